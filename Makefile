@@ -1,0 +1,103 @@
+# The build of Portunus. `make help` lists the targets; auto/README.md says how it works.
+#
+# One Makefile serves every build directory: `make BUILD=objs-asan` builds there, by what
+# `./configure --builddir=objs-asan ...` wrote. Objects are found by the folders of src/; only
+# src/http/modules goes by auto/modules.
+
+BUILD ?= objs
+FUZZ_SECONDS ?= 20
+PYTHON = /usr/bin/python3
+PYTEST_ARGS ?=
+TESTS ?= tests
+DESTDIR ?=
+
+# Targets that only start other makes and scripts; they need no configured build directory.
+DRIVERS = help serve check lint bench docs asan fuzz deps clean format
+.DEFAULT_GOAL = all
+GOALS = $(or $(MAKECMDGOALS),all)
+
+# All processors; a -j on the command line, or of the make above, weighs more.
+JOBS ?= $(shell nproc)
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(JOBS)
+endif
+
+ifneq ($(filter-out $(DRIVERS),$(GOALS)),)
+include auto/build.mk
+else
+.NOTPARALLEL:
+endif
+
+.PHONY: $(DRIVERS)
+
+help:
+	@echo "make           build $(BUILD)/nginx; ./configure runs first when it has not"
+	@echo "make serve     build, and run in the foreground on port 8080 with conf/serve.conf"
+	@echo "make check     every test: units, sanitizers, fuzzing for a while, pytest"
+	@echo "make unit      the unit tests; make BUILD=objs-asan unit under sanitizers"
+	@echo "make lint      floors, function length, formatting"
+	@echo "make format    lay the sources out as make lint wants them"
+	@echo "make bench     compare with Debian's nginx"
+	@echo "make docs      write docs/directives.md from the directive tables"
+	@echo "make asan      build in objs-asan with ASan and UBSan"
+	@echo "make fuzz      build and run the fuzz targets, FUZZ_SECONDS=$(FUZZ_SECONDS) each"
+	@echo "make install   put it where configure was told, below DESTDIR"
+	@echo "make clean     remove objs and objs-*"
+
+deps:
+	@auto/deps
+
+# The prefix lies in the build directory, so that nothing outside is written.
+serve: deps
+	@$(MAKE) --no-print-directory all
+	@auto/serve $(BUILD)
+
+# The closing line of pytest comes last.
+check:
+	auto/deps --tests
+	$(MAKE) --no-print-directory all unit-programs
+	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory asan
+	$(MAKE) --no-print-directory BUILD=objs-asan unit
+	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(CHECK_FUZZ_SECONDS),5)
+	TEST_NGINX_BINARY=$(CURDIR)/objs-asan/nginx $(PYTHON) -m pytest -q -p no:cacheprovider \
+	    $(PYTEST_ARGS) $(wildcard tests/http)
+	TEST_NGINX_BINARY=$(CURDIR)/$(BUILD)/nginx $(PYTHON) -m pytest -q -p no:cacheprovider \
+	    $(PYTEST_ARGS) $(TESTS)
+
+# Both compilers, every warning an error.
+lint:
+	@auto/deps --tests
+	@test -f objs-gcc/config.mk || ./configure --builddir=objs-gcc --with-cc=gcc
+	@test -f objs-clang/config.mk || ./configure --builddir=objs-clang --with-cc=clang
+	@$(MAKE) --no-print-directory -k BUILD=objs-gcc CFLAGS=-Werror all-objects
+	@$(MAKE) --no-print-directory -k BUILD=objs-clang CFLAGS=-Werror all-objects
+	@$(PYTHON) tests/lint/lint.py objs-gcc
+
+format:
+	@$(PYTHON) tests/lint/lint.py --format
+
+bench:
+	@auto/deps --tests
+	@$(MAKE) --no-print-directory all
+	$(PYTHON) tests/bench/bench.py
+
+docs:
+	@$(MAKE) --no-print-directory all
+	$(PYTHON) auto/docs.py $(BUILD)/nginx docs/directives.md
+
+SANITIZERS = address,undefined
+
+asan:
+	@test -f objs-asan/config.mk || ./configure --builddir=objs-asan --with-debug \
+	    --with-sanitizer=$(SANITIZERS)
+	@$(MAKE) --no-print-directory BUILD=objs-asan all unit-programs
+
+fuzz:
+	@test -f objs-fuzz/config.mk || ./configure --builddir=objs-fuzz --with-debug --with-cc=clang \
+	    --with-sanitizer=fuzzer-no-link,$(SANITIZERS)
+	@$(MAKE) --no-print-directory BUILD=objs-fuzz fuzz-programs
+	@auto/fuzz objs-fuzz $(FUZZ_SECONDS)
+
+clean:
+	rm -rf objs objs-asan objs-fuzz objs-gcc objs-clang

@@ -1,0 +1,131 @@
+# The rules that compile and link, for one configured build directory, $(BUILD).
+
+# ---- configuration: made on first use, and again when a part of configure has changed
+
+CONFIGURE_PARTS = configure $(addprefix auto/,arguments modules options output probes registry version)
+
+# TEMPORARY, with the one in auto/registry: modules arrive one after another.
+CONFIGURE_PARTS += $(wildcard src/server src/conf src/event src/http src/http/modules)
+
+$(BUILD)/config.mk: $(CONFIGURE_PARTS)
+	@if [ -x $(BUILD)/reconfigure ]; then $(BUILD)/reconfigure; \
+	else ./configure --builddir=$(BUILD) $(CONFIGURE_ARGS); fi
+
+include $(BUILD)/config.mk
+
+# ---- what is built
+
+FLOORS = base fiber event net conf server upstream cache
+ifeq ($(WITH_HTTP),yes)
+FLOORS += http http/v1 http/v2 http/v3
+endif
+
+MAIN = server/main.c
+SOURCES := $(patsubst src/%,%,$(wildcard $(FLOORS:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES)
+OBJECTS := $(addsuffix .o,$(basename $(addprefix $(BUILD)/,$(SOURCES)))) $(BUILD)/modules.o
+MAIN_OBJECT := $(filter $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
+LIBRARY_OBJECTS := $(filter-out $(MAIN_OBJECT),$(OBJECTS))
+LIBRARY = $(BUILD)/libportunus.a
+PROGRAM = $(BUILD)/nginx
+SHARED := $(SHARED_MODULES:%=$(BUILD)/%.so)
+
+UNIT_SOURCES := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
+ifneq ($(WITH_HTTP),yes)
+UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
+endif
+UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
+FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
+
+# ---- how: what was configured comes after ours, CFLAGS and LDFLAGS of the command line last
+
+WARNINGS = -Wall -Wextra -Wvla -Werror=vla -Wstrict-prototypes -Wmissing-prototypes
+COMPILE = $(CC) -std=gnu17 $(WARNINGS) -Isrc -I$(BUILD) -MMD -MP $(CONFIGURED_CFLAGS)
+LINKING = $(LINK) $(CONFIGURED_LDFLAGS)
+# Tests may hold large arrays, and their callbacks leave arguments unused.
+COMPILE_TEST = $(filter-out -Werror=frame-larger-than% -Wframe-larger-than%,$(COMPILE)) -Wno-unused-parameter -Itests
+
+# V=1 shows the commands in full.
+ifeq ($(V),)
+.SILENT:
+say = @echo "$(1)	$(2)"
+endif
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: all all-objects unit unit-programs fuzz-programs install
+
+all: $(if $(MAIN_OBJECT),$(PROGRAM),$(LIBRARY)) $(SHARED)
+
+all-objects: $(OBJECTS) $(SHARED)
+
+# Loadable modules need every symbol, so the program is linked from objects, not from the archive.
+$(PROGRAM): $(OBJECTS) $(ADDON_LINKED)
+	$(call say,LINK,$@)
+	$(LINKING) -rdynamic -o $@ $^ $(LDFLAGS) $(LIBS)
+
+$(LIBRARY): $(LIBRARY_OBJECTS) $(ADDON_LINKED)
+	$(call say,AR,$@)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/modules.o: $(BUILD)/modules.c $(BUILD)/flags
+	$(call say,CC,$@)
+	$(COMPILE) -fPIE $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/%.o: src/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(COMPILE) -fPIE $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/%.o: src/%.S $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(COMPILE) -fPIE $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/%.pic.o: src/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $<
+
+# Sources from outside: config.mk says which belongs to which object.
+$(ADDON_OBJECTS): $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $(filter %.c,$^)
+
+# A loadable module leaves the symbols of the program open: no -z defs.
+$(SHARED):
+	$(call say,SHARED,$@)
+	$(filter-out -pie,$(LINKING)) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) $(MODULE_LIBS)
+
+# ---- tests
+
+unit-programs: $(UNIT_PROGRAMS)
+
+unit: $(UNIT_PROGRAMS)
+	@auto/unit $(UNIT_PROGRAMS)
+
+$(UNIT_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)
+	$(COMPILE_TEST) -fPIE $(CFLAGS) -o $@ $< $(CONFIGURED_LDFLAGS) $(LDFLAGS) $(LIBRARY) \
+	    -lcmocka $(LIBS)
+
+fuzz-programs: $(FUZZ_PROGRAMS)
+
+$(FUZZ_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)
+	$(COMPILE_TEST) -fPIE $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(CONFIGURED_LDFLAGS) $(LDFLAGS) \
+	    $(LIBRARY) $(LIBS)
+
+# ---- installation
+
+install: all
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBIN_PATH='$(SBIN_PATH)' CONF_PATH='$(CONF_PATH)' \
+	    MODULES_PATH='$(MODULES_PATH)' PID_PATH='$(PID_PATH)' ERROR_LOG_PATH='$(ERROR_LOG_PATH)' \
+	    HTTP_LOG_PATH='$(HTTP_LOG_PATH)' auto/install $(PROGRAM) $(SHARED)
+
+-include $(OBJECTS:.o=.d) $(ADDON_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d)
+-include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d))

@@ -1,0 +1,107 @@
+/* Arenas: memory that is taken piece by piece and given back whole. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/poison.h"
+#include "base/str.h"
+
+struct arena_block;
+struct arena_cleanup;
+
+/*
+ * An arena. Blocks of the common size come from a per-process free list (last in, first out), so
+ * that a request that needs one block costs no malloc. Larger pieces get a block of their own.
+ * Allocation failure of the system ends the process with an emerg line: there is no sane way on.
+ */
+struct arena {
+    char *next;                    /* first free byte of the current block; aligned to 16 */
+    char *end;                     /* one past the last free byte; text is cut off from here */
+    struct arena_block *blocks;    /* all blocks, newest first; owned */
+    struct arena_cleanup *cleanup; /* run newest first when the arena is freed */
+    size_t used;                   /* bytes in blocks, for limits and statistics */
+};
+
+#define ARENA_BLOCK_SIZE 4096 /* bytes of the common block, its header included */
+
+/* Makes an empty arena; takes no memory yet. */
+void arena_init(struct arena *arena);
+
+/* Runs the cleanups, newest first, and gives all memory back. The arena is empty and usable again.
+ */
+void arena_free(struct arena *arena);
+
+/* The slow path of arena_alloc: a new block. */
+void *arena_grow(struct arena *arena, size_t size);
+
+/* size bytes, aligned to 16, not cleared. Never fails (see above). */
+static inline void *arena_alloc(struct arena *arena, size_t size)
+{
+    size_t rounded = (size + 15 + POISON_REDZONE) & ~(size_t) 15;
+
+    if (rounded < size || rounded > (size_t) (arena->end - arena->next)) {
+        return arena_grow(arena, size);
+    }
+    char *piece = arena->next;
+    arena->next += rounded;
+    memory_unpoison(piece, size);
+    return piece;
+}
+
+/* The same without alignment, for text: taken from the end of the block, so that no byte is lost.
+ */
+char *arena_text(struct arena *arena, size_t size);
+
+void *arena_zalloc(struct arena *arena, size_t size);
+
+/* count times size with the product checked. Cleared. */
+void *arena_array(struct arena *arena, size_t count, size_t size);
+
+#define arena_new(arena, type) ((type *) arena_zalloc(arena, sizeof(type)))
+
+/* Copies; the second form adds a NUL that is not counted, for system calls. */
+struct str arena_dup(struct arena *arena, struct str s);
+char *arena_cstr(struct arena *arena, struct str s);
+
+/* Several strings as one. */
+struct str arena_concat(struct arena *arena, struct str a, struct str b);
+struct str arena_join(struct arena *arena, const struct str *parts, size_t count);
+
+/* Formatted text; NUL-terminated, the NUL not counted. */
+struct str arena_printf(struct arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+struct str arena_vprintf(struct arena *arena, const char *format, va_list args);
+
+/* Registers something to be done when the arena is freed; newest first. */
+void arena_on_free(struct arena *arena, void (*run)(void *), void *arg);
+
+/* Process-wide: gives blocks above the low-water mark of the free list back to the system. */
+void arena_trim(void);
+
+/*
+ * A growing array inside an arena. `items` is of the caller's type.
+ *     struct vec list = {0};
+ *     struct thing *t = vec_push(&list, arena, sizeof(*t));
+ */
+struct vec {
+    void *items;     /* count items; in the arena */
+    size_t count;    /* used */
+    size_t capacity; /* room, in items */
+};
+
+/* Room for one more, cleared; earlier pointers into the array may become stale. */
+void *vec_push(struct vec *vec, struct arena *arena, size_t item_size);
+
+/* A copy that can be grown without touching the original. */
+struct vec vec_copy(const struct vec *vec, struct arena *arena, size_t item_size);
+
+#define vec_at(vec, type, index) (&((type *) (vec)->items)[index])
+
+#define vec_each(type, item, vec)                                                                  \
+    (type *item = (vec)->items; item != NULL && item < (type *) (vec)->items + (vec)->count; item++)
+
+#endif

@@ -1,0 +1,58 @@
+/* Growing byte buffers on the heap, for text that outlives no arena: log lines, dumps, messages. */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* Bytes that grow at the end. Zero-initialised is empty. */
+struct buf {
+    char *data;      /* malloc'ed; owned */
+    size_t len;      /* bytes used */
+    size_t capacity; /* bytes allocated */
+};
+
+/* Room for at least `more` bytes behind len; the caller writes there and adds to len. */
+char *buf_reserve(struct buf *buf, size_t more);
+void buf_append(struct buf *buf, struct str s);
+void buf_append_char(struct buf *buf, char c);
+void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *buf, const char *format, va_list args);
+void buf_free(struct buf *buf);
+
+static inline struct str buf_str(const struct buf *buf)
+{
+    return (struct str){buf->data, buf->len};
+}
+
+/*
+ * Writing into a room of fixed size: each call writes what fits and never beyond the end. Used for
+ * log lines and response heads, where the room was measured or is a hard limit.
+ */
+struct room {
+    char *at;  /* next byte to write */
+    char *end; /* one past the last */
+};
+
+static inline void room_put(struct room *room, struct str s)
+{
+    size_t n = (size_t) (room->end - room->at);
+    if (s.len < n) {
+        n = s.len;
+    }
+    if (n != 0) {
+        memcpy(room->at, s.data, n);
+        room->at += n;
+    }
+}
+
+/* Formatted text, cut at the end of the room; writes no NUL that counts. */
+void room_printf(struct room *room, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void room_vprintf(struct room *room, const char *format, va_list args);
+
+#endif

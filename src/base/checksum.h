@@ -1,0 +1,27 @@
+/* Checksums and hashes: CRC-32, a seeded hash for untrusted keys, MD5 and SHA-1 for names, random
+ * bytes. */
+#ifndef BASE_CHECKSUM_H
+#define BASE_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+uint32_t crc32_of(struct str s);
+void md5_of(struct str s, unsigned char out[16]);
+void sha1_of(struct str s, unsigned char out[20]);
+
+/* Keyed hash (SipHash-1-3 with a key drawn once per process tree) for maps keyed by a peer's bytes.
+ */
+uint64_t keyed_hash(struct str s);
+
+/* The same with a key of the caller's. */
+uint64_t siphash_1_3(struct str s, const uint64_t key[2]);
+
+/* Random bytes from a per-process generator seeded by getrandom; reseeds itself in a new process.
+ */
+void random_bytes(void *out, size_t len);
+uint32_t random_uint32(void);
+
+#endif

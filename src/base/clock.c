@@ -1,0 +1,64 @@
+/* The cached clock of the process and its texts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+
+struct clock clock_now;
+
+static const char month_names[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+
+/* Room for any int in each place of the formats below; the texts themselves are shorter. */
+enum { TEXT_ROOM = 96 };
+
+static void keep_text(char *to, size_t size, const char *text)
+{
+    memcpy(to, text, size);
+}
+
+static void lay_out_texts(void)
+{
+    struct tm local;
+    char text[TEXT_ROOM];
+
+    http_date_format(clock_now.http_date, clock_now.seconds);
+    if (localtime_r(&clock_now.seconds, &local) == NULL) {
+        gmtime_r(&clock_now.seconds, &local);
+        local.tm_gmtoff = 0;
+    }
+    int offset = (int) (local.tm_gmtoff / 60);
+    clock_now.gmt_offset_min = offset;
+    char sign = offset < 0 ? '-' : '+';
+    int distance = abs(offset);
+    int year = local.tm_year + 1900;
+
+    snprintf(text, sizeof(text), "%02d/%s/%04d:%02d:%02d:%02d %c%02d%02d", local.tm_mday,
+             month_names[local.tm_mon], year, local.tm_hour, local.tm_min, local.tm_sec, sign,
+             distance / 60, distance % 60);
+    keep_text(clock_now.log_local, sizeof(clock_now.log_local), text);
+    snprintf(text, sizeof(text), "%04d/%02d/%02d %02d:%02d:%02d", year, local.tm_mon + 1,
+             local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
+    keep_text(clock_now.error_local, sizeof(clock_now.error_local), text);
+    snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d%c%02d:%02d", year, local.tm_mon + 1,
+             local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, sign, distance / 60,
+             distance % 60);
+    keep_text(clock_now.iso8601, sizeof(clock_now.iso8601), text);
+}
+
+void clock_update(void)
+{
+    struct timespec wall;
+    struct timespec steady;
+
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_MONOTONIC, &steady);
+    clock_now.now_ms = (uint64_t) steady.tv_sec * 1000 + (uint64_t) steady.tv_nsec / 1000000;
+    clock_now.milliseconds = (unsigned) (wall.tv_nsec / 1000000);
+    if (wall.tv_sec != clock_now.seconds) {
+        clock_now.seconds = wall.tv_sec;
+        lay_out_texts();
+    }
+}

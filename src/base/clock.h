@@ -1,0 +1,30 @@
+/* The cached clock: read once per turn of the loop, with the texts that logs and headers need. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "base/str.h"
+
+/* One reading. Texts are laid out when the second changes, not before. */
+struct clock {
+    uint64_t now_ms;       /* monotonic, milliseconds; deadlines are compared with it */
+    time_t seconds;        /* since the epoch */
+    unsigned milliseconds; /* 0 to 999, of the wall clock */
+    int gmt_offset_min;    /* minutes east of UTC */
+    /* Texts without NUL, of fixed lengths; valid until the next clock_update. */
+    char http_date[29];   /* Sun, 06 Nov 1994 08:49:37 GMT */
+    char log_local[26];   /* 22/Jul/2026:10:11:12 +0000 */
+    char error_local[19]; /* 2026/07/22 10:11:12 */
+    char iso8601[25];     /* 2026-07-22T10:11:12+00:00 */
+};
+
+extern struct clock clock_now; /* of this process */
+
+/* Reads the clocks; cheap when the second has not changed. Called by the loop once a turn. */
+void clock_update(void);
+
+#define CLOCK_STR(field) ((struct str){clock_now.field, sizeof(clock_now.field)})
+
+#endif

@@ -1,0 +1,25 @@
+/* Small helpers about files: whole reads, temporary files, directories. */
+#ifndef BASE_FS_H
+#define BASE_FS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+/* The whole of a file, at most limit bytes; false with errno (EFBIG above the limit). */
+bool fs_read_all(struct arena *arena, const char *path, size_t limit, struct str *out);
+
+/* prefix + name unless name is absolute; NUL-terminated. */
+struct str fs_full_name(struct arena *arena, struct str prefix, struct str name);
+
+/* Makes the directory with this mode and owner (if uid is not -1); one that exists is fine. False
+ * with errno. */
+bool fs_make_directory(const char *path, mode_t mode, uid_t uid);
+
+/* Writes all; false with errno. */
+bool fs_write_all(int fd, struct str data);
+
+#endif

@@ -1,0 +1,69 @@
+/* Intrusive doubly linked lists: the link lives in the item, so that nothing is allocated. */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A link, or the head of a list. A head that is empty points to itself. */
+struct list {
+    struct list *next;
+    struct list *prev;
+};
+
+#define container_of(pointer, type, member)                                                        \
+    ((type *) (((char *) (pointer)) - offsetof(type, member)))
+
+static inline void list_init(struct list *head)
+{
+    head->next = head->prev = head;
+}
+
+static inline bool list_is_empty(const struct list *head)
+{
+    return head->next == head;
+}
+
+static inline void list_insert_after(struct list *where, struct list *item)
+{
+    item->next = where->next;
+    item->prev = where;
+    where->next->prev = item;
+    where->next = item;
+}
+
+static inline void list_push_front(struct list *head, struct list *item)
+{
+    list_insert_after(head, item);
+}
+
+static inline void list_push_back(struct list *head, struct list *item)
+{
+    list_insert_after(head->prev, item);
+}
+
+/* Takes an item out; it becomes a list of its own, so that a second removal does no harm. */
+static inline void list_remove(struct list *item)
+{
+    item->prev->next = item->next;
+    item->next->prev = item->prev;
+    list_init(item);
+}
+
+/* The first item, taken out, or NULL. */
+static inline struct list *list_pop_front(struct list *head)
+{
+    struct list *item = head->next;
+    if (item == head) {
+        return NULL;
+    }
+    list_remove(item);
+    return item;
+}
+
+/* Walks a list; the current item may be removed. */
+#define list_each(item, head)                                                                      \
+    (struct list *item = (head)->next, *item##_next = item->next; item != (head);                  \
+     item = item##_next, item##_next = item->next)
+
+#endif

@@ -1,0 +1,259 @@
+/* The error log: lays out a record once and hands it to the sinks that want it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+const struct str log_level_names[LOG_DEBUG + 1] = {
+    [LOG_STDERR] = STR_INIT("stderr"), [LOG_EMERG] = STR_INIT("emerg"),
+    [LOG_ALERT] = STR_INIT("alert"),   [LOG_CRIT] = STR_INIT("crit"),
+    [LOG_ERROR] = STR_INIT("error"),   [LOG_WARN] = STR_INIT("warn"),
+    [LOG_NOTICE] = STR_INIT("notice"), [LOG_INFO] = STR_INIT("info"),
+    [LOG_DEBUG] = STR_INIT("debug"),
+};
+
+/* Without sinks, lines go to standard error. */
+static struct log first_log = {.level = LOG_NOTICE};
+struct log *log_main = &first_log;
+bool log_is_starting = true;
+
+static struct log_file standard_error = {.fd = STDERR_FILENO};
+
+bool log_level_parse(struct str word, enum log_level *out)
+{
+    for (int level = LOG_EMERG; level <= LOG_DEBUG; level++) {
+        if (str_equal(word, log_level_names[level])) {
+            *out = (enum log_level) level;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* " (2: No such file or directory)" */
+static void put_error(struct room *room, int error)
+{
+    if (error == 0) {
+        return;
+    }
+#ifdef __GLIBC__
+    const char *text = strerrordesc_np(error);
+#else
+    const char *text = strerror(error);
+#endif
+    room_printf(room, " (%d: %s)", error, text == NULL ? "Unknown error" : text);
+}
+
+/* The message and its error; of a message that is too long, the end gives way to the error. */
+static void put_message(struct room *room, int error, const char *format, va_list args)
+{
+    char suffix_text[128];
+    struct room suffix = {suffix_text, suffix_text + sizeof(suffix_text)};
+
+    put_error(&suffix, error);
+    struct str tail = str_from(suffix_text, suffix.at);
+    size_t room_left = (size_t) (room->end - room->at);
+    struct room body = {room->at, room->end - (tail.len < room_left ? tail.len : 0)};
+    room_vprintf(&body, format, args);
+    room->at = body.at;
+    room_put(room, tail);
+}
+
+/*
+ * A peer chooses part of what is logged: control characters (but tabs) become \xHH, so that nobody
+ * writes a line of his own. Works in place from the end, since the text only grows.
+ */
+static char *make_printable(char *start, char *at, const char *limit)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t size = 0;
+    const char *end = start; /* of what will fit */
+
+    for (; end < at; end++) {
+        bool is_control = ((unsigned char) *end < ' ' && *end != '\t') || *end == 0x7f;
+        size_t needed = is_control ? 4 : 1;
+        if (size + needed > (size_t) (limit - start)) {
+            break;
+        }
+        size += needed;
+    }
+    char *to = start + size;
+    for (const char *from = end; to != from;) {
+        unsigned char c = (unsigned char) *--from;
+        if ((c < ' ' && c != '\t') || c == 0x7f) {
+            to -= 4;
+            to[0] = '\\';
+            to[1] = 'x';
+            to[2] = digits[c >> 4];
+            to[3] = digits[c & 15];
+        } else {
+            *--to = (char) c;
+        }
+    }
+    return start + size;
+}
+
+/* One write for one line. A full disk is not tried again within the same second. */
+static void write_line(struct log_file *file, struct str line)
+{
+    if (file->fd < 0 || (file->full_since != 0 && file->full_since == clock_now.seconds)) {
+        return;
+    }
+    ssize_t n;
+    do {
+        n = write(file->fd, line.data, line.len);
+    } while (n < 0 && errno == EINTR);
+    file->full_since = n < 0 && errno == ENOSPC ? clock_now.seconds : 0;
+}
+
+static bool is_standard_error(const struct log_file *file)
+{
+    return file != NULL && file->path.len == 0;
+}
+
+/* Hands a dated line, its newline included, to each sink that wants its level. */
+static void write_to_sinks(struct log_sink *sinks, enum log_level level, struct str line)
+{
+    if (sinks == NULL) {
+        write_line(&standard_error, line);
+    }
+    for (struct log_sink *sink = sinks; sink != NULL; sink = sink->next) {
+        if (level > sink->level) {
+            continue;
+        }
+        if (sink->write != NULL) {
+            sink->write(sink, level, str_head(line, line.len - 1));
+        } else if (sink->file != NULL) {
+            write_line(sink->file, line);
+        }
+    }
+}
+
+/* Whether some sink shows this level on standard error by itself. */
+static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
+{
+    for (const struct log_sink *sink = sinks; sink != NULL; sink = sink->next) {
+        if (level <= sink->level && is_standard_error(sink->file)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "nginx: [emerg] …" to standard error. */
+__attribute__((noinline)) static void write_start_line(enum log_level level, int error,
+                                                       const char *format, va_list args)
+{
+    char line[LOG_LINE_MAX];
+    struct room room = {line, line + sizeof(line) - 1};
+
+    room_put(&room, STR("nginx: "));
+    if (level != LOG_STDERR) {
+        room_printf(&room, "[%s] ", log_level_names[level].data);
+    }
+    put_message(&room, error, format, args);
+    *room.at++ = '\n';
+    write_line(&standard_error, str_from(line, room.at));
+}
+
+/* The dated line to the sinks. */
+__attribute__((noinline)) static void write_record(const struct log *log, enum log_level level,
+                                                   int error, const char *format, va_list args)
+{
+    char line[LOG_LINE_MAX];
+    struct room room = {line, line + sizeof(line) - 1};
+
+    room_put(&room, CLOCK_STR(error_local));
+    room_printf(&room, " [%s] %d#%ld: ", log_level_names[level].data, (int) getpid(),
+                (long) syscall(SYS_gettid));
+    if (log->connection != 0) {
+        room_printf(&room, "*%llu ", (unsigned long long) log->connection);
+    }
+    char *start = room.at;
+    put_message(&room, error, format, args);
+    if (log->action != NULL) {
+        room_printf(&room, " while %s", log->action);
+    }
+    if (log->describe != NULL) {
+        log->describe(log, &room);
+    }
+    char *at = make_printable(start, room.at, room.end);
+    *at++ = '\n';
+    write_to_sinks(log->sinks, level, str_from(line, at));
+}
+
+void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
+{
+    va_list args;
+    int saved_errno = errno;
+
+    if (clock_now.seconds == 0) {
+        clock_update();
+    }
+    va_start(args, format);
+    if (level == LOG_STDERR) {
+        write_start_line(level, error, format, args);
+    } else {
+        bool is_start_line =
+            log_is_starting && level <= LOG_WARN && !is_shown_anyway(log->sinks, level);
+        if (is_start_line) {
+            va_list again;
+            va_copy(again, args);
+            write_start_line(level, error, format, again);
+            va_end(again);
+        }
+        /* A log that has no sinks yet has shown what matters already. */
+        if (log->sinks != NULL || !log_is_starting) {
+            write_record(log, level, error, format, args);
+        }
+    }
+    va_end(args);
+    errno = saved_errno;
+}
+
+static int open_path(const struct log_file *file, const struct log *log)
+{
+    int fd = open(file->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+
+    if (fd < 0) {
+        log_emerg(log, errno, "open() \"%s\" failed", file->path.data);
+    }
+    return fd;
+}
+
+bool log_file_open(struct log_file *file, const struct log *log)
+{
+    file->fd = is_standard_error(file) ? STDERR_FILENO : open_path(file, log);
+    file->full_since = 0;
+    return file->fd >= 0;
+}
+
+bool log_file_reopen(struct log_file *file, const struct log *log)
+{
+    if (file->flush != NULL) {
+        file->flush(file);
+    }
+    if (is_standard_error(file)) {
+        return true;
+    }
+    if (file->fd < 0) {
+        return log_file_open(file, log);
+    }
+    int fd = open_path(file, log);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_good = dup3(fd, file->fd, O_CLOEXEC) >= 0;
+    if (!is_good) {
+        log_emerg(log, errno, "dup3() \"%s\" failed", file->path.data);
+    }
+    close(fd);
+    file->full_since = 0;
+    return is_good;
+}

@@ -1,0 +1,391 @@
+/* Syslog (RFC 3164) over datagram sockets: what "syslog:server=…" in error_log and access_log
+ * means. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+
+enum {
+    TAG_MAX = 32,
+    HOST_MAX = 256,
+    DEFAULT_FACILITY = 23, /* local7 */
+    DEFAULT_SEVERITY = 6,  /* info */
+    HEAD_MAX = HOST_MAX + TAG_MAX + 64,
+    REPORT_INTERVAL_MS = 60000,
+};
+
+/* Numbered as RFC 3164, 4.1.1 does. */
+static const struct str facilities[24] = {
+    STR_INIT("kern"),   STR_INIT("user"),   STR_INIT("mail"),     STR_INIT("daemon"),
+    STR_INIT("auth"),   STR_INIT("intern"), STR_INIT("lpr"),      STR_INIT("news"),
+    STR_INIT("uucp"),   STR_INIT("clock"),  STR_INIT("authpriv"), STR_INIT("ftp"),
+    STR_INIT("ntp"),    STR_INIT("audit"),  STR_INIT("alert"),    STR_INIT("cron"),
+    STR_INIT("local0"), STR_INIT("local1"), STR_INIT("local2"),   STR_INIT("local3"),
+    STR_INIT("local4"), STR_INIT("local5"), STR_INIT("local6"),   STR_INIT("local7"),
+};
+
+struct syslog_target {
+    union {
+        struct sockaddr any;
+        struct sockaddr_un unix_path;
+        struct sockaddr_in ip4;
+        struct sockaddr_in6 ip6;
+    } address;
+    socklen_t address_size;  /* of address */
+    struct str server;       /* as written, for messages; in the arena */
+    struct str tag;          /* in the arena */
+    char host[HOST_MAX];     /* NUL-terminated name of this machine */
+    int facility;            /* 0 to 23 */
+    int severity;            /* 0 to 7 */
+    bool has_host;           /* false with nohostname */
+    bool is_busy;            /* inside syslog_send: a failure logged here must not come back */
+    int fd;                  /* connected, never waits; -1 until needed and after a failure */
+    uint64_t next_report_ms; /* a failure is logged again from this moment on */
+};
+
+static void close_socket(struct syslog_target *target)
+{
+    if (target->fd >= 0) {
+        close(target->fd);
+        target->fd = -1;
+    }
+}
+
+static void close_with_arena(void *target)
+{
+    close_socket(target);
+}
+
+/* "host", "host:port", "[v6]", "[v6]:port" into its two halves. */
+static bool split_address(struct str text, struct str *host, struct str *port)
+{
+    const char *end = text.data + text.len;
+    const char *colon;
+
+    *port = STR("514");
+    if (text.len != 0 && text.data[0] == '[') {
+        const char *bracket = str_find_char(text, ']');
+        if (bracket == NULL) {
+            return false;
+        }
+        *host = str_from(text.data + 1, bracket);
+        colon = bracket + 1;
+        if (colon == end) {
+            return true;
+        }
+        if (*colon != ':') {
+            return false;
+        }
+    } else {
+        colon = str_find_char(text, ':');
+        *host = colon == NULL ? text : str_from(text.data, colon);
+        if (colon == NULL) {
+            return true;
+        }
+    }
+    *port = str_from(colon + 1, end);
+    return true;
+}
+
+/* A numeric or, with a look-up that may wait (the configuration is being read), a named host. */
+static bool resolve(struct arena *arena, struct syslog_target *target, struct str *error)
+{
+    struct str host;
+    struct str port;
+    uint64_t number;
+
+    if (!split_address(target->server, &host, &port)) {
+        *error = arena_printf(arena, "invalid address in syslog server \"%.*s\"",
+                              STR_ARG(target->server));
+        return false;
+    }
+    if (!parse_uint(port, &number) || number < 1 || number > 65535) {
+        *error =
+            arena_printf(arena, "invalid port in syslog server \"%.*s\"", STR_ARG(target->server));
+        return false;
+    }
+    if (host.len == 0) {
+        *error = arena_printf(arena, "no host in syslog server \"%.*s\"", STR_ARG(target->server));
+        return false;
+    }
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(arena_cstr(arena, host), arena_cstr(arena, port), &hints, &found) != 0 ||
+        found->ai_addrlen > sizeof(target->address)) {
+        *error = arena_printf(arena, "host not found in syslog server \"%.*s\"",
+                              STR_ARG(target->server));
+        if (found != NULL) {
+            freeaddrinfo(found);
+        }
+        return false;
+    }
+    memcpy(&target->address, found->ai_addr, found->ai_addrlen);
+    target->address_size = found->ai_addrlen;
+    freeaddrinfo(found);
+    return true;
+}
+
+static bool set_server(struct arena *arena, struct syslog_target *target, struct str value,
+                       struct str *error)
+{
+    if (target->address_size != 0) {
+        *error = STR("duplicate syslog \"server\"");
+        return false;
+    }
+    target->server = arena_dup(arena, value);
+    if (!str_starts_nocase(value, STR("unix:"))) {
+        return resolve(arena, target, error);
+    }
+    struct str path = str_skip(value, 5);
+    struct sockaddr_un *address = &target->address.unix_path;
+    if (path.len == 0 || path.len >= sizeof(address->sun_path)) {
+        const char *what = path.len == 0 ? "no" : "too long";
+        *error = arena_printf(arena, "%s path in the unix domain socket in syslog server \"%.*s\"",
+                              what, STR_ARG(value));
+        return false;
+    }
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, path.data, path.len);
+    target->address_size = sizeof(*address);
+    return true;
+}
+
+static bool set_facility(struct arena *arena, struct syslog_target *target, struct str value,
+                         struct str *error)
+{
+    if (target->facility >= 0) {
+        *error = STR("duplicate syslog \"facility\"");
+        return false;
+    }
+    for (int i = 0; i < 24; i++) {
+        if (str_equal(value, facilities[i])) {
+            target->facility = i;
+            return true;
+        }
+    }
+    *error = arena_printf(arena, "unknown syslog facility \"%.*s\"", STR_ARG(value));
+    return false;
+}
+
+static bool set_severity(struct arena *arena, struct syslog_target *target, struct str value,
+                         struct str *error)
+{
+    enum log_level level;
+
+    if (target->severity >= 0) {
+        *error = STR("duplicate syslog \"severity\"");
+        return false;
+    }
+    if (!log_level_parse(value, &level)) {
+        *error = arena_printf(arena, "unknown syslog severity \"%.*s\"", STR_ARG(value));
+        return false;
+    }
+    target->severity = (int) level - LOG_EMERG;
+    return true;
+}
+
+static bool set_tag(struct arena *arena, struct syslog_target *target, struct str value,
+                    struct str *error)
+{
+    if (target->tag.data != NULL) {
+        *error = STR("duplicate syslog \"tag\"");
+        return false;
+    }
+    if (value.len > TAG_MAX) {
+        *error = STR("syslog tag length exceeds 32");
+        return false;
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char) value.data[i];
+        bool is_letter = (unsigned char) (ascii_lower(c) - 'a') < 26;
+        if (!is_letter && !ascii_is_digit(c) && c != '_') {
+            *error = STR("syslog \"tag\" only allows alphanumeric characters and underscore");
+            return false;
+        }
+    }
+    target->tag = arena_dup(arena, value);
+    return true;
+}
+
+static bool set_parameter(struct arena *arena, struct syslog_target *target, struct str parameter,
+                          struct str *error)
+{
+    static const struct {
+        struct str prefix;
+        bool (*set)(struct arena *, struct syslog_target *, struct str, struct str *);
+    } setters[] = {
+        {STR_INIT("server="), set_server},
+        {STR_INIT("facility="), set_facility},
+        {STR_INIT("severity="), set_severity},
+        {STR_INIT("tag="), set_tag},
+    };
+
+    for (size_t i = 0; i < sizeof(setters) / sizeof(setters[0]); i++) {
+        if (str_starts(parameter, setters[i].prefix)) {
+            struct str value = str_skip(parameter, setters[i].prefix.len);
+            return setters[i].set(arena, target, value, error);
+        }
+    }
+    if (str_is(parameter, "nohostname")) {
+        target->has_host = false;
+        return true;
+    }
+    *error = arena_printf(arena, "unknown syslog parameter \"%.*s\"", STR_ARG(parameter));
+    return false;
+}
+
+struct syslog_target *syslog_target_parse(struct arena *arena, struct str text, struct str *error)
+{
+    struct syslog_target *target = arena_new(arena, struct syslog_target);
+    struct str rest = text.data == NULL ? STR("") : text;
+
+    target->fd = -1;
+    target->facility = -1;
+    target->severity = -1;
+    target->has_host = true;
+    while (rest.data != NULL) {
+        if (!set_parameter(arena, target, str_cut(&rest, ','), error)) {
+            return NULL;
+        }
+    }
+    if (target->address_size == 0) {
+        *error = STR("no syslog server specified");
+        return NULL;
+    }
+    if (target->facility < 0) {
+        target->facility = DEFAULT_FACILITY;
+    }
+    if (target->severity < 0) {
+        target->severity = DEFAULT_SEVERITY;
+    }
+    if (target->tag.data == NULL) {
+        target->tag = STR("nginx");
+    }
+    if (gethostname(target->host, sizeof(target->host) - 1) != 0) {
+        target->has_host = false;
+    }
+    arena_on_free(arena, close_with_arena, target);
+    return target;
+}
+
+static void describe_target(const struct log *log, struct room *out)
+{
+    const struct syslog_target *target = log->subject;
+
+    room_put(out, STR(", server: "));
+    room_put(out, target->server);
+}
+
+static void report(struct syslog_target *target, const char *call, int error)
+{
+    if (clock_now.now_ms < target->next_report_ms) {
+        return;
+    }
+    target->next_report_ms = clock_now.now_ms + REPORT_INTERVAL_MS;
+    struct log about = *log_main;
+    about.action = "logging to syslog";
+    about.describe = describe_target;
+    about.subject = target;
+    log_alert(&about, error, "%s failed", call);
+}
+
+/* False with errno, and the name of the call that failed. */
+static bool open_socket(struct syslog_target *target, const char **call)
+{
+    if (target->fd >= 0) {
+        return true;
+    }
+    *call = "socket()";
+    target->fd =
+        socket(target->address.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (target->fd < 0) {
+        return false;
+    }
+    *call = "connect()";
+    if (connect(target->fd, &target->address.any, target->address_size) != 0) {
+        int error = errno;
+        close_socket(target);
+        errno = error;
+        return false;
+    }
+    return true;
+}
+
+/* "<190>Nov  6 08:49:37 host nginx: " (RFC 3164, 4.1). */
+static void put_head(struct room *room, const struct syslog_target *target, int severity)
+{
+    struct str date = CLOCK_STR(log_local); /* 22/Jul/2026:10:11:12 +0000 */
+    char day = date.data[0] == '0' ? ' ' : date.data[0];
+
+    room_printf(room, "<%d>%.3s %c%c %.8s ", target->facility * 8 + severity, date.data + 3, day,
+                date.data[1], date.data + 12);
+    if (target->has_host) {
+        room_printf(room, "%s ", target->host);
+    }
+    room_put(room, target->tag);
+    room_put(room, STR(": "));
+}
+
+/* False with errno and the name of the call; the socket is closed when a new one might do better.
+ */
+static bool try_send(struct syslog_target *target, const struct msghdr *datagram, const char **call)
+{
+    if (!open_socket(target, call)) {
+        return false;
+    }
+    *call = "send()";
+    if (sendmsg(target->fd, datagram, MSG_NOSIGNAL) >= 0) {
+        return true;
+    }
+    int error = errno;
+    if (error != EAGAIN && error != EMSGSIZE) {
+        close_socket(target);
+    }
+    errno = error;
+    return false;
+}
+
+void syslog_send(struct syslog_target *target, int severity, struct str message)
+{
+    if (target->is_busy) {
+        return;
+    }
+    target->is_busy = true;
+    if (clock_now.seconds == 0) {
+        clock_update();
+    }
+    char text[HEAD_MAX];
+    struct room room = {text, text + sizeof(text)};
+    put_head(&room, target, severity < 0 ? target->severity : severity);
+    struct iovec parts[2] = {
+        {text, (size_t) (room.at - text)},
+        {(void *) message.data, message.len},
+    };
+    struct msghdr datagram = {.msg_iov = parts, .msg_iovlen = 2};
+
+    /*
+     * A receiver that was started anew has another socket behind the same path, and a refusal of an
+     * earlier datagram is told to the next: in both cases a second try with a new socket may do.
+     */
+    const char *call;
+    bool is_sent = try_send(target, &datagram, &call) ||
+                   (target->fd < 0 && try_send(target, &datagram, &call));
+    if (!is_sent) {
+        report(target, call, errno);
+    }
+    target->is_busy = false;
+}
+
+void syslog_sink_write(struct log_sink *sink, enum log_level level, struct str line)
+{
+    syslog_send(sink->data, level <= LOG_EMERG ? 0 : (int) level - LOG_EMERG, line);
+}

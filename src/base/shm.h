@@ -1,0 +1,46 @@
+/* Shared memory: zones that live over reloads, their slab allocator, robust locks. */
+#ifndef BASE_SHM_H
+#define BASE_SHM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/*
+ * A lock in shared memory. When its owner dies, the next taker gets it and is told. Never held
+ * across a wait of a fiber.
+ */
+struct shm_lock {
+    _Alignas(16) char opaque[64]; /* a process-shared robust mutex */
+};
+
+void shm_lock_init(struct shm_lock *lock);
+/* true: the former owner died inside; the data must be checked or reset. */
+bool shm_lock_take(struct shm_lock *lock);
+void shm_lock_release(struct shm_lock *lock);
+
+/* size bytes of zeroed memory shared with children; NULL with errno when there is none. */
+void *shm_map(size_t size);
+void shm_unmap(void *memory, size_t size);
+
+/* An allocator inside such memory: powers of two up to half a page, then pages; O(1), own lock. */
+struct slab;
+struct slab *slab_init(void *memory, size_t size); /* NULL when size is under 8 pages */
+void *slab_alloc(struct slab *slab, size_t size);  /* NULL when it is full; cleared */
+void slab_free(struct slab *slab, void *piece);
+size_t slab_available(struct slab *slab); /* bytes in free pages */
+
+/* A named zone: memory, allocator and the root that its user keeps there. */
+struct zone {
+    struct zone *next;
+    struct str name;  /* owned by the zone */
+    size_t size;      /* bytes */
+    const void *user; /* tag of the module that declared it */
+    void *memory;     /* mapped */
+    struct slab *slab;
+    void *root; /* of its user; survives a reload */
+};
+
+#endif

@@ -1,0 +1,488 @@
+/* Applying the tree: settings are copied down block by block, rows read, hooks run. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "conf/internal.h"
+
+/* A block that waits for its enclosing block's rows and hooks. */
+struct pending_block {
+    struct pending_block *next;
+    const struct row_entry *entry;
+    struct conf_node *node;
+};
+
+/* ---- the lookup of names */
+
+static void add_row(struct conf *conf, struct conf_engine *engine, struct directive_table *table,
+                    unsigned row_index)
+{
+    struct row_entry *entry = arena_new(conf->arena, struct row_entry);
+
+    entry->row = &table->rows[row_index];
+    entry->table = table;
+    entry->row_index = row_index;
+    struct row_entry *first = map_get(&engine->rows, str_of(entry->row->name));
+    if (first == NULL) {
+        map_put(&engine->rows, conf->arena, str_of(entry->row->name), entry);
+        return;
+    }
+    while (first->next != NULL) {
+        first = first->next;
+    }
+    first->next = entry;
+}
+
+/* Can settings of this table change other than by rows that the engine reads itself? */
+static bool table_needs_copy(const struct directive_table *table)
+{
+    if (table->finish != NULL || table->fresh != NULL || table->rows == NULL) {
+        return true;
+    }
+    for (const struct directive *row = table->rows; row->name != NULL; row++) {
+        if (row->inherit == INHERIT_NEVER || row->type == TYPE_CUSTOM || row->type == TYPE_BLOCK) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void register_tables(struct conf *conf)
+{
+    struct conf_engine *engine = arena_new(conf->arena, struct conf_engine);
+
+    conf->engine = engine;
+    engine->needs_copy = arena_array(conf->arena, conf->table_count + 1, sizeof(bool));
+    for (unsigned i = 0; i < conf->table_count; i++) {
+        struct directive_table *table = conf->tables[i];
+        table->index = i;
+        table->defaults = NULL;
+        engine->needs_copy[i] = table_needs_copy(table);
+        for (unsigned j = 0; table->rows != NULL && table->rows[j].name != NULL; j++) {
+            add_row(conf, engine, table, j);
+        }
+    }
+}
+
+/* ---- scopes */
+
+static void reset_fields(const struct directive_table *table, void *settings)
+{
+    const struct directive *row = table->rows;
+
+    for (; row != NULL && row->name != NULL; row++) {
+        if (row->inherit == INHERIT_NEVER && row->size != 0) {
+            memcpy((char *) settings + row->offset, (const char *) table->defaults + row->offset,
+                   row->size);
+        }
+    }
+    if (table->fresh != NULL) {
+        table->fresh(settings);
+    }
+}
+
+/* What the scope has of a table: its own copy, or the one that it shares until a row is set. */
+static void *inherit_settings(struct conf_scope *scope, struct directive_table *table)
+{
+    void *from = scope->parent == NULL ? NULL : scope->parent->settings[table->index];
+
+    if (table->size == 0 || (table->contexts & scope->context) == 0) {
+        return from;
+    }
+    if (from == NULL) {
+        conf_make_defaults(scope->conf, table);
+        from = table->defaults;
+    } else if (!scope->conf->engine->needs_copy[table->index]) {
+        return from;
+    }
+    void *settings = arena_alloc(scope->conf->arena, table->size);
+    memcpy(settings, from, table->size);
+    reset_fields(table, settings);
+    return settings;
+}
+
+static struct conf_scope *make_scope(struct conf *conf, struct conf_scope *parent,
+                                     struct conf_node *node, uint32_t context)
+{
+    struct conf_scope *scope = arena_new(conf->arena, struct conf_scope);
+
+    scope->conf = conf;
+    scope->parent = parent;
+    scope->node = node;
+    scope->context = context;
+    scope->settings = arena_array(conf->arena, conf->table_count + 1, sizeof(void *));
+    scope->presence = arena_array(conf->arena, conf->table_count + 1, sizeof(uint64_t *));
+    for (unsigned i = 0; i < conf->table_count; i++) {
+        scope->settings[i] = inherit_settings(scope, conf->tables[i]);
+    }
+    return scope;
+}
+
+static bool is_present(const struct conf_scope *scope, const struct directive_table *table,
+                       unsigned row_index)
+{
+    const uint64_t *bits = scope->presence[table->index];
+
+    return bits != NULL && (bits[row_index / 64] >> row_index % 64 & 1) != 0;
+}
+
+static void set_present(struct conf_scope *scope, const struct directive_table *table,
+                        unsigned row_index)
+{
+    uint64_t **bits = &scope->presence[table->index];
+
+    if (*bits == NULL) {
+        unsigned rows = 0;
+        while (table->rows[rows].name != NULL) {
+            rows++;
+        }
+        *bits = arena_array(scope->conf->arena, rows / 64 + 1, sizeof(uint64_t));
+    }
+    (*bits)[row_index / 64] |= (uint64_t) 1 << row_index % 64;
+}
+
+bool conf_is_set(const struct conf_scope *scope, const struct directive_table *table,
+                 const char *name)
+{
+    for (unsigned i = 0; table->rows != NULL && table->rows[i].name != NULL; i++) {
+        if (strcmp(table->rows[i].name, name) == 0 && is_present(scope, table, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The settings that a row writes to: from here on the scope's own. */
+static void *own_settings(struct conf_scope *scope, const struct directive_table *table)
+{
+    void *settings = scope->settings[table->index];
+
+    if (settings == NULL || (table->contexts & scope->context) == 0 || scope->parent == NULL ||
+        settings != scope->parent->settings[table->index]) {
+        return settings;
+    }
+    void *copy = arena_alloc(scope->conf->arena, table->size);
+    memcpy(copy, settings, table->size);
+    scope->settings[table->index] = copy;
+    return copy;
+}
+
+/* ---- rows */
+
+static bool unknown_directive(struct conf_scope *scope, const struct conf_node *node)
+{
+    struct conf *conf = scope->conf;
+    struct vec here = {0};
+    struct vec elsewhere = {0};
+
+    conf_error(conf, node, "unknown directive \"%.*s\"", STR_ARG(node->args[0]));
+    for
+        map_each(slot, &conf->engine->rows)
+        {
+            uint32_t contexts = 0;
+            for (const struct row_entry *entry = slot->value; entry != NULL; entry = entry->next) {
+                contexts |= entry->row->contexts;
+            }
+            struct vec *list = (contexts & scope->context) != 0 ? &here : &elsewhere;
+            *(struct str *) vec_push(list, conf->arena, sizeof(struct str)) = slot->key;
+        }
+    *(struct str *) vec_push(&here, conf->arena, sizeof(struct str)) = STR("include");
+    struct str near = conf_nearest(node->args[0], here.items, here.count);
+    if (near.data == NULL) {
+        near = conf_nearest(node->args[0], elsewhere.items, elsewhere.count);
+    }
+    if (near.data != NULL) {
+        conf_hint(conf, "did you mean \"%.*s\"?", STR_ARG(near));
+    }
+    return false;
+}
+
+static bool misplaced_directive(struct conf_scope *scope, const struct conf_node *node,
+                                const struct row_entry *entry)
+{
+    uint32_t contexts = 0;
+
+    for (; entry != NULL; entry = entry->next) {
+        contexts |= entry->row->contexts;
+    }
+    conf_error(scope->conf, node, "\"%.*s\" directive is not allowed here", STR_ARG(node->args[0]));
+    struct str names = conf_context_names(scope->conf->arena, contexts);
+    conf_hint(scope->conf, "it may stand in: %.*s", STR_ARG(names));
+    return false;
+}
+
+/* The row for this use of the name, its shape checked. NULL after an error. */
+static const struct row_entry *find_row(struct conf_scope *scope, const struct conf_node *node)
+{
+    const struct row_entry *first = map_get(&scope->conf->engine->rows, node->args[0]);
+    const struct row_entry *entry = first;
+
+    if (first == NULL) {
+        unknown_directive(scope, node);
+        return NULL;
+    }
+    while (entry != NULL && (entry->row->contexts & scope->context) == 0) {
+        entry = entry->next;
+    }
+    if (entry == NULL) {
+        misplaced_directive(scope, node, first);
+        return NULL;
+    }
+    bool wants_block = entry->row->type == TYPE_BLOCK;
+    if (node->is_block && !wants_block) {
+        conf_error(scope->conf, node, "directive \"%s\" is not terminated by \";\"",
+                   entry->row->name);
+        return NULL;
+    }
+    if (!node->is_block && wants_block) {
+        conf_error(scope->conf, node, "directive \"%s\" has no opening \"{\"", entry->row->name);
+        return NULL;
+    }
+    unsigned least, most;
+    conf_row_arity(entry->row, &least, &most);
+    if (node->count - 1 < least || node->count - 1 > most) {
+        conf_error(scope->conf, node, "invalid number of arguments in \"%s\" directive",
+                   entry->row->name);
+        return NULL;
+    }
+    return entry;
+}
+
+/* Entries of a free-form block are lines: a block among them is an error. */
+static void check_free_form(struct conf *conf, const struct conf_node *block)
+{
+    for (const struct conf_node *node = block->children; node != NULL; node = node->next) {
+        if (node->is_block) {
+            conf_error(conf, node, "unexpected \"{\"");
+        }
+    }
+}
+
+bool conf_apply_row(struct conf_scope *scope, const struct row_entry *entry, struct conf_node *node,
+                    void *settings, bool is_first)
+{
+    const struct directive *row = entry->row;
+
+    switch (row->type) {
+    case TYPE_OBSOLETE:
+        conf_warn(scope->conf, node, "the \"%s\" directive is obsolete and has no effect",
+                  row->name);
+        return true;
+    case TYPE_CUSTOM:
+    case TYPE_BLOCK:
+        if (is_first && row->repeat == REPEAT_APPEND && row->size != 0 && settings != NULL) {
+            memset((char *) settings + row->offset, 0, row->size);
+        }
+        return row->apply == NULL || row->apply(scope, row, node, settings);
+    default:
+        if (settings == NULL) {
+            return conf_error(scope->conf, node, "internal error: no settings for \"%s\" here",
+                              row->name);
+        }
+        return conf_store_value(scope, row, node, settings, is_first) &&
+               (row->apply == NULL || row->apply(scope, row, node, settings));
+    }
+}
+
+static void apply_node(struct conf_scope *scope, struct conf_node *node,
+                       struct pending_block ***pending)
+{
+    struct conf *conf = scope->conf;
+    unsigned errors = conf->error_count;
+
+    conf->position = node->order;
+    const struct row_entry *entry = find_row(scope, node);
+    if (entry == NULL) {
+        return;
+    }
+    const struct directive *row = entry->row;
+    bool is_first = !is_present(scope, entry->table, entry->row_index);
+    if (!is_first && row->repeat == REPEAT_ERROR && row->type != TYPE_OBSOLETE) {
+        conf_error(conf, node, "\"%s\" directive is duplicate", row->name);
+        return;
+    }
+    if (row->replaced_by != NULL) {
+        conf_warn(conf, node,
+                  "the \"%s\" directive is deprecated, use the \"%s\" directive instead", row->name,
+                  row->replaced_by);
+    }
+    if (row->is_free_form) {
+        check_free_form(conf, node);
+    }
+    bool is_good = conf_apply_row(scope, entry, node, own_settings(scope, entry->table), is_first);
+    set_present(scope, entry->table, entry->row_index);
+    if (!is_good && conf->error_count == errors) {
+        conf_error(conf, node, "invalid \"%s\" directive", row->name);
+    }
+    if (row->type == TYPE_BLOCK && row->enter != NULL && is_good) {
+        struct pending_block *block = arena_new(conf->arena, struct pending_block);
+        block->entry = entry;
+        block->node = node;
+        **pending = block;
+        *pending = &block->next;
+    } else {
+        node->is_closed = node->is_block;
+    }
+}
+
+/*
+ * Hooks of all tables with settings here. Where a row of this block failed their complaints would
+ * be about our leftovers rather than the user's words: they run, but silently.
+ */
+static void run_finish_hooks(struct conf_scope *scope, bool is_silent)
+{
+    struct conf *conf = scope->conf;
+    const struct conf_node *outermost = scope->node;
+
+    while (outermost->parent != NULL && outermost->parent->parent != NULL) {
+        outermost = outermost->parent;
+    }
+    conf->position = outermost->file == NULL ? conf->next_order : outermost->close_order;
+    conf->engine->is_finishing = true;
+    conf->engine->mute = is_silent ? scope : NULL;
+    for (unsigned i = 0; i < conf->table_count; i++) {
+        struct directive_table *table = conf->tables[i];
+        if (table->finish != NULL && (table->contexts & scope->context) != 0) {
+            table->finish(scope, scope->settings[i]);
+        }
+    }
+    conf->engine->is_finishing = false;
+    conf->engine->mute = NULL;
+}
+
+static void apply_block(struct conf_scope *scope)
+{
+    struct conf *conf = scope->conf;
+    struct pending_block *pending = NULL;
+    struct pending_block **end = &pending;
+    unsigned errors = conf->error_count;
+
+    for (struct conf_node *node = scope->node->children; node != NULL; node = node->next) {
+        apply_node(scope, node, &end);
+    }
+    run_finish_hooks(scope, conf->error_count != errors || conf->grammar_error_count != 0);
+    for (; pending != NULL; pending = pending->next) {
+        struct conf_node *node = pending->node;
+        conf->position = node->order;
+        pending->entry->row->enter(scope, pending->entry->row, node,
+                                   scope->settings[pending->entry->table->index]);
+        node->is_closed = true;
+    }
+}
+
+struct conf_scope *conf_enter(struct conf_scope *parent, struct conf_node *node, uint32_t context,
+                              void (*prepare)(struct conf_scope *scope, void *arg), void *arg)
+{
+    struct conf_scope *scope = make_scope(parent->conf, parent, node, context);
+
+    if (prepare != NULL) {
+        prepare(scope, arg);
+    }
+    apply_block(scope);
+    node->is_closed = true;
+    scope->conf->position = node->close_order;
+    return scope;
+}
+
+bool conf_apply(struct conf *conf)
+{
+    register_tables(conf);
+    conf->engine->main = make_scope(conf, NULL, conf->root, IN_MAIN);
+    apply_block(conf->engine->main);
+    conf->position = conf->next_order;
+    return conf->error_count == 0;
+}
+
+struct conf_scope *conf_main_scope(struct conf *conf)
+{
+    return conf->engine->main;
+}
+
+/* ---- defaults */
+
+/* A default is our own text: a failure is an error of the program, not of the user. */
+static _Noreturn void bad_default(struct conf *conf, const struct directive_table *table,
+                                  const struct directive *row)
+{
+    conf_report(conf, log_main, false);
+    log_write(log_main, LOG_EMERG, 0, "internal error: default \"%s\" of directive \"%s\" in %s",
+              row->initial, row->name, table->module_name == NULL ? "?" : table->module_name);
+    abort();
+}
+
+/*
+ * The uses in .initial, separated by ';' when there are several, each with the row's name in front.
+ */
+static struct conf_node *parse_default(struct conf *conf, const struct directive *row)
+{
+    struct conf_node *block = arena_new(conf->arena, struct conf_node);
+    struct conf_file *file = arena_new(conf->arena, struct conf_file);
+    struct conf_reading reading = {.file = file};
+
+    file->text = arena_printf(conf->arena, "%s;", row->initial);
+    file->name = STR("default value");
+    if (!conf_parse_into(conf, &reading, block)) {
+        return NULL;
+    }
+    for (struct conf_node *node = block->children; node != NULL; node = node->next) {
+        struct str *args = arena_array(conf->arena, node->count + 1, sizeof(*args));
+        bool *quoted = arena_array(conf->arena, node->count + 1, sizeof(*quoted));
+        args[0] = str_of(row->name);
+        memcpy(args + 1, node->args, node->count * sizeof(*args));
+        memcpy(quoted + 1, node->quoted, node->count * sizeof(*quoted));
+        node->args = args;
+        node->quoted = quoted;
+        node->count++;
+    }
+    return block->children;
+}
+
+static void apply_default(struct conf_scope *scope, struct directive_table *table,
+                          unsigned row_index)
+{
+    const struct directive *row = &table->rows[row_index];
+    const struct row_entry entry = {.row = row, .table = table, .row_index = row_index};
+    struct conf *conf = scope->conf;
+    unsigned errors = conf->error_count;
+    struct conf_node *node = parse_default(conf, row);
+    bool is_first = true;
+
+    if (node == NULL) {
+        bad_default(conf, table, row);
+    }
+    for (; node != NULL; node = node->next) {
+        unsigned least, most;
+        conf_row_arity(row, &least, &most);
+        bool fits = node->count - 1 >= least && node->count - 1 <= most;
+        if (!fits || !conf_apply_row(scope, &entry, node, table->defaults, is_first) ||
+            conf->error_count != errors) {
+            bad_default(conf, table, row);
+        }
+        is_first = false;
+    }
+}
+
+void conf_make_defaults(struct conf *conf, struct directive_table *table)
+{
+    if (table->defaults != NULL || table->size == 0) {
+        return;
+    }
+    struct conf_node *nowhere = arena_new(conf->arena, struct conf_node);
+    struct conf_scope scope = {.conf = conf, .node = nowhere};
+    struct conf_engine *engine = conf->engine;
+    const struct conf_scope *mute = engine->mute;
+
+    engine->mute = NULL;
+    table->defaults = arena_zalloc(conf->arena, table->size);
+    scope.settings = arena_array(conf->arena, conf->table_count + 1, sizeof(void *));
+    scope.presence = arena_array(conf->arena, conf->table_count + 1, sizeof(uint64_t *));
+    scope.settings[table->index] = table->defaults;
+    if (table->fresh != NULL) {
+        table->fresh(table->defaults);
+    }
+    for (unsigned i = 0; table->rows != NULL && table->rows[i].name != NULL; i++) {
+        if (table->rows[i].initial != NULL) {
+            apply_default(&scope, table, i);
+        }
+    }
+    engine->mute = mute;
+}

@@ -1,0 +1,252 @@
+/* Directive tables: a row is a directive; parsing, defaults, inheritance and manual come from it.
+ */
+#ifndef CONF_DIRECTIVE_H
+#define CONF_DIRECTIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "conf/conf.h"
+#include "conf/template.h"
+
+/* Where a directive may stand: a bit for each kind of block. */
+enum context {
+    IN_MAIN = 1 << 0,
+    IN_EVENTS = 1 << 1,
+    IN_DSO = 1 << 2,
+    IN_HTTP = 1 << 3,
+    IN_SERVER = 1 << 4,
+    IN_LOCATION = 1 << 5,
+    IN_SERVER_IF = 1 << 6,
+    IN_LOCATION_IF = 1 << 7,
+    IN_LIMIT_EXCEPT = 1 << 8,
+    IN_UPSTREAM = 1 << 9,
+    IN_STREAM = 1 << 10,
+    IN_STREAM_SERVER = 1 << 11,
+    IN_STREAM_UPSTREAM = 1 << 12,
+    IN_MAIL = 1 << 13,
+    IN_MAIL_SERVER = 1 << 14,
+    IN_PROCESSES = 1 << 15,
+    IN_PROCESS = 1 << 16,
+    IN_ANY = 0x7fffffff,
+    IN_HTTP_ALL = IN_HTTP | IN_SERVER | IN_LOCATION, /* the usual "http, server, location" */
+    IN_HTTP_LOCATION_SETTINGS = /* blocks that have settings of the location level */
+    IN_HTTP | IN_SERVER | IN_LOCATION | IN_SERVER_IF | IN_LOCATION_IF | IN_LIMIT_EXCEPT,
+};
+
+/* How a value is read, and what it is stored as. */
+enum value_type {
+    TYPE_FLAG,          /* bool: on, off */
+    TYPE_ENUM,          /* unsigned: one of .words */
+    TYPE_BITS,          /* unsigned: any of .words, or-ed */
+    TYPE_NUMBER,        /* int64_t within [.min, .max] */
+    TYPE_SIZE,          /* uint64_t bytes */
+    TYPE_OFFSET,        /* int64_t bytes, with g */
+    TYPE_MSEC,          /* uint64_t milliseconds */
+    TYPE_SEC,           /* uint64_t seconds */
+    TYPE_STRING,        /* struct str */
+    TYPE_PATH,          /* struct str: full path, relative to the run prefix, NUL-terminated */
+    TYPE_CONF_PATH,     /* struct str: the same, relative to the configuration's directory */
+    TYPE_TEMPLATE,      /* struct template *: text with variables */
+    TYPE_TEMPLATE_SIZE, /* struct template *: a size when used; constant ones are checked at once */
+    TYPE_STRINGS,       /* struct vec of struct str: all arguments appended */
+    TYPE_TEMPLATES,     /* struct vec of struct template *: all arguments appended (predicates) */
+    TYPE_KEY_TEMPLATE,  /* struct vec of struct key_template: name and text, appended */
+    TYPE_BUFFERS,       /* struct buffers: number and size */
+    TYPE_CUSTOM,        /* the row's apply reads it */
+    TYPE_BLOCK,         /* a block: apply sees it in order, enter applies what is inside */
+    TYPE_OBSOLETE, /* nginx or Tengine ignores it, too; .doc says since when; a warning is logged */
+};
+
+/*
+ * A second use at one level. Holds for BLOCK and CUSTOM rows, too: server, location, map … want
+ * REPEAT_CUSTOM.
+ */
+enum repeat {
+    REPEAT_ERROR,  /* "x" directive is duplicate */
+    REPEAT_APPEND, /* a list: the first use at a level replaces what was inherited, more append */
+    REPEAT_MERGE,  /* a list or bits: appended to what was inherited; a CUSTOM row does vec_copy */
+    REPEAT_CUSTOM, /* apply decides */
+};
+
+enum inherit {
+    INHERIT_VALUE, /* the parent's value, by copying down */
+    INHERIT_NEVER, /* starts from the default in each block */
+};
+
+struct directive_word {
+    const char *word;
+    unsigned value;
+};
+
+struct buffers {
+    uint64_t number;
+    uint64_t size; /* bytes each */
+};
+
+struct key_template {
+    struct str key;
+    struct template *text;
+};
+
+struct conf_scope;
+
+struct directive {
+    const char *name;
+    uint32_t contexts; /* enum context */
+    enum value_type type;
+    uint16_t min_args; /* without the name; 0,0 = as the type wants */
+    uint16_t max_args; /* ARGS_ANY = no limit */
+    uint32_t offset;   /* of the field in the table's settings */
+    uint32_t size;     /* of the field; 0 = none */
+    enum repeat repeat;
+    enum inherit inherit;
+    /*
+     * Default as a user writes it, "\"\"" for an empty word, ';' between several uses; NULL = all
+     * bits zero.
+     */
+    const char *initial;
+    const struct directive_word *words; /* of ENUM and BITS; ended by a NULL word */
+    int64_t min, max; /* of NUMBER, SIZE, OFFSET, MSEC; 0,0 = any that is not negative */
+    /*
+     * CUSTOM: reads the node into settings. conf_is_set() is true from the second use on. For a
+     * default, scope has no parent and no context. BLOCK: sees the block in order of the others
+     * (may be NULL). Other types: checks after the value was stored (may be NULL). False after
+     * conf_error.
+     */
+    bool (*apply)(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                  void *settings);
+    /*
+     * BLOCK: called after all other rows and the finish hooks of the enclosing block; calls
+     * conf_enter.
+     */
+    bool (*enter)(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                  void *settings);
+    const char *doc;    /* one or two sentences for the manual */
+    const char *syntax; /* arguments for the manual when the type does not say it */
+    /* Deprecated: warns `the "x" directive is deprecated, use the "y" directive instead`. */
+    const char *replaced_by;
+    bool is_free_form; /* BLOCK whose lines are entries, not directives (types, map, …) */
+};
+
+#define ARGS_ANY UINT16_MAX
+
+/* The member as a typed field: a wrong type does not compile. */
+#define FIELD_OF(settings, member, wanted)                                                         \
+    .offset =                                                                                      \
+        offsetof(settings, member) + 0 * sizeof(_Generic(((settings *) 0)->member, wanted : 0)),   \
+    .size = sizeof(((settings *) 0)->member)
+
+#define FLAG(settings, member) .type = TYPE_FLAG, FIELD_OF(settings, member, bool)
+#define ENUM(settings, member, list)                                                               \
+    .type = TYPE_ENUM, .words = list, FIELD_OF(settings, member, unsigned)
+#define BITS(settings, member, list)                                                               \
+    .type = TYPE_BITS, .words = list, FIELD_OF(settings, member, unsigned)
+#define NUMBER(settings, member) .type = TYPE_NUMBER, FIELD_OF(settings, member, int64_t)
+#define SIZE(settings, member) .type = TYPE_SIZE, FIELD_OF(settings, member, uint64_t)
+#define OFFSET(settings, member) .type = TYPE_OFFSET, FIELD_OF(settings, member, int64_t)
+#define MSEC(settings, member) .type = TYPE_MSEC, FIELD_OF(settings, member, uint64_t)
+#define SEC(settings, member) .type = TYPE_SEC, FIELD_OF(settings, member, uint64_t)
+#define STRING(settings, member) .type = TYPE_STRING, FIELD_OF(settings, member, struct str)
+#define PATH(settings, member) .type = TYPE_PATH, FIELD_OF(settings, member, struct str)
+#define CONF_PATH(settings, member) .type = TYPE_CONF_PATH, FIELD_OF(settings, member, struct str)
+#define TEMPLATE(settings, member)                                                                 \
+    .type = TYPE_TEMPLATE, FIELD_OF(settings, member, struct template *)
+#define TEMPLATE_SIZE(settings, member)                                                            \
+    .type = TYPE_TEMPLATE_SIZE, FIELD_OF(settings, member, struct template *)
+#define STRINGS(settings, member) .type = TYPE_STRINGS, FIELD_OF(settings, member, struct vec)
+#define TEMPLATES(settings, member) .type = TYPE_TEMPLATES, FIELD_OF(settings, member, struct vec)
+#define KEY_TEMPLATE(settings, member)                                                             \
+    .type = TYPE_KEY_TEMPLATE, FIELD_OF(settings, member, struct vec)
+#define BUFFERS(settings, member) .type = TYPE_BUFFERS, FIELD_OF(settings, member, struct buffers)
+#define CUSTOM(function) .type = TYPE_CUSTOM, .apply = function
+/* A custom row that has a field: so that inheritance and defaults know it. Any type. */
+#define CUSTOM_FIELD(settings, member, function)                                                   \
+    .type = TYPE_CUSTOM, .apply = function, .offset = offsetof(settings, member),                  \
+    .size = sizeof(((settings *) 0)->member)
+#define BLOCK(function) .type = TYPE_BLOCK, .enter = function
+#define ARGS(least, most) .min_args = least, .max_args = most
+
+/*
+ * A table: the rows of one module at one level, and the settings struct that they fill. Settings
+ * exist in each block whose context is in `contexts`: a copy of the parent's when the parent has
+ * them, else the defaults. A table without hooks whose rows are all plain (no CUSTOM, BLOCK or
+ * INHERIT_NEVER) shares the parent's settings until a row is set: only the engine writes there.
+ */
+struct directive_table {
+    const struct directive *rows; /* ended by a NULL name; may be NULL */
+    uint32_t contexts;            /* blocks that have settings of this table */
+    size_t size;                  /* of the settings; 0 = none */
+    /*
+     * Derived values and cross checks, after the block's own rows and before its nested blocks.
+     * Optional. Its messages about the block itself have the place of the outermost block's '}', as
+     * with nginx; they are left out when a row of this block was in error already.
+     */
+    bool (*finish)(struct conf_scope *scope, void *settings);
+    /* Fields without a row that may not be copied down (reset after the copy). Optional. */
+    void (*fresh)(void *settings);
+    /* Set by the registry. */
+    unsigned index;
+    const char *module_name; /* "ngx_http_core_module": heads of -l and of the manual */
+    void *defaults;          /* settings made of all .initial values, per reading */
+};
+
+/* A block that is being applied. */
+struct conf_scope {
+    struct conf *conf;
+    struct conf_scope *parent; /* NULL for main */
+    struct conf_node *node;    /* the block */
+    uint32_t context;          /* one bit */
+    void **settings;     /* by table index; tables that this context lacks: the parent's pointer */
+    uint64_t **presence; /* by table index: bit n = row n was set here; NULL where nothing was */
+};
+
+/*
+ * Gives every table of conf->tables its index and builds the lookup of names. Then applies
+ * conf->root. False when there were errors.
+ */
+bool conf_apply(struct conf *conf);
+
+/*
+ * Makes the scope of a nested block, applies its rows, calls the finish hooks, then enters its
+ * nested blocks. `prepare` (may be NULL) is called when the settings were copied and before any row
+ * is applied. Called by rows' enter.
+ */
+struct conf_scope *conf_enter(struct conf_scope *parent, struct conf_node *node, uint32_t context,
+                              void (*prepare)(struct conf_scope *scope, void *arg), void *arg);
+
+/* Settings of a table as this scope sees them. */
+static inline void *conf_settings(const struct conf_scope *scope,
+                                  const struct directive_table *table)
+{
+    return scope->settings[table->index];
+}
+
+/* Was the row (by name) set in this very block? */
+bool conf_is_set(const struct conf_scope *scope, const struct directive_table *table,
+                 const char *name);
+
+/* The settings of main, for modules without a nested scope. */
+struct conf_scope *conf_main_scope(struct conf *conf);
+
+/*
+ * Value parsers, for rows that read a part of their arguments themselves. Each gives false after a
+ * conf_error.
+ */
+bool conf_value_flag(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
+                     bool *out);
+bool conf_value_size(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
+                     uint64_t *out);
+bool conf_value_msec(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
+                     uint64_t *out);
+bool conf_value_template(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
+                         struct template **out);
+
+/* Writes the rows of all tables by module: in the form of `-l`, or as Markdown for `make docs`. */
+void conf_list_directives(struct directive_table *const *tables, unsigned count, struct buf *out,
+                          bool as_markdown);
+
+#endif

@@ -1,0 +1,92 @@
+/* What the files of src/conf share with each other and nobody else. */
+#ifndef CONF_INTERNAL_H
+#define CONF_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "conf/conf.h"
+#include "conf/directive.h"
+
+#define TOKEN_MAX 4096   /* bytes of one word as written */
+#define BLOCK_DEPTH 200  /* blocks inside blocks */
+#define INCLUDE_DEPTH 64 /* files inside files */
+
+/* ---- lexer.c */
+
+/* The files that are being read right now, innermost first: tells an include that never ends. */
+struct conf_reading {
+    const struct conf_reading *outer;
+    const struct conf_file *file;
+    unsigned depth;
+};
+
+/* Appends the nodes of one text to a block. False when there was an error of grammar. */
+bool conf_parse_into(struct conf *conf, const struct conf_reading *reading,
+                     struct conf_node *block);
+
+/* ---- include.c */
+
+/* Reads what an include names and appends its nodes to the block. False after an error. */
+bool conf_include_into(struct conf *conf, const struct conf_reading *reading,
+                       struct conf_node *block, const struct conf_node *include);
+
+/* ---- messages.c */
+
+/* An error of grammar, where no node exists yet. source may be NULL. */
+bool conf_error_at(struct conf *conf, const struct conf_file *file, unsigned line,
+                   const char *source, const char *format, ...)
+    __attribute__((format(printf, 5, 6), cold));
+/* An error of any level and errno, with a place or (node NULL) without. */
+bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_level level, int error,
+                  const char *format, ...) __attribute__((format(printf, 5, 6), cold));
+
+/* ---- apply.c */
+
+/*
+ * One use of a name: which row, of which table. Rows of one name are chained in order of the
+ * tables.
+ */
+struct row_entry {
+    struct row_entry *next;
+    const struct directive *row;
+    struct directive_table *table;
+    unsigned row_index; /* in table->rows: its presence bit */
+};
+
+/* What conf_apply keeps. */
+struct conf_engine {
+    struct map rows;         /* by name: struct row_entry *, the first of its chain */
+    struct conf_scope *main; /* scope of the main context */
+    bool *needs_copy;        /* by table: settings may change without a row, copy them at once */
+    bool is_finishing;       /* a finish hook runs: its messages belong to the end of the block */
+    const struct conf_scope *mute; /* messages of this scope's finish hooks are left out, or NULL */
+};
+
+/* Reads one use of a directive: repetition, value, the row's own apply. False after an error. */
+bool conf_apply_row(struct conf_scope *scope, const struct row_entry *entry, struct conf_node *node,
+                    void *settings, bool is_first);
+
+/* Makes table->defaults of this reading when it is not there yet. */
+void conf_make_defaults(struct conf *conf, struct directive_table *table);
+
+/* ---- values.c */
+
+/*
+ * Stores the arguments in the field of a row that is neither CUSTOM nor BLOCK. False after an
+ * error.
+ */
+bool conf_store_value(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings, bool is_first);
+/* The counts of arguments that the row takes, its type considered. */
+void conf_row_arity(const struct directive *row, unsigned *least, unsigned *most);
+
+/* ---- list.c */
+
+/* "http, server, location" of a set of context bits. */
+struct str conf_context_names(struct arena *arena, uint32_t contexts);
+
+#endif

@@ -1,0 +1,412 @@
+/* The lexer and the block structure: one text to nodes. */
+#include "conf/internal.h"
+
+/* One text that is being read. All state is here, so that a file inside a file is a second one. */
+struct lexer {
+    struct conf *conf;
+    const struct conf_reading *reading;
+    const struct conf_file *file;
+    const char *at;          /* next byte */
+    const char *end;         /* one past the last */
+    unsigned line;           /* of `at` */
+    struct conf_node *outer; /* the block that the text stands in */
+    struct conf_node *block; /* innermost open block */
+    unsigned depth;          /* blocks open, those of outer files included */
+    bool is_good;            /* no error of grammar so far */
+    bool is_stopped;         /* an error after which the rest would be nonsense */
+
+    /* The statement that is being read. */
+    struct vec words;    /* struct word */
+    const char *source;  /* where its first word starts */
+    unsigned start_line; /* of its first word */
+    bool is_broken;      /* an error was told: drop it */
+};
+
+/* One word of the statement, decoded. */
+struct word {
+    struct str text;
+    bool is_quoted;
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool is_command_line(const struct lexer *lexer)
+{
+    return lexer->file->name.len == 0;
+}
+
+__attribute__((format(printf, 3, 4))) static void grammar_error(struct lexer *lexer, unsigned line,
+                                                                const char *format, ...)
+{
+    if (lexer->is_broken) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    struct str text = arena_vprintf(lexer->conf->arena, format, args);
+    va_end(args);
+
+    const char *source = lexer->words.count != 0 ? lexer->source : lexer->at;
+    conf_error_at(lexer->conf, lexer->file, line, source < lexer->end ? source : NULL, "%.*s",
+                  STR_ARG(text));
+    lexer->is_good = false;
+    lexer->is_broken = true;
+}
+
+/* The bytes of a word with its escapes decoded: \" \' \\ \t \r \n; any other backslash stays. */
+static struct str decode(struct arena *arena, struct str raw)
+{
+    char *text = arena_text(arena, raw.len + 1);
+    char *out = text;
+
+    for (size_t i = 0; i < raw.len; i++) {
+        char c = raw.data[i];
+        if (c == '\\' && i + 1 < raw.len) {
+            switch (raw.data[i + 1]) {
+            case '"':
+            case '\'':
+            case '\\':
+                c = raw.data[++i];
+                break;
+            case 't':
+                c = '\t';
+                i++;
+                break;
+            case 'r':
+                c = '\r';
+                i++;
+                break;
+            case 'n':
+                c = '\n';
+                i++;
+                break;
+            default:
+                *out++ = c;
+                c = raw.data[++i];
+                break;
+            }
+        }
+        *out++ = c;
+    }
+    *out = '\0';
+    return str_from(text, out);
+}
+
+static void add_word(struct lexer *lexer, struct str raw, bool is_quoted)
+{
+    struct word *word = vec_push(&lexer->words, lexer->conf->arena, sizeof(*word));
+
+    word->text = decode(lexer->conf->arena, raw);
+    word->is_quoted = is_quoted;
+}
+
+/* Moves on by one byte and counts lines. */
+static char next_byte(struct lexer *lexer)
+{
+    char c = *lexer->at++;
+    if (c == '\n') {
+        lexer->line++;
+    }
+    return c;
+}
+
+static void end_of_text(struct lexer *lexer, bool is_inside_statement)
+{
+    lexer->is_stopped = true;
+    if (is_inside_statement) {
+        grammar_error(lexer, lexer->line, "unexpected end of %s",
+                      is_command_line(lexer) ? "parameter, expecting \";\""
+                                             : "file, expecting \";\" or \"}\"");
+    } else if (lexer->block != lexer->outer && !lexer->block->is_dropped) {
+        grammar_error(lexer, lexer->line, "unexpected end of file, expecting \"}\"");
+    }
+}
+
+/* The first bytes of a long word, as its message quotes them. */
+static void too_long(struct lexer *lexer, const char *start, unsigned line)
+{
+    grammar_error(lexer, line, "too long parameter \"%.*s...\" started",
+                  (int) (lexer->end - start < 10 ? lexer->end - start : 10), start);
+}
+
+/* A word in quotes; `at` is behind the opening one. Only a blank, ';', '{' or ')' may follow. */
+static void read_quoted(struct lexer *lexer, char quote)
+{
+    const char *start = lexer->at;
+    unsigned line = lexer->line;
+
+    for (;;) {
+        if (lexer->at - start >= TOKEN_MAX) {
+            grammar_error(lexer, line,
+                          "too long parameter, probably missing terminating \"%c\" character",
+                          quote);
+            lexer->is_stopped = true;
+            return;
+        }
+        if (lexer->at == lexer->end) {
+            end_of_text(lexer, true);
+            return;
+        }
+        char c = next_byte(lexer);
+        if (c == '\\' && lexer->at < lexer->end) {
+            next_byte(lexer);
+        } else if (c == quote) {
+            break;
+        }
+    }
+    if (lexer->at - start >= TOKEN_MAX) {
+        too_long(lexer, start, line);
+        return;
+    }
+    add_word(lexer, str_from(start, lexer->at - 1), true);
+    if (lexer->at < lexer->end) {
+        char c = *lexer->at;
+        if (!is_blank(c) && c != ';' && c != '{' && c != ')') {
+            grammar_error(lexer, lexer->line, "unexpected \"%c\"", c);
+        }
+    }
+}
+
+/*
+ * A bare word: a blank, ';' or '{' ends it, "${" does not, and neither does what a backslash hides.
+ */
+static void read_bare(struct lexer *lexer)
+{
+    const char *start = lexer->at;
+    unsigned line = lexer->line;
+
+    while (lexer->at < lexer->end) {
+        char c = *lexer->at;
+        if (is_blank(c) || c == ';' || c == '{') {
+            if (lexer->at - start >= TOKEN_MAX) {
+                too_long(lexer, start, line);
+                return;
+            }
+            add_word(lexer, str_from(start, lexer->at), false);
+            return;
+        }
+        next_byte(lexer);
+        if (lexer->at == lexer->end) {
+            break;
+        }
+        if (c == '\\' || (c == '$' && *lexer->at == '{')) {
+            next_byte(lexer);
+        }
+    }
+    if (lexer->at - start >= TOKEN_MAX) {
+        too_long(lexer, start, line);
+        lexer->is_stopped = true;
+        return;
+    }
+    end_of_text(lexer, true);
+}
+
+static void skip_blanks(struct lexer *lexer)
+{
+    while (lexer->at < lexer->end) {
+        if (*lexer->at == '#') {
+            while (lexer->at < lexer->end && *lexer->at != '\n') {
+                lexer->at++;
+            }
+        } else if (is_blank(*lexer->at)) {
+            next_byte(lexer);
+        } else {
+            return;
+        }
+    }
+}
+
+/* The node of the statement that just ended with ';' or '{'. */
+static struct conf_node *make_node(struct lexer *lexer, bool is_block)
+{
+    struct arena *arena = lexer->conf->arena;
+    struct conf_node *node = arena_new(arena, struct conf_node);
+    size_t count = lexer->words.count;
+    struct str *args = arena_array(arena, count + 1, sizeof(*args));
+    bool *quoted = arena_array(arena, count + 1, sizeof(*quoted));
+
+    for (size_t i = 0; i < count; i++) {
+        const struct word *word = vec_at(&lexer->words, struct word, i);
+        args[i] = word->text;
+        quoted[i] = word->is_quoted;
+    }
+    node->args = args;
+    node->quoted = quoted;
+    node->count = (unsigned) count;
+    node->is_block = is_block;
+    node->parent = lexer->block;
+    node->file = lexer->file;
+    node->line = lexer->start_line;
+    node->end_line = node->close_line = lexer->line;
+    node->order = node->close_order = lexer->conf->next_order++;
+    node->source = lexer->source;
+    node->is_dropped = lexer->is_broken || lexer->block->is_dropped;
+    return node;
+}
+
+static void append_node(struct conf_node *block, struct conf_node *node)
+{
+    if (block->last_child == NULL) {
+        block->children = node;
+    } else {
+        block->last_child->next = node;
+    }
+    block->last_child = node;
+}
+
+static void include_here(struct lexer *lexer, const struct conf_node *node)
+{
+    if (node->count != 2) {
+        grammar_error(lexer, node->end_line,
+                      "invalid number of arguments in \"include\" directive");
+    } else if (!conf_include_into(lexer->conf, lexer->reading, lexer->block, node)) {
+        lexer->is_good = false;
+    }
+}
+
+static void end_statement(struct lexer *lexer)
+{
+    if (lexer->words.count == 0) {
+        grammar_error(lexer, lexer->line, "unexpected \";\"");
+    } else {
+        struct conf_node *node = make_node(lexer, false);
+        if (!node->is_dropped) {
+            if (str_equal(node->args[0], STR("include"))) {
+                include_here(lexer, node);
+            } else {
+                append_node(lexer->block, node);
+            }
+        }
+    }
+    lexer->at++;
+}
+
+static void open_block(struct lexer *lexer)
+{
+    if (lexer->words.count == 0) {
+        grammar_error(lexer, lexer->line, "unexpected \"{\"");
+    } else if (is_command_line(lexer)) {
+        grammar_error(lexer, lexer->line, "block directives are not supported in -g option");
+    } else if (str_equal(vec_at(&lexer->words, struct word, 0)->text, STR("include"))) {
+        grammar_error(lexer, lexer->line, "directive \"include\" is not terminated by \";\"");
+    } else if (lexer->depth >= BLOCK_DEPTH) {
+        grammar_error(lexer, lexer->line, "blocks are nested too deeply, at most %d are possible",
+                      BLOCK_DEPTH);
+        lexer->is_stopped = true;
+        return;
+    }
+    struct conf_node *node = make_node(lexer, true);
+    if (!node->is_dropped) {
+        append_node(lexer->block, node);
+    }
+    lexer->block = node;
+    lexer->depth++;
+    lexer->at++;
+}
+
+/*
+ * A '}'. False when the statement goes on behind it: one that closes nothing and stands among
+ * words.
+ */
+static bool close_block(struct lexer *lexer)
+{
+    bool closes_nothing = lexer->block == lexer->outer;
+
+    if (lexer->words.count != 0 || closes_nothing) {
+        grammar_error(lexer, lexer->line, "unexpected \"}\"");
+    }
+    lexer->at++;
+    if (closes_nothing) {
+        return lexer->words.count == 0;
+    }
+    lexer->block->close_line = lexer->line;
+    lexer->block->close_order = lexer->conf->next_order++;
+    lexer->block = lexer->block->parent;
+    lexer->depth--;
+    return true;
+}
+
+/* One statement: words up to ';', '{' or '}'. False at the end of the text. */
+static bool read_statement(struct lexer *lexer)
+{
+    lexer->words.count = 0;
+    lexer->is_broken = false;
+
+    for (;;) {
+        skip_blanks(lexer);
+        if (lexer->at == lexer->end) {
+            end_of_text(lexer, lexer->words.count != 0);
+            return false;
+        }
+        if (lexer->words.count == 0) {
+            lexer->source = lexer->at;
+            lexer->start_line = lexer->line;
+        }
+        switch (*lexer->at) {
+        case ';':
+            end_statement(lexer);
+            return true;
+        case '{':
+            open_block(lexer);
+            return !lexer->is_stopped;
+        case '}':
+            if (close_block(lexer)) {
+                return true;
+            }
+            break;
+        case '"':
+        case '\'':
+            read_quoted(lexer, next_byte(lexer));
+            break;
+        default:
+            read_bare(lexer);
+            break;
+        }
+        if (lexer->is_stopped) {
+            return false;
+        }
+    }
+}
+
+bool conf_parse_into(struct conf *conf, const struct conf_reading *reading, struct conf_node *block)
+{
+    const struct conf_file *file = reading->file;
+    struct lexer lexer = {
+        .conf = conf,
+        .reading = reading,
+        .file = file,
+        .at = file->text.data,
+        .end = file->text.data == NULL ? NULL : file->text.data + file->text.len,
+        .line = 1,
+        .outer = block,
+        .block = block,
+        .is_good = true,
+    };
+
+    for (const struct conf_node *node = block; node->parent != NULL; node = node->parent) {
+        lexer.depth++;
+    }
+    while (read_statement(&lexer)) {
+    }
+    /* Blocks that the text left open end where it ends. */
+    while (lexer.block != block) {
+        lexer.block->close_line = lexer.line;
+        lexer.block->close_order = conf->next_order++;
+        lexer.block = lexer.block->parent;
+    }
+    return lexer.is_good;
+}
+
+bool conf_parse_text(struct conf *conf, const struct conf_file *file)
+{
+    struct conf_reading reading = {.file = file};
+
+    if (conf->root == NULL) {
+        conf->root = arena_new(conf->arena, struct conf_node);
+        conf->root->is_block = true;
+    }
+    return conf_parse_into(conf, &reading, conf->root);
+}

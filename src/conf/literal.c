@@ -1,0 +1,354 @@
+/* Literal texts that a pattern cannot match without: the cheap test before a regular expression. */
+#include "conf/regex_internal.h"
+
+#define DEPTH_MAX 16 /* groups inside groups that are looked into */
+#define RUN_MAX 64   /* bytes of one text */
+
+/* Text that stands without a gap. */
+struct run {
+    char text[RUN_MAX];
+    unsigned len;
+};
+
+/* Where reading stands. */
+struct reader {
+    struct arena *arena;
+    struct str rest;
+    unsigned depth;
+    bool is_lost; /* something that we do not understand: nothing may be concluded */
+};
+
+/* What one alternative needs. */
+struct branch {
+    struct run head;       /* text that it starts with */
+    bool is_exact;         /* head is all of it */
+    struct literals needs; /* the best that is needed anywhere in it */
+};
+
+static unsigned shortest(const struct literals *set)
+{
+    unsigned least = set->count == 0 ? 0 : UINT32_MAX;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        if (set->items[i].len < least) {
+            least = (unsigned) set->items[i].len;
+        }
+    }
+    return least;
+}
+
+static void take_better(struct literals *best, const struct literals *other)
+{
+    unsigned mine = shortest(best);
+    unsigned its = shortest(other);
+
+    if (its >= LITERAL_MIN && (its > mine || (its == mine && other->count < best->count))) {
+        *best = *other;
+    }
+}
+
+static void run_put(struct run *run, char c)
+{
+    if (run->len < RUN_MAX) {
+        run->text[run->len++] = (char) ascii_lower((unsigned char) c);
+    }
+}
+
+static void offer_run(struct reader *reader, struct literals *best, const struct run *run)
+{
+    if (run->len < LITERAL_MIN) {
+        return;
+    }
+    struct literals one = {.count = 1};
+    one.items[0] = arena_dup(reader->arena, (struct str){run->text, run->len});
+    take_better(best, &one);
+}
+
+static char peek(const struct reader *reader)
+{
+    return reader->rest.len == 0 ? '\0' : *reader->rest.data;
+}
+
+static bool take(struct reader *reader, char c)
+{
+    if (reader->rest.len == 0 || *reader->rest.data != c) {
+        return false;
+    }
+    reader->rest = str_skip(reader->rest, 1);
+    return true;
+}
+
+static bool lose(struct reader *reader)
+{
+    reader->is_lost = true;
+    return false;
+}
+
+/* A class; its '[' is taken. */
+static void skip_class(struct reader *reader)
+{
+    take(reader, '^');
+    take(reader, ']');
+    while (reader->rest.len != 0) {
+        char c = *reader->rest.data;
+        reader->rest = str_skip(reader->rest, 1);
+        if (c == ']') {
+            return;
+        }
+        if (c == '\\' && reader->rest.len != 0) {
+            reader->rest = str_skip(reader->rest, 1);
+        } else if (c == '[' &&
+                   (peek(reader) == ':' || peek(reader) == '.' || peek(reader) == '=')) {
+            const char *end = str_find(reader->rest, STR(":]"));
+            if (peek(reader) != ':' || end == NULL || end == reader->rest.data) {
+                lose(reader);
+                return;
+            }
+            reader->rest = str_skip(reader->rest, (size_t) (end - reader->rest.data) + 2);
+        }
+    }
+    lose(reader);
+}
+
+enum repetition { ONCE, AT_LEAST_ONCE, MAYBE };
+
+/* The quantifier that follows, if any. */
+static enum repetition read_quantifier(struct reader *reader)
+{
+    enum repetition result;
+
+    switch (peek(reader)) {
+    case '?':
+    case '*':
+        result = MAYBE;
+        break;
+    case '+':
+        result = AT_LEAST_ONCE;
+        break;
+    case '{': {
+        const char *end = str_find_char(reader->rest, '}');
+        if (end == NULL || reader->rest.len < 2 ||
+            !ascii_is_digit((unsigned char) reader->rest.data[1])) {
+            lose(reader);
+            return MAYBE;
+        }
+        /*
+         * "{0" may be no repetition at all; what is no quantifier by its form loses nothing by it.
+         */
+        result = reader->rest.data[1] == '0' ? MAYBE : AT_LEAST_ONCE;
+        for (const char *at = reader->rest.data + 1; at < end; at++) {
+            if (!ascii_is_digit((unsigned char) *at) && *at != ',') {
+                lose(reader);
+            }
+        }
+        reader->rest = str_from(end, reader->rest.data + reader->rest.len);
+        break;
+    }
+    default:
+        return ONCE;
+    }
+    reader->rest = str_skip(reader->rest, 1);
+    if (!take(reader, '?')) {
+        take(reader, '+');
+    }
+    if (strchr("?*+", peek(reader)) != NULL && peek(reader) != '\0') {
+        lose(reader);
+    }
+    return result;
+}
+
+/* What stands behind "(?": true for a group like any other, false when lost. */
+static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_setting)
+{
+    if (take(reader, ':') || take(reader, '>') || take(reader, '|')) {
+        return true;
+    }
+    if (take(reader, '=') || take(reader, '!')) {
+        *is_assertion = true;
+        return true;
+    }
+    take(reader, 'P');
+    char close = peek(reader) == '\'' ? '\'' : '>';
+    if (take(reader, '<') || take(reader, '\'')) {
+        if (take(reader, '=') || take(reader, '!')) {
+            *is_assertion = true;
+            return true;
+        }
+        const char *end = str_find_char(reader->rest, close);
+        if (end == NULL) {
+            return lose(reader);
+        }
+        reader->rest = str_skip(reader->rest, (size_t) (end - reader->rest.data) + 1);
+        return true;
+    }
+    while (peek(reader) == 'i' || peek(reader) == 'm' || peek(reader) == 's' ||
+           peek(reader) == '-') {
+        reader->rest = str_skip(reader->rest, 1);
+    }
+    if (take(reader, ':')) {
+        return true;
+    }
+    if (peek(reader) == ')') {
+        *is_setting = true;
+        return true;
+    }
+    return lose(reader);
+}
+
+static bool read_branch(struct reader *reader, struct branch *branch);
+
+/*
+ * Alternatives up to ')' or the end. `before` is the text in front of them. What all of them
+ * together need goes to *needs; when there is one alone and it is exact, *only says so and has its
+ * text.
+ */
+static void read_alternatives(struct reader *reader, const struct run *before,
+                              struct literals *needs, struct run *only, bool *is_only)
+{
+    struct branch branch;
+    unsigned branches = 0;
+    bool is_full = false;
+
+    needs->count = 0;
+    *is_only = false;
+    do {
+        if (!read_branch(reader, &branch)) {
+            return;
+        }
+        struct run joined = *before;
+        for (unsigned i = 0; i < branch.head.len; i++) {
+            run_put(&joined, branch.head.text[i]);
+        }
+        offer_run(reader, &branch.needs, &joined);
+        branches++;
+        if (branch.needs.count == 0 || needs->count + branch.needs.count > LITERALS_MAX) {
+            is_full = true;
+        }
+        for (unsigned i = 0; !is_full && i < branch.needs.count; i++) {
+            needs->items[needs->count++] = branch.needs.items[i];
+        }
+    } while (take(reader, '|'));
+    if (is_full) {
+        needs->count = 0;
+    }
+    if (branches == 1 && branch.is_exact) {
+        *is_only = true;
+        *only = branch.head;
+    }
+}
+
+/* A group whose '(' is taken. */
+static void read_group(struct reader *reader, struct branch *branch, struct run *run,
+                       bool *is_at_head)
+{
+    bool is_assertion = false;
+    bool is_setting = false;
+    struct literals needs;
+    struct run only;
+    bool is_only;
+    static const struct run nothing;
+
+    if (++reader->depth > DEPTH_MAX || peek(reader) == '*') {
+        lose(reader);
+        return;
+    }
+    if (take(reader, '?') && !read_group_kind(reader, &is_assertion, &is_setting)) {
+        return;
+    }
+    read_alternatives(reader, is_assertion ? &nothing : run, &needs, &only, &is_only);
+    if (reader->is_lost || !take(reader, ')')) {
+        lose(reader);
+        return;
+    }
+    reader->depth--;
+    enum repetition repetition = read_quantifier(reader);
+    if (is_setting) {
+        return;
+    }
+    if (repetition != MAYBE && !is_assertion) {
+        take_better(&branch->needs, &needs);
+    }
+    if (repetition == ONCE && is_only && !is_assertion) {
+        for (unsigned i = 0; i < only.len; i++) {
+            run_put(run, only.text[i]);
+        }
+        return;
+    }
+    if (*is_at_head) {
+        branch->head = *run;
+        *is_at_head = false;
+    }
+    offer_run(reader, &branch->needs, run);
+    run->len = 0;
+}
+
+/* One alternative: up to '|', ')' or the end. False when lost. */
+static bool read_branch(struct reader *reader, struct branch *branch)
+{
+    struct run run = {.len = 0};
+    bool is_at_head = true;
+
+    memset(branch, 0, sizeof(*branch));
+    while (reader->rest.len != 0 && !reader->is_lost) {
+        char c = *reader->rest.data;
+        bool is_literal = false;
+
+        if (c == '|' || c == ')') {
+            break;
+        }
+        reader->rest = str_skip(reader->rest, 1);
+        if (c == '(') {
+            read_group(reader, branch, &run, &is_at_head);
+            continue;
+        }
+        if (c == '[') {
+            skip_class(reader);
+        } else if (c == '\\') {
+            c = peek(reader);
+            if (reader->rest.len == 0 ||
+                (strchr("dDwWsSbBAzZKhHvVRtnrfea", c) == NULL &&
+                 (ascii_is_digit((unsigned char) c) || (ascii_lower((unsigned char) c) >= 'a' &&
+                                                        ascii_lower((unsigned char) c) <= 'z')))) {
+                return lose(reader);
+            }
+            is_literal = strchr("dDwWsSbBAzZKhHvVRtnrfea", c) == NULL || c == '\0';
+            reader->rest = str_skip(reader->rest, 1);
+        } else if (c == '*' || c == '+' || c == '?' || c == '{') {
+            return lose(reader);
+        } else {
+            is_literal = c != '.' && c != '^' && c != '$';
+        }
+        enum repetition repetition = read_quantifier(reader);
+        if (is_literal && repetition != MAYBE) {
+            run_put(&run, c);
+        }
+        if (is_literal && repetition == ONCE && run.len < RUN_MAX) {
+            continue;
+        }
+        if (is_at_head) {
+            branch->head = run;
+            is_at_head = false;
+        }
+        offer_run(reader, &branch->needs, &run);
+        run.len = 0;
+    }
+    if (is_at_head) {
+        branch->head = run;
+        branch->is_exact = run.len < RUN_MAX;
+    }
+    offer_run(reader, &branch->needs, &run);
+    return !reader->is_lost;
+}
+
+void literals_of_pattern(struct arena *arena, struct str pattern, struct literals *out)
+{
+    struct reader reader = {.arena = arena, .rest = pattern};
+    struct run nothing = {.len = 0};
+    struct run only;
+    bool is_only;
+
+    read_alternatives(&reader, &nothing, out, &only, &is_only);
+    if (reader.is_lost || reader.rest.len != 0) {
+        out->count = 0;
+    }
+}

@@ -1,0 +1,355 @@
+/* What went wrong in a configuration: gathering messages, and showing them in order of the file. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fs.h"
+#include "conf/internal.h"
+
+#define REPORT_MAX 100  /* messages shown of one reading */
+#define EXCERPT_MAX 160 /* bytes of a source line shown */
+#define NEAREST_MAX 48  /* bytes of words that are compared for "did you mean" */
+
+/* Adds a message that was laid out already. */
+static void add_message(struct conf *conf, struct conf_message *message)
+{
+    message->sequence = conf->messages == NULL ? 0 : conf->messages->sequence + 1;
+    message->next = conf->messages;
+    conf->messages = message;
+    if (message->level <= LOG_ERROR) {
+        conf->error_count++;
+    }
+}
+
+static bool is_muted(const struct conf *conf)
+{
+    return conf->engine != NULL && conf->engine->mute != NULL;
+}
+
+static bool is_finishing(const struct conf *conf)
+{
+    return conf->engine != NULL && conf->engine->is_finishing;
+}
+
+/*
+ * A message stands where the reader of nginx would have stood: at the ';' or '{' of its directive;
+ * for a block that was read to its end at the '}'; for what a finish hook found at the '}' of the
+ * outermost block.
+ */
+static void place_message(const struct conf *conf, struct conf_message *message,
+                          const struct conf_node *node)
+{
+    if (node == NULL || node->file == NULL) {
+        return;
+    }
+    bool at_end = node->is_closed;
+
+    message->node = node;
+    if (is_finishing(conf) && node->is_block) {
+        while (node->parent != NULL && node->parent->file != NULL) {
+            node = node->parent;
+        }
+        at_end = true;
+    }
+    message->file = node->file;
+    message->line = at_end ? node->close_line : node->end_line;
+    message->order = at_end ? node->close_order : node->order;
+    message->source = at_end ? NULL : node->source;
+}
+
+/*
+ * Was the same said of the same place? What a block inherits, its finish hook finds again in each
+ * inner one.
+ */
+static bool was_said(const struct conf *conf, const struct conf_message *message)
+{
+    for (const struct conf_message *old = conf->messages; old != NULL; old = old->next) {
+        if (old->file == message->file && old->line == message->line &&
+            str_equal(old->text, message->text)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_formatted(struct conf *conf, const struct conf_node *node, enum log_level level,
+                          int error, const char *format, va_list args)
+{
+    if (is_muted(conf)) {
+        return;
+    }
+    struct conf_message *message = arena_new(conf->arena, struct conf_message);
+    message->level = level;
+    message->error = error;
+    message->order = conf->engine == NULL ? conf->next_order : conf->position;
+    message->text = arena_vprintf(conf->arena, format, args);
+    place_message(conf, message, node);
+    if (!is_finishing(conf) || !was_said(conf, message)) {
+        add_message(conf, message);
+    }
+}
+
+bool conf_error(struct conf *conf, const struct conf_node *node, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(conf, node, LOG_EMERG, 0, format, args);
+    va_end(args);
+    return false;
+}
+
+bool conf_errno(struct conf *conf, const struct conf_node *node, int error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(conf, node, LOG_EMERG, error, format, args);
+    va_end(args);
+    return false;
+}
+
+bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_level level, int error,
+                  const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(conf, node, level, error, format, args);
+    va_end(args);
+    return false;
+}
+
+void conf_warn(struct conf *conf, const struct conf_node *node, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_formatted(conf, node, LOG_WARN, 0, format, args);
+    va_end(args);
+}
+
+bool conf_error_at(struct conf *conf, const struct conf_file *file, unsigned line,
+                   const char *source, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    struct str text = arena_vprintf(conf->arena, format, args);
+    va_end(args);
+
+    struct conf_message *message = arena_new(conf->arena, struct conf_message);
+    message->level = LOG_EMERG;
+    message->text = text;
+    message->file = file;
+    message->line = line;
+    message->order = conf->next_order++;
+    message->source = source;
+    add_message(conf, message);
+    conf->grammar_error_count++;
+    return false;
+}
+
+void conf_hint(struct conf *conf, const char *format, ...)
+{
+    if (conf->messages == NULL || is_muted(conf)) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    conf->messages->hint = arena_vprintf(conf->arena, format, args);
+    va_end(args);
+}
+
+/* ---- showing */
+
+static int compare_messages(const void *a, const void *b)
+{
+    const struct conf_message *const *left = a;
+    const struct conf_message *const *right = b;
+
+    if ((*left)->order != (*right)->order) {
+        return (*left)->order < (*right)->order ? -1 : 1;
+    }
+    return ((*left)->sequence > (*right)->sequence) - ((*left)->sequence < (*right)->sequence);
+}
+
+/*
+ * The word that a message quotes, looked for in the statement it is about; else where that starts.
+ */
+static const char *find_spot(const struct conf_message *message)
+{
+    struct str text = message->text;
+    const char *text_end = message->file->text.data + message->file->text.len;
+    struct str statement = str_from(message->source, text_end);
+
+    for (size_t i = 0; i < statement.len; i++) {
+        if (statement.data[i] == ';' || statement.data[i] == '{') {
+            statement.len = i;
+        }
+    }
+    const char *open = str_find_char(text, '"');
+    const char *close =
+        open == NULL ? NULL : str_find_char(str_from(open + 1, text.data + text.len), '"');
+    if (close != NULL && close > open + 1) {
+        const char *spot = str_find(statement, str_from(open + 1, close));
+        if (spot != NULL) {
+            return spot;
+        }
+    }
+    return message->source;
+}
+
+/* The source line and a caret under the spot. */
+static void put_excerpt(struct buf *out, const struct conf_message *message)
+{
+    struct str text = message->file->text;
+    const char *spot = find_spot(message);
+    const char *start = spot;
+    const char *end = spot;
+
+    while (start > text.data && start[-1] != '\n') {
+        start--;
+    }
+    while (start < spot && (*start == ' ' || *start == '\t')) {
+        start++;
+    }
+    if (spot - start > EXCERPT_MAX / 2) {
+        start = spot - EXCERPT_MAX / 2;
+    }
+    while (end < text.data + text.len && *end != '\n' && *end != '\r' &&
+           end - start < EXCERPT_MAX) {
+        end++;
+    }
+    buf_append(out, STR("    "));
+    for (const char *at = start; at < end; at++) {
+        buf_append_char(out, (unsigned char) *at < ' ' || *at == 127 ? ' ' : *at);
+    }
+    buf_append(out, STR("\n    "));
+    for (const char *at = start; at < spot; at++) {
+        if (((unsigned char) *at & 0xc0) != 0x80) {
+            buf_append_char(out, ' ');
+        }
+    }
+    buf_append(out, STR("^\n"));
+}
+
+static void put_details(const struct conf_message *message)
+{
+    struct buf out = {0};
+
+    if (message->source != NULL && message->file != NULL) {
+        put_excerpt(&out, message);
+    }
+    if (message->hint.len != 0) {
+        buf_printf(&out, "    %.*s\n", STR_ARG(message->hint));
+    }
+    if (out.len != 0) {
+        fs_write_all(STDERR_FILENO, buf_str(&out));
+    }
+    buf_free(&out);
+}
+
+static void show_message(const struct conf_message *message, const struct log *log)
+{
+    struct buf line = {0};
+
+    buf_append(&line, message->text);
+    if (message->error != 0) {
+        const char *text = strerrordesc_np(message->error);
+        buf_printf(&line, " (%d: %s)", message->error, text == NULL ? "Unknown error" : text);
+    }
+    if (message->file != NULL && message->file->name.len == 0) {
+        buf_append(&line, STR(" in command line"));
+    } else if (message->file != NULL) {
+        buf_printf(&line, " in %.*s:%u", STR_ARG(message->file->name), message->line);
+    }
+    log_write(log, message->level, 0, "%.*s", STR_ARG(buf_str(&line)));
+    buf_free(&line);
+}
+
+void conf_report(const struct conf *conf, const struct log *log, bool is_verbose)
+{
+    size_t count = 0;
+
+    for (const struct conf_message *m = conf->messages; m != NULL; m = m->next) {
+        count++;
+    }
+    if (count == 0) {
+        return;
+    }
+    const struct conf_message **sorted =
+        arena_array(conf->arena, count, sizeof(struct conf_message *));
+    size_t at = count;
+    for (const struct conf_message *m = conf->messages; m != NULL; m = m->next) {
+        sorted[--at] = m;
+    }
+    qsort(sorted, count, sizeof(*sorted), compare_messages);
+    for (size_t i = 0; i < count && i < REPORT_MAX; i++) {
+        show_message(sorted[i], log);
+        if (is_verbose) {
+            put_details(sorted[i]);
+        }
+    }
+    if (count > REPORT_MAX) {
+        log_write(log, LOG_WARN, 0, "%zu more messages about the configuration are not shown",
+                  count - REPORT_MAX);
+    }
+}
+
+/* ---- "did you mean" */
+
+/*
+ * Edits (insert, drop, change, swap neighbours) that make b of a; words of at most NEAREST_MAX
+ * bytes.
+ */
+static unsigned distance(struct str a, struct str b)
+{
+    unsigned rows[3][NEAREST_MAX + 1];
+
+    for (size_t j = 0; j <= b.len; j++) {
+        rows[0][j] = (unsigned) j;
+    }
+    for (size_t i = 1; i <= a.len; i++) {
+        unsigned *now = rows[i % 3];
+        const unsigned *before = rows[(i - 1) % 3];
+        now[0] = (unsigned) i;
+        for (size_t j = 1; j <= b.len; j++) {
+            char x = (char) ascii_lower((unsigned char) a.data[i - 1]);
+            char y = (char) ascii_lower((unsigned char) b.data[j - 1]);
+            unsigned best = before[j - 1] + (x != y);
+            if (before[j] + 1 < best) {
+                best = before[j] + 1;
+            }
+            if (now[j - 1] + 1 < best) {
+                best = now[j - 1] + 1;
+            }
+            if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
+                a.data[i - 2] == b.data[j - 1] && rows[(i - 2) % 3][j - 2] + 1 < best) {
+                best = rows[(i - 2) % 3][j - 2] + 1;
+            }
+            now[j] = best;
+        }
+    }
+    return rows[a.len % 3][b.len];
+}
+
+struct str conf_nearest(struct str word, const struct str *candidates, size_t count)
+{
+    struct str best = STR_NONE;
+    unsigned least = word.len <= 3 ? 1 : word.len <= 6 ? 2 : 3; /* edits still called near */
+
+    if (word.len == 0 || word.len > NEAREST_MAX) {
+        return best;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct str candidate = candidates[i];
+        size_t gap = candidate.len > word.len ? candidate.len - word.len : word.len - candidate.len;
+        if (candidate.len > NEAREST_MAX || gap > least) {
+            continue;
+        }
+        unsigned edits = distance(word, candidate);
+        if (edits < least || (edits == least && best.data == NULL)) {
+            least = edits;
+            best = candidate;
+        }
+    }
+    return best;
+}

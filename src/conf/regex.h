@@ -1,0 +1,45 @@
+/* Regular expressions: PCRE2, compiled when the configuration is read, matched on a slice. */
+#ifndef CONF_REGEX_H
+#define CONF_REGEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "conf/conf.h"
+#include "conf/template.h"
+
+struct regex;
+
+/*
+ * Compiles; freed with conf->arena. NULL after conf_error `pcre2_compile() failed: TEXT in "RE" at
+ * "REST"`. Named captures become variables of conf_variables(conf) when define_names is set.
+ */
+struct regex *regex_compile(struct conf *conf, const struct conf_node *node, struct str pattern,
+                            bool is_nocase, bool define_names);
+unsigned regex_capture_count(const struct regex *regex); /* groups, without $0 */
+struct str regex_pattern(const struct regex *regex);
+
+/* pcre_jit on|off: JIT is used for what is compiled afterwards. */
+void regex_use_jit(bool on);
+
+/*
+ * Matches. When env is not NULL its captures and the named variables are set (in env->arena; the
+ * subject must live as long). An error of PCRE2 (limits) is logged and counts as no match. Bounded
+ * by a match limit.
+ */
+bool regex_match(const struct regex *regex, struct str subject, struct variable_env *env,
+                 const struct log *log);
+
+/*
+ * A list of expressions in order of preference. regex_set_first gives the index of the first that
+ * matches, or -1. With vectorscan one pass says which may match and PCRE2 confirms; a literal
+ * prefix filter is the plain fallback.
+ */
+struct regex_set;
+struct regex_set *regex_set_new(struct conf *conf, struct regex *const *items, unsigned count);
+int regex_set_first(const struct regex_set *set, struct str subject, struct variable_env *env,
+                    const struct log *log);
+
+#endif

@@ -1,0 +1,302 @@
+/* Variables: defining, finding and computing them. */
+#include "conf/internal.h"
+#include "conf/template.h"
+
+#define RUNTIME_NAME_MAX 256 /* bytes of a name that is looked up at run time */
+
+struct variable_state_of_conf {
+    struct variable_set *set; /* of the subsystem whose block is being applied */
+};
+
+void conf_set_variables(struct conf *conf, struct variable_set *set)
+{
+    struct variable_state_of_conf *state = conf_state(conf, "conf.variables", sizeof(*state));
+    state->set = set;
+}
+
+struct variable_set *conf_variables(struct conf *conf)
+{
+    const struct variable_state_of_conf *state = conf_state(conf, "conf.variables", sizeof(*state));
+    return state->set;
+}
+
+/* ---- while the configuration is read */
+
+static struct str lower(struct arena *arena, struct str name)
+{
+    char *text = arena_text(arena, name.len + 1);
+
+    for (size_t i = 0; i < name.len; i++) {
+        text[i] = (char) ascii_lower((unsigned char) name.data[i]);
+    }
+    text[name.len] = '\0';
+    return (struct str){text, name.len};
+}
+
+static struct variable *add_variable(struct conf *conf, struct variable_set *set, struct str name,
+                                     unsigned flags)
+{
+    struct variable *variable = arena_new(conf->arena, struct variable);
+
+    variable->name = lower(conf->arena, name);
+    variable->flags = flags;
+    map_put_nocase(&set->by_name, conf->arena, variable->name, variable);
+    return variable;
+}
+
+static void give_index(struct conf *conf, struct variable_set *set, struct variable *variable)
+{
+    if ((variable->flags & VARIABLE_INDEXED) == 0) {
+        variable->flags |= VARIABLE_INDEXED;
+        variable->index = (unsigned) set->used.count;
+        *(struct variable **) vec_push(&set->used, conf->arena, sizeof(variable)) = variable;
+    }
+}
+
+/* The family with the longest prefix of this name, or NULL. The name is in lower case. */
+static const struct variable *find_family(const struct variable_set *set, struct str name)
+{
+    const struct variable *best = NULL;
+
+    for
+        vec_each(struct variable *, item, &set->prefixes)
+        {
+            if (str_starts(name, (*item)->name) &&
+                (best == NULL || (*item)->name.len > best->name.len)) {
+                best = *item;
+            }
+        }
+    return best;
+}
+
+/* Makes a name that nobody defined a member of its family, when it has one. */
+static void join_family(const struct variable_set *set, struct variable *variable)
+{
+    const struct variable *family = find_family(set, variable->name);
+
+    if (family != NULL) {
+        variable->get = family->get;
+        variable->set = family->set;
+        variable->data = family->data;
+        variable->rest = str_skip(variable->name, family->name.len);
+        variable->flags &= ~(unsigned) VARIABLE_WEAK;
+        variable->flags |= VARIABLE_MEMBER | VARIABLE_CHANGEABLE;
+        variable->flags |= family->flags & VARIABLE_VOLATILE;
+    }
+}
+
+struct variable *variable_define(struct conf *conf, const struct conf_node *node,
+                                 struct variable_set *set, struct str name, unsigned flags)
+{
+    if (name.len == 0) {
+        conf_error(conf, node, "invalid variable name");
+        return NULL;
+    }
+    struct variable *variable = map_get_nocase(&set->by_name, name);
+    if (variable == NULL) {
+        variable = add_variable(conf, set, name, flags);
+    } else if ((variable->flags & (VARIABLE_WEAK | VARIABLE_MEMBER)) != 0) {
+        variable->get = NULL;
+        variable->set = NULL;
+        variable->data = 0;
+        variable->rest = STR_NONE;
+        variable->flags = flags | (variable->flags & VARIABLE_INDEXED);
+    } else if ((variable->flags & VARIABLE_CHANGEABLE) == 0) {
+        conf_error(conf, node, "the duplicate \"%.*s\" variable", STR_ARG(variable->name));
+        return NULL;
+    }
+    give_index(conf, set, variable);
+    return variable;
+}
+
+void variable_add_all(struct conf *conf, struct variable_set *set, const struct variable *rows)
+{
+    for (; rows->name.len != 0; rows++) {
+        struct variable *copy = arena_new(conf->arena, struct variable);
+        *copy = *rows;
+        copy->flags &= ~(unsigned) (VARIABLE_INDEXED | VARIABLE_MEMBER | VARIABLE_WEAK);
+        if ((rows->flags & VARIABLE_PREFIX) != 0) {
+            *(struct variable **) vec_push(&set->prefixes, conf->arena, sizeof(copy)) = copy;
+            continue;
+        }
+        struct variable *known = map_get_nocase(&set->by_name, rows->name);
+        if (known == NULL) {
+            map_put_nocase(&set->by_name, conf->arena, copy->name, copy);
+        } else {
+            /* Used before it was added: users hold the pointer, so that it stays. */
+            copy->index = known->index;
+            copy->node = known->node;
+            copy->flags |= known->flags & VARIABLE_INDEXED;
+            *known = *copy;
+        }
+    }
+}
+
+struct variable *variable_use(struct conf *conf, const struct conf_node *node,
+                              struct variable_set *set, struct str name)
+{
+    if (name.len == 0) {
+        conf_error(conf, node, "invalid variable name");
+        return NULL;
+    }
+    struct variable *variable = map_get_nocase(&set->by_name, name);
+    if (variable == NULL) {
+        variable = add_variable(conf, set, name, VARIABLE_WEAK);
+        join_family(set, variable);
+    }
+    if (variable->node == NULL) {
+        variable->node = node;
+    }
+    give_index(conf, set, variable);
+    return variable;
+}
+
+static void tell_unknown(struct conf *conf, const struct variable_set *set,
+                         const struct variable *variable)
+{
+    struct vec names = {0};
+    const struct conf_node *node = variable->node;
+    struct str place = STR("");
+
+    conf_error(conf, NULL, "unknown \"%.*s\" variable", STR_ARG(variable->name));
+    for
+        map_each(slot, &set->by_name)
+        {
+            const struct variable *other = slot->value;
+            if ((other->flags & VARIABLE_WEAK) == 0) {
+                *(struct str *) vec_push(&names, conf->arena, sizeof(struct str)) = other->name;
+            }
+        }
+    struct str near = conf_nearest(variable->name, names.items, names.count);
+    if (node != NULL && node->file != NULL && node->file->name.len != 0) {
+        place = arena_printf(conf->arena, "it is used in %.*s:%u", STR_ARG(node->file->name),
+                             node->end_line);
+    }
+    if (near.data != NULL) {
+        conf_hint(conf, "%.*s%sdid you mean \"%.*s\"?", STR_ARG(place), place.len == 0 ? "" : "; ",
+                  STR_ARG(near));
+    } else if (place.len != 0) {
+        conf_hint(conf, "%.*s", STR_ARG(place));
+    }
+}
+
+bool variable_check_all(struct conf *conf, struct variable_set *set)
+{
+    bool is_good = true;
+
+    for
+        vec_each(struct variable *, item, &set->used)
+        {
+            struct variable *variable = *item;
+            if ((variable->flags & VARIABLE_WEAK) != 0) {
+                join_family(set, variable);
+            }
+            if ((variable->flags & VARIABLE_WEAK) != 0) {
+                tell_unknown(conf, set, variable);
+                is_good = false;
+            }
+        }
+    return is_good;
+}
+
+/* ---- while a request is served */
+
+/* The place of a variable's value; makes the table when this is the request's first. */
+static struct variable_value *value_slot(struct variable_env *env, const struct variable *variable)
+{
+    if (env->values == NULL) {
+        env->values = arena_array(env->arena, env->set->used.count, sizeof(struct variable_value));
+    }
+    return &env->values[variable->index];
+}
+
+static bool call_get(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    *out = STR_NONE;
+    if (variable->get != NULL) {
+        return variable->get(env, variable, out);
+    }
+    if (env->warn_uninitialized) {
+        log_warn(env->log, 0, "using uninitialized \"%.*s\" variable", STR_ARG(variable->name));
+    }
+    return true;
+}
+
+/* Everything but a value that is there already. */
+static __attribute__((noinline)) bool compute(struct variable_env *env,
+                                              const struct variable *variable, struct str *out)
+{
+    if ((variable->flags & VARIABLE_INDEXED) == 0) {
+        return call_get(env, variable, out);
+    }
+    struct variable_value *value = value_slot(env, variable);
+    if (value->state == VARIABLE_EVALUATING) {
+        log_error(env->log, 0, "cycle while evaluating variable \"%.*s\"", STR_ARG(variable->name));
+        *out = STR_NONE;
+        return false;
+    }
+    bool is_volatile = (variable->flags & VARIABLE_VOLATILE) != 0 && variable->get != NULL;
+    if (value->state != VARIABLE_UNSET && !is_volatile) {
+        *out = value->text;
+        return value->state == VARIABLE_FOUND;
+    }
+    value->state = VARIABLE_EVALUATING;
+    bool is_found = call_get(env, variable, out);
+    /* get may have assigned the variable or made the table anew: look again. */
+    value = value_slot(env, variable);
+    value->text = *out;
+    value->state = is_found ? VARIABLE_FOUND : VARIABLE_NOT_FOUND;
+    return is_found;
+}
+
+bool variable_get(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    if (env->values != NULL &&
+        (variable->flags & (VARIABLE_INDEXED | VARIABLE_VOLATILE)) == VARIABLE_INDEXED) {
+        const struct variable_value *value = &env->values[variable->index];
+        if (value->state == VARIABLE_FOUND) {
+            *out = value->text;
+            return true;
+        }
+    }
+    return compute(env, variable, out);
+}
+
+void variable_assign(struct variable_env *env, const struct variable *variable, struct str text)
+{
+    if (variable->set != NULL) {
+        variable->set(env, variable, text);
+    }
+    if ((variable->flags & VARIABLE_INDEXED) == 0) {
+        return;
+    }
+    struct variable_value *value = value_slot(env, variable);
+    if (variable->set != NULL) {
+        value->state = VARIABLE_UNSET; /* what get now gives is the truth */
+        return;
+    }
+    value->text = text;
+    value->state = VARIABLE_FOUND;
+}
+
+bool variable_get_by_name(struct variable_env *env, struct str name, struct str *out)
+{
+    const struct variable *variable = map_get_nocase(&env->set->by_name, name);
+
+    *out = STR_NONE;
+    if (variable != NULL) {
+        return (variable->flags & VARIABLE_WEAK) == 0 && variable_get(env, variable, out);
+    }
+    if (name.len > RUNTIME_NAME_MAX) {
+        return false;
+    }
+    struct str lowered = lower(env->arena, name);
+    const struct variable *family = find_family(env->set, lowered);
+    if (family == NULL) {
+        return false;
+    }
+    struct variable member = *family;
+    member.name = lowered;
+    member.rest = str_skip(lowered, family->name.len);
+    return member.get(env, &member, out);
+}

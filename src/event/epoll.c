@@ -1,0 +1,160 @@
+/* The epoll backend: one instance per process, a generation per descriptor against stale events. */
+#include "event/backend.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * By descriptor: the source in the low 48 bits and a generation in the high 16. An event carries
+ * descriptor and generation, and is delivered only if both still belong together: so a source that
+ * was forgotten, or a descriptor number that was used anew within one batch, costs no search.
+ */
+#define SOURCE_BITS 48
+#define SOURCE_MASK ((UINT64_C(1) << SOURCE_BITS) - 1)
+
+static int epoll_fd = -1;
+static struct epoll_event *batch; /* room for one turn's events */
+static unsigned batch_size;       /* of batch */
+static int batch_count;           /* events of this turn */
+static uint64_t *sources;         /* by descriptor */
+static unsigned sources_size;     /* of sources */
+
+static bool sources_make_room(unsigned fd)
+{
+    unsigned size = sources_size == 0 ? 256 : sources_size;
+
+    while (size <= fd) {
+        size *= 2;
+    }
+    uint64_t *bigger = realloc(sources, size * sizeof(*sources));
+    if (bigger == NULL) {
+        return false;
+    }
+    memset(bigger + sources_size, 0, (size - sources_size) * sizeof(*sources));
+    sources = bigger;
+    sources_size = size;
+    return true;
+}
+
+static void epoll_destroy(void)
+{
+    if (epoll_fd != -1) {
+        close(epoll_fd);
+        epoll_fd = -1;
+    }
+    free(batch);
+    batch = NULL;
+    batch_count = 0;
+    free(sources);
+    sources = NULL;
+    sources_size = 0;
+}
+
+static bool epoll_init(unsigned events_per_turn)
+{
+    epoll_destroy();
+    batch_size = events_per_turn;
+    batch = calloc(batch_size, sizeof(*batch));
+    if (batch == NULL || !sources_make_room(0)) {
+        epoll_destroy();
+        errno = ENOMEM;
+        return false;
+    }
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll_fd == -1) {
+        int error = errno;
+
+        epoll_destroy();
+        errno = error;
+        return false;
+    }
+    return true;
+}
+
+static bool epoll_watch(struct event_source *source, enum watch_kind kind)
+{
+    static const uint32_t masks[] = {
+        [WATCH_INPUT] = EPOLLIN | EPOLLRDHUP | EPOLLET,
+        [WATCH_BOTH] = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+        [WATCH_LISTENER] = EPOLLIN,
+        [WATCH_SHARED_LISTENER] = EPOLLIN | EPOLLEXCLUSIVE,
+    };
+    unsigned fd = (unsigned) source->fd;
+
+    if (fd >= sources_size && !sources_make_room(fd)) {
+        errno = ENOMEM;
+        return false;
+    }
+    uint64_t generation = sources[fd] >> SOURCE_BITS;
+    if (!source->is_registered) {
+        generation = (generation + 1) & 0xffff;
+    }
+    assert(((uintptr_t) source & ~SOURCE_MASK) == 0);
+    struct epoll_event event = {.events = masks[kind],
+                                .data.u64 = generation << 32 | (uint32_t) fd};
+    int op = source->is_registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(epoll_fd, op, source->fd, &event) == -1) {
+        return false;
+    }
+    sources[fd] = generation << SOURCE_BITS | (uint64_t) (uintptr_t) source;
+    return true;
+}
+
+static void epoll_forget(struct event_source *source)
+{
+    sources[source->fd] &= ~SOURCE_MASK;
+}
+
+static void epoll_remove(struct event_source *source)
+{
+    /* ENOENT and EBADF only say that it is gone already. */
+    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+    epoll_forget(source);
+}
+
+static void epoll_wait_for_events(int timeout_ms)
+{
+    /* EINTR: a signal that is not watched; the turn goes on with no events. */
+    int n = epoll_wait(epoll_fd, batch, (int) batch_size, timeout_ms);
+
+    batch_count = n < 0 ? 0 : n;
+}
+
+static void epoll_deliver(void)
+{
+    for (int i = 0; i < batch_count; i++) {
+        uint32_t fd = (uint32_t) batch[i].data.u64;
+        uint64_t entry = sources[fd];
+
+        if (entry >> SOURCE_BITS != batch[i].data.u64 >> 32 || (entry & SOURCE_MASK) == 0) {
+            continue;
+        }
+        struct event_source *source = (struct event_source *) (uintptr_t) (entry & SOURCE_MASK);
+        uint32_t got = batch[i].events;
+        unsigned events = (got & EPOLLIN ? EVENT_READ : 0) | (got & EPOLLOUT ? EVENT_WRITE : 0);
+        if (got & EPOLLRDHUP) {
+            events |= EVENT_READ | EVENT_PEER_CLOSED;
+        }
+        if (got & (EPOLLERR | EPOLLHUP)) {
+            events |= EVENT_READ | EVENT_WRITE | EVENT_ERROR;
+        }
+        source->ready(source, events);
+    }
+    batch_count = 0;
+}
+
+const struct event_backend epoll_backend = {
+    .name = "epoll",
+    .init = epoll_init,
+    .destroy = epoll_destroy,
+    .watch = epoll_watch,
+    .remove = epoll_remove,
+    .forget = epoll_forget,
+    .wait = epoll_wait_for_events,
+    .deliver = epoll_deliver,
+};

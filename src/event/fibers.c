@@ -1,0 +1,80 @@
+/* The run of all fibers of a worker: their deadlines in the loop's heap, their stacks trimmed. */
+#include "event/loop.h"
+
+#include "base/clock.h"
+#include "event/backend.h"
+#include "fiber/fiber.h"
+
+#define TRIM_EVERY_MS 1000
+
+_Static_assert(sizeof(struct timer) <= sizeof(struct fiber_timer), "a timer fits a fiber_timer");
+
+static bool is_hosting;
+static struct timer trim_timer;
+static uint64_t turns_at_trim; /* the loop's, when stacks were trimmed last */
+
+static void fiber_deadline_fired(struct timer *timer)
+{
+    fiber_timer_fired((struct fiber_timer *) timer);
+}
+
+static void fiber_deadline_set(struct fiber_timer *fiber_timer, uint64_t deadline_ms)
+{
+    struct timer *timer = (struct timer *) fiber_timer->host_data;
+
+    if (timer->fire == NULL) {
+        timer_init(timer, fiber_deadline_fired);
+    }
+    timer_set(timer, deadline_ms);
+}
+
+static void fiber_deadline_clear(struct fiber_timer *fiber_timer)
+{
+    timer_remove((struct timer *) fiber_timer->host_data);
+}
+
+/* Stacks that were not needed for a second lose their memory; the timer rests when all is quiet. */
+static void trim(struct timer *timer)
+{
+    bool is_quiet = fiber_pool_trim() == 0 && loop_turns() - turns_at_trim <= 1;
+
+    turns_at_trim = loop_turns();
+    if (!is_quiet) {
+        timer_set(timer, clock_now.now_ms + TRIM_EVERY_MS);
+    }
+}
+
+bool loop_host_fibers(unsigned max_fibers)
+{
+    struct fiber_options options = {
+        .max_fibers = max_fibers,
+        .host = {.deadline_set = fiber_deadline_set, .deadline_clear = fiber_deadline_clear},
+    };
+
+    if (fiber_pool_init(&options) != 0) {
+        return false;
+    }
+    timer_init(&trim_timer, trim);
+    is_hosting = true;
+    return true;
+}
+
+bool fibers_run(void)
+{
+    if (!is_hosting) {
+        return false;
+    }
+    if (trim_timer.deadline_ms == NO_DEADLINE) {
+        turns_at_trim = loop_turns();
+        timer_set(&trim_timer, clock_now.now_ms + TRIM_EVERY_MS);
+    }
+    return fiber_run_ready();
+}
+
+void fibers_destroy(void)
+{
+    if (is_hosting) {
+        is_hosting = false;
+        fiber_pool_destroy();
+    }
+}

@@ -1,0 +1,226 @@
+/* The worker's loop: wait, deliver events, fire timers, run fibers, then what was put off. */
+#include "event/loop.h"
+
+#include "base/clock.h"
+#include "event/backend.h"
+
+#define EVENTS_PER_TURN 512
+#define SETTLE_ROUNDS 64 /* rounds of fibers and deferred work before events get their turn again */
+
+static struct {
+    const struct event_backend *backend;
+    struct loop_pulse *pulse;  /* or NULL */
+    struct list deferred;      /* to run before this turn ends */
+    struct list deferred_next; /* to run in the next turn */
+    struct list deferred_last; /* to run when all else of this turn is done */
+    uint64_t turns;
+    bool is_stopped;
+    bool has_ready_fibers; /* do not sleep */
+} loop;
+
+static void deferred_reset(struct list *head)
+{
+    if (head->next != NULL) {
+        while (list_pop_front(head) != NULL) {
+        }
+    }
+    list_init(head);
+}
+
+static void reset(void)
+{
+    deferred_reset(&loop.deferred);
+    deferred_reset(&loop.deferred_next);
+    deferred_reset(&loop.deferred_last);
+    timers_reset();
+}
+
+bool loop_init(const struct loop_options *options)
+{
+    reset();
+    signals_destroy();
+    loop.backend = &epoll_backend;
+    loop.pulse = options->pulse;
+    loop.turns = 0;
+    loop.is_stopped = false;
+    loop.has_ready_fibers = false;
+    unsigned events = options->events_per_turn == 0 ? EVENTS_PER_TURN : options->events_per_turn;
+    clock_update();
+    return loop.backend->init(events) && messages_init();
+}
+
+void loop_destroy(void)
+{
+    if (loop.backend == NULL) {
+        return;
+    }
+    fibers_destroy();
+    reset();
+    signals_destroy();
+    messages_destroy();
+    loop.backend->destroy();
+    loop.backend = NULL;
+}
+
+static void run_list(struct list *head)
+{
+    struct list *item;
+
+    while ((item = list_pop_front(head)) != NULL) {
+        struct deferred *deferred = container_of(item, struct deferred, link);
+
+        deferred->run(deferred);
+    }
+}
+
+/* Fibers and deferred work cause each other: go on until neither has anything left to do. */
+static void settle(void)
+{
+    for (int round = 0; round < SETTLE_ROUNDS; round++) {
+        loop.has_ready_fibers = fibers_run();
+        run_list(&loop.deferred);
+        if (!loop.has_ready_fibers) {
+            break;
+        }
+    }
+    run_list(&loop.deferred_last);
+}
+
+static int sleep_for(int timeout_ms)
+{
+    /* Work may have been deferred outside of a turn, or by the very last of this one. */
+    if (loop.has_ready_fibers || loop.is_stopped || !list_is_empty(&loop.deferred) ||
+        !list_is_empty(&loop.deferred_next) || !list_is_empty(&loop.deferred_last)) {
+        return 0;
+    }
+    int next_ms = timers_next_in_ms();
+    if (timeout_ms == -1 || (next_ms != -1 && next_ms < timeout_ms)) {
+        return next_ms;
+    }
+    return timeout_ms;
+}
+
+static void wait_for_events(int timeout_ms)
+{
+    struct loop_pulse *pulse = loop.pulse;
+
+    if (pulse == NULL || timeout_ms == 0) {
+        loop.backend->wait(timeout_ms);
+    } else {
+        __atomic_store_n(&pulse->is_sleeping, 1, __ATOMIC_RELAXED);
+        loop.backend->wait(timeout_ms);
+        __atomic_store_n(&pulse->is_sleeping, 0, __ATOMIC_RELAXED);
+    }
+    loop.turns++;
+    if (pulse != NULL) {
+        __atomic_store_n(&pulse->turns, pulse->turns + 1, __ATOMIC_RELAXED);
+    }
+}
+
+void loop_turn(int timeout_ms)
+{
+    struct list *put_off = &loop.deferred_next;
+
+    wait_for_events(sleep_for(timeout_ms));
+    clock_update();
+    loop.backend->deliver();
+    timers_run_due();
+    if (!list_is_empty(put_off)) {
+        struct list *first = put_off->next;
+
+        list_remove(put_off);
+        /* What was put off joins the end of this turn's work: splice without its head. */
+        first->prev->next = &loop.deferred;
+        struct list *last = first->prev;
+        first->prev = loop.deferred.prev;
+        loop.deferred.prev->next = first;
+        loop.deferred.prev = last;
+    }
+    settle();
+}
+
+void loop_run(bool (*until)(void))
+{
+    loop.is_stopped = false;
+    do {
+        loop_turn(-1);
+    } while (!loop.is_stopped && (until == NULL || !until()));
+}
+
+void loop_stop(void)
+{
+    loop.is_stopped = true;
+}
+
+uint64_t loop_turns(void)
+{
+    return loop.turns;
+}
+
+void loop_defer(struct deferred *deferred)
+{
+    if (!deferred_is_pending(deferred)) {
+        list_push_back(&loop.deferred, &deferred->link);
+    }
+}
+
+void loop_defer_next(struct deferred *deferred)
+{
+    if (!deferred_is_pending(deferred)) {
+        list_push_back(&loop.deferred_next, &deferred->link);
+    }
+}
+
+void loop_defer_last(struct deferred *deferred)
+{
+    if (!deferred_is_pending(deferred)) {
+        list_push_back(&loop.deferred_last, &deferred->link);
+    }
+}
+
+static bool watch(struct event_source *source, enum watch_kind kind)
+{
+    if (!loop.backend->watch(source, kind)) {
+        return false;
+    }
+    source->is_registered = true;
+    source->is_output_watched = kind == WATCH_BOTH;
+    return true;
+}
+
+bool event_add(struct event_source *source)
+{
+    return source->is_output_watched || watch(source, WATCH_BOTH);
+}
+
+bool event_add_input(struct event_source *source)
+{
+    return source->is_registered || watch(source, WATCH_INPUT);
+}
+
+bool event_want_output(struct event_source *source)
+{
+    return source->is_output_watched || watch(source, WATCH_BOTH);
+}
+
+bool event_add_listener(struct event_source *source, bool is_shared)
+{
+    return source->is_registered ||
+           watch(source, is_shared ? WATCH_SHARED_LISTENER : WATCH_LISTENER);
+}
+
+void event_remove(struct event_source *source)
+{
+    if (source->is_registered) {
+        loop.backend->remove(source);
+        source->is_registered = source->is_output_watched = false;
+    }
+}
+
+void event_forget(struct event_source *source)
+{
+    if (source->is_registered) {
+        loop.backend->forget(source);
+        source->is_registered = source->is_output_watched = false;
+    }
+}

@@ -1,0 +1,210 @@
+/* The worker's loop: readiness, timers, things to do before it sleeps, wake-ups, signals. */
+#ifndef EVENT_LOOP_H
+#define EVENT_LOOP_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define NO_DEADLINE UINT64_MAX
+
+enum {
+    EVENT_READ = 1,        /* input, or the end of it */
+    EVENT_WRITE = 2,       /* room for output */
+    EVENT_ERROR = 4,       /* error or hang-up; comes with READ and WRITE set */
+    EVENT_PEER_CLOSED = 8, /* the peer has shut its sending side (EPOLLRDHUP) */
+};
+
+/*
+ * A descriptor that the loop watches. Embedded in a connection or a listener. Registered once,
+ * edge-triggered; interest in output is added once, when output has to wait for the first time.
+ * After that no system call is made to change interest. Owned by whoever embeds it.
+ */
+struct event_source {
+    int fd;                 /* -1 = none */
+    bool is_registered;     /* known to the backend; the loop's to write */
+    bool is_output_watched; /* room for output is told, too; the loop's to write */
+    void (*ready)(struct event_source *source, unsigned events); /* on the loop's stack */
+};
+
+static inline void event_source_init(struct event_source *source, int fd,
+                                     void (*ready)(struct event_source *, unsigned))
+{
+    source->fd = fd;
+    source->is_registered = false;
+    source->is_output_watched = false;
+    source->ready = ready;
+}
+
+/*
+ * A timer. Moving the deadline to later costs one store: the heap keeps its older, earlier key, and
+ * only when that fires is the entry moved. Clearing before the firing costs a store as well.
+ */
+struct timer {
+    struct heap_node node;
+    uint64_t deadline_ms; /* true deadline, clock_now.now_ms time; NO_DEADLINE = not set */
+    void (*fire)(struct timer *timer); /* on the loop's stack */
+};
+
+static inline void timer_init(struct timer *timer, void (*fire)(struct timer *))
+{
+    heap_node_init(&timer->node);
+    timer->deadline_ms = NO_DEADLINE;
+    timer->fire = fire;
+}
+
+void timer_set(struct timer *timer, uint64_t deadline_ms);
+
+/* Forgets the deadline; the entry may stay in the heap until its old key comes up. */
+static inline void timer_clear(struct timer *timer)
+{
+    timer->deadline_ms = NO_DEADLINE;
+}
+
+/* Takes the timer out of the heap; must be called before its memory goes away. */
+void timer_remove(struct timer *timer);
+
+/*
+ * A thing to do at the end of this turn, before the loop sleeps: output to flush, log lines to
+ * write.
+ */
+struct deferred {
+    struct list link; /* on one of the loop's lists while it is pending, else alone */
+    /* On the loop's stack, no longer pending; may defer again: then it runs in the same turn. */
+    void (*run)(struct deferred *deferred);
+};
+
+static inline void deferred_init(struct deferred *deferred, void (*run)(struct deferred *))
+{
+    list_init(&deferred->link);
+    deferred->run = run;
+}
+
+static inline bool deferred_is_pending(const struct deferred *deferred)
+{
+    return !list_is_empty(&deferred->link);
+}
+
+/* Runs it once before the loop sleeps; more calls before that change nothing. */
+void loop_defer(struct deferred *deferred);
+
+/* Takes it off whichever list it is on; does nothing when it is not pending. */
+static inline void loop_undefer(struct deferred *deferred)
+{
+    list_remove(&deferred->link);
+}
+
+/* Runs it in the next turn, which then does not sleep: for work that gives others their share. */
+void loop_defer_next(struct deferred *deferred);
+
+/* Deferred to the very end of the turn, after all loop_defer work: log writes. */
+void loop_defer_last(struct deferred *deferred);
+
+/* What the shards' watch reads in shared memory: one padded cell per worker. */
+struct loop_pulse {
+    uint64_t turns;       /* raised at each turn; written by the worker only */
+    uint32_t is_sleeping; /* 1 while it waits for events */
+    uint32_t pad;
+};
+
+struct loop_options {
+    unsigned events_per_turn; /* epoll_events, default 512 */
+    struct loop_pulse *pulse; /* or NULL */
+    const struct log *log;
+};
+
+/*
+ * One loop per process. init may be called again in a forked child (makes a new epoll instance).
+ * False with errno.
+ */
+bool loop_init(const struct loop_options *options);
+void loop_destroy(void);
+
+/* Turns until loop_stop, or until `until` (may be NULL) gives true, asked after each turn. */
+void loop_run(bool (*until)(void));
+void loop_stop(void);
+
+/*
+ * One turn: waits at most timeout_ms (-1: until something happens), runs what is ready, due and
+ * deferred.
+ */
+void loop_turn(int timeout_ms);
+
+/* Number of turns so far. */
+uint64_t loop_turns(void);
+
+/*
+ * Watches both directions, edge-triggered; `ready` is called for what is ready already, too, at the
+ * next turn. False with errno. Does nothing when it is registered (but adds output if it was left
+ * out).
+ */
+bool event_add(struct event_source *source);
+
+/*
+ * The same for input and its end only: spares the event that tells of a fresh socket's room for
+ * output. event_want_output adds that direction later, once, when output has to wait.
+ */
+bool event_add_input(struct event_source *source);
+bool event_want_output(struct event_source *source);
+
+/*
+ * For sockets that are only read and shared by several processes: level-triggered, EPOLLEXCLUSIVE
+ * when is_shared.
+ */
+bool event_add_listener(struct event_source *source, bool is_shared);
+
+/*
+ * Stops watching; to be called before close when the descriptor lives on elsewhere, else close is
+ * enough.
+ */
+void event_remove(struct event_source *source);
+
+/*
+ * The source was closed by its owner inside a callback: events of this turn that are still to be
+ * delivered for it are dropped. Memory of a source may be reused only after this call.
+ */
+void event_forget(struct event_source *source);
+
+/* Signals as events (signalfd): blocks them for the process and calls back on the loop's stack. */
+bool loop_watch_signals(const sigset_t *signals, void (*on_signal)(int signo, int sender_pid));
+
+/* The former signal mask: for a child before exec, which must not inherit the blocked ones. */
+void loop_restore_signals(void);
+
+/*
+ * A wake-up from another thread (thread pool): runs `run` on the loop's stack. Safe from any
+ * thread.
+ */
+struct loop_message {
+    struct loop_message *next;
+    void (*run)(struct loop_message *message);
+};
+void loop_post_from_thread(struct loop_message *message);
+
+/*
+ * Background threads for blocking file work: `work` runs on a thread, `done` on the loop's stack.
+ */
+struct thread_job {
+    struct loop_message message;
+    void (*work)(struct thread_job *job);
+    void (*done)(struct thread_job *job);
+    struct thread_job *next;
+};
+/* Starts threads lazily; false when the queue limit is reached. */
+struct thread_pool;
+struct thread_pool *thread_pool_new(struct str name, unsigned threads, unsigned max_queue);
+bool thread_pool_submit(struct thread_pool *pool, struct thread_job *job);
+void thread_pool_free(struct thread_pool *pool);
+
+/*
+ * The run of all fibers of this worker: deadlines of fibers are kept in the loop's heap and woken
+ * fibers run in the turn that woke them. Called once by the worker after loop_init.
+ */
+bool loop_host_fibers(unsigned max_fibers);
+
+#endif

@@ -1,0 +1,513 @@
+/* Fibers: how they start and end, wait and go on, are woken and cancelled. */
+#include "fiber/fiber.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fiber/internal.h"
+#include "fiber/stack.h"
+#include "fiber/switch.h"
+#include "fiber/watch.h"
+
+struct fiber_worker fiber_worker;
+
+void fiber_panic(const char *message)
+{
+    if (stack_pool.say != NULL) {
+        stack_pool.say(message);
+    } else {
+        fprintf(stderr, "fiber: %s\n", message);
+    }
+    abort();
+}
+
+static inline void require(bool condition, const char *rule)
+{
+    if (likely_false(!condition)) {
+        fiber_panic(rule);
+    }
+}
+
+/* The running fiber, for calls that only a fiber may make. */
+static inline struct fiber *require_self(const char *rule)
+{
+    struct fiber *self = fiber_worker.self;
+
+    require(self != NULL, rule);
+    return self;
+}
+
+/* Whether woken fibers may run at once: on the worker's own stack, unless a fiber borrows it. */
+static inline bool may_switch(void)
+{
+    return fiber_worker.self == NULL && fiber_worker.main_calls == 0;
+}
+
+/* The processor's shadow stack would not follow the switch; the linker normally turns it off. */
+static bool has_shadow_stack(void)
+{
+#if defined(__x86_64__) && defined(__LP64__) && !defined(FIBER_UCONTEXT)
+    unsigned long pointer = 0;
+
+    __asm__ volatile("rdsspq %0" : "+r"(pointer)); /* a no-op where there is none */
+    return pointer != 0;
+#else
+    return false;
+#endif
+}
+
+int fiber_pool_init(const struct fiber_options *options)
+{
+    if (has_shadow_stack()) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    if (stack_pool_init(options) != 0) {
+        return -1;
+    }
+    fiber_worker = (struct fiber_worker){.host = options->host};
+    return 0;
+}
+
+void fiber_pool_destroy(void)
+{
+    require(may_switch(), "fiber_pool_destroy on a fiber");
+    for (size_t i = 0; i < stack_pool.prepared; i++) {
+        struct fiber *fiber = stack_fiber(i);
+
+        if (fiber->magic == FIBER_MAGIC && fiber->timer_state == TIMER_ARMED) {
+            fiber_worker.host.deadline_clear(&fiber->timer);
+        }
+    }
+    stack_pool_destroy();
+    fiber_worker = (struct fiber_worker){.self = NULL};
+}
+
+struct fiber *fiber_self(void)
+{
+    return fiber_worker.self;
+}
+
+/* ---- Start and end ---- */
+
+#if defined(FIBER_ASAN)
+static void run_watched(void *arg)
+{
+    struct fiber *fiber = arg;
+
+    watch_arrive(NULL, fiber->resumer);
+    fiber->run(fiber->arg);
+}
+#endif
+
+/* Switches to the new fiber; true if it has ended when control comes back. */
+static inline bool enter(struct fiber *fiber)
+{
+#if defined(FIBER_ASAN)
+    void *own;
+
+    watch_leave(&own, fiber);
+    bool has_ended = fiber_switch_start(&fiber->resumer_pointer, fiber, run_watched, fiber);
+
+    watch_arrive(own, fiber);
+    return has_ended;
+#else
+    return fiber_switch_start(&fiber->resumer_pointer, fiber, fiber->run, fiber->arg);
+#endif
+}
+
+static inline enum fiber_started start(void (*run)(void *), void *arg, struct fiber_handle *handle,
+                                       struct fiber **out)
+{
+    struct fiber *fiber = stack_take();
+
+    if (likely_false(fiber == NULL)) {
+        return FIBER_NO_STACK;
+    }
+    fiber->resumer = fiber_worker.self;
+    fiber->run = run;
+    fiber->arg = arg;
+    fiber->magic = FIBER_MAGIC;
+    fiber->shield = 0;
+    fiber->state = FIBER_IS_RUNNING;
+    fiber->result = WAIT_READY;
+    fiber->timer_state = TIMER_UNUSED;
+    fiber->is_cancelled = false;
+    fiber->handle = handle;
+    if (handle != NULL) {
+        handle->fiber = fiber;
+    }
+    if (likely_false(stack_pool.has_checks)) {
+        stack_prepare(fiber);
+    }
+    fiber_worker.self = fiber;
+    if (likely_true(enter(fiber))) {
+        return FIBER_ENDED;
+    }
+    *out = fiber;
+    return FIBER_WAITING;
+}
+
+enum fiber_started fiber_start(void (*run)(void *), void *arg, struct fiber **out)
+{
+    struct fiber *ignored;
+
+    if (out == NULL) {
+        out = &ignored;
+    }
+    *out = NULL;
+    return start(run, arg, NULL, out);
+}
+
+enum fiber_started fiber_start_joinable(void (*run)(void *), void *arg, struct fiber_handle *handle)
+{
+    struct fiber *ignored;
+
+    *handle = (struct fiber_handle){.has_ended = false};
+    return start(run, arg, handle, &ignored);
+}
+
+void *fiber_finish(void)
+{
+    struct fiber *fiber = fiber_worker.self;
+    struct fiber *resumer = fiber->resumer;
+
+    if (likely_false(fiber->timer_state == TIMER_ARMED)) {
+        fiber_worker.host.deadline_clear(&fiber->timer);
+    }
+    if (fiber->handle != NULL) {
+        struct fiber_handle *handle = fiber->handle;
+
+        handle->fiber = NULL;
+        handle->has_ended = true;
+        wait_signal_later(&handle->ended);
+    }
+    if (likely_false(stack_pool.has_checks)) {
+        stack_measure(fiber);
+    }
+    fiber->magic = 0;
+    stack_give(fiber);
+    fiber_worker.self = resumer;
+    watch_leave(NULL, resumer);
+    return fiber->resumer_pointer;
+}
+
+/* ---- Going on ---- */
+
+/* Switches from the worker's own stack to a fiber that waits; back when it waits again or ended. */
+static void go_on(struct fiber *fiber)
+{
+    void *own;
+
+    fiber->state = FIBER_IS_RUNNING;
+    fiber->resumer = NULL;
+    fiber_worker.self = fiber;
+    watch_leave(&own, fiber);
+    fiber_switch_to(&fiber->resumer_pointer, fiber->stack_pointer);
+    watch_arrive(own, fiber);
+}
+
+/* Puts a fiber that waits, and is told why no longer, into the queue. */
+static void make_ready(struct fiber *fiber)
+{
+    fiber->state = FIBER_IS_READY;
+    if (fiber_worker.host.post != NULL) {
+        fiber_worker.host.post(fiber);
+        return;
+    }
+    fiber->next_ready = NULL;
+    if (fiber_worker.ready_first == NULL) {
+        fiber_worker.ready_first = fiber;
+    } else {
+        fiber_worker.ready_last->next_ready = fiber;
+    }
+    fiber_worker.ready_last = fiber;
+}
+
+/* Ends the wait of a fiber. */
+static void wake(struct fiber *fiber, enum wait_result result, bool may_run_now)
+{
+    if (fiber->point != NULL) {
+        fiber->point->waiter = NULL;
+        fiber->point = NULL;
+    }
+    fiber->result = (uint8_t) result;
+    if (may_run_now && may_switch()) {
+        go_on(fiber);
+    } else {
+        make_ready(fiber);
+    }
+}
+
+static inline void signal_point(struct wait_point *point, bool may_run_now)
+{
+    struct fiber *fiber = point->waiter;
+
+    if (fiber == NULL) {
+        point->is_signalled = true;
+        return;
+    }
+    require(fiber->magic == FIBER_MAGIC && fiber->state == FIBER_IS_WAITING &&
+                fiber->point == point,
+            "a wait point names a fiber that does not wait there");
+    wake(fiber, WAIT_READY, may_run_now);
+}
+
+void wait_signal(struct wait_point *point)
+{
+    signal_point(point, true);
+}
+
+void wait_signal_later(struct wait_point *point)
+{
+    signal_point(point, false);
+}
+
+void fiber_resume(struct fiber *fiber)
+{
+    require(may_switch(), "fiber_resume on a fiber");
+    require(fiber->magic == FIBER_MAGIC && fiber->state == FIBER_IS_READY,
+            "fiber_resume of a fiber that nobody woke");
+    go_on(fiber);
+}
+
+bool fiber_run_ready(void)
+{
+    struct fiber *fiber = fiber_worker.ready_first;
+    struct fiber *last = fiber_worker.ready_last;
+
+    if (fiber == NULL) {
+        return false;
+    }
+    require(may_switch(), "fiber_run_ready on a fiber");
+    bool is_last;
+
+    do {
+        fiber = fiber_worker.ready_first;
+        is_last = fiber == last;
+        fiber_worker.ready_first = fiber->next_ready;
+        go_on(fiber);
+    } while (!is_last);
+    return fiber_worker.ready_first != NULL;
+}
+
+/* ---- Waiting ---- */
+
+/* Arms the timer unless it fires early enough already: a deadline that moves later costs nothing.
+ */
+static void arm(struct fiber *fiber)
+{
+    if (fiber->timer_state == TIMER_ARMED && fiber->armed_ms <= fiber->deadline_ms) {
+        return;
+    }
+    require(fiber_worker.host.deadline_set != NULL, "a deadline, but no host to keep it");
+    if (fiber->timer_state == TIMER_UNUSED) {
+        memset(&fiber->timer, 0, sizeof(fiber->timer));
+    }
+    fiber->timer_state = TIMER_ARMED;
+    fiber->armed_ms = fiber->deadline_ms;
+    fiber_worker.host.deadline_set(&fiber->timer, fiber->deadline_ms);
+}
+
+void fiber_timer_fired(struct fiber_timer *timer)
+{
+    struct fiber *fiber =
+        (struct fiber *) (void *) ((char *) timer - offsetof(struct fiber, timer));
+
+    require(fiber->magic == FIBER_MAGIC && fiber->timer_state == TIMER_ARMED,
+            "a timer fired that is not armed");
+    fiber->timer_state = TIMER_IDLE;
+    if (fiber->state != FIBER_IS_WAITING || fiber->deadline_ms == FIBER_NEVER) {
+        return;
+    }
+    if (fiber->deadline_ms > fiber->armed_ms) {
+        arm(fiber);
+        return;
+    }
+    wake(fiber, WAIT_TIMED_OUT, true);
+}
+
+/* Switches away from the running fiber until it is woken. */
+static enum wait_result suspend(struct fiber *fiber)
+{
+    struct fiber *resumer = fiber->resumer;
+    void *own;
+
+    if (likely_false(stack_pool.has_checks)) {
+        stack_check(fiber);
+    }
+    fiber_worker.self = resumer;
+    watch_leave(&own, resumer);
+    fiber_switch_to(&fiber->stack_pointer, fiber->resumer_pointer);
+    watch_arrive(own, NULL);
+    return (enum wait_result) fiber->result;
+}
+
+static inline bool must_return(const struct fiber *fiber)
+{
+    return fiber->is_cancelled && fiber->shield == 0;
+}
+
+/* Waits at point, or if that is NULL for the deadline alone. */
+static enum wait_result wait_at(struct fiber *fiber, struct wait_point *point, uint64_t deadline_ms)
+{
+    if (must_return(fiber)) {
+        return WAIT_CANCELLED;
+    }
+    if (point != NULL && point->is_signalled) {
+        point->is_signalled = false;
+        return WAIT_READY;
+    }
+    if (deadline_ms == 0) {
+        return WAIT_TIMED_OUT;
+    }
+    if (point != NULL) {
+        require(point->waiter == NULL, "two fibers wait at one point");
+        point->waiter = fiber;
+    }
+    fiber->point = point;
+    fiber->deadline_ms = deadline_ms;
+    fiber->state = FIBER_IS_WAITING;
+    if (deadline_ms != FIBER_NEVER) {
+        arm(fiber);
+    }
+    return suspend(fiber);
+}
+
+enum wait_result fiber_wait(struct wait_point *point, uint64_t deadline_ms)
+{
+    return wait_at(require_self("fiber_wait without a fiber"), point, deadline_ms);
+}
+
+enum wait_result fiber_sleep(uint64_t deadline_ms)
+{
+    return wait_at(require_self("fiber_sleep without a fiber"), NULL, deadline_ms);
+}
+
+enum wait_result fiber_yield(void)
+{
+    struct fiber *fiber = require_self("fiber_yield without a fiber");
+
+    if (must_return(fiber)) {
+        return WAIT_CANCELLED;
+    }
+    fiber->result = WAIT_READY;
+    make_ready(fiber);
+    suspend(fiber);
+    return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
+}
+
+/* ---- Cancel and join ---- */
+
+void fiber_cancel(struct fiber *fiber)
+{
+    require(fiber->magic == FIBER_MAGIC, "fiber_cancel of a fiber that has ended");
+    fiber->is_cancelled = true;
+    if (fiber->state == FIBER_IS_WAITING && fiber->shield == 0) {
+        wake(fiber, WAIT_CANCELLED, false);
+    }
+}
+
+bool fiber_is_cancelled(void)
+{
+    return fiber_worker.self != NULL && fiber_worker.self->is_cancelled;
+}
+
+void fiber_shield_begin(void)
+{
+    require_self("fiber_shield_begin without a fiber")->shield++;
+}
+
+void fiber_shield_end(void)
+{
+    struct fiber *fiber = require_self("fiber_shield_end without a fiber");
+
+    require(fiber->shield > 0, "fiber_shield_end without a begin");
+    fiber->shield--;
+}
+
+enum wait_result fiber_join(struct fiber_handle *handle, uint64_t deadline_ms)
+{
+    struct fiber *fiber = require_self("fiber_join without a fiber");
+
+    if (handle->has_ended) {
+        return WAIT_READY;
+    }
+    require(handle->fiber != NULL, "fiber_join of a handle without a child");
+    enum wait_result result = wait_at(fiber, &handle->ended, deadline_ms);
+
+    return handle->has_ended ? WAIT_READY : result;
+}
+
+void fiber_cancel_and_join(struct fiber_handle *handle)
+{
+    if (handle->fiber != NULL) {
+        fiber_cancel(handle->fiber);
+        fiber_shield_begin();
+        fiber_join(handle, FIBER_NEVER);
+        fiber_shield_end();
+    }
+}
+
+void fiber_detach(struct fiber_handle *handle)
+{
+    if (handle->fiber != NULL) {
+        handle->fiber->handle = NULL;
+        handle->fiber = NULL;
+    }
+}
+
+/* ---- The worker's own stack ---- */
+
+#if defined(FIBER_ASAN)
+/* A call on the worker's stack, with what the sanitizer wants to know on both sides of it. */
+struct main_call {
+    void (*fn)(void *); /* what to call */
+    void *arg;          /* its argument */
+    struct fiber *from; /* the fiber that asks */
+};
+
+static void run_main_call(void *arg)
+{
+    struct main_call *call = arg;
+
+    watch_arrive(NULL, call->from);
+    call->fn(call->arg);
+    watch_leave(NULL, call->from);
+}
+#endif
+
+void fiber_call_on_main(void (*fn)(void *), void *arg)
+{
+    struct fiber *fiber = fiber_worker.self;
+
+    if (fiber == NULL) {
+        fn(arg);
+        return;
+    }
+    const struct fiber *first = fiber;
+
+    while (first->resumer != NULL) {
+        first = first->resumer;
+    }
+    if (likely_false(stack_pool.has_checks)) {
+        stack_check(fiber);
+    }
+    fiber_worker.self = NULL;
+    fiber_worker.main_calls++;
+#if defined(FIBER_ASAN)
+    struct main_call call = {.fn = fn, .arg = arg, .from = fiber};
+    void *own;
+
+    watch_leave(&own, NULL);
+    fiber_switch_call(first->resumer_pointer, run_main_call, &call);
+    watch_arrive(own, NULL);
+#else
+    fiber_switch_call(first->resumer_pointer, fn, arg);
+#endif
+    fiber_worker.main_calls--;
+    fiber_worker.self = fiber;
+}

@@ -1,0 +1,92 @@
+/* The switch for x86-64, System V calling convention. */
+#include "fiber/switch.h"
+
+#if defined(__x86_64__) && defined(__LP64__) && !defined(FIBER_UCONTEXT)
+
+/* A start calls run and then returns along the same path, so that a fiber that does not wait leaves
+   the processor's return predictor in step. The saved frame is rbx, rbp, r12 to r15 and the return
+   address. On a fiber's stack the return address is marked undefined, which is where unwinding
+   ends; rbp is cleared for those who walk frame pointers. endbr64 is a no-op where it means
+   nothing. */
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl fiber_switch_start\n"
+        ".hidden fiber_switch_start\n"
+        ".type fiber_switch_start, @function\n"
+        "fiber_switch_start:\n" /* rdi save, rsi top, rdx run, rcx arg */
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rbp\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rbx\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r12\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r13\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r14\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r15\n    .cfi_adjust_cfa_offset 8\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    .cfi_remember_state\n"
+        "    .cfi_def_cfa %rsp, 0\n"
+        "    .cfi_undefined %rip\n"
+        "    xorl %ebp, %ebp\n"
+        "    movq %rcx, %rdi\n"
+        "    callq *%rdx\n"
+        "    callq fiber_finish\n"
+        "    movq %rax, %rsp\n"
+        "    .cfi_restore_state\n"
+        "    movl $1, %eax\n"
+        "    popq %r15\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %r14\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %r13\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %r12\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rbx\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rbp\n    .cfi_adjust_cfa_offset -8\n"
+        "    retq\n"
+        "    .cfi_endproc\n"
+        ".size fiber_switch_start, . - fiber_switch_start\n"
+
+        ".p2align 4\n"
+        ".globl fiber_switch_to\n"
+        ".hidden fiber_switch_to\n"
+        ".type fiber_switch_to, @function\n"
+        "fiber_switch_to:\n" /* rdi save, rsi target */
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rbp\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %rbx\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r12\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r13\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r14\n    .cfi_adjust_cfa_offset 8\n"
+        "    pushq %r15\n    .cfi_adjust_cfa_offset 8\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    xorl %eax, %eax\n"
+        "    popq %r15\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %r14\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %r13\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %r12\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rbx\n    .cfi_adjust_cfa_offset -8\n"
+        "    popq %rbp\n    .cfi_adjust_cfa_offset -8\n"
+        "    retq\n"
+        "    .cfi_endproc\n"
+        ".size fiber_switch_to, . - fiber_switch_to\n"
+
+        ".p2align 4\n"
+        ".globl fiber_switch_call\n"
+        ".hidden fiber_switch_call\n"
+        ".type fiber_switch_call, @function\n"
+        "fiber_switch_call:\n" /* rdi target, rsi fn, rdx arg */
+        "    .cfi_startproc\n"
+        "    endbr64\n"
+        "    pushq %rbp\n    .cfi_adjust_cfa_offset 8\n    .cfi_rel_offset %rbp, 0\n"
+        "    movq %rsp, %rbp\n    .cfi_def_cfa_register %rbp\n"
+        "    movq %rdi, %rsp\n"
+        "    andq $-16, %rsp\n"
+        "    movq %rdx, %rdi\n"
+        "    callq *%rsi\n"
+        "    movq %rbp, %rsp\n"
+        "    popq %rbp\n    .cfi_def_cfa %rsp, 8\n"
+        "    retq\n"
+        "    .cfi_endproc\n"
+        ".size fiber_switch_call, . - fiber_switch_call\n");
+
+#endif

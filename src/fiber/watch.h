@@ -1,0 +1,80 @@
+/* Tells AddressSanitizer, LeakSanitizer and valgrind about stacks and switches; nothing without. */
+#ifndef FIBER_WATCH_H
+#define FIBER_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fiber/internal.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FIBER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FIBER_ASAN 1
+#endif
+#endif
+
+#if defined(FIBER_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
+#define FIBER_NO_ASAN __attribute__((no_sanitize("address"), noinline))
+#else
+#define FIBER_NO_ASAN
+#endif
+
+/* Valgrind sees stacks by their registration and needs no word at a switch. With ASan it cannot
+ * run. */
+#if !defined(FIBER_ASAN) && defined(__has_include)
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#define FIBER_VALGRIND 1
+#endif
+#endif
+
+/* A new stack: from low to low + size. */
+static inline void watch_stack_new(void *low, size_t size)
+{
+#if defined(FIBER_ASAN)
+    __lsan_register_root_region(low, size);
+#elif defined(FIBER_VALGRIND)
+    (void) VALGRIND_STACK_REGISTER(low, (char *) low + size);
+#endif
+    (void) low;
+    (void) size;
+}
+
+/* It goes away. Valgrind's numbers for stacks are not kept: a pool ends with its process. */
+static inline void watch_stack_gone(void *low, size_t size)
+{
+#if defined(FIBER_ASAN)
+    __lsan_unregister_root_region(low, size);
+    ASAN_UNPOISON_MEMORY_REGION(low, size);
+#endif
+    (void) low;
+    (void) size;
+}
+
+#if defined(FIBER_ASAN)
+/* About to switch to another fiber (NULL: the worker's own stack). own gets what watch_arrive wants
+   when we are back; NULL when the present stack's fiber ends here. */
+void watch_leave(void **own, const struct fiber *to) FIBER_HIDDEN;
+/* First thing after a switch, with own from watch_leave or NULL on a new stack. from: where we came
+   from, NULL for the worker's own stack. */
+void watch_arrive(void *own, const struct fiber *from) FIBER_HIDDEN;
+#else
+static inline void watch_leave(void **own, const struct fiber *to)
+{
+    (void) own;
+    (void) to;
+}
+
+static inline void watch_arrive(void *own, const struct fiber *from)
+{
+    (void) own;
+    (void) from;
+}
+#endif
+
+#endif

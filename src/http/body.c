@@ -1,0 +1,224 @@
+/* Request bodies as handlers see them: whole, in memory or in a temporary file, or dropped. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/fs.h"
+#include "http/request.h"
+#include "server/generation.h"
+
+#define READ_SIZE (16 * 1024)
+
+/* A body on its way to memory and file. */
+struct collector {
+    struct request *request;
+    char *room; /* memory part */
+    size_t capacity;
+    size_t used;
+    struct request_body *body;
+    bool always_file;
+};
+
+static void close_file(void *arg)
+{
+    struct request_body *body = arg;
+
+    close(body->fd);
+}
+
+static void close_and_unlink(void *arg)
+{
+    struct request_body *body = arg;
+
+    close(body->fd);
+    unlink(body->file_name.data);
+}
+
+/* Names by a running number, as nginx spells them: ten digits, the last ones make the
+ * subdirectories. */
+static struct str next_name(struct request *request, const struct wanted_path *path)
+{
+    static uint32_t serial;
+    char digits[11];
+    struct str name = path->name;
+    size_t end = 10;
+
+    if (serial == 0) {
+        serial = random_uint32() % 1000000;
+    }
+    snprintf(digits, sizeof(digits), "%010u", ++serial);
+    for (unsigned i = 0; i < 3 && path->levels[i] != 0; i++) {
+        end -= path->levels[i];
+        name = arena_printf(&request->arena, "%.*s/%.*s", STR_ARG(name), (int) path->levels[i],
+                            digits + end);
+        if (mkdir(name.data, 0700) == -1 && errno != EEXIST) {
+            break; /* the open tells */
+        }
+    }
+    return arena_printf(&request->arena, "%.*s/%s", STR_ARG(name), digits);
+}
+
+static bool open_file(struct collector *collector)
+{
+    struct request *request = collector->request;
+    const struct http_location *location = request->location;
+    struct request_body *body = collector->body;
+
+    for (unsigned tries = 0; tries < 64; tries++) {
+        body->file_name = next_name(request, location->client_body_temp_path);
+        body->fd = open(body->file_name.data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (body->fd != -1 || errno != EEXIST) {
+            break;
+        }
+    }
+    if (body->fd == -1) {
+        log_crit(&request->log, errno, "open() \"%.*s\" failed", STR_ARG(body->file_name));
+        return false;
+    }
+    switch (location->client_body_in_file_only) {
+    case BODY_IN_FILE_ON:
+        arena_on_free(&request->arena, close_file, body);
+        break;
+    default:
+        arena_on_free(&request->arena, close_and_unlink, body);
+        break;
+    }
+    if (!collector->always_file) {
+        log_warn(&request->log, 0, "a client request body is buffered to a temporary file %.*s",
+                 STR_ARG(body->file_name));
+    }
+    return true;
+}
+
+/* What is in memory goes to the file. A full disk hurts this request only. */
+static bool spill(struct collector *collector)
+{
+    struct request *request = collector->request;
+
+    if (collector->body->fd == -1 && !open_file(collector)) {
+        return false;
+    }
+    if (!fs_write_all(collector->body->fd, (struct str){collector->room, collector->used})) {
+        log_crit(&request->log, errno, "write() to \"%.*s\" failed",
+                 STR_ARG(collector->body->file_name));
+        return false;
+    }
+    collector->used = 0;
+    return true;
+}
+
+static bool is_too_large(struct request *request, uint64_t size)
+{
+    int64_t limit = request->location->client_max_body_size;
+
+    if (limit == 0 || size <= (uint64_t) limit) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&request->log, 0, "client intended to send too large chunked body: %llu bytes",
+              (unsigned long long) size);
+    request->keepalive = false;
+    request->is_lingering_forced = true;
+    return true;
+}
+
+/* Room for a body of known length in one piece when it fits the buffer. */
+static size_t first_capacity(const struct request *request)
+{
+    uint64_t buffer = request->location->client_body_buffer_size;
+
+    if (request->content_length >= 0 && (uint64_t) request->content_length < buffer) {
+        return (size_t) request->content_length + 1;
+    }
+    return buffer < 1024 ? 1024 : (size_t) buffer;
+}
+
+static enum flow collect(struct collector *collector)
+{
+    struct request *request = collector->request;
+
+    for (;;) {
+        if (collector->used == collector->capacity && !spill(collector)) {
+            return request_fail(request, 500);
+        }
+        ssize_t n = request_read_some(request, collector->room + collector->used,
+                                      collector->capacity - collector->used);
+        if (n < 0) {
+            return request->response.status == 0 ? FLOW_CLOSED : FLOW_FAIL;
+        }
+        if (n == 0) {
+            return FLOW_NEXT;
+        }
+        collector->used += (size_t) n;
+        collector->body->size += (uint64_t) n;
+        if (is_too_large(request, collector->body->size)) {
+            return request_fail(request, 413);
+        }
+    }
+}
+
+enum flow request_read_body(struct request *request)
+{
+    if (request->body != NULL) {
+        return FLOW_NEXT;
+    }
+    struct request_body *body = arena_new(&request->arena, struct request_body);
+    body->fd = -1;
+    if (request->is_body_read) {
+        request->body = body;
+        return FLOW_NEXT;
+    }
+    struct collector collector = {
+        .request = request,
+        .capacity = first_capacity(request),
+        .body = body,
+        .always_file = request->location->client_body_in_file_only != BODY_IN_FILE_OFF,
+    };
+    collector.room = arena_text(&request->arena, collector.capacity);
+    enum flow flow = collect(&collector);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if ((body->fd != -1 || (collector.always_file && body->size != 0)) && !spill(&collector)) {
+        return request_fail(request, 500);
+    }
+    if (body->fd == -1) {
+        body->bytes = (struct str){collector.room, collector.used};
+    }
+    request->body = body;
+    return FLOW_NEXT;
+}
+
+ssize_t request_read_some(struct request *request, void *at, size_t size)
+{
+    return request->wire->read_body(request, at, size);
+}
+
+bool request_drop_body(struct request *request)
+{
+    uint64_t until = clock_now.now_ms + request->location->lingering_time_ms;
+    int64_t limit = request->location->client_max_body_size;
+    unsigned status = request->response.status;
+    uint64_t received = request->body_received;
+    uint64_t dropped = 0;
+    bool is_whole = true;
+    char *room = arena_text(&request->arena, READ_SIZE);
+
+    while (!request->is_body_read) {
+        ssize_t n = request_read_some(request, room, READ_SIZE);
+        dropped += n > 0 ? (uint64_t) n : 0;
+        if (n < 0 || clock_now.now_ms > until || (limit != 0 && dropped > (uint64_t) limit)) {
+            request->response.status = status;
+            is_whole = false;
+            break;
+        }
+    }
+    request->body_received =
+        received; /* nobody asked for it: it does not count in $request_length */
+    return is_whole;
+}

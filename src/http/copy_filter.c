@@ -1,0 +1,228 @@
+/* Reading pieces of files into memory, where sendfile may not be used or a body filter wants bytes;
+ * output_buffers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "http/file.h"
+#include "http/hooks.h"
+#include "http/request.h"
+#include "server/module.h"
+
+#define ALIGNMENT 4096 /* of memory: enough for direct I/O on every device */
+
+struct copy_settings {
+    struct buffers output_buffers; /* the size of a read; the connection bounds how many are ahead
+                                      of the client */
+};
+
+#define S struct copy_settings
+static const struct directive rows[] = {
+    {"output_buffers", IN_HTTP_ALL, BUFFERS(S, output_buffers), .initial = "2 32k",
+     .doc =
+         "Size of the reads of a file that is not sent by sendfile(). The number is understood: how much is "
+         "read ahead of the client is bounded for each connection."},
+    {0},
+};
+#undef S
+
+static struct directive_table table = {.rows = rows,
+                                       .contexts = IN_HTTP_ALL,
+                                       .size = sizeof(struct copy_settings),
+                                       .module_name = "ngx_http_copy_filter_module"};
+static struct directive_table *const tables[] = {&table, NULL};
+
+/* ---- reading ---- */
+
+/* One read. On the stack of the fiber, which waits for its end even when it is cancelled. */
+struct read_job {
+    struct thread_job job;
+    struct wait_point done;
+    int fd;
+    char *at;
+    size_t size;
+    off_t offset;
+    ssize_t n; /* bytes, or -1 */
+    int error; /* errno of -1 */
+};
+
+static ssize_t read_now(struct read_job *read)
+{
+    do {
+        read->n = pread(read->fd, read->at, read->size, read->offset);
+    } while (read->n == -1 && errno == EINTR);
+    read->error = errno;
+    return read->n;
+}
+
+static void read_on_thread(struct thread_job *job)
+{
+    read_now(container_of(job, struct read_job, job));
+}
+
+static void read_is_done(struct thread_job *job)
+{
+    wait_signal(&container_of(job, struct read_job, job)->done);
+}
+
+static struct thread_pool *pool_of(struct request *request)
+{
+    const struct template *template = request->location->aio_pool;
+    struct str name = template == NULL ? STR("default") : template_text(template, &request->env);
+    struct thread_pool *pool = worker_thread_pool(name);
+
+    if (pool == NULL) {
+        log_error(&request->log, 0, "thread pool \"%.*s\" not found", STR_ARG(name));
+    }
+    return pool;
+}
+
+/* aio: what is in memory is read at once, the rest on a thread. MAY WAIT. */
+static ssize_t read_aside(struct request *request, struct read_job *read)
+{
+    struct iovec iov = {read->at, read->size};
+    struct thread_pool *pool;
+
+    read->n = preadv2(read->fd, &iov, 1, read->offset, RWF_NOWAIT);
+    if (read->n == (ssize_t) read->size) {
+        return read->n;
+    }
+    pool = pool_of(request);
+    read->job.work = read_on_thread;
+    read->job.done = read_is_done;
+    if (pool == NULL || !thread_pool_submit(pool, &read->job)) {
+        return read_now(read);
+    }
+    fiber_shield_begin();
+    fiber_wait(&read->done, FIBER_NEVER);
+    fiber_shield_end();
+    return read->n;
+}
+
+static char *new_buffer(size_t size)
+{
+    char *buffer = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) & ~(size_t) (ALIGNMENT - 1));
+
+    if (buffer == NULL) {
+        fatal_no_memory(size);
+    }
+    return buffer;
+}
+
+/* ---- the filter ---- */
+
+/* Cuts a piece of a file into reads of this size. */
+struct copying {
+    int fd;
+    off_t offset;    /* of the next byte wanted */
+    uint64_t left;   /* bytes still wanted */
+    size_t size;     /* of a read */
+    off_t alignment; /* reads begin and end at multiples of it; 1 = anywhere */
+};
+
+/* A file that became shorter than its head said: the connection cannot be kept. */
+static bool tell_truncated(struct request *request, const struct copying *copying, ssize_t n,
+                           int error)
+{
+    struct str path;
+    size_t root_length;
+
+    request->log.action = "sending response to client";
+    if (!request_map_path(request, &path, &root_length)) {
+        path = request->uri;
+    }
+    if (n < 0) {
+        log_crit(&request->log, error, "pread() \"%.*s\" failed", STR_ARG(path));
+    } else {
+        size_t wanted = copying->left < copying->size ? (size_t) copying->left : copying->size;
+        log_alert(&request->log, 0, "pread() read only %zd of %zu from \"%.*s\"", n, wanted,
+                  STR_ARG(path));
+    }
+    return false;
+}
+
+/* Reads the next part and passes it on. MAY WAIT. */
+static bool copy_part(struct body_filter *filter, struct request *request, struct copying *copying,
+                      bool is_last)
+{
+    off_t start = copying->offset - copying->offset % copying->alignment;
+    size_t skipped = (size_t) (copying->offset - start);
+    size_t wanted = copying->left < copying->size ? (size_t) copying->left : copying->size;
+    size_t whole = (skipped + wanted + (size_t) copying->alignment - 1) /
+                   (size_t) copying->alignment * (size_t) copying->alignment;
+    struct read_job read = {.fd = copying->fd,
+                            .at = new_buffer(whole),
+                            .size = whole,
+                            .offset = start};
+    ssize_t n = request->location->aio != 0 ? read_aside(request, &read) : read_now(&read);
+
+    if (n < (ssize_t) (skipped + wanted)) {
+        free(read.at);
+        return tell_truncated(request, copying, n < (ssize_t) skipped && n >= 0 ? 0 : n,
+                              read.error);
+    }
+    copying->offset += (off_t) wanted;
+    copying->left -= wanted;
+    struct body_piece piece = {.bytes = {read.at + skipped, wanted},
+                               .fd = -1,
+                               .release = free,
+                               .release_arg = read.at};
+    return body_filter_next(filter, request, &piece, is_last && copying->left == 0);
+}
+
+static bool copy_send(struct body_filter *filter, struct request *request,
+                      const struct body_piece *piece, bool is_last)
+{
+    const struct copy_settings *settings = location_settings(request->location, &table);
+    const struct http_location *location = request->location;
+
+    if (piece == NULL || piece->bytes.data != NULL || piece->size == 0) {
+        return body_filter_next(filter, request, piece, is_last);
+    }
+    struct copying copying = {
+        .fd = piece->fd,
+        .offset = piece->offset,
+        .left = piece->size,
+        .size = settings->output_buffers.size,
+        .alignment = location->directio == INT64_MAX ? 1 : location->directio_alignment,
+    };
+    bool is_sound = true;
+    while (is_sound && copying.left != 0) {
+        is_sound = copy_part(filter, request, &copying, is_last);
+    }
+    if (piece->release != NULL) {
+        piece->release(piece->release_arg);
+    }
+    return is_sound;
+}
+
+/* Last of those that add filters but range, whose filter thus stands before ours and cuts files by
+ * their offsets. */
+static void copy_header(struct request *request)
+{
+    const struct http_location *location = request->location;
+
+    if (location->sendfile && location->aio == 0 && !request->response.needs_memory) {
+        return;
+    }
+    if (request->response.is_header_only) {
+        return;
+    }
+    struct body_filter *filter = arena_new(&request->arena, struct body_filter);
+    filter->send = copy_send;
+    response_add_filter(request, filter);
+}
+
+static const struct filter_hook filters[] = {{85, copy_header, NULL}, {0}};
+static const struct http_module hooks = {.filters = filters};
+
+const struct module ngx_http_copy_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_copy_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &hooks,
+};

@@ -1,0 +1,282 @@
+/* The way of a request, from its head to its log line. Functions are named after the boxes in
+ * docs/architecture.md. */
+#include "http/request.h"
+
+#include "base/clock.h"
+#include "http/connection.h"
+#include "http/hooks.h"
+#include "server/generation.h"
+
+/* Asks handlers in turn until one has something to say. */
+static enum flow ask(struct request *request, const struct handler_list *handlers)
+{
+    for (unsigned i = 0; i < handlers->count; i++) {
+        enum flow flow = handlers->items[i](request);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
+    return FLOW_NEXT;
+}
+
+/* Access checkers under `satisfy`: all must agree, or one is enough (phases-and-order.md, 3). */
+static enum flow check_access(struct request *request)
+{
+    const struct handler_list *checkers = &request->location->access;
+    bool is_any = request->location->satisfy == SATISFY_ANY;
+    unsigned refused = 0;
+
+    if (request != request->main) {
+        return FLOW_NEXT;
+    }
+    for (unsigned i = 0; i < checkers->count; i++) {
+        enum flow flow = checkers->items[i](request);
+        if (flow == FLOW_NEXT) {
+            continue;
+        }
+        if (flow == FLOW_ALLOW) {
+            if (is_any) {
+                return FLOW_NEXT;
+            }
+            continue;
+        }
+        unsigned status = request->response.status;
+        if (!is_any || flow != FLOW_FAIL || (status != 401 && status != 403 && status != 407)) {
+            return flow;
+        }
+        if (refused == 0 || refused == 403) {
+            refused = status; /* a demand for credentials wins over a plain refusal */
+        }
+    }
+    return refused == 0 ? FLOW_NEXT : request_fail(request, refused);
+}
+
+/* auth_delay: a refused password costs the client time, not the worker. MAY WAIT. */
+static enum flow delay_refusal(struct request *request, enum flow flow)
+{
+    uint64_t delay_ms = request->location->auth_delay_ms;
+
+    if (flow != FLOW_FAIL || request->response.status != 401 || delay_ms == 0) {
+        return flow;
+    }
+    request->cancels_on_close = true;
+    enum wait_result result = fiber_sleep(clock_now.now_ms + delay_ms);
+    request->cancels_on_close = false;
+    return result == WAIT_CANCELLED ? FLOW_CLOSED : flow;
+}
+
+/* Is the method let through to this place, or does its limit_except block rule? */
+static void apply_limit_except(struct request *request)
+{
+    const struct http_location *limited = request->location->limited;
+
+    if (limited != NULL && (request->location->allowed_methods & request->method) == 0) {
+        request_set_location(request, limited);
+    }
+}
+
+/* A location marked internal answers 404 to what comes from outside. */
+static bool is_hidden(const struct request *request)
+{
+    return request->location->is_internal && !request->is_internal;
+}
+
+/* Who answers: the location's own handler, or those that serve files. */
+static enum flow produce_content(struct request *request)
+{
+    const struct http_location *location = request->location;
+
+    if (location->handler != NULL) {
+        return location->handler(request);
+    }
+    enum flow flow = ask(request, &location->server->main->content);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (request->uri.len != 0 && request->uri.data[request->uri.len - 1] == '/') {
+        struct str path;
+        size_t root_length;
+        if (request_map_path(request, &path, &root_length)) {
+            log_error(&request->log, 0, "directory index of \"%.*s\" is forbidden", STR_ARG(path));
+        }
+        return request_fail(request, 403);
+    }
+    log_error(&request->log, 0, "no handler found");
+    return request_fail(request, 404);
+}
+
+/* Rewrite directives of the location; a changed URI searches a location again. */
+static enum flow rewrite_location(struct request *request)
+{
+    enum flow flow = ask(request, &request->location->rewrite);
+
+    if (flow == FLOW_NEXT && request->uri_changed) {
+        request->uri_changed = false;
+        if (!request_count_change(request, "rewrite")) {
+            return FLOW_FAIL;
+        }
+        request->restart = RESTART_LOCATION;
+        return FLOW_AGAIN;
+    }
+    return flow;
+}
+
+/* One pass from where `restart` says to the content. */
+static enum flow pass(struct request *request)
+{
+    enum flow flow;
+
+    switch (request->restart) {
+    case RESTART_SERVER:
+        request_set_location(request, request->server->root);
+        flow = ask(request, &request->server->rewrite);
+        request->uri_changed = false;
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+        /* fall through */
+    case RESTART_LOCATION:
+        location_find(request);
+        if (is_hidden(request)) {
+            return request_fail(request, 404);
+        }
+        if (request->response.status != 0) {
+            return FLOW_FAIL;
+        }
+        /* fall through */
+    case RESTART_NAMED:
+        break;
+    }
+    apply_limit_except(request);
+    if (request->location->client_max_body_size != 0 && !request->is_body_read &&
+        request->content_length > request->location->client_max_body_size) {
+        log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
+                  (long long) request->content_length);
+        request->keepalive = false;
+        return request_fail(request, 413);
+    }
+    flow = rewrite_location(request);
+    if (flow == FLOW_NEXT) {
+        flow = ask(request, &request->location->preaccess);
+    }
+    if (flow == FLOW_NEXT) {
+        flow = delay_refusal(request, check_access(request));
+    }
+    if (flow == FLOW_NEXT) {
+        flow = ask(request, &request->location->precontent);
+    }
+    return flow == FLOW_NEXT ? produce_content(request) : flow;
+}
+
+/* Passes, internal redirects and error pages, until the response is given. */
+static enum flow answer(struct request *request)
+{
+    enum flow flow = FLOW_AGAIN;
+
+    if (request->response.status != 0) {
+        flow = FLOW_FAIL; /* refused by the parser */
+    } else if (request->server->early_read.count != 0 &&
+               templates_any_true(&request->server->early_read, &request->env)) {
+        flow = request_read_body(request);
+        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    }
+    if (flow == FLOW_AGAIN && request->server->main->post_read.count != 0) {
+        flow = ask(request, &request->server->main->post_read);
+        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    }
+    for (;;) {
+        switch (flow) {
+        case FLOW_AGAIN:
+            flow = pass(request);
+            break;
+        case FLOW_FAIL:
+            if (request->response.is_head_sent) {
+                return FLOW_CLOSED; /* too late for another answer: the connection ends */
+            }
+            flow = request->response.status == 0 ? FLOW_CLOSED : response_error(request);
+            break;
+        default:
+            return flow;
+        }
+    }
+}
+
+/* post_action: one more pass for the location's own sake, whose output nobody sees. MAY WAIT. */
+static void run_post_action(struct request *request)
+{
+    struct template *action = request->location->post_action;
+    struct str text = template_text(action, &request->env);
+    enum flow flow;
+
+    request->is_post_action = true;
+    request->method = METHOD_GET;
+    request->method_name = STR("GET");
+    request->response = (struct response){.content_length = -1, .last_modified = -1, .status = 0};
+    if (text.len != 0 && text.data[0] == '@') {
+        flow = request_redirect_named(request, text);
+    } else {
+        struct str uri = text;
+        struct str args = STR_NONE;
+        flow = request_split_uri(request, text, &uri, &args) ? request_redirect(request, uri, args)
+                                                             : FLOW_CLOSED;
+    }
+    while (flow == FLOW_AGAIN) {
+        flow = pass(request);
+    }
+}
+
+/* The request's fiber. */
+static void request_run(void *arg)
+{
+    struct request *request = arg;
+
+    request->fiber = fiber_self();
+    enum flow flow = answer(request);
+    if (flow == FLOW_DONE) {
+        request->is_completed = true;
+    }
+    if (request->location->post_action != NULL && flow != FLOW_CLOSED) {
+        struct response given = request->response;
+        run_post_action(request);
+        request->response = given;
+    }
+    if (flow == FLOW_DONE && request->keepalive && !request->is_body_read) {
+        request_drop_body(request);
+    }
+    request->fiber = NULL;
+    request->wire->ended(request, flow);
+}
+
+void request_start(struct request *request)
+{
+    counters_mine->requests++;
+    counters_mine->writing++;
+    if (fiber_start(request_run, request, NULL) == FIBER_NO_STACK) {
+        log_crit(&request->log, 0, "no stack for a request: too many wait at one time");
+        counters_mine->limited++;
+        request->response.status = 503;
+        request->wire->ended(request, FLOW_CLOSED);
+    }
+}
+
+void request_cancel(struct request *request)
+{
+    request->is_cancelled = true;
+    if (request->fiber != NULL) {
+        fiber_cancel(request->fiber);
+    }
+}
+
+void request_log(struct request *request)
+{
+    const struct handler_list *handlers = &request->location->log;
+
+    request->log.action = "logging request";
+    if (request->response.status == 0) {
+        request->response.status = request->is_cancelled || request->conn->is_broken ? 499 : 444;
+    }
+    for (unsigned i = 0; i < handlers->count; i++) {
+        handlers->items[i](request);
+    }
+    counters_mine->request_time_ms += clock_now.now_ms - request->start_ms;
+}

@@ -1,0 +1,246 @@
+/* Header fields: lists of name and value, and the lookup of known names. */
+#include "http/fields.h"
+
+#define FIELD_NAME(id, name, repeats) [id] = STR_INIT(name),
+const struct str field_names[FIELD_COUNT] = {KNOWN_FIELDS(FIELD_NAME)};
+#undef FIELD_NAME
+
+/*
+ * Known names by a small hash of length and three letters, filled on first use. Names are compared
+ * in words with the bit set that makes letters small: of all bytes that a header name may hold only
+ * a letter becomes that letter, and only a hyphen a hyphen.
+ */
+#define LOOKUP_SIZE 256
+#define LOOKUP_DEPTH 4
+
+static struct lookup_entry {
+    uint8_t ids[LOOKUP_DEPTH];
+} lookup[LOOKUP_SIZE];
+static char folded_names[FIELD_COUNT][24]; /* as compared */
+static bool is_lookup_ready;
+
+static unsigned name_hash(struct str name)
+{
+    unsigned first = (unsigned char) name.data[0] | 0x20;
+    unsigned last = (unsigned char) name.data[name.len - 1] | 0x20;
+    unsigned middle = (unsigned char) name.data[name.len / 2] | 0x20;
+    return (first * 7 + last * 31 + middle * 13 + (unsigned) name.len * 5) & (LOOKUP_SIZE - 1);
+}
+
+static void lookup_fill(void)
+{
+    for (unsigned id = 1; id < FIELD_COUNT; id++) {
+        uint8_t *ids = lookup[name_hash(field_names[id])].ids;
+        unsigned i = 0;
+
+        while (i < LOOKUP_DEPTH - 1 && ids[i] != 0) {
+            i++;
+        }
+        ids[i] = (uint8_t) id;
+        for (size_t c = 0; c < field_names[id].len; c++) {
+            folded_names[id][c] = field_names[id].data[c] | 0x20;
+        }
+    }
+    is_lookup_ready = true;
+}
+
+static uint64_t load_folded(const char *at, size_t size)
+{
+    uint64_t word = 0;
+
+    memcpy(&word, at, size);
+    return word | 0x2020202020202020u;
+}
+
+/* Is it this known name? Eight bytes at a time; the last word overlaps the one before. */
+static bool is_known(struct str name, unsigned id)
+{
+    const char *folded = folded_names[id];
+    size_t len = name.len;
+
+    if (field_names[id].len != len) {
+        return false;
+    }
+    if (len < 8) {
+        return load_folded(name.data, len) == load_folded(folded, len);
+    }
+    for (size_t i = 0; i + 8 < len; i += 8) {
+        if (load_folded(name.data + i, 8) != load_folded(folded + i, 8)) {
+            return false;
+        }
+    }
+    return load_folded(name.data + len - 8, 8) == load_folded(folded + len - 8, 8);
+}
+
+enum field_id field_identify(struct str name)
+{
+    if (!is_lookup_ready) {
+        lookup_fill();
+    }
+    if (name.len == 0) {
+        return FIELD_OTHER;
+    }
+    const uint8_t *ids = lookup[name_hash(name)].ids;
+    for (unsigned i = 0; i < LOOKUP_DEPTH && ids[i] != 0; i++) {
+        if (is_known(name, ids[i])) {
+            return (enum field_id) ids[i];
+        }
+    }
+    return FIELD_OTHER;
+}
+
+#define FIRST_CAPACITY 16
+
+static inline struct field *append(struct fields *fields, struct arena *arena)
+{
+    if (fields->count == fields->capacity) {
+        uint32_t capacity = fields->capacity == 0 ? FIRST_CAPACITY : fields->capacity * 2;
+        struct field *items = arena_alloc(arena, capacity * sizeof(*items));
+
+        if (fields->count != 0) {
+            memcpy(items, fields->items, fields->count * sizeof(*items));
+        }
+        fields->items = items;
+        fields->capacity = capacity;
+    }
+    return &fields->items[fields->count++];
+}
+
+struct field *fields_add_identified(struct fields *fields, struct arena *arena, enum field_id id,
+                                    struct str name, struct str value)
+{
+    struct field *field = append(fields, arena);
+
+    field->name = name;
+    field->value = value;
+    field->id = (uint8_t) id;
+    field->is_removed = false;
+    if (fields->first[id] == 0 && fields->count < 256) {
+        fields->first[id] = (uint8_t) fields->count;
+    }
+    return field;
+}
+
+struct field *fields_add(struct fields *fields, struct arena *arena, struct str name,
+                         struct str value)
+{
+    return fields_add_identified(fields, arena, field_identify(name), name, value);
+}
+
+struct field *fields_add_known(struct fields *fields, struct arena *arena, enum field_id id,
+                               struct str value)
+{
+    return fields_add_identified(fields, arena, id, field_names[id], value);
+}
+
+struct field *fields_search(const struct fields *fields, enum field_id id)
+{
+    unsigned first = fields->first[id];
+
+    for (uint32_t i = first == 0 ? 255 : first - 1; i < fields->count; i++) {
+        if (fields->items[i].id == id && !fields->items[i].is_removed) {
+            return &fields->items[i];
+        }
+    }
+    return NULL;
+}
+
+struct field *fields_find(const struct fields *fields, struct str name)
+{
+    for
+        fields_each(field, fields)
+        {
+            if (!field->is_removed && str_equal_nocase(field->name, name)) {
+                return field;
+            }
+        }
+    return NULL;
+}
+
+void fields_set(struct fields *fields, struct arena *arena, enum field_id id, struct str value)
+{
+    bool is_set = str_is_empty(value);
+
+    for
+        fields_each(field, fields)
+        {
+            if (field->id != id || field->is_removed) {
+                continue;
+            }
+            if (is_set) {
+                field->is_removed = true;
+            } else {
+                field->value = value;
+                is_set = true;
+            }
+        }
+    if (!is_set) {
+        fields_add_known(fields, arena, id, value);
+    }
+}
+
+/* Collects the values of the fields that match, joined. */
+struct joiner {
+    struct str *out;
+    struct arena *arena;
+    struct str separator;
+    unsigned count;
+};
+
+static void join(struct joiner *joiner, struct str value)
+{
+    if (joiner->count++ == 0) {
+        *joiner->out = value;
+        return;
+    }
+    const struct str parts[] = {*joiner->out, joiner->separator, value};
+    *joiner->out = arena_join(joiner->arena, parts, 3);
+}
+
+bool fields_joined(const struct fields *fields, struct arena *arena, enum field_id id,
+                   struct str *out)
+{
+    struct joiner joiner = {out, arena, id == FIELD_COOKIE ? STR("; ") : STR(", "), 0};
+
+    if (fields->first[id] == 0 && fields->count < 256) {
+        return false;
+    }
+    for
+        fields_each(field, fields)
+        {
+            if (field->id == id && !field->is_removed) {
+                join(&joiner, field->value);
+            }
+        }
+    return joiner.count != 0;
+}
+
+/* Does the field's name, in lower case and with '_' for '-', equal this? */
+static bool has_variable_name(struct str field_name, struct str name)
+{
+    if (field_name.len != name.len) {
+        return false;
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = ascii_lower((unsigned char) field_name.data[i]);
+        if ((c == '-' ? '_' : c) != (unsigned char) name.data[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
+                             struct str *out)
+{
+    struct joiner joiner = {out, arena, str_is(name, "cookie") ? STR("; ") : STR(", "), 0};
+
+    for
+        fields_each(field, fields)
+        {
+            if (!field->is_removed && has_variable_name(field->name, name)) {
+                join(&joiner, field->value);
+            }
+        }
+    return joiner.count != 0;
+}

@@ -1,0 +1,127 @@
+/* Header fields: lists of name and value, and the names that the server itself looks at. */
+#ifndef HTTP_FIELDS_H
+#define HTTP_FIELDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+/*
+ * Fields that the server knows by number, for request and response. One list serves the enum, the
+ * names and the lookup. X(id, "Name as sent", may it come twice in a request)
+ */
+#define KNOWN_FIELDS(X)                                                                            \
+    X(FIELD_HOST, "Host", false)                                                                   \
+    X(FIELD_CONNECTION, "Connection", true)                                                        \
+    X(FIELD_CONTENT_LENGTH, "Content-Length", false)                                               \
+    X(FIELD_CONTENT_TYPE, "Content-Type", true)                                                    \
+    X(FIELD_TRANSFER_ENCODING, "Transfer-Encoding", false)                                         \
+    X(FIELD_EXPECT, "Expect", true)                                                                \
+    X(FIELD_USER_AGENT, "User-Agent", true)                                                        \
+    X(FIELD_REFERER, "Referer", true)                                                              \
+    X(FIELD_IF_MODIFIED_SINCE, "If-Modified-Since", false)                                         \
+    X(FIELD_IF_UNMODIFIED_SINCE, "If-Unmodified-Since", false)                                     \
+    X(FIELD_IF_MATCH, "If-Match", true)                                                            \
+    X(FIELD_IF_NONE_MATCH, "If-None-Match", true)                                                  \
+    X(FIELD_IF_RANGE, "If-Range", false)                                                           \
+    X(FIELD_RANGE, "Range", false)                                                                 \
+    X(FIELD_ACCEPT_ENCODING, "Accept-Encoding", true)                                              \
+    X(FIELD_AUTHORIZATION, "Authorization", false)                                                 \
+    X(FIELD_COOKIE, "Cookie", true)                                                                \
+    X(FIELD_X_FORWARDED_FOR, "X-Forwarded-For", true)                                              \
+    X(FIELD_VIA, "Via", true)                                                                      \
+    X(FIELD_UPGRADE, "Upgrade", true)                                                              \
+    X(FIELD_TE, "TE", true)                                                                        \
+    X(FIELD_KEEP_ALIVE, "Keep-Alive", true)                                                        \
+    X(FIELD_TRAILER, "Trailer", true)                                                              \
+    X(FIELD_SERVER, "Server", true)                                                                \
+    X(FIELD_DATE, "Date", true)                                                                    \
+    X(FIELD_LOCATION, "Location", true)                                                            \
+    X(FIELD_LAST_MODIFIED, "Last-Modified", true)                                                  \
+    X(FIELD_ETAG, "ETag", true)                                                                    \
+    X(FIELD_ACCEPT_RANGES, "Accept-Ranges", true)                                                  \
+    X(FIELD_CONTENT_RANGE, "Content-Range", true)                                                  \
+    X(FIELD_CONTENT_ENCODING, "Content-Encoding", true)                                            \
+    X(FIELD_CACHE_CONTROL, "Cache-Control", true)                                                  \
+    X(FIELD_EXPIRES, "Expires", true)                                                              \
+    X(FIELD_LINK, "Link", true)                                                                    \
+    X(FIELD_VARY, "Vary", true)                                                                    \
+    X(FIELD_WWW_AUTHENTICATE, "WWW-Authenticate", true)                                            \
+    X(FIELD_SET_COOKIE, "Set-Cookie", true)                                                        \
+    X(FIELD_REFRESH, "Refresh", true)
+
+enum field_id {
+    FIELD_OTHER, /* none of the known */
+#define FIELD_ENUM(id, name, repeats) id,
+    KNOWN_FIELDS(FIELD_ENUM)
+#undef FIELD_ENUM
+        FIELD_COUNT
+};
+
+extern const struct str field_names[FIELD_COUNT];
+
+/* The number of a name, in any case. */
+enum field_id field_identify(struct str name);
+
+struct field {
+    struct str name; /* as received, or as it will be sent */
+    struct str value;
+    uint8_t id;      /* enum field_id */
+    bool is_removed; /* stays in the list, is not sent */
+};
+
+/*
+ * Fields in order of appearance; known ones are found by number. The room for items is taken from
+ * an arena when the first is added. All zero is empty.
+ */
+struct fields {
+    struct field *items;
+    uint32_t count;
+    uint32_t capacity;
+    uint8_t
+        first[FIELD_COUNT]; /* by number: index + 1 of the first, if among the first 255; else 0 */
+};
+
+/* Appends; name and value are not copied. The second form knows the number already. */
+struct field *fields_add(struct fields *fields, struct arena *arena, struct str name,
+                         struct str value);
+struct field *fields_add_identified(struct fields *fields, struct arena *arena, enum field_id id,
+                                    struct str name, struct str value);
+struct field *fields_add_known(struct fields *fields, struct arena *arena, enum field_id id,
+                               struct str value);
+
+/* The slow path of fields_get: there is one, or so many fields that one may be beyond the index. */
+struct field *fields_search(const struct fields *fields, enum field_id id);
+
+/* The first with this number, or NULL; removed ones are not seen. */
+static inline struct field *fields_get(const struct fields *fields, enum field_id id)
+{
+    if (fields->first[id] == 0 && fields->count < 256) {
+        return NULL;
+    }
+    return fields_search(fields, id);
+}
+
+/* The first with this name, any case. */
+struct field *fields_find(const struct fields *fields, struct str name);
+/* Replaces all of the number by one; an empty value removes. */
+void fields_set(struct fields *fields, struct arena *arena, enum field_id id, struct str value);
+/* The values of all with this number or name, joined ("; " for cookies, ", " else); false = none.
+ */
+bool fields_joined(const struct fields *fields, struct arena *arena, enum field_id id,
+                   struct str *out);
+
+/*
+ * For $http_NAME and $sent_http_NAME: name in lower case with '_' for '-'. All values joined with
+ * ", " (nginx 1.23 and later).
+ */
+bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
+                             struct str *out);
+
+#define fields_each(field, fields)                                                                 \
+    (struct field *field = (fields)->items;                                                        \
+     field != NULL && field < (fields)->items + (fields)->count; field++)
+
+#endif

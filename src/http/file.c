@@ -1,0 +1,337 @@
+/* Files to be served: which rules hold at a place, what is taken from memory, and the answer made
+ * of a file. */
+#include "http/file.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/file_private.h"
+#include "http/request.h"
+
+/* Contents of small files that each worker keeps where there is no open_file_cache. */
+#define CONTENTS_BYTES (16u * 1024 * 1024)
+
+static struct file_cache *contents_cache; /* of this worker; made on first use */
+
+void file_hold(struct file *file)
+{
+    file->references++;
+}
+
+void file_release(void *arg)
+{
+    struct file *file = arg;
+
+    if (--file->references == 0) {
+        file_free(file);
+    }
+}
+
+/* ---- the rules of a place ---- */
+
+/* How much of the path `from=` takes out of the check: whole components, and only when the path
+ * begins so. */
+static size_t unchecked_length(struct request *request, struct str path)
+{
+    struct template *template = request->location->disable_symlinks_from;
+
+    if (template == NULL) {
+        return 0;
+    }
+    struct str from = template_text(template, &request->env);
+    if (from.len == 0 || from.len > path.len || memcmp(path.data, from.data, from.len) != 0) {
+        return 0;
+    }
+    if (from.len == path.len) {
+        return 0;
+    }
+    if (from.data[from.len - 1] == '/') {
+        return from.len - 1;
+    }
+    return path.data[from.len] == '/' ? from.len : 0;
+}
+
+static struct file_wish wish_of(struct request *request, struct str path, bool is_status_only)
+{
+    const struct http_location *location = request->location;
+    struct file_wish wish = {
+        .path = path,
+        .is_status_only = is_status_only,
+        .wants_contents = location->aio == 0,
+        .symlinks = location->disable_symlinks,
+        .directio = location->directio,
+        .read_ahead = location->read_ahead,
+    };
+
+    if (wish.symlinks != SYMLINKS_ALLOWED) {
+        wish.symlinks_from = unchecked_length(request, path);
+    }
+    return wish;
+}
+
+/* ---- without open_file_cache: contents, checked for each request ---- */
+
+static struct file *open_checked_contents(struct file_wish *wish)
+{
+    if (contents_cache == NULL) {
+        static const struct file_cache_limits limits = {UINT64_MAX, CONTENTS_BYTES, UINT64_MAX};
+        contents_cache = file_cache_new(&limits);
+    }
+    wish->hash = file_cache_hash(wish->path);
+    struct file *file = file_cache_find(contents_cache, wish);
+
+    if (file != NULL) {
+        if (file_is_unchanged(file) && (int64_t) file->size < wish->directio) {
+            file_hold(file);
+            return file;
+        }
+        file_cache_remove(file);
+    }
+    file = file_load(wish);
+    if (file->contents.data != NULL && file->is_settled) {
+        file_describe(file);
+        file_cache_put(contents_cache, file, wish->hash);
+    }
+    return file;
+}
+
+/* ---- open_file_cache ---- */
+
+static void drop_cache(void *arg)
+{
+    struct file_cache_settings *settings = arg;
+
+    file_cache_free(settings->cache);
+    settings->cache = NULL;
+}
+
+static struct file_cache *cache_of(struct file_cache_settings *settings)
+{
+    if (settings->cache == NULL) {
+        const struct file_cache_limits limits = {settings->max, UINT64_MAX,
+                                                 settings->inactive_s * 1000};
+
+        settings->cache = file_cache_new(&limits);
+        arena_on_free(&generation_now->arena, drop_cache, settings);
+    }
+    return settings->cache;
+}
+
+/* Was it opened under the same rules? */
+static bool fits_rules(const struct file *file, const struct file_wish *wish)
+{
+    return file->symlinks == wish->symlinks && file->symlinks_from == wish->symlinks_from &&
+           (file->fd == -1 || file->is_directio == ((int64_t) file->size >= wish->directio));
+}
+
+/* Does it hold what is wanted? */
+static bool has_wanted(const struct file *file, const struct file_wish *wish)
+{
+    return wish->is_status_only || !file->is_file || file->error != 0 || file->fd != -1 ||
+           (file->contents.data != NULL && wish->wants_contents &&
+            (int64_t) file->size < wish->directio);
+}
+
+/* May it be used as it is kept? Looks at the disk when `valid` is over. */
+static bool is_valid(struct file *file, const struct file_wish *wish,
+                     const struct http_location *location)
+{
+    if (file->error != 0 && !location->open_file_cache_errors) {
+        return false;
+    }
+    if (!fits_rules(file, wish) || !has_wanted(file, wish)) {
+        return false;
+    }
+    if (clock_now.now_ms - file->checked_ms < location->open_file_cache_valid_s * 1000) {
+        return true;
+    }
+    if (file->error != 0 || file->symlinks != SYMLINKS_ALLOWED ||
+        (file->contents.data != NULL && !file->is_settled) || !file_is_unchanged(file)) {
+        return false;
+    }
+    file->checked_ms = clock_now.now_ms;
+    return true;
+}
+
+/* Keeps what was just opened. Used too rarely, its status alone is kept, and the request has the
+ * rest for itself. */
+static void keep(struct file_cache *cache, struct file *file, const struct file_wish *wish,
+                 const struct http_location *location)
+{
+    bool is_rare = (int64_t) file->uses < location->open_file_cache_min_uses;
+
+    if (is_rare && (file->fd != -1 || file->contents.data != NULL)) {
+        struct file *status = file_copy_status(file);
+        file_cache_put(cache, status, wish->hash);
+        file_release(status);
+    } else {
+        file_cache_put(cache, file, wish->hash);
+    }
+}
+
+static struct file *open_kept(struct file_wish *wish, const struct http_location *location)
+{
+    struct file_cache *cache = cache_of(location->open_file_cache);
+    uint64_t uses = 0;
+
+    wish->hash = file_cache_hash(wish->path);
+    file_cache_expire(cache, clock_now.now_ms);
+    struct file *file = file_cache_find(cache, wish);
+    if (file != NULL) {
+        if (clock_now.now_ms - file->used_ms > location->open_file_cache->inactive_s * 1000) {
+            file->uses = 0;
+        }
+        uses = ++file->uses;
+        file->used_ms = clock_now.now_ms;
+        if (is_valid(file, wish, location)) {
+            file_hold(file);
+            return file;
+        }
+        file_cache_remove(file);
+    } else {
+        uses = 1;
+    }
+    file = file_load(wish);
+    file->uses = uses;
+    file->used_ms = file->checked_ms = clock_now.now_ms;
+    if (file->error == 0 || location->open_file_cache_errors) {
+        file_describe(file);
+        keep(cache, file, wish, location);
+    }
+    return file;
+}
+
+struct file *file_open(struct request *request, struct str path)
+{
+    const struct http_location *location = request->location;
+    struct file_wish wish = wish_of(request, path, false);
+
+    if (location->open_file_cache != NULL) {
+        return open_kept(&wish, location);
+    }
+    if (wish.symlinks == SYMLINKS_ALLOWED && wish.wants_contents) {
+        return open_checked_contents(&wish);
+    }
+    return file_load(&wish);
+}
+
+struct file *file_stat(struct request *request, struct str path)
+{
+    const struct http_location *location = request->location;
+    struct file_wish wish = wish_of(request, path, true);
+
+    return location->open_file_cache != NULL ? open_kept(&wish, location) : file_load(&wish);
+}
+
+void file_cache_drop(void)
+{
+    if (contents_cache != NULL) {
+        file_cache_free(contents_cache);
+        contents_cache = NULL;
+    }
+}
+
+/* ---- the answer ---- */
+
+static char *put_hex(char *at, uint64_t number)
+{
+    int shift = number == 0 ? 0 : (63 - __builtin_clzll(number)) & ~3;
+
+    for (; shift >= 0; shift -= 4) {
+        *at++ = "0123456789abcdef"[number >> shift & 15];
+    }
+    return at;
+}
+
+void file_describe(struct file *file)
+{
+    char *at = file->texts;
+
+    if (file->etag.len != 0) {
+        return;
+    }
+    *at++ = '"';
+    at = put_hex(at, (uint64_t) file->mtime);
+    *at++ = '-';
+    at = put_hex(at, file->size);
+    *at++ = '"';
+    file->etag = str_from(file->texts, at);
+    file->last_modified = str_from(at, http_date_format(at, file->mtime));
+}
+_Static_assert(sizeof(((struct file *) 0)->texts) >= 2 * 16 + 3 + HTTP_DATE_LENGTH,
+               "both texts fit");
+
+/* Copies: the request may outlive the file. */
+static void set_validators(struct request *request, struct file *file)
+{
+    struct response *response = &request->response;
+
+    file_describe(file);
+    char *room = arena_text(&request->arena, sizeof(file->texts));
+    memcpy(room, file->texts, sizeof(file->texts));
+    response->last_modified = file->mtime;
+    response->last_modified_text = (struct str){room + file->etag.len, HTTP_DATE_LENGTH};
+    if (request->location->etag) {
+        response->etag = (struct str){room, file->etag.len};
+    }
+}
+
+enum flow response_file(struct request *request, struct file *file)
+{
+    struct response *response = &request->response;
+
+    response->status = 200;
+    response->content_length = (int64_t) file->size;
+    set_validators(request, file);
+    response_set_type(request);
+    response->allows_ranges = true;
+    if (file->is_directio) {
+        response->needs_memory = true;
+    }
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT) {
+        file_release(file);
+        return flow;
+    }
+    struct body_piece piece = {.bytes = file->contents,
+                               .fd = file->contents.data == NULL ? file->fd : -1,
+                               .size = file->size,
+                               .release = file_release,
+                               .release_arg = file};
+    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+void response_needs_memory(struct request *request)
+{
+    request->response.needs_memory = true;
+}
+
+enum flow request_fail_file(struct request *request, struct file *file, struct str path)
+{
+    unsigned status = 500;
+    enum log_level level = LOG_CRIT;
+
+    switch (file->error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+        status = 404;
+        level = LOG_ERROR;
+        break;
+    case EACCES:
+    case ELOOP:
+    case EMLINK:
+        status = 403;
+        level = LOG_ERROR;
+        break;
+    default:
+        break;
+    }
+    if (status != 404 || request->location->log_not_found) {
+        log_at(&request->log, level, file->error, "%s() \"%.*s\" failed", file->failed,
+               STR_ARG(path));
+    }
+    file_release(file);
+    return request_fail(request, status);
+}

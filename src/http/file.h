@@ -1,0 +1,108 @@
+/* Files to be served: open, status, small contents, kept per worker and checked against the disk.
+ */
+#ifndef HTTP_FILE_H
+#define HTTP_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/list.h"
+#include "base/str.h"
+#include "http/flow.h"
+
+struct request;
+struct file_cache;
+
+/* open_file_cache max= inactive= */
+struct file_cache_settings {
+    uint64_t max;             /* files */
+    uint64_t inactive_s;      /* unused for so long, and a file is forgotten */
+    struct file_cache *cache; /* of this worker, made on first use */
+};
+
+#define FILE_CONTENTS_MAX (64 * 1024) /* bytes of the largest file whose contents are kept */
+
+/*
+ * A file as one or many requests use it; counted references. Regular files up to FILE_CONTENTS_MAX
+ * carry their contents: a later request that finds device, inode, size, mtime and ctime unchanged
+ * (one stat) sends from memory.
+ *
+ * What the kernel says with that: each change of contents moves ctime, which nobody can set. ctime
+ * comes from a clock that ticks (1 to 10 ms), so contents are trusted only if ctime was older than
+ * the reading by more than a few ticks (is_settled); a younger file is read anew for each request.
+ * Kept are only contents of file systems that are known to behave so (local ones); a page that
+ * stays mapped for writing in another process is the one thing that is noticed late, when the
+ * kernel writes it back.
+ */
+struct file {
+    /* What the users see. */
+    unsigned references;
+    int fd;             /* -1 when only status or contents are here */
+    int error;          /* errno when it could not be opened, else 0 */
+    const char *failed; /* "open", "stat", …: the system call that failed */
+    uint64_t size;      /* bytes */
+    time_t mtime;
+    uint64_t inode;
+    bool is_directory, is_file, is_executable;
+    bool is_directio;         /* fd was opened with O_DIRECT: reads have to be aligned */
+    struct str contents;      /* data == NULL: not here */
+    struct str etag;          /* laid out with quotes; both empty until file_describe */
+    struct str last_modified; /* laid out as an HTTP date */
+
+    /* Of the cache. */
+    struct file *next;        /* of the same bucket */
+    struct list lru_link;     /* most recently used first */
+    struct file_cache *cache; /* where it is kept, or NULL */
+    struct str path;          /* NUL-terminated; lies behind this struct */
+    uint64_t hash;            /* of path */
+    uint64_t device;
+    struct timespec mtime_ns; /* the whole of it */
+    struct timespec ctime_ns;
+    uint64_t checked_ms; /* when it was last compared with the disk */
+    uint64_t used_ms;
+    uint64_t uses;        /* within `inactive` */
+    size_t symlinks_from; /* bytes of path that were not checked for links */
+    uint8_t symlinks;     /* enum disable_symlinks it was opened with */
+    bool is_settled;      /* contents may be trusted while the status stays the same */
+    bool owns_contents;   /* malloc'ed */
+    char texts[64];       /* of etag and last_modified */
+};
+
+/*
+ * Opens (or finds) for serving, with the rules of the location: cache, symlinks, directio. Blocks
+ * for the disk, not for peers. path is NUL-terminated. Never NULL: file->error says what went
+ * wrong. The caller releases it, or passes it on as release_arg of the last body piece
+ * (file_release).
+ */
+struct file *file_open(struct request *request, struct str path);
+/* Status only: no descriptor, no contents (try_files, `if -f`, index). */
+struct file *file_stat(struct request *request, struct str path);
+void file_hold(struct file *file);
+void file_release(void *file);
+
+/* Lays out etag and last_modified. */
+void file_describe(struct file *file);
+
+/*
+ * Answers with this file, which was opened without an error and is no directory: status 200,
+ * validators, type, body. Takes over the reference. MAY WAIT.
+ */
+enum flow response_file(struct request *request, struct file *file);
+
+/*
+ * Turns a failure to open into a status (404, 403, 500) and logs it as nginx does:
+ * `open() "P" failed (2: No such file or directory)`, where log_not_found wants it. Releases the
+ * file.
+ */
+enum flow request_fail_file(struct request *request, struct file *file, struct str path);
+
+/* A body filter that reads pieces of files into memory is needed behind the range filter: before
+ * response_start. */
+void response_needs_memory(struct request *request);
+
+/* Forgets everything (worker end, tests). */
+void file_cache_drop(void);
+
+#endif

@@ -1,0 +1,400 @@
+/* `listen`: addresses, their options, and the servers behind each. */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "http/connection.h"
+#include "http/settings.h"
+
+/* What one line says beside its address. */
+struct listen_line {
+    struct listen_options options;
+    bool has_options; /* options of the socket were written: once per address */
+    bool is_default;
+    bool is_proxy_protocol;
+};
+
+static bool invalid_parameter(struct conf_scope *scope, const struct conf_node *node,
+                              struct str text)
+{
+    return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(text));
+}
+
+/* The part behind "name=", or NULL data when the text is another parameter. */
+static struct str value_of(struct str text, const char *name)
+{
+    struct str prefix = str_of(name);
+
+    return str_starts(text, prefix) ? str_skip(text, prefix.len) : STR_NONE;
+}
+
+/* so_keepalive=on|off|[idle]:[interval]:[count] */
+static bool parse_keepalive(struct str value, struct listen_options *options)
+{
+    struct str rest = value;
+    uint64_t numbers[3] = {0, 0, 0};
+
+    if (str_is(value, "on")) {
+        options->keepalive = 1;
+        return true;
+    }
+    if (str_is(value, "off")) {
+        options->keepalive = 2;
+        return true;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        struct str part = str_cut(&rest, ':');
+        if ((rest.data == NULL) != (i == 2)) {
+            return false;
+        }
+        if (part.len == 0) {
+            continue;
+        }
+        bool is_ok = i == 2 ? parse_uint(part, &numbers[i]) : parse_sec(part, &numbers[i]);
+        if (!is_ok || numbers[i] == 0 || numbers[i] > INT32_MAX) {
+            return false;
+        }
+    }
+    options->keepalive = 1;
+    options->keepidle_s = (int) numbers[0];
+    options->keepintvl_s = (int) numbers[1];
+    options->keepcnt = (int) numbers[2];
+    return numbers[0] + numbers[1] + numbers[2] != 0;
+}
+
+/* Words without a value. 1 = taken, 0 = another parameter, -1 = error (told). */
+static int parse_word(struct conf_scope *scope, const struct conf_node *node, struct str text,
+                      struct listen_line *line)
+{
+    static const char *const later[][2] = {
+        {"ssl", "ngx_http_ssl_module"},
+        {"http2", "ngx_http_v2_module"},
+        {"spdy", "ngx_http_spdy_module"},
+        {"quic", "ngx_http_v3_module"},
+        {"https_allow_http", "ngx_http_ssl_module"},
+    };
+
+    if (str_is(text, "default_server") || str_is(text, "default")) {
+        line->is_default = true;
+        return 1;
+    }
+    if (str_is(text, "proxy_protocol")) {
+        line->is_proxy_protocol = true;
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+        if (str_is(text, later[i][0])) {
+            conf_error(scope->conf, node, "the \"%s\" parameter requires %s", later[i][0],
+                       later[i][1]);
+            return -1;
+        }
+    }
+    line->has_options = true;
+    if (str_is(text, "bind")) {
+        line->options.is_bound_alone = true;
+    } else if (str_is(text, "deferred")) {
+        line->options.is_deferred = true;
+    } else if (str_is(text, "reuseport")) {
+        line->options.is_reuseport = true;
+    } else if (str_is(text, "multipath")) {
+        line->options.is_multipath = true;
+    } else {
+        line->has_options = false;
+        return 0;
+    }
+    return 1;
+}
+
+/* Numbers: backlog and fastopen at least 1; setfib, which Linux has not, is refused as nginx does
+ * there. */
+static bool parse_count(struct conf_scope *scope, const struct conf_node *node, const char *name,
+                        struct str value, int *out)
+{
+    uint64_t number;
+
+    if (!parse_uint(value, &number) || number == 0 || number > INT32_MAX) {
+        return conf_error(scope->conf, node, "invalid %s \"%.*s\"", name, STR_ARG(value));
+    }
+    *out = (int) number;
+    return true;
+}
+
+static bool parse_buffer(struct conf_scope *scope, const struct conf_node *node, const char *name,
+                         struct str value, int *out)
+{
+    uint64_t number;
+
+    if (!parse_size(value, &number) || number > INT32_MAX) {
+        return conf_error(scope->conf, node, "invalid %s \"%.*s\"", name, STR_ARG(value));
+    }
+    *out = (int) number;
+    return true;
+}
+
+static bool parse_option(struct conf_scope *scope, const struct conf_node *node, struct str text,
+                         struct listen_line *line, int family)
+{
+    struct listen_options *options = &line->options;
+    struct str value;
+
+    line->has_options = true;
+    if ((value = value_of(text, "backlog=")).data != NULL) {
+        return parse_count(scope, node, "backlog", value, &options->backlog);
+    }
+    if ((value = value_of(text, "fastopen=")).data != NULL) {
+        return parse_count(scope, node, "fastopen", value, &options->fastopen);
+    }
+    if ((value = value_of(text, "rcvbuf=")).data != NULL) {
+        return parse_buffer(scope, node, "rcvbuf", value, &options->rcvbuf);
+    }
+    if ((value = value_of(text, "sndbuf=")).data != NULL) {
+        return parse_buffer(scope, node, "sndbuf", value, &options->sndbuf);
+    }
+    if ((value = value_of(text, "accept_filter=")).data != NULL) {
+        return conf_error(scope->conf, node,
+                          "accept filters \"%.*s\" are not supported on this platform, ignored",
+                          STR_ARG(text));
+    }
+    if ((value = value_of(text, "ipv6only=")).data != NULL) {
+        if (family != AF_INET6) {
+            return conf_error(scope->conf, node,
+                              "ipv6only is not supported on addr \"%.*s\", ignored",
+                              STR_ARG(node->args[1]));
+        }
+        options->is_ipv6only = str_is(value, "on");
+        if (!options->is_ipv6only && !str_is(value, "off")) {
+            return conf_error(scope->conf, node, "invalid ipv6only flags \"%.*s\"", STR_ARG(value));
+        }
+        return true;
+    }
+    if ((value = value_of(text, "so_keepalive=")).data != NULL) {
+        return parse_keepalive(value, options) ||
+               conf_error(scope->conf, node, "invalid so_keepalive value: \"%.*s\"",
+                          STR_ARG(value));
+    }
+    return invalid_parameter(scope, node, text);
+}
+
+static bool parse_line(struct conf_scope *scope, const struct conf_node *node,
+                       struct listen_line *line, int family)
+{
+    *line = (struct listen_line){.options = {.backlog = -1,
+                                             .rcvbuf = -1,
+                                             .sndbuf = -1,
+                                             .fastopen = -1,
+                                             .is_ipv6only = true}};
+    for (unsigned i = 2; i < node->count; i++) {
+        int taken = parse_word(scope, node, node->args[i], line);
+        if (taken < 0 || (taken == 0 && !parse_option(scope, node, node->args[i], line, family))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- addresses ---- */
+
+static struct http_listen *find_listen(struct http_main *main, const struct addr *addr)
+{
+    for
+        vec_each(struct http_listen *, listen, &main->listens)
+        {
+            if (addr_equal(&(*listen)->listener->addr, addr)) {
+                return *listen;
+            }
+        }
+    return NULL;
+}
+
+static struct http_listen *new_listen(struct conf *conf, struct http_main *main,
+                                      const struct addr *addr)
+{
+    struct http_listen *listen = arena_new(conf->arena, struct http_listen);
+    struct listener *listener = arena_new(conf->arena, struct listener);
+    struct generation *generation = conf->generation;
+    char text[ADDR_TEXT_MAX];
+
+    listener->addr = *addr;
+    listener->text = arena_dup(conf->arena, (struct str){text, addr_format(addr, true, text)});
+    listener->log = &listen->log;
+    listener->accepted = http_accepted;
+    listener->handed_over = http_handed_over;
+    listener->user = listen;
+    listener->options = (struct listen_options){.backlog = -1,
+                                                .rcvbuf = -1,
+                                                .sndbuf = -1,
+                                                .fastopen = -1,
+                                                .is_ipv6only = true};
+    listen->listener = listener;
+    listen->needs_local_address = addr_is_wildcard(addr);
+    *(struct http_listen **) vec_push(&main->listens, conf->arena, sizeof(listen)) = listen;
+
+    struct listener **last = &generation->listeners;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = listener;
+    return listen;
+}
+
+/* One address of a line: a new one, or another server on one that is known. */
+static bool add_address(struct conf_scope *scope, const struct conf_node *node,
+                        struct http_server *server, const struct addr *addr,
+                        const struct listen_line *line)
+{
+    struct conf *conf = scope->conf;
+    struct http_listen *listen = find_listen(server->main, addr);
+
+    if (listen == NULL) {
+        listen = new_listen(conf, server->main, addr);
+        listen->is_proxy_protocol = line->is_proxy_protocol;
+    } else if (node != NULL && listen->is_proxy_protocol != line->is_proxy_protocol) {
+        conf_warn(conf, node, "protocol options redefined for %.*s",
+                  STR_ARG(listen->listener->text));
+        listen->is_proxy_protocol |= line->is_proxy_protocol;
+    }
+    struct str text = listen->listener->text;
+    for
+        vec_each(struct http_server *, other, &listen->servers)
+        {
+            if (*other == server) {
+                return conf_error(conf, node, "a duplicate listen %.*s", STR_ARG(text));
+            }
+        }
+    if (line->has_options) {
+        bool is_only_reuseport =
+            line->options.is_reuseport && listen->listener->options.is_reuseport;
+        if (listen->has_options && !is_only_reuseport) {
+            return conf_error(conf, node, "duplicate listen options for %.*s", STR_ARG(text));
+        }
+        listen->has_options = true;
+        listen->listener->options = line->options;
+    }
+    if (line->is_default) {
+        if (listen->is_default_explicit) {
+            return conf_error(conf, node, "a duplicate default server for %.*s", STR_ARG(text));
+        }
+        listen->is_default_explicit = true;
+        listen->default_server = server;
+    }
+    if (listen->default_server == NULL) {
+        listen->default_server = server;
+    }
+    *(struct http_server **) vec_push(&listen->servers, conf->arena, sizeof(server)) = server;
+    *(struct http_listen **) vec_push(&server->listens, conf->arena, sizeof(listen)) = listen;
+    return true;
+}
+
+static uint16_t default_port(void)
+{
+    return geteuid() == 0 ? 80 : 8000;
+}
+
+bool listen_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                  void *settings)
+{
+    struct http_server *server = settings;
+    struct addr_list addresses;
+    struct listen_line line;
+    const char *error = NULL;
+
+    (void) row;
+    server->has_listen = true;
+    if (!addr_parse(scope->conf->arena, node->args[1], 80, true, &addresses, &error)) {
+        return conf_error(scope->conf, node, "%s in \"%.*s\" of the \"listen\" directive", error,
+                          STR_ARG(node->args[1]));
+    }
+    if (!parse_line(scope, node, &line, addresses.items[0].any.sa_family)) {
+        return false;
+    }
+    for (size_t i = 0; i < addresses.count; i++) {
+        if (!add_address(scope, node, server, &addresses.items[i], &line)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool listen_default(struct conf_scope *scope, struct http_server *server)
+{
+    struct addr addr = {.len = sizeof(struct sockaddr_in)};
+    struct listen_line line = {0};
+
+    addr.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(default_port())};
+    return add_address(scope, NULL, server, &addr, &line);
+}
+
+/* ---- when all servers are read ---- */
+
+static void say_conflict(struct conf *conf, const struct http_listen *listen, struct str name)
+{
+    conf_warn(conf, NULL, "conflicting server name \"%.*s\" on %.*s, ignored", STR_ARG(name),
+              STR_ARG(listen->listener->text));
+}
+
+static void add_name(struct conf *conf, struct http_listen *listen, struct map *map,
+                     struct server_name *name, struct str shown)
+{
+    if (map_get(map, name->name) != NULL) {
+        say_conflict(conf, listen, shown);
+        return;
+    }
+    map_put(map, conf->arena, name->name, name);
+}
+
+static void add_names(struct conf *conf, struct http_listen *listen, struct http_server *server,
+                      struct vec *regexes)
+{
+    for
+        vec_each(struct server_name, name, &server->names)
+        {
+            switch (name->kind) {
+            case NAME_EXACT:
+                add_name(conf, listen, &listen->exact, name, name->written);
+                break;
+            case NAME_HEAD:
+                add_name(conf, listen, &listen->wildcard_head, name, name->written);
+                break;
+            case NAME_TAIL:
+                add_name(conf, listen, &listen->wildcard_tail, name, name->written);
+                break;
+            case NAME_BOTH:
+                add_name(conf, listen, &listen->exact, name, name->written);
+                add_name(conf, listen, &listen->wildcard_head, name, name->written);
+                break;
+            case NAME_REGEX:
+                *(struct server_name **) vec_push(regexes, conf->arena, sizeof(name)) = name;
+                break;
+            }
+        }
+}
+
+static void finish_one(struct conf *conf, struct http_listen *listen)
+{
+    struct vec names = {0};
+
+    for
+        vec_each(struct http_server *, server, &listen->servers)
+        {
+            add_names(conf, listen, *server, &names);
+        }
+    if (names.count != 0) {
+        struct regex **regexes = arena_array(conf->arena, names.count, sizeof(void *));
+        for (size_t i = 0; i < names.count; i++) {
+            regexes[i] = (*vec_at(&names, struct server_name *, i))->regex;
+        }
+        listen->regexes = regex_set_new(conf, regexes, (unsigned) names.count);
+        listen->regex_names = names.items;
+    }
+    listen->has_names = listen->servers.count > 1 || names.count != 0;
+}
+
+bool listens_finish(struct conf *conf, struct http_main *main)
+{
+    for
+        vec_each(struct http_listen *, listen, &main->listens)
+        {
+            finish_one(conf, *listen);
+        }
+    return true;
+}

@@ -1,0 +1,434 @@
+/* Formats of access logs: their compilation, and the steps that append values to a line. */
+#include "http/modules/log/format.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/connection.h"
+#include "http/variables.h"
+
+#define NUMBER_ROOM 24 /* a number of 64 bits, or seconds with a fraction */
+
+/* ---- room ---- */
+
+/* The slow path of make_room: the buffer moves. */
+static __attribute__((noinline)) char *grow(struct log_line *line, char *at, size_t needed)
+{
+    struct buf *buf = line->buf;
+    size_t used = (size_t) (at - buf->data) - buf->len;
+
+    buf_reserve(buf, used + needed);
+    line->end = buf->data + buf->capacity;
+    return buf->data + buf->len + used;
+}
+
+static inline char *make_room(struct log_line *line, char *at, size_t needed)
+{
+    return (size_t) (line->end - at) >= needed ? at : grow(line, at, needed);
+}
+
+static char *put(struct log_line *line, char *at, struct str text)
+{
+    at = make_room(line, at, text.len);
+    if (text.len != 0) {
+        memcpy(at, text.data, text.len);
+    }
+    return at + text.len;
+}
+
+static char *put_number(struct log_line *line, char *at, uint64_t number)
+{
+    return format_uint(make_room(line, at, NUMBER_ROOM), number);
+}
+
+/* "seconds.milliseconds" */
+static char *put_seconds(struct log_line *line, char *at, uint64_t ms)
+{
+    unsigned rest = (unsigned) (ms % 1000);
+
+    at = put_number(line, at, ms / 1000);
+    at = make_room(line, at, 4);
+    *at++ = '.';
+    *at++ = (char) ('0' + rest / 100);
+    *at++ = (char) ('0' + rest / 10 % 10);
+    *at++ = (char) ('0' + rest % 10);
+    return at;
+}
+
+/* ---- escapes ---- */
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The high bit of each byte that is zero; above the lowest of them there may be false ones. */
+static inline uint64_t zero_bytes(uint64_t word)
+{
+    return (word - EACH(0x01)) & ~word & EACH(0x80);
+}
+
+/* Is any of eight bytes one that the default escapes? */
+static inline bool needs_escape(uint64_t word)
+{
+    uint64_t below = (word - EACH(0x20)) & ~word;       /* 0x00 to 0x1f */
+    uint64_t above = word | ((word & EACH(0x7f)) + EACH(0x01)); /* 0x7f to 0xff */
+
+    return (((below | above) & EACH(0x80)) | zero_bytes(word ^ EACH('"')) |
+            zero_bytes(word ^ EACH('\\'))) != 0;
+}
+
+static __attribute__((noinline)) char *put_escaped(struct log_line *line, char *at,
+                                                   struct str value, enum escape_set set)
+{
+    at = make_room(line, at, escape_length(value, set));
+    return escape_write(at, value, set);
+}
+
+/* Copies eight bytes at a time as long as none of them has to be escaped. */
+static inline char *put_default(struct log_line *line, char *at, struct str value)
+{
+    char *start = make_room(line, at, value.len + 8);
+    const char *from = value.data;
+    size_t left = value.len;
+    uint64_t word;
+
+    for (at = start; left >= 8; left -= 8, from += 8, at += 8) {
+        memcpy(&word, from, 8);
+        if (needs_escape(word)) {
+            return put_escaped(line, start, value, ESCAPE_LOG);
+        }
+        memcpy(at, &word, 8);
+    }
+    if (left != 0) {
+        /* Blanks fill the word up; they are written, too, and overwritten by what follows. */
+        word = EACH(' ');
+        memcpy(&word, from, left);
+        if (needs_escape(word)) {
+            return put_escaped(line, start, value, ESCAPE_LOG);
+        }
+        memcpy(at, &word, 8);
+    }
+    return at + left;
+}
+
+/* The two of Tengine, which leave a part of the default's bytes alone. */
+static char *put_partly(struct log_line *line, char *at, struct str value)
+{
+    bool is_ascii = line->escape == LOG_ESCAPE_ASCII;
+
+    at = make_room(line, at, value.len * 4);
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char) value.data[i];
+        bool is_control = c < 32 || c == 127;
+        if (is_control || (is_ascii ? c == '"' || c == '\\' : c > 127)) {
+            at = escape_write(at, (struct str){value.data + i, 1}, ESCAPE_LOG);
+        } else {
+            *at++ = (char) c;
+        }
+    }
+    return at;
+}
+
+static char *put_nothing(struct log_line *line, char *at)
+{
+    return line->escape == LOG_ESCAPE_JSON ? at : put(line, at, STR("-"));
+}
+
+char *log_put_value(struct log_line *line, char *at, struct str value)
+{
+    switch (line->escape) {
+    case LOG_ESCAPE_DEFAULT:
+    case LOG_ESCAPE_UNSET:
+        return put_default(line, at, value);
+    case LOG_ESCAPE_JSON:
+        return put_escaped(line, at, value, ESCAPE_JSON);
+    case LOG_ESCAPE_NONE:
+        return put(line, at, value);
+    case LOG_ESCAPE_ASCII:
+    case LOG_ESCAPE_UNPRINTABLE:
+        return put_partly(line, at, value);
+    }
+    return at;
+}
+
+/* ---- steps ---- */
+
+#define STEP(name)                                                                                 \
+    static char *name(struct log_line *line, char *at, struct request *request,                    \
+                      const struct log_step *step)
+
+STEP(append_text_only)
+{
+    (void) line;
+    (void) request;
+    (void) step;
+    return at;
+}
+
+STEP(append_variable)
+{
+    struct str value;
+
+    if (!variable_get(&request->env, step->variable, &value)) {
+        return put_nothing(line, at);
+    }
+    return log_put_value(line, at, value);
+}
+
+STEP(append_capture)
+{
+    if (step->capture >= request->env.capture_count) {
+        return put_nothing(line, at);
+    }
+    return log_put_value(line, at, request->env.captures[step->capture]);
+}
+
+STEP(append_remote_addr)
+{
+    (void) step;
+    return put(line, at, connection_address(request->http));
+}
+
+STEP(append_remote_user)
+{
+    struct str user;
+
+    (void) step;
+    if (fields_get(&request->headers, FIELD_AUTHORIZATION) == NULL ||
+        !request_remote_user(request, &user)) {
+        return put_nothing(line, at);
+    }
+    return log_put_value(line, at, user);
+}
+
+STEP(append_request)
+{
+    (void) step;
+    return request->line.data == NULL ? put_nothing(line, at)
+                                      : log_put_value(line, at, request->line);
+}
+
+/* A field that as a rule stands in the request once. */
+static inline char *append_header(struct log_line *line, char *at, struct request *request,
+                                  enum field_id id)
+{
+    struct str value;
+
+    if (!fields_joined(&request->headers, &request->arena, id, &value)) {
+        return put_nothing(line, at);
+    }
+    return log_put_value(line, at, value);
+}
+
+STEP(append_referer)
+{
+    (void) step;
+    return append_header(line, at, request, FIELD_REFERER);
+}
+
+STEP(append_user_agent)
+{
+    (void) step;
+    return append_header(line, at, request, FIELD_USER_AGENT);
+}
+
+STEP(append_forwarded_for)
+{
+    (void) step;
+    return append_header(line, at, request, FIELD_X_FORWARDED_FOR);
+}
+
+STEP(append_time_local)
+{
+    (void) request;
+    (void) step;
+    return put(line, at, CLOCK_STR(log_local));
+}
+
+STEP(append_time_iso8601)
+{
+    (void) request;
+    (void) step;
+    return put(line, at, CLOCK_STR(iso8601));
+}
+
+STEP(append_msec)
+{
+    (void) request;
+    (void) step;
+    return put_seconds(line, at, (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds);
+}
+
+STEP(append_request_time)
+{
+    (void) step;
+    return put_seconds(line, at, clock_now.now_ms - request->start_ms);
+}
+
+STEP(append_status)
+{
+    unsigned status = request_status(request);
+
+    (void) step;
+    at = make_room(line, at, NUMBER_ROOM);
+    if (status == 0 && request->version < HTTP_1_0) {
+        status = 9;
+    }
+    if (status >= 1000) {
+        return format_uint(at, status);
+    }
+    *at++ = (char) ('0' + status / 100);
+    *at++ = (char) ('0' + status / 10 % 10);
+    *at++ = (char) ('0' + status % 10);
+    return at;
+}
+
+STEP(append_bytes_sent)
+{
+    (void) step;
+    return put_number(line, at, request_bytes_sent(request));
+}
+
+STEP(append_body_bytes_sent)
+{
+    (void) step;
+    return put_number(line, at, request_body_bytes_sent(request));
+}
+
+STEP(append_request_length)
+{
+    (void) step;
+    return put_number(line, at, request->head_size + request->body_received);
+}
+
+STEP(append_pipe)
+{
+    (void) step;
+    return put(line, at, request->is_pipelined ? STR("p") : STR("."));
+}
+
+/* Values that need no look at the variables: the ones of usual formats, and those of the moment of writing. */
+static const struct known_step {
+    struct str name;
+    log_append append;
+} known_steps[] = {
+    {STR_INIT("remote_addr"), append_remote_addr},
+    {STR_INIT("remote_user"), append_remote_user},
+    {STR_INIT("request"), append_request},
+    {STR_INIT("http_referer"), append_referer},
+    {STR_INIT("http_user_agent"), append_user_agent},
+    {STR_INIT("http_x_forwarded_for"), append_forwarded_for},
+    {STR_INIT("time_local"), append_time_local},
+    {STR_INIT("time_iso8601"), append_time_iso8601},
+    {STR_INIT("msec"), append_msec},
+    {STR_INIT("request_time"), append_request_time},
+    {STR_INIT("status"), append_status},
+    {STR_INIT("bytes_sent"), append_bytes_sent},
+    {STR_INIT("body_bytes_sent"), append_body_bytes_sent},
+    {STR_INIT("request_length"), append_request_length},
+    {STR_INIT("pipe"), append_pipe},
+};
+
+static log_append step_for(const struct variable *variable)
+{
+    for (size_t i = 0; i < sizeof(known_steps) / sizeof(known_steps[0]); i++) {
+        if (str_equal(known_steps[i].name, variable->name)) {
+            return known_steps[i].append;
+        }
+    }
+    return append_variable;
+}
+
+/* ---- compilation ---- */
+
+/* A '$' that no name follows; nginx quotes the rest of the argument then. */
+static bool check_dollars(struct conf *conf, const struct conf_node *node, struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] != '$') {
+            continue;
+        }
+        unsigned char next = i + 1 < text.len ? (unsigned char) text.data[i + 1] : 0;
+        unsigned char letter = ascii_lower(next);
+        if (next != '{' && next != '_' && !ascii_is_digit(next) &&
+            !(letter >= 'a' && letter <= 'z')) {
+            struct str rest = str_skip(text, i);
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(rest));
+        }
+    }
+    return true;
+}
+
+/* Texts are gathered before the value that follows them. */
+static void add_text(struct conf *conf, struct log_format *format, struct str text)
+{
+    size_t count = format->steps.count;
+    struct log_step *last = count == 0 ? NULL : vec_at(&format->steps, struct log_step, count - 1);
+
+    if (last == NULL || last->append != append_text_only) {
+        last = vec_push(&format->steps, conf->arena, sizeof(*last));
+        last->append = append_text_only;
+    }
+    last->before = arena_concat(conf->arena, last->before, text);
+}
+
+static struct log_step *add_value(struct conf *conf, struct log_format *format, log_append append)
+{
+    size_t count = format->steps.count;
+    struct log_step *last = count == 0 ? NULL : vec_at(&format->steps, struct log_step, count - 1);
+
+    if (last == NULL || last->append != append_text_only) {
+        last = vec_push(&format->steps, conf->arena, sizeof(*last));
+    }
+    last->append = append;
+    return last;
+}
+
+bool log_format_compile(struct conf *conf, const struct conf_node *node, struct log_format *format,
+                        struct str text)
+{
+    if (!check_dollars(conf, node, text)) {
+        return false;
+    }
+    const struct template *template = template_compile(conf, node, text);
+    if (template == NULL) {
+        return false;
+    }
+    for (unsigned i = 0; i < template->count; i++) {
+        const struct template_part *part = &template->parts[i];
+
+        switch (part->kind) {
+        case PART_TEXT:
+            add_text(conf, format, part->text);
+            break;
+        case PART_VARIABLE:
+            add_value(conf, format, step_for(part->variable))->variable = part->variable;
+            break;
+        case PART_CAPTURE:
+            add_value(conf, format, append_capture)->capture = part->capture;
+            break;
+        }
+    }
+    return true;
+}
+
+void log_format_write(const struct log_format *format, struct request *request,
+                      enum log_escape escape, struct buf *buf)
+{
+    const struct log_step *step = format->steps.items;
+    const struct log_step *end = step + format->steps.count;
+    struct log_line line = {
+        .buf = buf,
+        .escape = format->escape == LOG_ESCAPE_UNSET ? escape : format->escape,
+    };
+    char *at;
+
+    buf_reserve(buf, 512);
+    line.end = buf->data + buf->capacity;
+    at = buf->data + buf->len;
+    for (; step != end; step++) {
+        at = put(&line, at, step->before);
+        at = step->append(&line, at, request, step);
+    }
+    at = make_room(&line, at, 1);
+    *at++ = '\n';
+    buf->len = (size_t) (at - buf->data);
+}

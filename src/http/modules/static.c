@@ -1,0 +1,72 @@
+/* ngx_http_static_module: files below root and alias. */
+#include "base/text.h"
+#include "http/file.h"
+#include "http/hooks.h"
+#include "http/request.h"
+#include "server/module.h"
+
+/* A directory without the slash: the client is sent to the one with it. */
+static enum flow redirect_to_directory(struct request *request)
+{
+    struct arena *arena = &request->arena;
+    const struct str parts[] = {
+        escape_str(arena, request->uri, ESCAPE_URI),
+        STR("/"),
+        request->args.len == 0 ? STR_NONE : STR("?"),
+        request->args,
+    };
+
+    return response_redirect(request, 301, arena_join(arena, parts, 4));
+}
+
+static enum flow serve_file(struct request *request)
+{
+    struct str path;
+    size_t root_length;
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
+        return request_fail(request, 405);
+    }
+    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
+        return FLOW_NEXT;
+    }
+    request->log.action = NULL;
+    if (!request_map_path(request, &path, &root_length)) {
+        return FLOW_FAIL;
+    }
+    struct file *file = file_open(request, path);
+    if (file->error != 0) {
+        return request_fail_file(request, file, path);
+    }
+    if (file->is_directory) {
+        file_release(file);
+        return redirect_to_directory(request);
+    }
+    if (!file->is_file) {
+        log_crit(&request->log, 0, "\"%.*s\" is not a regular file", STR_ARG(path));
+        file_release(file);
+        return request_fail(request, 404);
+    }
+    if (request->method == METHOD_POST) {
+        file_release(file);
+        return request_fail(request, 405);
+    }
+    return response_file(request, file);
+}
+
+static void forget_files(struct generation *generation)
+{
+    (void) generation;
+    file_cache_drop();
+}
+
+static const struct phase_hook phases[] = {{PHASE_CONTENT, 100, serve_file, NULL}, {0}};
+static const struct http_module hooks = {.phases = phases};
+
+const struct module ngx_http_static_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_static_module",
+    .kind = MODULE_HTTP,
+    .hooks = &hooks,
+    .worker_end = forget_files,
+};

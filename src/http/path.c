@@ -1,0 +1,68 @@
+/* From the URI to a path: root and alias, with variables, in regex locations, inherited by nested
+ * ones. */
+#include "http/request.h"
+
+/* The location whose block holds the alias that is in force at this place. */
+static const struct http_location *alias_owner(const struct http_location *location)
+{
+    while (location->parent != NULL && location->parent->is_alias &&
+           location->parent->root == location->root) {
+        location = location->parent;
+    }
+    return location;
+}
+
+bool request_alias_prefix(const struct request *request, size_t *length)
+{
+    const struct http_location *owner = alias_owner(request->location);
+
+    *length = owner->name.len;
+    return owner->kind != LOCATION_REGEX;
+}
+
+/* What of the URI goes behind the alias: the part after the location's prefix; nothing where a
+ * regex chose the location. */
+static bool cut_alias(struct request *request, struct str *rest)
+{
+    const struct http_location *owner = alias_owner(request->location);
+
+    if (owner->kind == LOCATION_REGEX) {
+        if (request->alias_with_uri != request->location) {
+            rest->len = 0;
+        }
+        return true;
+    }
+    if (!str_starts(*rest, owner->name)) {
+        log_alert(&request->log, 0,
+                  "\"alias\" cannot be used in location \"%.*s\" where URI was rewritten",
+                  STR_ARG(owner->name));
+        request->response.status = 500;
+        return false;
+    }
+    *rest = str_skip(*rest, owner->name.len);
+    return true;
+}
+
+bool request_map_path(struct request *request, struct str *path, size_t *root_length)
+{
+    const struct http_location *location = request->location;
+    struct str root = template_text(location->root, &request->env);
+    struct str rest = request->uri;
+
+    if (location->is_alias) {
+        if (!cut_alias(request, &rest)) {
+            return false;
+        }
+    } else if (root.len == 1 && root.data[0] == '/' && location->root->is_constant) {
+        root.len = 0; /* "root /": the URI has the slash */
+    }
+    char *text = arena_text(&request->arena, root.len + rest.len + 1);
+    memcpy(text, root.data, root.len);
+    if (rest.len != 0) {
+        memcpy(text + root.len, rest.data, rest.len);
+    }
+    text[root.len + rest.len] = '\0';
+    *path = (struct str){text, root.len + rest.len};
+    *root_length = root.len;
+    return true;
+}

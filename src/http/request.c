@@ -1,0 +1,191 @@
+/* Requests: their making, their place, internal redirects. */
+#include "http/request.h"
+
+#include "base/clock.h"
+#include "http/connection.h"
+#include "http/uri.h"
+#include "server/generation.h"
+
+static void describe(const struct log *log, struct room *out);
+
+struct request *request_new(struct conn *conn, struct http_connection *http,
+                            const struct http_wire *wire)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    struct request *request = arena_alloc(&arena, sizeof(*request));
+    memset(request, 0, sizeof(*request));
+    request->arena = arena;
+    request->magic = REQUEST_MAGIC;
+    request->conn = conn;
+    request->http = http;
+    request->wire = wire;
+    request->main = request;
+    request->version = HTTP_1_0; /* until the request line was read: what is answered has a head */
+    request->uri_changes = URI_CHANGES_MAX + 1;
+    request->response.content_length = -1;
+    request->response.last_modified = -1;
+    request->start_ms = clock_now.now_ms;
+    request->start_wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+    request->server = http->listen->default_server;
+    request->log.connection = conn_number(conn);
+    request->log.describe = describe;
+    request->log.subject = request;
+    request->env.arena = &request->arena;
+    request->env.log = &request->log;
+    request->env.set = &request->server->main->variables;
+    request_set_location(request, request->server->root);
+    list_init(&request->link);
+    return request;
+}
+
+void request_free(struct request *request)
+{
+    struct arena arena = request->arena;
+
+    request->magic = 0;
+    arena_free(&arena);
+}
+
+void request_set_location(struct request *request, const struct http_location *location)
+{
+    if (request->location == location) {
+        return;
+    }
+    request->location = location;
+    request->server = location->server;
+    request->log.sinks = location->error_log;
+    request->log.level = location->error_log_level;
+}
+
+/* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */
+static void describe(const struct log *log, struct room *out)
+{
+    const struct request *request = log->subject;
+    const struct field *host = fields_get(&request->headers, FIELD_HOST);
+    const struct field *referer = fields_get(&request->headers, FIELD_REFERER);
+    struct str client = connection_address(request->http);
+
+    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client),
+                STR_ARG(request->server->name));
+    if (request->line.len != 0) {
+        room_printf(out, ", request: \"%.*s\"", STR_ARG(request->line));
+    }
+    if (request != request->main) {
+        room_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
+    }
+    if (host != NULL) {
+        room_printf(out, ", host: \"%.*s\"", STR_ARG(host->value));
+    }
+    if (referer != NULL) {
+        room_printf(out, ", referrer: \"%.*s\"", STR_ARG(referer->value));
+    }
+}
+
+/* The part behind the last dot of the last segment. */
+static struct str extension_of(struct str uri)
+{
+    for (size_t i = uri.len; i > 1; i--) {
+        char c = uri.data[i - 1];
+        if (c == '/') {
+            break;
+        }
+        if (c == '.' && uri.data[i - 2] != '/') {
+            return str_skip(uri, i);
+        }
+    }
+    return STR_NONE;
+}
+
+void request_set_uri(struct request *request, struct str uri)
+{
+    request->uri = uri;
+    request->extension = extension_of(uri);
+}
+
+bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args)
+{
+    const char *question = str_find_char(text, '?');
+
+    *uri = question == NULL ? text : str_from(text.data, question);
+    *args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
+    if (uri_is_safe(*uri)) {
+        return true;
+    }
+    log_error(&request->log, 0, "unsafe URI \"%.*s\" was detected", STR_ARG(text));
+    return false;
+}
+
+bool request_count_change(struct request *request, const char *what)
+{
+    if (request->uri_changes > 0 && --request->uri_changes > 0) {
+        return true;
+    }
+    if (what[0] == 'r') {
+        log_error(&request->log, 0,
+                  "rewrite or internal redirection cycle while processing \"%.*s\"",
+                  STR_ARG(request->uri));
+    } else {
+        log_error(&request->log, 0, "rewrite or internal redirection cycle while %s \"%.*s\"", what,
+                  STR_ARG(request->uri));
+    }
+    request_fail(request, 500);
+    return false;
+}
+
+enum flow request_redirect(struct request *request, struct str uri, struct str args)
+{
+    struct str from = request->uri;
+
+    request_set_uri(request, uri);
+    request->args = args;
+    if (!request_count_change(request, "internally redirecting to")) {
+        return FLOW_FAIL;
+    }
+    (void) from;
+    request->is_internal = true;
+    request->uri_changed = false;
+    request->module_data = NULL;
+    request->restart = RESTART_SERVER;
+    return FLOW_AGAIN;
+}
+
+enum flow request_redirect_named(struct request *request, struct str name)
+{
+    const struct http_location *location = map_get(&request->server->named, name);
+
+    if (request->uri_changes <= 1) {
+        request->uri_changes = 0;
+        log_error(&request->log, 0,
+                  "rewrite or internal redirection cycle while redirect to named location \"%.*s\"",
+                  STR_ARG(name));
+        return request_fail(request, 500);
+    }
+    request->uri_changes--;
+    if (location == NULL) {
+        log_error(&request->log, 0, "could not find named location \"%.*s\"", STR_ARG(name));
+        return request_fail(request, 500);
+    }
+    request->is_internal = true;
+    request->uri_changed = false;
+    request->module_data = NULL;
+    request_set_location(request, location);
+    request->restart = RESTART_NAMED;
+    return FLOW_AGAIN;
+}
+
+void *request_module_data(struct request *request, const struct directive_table *table)
+{
+    return request->module_data == NULL ? NULL : request->module_data[table->index];
+}
+
+void request_set_module_data(struct request *request, const struct directive_table *table,
+                             void *data)
+{
+    if (request->module_data == NULL) {
+        unsigned count = request->server->main->generation->conf.table_count;
+        request->module_data = arena_array(&request->arena, count, sizeof(void *));
+    }
+    request->module_data[table->index] = data;
+}

@@ -1,0 +1,305 @@
+/* Requests and the responses to them. */
+#ifndef HTTP_REQUEST_H
+#define HTTP_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "conf/template.h"
+#include "fiber/fiber.h"
+#include "http/fields.h"
+#include "http/settings.h"
+#include "net/conn.h"
+
+enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
+
+#define URI_CHANGES_MAX 10
+#define SUBREQUESTS_MAX 50
+#define REQUEST_MAGIC 0x4e00e575u
+
+/* Where a request goes on after FLOW_AGAIN. */
+enum restart {
+    RESTART_SERVER,   /* server-rewrite, then the search of a location: internal redirects */
+    RESTART_LOCATION, /* the search of a location: after a rewrite there */
+    RESTART_NAMED,    /* rewrite of request->location, which was chosen by name */
+};
+
+struct request;
+struct body_filter;
+struct request_body;
+
+/* A piece of a response body. Memory stays valid until it was sent, when release is called, or is
+ * copied at once (is_volatile). */
+struct body_piece {
+    struct str bytes; /* of a memory piece */
+    int fd;           /* of a file piece: bytes.data is NULL; else -1 */
+    off_t offset;
+    uint64_t size;    /* bytes of the file piece */
+    bool is_volatile; /* bytes are copied: the memory is reused after the call */
+    bool is_flush; /* what was given so far shall leave now (a streaming handler waits for more) */
+    void (*release)(void *arg); /* or NULL */
+    void *release_arg;
+};
+
+/* How responses of one protocol version go to the wire: v1, v2, v3. */
+struct http_wire {
+    /* Writes the head. status, fields, content_length are final. */
+    void (*send_head)(struct request *request);
+    /* Takes the next piece; MAY WAIT for the client to drink when much is queued already. False:
+     * the client is gone. */
+    bool (*send_body)(struct request *request, const struct body_piece *piece, bool is_last);
+    /* Sends an interim response (100, 103 with fields). */
+    void (*send_interim)(struct request *request, unsigned status, const struct fields *fields);
+    /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (response.status set:
+     * 400, 408, 413; 0 = client gone). MAY WAIT. */
+    ssize_t (*read_body)(struct request *request, void *at, size_t size);
+    /* The request was worked on to its end; the last thing its fiber does. FLOW_CLOSED: the client
+     * is gone or shall be dropped. */
+    void (*ended)(struct request *request, enum flow flow);
+};
+
+struct response {
+    unsigned status;        /* 0 until somebody decides */
+    unsigned error_status;  /* what an error page is shown for; for $status of the log when it was
+                               not overwritten */
+    struct str reason;      /* of a status line that a backend sent; empty = the standard phrase */
+    int64_t content_length; /* bytes; -1 = not known */
+    time_t last_modified;   /* -1 = none */
+    struct str last_modified_text; /* the same as an HTTP date, when it is laid out already; else
+                                      empty: who changes the one clears the other */
+    struct str content_type;       /* without charset; empty = no field */
+    struct str charset;            /* added as "; charset=" */
+    struct str etag;               /* with quotes; empty = none */
+    struct str location;           /* of a redirect, before it is made absolute */
+    struct fields fields;          /* all others, in order */
+    struct fields *trailers;       /* or NULL */
+    struct body_filter *filters;   /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_sent;            /* body bytes put on the wire, chunk frames not counted */
+    unsigned is_head_sent : 1;
+    unsigned is_complete : 1;    /* the last piece was given */
+    unsigned is_header_only : 1; /* HEAD, 204, 304: no body follows */
+    unsigned is_chunked : 1;     /* set by the wire */
+    unsigned allows_ranges : 1;  /* a handler that can serve ranges of this body sets it */
+    unsigned is_error_page : 1;  /* an error page is being made: no second one unless recursive */
+    unsigned keeps_last_modified : 1;
+    unsigned is_filtered : 1;  /* header filters have run */
+    unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
+                                  before it (copy_filter.c) */
+    unsigned is_refused : 1;   /* a header filter has set another status (412, 416): response_start
+                                  gives FLOW_FAIL */
+};
+
+/*
+ * A request. Lives in its own arena; everything it points to lives at least as long: its head in
+ * the connection's input buffer (kept until the request is recycled), the generation.
+ */
+struct request {
+    uint32_t magic;
+    struct arena arena;
+    struct conn *conn; /* the client's; NULL when it is gone */
+    const struct http_wire *wire;
+    void *wire_state;             /* of the wire */
+    struct http_connection *http; /* what the requests of one connection share */
+    struct fiber *fiber;          /* that works on it, while it waits; else NULL */
+    struct request *parent;       /* of a subrequest */
+    struct request *main;         /* itself when it is none */
+    struct log log;               /* sinks and level follow the location */
+
+    const struct http_server *server;
+    const struct http_location *location;
+
+    /* The request line. */
+    struct str line; /* as received, without line end */
+    struct str method_name;
+    unsigned method; /* enum http_method */
+    enum http_version version;
+    struct str target; /* as received: $request_uri */
+    struct str host;   /* lower case, no port; from target or Host */
+    struct str port;   /* digits after the host, or empty */
+    struct str scheme; /* from an absolute target; empty else */
+
+    /* What is asked for now; internal redirects change it. */
+    struct str uri;       /* decoded, normalised path */
+    struct str args;      /* after '?', as received */
+    struct str extension; /* of uri's last segment, without dot */
+
+    struct fields headers;
+    struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
+    int64_t content_length;    /* of the request body; -1 = none or chunked */
+    struct request_body *body; /* once it was read; or NULL */
+
+    struct response response;
+
+    struct variable_env env;
+
+    uint64_t start_ms;      /* first byte of the head, monotonic */
+    uint64_t start_wall_ms; /* the same, since the epoch */
+    uint64_t head_size;     /* bytes of line and headers */
+    uint64_t body_received; /* bytes of the body as received, frames included */
+    uint64_t out_start;     /* conn->queued when the response began */
+    uint64_t out_head_end;  /* … when its head was written */
+    uint64_t out_end;       /* conn->queued when its last byte was put there */
+    uint64_t out_sent;      /* conn->sent when it was recycled, at most out_end */
+    uint64_t limit_rate;    /* bytes per second in force; 0 = none */
+    uint64_t limit_rate_after;
+    struct list link; /* on the connection's list of requests that are not recycled yet */
+    void *
+        *module_data; /* by module slot: what a module keeps for a request; NULL until the first */
+
+    const struct http_location *alias_with_uri; /* try_files found a file below this location's
+                                                   regex alias: the URI is added to it */
+    enum restart restart;                       /* meaningful with FLOW_AGAIN */
+    unsigned uri_changes;                       /* left of URI_CHANGES_MAX */
+    unsigned subrequest_depth;
+    unsigned keepalive : 1;        /* the connection goes on after this response */
+    unsigned is_chunked_body : 1;  /* Transfer-Encoding: chunked */
+    unsigned expects_continue : 1; /* Expect: 100-continue not answered yet */
+    unsigned is_body_read : 1;     /* read or discarded to its end */
+    unsigned is_internal : 1;      /* after an internal redirect */
+    unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
+                                    sent */
+    unsigned uri_has_quoted : 1; /* the target held %XX */
+    unsigned uri_has_complex : 1; /* … or dot segments, slashes to merge, '#' */
+    unsigned uri_changed : 1;     /* by rewrite: post-rewrite searches the location again */
+    unsigned is_error_redirect : 1;
+    unsigned access_granted : 1;
+    unsigned is_lingering_forced : 1;
+    unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
+    unsigned is_completed : 1; /* the whole response was given to the client: "OK" */
+    unsigned has_host : 1;
+    unsigned is_cancelled : 1;     /* the client is gone */
+    unsigned needs_slash : 1;      /* the location's name is the URI and a slash: 301 */
+    unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
+    unsigned is_timed_out : 1;     /* the client did not drink in time */
+    unsigned cancels_on_close : 1; /* it waits for something else than the client, who may leave
+                                      meanwhile */
+};
+
+/* A filter of response bodies. It calls next when it has something; next takes all it is given (or
+ * is dead), so nothing has to be kept. */
+struct body_filter {
+    struct body_filter *next; /* NULL: the wire */
+    /* The next piece; MAY WAIT. False: the client is gone, stop. */
+    bool (*send)(struct body_filter *filter, struct request *request,
+                 const struct body_piece *piece, bool is_last);
+};
+
+/* What a filter calls with its output: the next filter, or the wire. MAY WAIT. */
+static inline bool body_filter_next(struct body_filter *filter, struct request *request,
+                                    const struct body_piece *piece, bool is_last)
+{
+    return filter->next != NULL ? filter->next->send(filter->next, request, piece, is_last)
+                                : request->wire->send_body(request, piece, is_last);
+}
+
+/* ---- the way of a request (engine.c); names as in docs/architecture.md ---- */
+
+/* Runs the whole request on a fiber; called by the wire when the head is whole and request->server
+ * is chosen. */
+void request_start(struct request *request);
+/* The wire tells that all output was sent or lost: log phase, counters. Then the wire recycles the
+ * request. */
+void request_log(struct request *request);
+
+/* A request in a fresh arena, headers empty, for this connection. */
+struct request *request_new(struct conn *conn, struct http_connection *http,
+                            const struct http_wire *wire);
+void request_free(struct request *request);
+
+/* The client is gone: cancels the fiber if it waits. */
+void request_cancel(struct request *request);
+
+/* Answers with an error status: `return request_fail(request, 404);` */
+static inline enum flow request_fail(struct request *request, unsigned status)
+{
+    request->response.status = status;
+    return FLOW_FAIL;
+}
+
+/* Internal redirects (4): new URI and arguments, restart at server-rewrite. Returns what the
+ * handler returns. */
+enum flow request_redirect(struct request *request, struct str uri, struct str args);
+enum flow request_redirect_named(struct request *request, struct str name);
+
+/* Sets uri and recomputes what follows from it (extension). args may be left. */
+void request_set_uri(struct request *request, struct str uri);
+/* Splits "path?args" of a configuration's text, refuses unsafe paths ("..": false). */
+bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args);
+/* Switches to a location: settings, log level, limits. */
+void request_set_location(struct request *request, const struct http_location *location);
+
+/* Counts one of the 10 URI changes; false when they are spent: message logged, status 500 set. */
+bool request_count_change(struct request *request, const char *what);
+
+/* ---- responses (response.c) ---- */
+
+/* Runs the header filters, sends the head. FLOW_DONE when no body follows (HEAD, 304 …), FLOW_NEXT:
+ * send the body; FLOW_FAIL/FLOW_CLOSED. */
+enum flow response_start(struct request *request);
+/* Body pieces, through the filters. MAY WAIT. False: the client is gone. */
+bool response_send(struct request *request, const struct body_piece *piece, bool is_last);
+/* A whole response of one memory piece (not volatile). The usual end of a small handler. */
+enum flow response_memory(struct request *request, unsigned status, struct str content_type,
+                          struct str body);
+/* A redirect of the client: 301, 302, 303, 307, 308 with Location (relative ones are made absolute
+ * as configured). */
+enum flow response_redirect(struct request *request, unsigned status, struct str location);
+/* What FLOW_FAIL leads to: error_page of the location, else the built-in page (special pages). */
+enum flow response_error(struct request *request);
+/* Sets content_type from the extension (types, default_type). */
+void response_set_type(struct request *request);
+/* Sets etag from mtime and size, as nginx spells it. */
+void response_set_etag(struct request *request);
+/* Puts a filter before those that are there. */
+static inline void response_add_filter(struct request *request, struct body_filter *filter)
+{
+    filter->next = request->response.filters;
+    request->response.filters = filter;
+}
+/* Drops length, ranges, ETag strength: a filter changes the body. */
+void response_body_changes(struct request *request);
+
+/* ---- request bodies (body.c) ---- */
+
+/* A body that was read whole. */
+struct request_body {
+    struct str bytes;     /* when it is in memory */
+    int fd;               /* temporary file, or -1; closed with the request */
+    struct str file_name; /* of the file, or empty */
+    uint64_t size;        /* decoded bytes */
+};
+
+/* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
+ * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. */
+enum flow request_read_body(struct request *request);
+/* Decoded bytes as they come, for handlers that stream. MAY WAIT. */
+ssize_t request_read_some(struct request *request, void *at, size_t size);
+/*
+ * Reads and drops what is left of the body, so that the next request can be found. MAY WAIT, within
+ * lingering_time. False: there is still more, or the client is gone; the connection cannot be kept.
+ */
+bool request_drop_body(struct request *request);
+
+/* ---- files (file.c) ---- */
+
+struct file;
+struct file_info; /* see http/file.h */
+
+/* The path of request->uri under root or alias (NUL-terminated). False: status set. root_length
+ * gets the length of the root part. */
+bool request_map_path(struct request *request, struct str *path, size_t *root_length);
+/* Of an alias in force: the length of the URI's part that it replaces. False: it replaces the whole
+ * (regex location). */
+bool request_alias_prefix(const struct request *request, size_t *length);
+
+/* ---- module data ---- */
+void *request_module_data(struct request *request, const struct directive_table *table);
+void request_set_module_data(struct request *request, const struct directive_table *table,
+                             void *data);
+
+#endif

@@ -1,0 +1,179 @@
+/* Responses: heads through the header filters, bodies through the body filters, the usual short
+ * ways. */
+#include "base/parse.h"
+#include "http/connection.h"
+#include "http/request.h"
+
+/* Is this one of the codes with which a Location is sent to the client? */
+static bool is_redirect(unsigned status)
+{
+    return status == 201 || (status >= 301 && status <= 303) || status == 307 || status == 308;
+}
+
+/* Port of our side as the client sees it, when it has to be shown: ":8080", else empty. */
+static struct str visible_port(struct request *request)
+{
+    if (!request->location->port_in_redirect) {
+        return STR_NONE;
+    }
+    uint16_t port = addr_port(connection_local(request->http));
+    if (port == 0 || port == 80) {
+        return STR_NONE;
+    }
+    return arena_printf(&request->arena, ":%u", port);
+}
+
+/* "/path" becomes "http://host:port/path" unless absolute_redirect is off. */
+static void make_location_absolute(struct request *request)
+{
+    struct str location = request->response.location;
+
+    if (location.data[0] != '/' || !request->location->absolute_redirect) {
+        return;
+    }
+    struct str host = request->host;
+    if (request->location->server_name_in_redirect || host.len == 0) {
+        host = request->server->name;
+        if (host.len == 0) {
+            char *text = arena_text(&request->arena, ADDR_TEXT_MAX);
+            host = (struct str){text, addr_format(connection_local(request->http), false, text)};
+        }
+    }
+    const struct str parts[] = {STR("http://"), host, visible_port(request), location};
+    request->response.location = arena_join(&request->arena, parts, 4);
+}
+
+/* limit_rate and limit_rate_after at this place, unless a variable was assigned before. */
+static void compute_limits(struct request *request)
+{
+    const struct http_location *location = request->location;
+    uint64_t number;
+
+    if (!request->is_limit_set && location->limit_rate != NULL &&
+        parse_size(template_text(location->limit_rate, &request->env), &number)) {
+        request->limit_rate = number;
+    }
+    if (location->limit_rate_after != NULL &&
+        parse_size(template_text(location->limit_rate_after, &request->env), &number)) {
+        request->limit_rate_after = number;
+    }
+}
+
+enum flow response_start(struct request *request)
+{
+    struct response *response = &request->response;
+
+    if (request->is_post_action) {
+        return FLOW_DONE;
+    }
+    if (response->error_status != 0) {
+        response->status = response->error_status;
+    }
+    if (response->location.len != 0) {
+        make_location_absolute(request);
+    }
+    if (request->method == METHOD_HEAD) {
+        response->is_header_only = true;
+    }
+    for (header_filter *filter = request->location->header_filters; *filter != NULL; filter++) {
+        (*filter)(request);
+    }
+    if (request->location->limits_rate || request->is_limit_set) {
+        compute_limits(request);
+    }
+    if (request->expects_continue && !request->is_body_read) {
+        request->keepalive = false; /* the client may or may not send the body now */
+    }
+    request->wire->send_head(request);
+    if (response->is_header_only) {
+        response->is_complete = true;
+        return FLOW_DONE;
+    }
+    return FLOW_NEXT;
+}
+
+bool response_send(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct body_filter *filter = request->response.filters;
+
+    if (filter != NULL) {
+        return filter->send(filter, request, piece, is_last);
+    }
+    return request->wire->send_body(request, piece, is_last);
+}
+
+enum flow response_memory(struct request *request, unsigned status, struct str content_type,
+                          struct str body)
+{
+    struct response *response = &request->response;
+
+    response->status = status;
+    response->content_type = content_type;
+    response->content_length = (int64_t) body.len;
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    struct body_piece piece = {.bytes = body, .fd = -1};
+    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+enum flow response_redirect(struct request *request, unsigned status, struct str location)
+{
+    request->response.location = location;
+    return request_fail(request, is_redirect(status) ? status : 302);
+}
+
+void response_set_type(struct request *request)
+{
+    const struct http_location *location = request->location;
+    const struct str *type = NULL;
+
+    if (request->extension.len != 0 && location->types != NULL) {
+        type = map_get_nocase(&location->types->by_extension, request->extension);
+    }
+    request->response.content_type = type != NULL ? *type : location->default_type;
+}
+
+static char *put_hex(char *at, uint64_t number)
+{
+    char digits[16];
+    unsigned n = 0;
+
+    do {
+        digits[n++] = "0123456789abcdef"[number & 15];
+        number >>= 4;
+    } while (number != 0);
+    while (n != 0) {
+        *at++ = digits[--n];
+    }
+    return at;
+}
+
+void response_set_etag(struct request *request)
+{
+    struct response *response = &request->response;
+
+    if (!request->location->etag || response->last_modified == -1) {
+        return;
+    }
+    char *room = arena_text(&request->arena, 40);
+    char *at = room;
+    *at++ = '"';
+    at = put_hex(at, (uint64_t) response->last_modified);
+    *at++ = '-';
+    at = put_hex(at, (uint64_t) response->content_length);
+    *at++ = '"';
+    response->etag = str_from(room, at);
+}
+
+void response_body_changes(struct request *request)
+{
+    struct response *response = &request->response;
+
+    response->content_length = -1;
+    response->allows_ranges = false;
+    if (response->etag.len != 0 && response->etag.data[0] == '"') {
+        response->etag = arena_concat(&request->arena, STR("W/"), response->etag);
+    }
+}

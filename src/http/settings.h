@@ -1,0 +1,331 @@
+/* What a configuration says about http: the main level, servers, locations, and the addresses they
+ * listen on. */
+#ifndef HTTP_SETTINGS_H
+#define HTTP_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "conf/directive.h"
+#include "conf/regex.h"
+#include "conf/template.h"
+#include "http/flow.h"
+#include "http/head_limits.h"
+#include "net/addr.h"
+#include "net/listener.h"
+#include "server/generation.h"
+
+struct request;
+
+typedef enum flow (*request_handler)(struct request *request);
+typedef void (*header_filter)(struct request *request);
+
+/* A list of functions, made when the configuration is read, walked for each request. */
+struct handler_list {
+    request_handler *items;
+    unsigned count;
+};
+
+/* Served files (types block). Keys are extensions in lower case. */
+struct mime_types {
+    struct map by_extension; /* struct str * */
+};
+
+/* Where a response goes when its status is one of the codes. */
+struct error_page {
+    unsigned status;         /* the code that is caught */
+    int overwrite;           /* new status; -1 = keep, 0 = take the target's ("=") */
+    struct template *target; /* "/path", "@name" or a URL */
+};
+
+/* ngx_http_core_module, http level alone. */
+struct http_main {
+    struct vec servers; /* struct http_server * */
+    struct variable_set variables;
+    struct vec listens; /* struct http_listen * */
+    struct vec
+        locations; /* struct http_location *: every place, unnamed ones and servers' own too */
+    struct http_hooks *hooks;      /* phases and filters of all modules, in order; see hooks.h */
+    struct handler_list post_read; /* for every request, before anything else */
+    struct handler_list content;   /* asked in turn where a location has no handler of its own */
+    uint64_t server_names_hash_bucket_size, server_names_hash_max_size;
+    uint64_t variables_hash_bucket_size, variables_hash_max_size;
+    uint64_t map_hash_bucket_size, map_hash_max_size;
+    struct generation *generation;
+    struct str hostname; /* of the machine, lower case */
+};
+
+/* Names of servers: "a.b", "*.a.b", "a.b.*", ".a.b" (itself and below), "~regex". */
+enum server_name_kind { NAME_EXACT, NAME_HEAD, NAME_TAIL, NAME_BOTH, NAME_REGEX };
+
+/* A name of a server. */
+struct server_name {
+    struct str name;     /* lower case, without the dots and the star of a wildcard */
+    struct str written;  /* for messages */
+    struct regex *regex; /* of NAME_REGEX */
+    struct http_server *server;
+    enum server_name_kind kind;
+};
+
+/* ngx_http_core_module, server level. */
+struct http_server {
+    struct vec names;           /* struct server_name: as written, in order */
+    struct str name;            /* the first, for $server_name and redirects */
+    struct http_location *root; /* settings of the server block itself, and its locations */
+    struct map named;           /* "@name" -> struct http_location * */
+    void **settings;            /* by table index, server level */
+    uint64_t client_header_buffer_size;
+    struct buffers large_client_header_buffers;
+    uint64_t client_header_timeout_ms;
+    uint64_t connection_pool_size, request_pool_size; /* accepted: memory grows by itself */
+    int64_t max_headers;
+    bool ignore_invalid_headers;
+    bool merge_slashes;
+    bool underscores_in_headers;
+    struct head_limits head_limits; /* derived */
+    struct vec early_read;          /* client_body_early_read: struct template * */
+    struct vec listens;             /* struct http_listen * it is on */
+    struct handler_list rewrite;    /* server-rewrite phase */
+    const struct conf_node *node;
+    struct http_main *main;
+    bool has_listen;
+};
+
+/* A place where names of one address are told apart: hangs on struct listener.user. */
+struct http_listen {
+    struct listener *listener;
+    struct http_server *default_server;
+    struct vec servers;        /* struct http_server *: in order, default first or not */
+    struct map exact;          /* name -> struct server_name * */
+    struct map wildcard_head;  /* "example.com" of "*.example.com" */
+    struct map wildcard_tail;  /* "www" of "www.*" */
+    struct regex_set *regexes; /* or NULL */
+    struct server_name **regex_names;
+    bool has_names; /* false: the default server takes all, nothing is looked up */
+    bool is_ssl, is_http2, is_quic, is_proxy_protocol;
+    bool needs_local_address; /* the socket is bound to a wildcard: our side's address must be asked
+                                 for */
+    bool is_default_explicit; /* a line said default_server */
+    bool has_options;         /* a line set options of the socket */
+    struct log log; /* for lines about connections that have no request yet: the default server's */
+};
+
+enum satisfy { SATISFY_ALL, SATISFY_ANY };
+enum lingering { LINGERING_OFF, LINGERING_ON, LINGERING_ALWAYS };
+enum if_modified_since { IMS_OFF, IMS_EXACT, IMS_BEFORE };
+enum server_tokens { SERVER_TOKENS_OFF, SERVER_TOKENS_ON, SERVER_TOKENS_BUILD };
+enum body_in_file { BODY_IN_FILE_OFF, BODY_IN_FILE_ON, BODY_IN_FILE_CLEAN };
+enum disable_symlinks { SYMLINKS_ALLOWED, SYMLINKS_IF_NOT_OWNER, SYMLINKS_FORBIDDEN };
+enum keepalive_disable {
+    KEEPALIVE_DISABLE_NONE = 1,
+    KEEPALIVE_DISABLE_MSIE6 = 2,
+    KEEPALIVE_DISABLE_SAFARI = 4
+};
+enum location_kind {
+    LOCATION_PREFIX,
+    LOCATION_EXACT,
+    LOCATION_PREFIX_NO_REGEX,
+    LOCATION_REGEX,
+    LOCATION_NAMED,
+    LOCATION_UNNAMED
+};
+
+/* Methods, one bit each, for limit_except and friends. */
+enum http_method {
+    METHOD_OTHER = 0,
+    METHOD_GET = 1 << 0,
+    METHOD_HEAD = 1 << 1,
+    METHOD_POST = 1 << 2,
+    METHOD_PUT = 1 << 3,
+    METHOD_DELETE = 1 << 4,
+    METHOD_MKCOL = 1 << 5,
+    METHOD_COPY = 1 << 6,
+    METHOD_MOVE = 1 << 7,
+    METHOD_OPTIONS = 1 << 8,
+    METHOD_PROPFIND = 1 << 9,
+    METHOD_PROPPATCH = 1 << 10,
+    METHOD_LOCK = 1 << 11,
+    METHOD_UNLOCK = 1 << 12,
+    METHOD_PATCH = 1 << 13,
+    METHOD_TRACE = 1 << 14,
+    METHOD_CONNECT = 1 << 15,
+};
+
+/* ngx_http_core_module, location level: also http, server, if and limit_except blocks. */
+struct http_location {
+    /* Identity and tree; not inherited. */
+    struct str name; /* "/a/", "\.php$", "@x"; empty for a server's own */
+    enum location_kind kind;
+    struct http_location *parent;
+    struct http_server *server;
+    const struct conf_node *node;
+    void **settings;               /* by table index: every module's settings at this place */
+    struct location_index *index;  /* nested locations, for the search; NULL when there are none */
+    struct vec nested;             /* struct http_location *: inside this block, in order */
+    struct regex *regex;           /* of LOCATION_REGEX */
+    struct http_location *limited; /* limit_except block, or NULL */
+    unsigned allowed_methods;      /* … for other methods than these; enum http_method bits */
+    request_handler handler; /* content handler of its own (empty_gif, return of …), or NULL */
+    bool handler_redirects_slash; /* "/a/" of a proxy type answers "/a" with 301 */
+    bool handler_carries; /* a *_pass: holds in `if` and limit_except blocks of the place, too */
+    bool is_internal;     /* `internal`; inherited */
+    struct handler_list rewrite, preaccess, access, precontent,
+        log;                       /* what this place really runs */
+    header_filter *header_filters; /* NULL-ended, in order */
+
+    /* Derived. */
+    struct str head_200;         /* "HTTP/1.1 200 OK\r\nServer: …\r\nDate: " */
+    struct str server_field;     /* "Server: …\r\n" */
+    struct str server_signature; /* "nginx/1.31.5" for error pages */
+
+    /* Files. */
+    struct template *root; /* root or alias, a full path unless it begins with a variable */
+    bool is_alias;
+    bool root_is_default;
+    struct mime_types *types;
+    struct str default_type;
+    bool sendfile;
+    uint64_t sendfile_max_chunk;
+    uint64_t read_ahead;
+    unsigned aio;              /* 0 off, 1 on (Linux native: threads here), 2 threads */
+    struct template *aio_pool; /* name of the pool, may hold variables */
+    bool aio_write;
+    int64_t directio; /* bytes; INT64_MAX = off */
+    int64_t directio_alignment;
+    unsigned disable_symlinks;
+    struct template *disable_symlinks_from;
+    struct file_cache_settings *open_file_cache; /* NULL = off */
+    uint64_t open_file_cache_valid_s;
+    int64_t open_file_cache_min_uses;
+    bool open_file_cache_errors;
+    bool log_not_found;
+
+    /* Request bodies. */
+    int64_t client_max_body_size;
+    uint64_t client_body_buffer_size;
+    uint64_t client_body_timeout_ms;
+    unsigned client_body_in_file_only;
+    bool client_body_in_single_buffer;
+    struct wanted_path *client_body_temp_path;
+
+    /* Connections. */
+    bool tcp_nopush;
+    bool tcp_nodelay;
+    uint64_t send_timeout_ms;
+    uint64_t send_lowat;
+    uint64_t keepalive_timeout_ms;
+    uint64_t keepalive_header_s; /* of the Keep-Alive response field; 0 = none is sent */
+    uint64_t keepalive_min_timeout_ms;
+    uint64_t keepalive_time_ms;
+    int64_t keepalive_requests;
+    unsigned keepalive_disable;
+    unsigned lingering_close;
+    uint64_t lingering_time_ms;
+    uint64_t lingering_timeout_ms;
+    bool reset_timedout_connection;
+    struct template *limit_rate;
+    struct template *limit_rate_after;
+    bool limits_rate; /* limit_rate is not the constant 0 */
+
+    /* Responses. */
+    bool absolute_redirect;
+    bool server_name_in_redirect;
+    bool port_in_redirect;
+    bool msie_padding;
+    bool msie_refresh;
+    bool etag;
+    bool chunked_transfer_encoding;
+    unsigned if_modified_since;
+    unsigned server_tokens;
+    int64_t max_ranges; /* -1 = no limit */
+    uint64_t postpone_output;
+    uint64_t subrequest_output_buffer_size;
+    struct vec error_pages; /* struct error_page */
+    bool recursive_error_pages;
+    struct vec early_hints; /* struct template * */
+    struct template *post_action;
+
+    /* Access. */
+    unsigned satisfy;
+    uint64_t auth_delay_ms;
+
+    /* Logs and names. */
+    struct log_sink *error_log; /* chain */
+    enum log_level error_log_level;
+    bool log_subrequest;
+    bool request_time_cache;                              /* understood: times are the loop's */
+    uint64_t types_hash_bucket_size, types_hash_max_size; /* understood */
+    bool open_file_cache_events;                          /* understood */
+};
+
+/* Tables of ngx_http_core_module. */
+extern struct directive_table http_main_table;
+extern struct directive_table http_server_table;
+extern struct directive_table http_location_table;
+
+/* The http settings of a reading; NULL before the http block. */
+struct http_main *http_main_of(struct conf *conf);
+
+/* Inside a server or location block (rows' apply): the thing itself. */
+static inline struct http_location *scope_location(const struct conf_scope *scope)
+{
+    return conf_settings(scope, &http_location_table);
+}
+static inline struct http_server *scope_server(const struct conf_scope *scope)
+{
+    return conf_settings(scope, &http_server_table);
+}
+
+/* A module's settings at a location, for a request. */
+static inline void *location_settings(const struct http_location *location,
+                                      const struct directive_table *table)
+{
+    return location->settings[table->index];
+}
+
+/* ---- made when the configuration is read ---- */
+
+/* `listen` of a server block, and the implied one where there is none (listen.c). */
+bool listen_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                  void *settings);
+bool listen_default(struct conf_scope *scope, struct http_server *server);
+/* When all servers are read: names to tables for each address. */
+bool listens_finish(struct conf *conf, struct http_main *main);
+
+/* `server_name` (servers.c). */
+bool server_name_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings);
+
+/* `location` blocks (locations.c), and when a server is read: its search structures. */
+bool location_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                    void *settings);
+bool locations_finish(struct conf *conf, struct http_location *root);
+
+/*
+ * A block without a name that has settings of the location level (`if`, limit_except): its settings
+ * are a child of the enclosing location's. NULL after errors.
+ */
+struct http_location *location_enter_unnamed(struct conf_scope *scope, struct conf_node *node,
+                                             uint32_t context);
+
+/* Laid out heads and other derived values of a location (core_finish.c). */
+bool location_settings_finish(struct conf_scope *scope, void *settings);
+/* Once the main level's log is known: places without error_log of their own get it. */
+void locations_set_logs(struct http_main *main, struct log_sink *fallback);
+
+/* ---- searches (servers.c, locations.c) ---- */
+
+/* The server of a name on this address (phases-and-order.md, 15). host is lower case, without port
+ * and trailing dot. */
+const struct http_server *server_find(const struct http_listen *listen, struct str host,
+                                      struct request *request);
+
+/* The location of request->uri (17), sets request->location. Regex captures are left in the
+ * request. */
+void location_find(struct request *request);
+
+#endif

@@ -1,0 +1,30 @@
+/* The URI normaliser: percent-decoding, dot segments, repeated slashes. A pure function on a slice.
+ */
+#ifndef HTTP_URI_H
+#define HTTP_URI_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+struct uri {
+    struct str path;  /* decoded and normalised; begins with '/' */
+    struct str args;  /* after the first '?', without a fragment */
+    bool has_args;    /* there was a '?' */
+    bool was_quoted;  /* there was a %XX */
+    bool was_complex; /* path is not simply a part of the target */
+};
+
+/*
+ * Normalises an origin-form target ("/a/../b?c"; RFC 9112, 3.2.1 and RFC 3986, 5.2.4). False for
+ * what is answered with 400: no leading slash, bad or zero percent sequences, dot segments that
+ * leave the root. Plain targets are not copied.
+ */
+bool uri_normalise(struct arena *arena, struct str target, bool merge_slashes, struct uri *out);
+
+/* Is this path, written in a configuration or sent by a backend, free of ".." segments and zero
+ * bytes? */
+bool uri_is_safe(struct str path);
+
+#endif

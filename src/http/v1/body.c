@@ -1,0 +1,226 @@
+/* Request bodies of HTTP/1: with a length or chunked, read as a handler asks for them. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/v1/v1.h"
+#include "server/generation.h"
+
+/* Room of the connection's buffer for chunk frames and trailers. */
+#define CHUNK_BUFFER 16384
+
+static ssize_t refuse(struct request *request, unsigned status, const char *reason)
+{
+    request->log.action = "reading client request body";
+    log_info(&request->log, 0, "%s", reason);
+    request->response.status = status;
+    request->keepalive = false;
+    request->is_lingering_forced = true;
+    return -1;
+}
+
+/* Waits for input. False: time is up (408) or the client is gone (status 0, or 400 when it closed
+ * its side early). */
+static bool wait_for_input(struct request *request)
+{
+    struct conn *conn = request->conn;
+    uint64_t deadline = clock_now.now_ms + request->location->client_body_timeout_ms;
+
+    if (conn_unsent(conn) != 0) {
+        conn_flush(conn);
+    }
+    switch (conn_wait_input(conn, deadline)) {
+    case WAIT_READY:
+        return true;
+    case WAIT_TIMED_OUT:
+        request->log.action = "reading client request body";
+        log_info(&request->log, ETIMEDOUT, "client timed out");
+        request->response.status = 408;
+        request->keepalive = false;
+        return false;
+    case WAIT_CANCELLED:
+        break;
+    }
+    request->response.status = 0;
+    return false;
+}
+
+/* The client ended its side, or broke off, before the body was whole. */
+static ssize_t ended_early(struct request *request)
+{
+    request->keepalive = false;
+    request->is_body_read = true;
+    if (request->conn->is_broken) {
+        request->response.status = 0;
+        return -1;
+    }
+    return refuse(request, 400, "client prematurely closed connection");
+}
+
+static ssize_t read_counted(struct request *request, struct v1_body *body, void *at, size_t size)
+{
+    struct conn *conn = request->conn;
+
+    if (body->left == 0) {
+        request->is_body_read = true;
+        return 0;
+    }
+    for (;;) {
+        ssize_t n = conn_read(conn, at, size < body->left ? size : (size_t) body->left);
+        if (n > 0) {
+            body->left -= (uint64_t) n;
+            request->body_received += (uint64_t) n;
+            request->is_body_read = body->left == 0;
+            return n;
+        }
+        if (n == 0 || conn->is_broken) {
+            return ended_early(request);
+        }
+        if (!wait_for_input(request)) {
+            return -1;
+        }
+    }
+}
+
+/* Trailers may take as much as one header line. */
+static struct head_limits trailer_limits(const struct request *request)
+{
+    struct head_limits limits = request->server->head_limits;
+
+    limits.head_max = limits.line_max;
+    return limits;
+}
+
+/* Trailers up to the empty line. 0 = whole, 1 = more input is needed, -1 = refused. */
+static int read_trailers(struct request *request)
+{
+    struct conn *conn = request->conn;
+    struct head_limits limits = trailer_limits(request);
+    struct fields fields = {0};
+    struct head head = {0};
+    struct str input = conn_input(conn);
+    uint32_t used;
+
+    switch (fields_parse(input, &limits, &request->arena, &fields, &head, &used)) {
+    case PARSE_DONE:
+        break;
+    case PARSE_MORE:
+        return 1;
+    case PARSE_BAD:
+        counters_mine->limited += head.status == 494;
+        refuse(request, 400, "client sent invalid trailers");
+        return -1;
+    }
+    if (fields.count != 0) {
+        /* The input buffer is reused: the trailers get a copy of their bytes. */
+        struct str copy = arena_dup(&request->arena, str_head(input, used));
+        for
+            fields_each(field, &fields)
+            {
+                field->name.data = copy.data + (field->name.data - input.data);
+                field->value.data = copy.data + (field->value.data - input.data);
+            }
+        request->trailers = arena_new(&request->arena, struct fields);
+        *request->trailers = fields;
+    }
+    conn_consume(conn, used);
+    request->body_received += used;
+    request->is_body_read = true;
+    return 0;
+}
+
+static ssize_t read_chunked(struct request *request, struct v1_body *body, void *at, size_t size)
+{
+    struct conn *conn = request->conn;
+
+    for (;;) {
+        struct str input = str_head(conn_input(conn), size);
+        size_t before = input.len;
+        struct str data;
+        int trailers = 1;
+
+        if (body->is_at_trailers) {
+            trailers = read_trailers(request);
+        } else {
+            enum chunked_result result = chunked_decode(&body->chunked, &input, &data);
+            conn_consume(conn, before - input.len);
+            request->body_received += before - input.len;
+            if (result == CHUNKED_DATA) {
+                memcpy(at, data.data, data.len);
+                return (ssize_t) data.len;
+            }
+            if (result == CHUNKED_BAD) {
+                return refuse(request, 400, "client sent invalid chunked body");
+            }
+            body->is_at_trailers = result == CHUNKED_LAST;
+            if (body->is_at_trailers || conn->in_start != conn->in_end) {
+                continue;
+            }
+        }
+        if (trailers <= 0) {
+            return trailers;
+        }
+        if (conn_fill(conn, CHUNK_BUFFER, CHUNK_BUFFER * 2)) {
+            continue;
+        }
+        if (conn->is_input_closed || conn->is_broken) {
+            return ended_early(request);
+        }
+        if (!wait_for_input(request)) {
+            return -1;
+        }
+    }
+}
+
+/* A buffer in which the request's head lies; chunked bodies are read into a fresh one. */
+struct head_buffer {
+    char *data;
+    uint32_t size;
+};
+
+static void free_head_buffer(void *arg)
+{
+    struct head_buffer *buffer = arg;
+
+    conn_buffer_free(buffer->data, buffer->size);
+}
+
+static struct v1_body *start(struct request *request)
+{
+    struct v1_body *body = arena_new(&request->arena, struct v1_body);
+
+    request->wire_state = body;
+    if (request->is_chunked_body) {
+        struct head_buffer *buffer = arena_new(&request->arena, struct head_buffer);
+
+        buffer->data = conn_input_detach(request->conn, &buffer->size);
+        if (buffer->data != NULL) {
+            arena_on_free(&request->arena, free_head_buffer, buffer);
+        }
+    } else {
+        body->left = request->content_length > 0 ? (uint64_t) request->content_length : 0;
+    }
+    return body;
+}
+
+ssize_t v1_read_body(struct request *request, void *at, size_t size)
+{
+    struct v1_body *body = request->wire_state;
+    struct conn *conn = request->conn;
+
+    if (request->is_body_read) {
+        return 0;
+    }
+    if (body == NULL) {
+        body = start(request);
+    }
+    if (!body->is_started) {
+        body->is_started = true;
+        if (request->expects_continue && conn->in_start == conn->in_end &&
+            !request->response.is_head_sent) {
+            request->expects_continue = false;
+            v1_wire.send_interim(request, 100, NULL);
+        }
+    }
+    return request->is_chunked_body ? read_chunked(request, body, at, size)
+                                    : read_counted(request, body, at, size);
+}

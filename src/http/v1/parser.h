@@ -1,0 +1,59 @@
+/* The parser of HTTP/1 request heads (RFC 9112): strict, on a slice with an end, without state. */
+#ifndef HTTP_V1_PARSER_H
+#define HTTP_V1_PARSER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "http/head_limits.h"
+
+struct arena;
+struct fields;
+
+enum parse_result {
+    PARSE_MORE, /* the head is not whole yet; nothing is wrong so far */
+    PARSE_DONE,
+    PARSE_BAD, /* status and reason tell why */
+};
+
+/* A request head as it stands in the input; slices of it. */
+struct head {
+    struct str line; /* request line without its end */
+    struct str method;
+    struct str target;    /* as received */
+    struct str scheme;    /* of an absolute-form target, else empty */
+    struct str authority; /* host[:port] of an absolute-form or authority-form target */
+    struct str
+        path; /* origin-form part of the target: from the first '/'; empty for "http://host" */
+    unsigned version; /* 9, 10, 11 (1.2 and later count as 11) */
+    bool is_line_done;
+    uint32_t size;      /* bytes of the head with its last empty line (PARSE_DONE) */
+    unsigned status;    /* PARSE_BAD: 400, 405, 414, 494, 505 */
+    const char *reason; /* … for the log: "client sent invalid method" */
+    struct str culprit; /* … the bytes shown after it, or empty */
+    unsigned headers;   /* lines seen */
+    unsigned dropped;   /* invalid ones that were dropped */
+};
+
+/*
+ * Parses from the first byte of input. Fields go to `fields` (memory from arena). Call again with
+ * more input and fresh fields after PARSE_MORE.
+ */
+enum parse_result head_parse(struct str input, const struct head_limits *limits,
+                             struct arena *arena, struct fields *fields, struct head *head);
+
+/* Header lines up to the empty line, as they also stand behind a chunked body (trailers). used gets
+ * their size. */
+enum parse_result fields_parse(struct str input, const struct head_limits *limits,
+                               struct arena *arena, struct fields *fields, struct head *head,
+                               uint32_t *used);
+
+/* A Content-Length value: digits alone that fit in 63 bits. */
+bool content_length_parse(struct str value, int64_t *out);
+
+/* Splits and checks "host[:port]" (RFC 3986, 3.2.2): host in lower case goes to `room` (host.len
+ * bytes) unless it is lower case already. False: invalid. */
+bool authority_parse(struct arena *arena, struct str authority, struct str *host, struct str *port);
+
+#endif

@@ -1,0 +1,271 @@
+/* From a parsed head to a request: version, method, host, framing of the body, whether the
+ * connection is kept. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/uri.h"
+#include "http/v1/v1.h"
+#include "server/generation.h"
+
+struct method_name {
+    struct str name;
+    unsigned method;
+};
+
+/* By length, then by name; GET and HEAD are looked at first. */
+static const struct method_name method_names[] = {
+    {STR_INIT("POST"), METHOD_POST},         {STR_INIT("PUT"), METHOD_PUT},
+    {STR_INIT("DELETE"), METHOD_DELETE},     {STR_INIT("OPTIONS"), METHOD_OPTIONS},
+    {STR_INIT("PATCH"), METHOD_PATCH},       {STR_INIT("MKCOL"), METHOD_MKCOL},
+    {STR_INIT("COPY"), METHOD_COPY},         {STR_INIT("MOVE"), METHOD_MOVE},
+    {STR_INIT("LOCK"), METHOD_LOCK},         {STR_INIT("UNLOCK"), METHOD_UNLOCK},
+    {STR_INIT("PROPFIND"), METHOD_PROPFIND}, {STR_INIT("PROPPATCH"), METHOD_PROPPATCH},
+    {STR_INIT("TRACE"), METHOD_TRACE},       {STR_INIT("CONNECT"), METHOD_CONNECT},
+};
+
+static unsigned method_of(struct str name)
+{
+    if (str_equal(name, STR("GET"))) {
+        return METHOD_GET;
+    }
+    if (str_equal(name, STR("HEAD"))) {
+        return METHOD_HEAD;
+    }
+    for (size_t i = 0; i < sizeof(method_names) / sizeof(method_names[0]); i++) {
+        if (str_equal(name, method_names[i].name)) {
+            return method_names[i].method;
+        }
+    }
+    return METHOD_OTHER;
+}
+
+/* Shown for what is refused; gives the status. */
+#define REFUSE(request, status, ...)                                                               \
+    ({                                                                                             \
+        log_info(&(request)->log, 0, __VA_ARGS__);                                                 \
+        (unsigned) (status);                                                                       \
+    })
+
+/* Fields that may come once only; a second is told in the log with both values. */
+static unsigned check_repeats(struct request *request)
+{
+#define ONCE(id, name, repeats) [id] = !(repeats),
+    static const bool once[FIELD_COUNT] = {KNOWN_FIELDS(ONCE)};
+#undef ONCE
+    const struct fields *fields = &request->headers;
+
+    for (uint32_t i = 0; i < fields->count; i++) {
+        const struct field *field = &fields->items[i];
+        if (once[field->id] && fields->first[field->id] != i + 1) {
+            const struct field *first = fields_get(fields, (enum field_id) field->id);
+            return REFUSE(request, 400,
+                          "client sent duplicate header line: \"%.*s: %.*s\", "
+                          "previous value: \"%.*s: %.*s\"",
+                          STR_ARG(field->name), STR_ARG(field->value), STR_ARG(first->name),
+                          STR_ARG(first->value));
+        }
+    }
+    return 0;
+}
+
+/*
+ * The Host of the request before, which most often comes again: its parts are found without looking
+ * at each byte. Kept only when the name is in lower case, so that the parts are slices of the
+ * value. Of this process.
+ */
+static struct {
+    char value[64];
+    size_t len; /* 0 = none */
+    size_t host_len;
+    size_t port_len; /* digits at the end */
+} last_host;
+
+static bool parse_host(struct arena *arena, struct str value, struct str *host, struct str *port)
+{
+    if (value.len == last_host.len && memcmp(value.data, last_host.value, value.len) == 0 &&
+        value.len != 0) {
+        *host = str_head(value, last_host.host_len);
+        *port = str_skip(value, value.len - last_host.port_len);
+        return true;
+    }
+    if (!authority_parse(arena, value, host, port)) {
+        return false;
+    }
+    if (host->data == value.data && value.len <= sizeof(last_host.value)) {
+        memcpy(last_host.value, value.data, value.len);
+        last_host.len = value.len;
+        last_host.host_len = host->len;
+        last_host.port_len = port->len;
+    }
+    return true;
+}
+
+/* Host (RFC 9112, 3.2): the target's authority wins over the field, which must be there in 1.1. */
+static unsigned set_host(struct request *request, const struct head *head)
+{
+    const struct field *field = fields_get(&request->headers, FIELD_HOST);
+    struct str host = STR_NONE;
+    struct str port = STR_NONE;
+
+    if (head->authority.len != 0) {
+        if (!authority_parse(&request->arena, head->authority, &request->host, &request->port)) {
+            return REFUSE(request, 400, "client sent invalid host in request line");
+        }
+    }
+    if (field == NULL) {
+        if (request->version >= HTTP_1_1) {
+            return REFUSE(request, 400, "client sent HTTP/1.1 request without \"Host\" header");
+        }
+        return 0;
+    }
+    if (!parse_host(&request->arena, field->value, &host, &port)) {
+        if (field->value.len == 0 && head->authority.len != 0) {
+            return 0;
+        }
+        return REFUSE(request, 400, "client sent invalid host header");
+    }
+    if (head->authority.len == 0) {
+        request->host = host;
+        request->port = port;
+    }
+    return 0;
+}
+
+/* How long the body is (RFC 9112, 6.3). */
+static unsigned set_framing(struct request *request)
+{
+    const struct field *length = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
+    const struct field *coding = fields_get(&request->headers, FIELD_TRANSFER_ENCODING);
+
+    request->content_length = -1;
+    if (length != NULL && !content_length_parse(length->value, &request->content_length)) {
+        return REFUSE(request, 400, "client sent invalid \"Content-Length\" header");
+    }
+    if (coding == NULL) {
+        request->is_body_read = request->content_length <= 0;
+        return 0;
+    }
+    if (request->version < HTTP_1_1) {
+        return REFUSE(request, 400,
+                      "client sent HTTP/1.0 request with \"Transfer-Encoding\" header");
+    }
+    if (!str_equal_nocase(coding->value, STR("chunked"))) {
+        return REFUSE(request, 501, "client sent unknown \"Transfer-Encoding\": \"%.*s\"",
+                      STR_ARG(coding->value));
+    }
+    if (length != NULL) {
+        return REFUSE(request, 400,
+                      "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the "
+                      "same time");
+    }
+    request->is_chunked_body = true;
+    return 0;
+}
+
+/* Connection: close and keep-alive (RFC 9112, 9.3). Whether it is really kept is seen when the
+ * response begins. */
+static void set_keepalive(struct request *request)
+{
+    request->keepalive = request->version >= HTTP_1_1;
+    if (fields_get(&request->headers, FIELD_CONNECTION) == NULL) {
+        return;
+    }
+    for
+        fields_each(field, &request->headers)
+        {
+            struct str rest = field->value;
+            if (field->id != FIELD_CONNECTION) {
+                continue;
+            }
+            while (rest.data != NULL) {
+                struct str option = str_trim(str_cut(&rest, ','));
+                if (str_equal_nocase(option, STR("close"))) {
+                    request->keepalive = false;
+                    return;
+                }
+                if (str_equal_nocase(option, STR("keep-alive"))) {
+                    request->keepalive = true;
+                }
+            }
+        }
+}
+
+/* Expect: 100-continue; any other expectation is not met (RFC 9110, 10.1.1), which nginx overlooks,
+ * and so do we. */
+static void set_expectation(struct request *request)
+{
+    const struct field *expect = fields_get(&request->headers, FIELD_EXPECT);
+
+    request->expects_continue = expect != NULL && request->version >= HTTP_1_1 &&
+                                str_equal_nocase(expect->value, STR("100-continue"));
+}
+
+/* The server by name. With one server on the address there is nothing to look up. */
+static void set_server(struct request *request)
+{
+    const struct http_listen *listen = request->http->listen;
+
+    request->server = listen->default_server;
+    if (listen->has_names && request->host.len != 0) {
+        request->server = server_find(listen, request->host, request);
+    }
+    request_set_location(request, request->server->root);
+}
+
+static unsigned set_target(struct request *request, const struct head *head)
+{
+    struct uri uri;
+
+    if (request->method == METHOD_CONNECT) {
+        if (request->host.len == 0 || request->port.len == 0) {
+            return REFUSE(request, 400, "client sent CONNECT without host and port");
+        }
+        return REFUSE(request, 405, "client sent CONNECT method");
+    }
+    if (request->method == METHOD_TRACE) {
+        return REFUSE(request, 405, "client sent TRACE method");
+    }
+    request->target = head->target;
+    request->scheme = head->scheme;
+    if (head->path.len == 0) {
+        uri.path = STR("/");
+        uri.args = STR_NONE;
+        uri.was_quoted = uri.was_complex = false;
+    } else if (head->path.data[0] == '?') {
+        uri.path = STR("/");
+        uri.args = str_skip(head->path, 1);
+        uri.was_quoted = uri.was_complex = false;
+    } else if (!uri_normalise(&request->arena, head->path, request->server->merge_slashes, &uri)) {
+        return REFUSE(request, 400, "client sent invalid request");
+    }
+    request_set_uri(request, uri.path);
+    request->args = uri.args;
+    request->uri_has_quoted = uri.was_quoted;
+    request->uri_has_complex = uri.was_complex;
+    return 0;
+}
+
+unsigned v1_request_setup(struct request *request, const struct head *head)
+{
+    unsigned status;
+
+    request->line = head->line;
+    request->head_size = head->size;
+    request->version = (enum http_version) head->version;
+    request->method_name = head->method;
+    request->method = method_of(head->method);
+    request->target = head->target;
+    set_keepalive(request);
+    set_expectation(request);
+
+    status = check_repeats(request);
+    unsigned host_status = status != 0 ? 0 : set_host(request, head);
+    set_server(request);
+    if (status == 0) {
+        status = host_status;
+    }
+    if (status == 0) {
+        status = set_framing(request);
+    }
+    unsigned target_status = set_target(request, head);
+    return status != 0 ? status : target_status;
+}

@@ -1,0 +1,49 @@
+/* HTTP/1 on the wire: the faces of this folder's parts to each other. */
+#ifndef HTTP_V1_V1_H
+#define HTTP_V1_V1_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "http/connection.h"
+#include "http/request.h"
+#include "http/v1/chunked.h"
+#include "http/v1/parser.h"
+
+/* Where a connection stands. */
+enum v1_state {
+    V1_PROXY,     /* the PROXY protocol's header is awaited */
+    V1_READING,   /* a request head is awaited or there in part, or requests are worked on */
+    V1_RESTING,   /* idle between requests: parked */
+    V1_LINGERING, /* our side is shut; what still comes is read and dropped */
+};
+
+/* The reading of one request's body; in the request's arena. */
+struct v1_body {
+    struct chunked chunked;
+    uint64_t left;       /* bytes to come, of a body with a length */
+    bool is_started;     /* something was asked for: 100 (Continue) is out */
+    bool is_at_trailers; /* the last chunk was seen */
+};
+
+extern const struct http_wire v1_wire;
+
+/* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
+ * reads the next or rests. The connection may be gone afterwards. */
+void v1_settle(struct http_connection *http);
+
+/* The end of a request on the wire (request_run calls it last, on the fiber): decides about keeping
+ * the connection. */
+void v1_request_ended(struct request *request, enum flow flow);
+
+/* Fills a new request from its head: version, host, framing (RFC 9112, 6.3). 0, or the status to
+ * refuse it with (logged). */
+unsigned v1_request_setup(struct request *request, const struct head *head);
+
+/* Reads and drops what follows until the client closes or time is up (RFC 9112, 9.6). */
+void v1_linger(struct http_connection *http, const struct http_location *location);
+
+ssize_t v1_read_body(struct request *request, void *at, size_t size);
+
+#endif

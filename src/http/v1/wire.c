@@ -1,0 +1,441 @@
+/* Responses of HTTP/1 on the wire: heads, bodies with or without chunks, interim responses, rate
+ * limits. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/status.h"
+#include "http/v1/v1.h"
+#include "server/generation.h"
+
+/* Memory pieces up to this size are copied behind the head: one send takes both. */
+#define COPY_MAX 4096
+/* More unsent bytes than this, and a handler that gives more waits. */
+#define UNSENT_MAX (64 * 1024)
+
+static bool browser_loses_keepalive(const struct request *request, unsigned disabled)
+{
+    const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
+
+    if (agent == NULL) {
+        return false;
+    }
+    if ((disabled & KEEPALIVE_DISABLE_MSIE6) != 0 && request->method == METHOD_POST) {
+        const char *msie = str_find(agent->value, STR("MSIE "));
+        if (msie != NULL && msie + 6 < agent->value.data + agent->value.len && msie[5] < '7' &&
+            msie[6] == '.' && str_find(agent->value, STR("Opera")) == NULL) {
+            return true;
+        }
+    }
+    return (disabled & KEEPALIVE_DISABLE_SAFARI) != 0 &&
+           str_find(agent->value, STR("Safari/")) != NULL &&
+           str_find(agent->value, STR("Mac OS X")) != NULL &&
+           str_find(agent->value, STR("Chrome/")) == NULL;
+}
+
+/* Will there be a next request on this connection? */
+static bool keeps_connection(const struct request *request)
+{
+    const struct http_location *location = request->location;
+    const struct http_connection *http = request->http;
+
+    if (!request->keepalive || location->keepalive_timeout_ms == 0 ||
+        (int64_t) http->requests >= location->keepalive_requests ||
+        clock_now.now_ms - http->start_ms > location->keepalive_time_ms) {
+        return false;
+    }
+    if (worker_is_quitting && (handover_now == NULL || request->conn->transport != NULL) &&
+        clock_now.now_ms - http->start_ms >= location->keepalive_min_timeout_ms) {
+        return false;
+    }
+    if (location->keepalive_disable != KEEPALIVE_DISABLE_NONE &&
+        browser_loses_keepalive(request, location->keepalive_disable)) {
+        return false;
+    }
+    return true;
+}
+
+/* Room for a head: everything that can be in it, counted generously. */
+static size_t head_room(const struct request *request)
+{
+    const struct response *response = &request->response;
+    size_t size = 512 + response->content_type.len + response->charset.len + response->etag.len +
+                  response->reason.len + response->location.len;
+
+    for
+        fields_each(field, &response->fields)
+        {
+            size += field->name.len + field->value.len + 4;
+        }
+    return size;
+}
+
+static char *put(char *at, struct str s)
+{
+    memcpy(at, s.data, s.len);
+    return at + s.len;
+}
+
+#define PUT(at, literal) (memcpy(at, literal, sizeof(literal) - 1), (at) + sizeof(literal) - 1)
+
+static char *put_line(char *at, struct str name, struct str value)
+{
+    at = put(at, name);
+    at = PUT(at, ": ");
+    at = put(at, value);
+    return PUT(at, "\r\n");
+}
+
+/* Status line, Server and Date: for 200 laid out when the configuration was read. */
+static char *put_start(char *at, const struct request *request)
+{
+    const struct response *response = &request->response;
+    bool has_fields = response->fields.count != 0;
+
+    if (response->status == 200 && response->reason.len == 0 && !has_fields) {
+        at = put(at, request->location->head_200);
+        at = put(at, CLOCK_STR(http_date));
+        return PUT(at, "\r\n");
+    }
+    at = PUT(at, "HTTP/1.1 ");
+    struct str reason =
+        response->reason.len != 0 ? response->reason : status_phrase(response->status);
+    if (response->status < 100) {
+        *at++ = '0';
+        if (response->status < 10) {
+            *at++ = '0';
+        }
+    }
+    at = format_uint(at, response->status);
+    *at++ = ' ';
+    at = put(at, reason);
+    at = PUT(at, "\r\n");
+    if (!has_fields || fields_get(&response->fields, FIELD_SERVER) == NULL) {
+        at = put(at, request->location->server_field);
+    }
+    if (!has_fields || fields_get(&response->fields, FIELD_DATE) == NULL) {
+        at = PUT(at, "Date: ");
+        at = put(at, CLOCK_STR(http_date));
+        at = PUT(at, "\r\n");
+    }
+    return at;
+}
+
+static char *put_content_type(char *at, const struct response *response)
+{
+    if (response->content_type.len == 0) {
+        return at;
+    }
+    at = PUT(at, "Content-Type: ");
+    at = put(at, response->content_type);
+    if (response->charset.len != 0) {
+        at = PUT(at, "; charset=");
+        at = put(at, response->charset);
+    }
+    return PUT(at, "\r\n");
+}
+
+/* Length or chunks, and when neither can be, the end of the connection ends the body (RFC
+ * 9112, 6.3). */
+static char *put_framing(char *at, struct request *request)
+{
+    struct response *response = &request->response;
+
+    if (response->status == 204 || (response->status < 200 && response->status >= 100)) {
+        return at;
+    }
+    if (response->content_length >= 0) {
+        at = PUT(at, "Content-Length: ");
+        at = format_uint(at, (uint64_t) response->content_length);
+        return PUT(at, "\r\n");
+    }
+    if (response->is_header_only && request->method != METHOD_HEAD) {
+        return at;
+    }
+    if (request->version >= HTTP_1_1 && request->location->chunked_transfer_encoding) {
+        response->is_chunked = true;
+    } else {
+        request->keepalive = false;
+    }
+    return at;
+}
+
+static char *put_connection(char *at, const struct request *request)
+{
+    if (request->response.is_chunked) {
+        at = PUT(at, "Transfer-Encoding: chunked\r\n");
+    }
+    if (request->response.status == 101) {
+        return PUT(at, "Connection: upgrade\r\n");
+    }
+    if (!request->keepalive) {
+        return PUT(at, "Connection: close\r\n");
+    }
+    at = PUT(at, "Connection: keep-alive\r\n");
+    if (request->location->keepalive_header_s != 0) {
+        at = PUT(at, "Keep-Alive: timeout=");
+        at = format_uint(at, request->location->keepalive_header_s);
+        at = PUT(at, "\r\n");
+    }
+    return at;
+}
+
+/* The whole head in the order that nginx has. */
+static char *put_head(char *at, struct request *request)
+{
+    struct response *response = &request->response;
+
+    at = put_start(at, request);
+    at = put_content_type(at, response);
+    at = put_framing(at, request);
+    if (response->last_modified != -1) {
+        at = PUT(at, "Last-Modified: ");
+        at = response->last_modified_text.len != 0 ? put(at, response->last_modified_text)
+                                                   : http_date_format(at, response->last_modified);
+        at = PUT(at, "\r\n");
+    }
+    if (response->location.len != 0) {
+        at = put_line(at, STR("Location"), response->location);
+    }
+    at = put_connection(at, request);
+    if (response->etag.len != 0) {
+        at = put_line(at, STR("ETag"), response->etag);
+    }
+    for
+        fields_each(field, &response->fields)
+        {
+            if (!field->is_removed) {
+                at = put_line(at, field->name, field->value);
+            }
+        }
+    return PUT(at, "\r\n");
+}
+
+static void v1_send_head(struct request *request)
+{
+    struct conn *conn = request->conn;
+    struct response *response = &request->response;
+
+    request->out_start = conn->queued;
+    request->out_head_end = conn->queued;
+    response->is_head_sent = true;
+    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
+        response->is_header_only = true;
+    }
+    if (request->version < HTTP_1_0) {
+        request->keepalive = false;
+        return;
+    }
+    request->keepalive = keeps_connection(request);
+    size_t size = head_room(request);
+    if (size <= OUT_CHUNK_SIZE) {
+        char *room = conn_out_room(conn, size);
+        conn_out_commit(conn, (size_t) (put_head(room, request) - room));
+    } else {
+        char *room = arena_text(&request->arena, size);
+        conn_write(conn, str_from(room, put_head(room, request)));
+    }
+    request->out_head_end = conn->queued;
+}
+
+/* ---- bodies ---- */
+
+/* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. */
+static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
+{
+    struct conn *conn = request->conn;
+
+    for (;;) {
+        uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
+        uint64_t allowed =
+            request->limit_rate_after + request->limit_rate * (elapsed_ms / 1000 + 1);
+        uint64_t given = conn->queued - request->out_start;
+
+        if (allowed > given) {
+            return allowed - given < wanted ? allowed - given : wanted;
+        }
+        uint64_t pause_ms = (given - allowed) * 1000 / request->limit_rate + 1;
+        if (conn_wait_output(conn, 1, clock_now.now_ms + request->location->send_timeout_ms) !=
+                WAIT_READY ||
+            fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
+            return 0;
+        }
+    }
+}
+
+/* Waits while too much is unsent. False: the client is gone, or does not drink. */
+static bool wait_for_room(struct request *request)
+{
+    struct conn *conn = request->conn;
+
+    if (conn_unsent(conn) < UNSENT_MAX) {
+        return !conn->is_broken;
+    }
+    enum wait_result result =
+        conn_wait_output(conn, UNSENT_MAX / 2,
+                         clock_now.now_ms + request->location->send_timeout_ms);
+    if (result == WAIT_TIMED_OUT) {
+        request->log.action = "sending to client";
+        log_info(&request->log, ETIMEDOUT, "client timed out");
+        request->is_timed_out = true;
+    }
+    return result == WAIT_READY && !conn->is_broken;
+}
+
+static void drop_piece(const struct body_piece *piece)
+{
+    if (piece != NULL && piece->release != NULL) {
+        piece->release(piece->release_arg);
+    }
+}
+
+static void put_memory(struct request *request, const struct body_piece *piece, size_t from,
+                       size_t size)
+{
+    struct str bytes = {piece->bytes.data + from, size};
+    bool is_end = from + size == piece->bytes.len;
+
+    if (piece->is_volatile || size <= COPY_MAX) {
+        conn_write(request->conn, bytes);
+        if (is_end && piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+    } else {
+        conn_write_reference(request->conn, bytes, is_end ? piece->release : NULL,
+                             piece->release_arg);
+    }
+}
+
+/* One piece, or as much of it at a time as the rate limit allows. */
+static bool put_piece(struct request *request, const struct body_piece *piece)
+{
+    uint64_t size = piece->bytes.data != NULL ? piece->bytes.len : piece->size;
+
+    for (uint64_t done = 0; done < size;) {
+        uint64_t part = size - done;
+        if (request->limit_rate != 0) {
+            part = wait_for_rate(request, part);
+            if (part == 0) {
+                drop_piece(piece);
+                return false;
+            }
+        }
+        if (piece->bytes.data != NULL) {
+            put_memory(request, piece, (size_t) done, (size_t) part);
+        } else {
+            bool is_end = done + part == size;
+            conn_write_file(request->conn, piece->fd, piece->offset + (off_t) done, part,
+                            is_end ? piece->release : NULL, piece->release_arg);
+        }
+        done += part;
+    }
+    return true;
+}
+
+static void put_chunk_size(struct conn *conn, uint64_t size)
+{
+    char *room = conn_out_room(conn, 20);
+    char digits[16];
+    unsigned n = 0;
+    char *at = room;
+
+    do {
+        digits[n++] = "0123456789abcdef"[size & 15];
+        size >>= 4;
+    } while (size != 0);
+    while (n != 0) {
+        *at++ = digits[--n];
+    }
+    at = PUT(at, "\r\n");
+    conn_out_commit(conn, (size_t) (at - room));
+}
+
+/* The last chunk and the trailers (RFC 9112, 7.1.2). */
+static void put_last_chunk(struct request *request)
+{
+    struct conn *conn = request->conn;
+
+    conn_write(conn, STR("0\r\n"));
+    if (request->response.trailers != NULL) {
+        for
+            fields_each(field, request->response.trailers)
+            {
+                conn_write(conn, field->name);
+                conn_write(conn, STR(": "));
+                conn_write(conn, field->value);
+                conn_write(conn, STR("\r\n"));
+            }
+    }
+    conn_write(conn, STR("\r\n"));
+}
+
+static bool v1_send_body(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct conn *conn = request->conn;
+    uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
+    bool is_chunked = request->response.is_chunked;
+
+    if (conn->is_broken || !wait_for_room(request)) {
+        drop_piece(piece);
+        return false;
+    }
+    if (size != 0) {
+        if (is_chunked) {
+            put_chunk_size(conn, size);
+        }
+        if (!put_piece(request, piece)) {
+            return false;
+        }
+        if (is_chunked) {
+            conn_write(conn, STR("\r\n"));
+        }
+        request->response.body_sent += size;
+    } else {
+        drop_piece(piece);
+    }
+    if (is_last) {
+        if (is_chunked) {
+            put_last_chunk(request);
+        }
+        request->response.is_complete = true;
+    } else if (piece != NULL && piece->is_flush) {
+        conn_flush_later(conn);
+    }
+    return true;
+}
+
+static void v1_send_interim(struct request *request, unsigned status, const struct fields *fields)
+{
+    struct conn *conn = request->conn;
+    struct str reason = status_phrase(status);
+    char number[20];
+
+    if (request->version < HTTP_1_1) {
+        return;
+    }
+    conn_write(conn, STR("HTTP/1.1 "));
+    conn_write(conn, str_from(number, format_uint(number, status)));
+    conn_write(conn, STR(" "));
+    conn_write(conn, reason);
+    conn_write(conn, STR("\r\n"));
+    if (fields != NULL) {
+        for
+            fields_each(field, fields)
+            {
+                conn_write(conn, field->name);
+                conn_write(conn, STR(": "));
+                conn_write(conn, field->value);
+                conn_write(conn, STR("\r\n"));
+            }
+    }
+    conn_write(conn, STR("\r\n"));
+    conn_flush_later(conn);
+}
+
+const struct http_wire v1_wire = {
+    .send_head = v1_send_head,
+    .send_body = v1_send_body,
+    .send_interim = v1_send_interim,
+    .read_body = v1_read_body,
+    .ended = v1_request_ended,
+};

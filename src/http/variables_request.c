@@ -1,0 +1,282 @@
+/* Variables about what the client asked for. */
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/variables_get.h"
+
+VARIABLE_GET(get_request_part)
+{
+    const struct request *request = variable_request(env);
+
+    *out = *(const struct str *) (const void *) ((const char *) request + variable->data);
+    return out->data != NULL;
+}
+
+/* ---- the target ---- */
+
+VARIABLE_SET(set_args)
+{
+    (void) variable;
+    variable_request(env)->args = value;
+}
+
+VARIABLE_GET(get_is_args)
+{
+    (void) variable;
+    return variable_give(out, variable_request(env)->args.len == 0 ? STR("") : STR("?"));
+}
+
+/* The value behind "name=" among arguments; names are compared without case. */
+static bool find_argument(struct str args, struct str name, struct str *out)
+{
+    while (args.data != NULL) {
+        struct str part = str_cut(&args, '&');
+
+        if (part.len > name.len && part.data[name.len] == '=' && str_starts_nocase(part, name)) {
+            *out = str_skip(part, name.len + 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+VARIABLE_GET(get_argument)
+{
+    return variable->rest.len != 0 &&
+           find_argument(variable_request(env)->args, variable->rest, out);
+}
+
+/* The target from its path on: an absolute one without scheme and host. */
+static struct str origin_form(const struct request *request)
+{
+    struct str target = request->target;
+
+    if (request->scheme.len == 0 || target.len < request->scheme.len + 3) {
+        return target;
+    }
+    target = str_skip(target, request->scheme.len + 3);
+    while (target.len != 0 && *target.data != '/' && *target.data != '?') {
+        target = str_skip(target, 1);
+    }
+    return target.len == 0 ? STR("/") : target;
+}
+
+VARIABLE_GET(get_request_uri)
+{
+    (void) variable;
+    *out = origin_form(variable_request(env));
+    return out->data != NULL;
+}
+
+VARIABLE_GET(get_raw_uri)
+{
+    (void) variable;
+    struct str rest = origin_form(variable_request(env));
+
+    if (rest.data == NULL) {
+        return false;
+    }
+    return variable_give(out, str_cut(&rest, '?'));
+}
+
+VARIABLE_GET(get_full_request)
+{
+    struct request *request = variable_request(env);
+    bool is_encrypted = request_is_encrypted(request);
+    bool has_port = request->port.len != 0 && !str_is(request->port, is_encrypted ? "443" : "80");
+    struct str host;
+    struct str target = origin_form(request);
+
+    get_host(env, variable, &host);
+    if (variable->data != 0) {
+        struct str path = escape_str(env->arena, request->uri, ESCAPE_URI);
+        const struct str parts[] = {path, request->args.len != 0 ? STR("?") : STR_NONE,
+                                    request->args};
+        target = arena_join(env->arena, parts, 3);
+    }
+    const struct str parts[] = {
+        is_encrypted ? STR("https://") : STR("http://"),
+        host,
+        has_port ? STR(":") : STR_NONE,
+        has_port ? request->port : STR_NONE,
+        target,
+    };
+    return variable_give(out, arena_join(env->arena, parts, 5));
+}
+
+VARIABLE_GET(get_host)
+{
+    (void) variable;
+    const struct request *request = variable_request(env);
+    struct str host = request->host.len != 0 ? request->host : request->server->name;
+
+    return variable_give(out, host);
+}
+
+VARIABLE_GET(get_request_port)
+{
+    (void) variable;
+    return variable_give(out, variable_request(env)->port);
+}
+
+VARIABLE_GET(get_is_request_port)
+{
+    (void) variable;
+    return variable_give(out, variable_request(env)->port.len == 0 ? STR("") : STR(":"));
+}
+
+/* As the client spelled it; a request line of HTTP/0.9 has none. */
+VARIABLE_GET(get_server_protocol)
+{
+    (void) variable;
+    const struct request *request = variable_request(env);
+
+    if (request->version == HTTP_2) {
+        return variable_give(out, STR("HTTP/2.0"));
+    }
+    if (request->version == HTTP_3) {
+        return variable_give(out, STR("HTTP/3.0"));
+    }
+    struct str line = str_trim(request->line);
+    const char *blank = str_find_last_char(line, ' ');
+    if (request->version < HTTP_1_0 || blank == NULL) {
+        return false;
+    }
+    return variable_give(out, str_from(blank + 1, line.data + line.len));
+}
+
+/* ---- header fields ---- */
+
+VARIABLE_GET(get_header)
+{
+    const struct request *request = variable_request(env);
+
+    return fields_joined(&request->headers, env->arena, (enum field_id) variable->data, out);
+}
+
+VARIABLE_GET(get_header_by_name)
+{
+    const struct request *request = variable_request(env);
+
+    return fields_by_variable_name(&request->headers, env->arena, variable->rest, out);
+}
+
+/* One "name = value" of a Cookie field; the value keeps what follows it up to the semicolon. */
+static bool match_cookie(struct str pair, struct str name, struct str *out)
+{
+    while (pair.len != 0 && *pair.data == ' ') {
+        pair = str_skip(pair, 1);
+    }
+    const char *equals = str_find_char(pair, '=');
+    if (equals == NULL || !str_equal_nocase(str_trim(str_from(pair.data, equals)), name)) {
+        return false;
+    }
+    struct str value = str_from(equals + 1, pair.data + pair.len);
+    while (value.len != 0 && *value.data == ' ') {
+        value = str_skip(value, 1);
+    }
+    *out = value;
+    return true;
+}
+
+/* The first of that name; since nginx 1.29.6 only a semicolon ends a cookie. */
+VARIABLE_GET(get_cookie)
+{
+    const struct request *request = variable_request(env);
+
+    if (fields_get(&request->headers, FIELD_COOKIE) == NULL) {
+        return false;
+    }
+    for
+        fields_each(field, &request->headers)
+        {
+            struct str rest = field->value;
+
+            while (field->id == FIELD_COOKIE && rest.data != NULL) {
+                if (match_cookie(str_cut(&rest, ';'), variable->rest, out)) {
+                    return true;
+                }
+            }
+        }
+    return false;
+}
+
+bool request_remote_user(struct request *request, struct str *out)
+{
+    const struct field *field = fields_get(&request->headers, FIELD_AUTHORIZATION);
+    struct str decoded;
+
+    if (field == NULL || !str_starts_nocase(field->value, STR("Basic "))) {
+        return false;
+    }
+    struct str text = str_trim(str_skip(field->value, 6));
+    if (text.len == 0 || !base64_decode(&request->arena, text, false, &decoded)) {
+        return false;
+    }
+    const char *colon = str_find_char(decoded, ':');
+    if (colon == NULL || colon == decoded.data) {
+        return false;
+    }
+    *out = str_from(decoded.data, colon);
+    return true;
+}
+
+VARIABLE_GET(get_remote_user)
+{
+    (void) variable;
+    return request_remote_user(variable_request(env), out);
+}
+
+/* ---- the request as a whole ---- */
+
+VARIABLE_GET(get_request_length)
+{
+    (void) variable;
+    const struct request *request = variable_request(env);
+
+    return variable_give_number(env, out, request->head_size + request->body_received);
+}
+
+VARIABLE_GET(get_request_id)
+{
+    (void) variable;
+    unsigned char bytes[16];
+    char *text = arena_text(env->arena, 2 * sizeof(bytes));
+
+    random_bytes(bytes, sizeof(bytes));
+    return variable_give(out, str_from(text, hex_encode(text, bytes, sizeof(bytes))));
+}
+
+VARIABLE_GET(get_request_time)
+{
+    (void) variable;
+    return variable_give_seconds(env, out, clock_now.now_ms - variable_request(env)->start_ms);
+}
+
+VARIABLE_GET(get_request_start_time)
+{
+    (void) variable;
+    return variable_give_seconds(env, out, variable_request(env)->start_wall_ms);
+}
+
+VARIABLE_GET(get_request_body)
+{
+    (void) variable;
+    const struct request_body *body = variable_request(env)->body;
+
+    if (body == NULL || body->fd >= 0 || body->size == 0) {
+        return false;
+    }
+    return variable_give(out, body->bytes);
+}
+
+VARIABLE_GET(get_request_body_file)
+{
+    (void) variable;
+    const struct request_body *body = variable_request(env)->body;
+
+    if (body == NULL || body->fd < 0) {
+        return false;
+    }
+    return variable_give(out, body->file_name);
+}

@@ -1,0 +1,402 @@
+/* Connections: their pool, their life, what the loop tells them, and their rest. */
+#define _GNU_SOURCE
+#include "net/conn.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "net/conn_private.h"
+#include "net/listener.h"
+
+#define CONNS_PER_PAGE 64
+
+/*
+ * Connections are made of pages that are never given back, so that `life` can be read at any time.
+ */
+struct conn_page {
+    struct conn_page *next;
+    struct conn conns[CONNS_PER_PAGE];
+};
+
+struct conn_pool_stats conn_pool;
+static struct conn_page *pages;
+static struct conn *free_conns; /* last in, first out; linked by user */
+static struct list idle_conns;  /* rested longest first */
+
+static uint64_t own_serial;
+uint64_t *conn_serial = &own_serial;
+
+void conn_pool_init(uint32_t limit)
+{
+    conn_pool.limit = limit;
+    if (idle_conns.next == NULL) {
+        list_init(&idle_conns);
+    }
+}
+
+static void pool_grow(void)
+{
+    struct conn_page *page = calloc(1, sizeof(*page));
+
+    if (page == NULL) {
+        fatal_no_memory(sizeof(*page));
+    }
+    page->next = pages;
+    pages = page;
+    for (int i = CONNS_PER_PAGE - 1; i >= 0; i--) {
+        page->conns[i].user = free_conns;
+        free_conns = &page->conns[i];
+    }
+}
+
+static void conn_free(struct conn *conn)
+{
+    conn->magic = 0;
+    conn->life++;
+    conn->user = free_conns;
+    free_conns = conn;
+    conn_pool.used--;
+}
+
+/* ---- what the loop tells ---- */
+
+static void deadline_passed(struct timer *timer)
+{
+    struct conn *conn = container_of(timer, struct conn, timer);
+    uint32_t life = conn->life;
+
+    conn_check(conn);
+    if (conn->owner->timed_out == NULL) {
+        return;
+    }
+    conn->owner->timed_out(conn);
+    if (conn->life == life && deferred_is_pending(&conn->flush)) {
+        conn_flush_from_loop(conn);
+    }
+}
+
+void conn_call_input(struct conn *conn)
+{
+    uint32_t life = conn->life;
+
+    if (conn->is_idle) {
+        conn_unpark(conn);
+    }
+    if (conn->owner->input == NULL) {
+        conn_wake_input(conn);
+    } else {
+        conn->owner->input(conn);
+    }
+    if (conn->life == life && deferred_is_pending(&conn->flush)) {
+        conn_flush_from_loop(conn);
+    }
+}
+
+void conn_break(struct conn *conn, int error)
+{
+    if (!conn->is_broken) {
+        conn->is_broken = 1;
+        conn->error = error;
+    }
+    conn->is_readable = conn->is_writable = 0;
+    out_drop(conn);
+}
+
+/* A paused connection reads nothing, so the failure that was reported must be asked for. */
+static void fetch_error(struct conn *conn)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(conn->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0) {
+        conn_break(conn, error);
+    }
+}
+
+static void conn_ready(struct event_source *source, unsigned events)
+{
+    struct conn *conn = container_of(source, struct conn, source);
+    uint32_t life = conn->life;
+    bool has_input = (events & EVENT_READ) != 0;
+
+    conn_check(conn);
+    if (has_input) {
+        conn->is_readable = 1;
+        if (events & (EVENT_PEER_CLOSED | EVENT_ERROR)) {
+            conn->is_peer_closed = 1;
+        }
+    }
+    if (events & EVENT_WRITE) {
+        conn->is_writable = 1;
+    }
+    /* A transport may have waited for input before it could send. */
+    if (conn->is_output_waiting && (events & EVENT_WRITE || conn->transport != NULL)) {
+        conn->is_writable = 1;
+        conn_flush_from_loop(conn);
+        if (conn->life != life) {
+            return;
+        }
+    }
+    if (events & EVENT_WRITE && conn->output_wait.waiter != NULL && conn_unsent(conn) == 0) {
+        /* Waits for the connection itself: connect is done. */
+        wait_signal(&conn->output_wait);
+        if (conn->life != life) {
+            return;
+        }
+    }
+    if (!has_input) {
+        return;
+    }
+    if (conn->is_input_paused) {
+        if (!conn->is_peer_closed) {
+            return;
+        }
+        if (events & EVENT_ERROR) {
+            fetch_error(conn);
+        }
+    }
+    conn_call_input(conn);
+}
+
+/* ---- life ---- */
+
+struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *owner,
+                      struct log *log)
+{
+    if (conn_pool.used >= conn_pool.limit) {
+        return NULL;
+    }
+    if (free_conns == NULL) {
+        pool_grow();
+    }
+    struct conn *conn = free_conns;
+    free_conns = conn->user;
+    conn_pool.used++;
+
+    uint32_t life = conn->life;
+    memset(conn, 0, sizeof(*conn));
+    conn->magic = CONN_MAGIC;
+    conn->life = life;
+    event_source_init(&conn->source, fd, conn_ready);
+    conn->owner = owner;
+    conn->is_readable = 1;
+    conn->is_writable = 1;
+    conn->is_fresh = 1;
+    conn->send_limit = UINT64_MAX;
+    deferred_init(&conn->flush, conn_flush_deferred);
+    timer_init(&conn->timer, deadline_passed);
+    list_init(&conn->idle_link);
+    conn->log = log;
+    uint64_t number = __atomic_add_fetch(conn_serial, 1, __ATOMIC_RELAXED);
+    conn->number_low = (uint32_t) number;
+    conn->number_high = (uint32_t) (number >> 32);
+    if (peer != NULL && peer->len != 0) {
+        conn->is_tcp = peer->any.sa_family == AF_INET || peer->any.sa_family == AF_INET6;
+        conn->address_length = peer->len;
+        if (peer->len == sizeof(conn->peer.v4)) {
+            conn->peer.v4 = peer->v4;
+        } else if (peer->len <= sizeof(conn->peer.v6)) {
+            memcpy(&conn->peer, &peer->any, peer->len);
+        } else {
+            conn->peer.other = malloc(sizeof(*peer));
+            if (conn->peer.other == NULL) {
+                fatal_no_memory(sizeof(*peer));
+            }
+            *conn->peer.other = *peer;
+        }
+    }
+    return conn;
+}
+
+void conn_start(struct conn *conn)
+{
+    uint32_t life = conn->life;
+
+    conn_check(conn);
+    if (conn_expects_input()) {
+        conn_call_input(conn);
+    }
+    if (conn->life == life && !conn_watch(conn)) {
+        conn_break(conn, errno);
+        conn_call_input(conn);
+    }
+}
+
+/* All that a connection holds but its descriptor. */
+static void conn_strip(struct conn *conn)
+{
+    loop_undefer(&conn->flush);
+    timer_remove(&conn->timer);
+    conn_unpark(conn);
+    if (conn->out != NULL) {
+        out_drop(conn);
+    }
+    if (conn->in != NULL) {
+        conn_buffer_free(conn->in, conn->in_size);
+        conn->in = NULL;
+    }
+    if (conn->address_length > sizeof(conn->peer.v6)) {
+        free(conn->peer.other);
+    }
+    if (conn->transport != NULL && conn->transport->close != NULL) {
+        conn->transport->close(conn);
+    }
+}
+
+void conn_close(struct conn *conn)
+{
+    conn_check(conn);
+    conn_strip(conn);
+    event_forget(&conn->source);
+    close(conn->source.fd);
+    conn_free(conn);
+    acceptors_resume();
+}
+
+void conn_reset(struct conn *conn)
+{
+    struct linger abortive = {.l_onoff = 1, .l_linger = 0};
+
+    conn_check(conn);
+    if (setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive)) == -1) {
+        log_debug(conn->log, errno, "setsockopt(SO_LINGER) failed");
+    }
+    conn_close(conn);
+}
+
+int conn_release_fd(struct conn *conn)
+{
+    int fd = conn->source.fd;
+
+    conn_check(conn);
+    assert(conn_unsent(conn) == 0 && conn->in_start == conn->in_end);
+    conn_strip(conn);
+    event_remove(&conn->source);
+    conn_free(conn);
+    acceptors_resume();
+    return fd;
+}
+
+void conn_peer(const struct conn *conn, struct addr *out)
+{
+    if (conn->address_length > sizeof(conn->peer.v6)) {
+        *out = *conn->peer.other;
+        return;
+    }
+    out->len = conn->address_length;
+    out->any.sa_family = AF_UNSPEC;
+    memcpy(&out->any, &conn->peer, conn->address_length);
+}
+
+/* ---- options ---- */
+
+void conn_set_nodelay(struct conn *conn, bool on)
+{
+    int value = on;
+
+    if (!conn->is_tcp) {
+        return;
+    }
+    if (!conn->is_nodelay_known) {
+        /* Listeners have it on, and what they accept inherits it. */
+        conn->is_nodelay = conn->listener != NULL;
+        conn->is_nodelay_known = 1;
+    }
+    if (conn->is_nodelay != on) {
+        conn->is_nodelay = on;
+        if (setsockopt(conn->source.fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value)) == -1) {
+            log_info(conn->log, errno, "setsockopt(TCP_NODELAY) failed");
+        }
+    }
+}
+
+void conn_set_cork(struct conn *conn, bool on)
+{
+    int value = on;
+
+    if (conn->is_tcp && conn->is_corked != on) {
+        conn->is_corked = on;
+        if (setsockopt(conn->source.fd, IPPROTO_TCP, TCP_CORK, &value, sizeof(value)) == -1) {
+            log_info(conn->log, errno, "setsockopt(TCP_CORK) failed");
+        }
+    }
+}
+
+/* ---- waiting and rest ---- */
+
+bool conn_watch(struct conn *conn)
+{
+    if (!conn->source.is_registered) {
+        if (conn->is_broken) {
+            return true; /* whoever broke it tells the owner */
+        }
+        return conn->is_output_waiting ? event_add(&conn->source) : event_add_input(&conn->source);
+    }
+    if (conn->is_readable && !conn->is_input_paused && conn->is_input_due == 0) {
+        /* The edge has passed: ask the owner again by ourselves. */
+        conn->is_input_due = 1;
+        loop_undefer(&conn->flush);
+        loop_defer_next(&conn->flush);
+    }
+    return true;
+}
+
+bool conn_resume_input(struct conn *conn)
+{
+    conn->is_input_paused = 0;
+    return conn_watch(conn);
+}
+
+bool conn_park(struct conn *conn)
+{
+    conn_check(conn);
+    conn_input_release(conn);
+    if (!conn->is_idle) {
+        conn->is_idle = 1;
+        list_push_back(&idle_conns, &conn->idle_link);
+        conn_pool.idle++;
+    }
+    return conn_watch(conn);
+}
+
+void conn_unpark(struct conn *conn)
+{
+    if (conn->is_idle) {
+        conn->is_idle = 0;
+        list_remove(&conn->idle_link);
+        conn_pool.idle--;
+    }
+}
+
+struct conn *conn_longest_idle(void)
+{
+    if (list_is_empty(&idle_conns)) {
+        return NULL;
+    }
+    return container_of(idle_conns.next, struct conn, idle_link);
+}
+
+void conn_each_idle(void (*visit)(struct conn *conn, void *arg), void *arg)
+{
+    struct list seen;
+
+    /* visit may close or unpark any of them: take them one by one from a list of those to come. */
+    list_init(&seen);
+    if (list_is_empty(&idle_conns)) {
+        return;
+    }
+    struct list *first = idle_conns.next;
+    list_remove(&idle_conns);
+    list_insert_after(first->prev, &seen);
+    while (!list_is_empty(&seen)) {
+        struct list *link = seen.next;
+
+        list_remove(link);
+        list_push_back(&idle_conns, link);
+        visit(container_of(link, struct conn, idle_link), arg);
+    }
+}

@@ -1,0 +1,43 @@
+/* Messages between the master and a worker, one descriptor each at most. Private to this floor. */
+#ifndef SERVER_CHANNEL_H
+#define SERVER_CHANNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum channel_type {
+    /* To a worker. */
+    CHANNEL_QUIT =
+        1, /* end gracefully; with a descriptor: that of a successor, for what is parked */
+    CHANNEL_TERMINATE, /* end at once */
+    CHANNEL_REOPEN,    /* open the logs anew */
+    CHANNEL_GONE,      /* `listener` is not served by the next generation */
+    CHANNEL_HANDOVER,  /* the descriptor brings parked connections of an older worker */
+    CHANNEL_ADOPT,     /* accept from the descriptor, too: `slot` of `listener` */
+    CHANNEL_RETURN,    /* that slot's worker turns again: close it */
+    /* To the master. */
+    CHANNEL_READY,   /* it accepts */
+    CHANNEL_RETIRED, /* the retired `slot` of `listener` is empty and closed */
+};
+
+/* One message; the kernel keeps them apart (SOCK_SEQPACKET). */
+struct channel_message {
+    uint32_t type;     /* enum channel_type */
+    uint32_t listener; /* number in the order of generation->listeners */
+    uint32_t slot;
+    uint32_t is_retiring; /* of ADOPT: the slot is given up */
+};
+
+/* Both ends, non-blocking, closed on exec. False with errno. */
+bool channel_open(int ends[2]);
+
+/* Sends; fd -1 for none, else the receiver gets a copy. False with errno; EAGAIN: the other end
+ * sleeps. */
+bool channel_send(int channel, const struct channel_message *message, int fd);
+
+enum channel_result { CHANNEL_MESSAGE, CHANNEL_EMPTY, CHANNEL_CLOSED };
+
+/* Takes one; *fd is owned by the caller, -1 for none. */
+enum channel_result channel_receive(int channel, struct channel_message *message, int *fd);
+
+#endif

@@ -1,0 +1,158 @@
+/* A generation: one reading of the configuration and everything that hangs on it. */
+#ifndef SERVER_GENERATION_H
+#define SERVER_GENERATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/shm.h"
+#include "conf/conf.h"
+#include "conf/directive.h"
+
+struct listener;
+
+/* A directory that must exist and belong to the worker user: temp paths, cache paths. */
+struct wanted_path {
+    struct wanted_path *next;
+    struct str name;    /* full, NUL-terminated, no trailing slash */
+    unsigned levels[3]; /* lengths of subdirectory names; 0 = none */
+    const struct conf_node *node;
+};
+
+/* A `thread_pool` of the configuration. */
+struct thread_pool_settings {
+    struct str name;
+    unsigned threads;
+    unsigned max_queue; /* jobs that may wait */
+};
+
+enum affinity_mode { AFFINITY_OFF, AFFINITY_AUTO, AFFINITY_MASKS };
+
+/* Settings of ngx_core_module (main context). */
+struct core_settings {
+    bool daemon;
+    bool master_process;
+    unsigned debug_points;
+    uint64_t timer_resolution_ms;
+    struct str pid_path;
+    struct str lock_path;
+    struct str working_directory;
+    uid_t user; /* (uid_t) -1 = not changed */
+    gid_t group;
+    struct str user_name;
+    int64_t worker_processes; /* resolved: at least 1 */
+    int64_t worker_priority;
+    int64_t worker_rlimit_nofile; /* -1 = not set */
+    int64_t worker_rlimit_core;   /* -1 = not set */
+    int64_t worker_rlimit_sigpending;
+    uint64_t worker_shutdown_timeout_ms; /* 0 = none */
+    struct vec environment;              /* struct str "NAME" or "NAME=VALUE" */
+    struct vec affinity;                 /* cpu_set_t, one for each mask */
+    enum affinity_mode affinity_mode;    /* AUTO: a mask, if any, limits the CPUs to choose from */
+    struct vec thread_pools;             /* struct thread_pool_settings */
+    struct log_sink *error_log;
+};
+
+/* Settings of ngx_event_core_module and ngx_epoll_module (events context). */
+struct events_settings {
+    int64_t worker_connections;
+    bool multi_accept;
+    bool accept_mutex;
+    uint64_t accept_mutex_delay_ms;
+    bool reuse_port;     /* … */
+    bool reuse_port_set; /* written in the file; else sharding is on where there is more than one
+                            worker */
+    struct vec debug_connections; /* struct cidr */
+    int64_t epoll_events;
+    int64_t worker_aio_requests;
+};
+
+#define GENERATION_MAGIC 0x6e4e7a11u
+
+struct generation {
+    uint32_t magic;
+    uint32_t number;    /* 1 for the first; a worker tells it */
+    struct arena arena; /* everything below lives here */
+    struct conf conf;
+    struct core_settings *core;
+    struct events_settings *events;
+    struct listener *listeners; /* wanted addresses */
+    struct log_file *log_files; /* all logs: reopened together */
+    struct wanted_path *paths;
+    struct zone *zones;
+    struct log log;                      /* of the generation */
+    const struct module *const *modules; /* NULL-ended */
+    void *http;                          /* struct http_main *: of the http floor */
+    unsigned slots;                      /* workers */
+    bool is_sharded;
+    bool is_test; /* -t: nothing is bound, no process started */
+};
+
+/* The log file of this path, opened with the generation and shared by all that name it; path
+ * "stderr" and syslog are for the caller. */
+struct log_file *generation_log_file(struct generation *generation, struct str path);
+/* A directory that the generation needs. Same name twice is one. */
+struct wanted_path *generation_path(struct generation *generation, struct conf_node *node,
+                                    struct str name, const unsigned levels[3]);
+/* A zone by name; declared twice with different users is an error. Memory and root of an older
+ * generation are kept when size and user are the same. */
+struct zone *generation_zone(struct generation *generation, struct conf_node *node, struct str name,
+                             size_t size, const void *user);
+
+/* Sets the sinks of a log, and the level that follows from them. */
+void log_set_sinks(struct log *log, struct log_sink *sinks);
+
+/*
+ * The settings of a thread pool, for what names one (`aio threads=NAME`); "default" always exists.
+ * NULL when there is none of that name: to be asked after the main level was applied.
+ */
+const struct thread_pool_settings *generation_thread_pool(const struct generation *generation,
+                                                          struct str name);
+/* In a worker: that pool, made at its first use; NULL when there is none of that name. */
+struct thread_pool *worker_thread_pool(struct str name);
+
+/* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:,
+ * with a level. Adds to the chain. */
+bool error_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                     void *settings);
+
+/* The worker's own generation, and the number of its slot. */
+extern struct generation *generation_now;
+extern unsigned worker_slot;
+
+/* Is this worker on its way out: answers should close their connections, parked ones are let go. */
+extern bool worker_is_quitting;
+
+/* Counters of one slot, in shared memory for the life of the service; padded to cache lines; summed
+ * when read. */
+struct slot_counters {
+    uint64_t accepted;
+    uint64_t handled;
+    uint64_t requests;
+    uint64_t request_time_ms; /* Tengine's third column */
+    uint64_t active;          /* connections open now */
+    uint64_t reading;         /* … whose request head is being read */
+    uint64_t writing;         /* … being answered */
+    uint64_t waiting;         /* … idle kept alive */
+    uint64_t limited;         /* refused because a limit on what a peer may do was reached */
+    uint64_t given_way;       /* idle connections closed for new ones */
+    uint64_t pad[6];
+};
+extern struct slot_counters *counters_mine;   /* this worker's */
+void counters_sum(struct slot_counters *sum); /* over all slots */
+
+/*
+ * For the http floor: what to do with parked connections when this worker quits because of a
+ * reload. The server floor calls it with a sender that passes one descriptor and a few bytes of
+ * state to the new worker of the slot; false = cannot be handed over, it stays.
+ */
+struct handover {
+    bool (*send)(struct handover *handover, struct listener *listener, int fd, const void *state,
+                 size_t size);
+};
+extern struct handover *handover_now; /* NULL unless a successor waits for connections */
+
+#endif

@@ -1,0 +1,55 @@
+/* Modules: tables and hooks. The same source whether it is linked in or loaded. */
+#ifndef SERVER_MODULE_H
+#define SERVER_MODULE_H
+
+#include <stdbool.h>
+
+#include "conf/directive.h"
+#include "server/generation.h"
+
+enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
+
+#define MODULE_MAGIC                                                                               \
+    0x90427501u /* raised when struct module changes: a loaded object of another shape is refused  \
+                 */
+
+struct module {
+    unsigned magic;
+    const char *name; /* "ngx_http_empty_gif_module" */
+    enum module_kind kind;
+    struct directive_table *const *tables; /* NULL-ended; or NULL */
+    const void *hooks;                     /* of its kind: struct http_module for MODULE_HTTP */
+
+    /* In the master (and with -t), after all directives were applied; may add to the generation.
+     * False after conf_error. */
+    bool (*configured)(struct conf *conf, struct generation *generation);
+    /* In each worker before it serves. False = the worker exits with code 2. */
+    bool (*worker_start)(struct generation *generation);
+    /* The generation in this worker is going to end (reload or quit): idle things are let go. */
+    void (*worker_quit)(struct generation *generation);
+    /* Nothing is open any more; last words. */
+    void (*worker_end)(struct generation *generation);
+};
+
+/* Made by configure, NULL-ended, in order of `-V`. */
+extern const struct module *const linked_modules[];
+
+/* All modules of a reading: linked ones, then loaded ones. */
+struct loaded_module {
+    struct loaded_module *next;
+    const struct module *module;
+    void *handle; /* dlopen */
+    struct str path;
+};
+
+/*
+ * load_module and `load` of dso: opens the object (its symbol is named as the file without .so, or
+ * found by the symbol `module_exported`), checks the magic and adds it. One that is linked in
+ * already is skipped with a notice. False after conf_error.
+ */
+bool module_load(struct conf *conf, const struct conf_node *node, struct str path);
+
+/* "loaded modules:" lines of -V and -m. */
+void modules_list(const struct module *const *modules, struct buf *out);
+
+#endif

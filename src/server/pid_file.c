@@ -1,0 +1,99 @@
+/* The pid file: one number and a newline. */
+#include "server/pid_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/parse.h"
+
+static int open_to_write(struct str path, int flags)
+{
+    int fd = open(path.data, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+
+    if (fd < 0) {
+        log_emerg(log_main, errno, "open() \"%s\" failed", path.data);
+    }
+    return fd;
+}
+
+bool pid_file_touch(struct str path)
+{
+    int fd = open_to_write(path, 0);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+bool pid_file_write(struct str path)
+{
+    char text[24];
+    int fd = open_to_write(path, O_TRUNC);
+
+    if (fd < 0) {
+        return false;
+    }
+    int len = snprintf(text, sizeof(text), "%ld\n", (long) getpid());
+    bool is_written = fs_write_all(fd, (struct str){text, (size_t) len});
+
+    if (!is_written) {
+        log_emerg(log_main, errno, "write() \"%s\" failed", path.data);
+    }
+    close(fd);
+    return is_written;
+}
+
+pid_t pid_file_read(struct str path)
+{
+    char text[32];
+    int fd = open(path.data, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        log_error(log_main, errno, "open() \"%s\" failed", path.data);
+        return 0;
+    }
+    ssize_t n = read(fd, text, sizeof(text));
+    int error = errno;
+
+    close(fd);
+    if (n < 0) {
+        log_error(log_main, error, "read() \"%s\" failed", path.data);
+        return 0;
+    }
+    struct str word = {text, (size_t) n};
+    while (word.len != 0 && (word.data[word.len - 1] == '\n' || word.data[word.len - 1] == '\r')) {
+        word.len--;
+    }
+    uint64_t pid;
+    if (!parse_uint(word, &pid) || pid == 0 || pid > INT32_MAX) {
+        log_error(log_main, 0, "invalid PID number \"%.*s\" in \"%s\"", STR_ARG(word), path.data);
+        return 0;
+    }
+    return (pid_t) pid;
+}
+
+void pid_file_remove(struct str path)
+{
+    if (unlink(path.data) != 0) {
+        log_alert(log_main, errno, "unlink() \"%s\" failed", path.data);
+    }
+}
+
+struct str pid_file_old_name(struct arena *arena, struct str path)
+{
+    return arena_printf(arena, "%.*s.oldbin", STR_ARG(path));
+}
+
+bool pid_file_rename(struct str from, struct str to)
+{
+    if (rename(from.data, to.data) != 0) {
+        log_alert(log_main, errno, "rename() \"%s\" to \"%s\" failed", from.data, to.data);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,229 @@
+/* The modules of a reading, and their tables under numbers that never change. */
+#include "server/registry.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "base/fs.h"
+#include "config.h"
+#include "server/dso_module.h"
+#include "server/module.h"
+
+enum { LOADED_MOST = 128 };
+
+/* All modules that this process ever loaded; they stay for its life. */
+static struct {
+    struct loaded_module *first;
+    struct loaded_module **last;
+    unsigned count;
+} loaded;
+
+/* Tables by index: of linked modules, then of loaded ones in the order of their first loading. */
+static struct {
+    struct directive_table **items;
+    const struct module **owners; /* by table */
+    unsigned count;
+    unsigned room;
+} tables;
+
+/* What a reading has asked for. */
+struct reading_modules {
+    struct vec loaded; /* const struct module * */
+};
+
+static struct reading_modules *modules_of(struct conf *conf)
+{
+    return conf_state(conf, "registry.modules", sizeof(struct reading_modules));
+}
+
+static const struct module *linked_find(struct str name)
+{
+    for (const struct module *const *m = linked_modules; *m != NULL; m++) {
+        if (str_is(name, (*m)->name)) {
+            return *m;
+        }
+    }
+    return NULL;
+}
+
+bool registry_is_loaded(const struct module *module)
+{
+    return linked_find(str_of(module->name)) != module;
+}
+
+/* "ngx_http_x_module" of "/a/b/ngx_http_x_module.so". */
+static struct str module_name_of(struct str path)
+{
+    const char *slash = str_find_last_char(path, '/');
+    struct str name = slash == NULL ? path : str_from(slash + 1, path.data + path.len);
+
+    if (str_ends(name, STR(".so"))) {
+        name.len -= 3;
+    }
+    return name;
+}
+
+static struct loaded_module *loaded_find(struct str path)
+{
+    for (struct loaded_module *item = loaded.first; item != NULL; item = item->next) {
+        if (str_equal(item->path, path)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+/* Opens the object; NULL after conf_error. */
+static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
+                                         struct str path, struct str name)
+{
+    if (loaded.count == LOADED_MOST) {
+        conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
+        return NULL;
+    }
+    void *handle = dlopen(path.data, RTLD_NOW | RTLD_GLOBAL);
+    if (handle == NULL) {
+        conf_error(conf, node, "dlopen() \"%s\" failed (%s)", path.data, dlerror());
+        return NULL;
+    }
+    const char *symbol = arena_cstr(conf->arena, name);
+    const struct module *module = dlsym(handle, symbol);
+    if (module == NULL) {
+        module = dlsym(handle, "module_exported");
+    }
+    if (module == NULL || module->magic != MODULE_MAGIC) {
+        conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
+        dlclose(handle);
+        return NULL;
+    }
+    struct loaded_module *item = calloc(1, sizeof(*item));
+    char *copy = malloc(path.len + 1);
+
+    if (item == NULL || copy == NULL) {
+        fatal_no_memory(sizeof(*item));
+    }
+    memcpy(copy, path.data, path.len + 1);
+    *item = (struct loaded_module){.module = module, .handle = handle, .path = {copy, path.len}};
+    if (loaded.last == NULL) {
+        loaded.last = &loaded.first;
+    }
+    *loaded.last = item;
+    loaded.last = &item->next;
+    loaded.count++;
+    return item;
+}
+
+bool module_load(struct conf *conf, const struct conf_node *node, struct str path)
+{
+    struct reading_modules *reading = modules_of(conf);
+    struct str name = module_name_of(path);
+
+    if (linked_find(name) != NULL) {
+        log_notice(log_main, 0, "module \"%.*s\" is linked in, \"%.*s\" is not needed in %s:%u",
+                   STR_ARG(name), STR_ARG(path), node->file->name.data, node->line);
+        return true;
+    }
+    struct str full = fs_full_name(conf->arena, conf->prefix, path);
+    struct loaded_module *item = loaded_find(full);
+
+    if (item == NULL) {
+        item = loaded_open(conf, node, full, name);
+        if (item == NULL) {
+            return false;
+        }
+    }
+    for
+        vec_each(const struct module *, other, &reading->loaded)
+        {
+            if (*other == item->module) {
+                return conf_error(conf, node, "module \"%s\" is already loaded",
+                                  item->module->name);
+            }
+        }
+    *(const struct module **) vec_push(&reading->loaded, conf->arena, sizeof(void *)) =
+        item->module;
+    return true;
+}
+
+static void table_number(struct directive_table *table, const struct module *owner)
+{
+    for (unsigned i = 0; i < tables.count; i++) {
+        if (tables.items[i] == table) {
+            return;
+        }
+    }
+    if (tables.count == tables.room) {
+        tables.room = tables.room == 0 ? 256 : tables.room * 2;
+        tables.items = realloc(tables.items, tables.room * sizeof(*tables.items));
+        tables.owners = realloc(tables.owners, tables.room * sizeof(*tables.owners));
+        if (tables.items == NULL || tables.owners == NULL) {
+            fatal_no_memory(tables.room * sizeof(*tables.items));
+        }
+    }
+    if (table->module_name == NULL) {
+        table->module_name = owner->name;
+    }
+    tables.owners[tables.count] = owner;
+    tables.items[tables.count++] = table;
+}
+
+static void number_tables(const struct module *const *modules)
+{
+    for (const struct module *const *m = modules; *m != NULL; m++) {
+        for (struct directive_table *const *table = (*m)->tables; table != NULL && *table != NULL;
+             table++) {
+            table_number(*table, *m);
+        }
+    }
+}
+
+static bool is_used(const struct module *const *modules, const struct module *module)
+{
+    while (*modules != NULL && *modules != module) {
+        modules++;
+    }
+    return *modules != NULL;
+}
+
+/* Tables by index; an empty one stands for that of a module which this reading does not have. */
+static void lay_out_tables(struct conf *conf, const struct module *const *modules)
+{
+    conf->tables = arena_array(conf->arena, tables.count + 1, sizeof(*conf->tables));
+    conf->table_count = tables.count;
+    for (unsigned i = 0; i < tables.count; i++) {
+        conf->tables[i] = is_used(modules, tables.owners[i])
+                              ? tables.items[i]
+                              : arena_new(conf->arena, struct directive_table);
+    }
+}
+
+bool registry_collect(struct conf *conf, struct generation *generation)
+{
+    bool is_good = dso_load_all(conf);
+    struct vec modules = {0};
+
+    for (const struct module *const *m = linked_modules; *m != NULL; m++) {
+        *(const struct module **) vec_push(&modules, conf->arena, sizeof(void *)) = *m;
+    }
+    for
+        vec_each(const struct module *, m, &modules_of(conf)->loaded)
+        {
+            *(const struct module **) vec_push(&modules, conf->arena, sizeof(void *)) = *m;
+        }
+    vec_push(&modules, conf->arena, sizeof(void *));
+    generation->modules = modules.items;
+
+    number_tables(generation->modules);
+    lay_out_tables(conf, generation->modules);
+    return is_good;
+}
+
+void modules_list(const struct module *const *modules, struct buf *out)
+{
+    buf_printf(out, "loaded modules:\n");
+    for (const struct module *const *m = modules; *m != NULL; m++) {
+        buf_printf(out, "    %s (%s)\n", (*m)->name, registry_is_loaded(*m) ? "shared" : "static");
+    }
+}

@@ -1,0 +1,28 @@
+/* The signals: which are taken by whom, their names and words. Private to this floor. */
+#ifndef SERVER_SIGNALS_H
+#define SERVER_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "base/str.h"
+
+/* The sets that master and workers take through signalfd. */
+void signals_of_master(sigset_t *set);
+void signals_of_worker(sigset_t *set);
+
+/* PIPE and SYS are ignored from the start. */
+void signals_ignore(void);
+/* For a child before exec: nothing blocked, nothing ignored. */
+void signals_reset(void);
+
+/* "SIGHUP"; or "SIG?" for one that is not in the tables. */
+const char *signal_name(int signo);
+
+/* The signal that a word of -s stands for; 0 = none. */
+int signal_of_word(struct str word);
+
+/* The notice `signal 1 (SIGHUP) received from 123, reconfiguring`; tail may be "". */
+void signal_log(int signo, int sender_pid, const char *tail);
+
+#endif

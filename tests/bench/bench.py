@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""make bench: Portunus and a reference server side by side, on the same configuration.
+
+docs/performance.md says what the rows are and how far to trust the figures."""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+
+import loads
+import probes
+import report
+import rows
+from servers import BenchError, Server, descriptor_limit, free_port
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIDES = ("portunus", "reference")
+DESCRIPTORS = 40000
+SPARE_DESCRIPTORS = 100     # a server's own, beside those of held connections
+HUGE = 1048576              # worker_connections of the row worker-memory
+SLICE_SECONDS = 0.25
+
+
+def siblings(cpu):
+    """The CPUs that share a core with this one."""
+    name = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    try:
+        with open(name, encoding="ascii") as file:
+            text = file.read().strip()
+    except OSError:
+        return {cpu}
+    found = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def choose_cpus():
+    """The CPU of the server and that of the client: of two cores, if there are two."""
+    allowed = sorted(os.sched_getaffinity(0))
+    server = allowed[0]
+    others = [cpu for cpu in allowed if cpu not in siblings(server)] or allowed[1:] or allowed
+    return server, others[0]
+
+
+class Bench:
+    """The two servers, the client, and where they put their files."""
+
+    def __init__(self, options, directory):
+        self.options, self.directory = options, directory
+        self.binaries = {"portunus": os.path.abspath(options.binary),
+                         "reference": options.reference}
+        self.server_cpu, self.client_cpu = choose_cpus()
+        self.descriptors = descriptor_limit(DESCRIPTORS)
+        program = loads.build(os.path.join(HERE, "../../objs/bench"))
+        self.client = loads.Client(program, [self.client_cpu], directory, options.connections,
+                                   self.descriptors, options.busy)
+        self.root = f"{directory}/html"
+        rows.make_files(self.root)
+        os.chmod(directory, 0o755)
+
+    def server(self, row, side, wrapper=(), cpus=None, **settings):
+        """A server for a row, not yet entered."""
+        port = free_port()
+        text = rows.configuration(row, self.root, port, side == "reference",
+                                  is_single=bool(wrapper), **settings)
+        return Server(self.binaries[side], f"{self.directory}/{side}", text, port,
+                      cpus or {self.server_cpu}, self.descriptors, wrapper)
+
+    @contextlib.contextmanager
+    def both(self, row, order=SIDES, cpus=None, workers=1, listen=""):
+        """Both servers of a row, as a dictionary; `cpus` are those of the workers, one each."""
+        with contextlib.ExitStack() as stack:
+            servers = {side: stack.enter_context(self.server(
+                row, side, cpus=cpus and set(cpus), workers=workers, listen=listen))
+                for side in order}
+            for server in servers.values() if cpus else ():
+                for pid, cpu in zip(server.wait_for_workers(workers), cpus):
+                    os.sched_setaffinity(pid, {cpu})
+            yield servers
+
+    def idle_count(self, row):
+        """How many connections to hold: as the row says, or as many as the machine allows."""
+        wanted = 1000 if self.options.quick and row.idle else row.idle
+        return min(wanted, self.descriptors - self.options.connections - SPARE_DESCRIPTORS)
+
+
+def check_answers(row, servers):
+    """Both must answer the first and the last URI, and alike; else the race is void."""
+    for uri in (row.uris[0], row.uris[-1]):
+        answers = {side: server.get(uri, row.host) for side, server in servers.items()}
+        for side, (status, body) in answers.items():
+            if status != 200 or row.body_size not in (None, len(body)):
+                raise BenchError(f"{servers[side].binary}: {uri} gives status {status} and "
+                                 f"{len(body)} bytes")
+        if row.body_size is not None and answers["portunus"][1] != answers["reference"][1]:
+            raise BenchError(f"{uri}: the two servers give different bodies")
+
+
+def measure_slice(bench, row, server, seconds):
+    """Some load on one server: what it did and what it used."""
+    cpu, delay = server.cpu_ns(), server.run_delay_ns()
+    answer = bench.client.run(server, row, seconds=seconds)
+    cpu, delay = server.cpu_ns() - cpu, server.run_delay_ns() - delay
+    return {"rps": answer["rps"], "cpu_us": cpu / 1000 / answer["requests"],
+            "busy": cpu / 1e9 / answer["seconds"], "waited": delay / 1e9 / answer["seconds"],
+            "client_busy": answer["client_cpu"] / answer["seconds"],
+            "latency_us": answer["latency_us"]}
+
+
+def sum_round(slices):
+    """The figures of one round of one server, from its slices."""
+    def mean(key):
+        return statistics.fmean(one[key] for one in slices)
+
+    cpu = sum(one["cpu_us"] * one["rps"] for one in slices)
+    return {"cpu_us": cpu / sum(one["rps"] for one in slices), "rps": mean("rps"),
+            "busy": mean("busy"), "waited": mean("waited"), "client_busy": mean("client_busy"),
+            "latency_us": {key: statistics.median(one["latency_us"][key] for one in slices)
+                           for key in slices[0]["latency_us"]}}
+
+
+def measure_round(bench, row, servers, order):
+    """One round: the servers take turns in short slices, so that whatever else the machine does
+    meets both; who goes first alternates. Gives the figures of each side."""
+    taken = {side: [] for side in SIDES}
+    slices = max(1, round(bench.options.seconds / SLICE_SECONDS))
+    for server in servers.values():     # caches, branch predictors, memory of the allocator
+        bench.client.run(server, row, requests=row.counted[1])
+    for turn in range(slices):
+        for side in order if turn % 2 == 0 else reversed(order):
+            taken[side].append(measure_slice(bench, row, servers[side],
+                                             bench.options.seconds / slices))
+    return {side: sum_round(slices) for side, slices in taken.items()}
+
+
+def measure_held_round(bench, row, servers, order):
+    """A round while idle connections are held; and the memory that each of them takes."""
+    count = bench.idle_count(row)
+    sizes = {}
+    with contextlib.ExitStack() as stack:
+        holders = []
+        for side, server in servers.items():
+            bench.client.run(server, row, requests=row.counted[1])
+            before = server.resident_bytes()
+            holders.append(stack.enter_context(
+                loads.Holder(bench.client, server, row, count)))
+            sizes[side] = (server.resident_bytes() - before) / count
+        figures = measure_round(bench, row, servers, order)
+        lost = sum(holder.release() for holder in holders)
+    if lost:
+        raise BenchError(f"{lost} idle connections were closed while they were held")
+    for side, size in sizes.items():
+        figures[side]["bytes"] = size
+    return figures
+
+
+def measure_load(bench, row, **settings):
+    """Rounds. Each has servers of its own, because where a process happens to lie in memory makes
+    a tenth of difference; which of them is started first alternates. Gives lists by side."""
+    found = {side: [] for side in SIDES}
+    measure = measure_held_round if row.idle else measure_round
+    for turn in range(bench.options.rounds):
+        order = SIDES if turn % 2 == 0 else SIDES[::-1]
+        with bench.both(row, order, **settings) as servers:
+            for side, figures in measure(bench, row, servers, order).items():
+                found[side].append(figures)
+    return found
+
+
+def measure_worker_memory(bench, row):
+    """Resident memory of a worker with room for a million connections and none to serve."""
+    size = {"what": row.title}
+    for side in SIDES:
+        with bench.server(row, side, worker_connections=HUGE) as server:
+            server.get(row.uris[0], row.host)       # now the worker is there, and ready
+            size[side] = server.resident_bytes()
+    return size
+
+
+def measure_instructions(bench, row):
+    """Instructions of both; a server that callgrind cannot run gets none, and a warning."""
+    found = {}
+    for side in SIDES:
+        try:
+            found[side] = probes.count_instructions(
+                lambda wrapper, side=side: bench.server(row, side, wrapper=wrapper),
+                bench.client, row, bench.directory)
+        except BenchError as error:
+            print(f"bench: {row.name}: {side}: {error}", file=sys.stderr)
+    return found
+
+
+def measure_row(bench, row):
+    """All that the row and the options ask for."""
+    measures = set(bench.options.measure)
+    result = {"name": row.name, "title": row.title, "targets": row.targets}
+    if "memory" in row.measures:
+        if "memory" in measures:
+            result["bytes"] = measure_worker_memory(bench, row)
+        return result
+    with bench.both(row) as servers:
+        check_answers(row, servers)
+        if "syscalls" in measures & row.measures:
+            result["syscalls"] = {side: probes.count_syscalls(server, bench.client, row)
+                                  for side, server in servers.items()}
+    if "load" in measures & row.measures:
+        result["load"] = measure_load(bench, row)
+        if row.idle:
+            result["bytes"] = {side: statistics.median(one["bytes"] for one in rounds)
+                               for side, rounds in result["load"].items()}
+            result["bytes"]["what"] = f"each of {bench.idle_count(row):,} idle connections"
+    if "instructions" in measures & row.measures:
+        result["instructions"] = measure_instructions(bench, row)
+    return result
+
+
+def measure_scaling(bench):
+    """Requests per second of 1, 2, 4, … workers, each with a CPU and a client of its own."""
+    cpus = sorted(os.sched_getaffinity(0))
+    row = next(row for row in rows.ROWS if row.name == bench.options.rows[0])
+    results = []
+    for workers in bench.options.workers:
+        server_cpus, client_cpus = cpus[:workers], cpus[workers:2 * workers]
+        result = {"workers": workers, "is_shared": len(client_cpus) < workers}
+        bench.client.cpus = client_cpus if len(client_cpus) == workers else cpus[-workers:]
+        result.update(measure_load(bench, row, cpus=server_cpus, workers=workers,
+                                   listen=" reuseport"))
+        results.append(result)
+        print(f"bench: {workers} workers done", file=sys.stderr)
+    return results
+
+
+def parse_options(arguments):
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--binary", default=os.environ.get(
+        "TEST_NGINX_BINARY", os.path.join(HERE, "../../objs/nginx")),
+        help="the server to judge (TEST_NGINX_BINARY, objs/nginx)")
+    parser.add_argument("--reference", default="/usr/sbin/nginx", help="the server to judge it by")
+    parser.add_argument("--rounds", type=int, default=10,
+                        help="rounds, each with new processes (10)")
+    parser.add_argument("--seconds", type=float, default=1,
+                        help="of load on each server in a round (1)")
+    parser.add_argument("--connections", type=int, default=32, help="at a time (32)")
+    parser.add_argument("--rows", type=lambda text: text.split(","), help="names of rows, a,b")
+    parser.add_argument("--measure", type=lambda text: text.split(","),
+                        default=["load", "syscalls", "instructions", "memory"],
+                        help="of load,syscalls,instructions,memory")
+    parser.add_argument("--quick", action="store_true",
+                        help="one short round, 1,000 idle connections: does it work at all")
+    parser.add_argument("--busy", action="store_true",
+                        help="a client that never sleeps, for a machine with nothing else to do")
+    parser.add_argument("--scaling", action="store_true",
+                        help="requests/s by number of workers, of the first of --rows")
+    parser.add_argument("--workers", type=lambda text: [int(word) for word in text.split(",")],
+                        help="numbers for --scaling (1,2,4,… to half of the CPUs)")
+    parser.add_argument("--write", metavar="FILE", help="puts the tables between its markers")
+    parser.add_argument("--json", metavar="FILE", help="writes all that was measured")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 for a missed target")
+    parser.add_argument("--list", action="store_true", help="prints the names of the rows")
+    options = parser.parse_args(arguments)
+    names = [row.name for row in rows.ROWS]
+    if options.list:
+        print("\n".join(f"{row.name:16} {row.title}" for row in rows.ROWS))
+        sys.exit(0)
+    if options.quick:
+        options.rounds, options.seconds = 1, 0.5
+    options.rows = options.rows or (["keepalive"] if options.scaling else names)
+    unknown = set(options.rows) - set(names)
+    if unknown:
+        parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    if options.workers is None:
+        most = max(1, len(os.sched_getaffinity(0)) // 2)
+        options.workers = [1 << power for power in range(most.bit_length())]
+    for name in (options.binary, options.reference):
+        if shutil.which(name) is None:
+            parser.error(f"{name} is not there, or is not executable")
+    return options
+
+
+def run_rows(bench):
+    """Measures row after row. A row that fails is reported and left out."""
+    results, failures = [], 0
+    for row in rows.ROWS:
+        if row.name in bench.options.rows:
+            print(f"bench: {row.name}", file=sys.stderr)
+            try:
+                results.append(measure_row(bench, row))
+            except BenchError as error:
+                print(f"bench: {row.name}: {error}", file=sys.stderr)
+                failures += 1
+    return results, failures
+
+
+def main(arguments):
+    """Gives the exit status: 0, 1 if a row failed (or with --strict missed its target)."""
+    options = parse_options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # and so end the servers
+    tools = probes.missing_tools()
+    if tools:
+        print(f"bench: without {' and '.join(tools)}: those columns stay empty", file=sys.stderr)
+        lacking = {"strace": "syscalls", "valgrind": "instructions"}
+        options.measure = [name for name in options.measure
+                           if name not in {lacking[tool] for tool in tools}]
+    with tempfile.TemporaryDirectory(prefix="portunus-bench-") as directory:
+        bench = Bench(options, directory)
+        if options.scaling:
+            results, failures = measure_scaling(bench), 0
+            text = report.scaling_table(results) + "\n"
+        else:
+            results, failures = run_rows(bench)
+            text = report.document(
+                report.setting(options, bench.binaries, bench.server_cpu, bench.client_cpu,
+                               results), results)
+    print(text)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+    if options.write and not options.scaling:
+        report.write_between_markers(options.write, text)
+    return int(bool(failures) or (options.strict and report.missed(results) > 0))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""The load generator: compiled, started, and its answers read."""
+
+import json
+import os
+import subprocess
+
+from servers import BenchError, prepare_child
+
+SOURCES = ("load.c", "answer.c", "latency.c", "options.c", "requests.c")
+
+
+def build(directory):
+    """Compiles the load generator into a directory, unless it is newer than its sources."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    program = os.path.join(directory, "load")
+    inputs = [os.path.join(here, name) for name in os.listdir(here) if name.endswith((".c", ".h"))]
+    os.makedirs(directory, exist_ok=True)
+    if not os.path.exists(program) \
+            or any(os.path.getmtime(name) > os.path.getmtime(program) for name in inputs):
+        subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-o", program,
+                        *(os.path.join(here, name) for name in SOURCES)], check=True)
+    return program
+
+
+class Client:
+    """The load generator, pinned to CPUs; one process on each where there are several."""
+
+    def __init__(self, program, cpus, directory, connections=32, descriptors=20000,
+                 is_busy=False):
+        self.program, self.cpus, self.directory = program, cpus, directory
+        self.connections, self.descriptors = connections, descriptors
+        self.timed_options = ("-b",) if is_busy else ()
+
+    def command(self, server, row, options):
+        """The command line for a row."""
+        command = [self.program, "-p", str(server.port), "-h", row.host,
+                   "-c", str(self.connections), *options]
+        if len(row.uris) == 1:
+            return [*command, row.uris[0]]
+        name = f"{self.directory}/{row.name}.uris"
+        if not os.path.exists(name):
+            with open(name, "w", encoding="ascii") as file:
+                file.write("\n".join(row.uris) + "\n")
+        return [*command, "-f", name]
+
+    def start(self, server, row, options, cpu, **streams):
+        """Starts one process of it."""
+        return subprocess.Popen(self.command(server, row, options), stdout=subprocess.PIPE,
+                                preexec_fn=prepare_child({cpu}, self.descriptors), text=True,
+                                **streams)
+
+    def run(self, server, row, seconds=None, requests=None):
+        """Makes load for some seconds or requests. Gives the sum of what the processes say."""
+        amount = ("-t", str(seconds), *self.timed_options) if seconds else ("-n", str(requests))
+        cpus = self.cpus if seconds else self.cpus[:1]
+        started = [self.start(server, row, (*row.options, *amount), cpu) for cpu in cpus]
+        answers = [json.loads(process.communicate()[0] or "null") for process in started]
+        if None in answers:
+            raise BenchError("the load generator failed")
+        errors = {}
+        for answer in answers:
+            for kind, count in answer["errors"].items():
+                if count:
+                    errors[kind] = errors.get(kind, 0) + count
+        if errors:
+            raise BenchError(f"{server.binary}, row {row.name}: errors {errors}")
+        total = answers[0]
+        for answer in answers[1:]:
+            for name in ("requests", "rps", "client_cpu"):
+                total[name] += answer[name]
+        return total
+
+
+class Holder:
+    """Idle connections, held until the end of the block."""
+
+    def __init__(self, client, server, row, count):
+        self.process = client.start(server, row, ("-i", str(count)), client.cpus[0],
+                                    stdin=subprocess.PIPE)
+        line = self.process.stdout.readline()
+        self.count = json.loads(line)["held"] if line else 0
+        if self.count != count:
+            self.process.stdin.close()
+            raise BenchError(f"{server.binary}: {self.count} of {count} idle connections: "
+                             f"{self.process.stdout.read()} {server.last_words()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+    def release(self):
+        """Closes them. Gives the number that the server had closed before."""
+        if self.process.stdin.closed:
+            return 0
+        self.process.stdin.close()
+        text = self.process.stdout.read()
+        self.process.wait()
+        return json.loads(text)["errors"]["lost"] if text else 0

@@ -1,0 +1,198 @@
+"""Tables of what was measured."""
+
+import os
+import platform
+import statistics
+import subprocess
+import time
+
+from probes import own_syscalls
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+BUSY = 0.9              # a server that used less of its CPU waited for the client
+STAR = ("\\* the client was the limit, or other work: the server used less than nine tenths of its "
+        "CPU.")
+SLACK = 0.05            # of a system call: timers, a connection's second event
+
+HEADER = ("row", "requests/s", "reference", "ratio", "CPU µs", "reference", "ratio (quartiles)",
+          "system calls", "reference", "instructions", "reference", "ratio", "to reach", "met")
+
+
+def median_of(rounds, key):
+    """The median of one value over the rounds."""
+    return statistics.median(one[key] for one in rounds)
+
+
+def quartiles(values):
+    """The first and the third quartile."""
+    if len(values) < 2:
+        return values[0], values[0]
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, third
+
+
+def pair_ratios(result, key):
+    """Ours to the reference's in each round."""
+    return [mine[key] / theirs[key]
+            for mine, theirs in zip(result["load"]["portunus"], result["load"]["reference"])]
+
+
+def number(value, digits=0):
+    """A number for a table cell; a dash for none."""
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def wanted_and_met(result):
+    """The targets of a row that can be judged: (words, met) of each."""
+    judged = []
+    targets = result["targets"]
+    if "cpu" in targets and "load" in result:
+        ratio = statistics.median(pair_ratios(result, "cpu_us"))
+        judged.append((f"CPU ≤ {targets['cpu']:.2f}", ratio <= targets["cpu"]))
+    if "syscalls" in targets and "syscalls" in result:
+        own = own_syscalls(result["syscalls"]["portunus"])
+        judged.append((f"calls ≤ {targets['syscalls']}", own <= targets["syscalls"] + SLACK))
+    if "instructions" in targets and "portunus" in result.get("instructions", {}):
+        judged.append((f"instructions ≤ {targets['instructions']:,}",
+                       result["instructions"]["portunus"] <= targets["instructions"]))
+    if "bytes" in targets and "bytes" in result:
+        judged.append((f"bytes ≤ {targets['bytes']:,}",
+                       result["bytes"]["portunus"] <= targets["bytes"]))
+    return judged
+
+
+def missed(results):
+    """The number of targets that were judged and not met."""
+    return sum(not met for result in results for _, met in wanted_and_met(result))
+
+
+def load_cells(result):
+    """Requests per second and CPU time."""
+    if "load" not in result:
+        return ["–"] * 6
+    cells = []
+    for key, digits in (("rps", 0), ("cpu_us", 2)):
+        for side in ("portunus", "reference"):
+            rounds = result["load"][side]
+            waits = key == "rps" and median_of(rounds, "busy") < BUSY
+            cells.append(number(median_of(rounds, key), digits) + ("\\*" if waits else ""))
+        ratios = pair_ratios(result, key)
+        cells.append(number(statistics.median(ratios), 2))
+    first, third = quartiles(ratios)
+    cells[-1] += f" ({first:.2f}–{third:.2f})"
+    return cells
+
+
+def row_cells(result):
+    """One line of the main table."""
+    cells = [result["title"], *load_cells(result)]
+    for side in ("portunus", "reference"):
+        counts = result.get("syscalls", {}).get(side)
+        cells.append("–" if counts is None else number(own_syscalls(counts), 2))
+    instructions = result.get("instructions", {})
+    mine, theirs = instructions.get("portunus"), instructions.get("reference")
+    cells += [number(mine), number(theirs), number(mine / theirs if mine and theirs else None, 2)]
+    judged = wanted_and_met(result)
+    failed = [words.split()[0] for words, met in judged if not met]
+    cells.append("; ".join(words for words, _ in judged) or "–")
+    cells.append("–" if not judged else "yes" if not failed else "no: " + ", ".join(failed))
+    return cells
+
+
+def markdown(header, lines, others=" ---: |"):
+    """A markdown table; all but the first column to the right, or as said."""
+    out = ["| " + " | ".join(header) + " |", "| --- |" + others * (len(header) - 1)]
+    return "\n".join(out + ["| " + " | ".join(line) + " |" for line in lines])
+
+
+def memory_table(results):
+    """Bytes: of a held connection, of an idle worker."""
+    lines = []
+    for result in results:
+        if "bytes" in result:
+            mine, theirs = result["bytes"]["portunus"], result["bytes"]["reference"]
+            words, met = next(pair for pair in wanted_and_met(result) if "bytes" in pair[0])
+            lines.append([result["bytes"]["what"], number(mine), number(theirs),
+                          number(mine / theirs, 2), words, "yes" if met else "no"])
+    return markdown(("resident memory", "bytes", "reference", "ratio", "to reach", "met"),
+                    lines) if lines else ""
+
+
+def syscall_table(results):
+    """Every system call by name, with those that a turn of the loop shares."""
+    lines = []
+    for result in results:
+        for side in ("portunus", "reference"):
+            counts = result.get("syscalls", {}).get(side)
+            if counts is not None:
+                calls = ", ".join(f"{name} {count:.2f}" for name, count in counts.items())
+                lines.append([f"{result['title']}: {side}", calls])
+    if not lines:
+        return ""
+    return markdown(("system calls for each request", "by name"), lines, " --- |")
+
+
+def scaling_table(results):
+    """Requests per second by number of workers."""
+    lines = []
+    for result in results:
+        cells = [str(result["workers"])]
+        for side in ("portunus", "reference"):
+            rps, single = median_of(result[side], "rps"), median_of(results[0][side], "rps")
+            cells += [number(rps), number(rps / single, 2)]
+        ratio = statistics.median(mine["rps"] / theirs["rps"] for mine, theirs
+                                  in zip(result["portunus"], result["reference"]))
+        lines.append([*cells, number(ratio, 2), "yes" if result["is_shared"] else "no"])
+    return markdown(("workers", "requests/s", "gain", "reference", "gain", "ratio",
+                     "client shares their CPUs"), lines)
+
+
+def version_of(binary):
+    """What a server says about itself."""
+    answer = subprocess.run([binary, "-v"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, check=False)
+    return ", ".join(line.partition(": ")[2] or line for line in answer.stdout.splitlines())
+
+
+def cpu_model():
+    """The name of the CPU."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def setting(options, binaries, server_cpu, client_cpu, results):
+    """The line that says where and how the figures came about."""
+    waited = [one["waited"] for result in results for side in result.get("load", {}).values()
+              for one in side]
+    noise = f" The servers waited {statistics.mean(waited):.1%} of the time for their CPU, which " \
+        "others used." if waited else ""
+    return (f"{time.strftime('%Y-%m-%d')}; {version_of(binaries['portunus'])}; reference: "
+            f"{version_of(binaries['reference'])}; Linux {platform.release()}, {cpu_model()}, "
+            f"{os.cpu_count()} CPUs; server on CPU {server_cpu}, client on "
+            f"CPU {client_cpu}; {options.rounds} rounds of "
+            f"{options.seconds:g} s, {options.connections} connections"
+            f"{', busy client' if options.busy else ''}.{noise}")
+
+
+def document(heading, results):
+    """All tables as markdown."""
+    lines = [row_cells(result) for result in results
+             if {"load", "syscalls", "instructions"} & result.keys()]
+    parts = [heading, markdown(HEADER, lines) if lines else "",
+             STAR if any("load" in result for result in results) else "",
+             memory_table(results), syscall_table(results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write_between_markers(name, text):
+    """Puts a text between the two markers of a file."""
+    with open(name, encoding="utf-8") as file:
+        before, begin, rest = file.read().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{name} has not both {BEGIN} and {END}")
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(f"{before}{begin}\n\n{text}\n{end}{after}")

@@ -1,0 +1,156 @@
+"""The rows of the benchmark: what is served, what is asked for, and what is to be reached."""
+
+import os
+from dataclasses import dataclass, field
+
+ALL = frozenset({"load", "syscalls", "instructions"})
+
+EMPTY_GIF = "location = /empty.gif { empty_gif; }"
+LOG = "access_log logs/access.log;"
+FILE_CACHE = "open_file_cache max=2000 inactive=60s; open_file_cache_valid 60s;"
+
+SERVERS = 500
+LATE_SERVER = 489
+REGEX_LOCATIONS = 200
+LATE_REGEX = 188
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. `server` stands in the server block, `http` around it."""
+
+    name: str
+    title: str
+    server: str
+    uris: tuple = ("/empty.gif",)
+    http: str = "access_log off;"
+    keepalive_timeout: int = 600        # seconds
+    host: str = "localhost"
+    options: tuple = ()                 # further options of the load generator
+    body_size: int = None               # bytes of the body, where it is known
+    targets: dict = field(default_factory=dict)     # cpu (ratio), syscalls, instructions, bytes
+    measures: frozenset = ALL
+    counted: tuple = (512, 2560)        # requests of the two runs whose difference is counted
+    idle: int = 0                       # idle connections held meanwhile
+
+
+def file_name(size_kib, number=0):
+    """The name of a file that `make_files` makes."""
+    return f"/{size_kib}k/{number:03d}.txt"
+
+
+def make_files(root):
+    """Makes every file that a row serves."""
+    line = b"The quick brown fox jumps over the lazy dog, and back again: 0123.\n"
+    for size_kib, count in ((1, 1), (4, 1000), (16, 1), (1024, 1)):
+        os.makedirs(f"{root}/{size_kib}k")
+        content = (line * (size_kib * 1024 // len(line) + 1))[:size_kib * 1024]
+        for number in range(count):
+            with open(root + file_name(size_kib, number), "wb") as file:
+                file.write(content)
+
+
+def regex_location(number):
+    """One of four usual kinds of pattern: anchored, alternatives, unanchored, suffix."""
+    pattern = (rf"~ ^/app{number}/v[0-9]+/items/[0-9]+\.json$",
+               rf"~* ^/media{number}/(.+)\.(jpe?g|png|gif)$",
+               rf"~ /section{number}/page-[a-z]+\.html$",
+               rf"~ \.type{number}$")[number % 4]
+    return f'location {pattern} {{ return 200 "{number}\\n"; }}'
+
+
+def routing_servers(port):
+    """All server blocks of the routing row but the first one, which the template has."""
+    blocks = []
+    for number in range(1, SERVERS):
+        body = 'return 404;'
+        if number == LATE_SERVER:
+            body = "\n        ".join(regex_location(i) for i in range(REGEX_LOCATIONS))
+        blocks.append(f"    server {{\n        listen 127.0.0.1:{port};\n"
+                      f"        server_name host{number}.example.com;\n        {body}\n    }}")
+    return "\n".join(blocks)
+
+
+ROUTING_URIS = tuple(f"/app{LATE_REGEX}/v2/items/{number}.json" for number in range(1000, 2000))
+FILES_4K = tuple(file_name(4, number) for number in range(1000))
+STATIC = "root {root};"
+KEEPALIVE = {"cpu": 0.9, "syscalls": 2}
+
+ROWS = (
+    Row("short", "short connections, log", EMPTY_GIF, http=LOG, keepalive_timeout=0,
+        options=("-s",), body_size=43,
+        targets={"cpu": 0.9, "syscalls": 5, "instructions": 5000}),
+    Row("keepalive", "keep-alive empty_gif", EMPTY_GIF, body_size=43,
+        targets={**KEEPALIVE, "instructions": 3000}),
+    Row("keepalive-log", "keep-alive empty_gif, log", EMPTY_GIF, http=LOG, body_size=43,
+        targets=KEEPALIVE),
+    Row("status", "stub_status", "location = /status { stub_status; }", uris=("/status",),
+        targets=KEEPALIVE),
+    Row("return", "return 200", 'location = /hello { return 200 "hello\\n"; }', uris=("/hello",),
+        body_size=6, targets={**KEEPALIVE, "instructions": 3000}),
+    Row("static-1k", "file of 1 KB", STATIC, uris=(file_name(1),), body_size=1024,
+        targets={"cpu": 0.6, "syscalls": 5, "instructions": 4500}),
+    Row("static-1k-cache", "file of 1 KB, open_file_cache", STATIC, uris=(file_name(1),),
+        http=f"access_log off; {FILE_CACHE}", body_size=1024, targets={"syscalls": 2},
+        measures=frozenset({"syscalls"})),
+    Row("files-4k", "1,000 files of 4 KB", STATIC, uris=FILES_4K, body_size=4096,
+        targets={"cpu": 0.6, "syscalls": 5}),
+    Row("files-4k-cache", "1,000 files of 4 KB, open_file_cache", STATIC, uris=FILES_4K,
+        http=f"access_log off; {FILE_CACHE}", body_size=4096, targets={"syscalls": 2},
+        measures=frozenset({"syscalls"}), counted=(2000, 4000)),
+    Row("static-16k", "file of 16 KB", STATIC, uris=(file_name(16),), body_size=16384,
+        targets={"cpu": 0.7}),
+    Row("static-1m", "file of 1 MB", STATIC, uris=(file_name(1024),), body_size=1048576,
+        targets={"cpu": 0.6}, counted=(64, 320)),
+    Row("pipelined", "pipelined (16), empty_gif", EMPTY_GIF, options=("-P", "16"), body_size=43,
+        targets={"cpu": 0.25, "instructions": 1500}, counted=(1024, 5120)),
+    Row("routing", "500 servers, 200 regex locations", "server_name host0.example.com; return 404;",
+        uris=ROUTING_URIS, http="access_log off; server_names_hash_max_size 4096;",
+        host=f"host{LATE_SERVER}.example.com", body_size=len(str(LATE_REGEX)) + 1,
+        targets={"cpu": 0.35, "instructions": 10000}),
+    Row("idle", "20,000 idle connections held", EMPTY_GIF, body_size=43, idle=20000,
+        targets={"cpu": 0.9, "bytes": 512}, measures=frozenset({"load"})),
+    Row("worker-memory", "idle worker, worker_connections 1048576", EMPTY_GIF,
+        targets={"bytes": 16 * 1024 * 1024}, measures=frozenset({"memory"})),
+)
+
+TEMPLATE = """\
+{user}daemon off;
+master_process {master};
+worker_processes {workers};
+error_log logs/error.log;
+pid logs/nginx.pid;
+events {{
+    worker_connections {worker_connections};
+}}
+http {{
+    {paths}default_type text/plain;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_timeout {keepalive_timeout};
+    keepalive_requests 1000000000;
+    {http}
+    server {{
+        listen 127.0.0.1:{port}{listen};
+        {server}
+    }}
+{more}
+}}
+"""
+
+
+def configuration(row, root, port, is_reference, is_single=False, workers=1, listen="",
+                  worker_connections=32768):
+    """The text of nginx.conf for one row: the same for both servers, but for the port; and, where
+    root does not run them, for the places of temporary files that Debian compiled in."""
+    user, paths = "user root;\n", ""
+    if os.geteuid() != 0:
+        user, paths = "", "client_body_temp_path temp/body;\n    "
+        if is_reference:
+            paths += "".join(f"{name}_temp_path temp/{name};\n    "
+                             for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
+    return TEMPLATE.format(
+        user=user, paths=paths, master="off" if is_single else "on", workers=workers, port=port,
+        listen=listen, worker_connections=worker_connections, http=row.http,
+        keepalive_timeout=row.keepalive_timeout, server=row.server.replace("{root}", root),
+        more=routing_servers(port) if row.name == "routing" else "")

@@ -1,0 +1,271 @@
+"""The load generator counts what it should: against a server that answers by script."""
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import loads    # noqa: E402  pylint: disable=wrong-import-position
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+
+@pytest.fixture(scope="module", name="program")
+def fixture_program(tmp_path_factory):
+    """The compiled load generator."""
+    return loads.build(str(tmp_path_factory.mktemp("bench")))
+
+
+class ScriptedServer:
+    """Hands each connection to a function, in a thread of its own."""
+
+    def __init__(self, serve):
+        self.serve = serve
+        self.heads = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        """Until the listener is closed."""
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.handle, args=(connection,), daemon=True).start()
+
+    def handle(self, connection):
+        """Errors of a client that leaves are no matter."""
+        with connection:
+            try:
+                self.serve(self, connection)
+            except OSError:
+                pass
+
+    def read_heads(self, connection):
+        """Yields each request head of a connection."""
+        data = b""
+        while True:
+            while b"\r\n\r\n" in data:
+                head, _, data = data.partition(b"\r\n\r\n")
+                self.heads.append(head)
+                yield head
+            more = connection.recv(65536)
+            if not more:
+                return
+            data += more
+
+
+def run(program, serve, *arguments, body_bytes=None):
+    """One run: exit status, JSON, server."""
+    server = ScriptedServer(serve)
+    try:
+        done = subprocess.run([program, "-p", str(server.port), *arguments], timeout=60,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+    finally:
+        server.listener.close()
+    lines = done.stdout.decode().splitlines()
+    answer = json.loads(lines[-1])
+    assert body_bytes is None or answer["bytes"] == body_bytes
+    return done.returncode, answer, server
+
+
+def errors_of(answer):
+    """The kinds that occurred."""
+    return {kind: count for kind, count in answer["errors"].items() if count}
+
+
+def test_kept_connections_are_used_again(program):
+    """Twenty requests on two connections, each answered once, with the URIs in turn."""
+    def serve(server, connection):
+        for _ in server.read_heads(connection):
+            connection.sendall(OK)
+
+    status, answer, server = run(program, serve, "-c", "2", "-n", "20", "-h", "a.example",
+                                 "-H", "X-One: 1", "-H", "X-Two: 2", "/a", "/b", body_bytes=100)
+    assert (status, answer["requests"], answer["connections"]) == (0, 20, 2)
+    assert errors_of(answer) == {}
+    assert sorted(set(server.heads)) == [
+        b"GET /%c HTTP/1.1\r\nHost: a.example\r\nX-One: 1\r\nX-Two: 2" % name for name in b"ab"]
+    assert [head[5:6] for head in server.heads].count(b"a") == 10
+
+
+def test_short_connections(program):
+    """One request on each connection, whoever closes it."""
+    def serve(server, connection):
+        next(server.read_heads(connection))
+        connection.sendall(OK)
+
+    status, answer, server = run(program, serve, "-s", "-c", "3", "-n", "30")
+    assert (status, answer["requests"], answer["connections"]) == (0, 30, 30)
+    assert len(server.heads) == 30
+
+
+def test_pipelining_sends_a_batch_at_once(program):
+    """The server answers only when all four heads are there."""
+    def serve(server, connection):
+        heads = server.read_heads(connection)
+        while True:
+            for _ in range(4):
+                if next(heads, None) is None:
+                    return
+            connection.sendall(OK * 4)
+
+    status, answer, _ = run(program, serve, "-P", "4", "-c", "2", "-n", "40", body_bytes=200)
+    assert (status, answer["requests"], answer["connections"]) == (0, 40, 2)
+
+
+def test_an_answer_in_pieces(program):
+    """Each byte sent on its own, two pipelined answers."""
+    def serve(server, connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in server.read_heads(connection):
+            for byte in OK:
+                connection.sendall(bytes([byte]))
+
+    status, answer, _ = run(program, serve, "-P", "2", "-c", "1", "-n", "4", body_bytes=20)
+    assert (status, answer["requests"]) == (0, 4)
+
+
+def test_a_long_body_is_counted(program):
+    """A megabyte, most of it thrown away unread."""
+    def serve(server, connection):
+        for _ in server.read_heads(connection):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n")
+            connection.sendall(bytes(1048576))
+
+    status, answer, _ = run(program, serve, "-c", "2", "-n", "6", body_bytes=6 * 1048576)
+    assert (status, answer["requests"], answer["connections"]) == (0, 6, 2)
+
+
+def test_a_body_until_the_end(program):
+    """No length: the end of the connection is the end of the body."""
+    def serve(server, connection):
+        next(server.read_heads(connection))
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nhello")
+
+    status, answer, _ = run(program, serve, "-c", "2", "-n", "6", body_bytes=30)
+    assert (status, answer["requests"], answer["connections"]) == (0, 6, 6)
+
+
+def test_announced_close_is_no_error(program):
+    """What a closing server left unanswered of a batch is asked again."""
+    def serve(server, connection):
+        next(server.read_heads(connection))
+        connection.sendall(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+
+    status, answer, _ = run(program, serve, "-P", "4", "-c", "1", "-n", "8")
+    assert (status, answer["requests"], answer["connections"]) == (0, 8, 8)
+    assert errors_of(answer) == {}
+
+
+@pytest.mark.parametrize("answer_bytes, kind", [
+    (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "status"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", "early_close"),
+    (b"HTTP/1.1 200 OK\r\nContent-Le", "early_close"),
+    (b"", "early_close"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 5x\r\n\r\nhello", "syntax"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "syntax"),
+    (b"SSH-2.0-OpenSSH\r\n\r\n and more text", "syntax"),
+    (OK + b"more", "syntax"),
+    (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 20000, "syntax"),
+], ids=["500", "short_body", "short_head", "nothing", "length", "chunked", "ssh", "surplus",
+        "long_head"])
+def test_failures_have_their_kind(program, answer_bytes, kind):
+    """Five requests that fail are five errors of that kind, and the exit status tells."""
+    def serve(server, connection):
+        next(server.read_heads(connection))
+        connection.sendall(answer_bytes)
+
+    status, answer, _ = run(program, serve, "-c", "2", "-n", "5")
+    assert (status, answer["requests"], errors_of(answer)) == (1, 0, {kind: 5})
+
+
+def test_the_status_that_counts_may_be_another(program):
+    """-x 404."""
+    def serve(server, connection):
+        for _ in server.read_heads(connection):
+            connection.sendall(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+
+    status, answer, _ = run(program, serve, "-x", "404", "-n", "9")
+    assert (status, answer["requests"]) == (0, 9)
+
+
+def test_refused_connections_are_counted(program):
+    """Nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    done = subprocess.run([program, "-p", str(port), "-c", "2", "-n", "2"], check=False,
+                          stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 1
+    assert errors_of(json.loads(done.stdout)) == {"connect": 2}
+
+
+def test_a_silent_server_is_an_error_of_a_timed_run(program):
+    """Half a second without an answer: every connection's request has stalled."""
+    def serve(server, connection):
+        for _ in server.read_heads(connection):
+            pass
+
+    status, answer, _ = run(program, serve, "-c", "3", "-t", "0.5")
+    assert (status, answer["requests"], errors_of(answer)) == (1, 0, {"stalled": 3})
+
+
+def test_hold_keeps_connections_and_tells_of_lost_ones(program):
+    """Ten are held from 127.0.0.2; the server closes four of them."""
+    peers, release, gone = [], threading.Event(), threading.Semaphore(0)
+
+    def serve(server, connection):
+        number = len(peers)
+        peers.append(connection.getpeername()[0])
+        heads = server.read_heads(connection)
+        next(heads)
+        connection.sendall(OK)
+        if number < 4:
+            release.wait()
+            connection.shutdown(socket.SHUT_WR)
+        next(heads, None)
+        gone.release()
+
+    server = ScriptedServer(serve)
+    with subprocess.Popen([program, "-p", str(server.port), "-i", "10"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as holder:
+        assert json.loads(holder.stdout.readline()) == {"held": 10}
+        release.set()
+        for _ in range(4):
+            assert gone.acquire(timeout=30)     # the client closed what the server had closed
+        holder.stdin.close()
+        assert errors_of(json.loads(holder.stdout.read())) == {"lost": 4}
+    server.listener.close()
+    assert peers == ["127.0.0.2"] * 10
+
+
+def test_wrong_command_lines(program):
+    """Usage, exit status 2."""
+    for arguments in ([], ["-p", "0"], ["-p", "80", "-s", "-P", "2"], ["-p", "80", "-c", "0"],
+                      ["-p", "80", "-a", "nowhere"], ["-Z"]):
+        done = subprocess.run([program, *arguments], stderr=subprocess.PIPE, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith(b"usage:") or b"usage:" in done.stderr
+
+
+def test_clean_under_its_own_limits(program):
+    """More connections than descriptors: one clear line, no crash."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        done = subprocess.run([program, "-p", str(listener.getsockname()[1]), "-c", "64"],
+                              preexec_fn=limit, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"load: socket: Too many open files\n"

@@ -1,0 +1,40 @@
+"""pytest settings shared by every test: the command line, the server fixture, the final report."""
+
+import os
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from harness import Server, binaries  # noqa: E402
+
+
+def pytest_report_header(config):
+    return [
+        "under test: %s (%s)" % (binaries.under_test(), binaries.version(binaries.under_test())),
+        "reference:  %s (%s)" % (binaries.reference(), binaries.version(binaries.reference())),
+    ]
+
+
+@pytest.fixture
+def serve():
+    """A function that starts servers and ends them, with their checks, when the test is over.
+
+    serve(http="...", files={...}) gives a started Server; the arguments are those of Server.
+    """
+    servers = []
+
+    def start(*args, **kwargs):
+        server = Server(*args, **kwargs)
+        servers.append(server)
+        return server.start()
+
+    yield start
+    failures = []
+    for server in reversed(servers):
+        try:
+            server.close()
+        except AssertionError as failure:
+            failures.append(str(failure))
+    assert not failures, "\n".join(failures)

@@ -1,0 +1,544 @@
+"""Configurations for -t: one a line, LEVEL | TEXT, with \\n for a line end.
+
+LEVEL says where the text stands: main, events, http, server, location, or file (the text is the
+whole file). Each has at most one fault, since Portunus reports all of a file and nginx the first.
+A line `=> TEXT -- why` after a row says that the answer of the reference does not hold, and which
+text the first line of standard error must hold instead (`=> ok` when the file must be accepted).
+"""
+
+FILES = {
+    "inc/good.conf": "set $included 1;\n", "inc/bad.conf": "set $a 1;\nunknown_thing 1;\n",
+    "inc/open.conf": "location /open {\n", "inc/close.conf": "}\n", "inc/empty.conf": "",
+    "inc/half.conf": "set $a", "glob/1.conf": "set $one 1;\n", "glob/2.conf": "set $two 2;\n",
+    "types.conf": "text/html html;\n", "map.conf": "a b;\n", "html/x": "",
+}
+
+WRAP = {
+    "file": "%s",
+    "main": "pid nginx.pid;\nerror_log error.log;\n%s\nevents {\n}\n",
+    "events": "pid nginx.pid;\nerror_log error.log;\nevents {\n    %s\n}\n",
+    "http": "pid nginx.pid;\nerror_log error.log;\nevents {\n}\nhttp {\n    access_log off;\n"
+            "    %s\n}\n",
+    "server": "pid nginx.pid;\nerror_log error.log;\nevents {\n}\nhttp {\n    access_log off;\n"
+              "    server {\n        listen 127.0.0.1:@PORT@;\n        %s\n    }\n}\n",
+    "location": "pid nginx.pid;\nerror_log error.log;\nevents {\n}\nhttp {\n    access_log off;\n"
+                "    server {\n        listen 127.0.0.1:@PORT@;\n        location / {\n"
+                "            %s\n        }\n    }\n}\n",
+}
+
+BROKEN = r"""
+    # grammar
+    main | unknown_directive on;
+    main | unknown_directive { }
+    http | unknown_directive;
+    server | unknown;
+    location | unknown x y z;
+    main | server { }
+    main | listen 80;
+    http | events { }
+    http | listen 80;
+    http | worker_processes 1;
+    events | server { }
+    server | events { }
+    location | server_name x;
+    location | listen 80;
+    server | empty_gif;
+    server | alias /x;
+    server | internal;
+    location | http { }
+    http | if ($x) { }
+    main | worker_processes;
+    main | worker_processes 1 2;
+    main | daemon;
+    server | root;
+    server | root a b;
+    server | server_name;
+    location | internal on;
+    location | empty_gif on;
+    http | add_header X;
+    http | add_header X a b c;
+    server | location { }
+    server | location a b c { }
+    server | return;
+    server | return 200 a b;
+    server | rewrite a;
+    http | server a { }
+    main | worker_processes 1
+    file | worker_processes 1
+    file | events { } worker_processes 1
+    server | root html
+    server | location / { root html; }}
+    server | location / { root html; } }
+    server | location / root html;
+    server | location /;
+    server | location / ;
+    http | server;
+    main | events;
+    server | root html {\n}
+    server | ;
+    server | root html;;
+    main | }
+    main | {
+    main | { }
+    main | ;
+    file | events { } http {
+    file | events { } http { server {
+    file | events { } http { server { listen 80; }
+    file | events { } http { server { listen
+    file | events { } http { server { listen 80
+    file | events { } http { server { listen "80
+    file | events { } "
+    file | events { } '
+    server | root "html;
+    server | root 'html;
+    server | root "html"x;
+    server | root "html"'x';
+    server | root "html"{
+    server | set $a "b"c;
+    server | set $a 'b\n
+    file | events { } events { }
+    http | } http {
+    main | error_log
+    server | return 200 "unclosed;
+    # values
+    main | daemon yes;
+    main | daemon on; daemon off;
+    main | daemon 1;
+    main | master_process true;
+    main | worker_processes x;
+    main | worker_processes -1;
+    main | worker_processes 1; worker_processes 2;
+    main | worker_priority x;
+    main | worker_rlimit_nofile x;
+    main | worker_rlimit_nofile 1; worker_rlimit_nofile 2;
+    main | worker_rlimit_core 1x;
+    main | worker_shutdown_timeout x;
+    main | worker_cpu_affinity 012;
+    main | worker_cpu_affinity 01x;
+    main | user nosuchuser;
+    main | user nobody nosuchgroup;
+    main | user nobody nogroup; user root root;
+    main | debug_points x;
+    main | timer_resolution x;
+    main | pcre_jit maybe;
+    file | pid a; pid b; events { }
+    main | lock_file a; lock_file b;
+    main | env
+    main | error_log error.log badlevel;
+    main | error_log error.log info extra;
+    main | error_log syslog:;
+    main | error_log syslog:server=127.0.0.1,facility=bad;
+    main | error_log syslog:server=127.0.0.1,severity=bad;
+    main | error_log syslog:server=127.0.0.1,tag=bad-tag;
+    main | error_log syslog:server=127.0.0.1,what=bad;
+    main | load_module nosuch.so;
+    main | working_directory a; working_directory b;
+    events | worker_connections x;
+    events | worker_connections 1; worker_connections 2;
+    events | worker_connections;
+    events | use nosuch;
+    events | use epoll; use epoll;
+    events | multi_accept x;
+    events | accept_mutex 1;
+    events | accept_mutex_delay x;
+    http | sendfile yes;
+    http | sendfile on; sendfile off;
+    http | sendfile_max_chunk x;
+    http | client_max_body_size x;
+    http | client_max_body_size 1t;
+    http | client_max_body_size 1kk;
+    http | client_max_body_size -1;
+    http | client_max_body_size 99999999999999999999;
+    http | client_header_buffer_size x;
+    http | client_header_buffer_size 1g;
+    http | large_client_header_buffers 4;
+    http | large_client_header_buffers x 8k;
+    http | large_client_header_buffers 0 8k;
+    http | large_client_header_buffers 4 0;
+    http | large_client_header_buffers 4 x;
+    http | client_body_timeout x;
+    http | client_body_timeout 1x;
+    http | client_body_timeout 1m1m;
+    http | client_body_timeout 1s1m;
+    http | client_body_timeout -1;
+    http | client_body_timeout 1y;
+    http | client_body_timeout "";
+    http | keepalive_timeout x;
+    http | keepalive_timeout 1 x;
+    http | keepalive_timeout 1 2 3;
+    http | keepalive_requests x;
+    http | keepalive_time x;
+    http | keepalive_disable x;
+    http | send_timeout 10 20;
+    http | resolver;
+    http | lingering_close maybe;
+    http | lingering_close on; lingering_close off;
+    http | if_modified_since x;
+    http | satisfy none;
+    http | server_tokens maybe;
+    http | types { text/html html\n}
+    http | types x { }
+    http | default_type a b;
+    http | default_type a; default_type b;
+    http | open_file_cache x;
+    http | open_file_cache max=x;
+    http | open_file_cache max=0;
+    http | open_file_cache inactive=20s;
+    http | open_file_cache max=10 inactive=x;
+    http | open_file_cache_valid x;
+    http | open_file_cache max=1; open_file_cache max=2;
+    http | client_body_temp_path temp_zero 0;
+    http | client_body_in_file_only x;
+    http | aio x;
+    http | aio threads=nopool;
+    http | directio x;
+    http | limit_rate x;
+    http | limit_rate_after x;
+    http | postpone_output x;
+    http | output_buffers 1;
+    http | output_buffers x 1k;
+    http | max_ranges x;
+    http | etag x;
+    http | disable_symlinks x;
+    http | disable_symlinks on x;
+    http | disable_symlinks from=/x;
+    http | server_names_hash_max_size x;
+    http | underscores_in_headers x;
+    http | types_hash_max_size x;
+    http | reset_timedout_connection x;
+    location | limit_except { }
+    location | limit_except BAD { }
+    location | limit_except GET;
+    location | limit_except GET { root x; }
+    location | alias a; alias b;
+    location | root a; alias b;
+    location | alias a; root b;
+    location | root a; root b;
+    location | root $nosuch;
+    location | alias $nosuch;
+    location | try_files x;
+    location | try_files x =abc;
+    location | try_files x =1000;
+    location | try_files a b; try_files c d;
+    location | try_files $nosuch =404;
+    http | error_page 404;
+    http | error_page x /x;
+    http | error_page 299 /x;
+    http | error_page 600 /x;
+    http | error_page 499 /x;
+    http | error_page 404 =x /x;
+    http | error_page 404 =99x /x;
+    http | error_page 404 /$nosuch;
+    http | error_page =200 /x;
+    server | post_action;
+    # locations
+    server | location / { } location / { }
+    server | location = / { } location = / { }
+    server | location /a { } location ^~ /a { }
+    server | location /a { location /b { } }
+    server | location = /a { location /a/b { } }
+    server | location @a { location /b { } }
+    server | location /a { location @b { } }
+    server | location ?? /a { }
+    server | location =~ /a { }
+    server | location ~ ( { }
+    server | location ~ "a{2" { root x$; }
+    server | location ~* [ { }
+    server | location ^~ /a { location /b { } }
+    server | location ~ (?<x>a)(?<x>b) { }
+    # names
+    server | server_name ~;
+    server | server_name ~(;
+    server | server_name *;
+    server | server_name *a.b;
+    server | server_name .;
+    # listen
+    server | listen;
+    server | listen 127.0.0.1:@PORT@;
+    server | listen 0;
+    server | listen 65536;
+    server | listen 127.0.0.1:x;
+    server | listen 127.0.0.1:99999;
+    server | listen 127.0.0.1:0;
+    server | listen :@PORT1@;
+    server | listen nosuch.invalid:80;
+    server | listen [::1;
+    server | listen [::x]:80;
+    server | listen unix:;
+    server | listen unix:/a bad;
+    server | listen 127.0.0.1:@PORT1@ bad;
+    server | listen 127.0.0.1:@PORT1@ backlog=x;
+    server | listen 127.0.0.1:@PORT1@ backlog=0;
+    server | listen 127.0.0.1:@PORT1@ rcvbuf=x;
+    server | listen 127.0.0.1:@PORT1@ sndbuf=x;
+    server | listen 127.0.0.1:@PORT1@ so_keepalive=x;
+    server | listen 127.0.0.1:@PORT1@ so_keepalive=1:2:3:4;
+    server | listen 127.0.0.1:@PORT1@ so_keepalive=::;
+    server | listen [::1]:@PORT1@ ipv6only=x;
+    server | listen 127.0.0.1:@PORT1@ fastopen=x;
+    http | server { listen 127.0.0.1:@PORT@ default_server; } server { listen 127.0.0.1:@PORT@ default_server; }
+    http | server { listen 127.0.0.1:@PORT@ backlog=5; } server { listen 127.0.0.1:@PORT@ backlog=6; }
+    http | server { listen 127.0.0.1:@PORT@ backlog=5; } server { listen 127.0.0.1:@PORT@ backlog=5; }
+    server | listen 127.0.0.1:@PORT1@; listen 127.0.0.1:@PORT1@;
+    # rewrite
+    server | return x;
+    server | return 1000;
+    server | return -1;
+    server | return x 200;
+    server | return 301 $nosuch;
+    server | return 200 "${unclosed";
+    server | return 200 "$";
+    server | return 200 "$$";
+    server | return 200 "${}";
+    server | return 200 "a$-b";
+    server | rewrite ( /x;
+    server | rewrite ^ /x bad;
+    server | rewrite ^ /$nosuch;
+    server | rewrite ^ "";
+    server | rewrite ^ /x last y;
+    server | set a b;
+    server | set $ b;
+    server | set $a;
+    server | set $uri x;
+    server | set $host x;
+    server | set $a $nosuch;
+    server | if { }
+    server | if ( { }
+    server | if () { }
+    server | if $a { }
+    server | if (a) { }
+    server | if ($nosuch) { }
+    server | if ($uri = ) { }
+    server | if ($uri =) { }
+    server | if ($uri == a) { }
+    server | if ($uri x a) { }
+    server | if ($uri = a b) { }
+    server | if ($uri ~ () { }
+    server | if ($uri ~) { }
+    server | if (-f) { }
+    server | if (-f ) { }
+    server | if (-z /x) { }
+    server | if (!-z /x) { }
+    server | if (! -f /x) { }
+    server | if ($uri = "a) { }
+    server | if ($uri) { root x; }
+    server | if ($uri) { location / { } }
+    server | if ($uri) { return 200
+    location | if ($uri) { alias x; }
+    location | if ($uri) { internal; }
+    location | if ($uri) { try_files a b; }
+    location | break on;
+    # map
+    http | map $uri { }
+    http | map $uri a { }
+    http | map $uri $a;
+    http | map $nosuch $a { }
+    http | map $uri $a { a; }
+    http | map $uri $a { a b c; }
+    http | map $uri $a { a 1; a 2; }
+    http | map $uri $a { default 1; default 2; }
+    http | map $uri $a { ~( 1; }
+    http | map $uri $a { hostnames; *.a..b 1; }
+    http | map $uri $a { hostnames; *.a 1; *.a 2; }
+    http | map $uri $a { a $nosuch; }
+    http | map $uri $a { include nosuch; }
+    http | map $uri $uri { }
+    http | map $uri $host { a b; }
+    http | map $uri $a { "a 1; }
+    http | map_hash_max_size x;
+    # access
+    http | allow;
+    http | allow x;
+    http | deny 1.2.3.4/33;
+    http | deny 1.2.3;
+    http | deny 1.2.3.4/x;
+    http | deny ::1/129;
+    http | allow all x;
+    # log
+    http | log_format a;
+    http | log_format a $nosuch;
+    http | log_format a x; log_format a y;
+    http | log_format combined x;
+    http | log_format a escape=bad x;
+    http | log_format a $;
+    http | access_log;
+    http | access_log a nosuch;
+    http | access_log a combined bad;
+    http | access_log a combined buffer=x;
+    http | access_log a combined buffer=0;
+    http | access_log a combined flush=1s;
+    http | access_log a combined buffer=1k flush=x;
+    http | access_log a combined gzip=0;
+    http | access_log a combined gzip=10;
+    http | access_log a combined if=$nosuch;
+    http | access_log logs/$nosuch;
+    http | access_log logs/$uri combined buffer=1k;
+    http | access_log syslog:server=;
+    http | access_log syslog:server=127.0.0.1,facility=x;
+    http | access_log off off;
+    http | access_log /nosuch/dir/log;
+    http | open_log_file_cache x;
+    http | open_log_file_cache max=x;
+    http | open_log_file_cache inactive=5;
+    http | open_log_file_cache max=1 valid=x;
+    # headers, autoindex, index, others
+    http | expires x;
+    http | expires modified;
+    http | expires modified x;
+    http | expires @25h;
+    http | expires @-1;
+    http | expires 1 2 3;
+    http | expires 1h; expires 2h;
+    http | add_header X $nosuch;
+    http | add_header X a bad;
+    http | add_trailer X a bad;
+    http | autoindex x;
+    http | autoindex_format csv;
+    http | autoindex_format html; autoindex_format json;
+    http | index;
+    http | index $nosuch;
+    http | index "";
+    location | stub_status x y;
+    # include
+    server | include nosuch.conf;
+    server | include inc/bad.conf;
+    server | include inc/open.conf;
+    server | include inc/close.conf;
+    server | include inc/half.conf;
+    server | include;
+    server | include a b;
+    server | include inc;
+    http | include inc/good.conf;
+    # others
+    main | WORKER_PROCESSES 1;
+    http | keepalive_time 1y2M3w;
+    http | open_file_cache off; open_file_cache max=1;
+    location | aio on;
+        => ok -- io_uring may serve it on Linux
+    file | 
+    file | worker_processes 1;
+    file | http { }
+    file | # only a comment
+    file | events { } http { server { listen 127.0.0.1:@PORT@; access_log /nosuch/dir/log; } }
+    file | events { } error_log /nosuch/dir/log;
+    file | events { } pid /nosuch/dir/pid;
+"""
+
+GOOD = r"""
+    # accepted, if with a warning, though one might think otherwise
+    http | client_body_temp_path temp_levels 1 2 4;
+    location | alias "";
+    server | location @a { } location @a { }
+    server | location ~ { }
+    server | server_name a..b;
+    server | server_name a.*.b;
+    server | server_name a*;
+    server | server_name "a b";
+    server | server_name a/b;
+    http | server { listen 127.0.0.1:@PORT@; server_name a; } server { listen 127.0.0.1:@PORT@; server_name a; }
+    http | server { listen 127.0.0.1:@PORT@; server_name *.a; } server { listen 127.0.0.1:@PORT@; server_name *.a; }
+    server | server_name a a;
+    http | server_names_hash_bucket_size 1; server { server_name a; listen 127.0.0.1:@PORT@; }
+    http | server_names_hash_bucket_size 32; server { server_name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.com; listen 127.0.0.1:@PORT@; }
+    server | listen 127.0.0.1:@PORT1@ ipv6only=on;
+    server | listen unix:/tmp/x so_keepalive=on ipv6only=on;
+    server | rewrite ^ /$2;
+    http | deny 1.2.3.4/8;
+    http | index a /b c;
+    http | access_log a combined if=;
+    # ordinary
+    main | worker_processes auto;
+    main | worker_processes 4; worker_cpu_affinity 0001 0010;
+    main | worker_processes 4; worker_cpu_affinity auto;
+    main | worker_cpu_affinity auto 0101;
+    main | worker_processes 4; worker_cpu_affinity 01 10 11;
+    main | worker_priority -5;
+    main | worker_rlimit_nofile 100; worker_rlimit_core 10m;
+    main | env A; env B=c; env C;
+    main | error_log stderr; error_log error.log debug;
+    main | daemon ON;
+    main | timer_resolution 100ms; worker_shutdown_timeout 1h;
+    main | # comment ; { }
+    main | user nobody nogroup;
+    main | debug_points stop;
+    events | worker_connections 10; use epoll; multi_accept on; accept_mutex on; accept_mutex_delay 10ms;
+    events | debug_connection 127.0.0.1; debug_connection 10.0.0.0/8; debug_connection ::1; debug_connection unix:;
+        => ok -- the reference is built with --with-debug, else there is a warning
+    events | worker_aio_requests 10; epoll_events 20;
+    http | server { }
+    http | sendfile ON; tcp_nopush Off;
+    http | keepalive_timeout "1h 30m"; send_timeout 10;
+    http | client_body_timeout 1d2h3m4s5ms; keepalive_time 5w6d;
+    http | client_body_timeout 1w; client_header_timeout "1m 30s";
+    http | client_max_body_size 1g; client_body_buffer_size 1M; directio 2G;
+    http | client_max_body_size 0;
+    http | large_client_header_buffers 4 8K;
+    http | types { } types { text/html html; } types { text/css html; }
+    http | types { include types.conf; text/plain txt; }
+    http | map $uri $a { include map.conf; default 1; }
+    http | map $uri $a { }
+    http | map $uri $a { hostnames; a 1; *.b 2; c.* 3; .d 4; ~e 5; default 6; }
+    http | keepalive_disable msie6 safari; keepalive_disable none;
+    http | error_page 404 403 =200 /x; error_page 500 = @x; error_page 494 495 496 497 /y;
+    http | open_file_cache max=10 inactive=5s;
+    http | open_file_cache off;
+    http | disable_symlinks if_not_owner from=$document_root;
+    http | log_format a escape=json '{"a":"$uri"}' "$host"; access_log logs/a.log a buffer=32k flush=1m gzip=9 if=$arg_x;
+    http | access_log syslog:server=127.0.0.1:514,facility=local7,tag=x,severity=info combined;
+    http | access_log logs/$host.log; open_log_file_cache max=10 inactive=1m min_uses=2 valid=1m;
+    http | expires -1; add_header A b always; add_trailer C d;
+    http | deny 10.0.0.0/8; allow 192.168.1.0/24; allow ::1; deny unix:; deny all;
+    http | server_names_hash_bucket_size 128; variables_hash_max_size 2048; types_hash_bucket_size 64;
+    http | limit_rate 10k; limit_rate_after 1m;
+    server | server_name a *.b c.* .d ~^e$ "" _ $hostname "~^(?<x>a{1,2})$";
+    server | server_name a.b. A.B;
+    server | location / { } location = / { } location ~ / { } location ~ / { } location @x { }
+    server | location /a { location /a/b { location ~ x { } } }
+    server | location ^~ /a { } location ~* \.(gif|jpg)$ { }
+    server | listen 127.0.0.1:@PORT1@ default_server backlog=10 rcvbuf=8k sndbuf=8k so_keepalive=on deferred reuseport bind fastopen=5;
+    server | listen [::1]:@PORT1@ ipv6only=on; listen unix:@DIR@/sock; listen localhost:@PORT2@; listen @PORT3@;
+    server | listen 127.0.0.1:@PORT1@ so_keepalive=10m::5; listen 127.0.0.1:@PORT2@ so_keepalive=off proxy_protocol;
+    http | server { listen 127.0.0.1:@PORT@; } server { listen 127.0.0.1:@PORT@ default; }
+    server | rewrite ^/(a)$ /b/$1? last; rewrite ^ http://x permanent; return 301 https://$host$request_uri;
+    server | set $a b; set $b "$a${a}"; if ($a = b) { return 403; } if ($a != b) { set $c d; break; }
+    server | if (-f $request_filename) { break; } if (!-d /x) { break; } if (-e /x) { break; } if (!-x /x) { break; }
+    server | if ($http_cookie ~* "id=([^;]+)(?:;|$)") { set $id $1; } if ($uri !~ ^/x) { break; }
+    server | return 444; return 200 'a"b'; return 200 "a'b"; return http://x;
+    server | include inc/good.conf; include glob/*.conf; include nosuch/*.conf; include inc/empty.conf;
+    server | set $a "line\nbreak"; set $b 'tab\tquote\''; set $c a\ b; set $d a\;b;
+    server | error_log logs/e.log crit; error_log stderr; access_log off; root "html"; index a b /c;
+    server | try_files $uri $uri/ @x; location @x { return 404; }
+    location | limit_except GET POST { deny all; } satisfy any; internal; alias html/; autoindex on;
+    location | if ($arg_a) { return 200; } if ($arg_b) { add_header X y; expires 1h; error_page 404 /x; }
+    location | empty_gif; expires max; etag off;
+    location | stub_status; access_log off;
+    location | client_body_temp_path temp 1 2; client_body_in_file_only clean; lingering_close always; resolver 127.0.0.1 valid=10s;
+    location | directio 4k; directio_alignment 4k; output_buffers 2 64k; read_ahead 1k; sendfile_max_chunk 1m;
+    location | aio threads; aio_write on; postpone_output 0; msie_padding off; msie_refresh on; chunked_transfer_encoding off;
+    location | root html/$host; try_files $arg_x =404;
+    location | auth_delay 1s; if_modified_since before; log_not_found off; log_subrequest on; recursive_error_pages on;
+    location | port_in_redirect off; absolute_redirect off; server_name_in_redirect on; server_tokens off; reset_timedout_connection on;
+    location | tcp_nodelay off; tcp_nopush on; subrequest_output_buffer_size 8k; max_ranges 5; keepalive_requests 5; keepalive_time 1h;
+"""
+
+
+def parse(text):
+    """Gives [(level, text of the level, expectation or None)]."""
+    rows = []
+    for line in text.strip("\n").split("\n"):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("=> "):
+            expect, _, reason = line[3:].partition(" -- ")
+            assert reason, line
+            rows[-1][2] = expect.strip()
+        else:
+            level, _, body = line.partition(" |")
+            rows.append([level.strip(), body.strip(), None])
+    return rows
+
+
+def whole(level, body):
+    """The whole file of a row."""
+    return WRAP[level] % body.replace("\\n\n", "\n") if level != "file" else body

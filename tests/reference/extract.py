@@ -1,0 +1,59 @@
+"""Writes directives.tsv, the facts that test_directives.c holds our rows against.
+
+    /usr/bin/python3 tests/reference/extract.py PATH/reference/directives.tsv
+
+The catalogue that it reads is kept outside of the repository. It takes the modules that auto/modules
+says are built, leaves out what only the commercial nginx has and the entries of free-form blocks,
+and where nginx and Tengine differ about one directive it takes what nginx says.
+"""
+
+import csv
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "../..")
+HEAD = """\
+# Facts about the directives of the modules that are built; made by extract.py, not by hand.
+# module\tname\tcontexts\tblock\targuments\tdefault
+"""
+
+# Where the catalogue's module is another than ours.
+SAME = {"ngx_thread_pool_module": "ngx_core_module"}
+
+
+def built_modules():
+    with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
+        words = [row.split() for row in rows if row.strip() and not row.startswith("#")]
+    return {row[0] for row in words if row[2] != "later"} | set(SAME)
+
+
+def facts(path):
+    modules = built_modules()
+    chosen = {}
+    with open(path, encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
+            contexts = row["contexts"].split(",")
+            if row["module"] not in modules or row["origin"] not in ("nginx-oss", "tengine"):
+                continue
+            if row["directive"].startswith("(") or contexts[0].endswith("-block"):
+                continue
+            key = SAME.get(row["module"], row["module"]), row["directive"]
+            if key in chosen and row["origin"] == "tengine":
+                continue
+            chosen[key] = (",".join(contexts), "block" if row["takes_block"] == "yes" else "line",
+                           row["arity"], row["default"])
+    return chosen
+
+
+def main():
+    chosen = facts(sys.argv[1])
+    with open(os.path.join(HERE, "directives.tsv"), "w", encoding="utf-8") as out:
+        out.write(HEAD)
+        for key in sorted(chosen):
+            out.write("\t".join(key + chosen[key]) + "\n")
+    print("%d directives" % len(chosen))
+
+
+if __name__ == "__main__":
+    main()
