@@ -101,7 +101,9 @@ struct vec vec_copy(const struct vec *vec, struct arena *arena, size_t item_size
 
 #define vec_at(vec, type, index) (&((type *) (vec)->items)[index])
 
+/* Walks the items of a vec: vec_each(struct thing, item, &list) { … } */
 #define vec_each(type, item, vec)                                                                  \
-    (type *item = (vec)->items; item != NULL && item < (type *) (vec)->items + (vec)->count; item++)
+    for (type *item = (vec)->items; item != NULL && item < (type *) (vec)->items + (vec)->count;   \
+         item++)
 
 #endif

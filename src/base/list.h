@@ -63,7 +63,7 @@ static inline struct list *list_pop_front(struct list *head)
 
 /* Walks a list; the current item may be removed. */
 #define list_each(item, head)                                                                      \
-    (struct list *item = (head)->next, *item##_next = item->next; item != (head);                  \
-     item = item##_next, item##_next = item->next)
+    for (struct list *item = (head)->next, *item##_next = item->next; item != (head);              \
+         item = item##_next, item##_next = item->next)
 
 #endif

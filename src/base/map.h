@@ -36,8 +36,10 @@ void *map_get_hashed(const struct map *map, struct str key, uint32_t hash, bool 
 void *map_put(struct map *map, struct arena *arena, struct str key, void *value);
 void *map_put_nocase(struct map *map, struct arena *arena, struct str key, void *value);
 
+/* Walks the used slots of a map. */
 #define map_each(slot, map)                                                                        \
-    (struct map_slot *slot = (map)->slots; slot != NULL && slot < (map)->slots + (map)->capacity;  \
-     slot++) if (slot->key.data != NULL)
+    for (struct map_slot *slot = (map)->slots;                                                     \
+         slot != NULL && slot < (map)->slots + (map)->capacity; slot++)                            \
+        if (slot->key.data != NULL)
 
 #endif

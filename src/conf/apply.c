@@ -175,16 +175,14 @@ static bool unknown_directive(struct conf_scope *scope, const struct conf_node *
     struct vec elsewhere = {0};
 
     conf_error(conf, node, "unknown directive \"%.*s\"", STR_ARG(node->args[0]));
-    for
-        map_each(slot, &conf->engine->rows)
-        {
-            uint32_t contexts = 0;
-            for (const struct row_entry *entry = slot->value; entry != NULL; entry = entry->next) {
-                contexts |= entry->row->contexts;
-            }
-            struct vec *list = (contexts & scope->context) != 0 ? &here : &elsewhere;
-            *(struct str *) vec_push(list, conf->arena, sizeof(struct str)) = slot->key;
+    map_each(slot, &conf->engine->rows) {
+        uint32_t contexts = 0;
+        for (const struct row_entry *entry = slot->value; entry != NULL; entry = entry->next) {
+            contexts |= entry->row->contexts;
         }
+        struct vec *list = (contexts & scope->context) != 0 ? &here : &elsewhere;
+        *(struct str *) vec_push(list, conf->arena, sizeof(struct str)) = slot->key;
+    }
     *(struct str *) vec_push(&here, conf->arena, sizeof(struct str)) = STR("include");
     struct str near = conf_nearest(node->args[0], here.items, here.count);
     if (near.data == NULL) {

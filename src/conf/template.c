@@ -197,13 +197,11 @@ struct str template_eval(const struct template *template, struct variable_env *e
 
 bool templates_any_true(const struct vec *templates, struct variable_env *env)
 {
-    for
-        vec_each(struct template *, item, templates)
-        {
-            struct str value = template_text(*item, env);
-            if (value.len != 0 && !(value.len == 1 && value.data[0] == '0')) {
-                return true;
-            }
+    vec_each(struct template *, item, templates) {
+        struct str value = template_text(*item, env);
+        if (value.len != 0 && !(value.len == 1 && value.data[0] == '0')) {
+            return true;
         }
+    }
     return false;
 }

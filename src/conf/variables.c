@@ -58,14 +58,12 @@ static const struct variable *find_family(const struct variable_set *set, struct
 {
     const struct variable *best = NULL;
 
-    for
-        vec_each(struct variable *, item, &set->prefixes)
-        {
-            if (str_starts(name, (*item)->name) &&
-                (best == NULL || (*item)->name.len > best->name.len)) {
-                best = *item;
-            }
+    vec_each(struct variable *, item, &set->prefixes) {
+        if (str_starts(name, (*item)->name) &&
+            (best == NULL || (*item)->name.len > best->name.len)) {
+            best = *item;
         }
+    }
     return best;
 }
 
@@ -159,14 +157,12 @@ static void tell_unknown(struct conf *conf, const struct variable_set *set,
     struct str place = STR("");
 
     conf_error(conf, NULL, "unknown \"%.*s\" variable", STR_ARG(variable->name));
-    for
-        map_each(slot, &set->by_name)
-        {
-            const struct variable *other = slot->value;
-            if ((other->flags & VARIABLE_WEAK) == 0) {
-                *(struct str *) vec_push(&names, conf->arena, sizeof(struct str)) = other->name;
-            }
+    map_each(slot, &set->by_name) {
+        const struct variable *other = slot->value;
+        if ((other->flags & VARIABLE_WEAK) == 0) {
+            *(struct str *) vec_push(&names, conf->arena, sizeof(struct str)) = other->name;
         }
+    }
     struct str near = conf_nearest(variable->name, names.items, names.count);
     if (node != NULL && node->file != NULL && node->file->name.len != 0) {
         place = arena_printf(conf->arena, "it is used in %.*s:%u", STR_ARG(node->file->name),
@@ -184,18 +180,16 @@ bool variable_check_all(struct conf *conf, struct variable_set *set)
 {
     bool is_good = true;
 
-    for
-        vec_each(struct variable *, item, &set->used)
-        {
-            struct variable *variable = *item;
-            if ((variable->flags & VARIABLE_WEAK) != 0) {
-                join_family(set, variable);
-            }
-            if ((variable->flags & VARIABLE_WEAK) != 0) {
-                tell_unknown(conf, set, variable);
-                is_good = false;
-            }
+    vec_each(struct variable *, item, &set->used) {
+        struct variable *variable = *item;
+        if ((variable->flags & VARIABLE_WEAK) != 0) {
+            join_family(set, variable);
         }
+        if ((variable->flags & VARIABLE_WEAK) != 0) {
+            tell_unknown(conf, set, variable);
+            is_good = false;
+        }
+    }
     return is_good;
 }
 

@@ -88,16 +88,14 @@ bool http_enter(struct conf_scope *scope, const struct directive *row, struct co
     (void) settings;
     struct conf_scope *inner = conf_enter(scope, node, IN_HTTP, http_prepare, NULL);
     struct http_main *main = http_main_of(conf);
-    if (inner == NULL) {
-        return false;
+    if (inner == NULL || conf->error_count != 0) {
+        return false; /* what follows stands on settings that are whole */
     }
     hooks_link_main(main);
     bool is_ok = true;
-    for
-        vec_each(struct http_server *, server, &main->servers)
-        {
-            is_ok &= locations_finish(conf, (*server)->root);
-        }
+    vec_each(struct http_server *, server, &main->servers) {
+        is_ok &= locations_finish(conf, (*server)->root);
+    }
     is_ok &= listens_finish(conf, main);
     is_ok &= end_modules(conf, main);
     if (!variable_check_all(conf, &main->variables)) {

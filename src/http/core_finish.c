@@ -88,18 +88,14 @@ static enum log_level chain_level(const struct log_sink *sink)
 
 void locations_set_logs(struct http_main *main, struct log_sink *fallback)
 {
-    for
-        vec_each(struct http_location *, location, &main->locations)
-        {
-            if ((*location)->error_log == NULL) {
-                (*location)->error_log = fallback;
-            }
-            (*location)->error_log_level = chain_level((*location)->error_log);
+    vec_each(struct http_location *, location, &main->locations) {
+        if ((*location)->error_log == NULL) {
+            (*location)->error_log = fallback;
         }
-    for
-        vec_each(struct http_listen *, listen, &main->listens)
-        {
-            const struct http_location *root = (*listen)->default_server->root;
-            (*listen)->log = (struct log){.sinks = root->error_log, .level = root->error_log_level};
-        }
+        (*location)->error_log_level = chain_level((*location)->error_log);
+    }
+    vec_each(struct http_listen *, listen, &main->listens) {
+        const struct http_location *root = (*listen)->default_server->root;
+        (*listen)->log = (struct log){.sinks = root->error_log, .level = root->error_log_level};
+    }
 }

@@ -178,8 +178,7 @@ bool aio_apply(struct conf_scope *scope, const struct directive *row, struct con
         location->aio_pool = template_compile(scope->conf, node, pool);
         return location->aio_pool != NULL;
     }
-    return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"aio\" directive",
-                      STR_ARG(value));
+    return conf_error(scope->conf, node, "\"aio\" directive invalid value");
 }
 
 bool directio_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
@@ -283,13 +282,14 @@ bool client_body_temp_path_apply(struct conf_scope *scope, const struct directiv
     for (unsigned i = 2; i < node->count; i++) {
         uint64_t level;
         if (!parse_uint(node->args[i], &level) || level == 0 || level > 3) {
-            return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[i]));
+            return conf_error(scope->conf, node,
+                              "\"client_body_temp_path\" directive invalid value");
         }
         levels[i - 2] = (unsigned) level;
         total += (unsigned) level;
     }
     if (total > 9) {
-        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[2]));
+        return conf_error(scope->conf, node, "\"client_body_temp_path\" directive invalid value");
     }
     location->client_body_temp_path =
         generation_path(scope->conf->generation, node,
@@ -305,12 +305,9 @@ bool keepalive_timeout_apply(struct conf_scope *scope, const struct directive *r
     struct http_location *location = settings;
 
     (void) row;
-    if (!parse_msec(node->args[1], &location->keepalive_timeout_ms)) {
-        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[1]));
-    }
-    location->keepalive_header_s = 0;
-    if (node->count == 3 && !parse_sec(node->args[2], &location->keepalive_header_s)) {
-        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[2]));
+    if (!parse_msec(node->args[1], &location->keepalive_timeout_ms) ||
+        (node->count == 3 && !parse_sec(node->args[2], &location->keepalive_header_s))) {
+        return conf_error(scope->conf, node, "\"keepalive_timeout\" directive invalid value");
     }
     return true;
 }
@@ -360,7 +357,7 @@ bool error_page_apply(struct conf_scope *scope, const struct directive *row, str
         return false;
     }
     if (codes_end == 1) {
-        return conf_error(conf, node, "invalid number of arguments in \"error_page\" directive");
+        return conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[1]));
     }
     struct template *target = template_compile(conf, node, node->args[last]);
     if (target == NULL) {

@@ -112,6 +112,7 @@ static enum flow rewrite_location(struct request *request)
 
     if (flow == FLOW_NEXT && request->uri_changed) {
         request->uri_changed = false;
+        request->is_internal = true;
         if (!request_count_change(request, "rewrite")) {
             return FLOW_FAIL;
         }
@@ -130,6 +131,7 @@ static enum flow pass(struct request *request)
     case RESTART_SERVER:
         request_set_location(request, request->server->root);
         flow = ask(request, &request->server->rewrite);
+        request->is_internal |= request->uri_changed;
         request->uri_changed = false;
         if (flow != FLOW_NEXT) {
             return flow;

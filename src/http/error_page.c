@@ -61,13 +61,11 @@ static const struct error_page *find_page(const struct request *request, unsigne
     if (request->uri_changes <= 1) {
         return NULL;
     }
-    for
-        vec_each(const struct error_page, page, pages)
-        {
-            if (page->status == status) {
-                return page;
-            }
+    vec_each(const struct error_page, page, pages) {
+        if (page->status == status) {
+            return page;
         }
+    }
     return NULL;
 }
 

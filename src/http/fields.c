@@ -147,13 +147,11 @@ struct field *fields_search(const struct fields *fields, enum field_id id)
 
 struct field *fields_find(const struct fields *fields, struct str name)
 {
-    for
-        fields_each(field, fields)
-        {
-            if (!field->is_removed && str_equal_nocase(field->name, name)) {
-                return field;
-            }
+    fields_each(field, fields) {
+        if (!field->is_removed && str_equal_nocase(field->name, name)) {
+            return field;
         }
+    }
     return NULL;
 }
 
@@ -161,19 +159,17 @@ void fields_set(struct fields *fields, struct arena *arena, enum field_id id, st
 {
     bool is_set = str_is_empty(value);
 
-    for
-        fields_each(field, fields)
-        {
-            if (field->id != id || field->is_removed) {
-                continue;
-            }
-            if (is_set) {
-                field->is_removed = true;
-            } else {
-                field->value = value;
-                is_set = true;
-            }
+    fields_each(field, fields) {
+        if (field->id != id || field->is_removed) {
+            continue;
         }
+        if (is_set) {
+            field->is_removed = true;
+        } else {
+            field->value = value;
+            is_set = true;
+        }
+    }
     if (!is_set) {
         fields_add_known(fields, arena, id, value);
     }
@@ -205,13 +201,11 @@ bool fields_joined(const struct fields *fields, struct arena *arena, enum field_
     if (fields->first[id] == 0 && fields->count < 256) {
         return false;
     }
-    for
-        fields_each(field, fields)
-        {
-            if (field->id == id && !field->is_removed) {
-                join(&joiner, field->value);
-            }
+    fields_each(field, fields) {
+        if (field->id == id && !field->is_removed) {
+            join(&joiner, field->value);
         }
+    }
     return joiner.count != 0;
 }
 
@@ -235,12 +229,10 @@ bool fields_by_variable_name(const struct fields *fields, struct arena *arena, s
 {
     struct joiner joiner = {out, arena, str_is(name, "cookie") ? STR("; ") : STR(", "), 0};
 
-    for
-        fields_each(field, fields)
-        {
-            if (!field->is_removed && has_variable_name(field->name, name)) {
-                join(&joiner, field->value);
-            }
+    fields_each(field, fields) {
+        if (!field->is_removed && has_variable_name(field->name, name)) {
+            join(&joiner, field->value);
         }
+    }
     return joiner.count != 0;
 }

@@ -18,12 +18,12 @@
     X(FIELD_CONTENT_LENGTH, "Content-Length", false)                                               \
     X(FIELD_CONTENT_TYPE, "Content-Type", true)                                                    \
     X(FIELD_TRANSFER_ENCODING, "Transfer-Encoding", false)                                         \
-    X(FIELD_EXPECT, "Expect", true)                                                                \
+    X(FIELD_EXPECT, "Expect", false)                                                               \
     X(FIELD_USER_AGENT, "User-Agent", true)                                                        \
     X(FIELD_REFERER, "Referer", true)                                                              \
     X(FIELD_IF_MODIFIED_SINCE, "If-Modified-Since", false)                                         \
     X(FIELD_IF_UNMODIFIED_SINCE, "If-Unmodified-Since", false)                                     \
-    X(FIELD_IF_MATCH, "If-Match", true)                                                            \
+    X(FIELD_IF_MATCH, "If-Match", false)                                                           \
     X(FIELD_IF_NONE_MATCH, "If-None-Match", true)                                                  \
     X(FIELD_IF_RANGE, "If-Range", false)                                                           \
     X(FIELD_RANGE, "Range", false)                                                                 \
@@ -42,7 +42,7 @@
     X(FIELD_LAST_MODIFIED, "Last-Modified", true)                                                  \
     X(FIELD_ETAG, "ETag", true)                                                                    \
     X(FIELD_ACCEPT_RANGES, "Accept-Ranges", true)                                                  \
-    X(FIELD_CONTENT_RANGE, "Content-Range", true)                                                  \
+    X(FIELD_CONTENT_RANGE, "Content-Range", false)                                                 \
     X(FIELD_CONTENT_ENCODING, "Content-Encoding", true)                                            \
     X(FIELD_CACHE_CONTROL, "Cache-Control", true)                                                  \
     X(FIELD_EXPIRES, "Expires", true)                                                              \
@@ -120,8 +120,8 @@ bool fields_joined(const struct fields *fields, struct arena *arena, enum field_
 bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
                              struct str *out);
 
+/* Walks all fields, removed ones too. */
 #define fields_each(field, fields)                                                                 \
-    (struct field *field = (fields)->items;                                                        \
-     field != NULL && field < (fields)->items + (fields)->count; field++)
+    for (struct field *field = (fields)->items; field < (fields)->items + (fields)->count; field++)
 
 #endif

@@ -60,13 +60,11 @@ static struct handler_list select_handlers(struct arena *arena, const struct vec
 {
     struct handler_list list = {arena_array(arena, hooks->count + 1, sizeof(request_handler)), 0};
 
-    for
-        vec_each(const struct phase_hook *, hook, hooks)
-        {
-            if ((*hook)->is_active == NULL || location == NULL || (*hook)->is_active(location)) {
-                list.items[list.count++] = (*hook)->run;
-            }
+    vec_each(const struct phase_hook *, hook, hooks) {
+        if ((*hook)->is_active == NULL || location == NULL || (*hook)->is_active(location)) {
+            list.items[list.count++] = (*hook)->run;
         }
+    }
     return list;
 }
 
@@ -76,13 +74,11 @@ static header_filter *select_filters(struct arena *arena, const struct vec *hook
     header_filter *list = arena_array(arena, hooks->count + 1, sizeof(header_filter));
     unsigned count = 0;
 
-    for
-        vec_each(const struct filter_hook *, hook, hooks)
-        {
-            if ((*hook)->is_active == NULL || (*hook)->is_active(location)) {
-                list[count++] = (*hook)->run;
-            }
+    vec_each(const struct filter_hook *, hook, hooks) {
+        if ((*hook)->is_active == NULL || (*hook)->is_active(location)) {
+            list[count++] = (*hook)->run;
         }
+    }
     return list;
 }
 
@@ -106,10 +102,8 @@ void hooks_link_main(struct http_main *main)
 
     main->post_read = select_handlers(arena, &hooks->phases[PHASE_POST_READ], NULL);
     main->content = select_handlers(arena, &hooks->phases[PHASE_CONTENT], NULL);
-    for
-        vec_each(struct http_server *, server, &main->servers)
-        {
-            (*server)->rewrite =
-                select_handlers(arena, &hooks->phases[PHASE_SERVER_REWRITE], (*server)->root);
-        }
+    vec_each(struct http_server *, server, &main->servers) {
+        (*server)->rewrite =
+            select_handlers(arena, &hooks->phases[PHASE_SERVER_REWRITE], (*server)->root);
+    }
 }

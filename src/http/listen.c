@@ -113,7 +113,7 @@ static bool parse_count(struct conf_scope *scope, const struct conf_node *node, 
     uint64_t number;
 
     if (!parse_uint(value, &number) || number == 0 || number > INT32_MAX) {
-        return conf_error(scope->conf, node, "invalid %s \"%.*s\"", name, STR_ARG(value));
+        return conf_error(scope->conf, node, "invalid %s \"%s=%.*s\"", name, name, STR_ARG(value));
     }
     *out = (int) number;
     return true;
@@ -125,14 +125,14 @@ static bool parse_buffer(struct conf_scope *scope, const struct conf_node *node,
     uint64_t number;
 
     if (!parse_size(value, &number) || number > INT32_MAX) {
-        return conf_error(scope->conf, node, "invalid %s \"%.*s\"", name, STR_ARG(value));
+        return conf_error(scope->conf, node, "invalid %s \"%s=%.*s\"", name, name, STR_ARG(value));
     }
     *out = (int) number;
     return true;
 }
 
 static bool parse_option(struct conf_scope *scope, const struct conf_node *node, struct str text,
-                         struct listen_line *line, int family)
+                         struct listen_line *line)
 {
     struct listen_options *options = &line->options;
     struct str value;
@@ -156,14 +156,9 @@ static bool parse_option(struct conf_scope *scope, const struct conf_node *node,
                           STR_ARG(text));
     }
     if ((value = value_of(text, "ipv6only=")).data != NULL) {
-        if (family != AF_INET6) {
-            return conf_error(scope->conf, node,
-                              "ipv6only is not supported on addr \"%.*s\", ignored",
-                              STR_ARG(node->args[1]));
-        }
         options->is_ipv6only = str_is(value, "on");
         if (!options->is_ipv6only && !str_is(value, "off")) {
-            return conf_error(scope->conf, node, "invalid ipv6only flags \"%.*s\"", STR_ARG(value));
+            return invalid_parameter(scope, node, text);
         }
         return true;
     }
@@ -176,7 +171,7 @@ static bool parse_option(struct conf_scope *scope, const struct conf_node *node,
 }
 
 static bool parse_line(struct conf_scope *scope, const struct conf_node *node,
-                       struct listen_line *line, int family)
+                       struct listen_line *line)
 {
     *line = (struct listen_line){.options = {.backlog = -1,
                                              .rcvbuf = -1,
@@ -185,7 +180,7 @@ static bool parse_line(struct conf_scope *scope, const struct conf_node *node,
                                              .is_ipv6only = true}};
     for (unsigned i = 2; i < node->count; i++) {
         int taken = parse_word(scope, node, node->args[i], line);
-        if (taken < 0 || (taken == 0 && !parse_option(scope, node, node->args[i], line, family))) {
+        if (taken < 0 || (taken == 0 && !parse_option(scope, node, node->args[i], line))) {
             return false;
         }
     }
@@ -196,13 +191,11 @@ static bool parse_line(struct conf_scope *scope, const struct conf_node *node,
 
 static struct http_listen *find_listen(struct http_main *main, const struct addr *addr)
 {
-    for
-        vec_each(struct http_listen *, listen, &main->listens)
-        {
-            if (addr_equal(&(*listen)->listener->addr, addr)) {
-                return *listen;
-            }
+    vec_each(struct http_listen *, listen, &main->listens) {
+        if (addr_equal(&(*listen)->listener->addr, addr)) {
+            return *listen;
         }
+    }
     return NULL;
 }
 
@@ -254,13 +247,11 @@ static bool add_address(struct conf_scope *scope, const struct conf_node *node,
         listen->is_proxy_protocol |= line->is_proxy_protocol;
     }
     struct str text = listen->listener->text;
-    for
-        vec_each(struct http_server *, other, &listen->servers)
-        {
-            if (*other == server) {
-                return conf_error(conf, node, "a duplicate listen %.*s", STR_ARG(text));
-            }
+    vec_each(struct http_server *, other, &listen->servers) {
+        if (*other == server) {
+            return conf_error(conf, node, "a duplicate listen %.*s", STR_ARG(text));
         }
+    }
     if (line->has_options) {
         bool is_only_reuseport =
             line->options.is_reuseport && listen->listener->options.is_reuseport;
@@ -304,7 +295,7 @@ bool listen_apply(struct conf_scope *scope, const struct directive *row, struct 
         return conf_error(scope->conf, node, "%s in \"%.*s\" of the \"listen\" directive", error,
                           STR_ARG(node->args[1]));
     }
-    if (!parse_line(scope, node, &line, addresses.items[0].any.sa_family)) {
+    if (!parse_line(scope, node, &line)) {
         return false;
     }
     for (size_t i = 0; i < addresses.count; i++) {
@@ -335,8 +326,12 @@ static void say_conflict(struct conf *conf, const struct http_listen *listen, st
 static void add_name(struct conf *conf, struct http_listen *listen, struct map *map,
                      struct server_name *name, struct str shown)
 {
-    if (map_get(map, name->name) != NULL) {
-        say_conflict(conf, listen, shown);
+    const struct server_name *former = map_get(map, name->name);
+
+    if (former != NULL) {
+        if (former->server != name->server) {
+            say_conflict(conf, listen, shown);
+        }
         return;
     }
     map_put(map, conf->arena, name->name, name);
@@ -345,39 +340,35 @@ static void add_name(struct conf *conf, struct http_listen *listen, struct map *
 static void add_names(struct conf *conf, struct http_listen *listen, struct http_server *server,
                       struct vec *regexes)
 {
-    for
-        vec_each(struct server_name, name, &server->names)
-        {
-            switch (name->kind) {
-            case NAME_EXACT:
-                add_name(conf, listen, &listen->exact, name, name->written);
-                break;
-            case NAME_HEAD:
-                add_name(conf, listen, &listen->wildcard_head, name, name->written);
-                break;
-            case NAME_TAIL:
-                add_name(conf, listen, &listen->wildcard_tail, name, name->written);
-                break;
-            case NAME_BOTH:
-                add_name(conf, listen, &listen->exact, name, name->written);
-                add_name(conf, listen, &listen->wildcard_head, name, name->written);
-                break;
-            case NAME_REGEX:
-                *(struct server_name **) vec_push(regexes, conf->arena, sizeof(name)) = name;
-                break;
-            }
+    vec_each(struct server_name, name, &server->names) {
+        switch (name->kind) {
+        case NAME_EXACT:
+            add_name(conf, listen, &listen->exact, name, name->written);
+            break;
+        case NAME_HEAD:
+            add_name(conf, listen, &listen->wildcard_head, name, name->written);
+            break;
+        case NAME_TAIL:
+            add_name(conf, listen, &listen->wildcard_tail, name, name->written);
+            break;
+        case NAME_BOTH:
+            add_name(conf, listen, &listen->exact, name, name->written);
+            add_name(conf, listen, &listen->wildcard_head, name, name->written);
+            break;
+        case NAME_REGEX:
+            *(struct server_name **) vec_push(regexes, conf->arena, sizeof(name)) = name;
+            break;
         }
+    }
 }
 
 static void finish_one(struct conf *conf, struct http_listen *listen)
 {
     struct vec names = {0};
 
-    for
-        vec_each(struct http_server *, server, &listen->servers)
-        {
-            add_names(conf, listen, *server, &names);
-        }
+    vec_each(struct http_server *, server, &listen->servers) {
+        add_names(conf, listen, *server, &names);
+    }
     if (names.count != 0) {
         struct regex **regexes = arena_array(conf->arena, names.count, sizeof(void *));
         for (size_t i = 0; i < names.count; i++) {
@@ -391,10 +382,8 @@ static void finish_one(struct conf *conf, struct http_listen *listen)
 
 bool listens_finish(struct conf *conf, struct http_main *main)
 {
-    for
-        vec_each(struct http_listen *, listen, &main->listens)
-        {
-            finish_one(conf, *listen);
-        }
+    vec_each(struct http_listen *, listen, &main->listens) {
+        finish_one(conf, *listen);
+    }
     return true;
 }

@@ -225,10 +225,11 @@ static bool add_exact(struct conf *conf, struct location_index *index,
 
 static bool add_named(struct conf *conf, struct http_location *location)
 {
-    struct http_location *former =
+    /* nginx takes a name twice; the first is reached. */
+    if (map_get(&location->server->named, location->name) == NULL) {
         map_put(&location->server->named, conf->arena, location->name, location);
-
-    return former == NULL || say_duplicate(conf, former, location);
+    }
+    return true;
 }
 
 /* Regular expressions of one level as a set. */
@@ -260,30 +261,28 @@ bool locations_finish(struct conf *conf, struct http_location *root)
     index->prefixes = arena_array(conf->arena, count, sizeof(*index->prefixes));
     index->exact = arena_array(conf->arena, count, sizeof(void *));
     index->regex_locations = arena_array(conf->arena, count, sizeof(void *));
-    for
-        vec_each(struct http_location *, item, &root->nested)
-        {
-            struct http_location *location = *item;
+    vec_each(struct http_location *, item, &root->nested) {
+        struct http_location *location = *item;
 
-            switch (location->kind) {
-            case LOCATION_EXACT:
-                is_ok &= add_exact(conf, index, location);
-                break;
-            case LOCATION_PREFIX:
-            case LOCATION_PREFIX_NO_REGEX:
-                index->prefixes[index->prefix_count++].location = location;
-                break;
-            case LOCATION_REGEX:
-                index->regex_locations[regexes++] = location;
-                break;
-            case LOCATION_NAMED:
-                is_ok &= add_named(conf, location);
-                break;
-            case LOCATION_UNNAMED:
-                break;
-            }
-            is_ok &= locations_finish(conf, location);
+        switch (location->kind) {
+        case LOCATION_EXACT:
+            is_ok &= add_exact(conf, index, location);
+            break;
+        case LOCATION_PREFIX:
+        case LOCATION_PREFIX_NO_REGEX:
+            index->prefixes[index->prefix_count++].location = location;
+            break;
+        case LOCATION_REGEX:
+            index->regex_locations[regexes++] = location;
+            break;
+        case LOCATION_NAMED:
+            is_ok &= add_named(conf, location);
+            break;
+        case LOCATION_UNNAMED:
+            break;
         }
+        is_ok &= locations_finish(conf, location);
+    }
     make_regexes(conf, index, regexes);
     root->index = index;
     return link_prefixes(conf, index) && is_ok;
@@ -369,7 +368,7 @@ static enum found find_in(struct request *request, const struct http_location *l
         if (prefix->index != NULL && find_in(request, prefix, found) == FOUND_LAST) {
             return FOUND_LAST;
         }
-        skips_regexes = (*found)->kind == LOCATION_PREFIX_NO_REGEX;
+        skips_regexes = prefix->kind == LOCATION_PREFIX_NO_REGEX;
     }
     if (index->regexes != NULL && !skips_regexes) {
         int number = regex_set_first(index->regexes, uri, &request->env, &request->log);

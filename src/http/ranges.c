@@ -100,11 +100,9 @@ static void describe_multipart(struct request *request, struct range_filter *sta
     state->boundary = arena_concat(arena, STR("\r\n--"), number);
     state->part_type = arena_join(arena, type, 5);
     uint64_t length = last_boundary(request, state).len;
-    for
-        vec_each(const struct byte_range, range, &state->ranges)
-        {
-            length += part_head(request, state, range).len + range->end - range->start;
-        }
+    vec_each(const struct byte_range, range, &state->ranges) {
+        length += part_head(request, state, range).len + range->end - range->start;
+    }
     response->content_type = arena_concat(arena, STR("multipart/byteranges; boundary="), number);
     response->charset = STR_NONE;
     response->content_length = (int64_t) length;
@@ -261,23 +259,21 @@ static bool send_range(struct range_filter *state, struct request *request,
 {
     uint64_t start = 0;
 
-    for
-        vec_each(const struct body_piece, piece, &state->pieces)
-        {
-            uint64_t end = start + piece_size(piece);
-            if (range->start < end && range->end > start) {
-                uint64_t from = range->start > start ? range->start - start : 0;
-                uint64_t to = (range->end < end ? range->end : end) - start;
-                struct body_piece part = cut(piece, from, to);
-                if (part.release != NULL) {
-                    ((struct shared_piece *) part.release_arg)->references++;
-                }
-                if (!body_filter_next(&state->filter, request, &part, false)) {
-                    return false;
-                }
+    vec_each(const struct body_piece, piece, &state->pieces) {
+        uint64_t end = start + piece_size(piece);
+        if (range->start < end && range->end > start) {
+            uint64_t from = range->start > start ? range->start - start : 0;
+            uint64_t to = (range->end < end ? range->end : end) - start;
+            struct body_piece part = cut(piece, from, to);
+            if (part.release != NULL) {
+                ((struct shared_piece *) part.release_arg)->references++;
             }
-            start = end;
+            if (!body_filter_next(&state->filter, request, &part, false)) {
+                return false;
+            }
         }
+        start = end;
+    }
     return true;
 }
 
@@ -285,18 +281,13 @@ static bool send_multipart(struct range_filter *state, struct request *request)
 {
     bool is_sound = true;
 
-    for
-        vec_each(const struct byte_range, range, &state->ranges)
-        {
-            is_sound = is_sound &&
-                       send_text(state, request, part_head(request, state, range), false) &&
-                       send_range(state, request, range);
-        }
-    for
-        vec_each(const struct body_piece, piece, &state->pieces)
-        {
-            drop(piece);
-        }
+    vec_each(const struct byte_range, range, &state->ranges) {
+        is_sound = is_sound && send_text(state, request, part_head(request, state, range), false) &&
+                   send_range(state, request, range);
+    }
+    vec_each(const struct body_piece, piece, &state->pieces) {
+        drop(piece);
+    }
     return is_sound && send_text(state, request, last_boundary(request, state), true);
 }
 
@@ -308,11 +299,9 @@ static void drop_gathered(void *arg)
     if (state->is_finished) {
         return;
     }
-    for
-        vec_each(const struct body_piece, piece, &state->pieces)
-        {
-            drop(piece);
-        }
+    vec_each(const struct body_piece, piece, &state->pieces) {
+        drop(piece);
+    }
 }
 
 /* Several ranges may come in any order and overlap: they are cut when all pieces are there. */

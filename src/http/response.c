@@ -81,8 +81,13 @@ enum flow response_start(struct request *request)
     if (request->location->limits_rate || request->is_limit_set) {
         compute_limits(request);
     }
-    if (request->expects_continue && !request->is_body_read) {
-        request->keepalive = false; /* the client may or may not send the body now */
+    if (request->expects_continue) {
+        request->expects_continue = false;
+        if (response->status < 300) {
+            request->wire->send_interim(request, 100, NULL); /* the body is dropped after this */
+        } else if (!request->is_body_read) {
+            request->keepalive = false; /* the client may or may not send the body now */
+        }
     }
     request->wire->send_head(request);
     if (response->is_header_only) {

@@ -52,9 +52,9 @@ struct http_main {
     struct http_hooks *hooks;      /* phases and filters of all modules, in order; see hooks.h */
     struct handler_list post_read; /* for every request, before anything else */
     struct handler_list content;   /* asked in turn where a location has no handler of its own */
-    uint64_t server_names_hash_bucket_size, server_names_hash_max_size;
-    uint64_t variables_hash_bucket_size, variables_hash_max_size;
-    uint64_t map_hash_bucket_size, map_hash_max_size;
+    int64_t server_names_hash_bucket_size, server_names_hash_max_size;
+    int64_t variables_hash_bucket_size, variables_hash_max_size;
+    int64_t map_hash_bucket_size, map_hash_max_size;
     struct generation *generation;
     struct str hostname; /* of the machine, lower case */
 };
@@ -257,9 +257,9 @@ struct http_location {
     struct log_sink *error_log; /* chain */
     enum log_level error_log_level;
     bool log_subrequest;
-    bool request_time_cache;                              /* understood: times are the loop's */
-    uint64_t types_hash_bucket_size, types_hash_max_size; /* understood */
-    bool open_file_cache_events;                          /* understood */
+    bool request_time_cache;                             /* understood: times are the loop's */
+    int64_t types_hash_bucket_size, types_hash_max_size; /* understood */
+    bool open_file_cache_events;                         /* understood */
 };
 
 /* Tables of ngx_http_core_module. */

@@ -32,7 +32,7 @@ const struct variable core_variables[] = {
     {NAMED("is_request_port"), .get = get_is_request_port},
     {NAMED("server_protocol"), .get = get_server_protocol},
     {NAMED("remote_user"), .get = get_remote_user},
-    {NAMED("content_length"), HEADER(FIELD_CONTENT_LENGTH)},
+    {NAMED("content_length"), .get = get_content_length},
     {NAMED("content_type"), HEADER(FIELD_CONTENT_TYPE)},
     {NAMED("http_host"), HEADER(FIELD_HOST)},
     {NAMED("http_user_agent"), HEADER(FIELD_USER_AGENT)},
@@ -90,12 +90,24 @@ const struct variable core_variables[] = {
     {NAMED("hostname"), .get = get_hostname},
     {NAMED("nginx_version"), .get = get_nginx_version},
 
-    /* Of Tengine. */
+    /* Families of Tengine. */
+    {NAMED("sent_cookie_"), .get = get_sent_cookie, FAMILY},
+    {NAMED("escape_uri_"), .get = get_escaped_uri, FAMILY},
+    {NAMED("md5_encode_"), .get = get_md5, FAMILY},
+    {NAMED("base64_decode_"), .get = get_base64_decoded, FAMILY},
+    {NAMED("ascii_"), .get = get_ascii, FAMILY},
+    {.name = {NULL, 0}},
+};
+
+/*
+ * Of Tengine: names so usual that a configuration for nginx may use them for itself, in `set` or as the
+ * name of a group in an expression. They mean this only where nobody else defines them.
+ */
+static const struct variable optional_variables[] = {
     {NAMED("raw_uri"), .get = get_raw_uri},
     {NAMED("full_request"), .get = get_full_request},
     {NAMED("normalized_request"), .get = get_full_request, .data = 1},
     {NAMED("request_start_time"), .get = get_request_start_time},
-    {NAMED("sent_cookie_"), .get = get_sent_cookie, FAMILY},
     {NAMED("time_http"), .get = get_time_http, VOLATILE},
     {NAMED("unix_time"), .get = get_unix_time, VOLATILE},
     {NAMED("year"), .get = get_date_part, .data = YEAR, VOLATILE},
@@ -108,12 +120,26 @@ const struct variable core_variables[] = {
     {NAMED("second"), .get = get_date_part, .data = SECOND, VOLATILE},
     {NAMED("dollar"), .get = get_dollar},
     {NAMED("host_comment"), .get = get_host_comment},
-    {NAMED("escape_uri_"), .get = get_escaped_uri, FAMILY},
-    {NAMED("md5_encode_"), .get = get_md5, FAMILY},
-    {NAMED("base64_decode_"), .get = get_base64_decoded, FAMILY},
-    {NAMED("ascii_"), .get = get_ascii, FAMILY},
+    {NAMED("request_time_msec"), .get = get_request_time_whole, .data = 1, VOLATILE},
+    {NAMED("request_time_usec"), .get = get_request_time_whole, .data = 1000, VOLATILE},
     {.name = {NULL, 0}},
 };
+#define OPTIONAL_COUNT (sizeof(optional_variables) / sizeof(optional_variables[0]))
+
+bool variables_add_optional(struct conf *conf, struct http_main *main)
+{
+    struct variable free_names[OPTIONAL_COUNT] = {0};
+    unsigned count = 0;
+
+    for (const struct variable *row = optional_variables; row->name.len != 0; row++) {
+        const struct variable *known = map_get_nocase(&main->variables.by_name, row->name);
+        if (known == NULL || (known->flags & VARIABLE_WEAK) != 0) {
+            free_names[count++] = *row;
+        }
+    }
+    variable_add_all(conf, &main->variables, free_names);
+    return true;
+}
 
 bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number)
 {

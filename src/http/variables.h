@@ -12,6 +12,9 @@
 /* Every variable of the core, ended by an empty name. */
 extern const struct variable core_variables[];
 
+/* Adds names of Tengine that the configuration did not take for itself; when all of it was read. */
+bool variables_add_optional(struct conf *conf, struct http_main *main);
+
 /* The request that an environment is part of. */
 static inline struct request *variable_request(struct variable_env *env)
 {

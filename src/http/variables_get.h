@@ -13,6 +13,7 @@
 VARIABLE_GET(get_request_part); /* data: offset of a struct str in struct request */
 VARIABLE_GET(get_header);       /* data: enum field_id */
 VARIABLE_GET(get_header_by_name);
+VARIABLE_GET(get_content_length);
 VARIABLE_GET(get_cookie);
 VARIABLE_GET(get_argument);
 VARIABLE_GET(get_is_args);
@@ -26,6 +27,7 @@ VARIABLE_GET(get_remote_user);
 VARIABLE_GET(get_request_length);
 VARIABLE_GET(get_request_id);
 VARIABLE_GET(get_request_time);
+VARIABLE_GET(get_request_time_whole); /* data: units of a millisecond */
 VARIABLE_GET(get_request_start_time);
 VARIABLE_GET(get_request_body);
 VARIABLE_GET(get_request_body_file);

@@ -161,6 +161,20 @@ VARIABLE_GET(get_header_by_name)
     return fields_by_variable_name(&request->headers, env->arena, variable->rest, out);
 }
 
+/* A chunked body has a length once it was read. */
+VARIABLE_GET(get_content_length)
+{
+    (void) variable;
+    const struct request *request = variable_request(env);
+    const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
+
+    if (field != NULL) {
+        return variable_give(out, field->value);
+    }
+    return request->is_chunked_body && request->body != NULL &&
+           variable_give_number(env, out, request->body->size);
+}
+
 /* One "name = value" of a Cookie field; the value keeps what follows it up to the semicolon. */
 static bool match_cookie(struct str pair, struct str name, struct str *out)
 {
@@ -187,17 +201,15 @@ VARIABLE_GET(get_cookie)
     if (fields_get(&request->headers, FIELD_COOKIE) == NULL) {
         return false;
     }
-    for
-        fields_each(field, &request->headers)
-        {
-            struct str rest = field->value;
+    fields_each(field, &request->headers) {
+        struct str rest = field->value;
 
-            while (field->id == FIELD_COOKIE && rest.data != NULL) {
-                if (match_cookie(str_cut(&rest, ';'), variable->rest, out)) {
-                    return true;
-                }
+        while (field->id == FIELD_COOKIE && rest.data != NULL) {
+            if (match_cookie(str_cut(&rest, ';'), variable->rest, out)) {
+                return true;
             }
         }
+    }
     return false;
 }
 
@@ -251,6 +263,13 @@ VARIABLE_GET(get_request_time)
 {
     (void) variable;
     return variable_give_seconds(env, out, clock_now.now_ms - variable_request(env)->start_ms);
+}
+
+VARIABLE_GET(get_request_time_whole)
+{
+    uint64_t ms = clock_now.now_ms - variable_request(env)->start_ms;
+
+    return variable_give_number(env, out, ms * variable->data);
 }
 
 VARIABLE_GET(get_request_start_time)

@@ -12,7 +12,8 @@
 #include "net/conn_private.h"
 #include "net/listener.h"
 
-#define CONNS_PER_PAGE 64
+#define PAGE_BYTES 16384 /* a size that allocators have */
+#define CONNS_PER_PAGE ((PAGE_BYTES - sizeof(void *)) / sizeof(struct conn))
 
 /*
  * Connections are made of pages that are never given back, so that `life` can be read at any time.
@@ -47,7 +48,7 @@ static void pool_grow(void)
     }
     page->next = pages;
     pages = page;
-    for (int i = CONNS_PER_PAGE - 1; i >= 0; i--) {
+    for (size_t i = CONNS_PER_PAGE; i-- > 0;) {
         page->conns[i].user = free_conns;
         free_conns = &page->conns[i];
     }
@@ -100,10 +101,10 @@ void conn_break(struct conn *conn, int error)
 {
     if (!conn->is_broken) {
         conn->is_broken = 1;
-        conn->error = error;
+        conn->error = (uint16_t) error;
     }
     conn->is_readable = conn->is_writable = 0;
-    out_drop(conn);
+    conn_out_drop(conn);
 }
 
 /* A paused connection reads nothing, so the failure that was reported must be asked for. */
@@ -117,18 +118,13 @@ static void fetch_error(struct conn *conn)
     }
 }
 
-static void conn_ready(struct event_source *source, unsigned events)
+/* All but the plain arrival of input. */
+static void conn_ready_otherwise(struct conn *conn, unsigned events)
 {
-    struct conn *conn = container_of(source, struct conn, source);
     uint32_t life = conn->life;
-    bool has_input = (events & EVENT_READ) != 0;
 
-    conn_check(conn);
-    if (has_input) {
-        conn->is_readable = 1;
-        if (events & (EVENT_PEER_CLOSED | EVENT_ERROR)) {
-            conn->is_peer_closed = 1;
-        }
+    if (events & (EVENT_PEER_CLOSED | EVENT_ERROR)) {
+        conn->is_peer_closed = 1;
     }
     if (events & EVENT_WRITE) {
         conn->is_writable = 1;
@@ -148,7 +144,7 @@ static void conn_ready(struct event_source *source, unsigned events)
             return;
         }
     }
-    if (!has_input) {
+    if ((events & EVENT_READ) == 0) {
         return;
     }
     if (conn->is_input_paused) {
@@ -160,6 +156,21 @@ static void conn_ready(struct event_source *source, unsigned events)
         }
     }
     conn_call_input(conn);
+}
+
+static void conn_ready(struct event_source *source, unsigned events)
+{
+    struct conn *conn = container_of(source, struct conn, source);
+
+    conn_check(conn);
+    if (events & EVENT_READ) {
+        conn->is_readable = 1;
+    }
+    if (events == EVENT_READ && !conn->is_output_waiting && !conn->is_input_paused) {
+        conn_call_input(conn);
+    } else {
+        conn_ready_otherwise(conn, events);
+    }
 }
 
 /* ---- life ---- */
@@ -189,14 +200,13 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
     conn->send_limit = UINT64_MAX;
     deferred_init(&conn->flush, conn_flush_deferred);
     timer_init(&conn->timer, deadline_passed);
-    list_init(&conn->idle_link);
     conn->log = log;
     uint64_t number = __atomic_add_fetch(conn_serial, 1, __ATOMIC_RELAXED);
     conn->number_low = (uint32_t) number;
     conn->number_high = (uint32_t) (number >> 32);
     if (peer != NULL && peer->len != 0) {
         conn->is_tcp = peer->any.sa_family == AF_INET || peer->any.sa_family == AF_INET6;
-        conn->address_length = peer->len;
+        conn->address_length = (uint16_t) peer->len;
         if (peer->len == sizeof(conn->peer.v4)) {
             conn->peer.v4 = peer->v4;
         } else if (peer->len <= sizeof(conn->peer.v6)) {
@@ -233,7 +243,7 @@ static void conn_strip(struct conn *conn)
     timer_remove(&conn->timer);
     conn_unpark(conn);
     if (conn->out != NULL) {
-        out_drop(conn);
+        conn_out_drop(conn);
     }
     if (conn->in != NULL) {
         conn_buffer_free(conn->in, conn->in_size);
@@ -356,6 +366,7 @@ bool conn_park(struct conn *conn)
     conn_check(conn);
     conn_input_release(conn);
     if (!conn->is_idle) {
+        assert(conn->input_wait.waiter == NULL);
         conn->is_idle = 1;
         list_push_back(&idle_conns, &conn->idle_link);
         conn_pool.idle++;
@@ -368,6 +379,7 @@ void conn_unpark(struct conn *conn)
     if (conn->is_idle) {
         conn->is_idle = 0;
         list_remove(&conn->idle_link);
+        conn->input_wait = (struct wait_point){0};
         conn_pool.idle--;
     }
 }

@@ -90,27 +90,31 @@ struct conn {
     /* Output. */
     struct out_piece *out;      /* queue of pieces, owned; NULL = empty. See output.c */
     struct out_piece *out_last; /* valid while out is not NULL */
-    uint64_t queued;            /* bytes ever put in the queue, less those dropped */
-    uint64_t sent;              /* bytes ever taken by the socket */
+    char *out_at;          /* where bytes may be written on in the last piece; NULL = nowhere */
+    char *out_end;         /* the end of that room */
+    uint64_t queued;       /* bytes ever put in the queue, less those dropped */
+    uint64_t sent;         /* bytes ever taken by the socket */
     uint64_t send_limit;   /* sent may not go beyond this for now (limit_rate); UINT64_MAX = none */
     struct deferred flush; /* pending while there is output that this turn has to send */
 
     struct timer timer;              /* the one deadline that is in force */
-    struct list idle_link;           /* least recently idle first, while is_idle */
     struct log *log;                 /* of the owner; never NULL */
     const struct listener *listener; /* where it came from, or NULL */
+    union {
+        struct wait_point input_wait; /* a fiber that waits for input or the end of it */
+        struct list idle_link;        /* instead while is_idle: least recently idle first */
+    };
 
     const struct conn_transport *transport; /* NULL = plain socket */
     void *transport_state;                  /* of the transport */
-    struct wait_point input_wait;           /* a fiber that waits for input or the end of it */
     struct wait_point output_wait;          /* a fiber that waits for the queue to shrink */
     uint32_t output_wait_below;             /* … below this many bytes; 0 = none waits */
-    int error;                              /* errno of the failure */
+    uint16_t error;                         /* errno of the failure */
+    uint16_t address_length;                /* of peer; 0 = unknown */
 
     uint32_t number_low; /* serial number of the connection for the log, low and high half */
     uint32_t number_high;
-    uint32_t address_length; /* of peer; 0 = unknown */
-    union {                  /* the peer's address; larger families have a heap copy */
+    union { /* the peer's address; larger families have a heap copy */
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
         struct addr *other; /* owned; when address_length is beyond v6 */
@@ -232,11 +236,35 @@ ssize_t conn_read(struct conn *conn, void *at, size_t size);
  * written so: many small answers share one chunk and leave with one send.
  */
 #define OUT_CHUNK_SIZE 16384
-char *conn_out_room(struct conn *conn, size_t size);
-void conn_out_commit(struct conn *conn, size_t used);
+char *conn_out_grow(struct conn *conn, size_t size);       /* the slow path: another chunk */
+void conn_write_long(struct conn *conn, struct str bytes); /* into as many as it takes */
+void conn_out_drop(struct conn *conn);                     /* of a broken one: nobody hears it */
+
+static inline char *conn_out_room(struct conn *conn, size_t size)
+{
+    return (size_t) (conn->out_end - conn->out_at) > size ? conn->out_at
+                                                          : conn_out_grow(conn, size);
+}
+
+static inline void conn_out_commit(struct conn *conn, size_t used)
+{
+    conn->out_at += used;
+    conn->queued += used;
+    if (__builtin_expect(conn->is_broken, 0)) {
+        conn_out_drop(conn);
+    }
+}
 
 /* Copies bytes into the queue. */
-void conn_write(struct conn *conn, struct str bytes);
+static inline void conn_write(struct conn *conn, struct str bytes)
+{
+    if (bytes.len != 0 && (size_t) (conn->out_end - conn->out_at) >= bytes.len) {
+        memcpy(conn->out_at, bytes.data, bytes.len);
+        conn_out_commit(conn, bytes.len);
+    } else {
+        conn_write_long(conn, bytes);
+    }
+}
 
 /*
  * A reference to memory that stays valid until it was sent; then release(arg) is called (or when

@@ -13,15 +13,12 @@ enum out_kind {
     OUT_FILE    /* a range of a file */
 };
 
-/* Memory that written bytes are copied to; shared by the pieces that lie in it. Pooled. */
-struct out_chunk {
-    struct out_chunk *next_free; /* in the pool */
-    uint32_t refs;               /* pieces that point here */
-    uint32_t used;               /* bytes taken */
-    char bytes[OUT_CHUNK_SIZE];
-};
+struct out_chunk;
 
-/* One stretch of output; the queue keeps their order. Pooled. */
+/*
+ * One stretch of output; the queue keeps their order. Pooled, or the first of a chunk and in it. While
+ * conn.out_at is set, the last one is open: it reaches to there, whatever its size says.
+ */
 struct out_piece {
     struct out_piece *next;
     struct out_chunk *chunk; /* where bytes behind this piece may go on, one reference; or NULL */
@@ -34,6 +31,15 @@ struct out_piece {
     uint64_t size;           /* bytes not sent yet */
     void (*release)(void *); /* when all was sent or dropped; or NULL */
     void *arg;               /* of release */
+};
+
+/* Memory that written bytes are copied to; shared by the pieces that lie in it. Pooled. */
+struct out_chunk {
+    struct out_chunk *next_free; /* in the pool */
+    uint32_t refs;               /* pieces that point here */
+    uint32_t used;               /* bytes taken; behind the truth while its last piece is open */
+    struct out_piece first;      /* so that a queue of one chunk takes nothing else */
+    char bytes[OUT_CHUNK_SIZE];
 };
 
 /* ---- conn.c ---- */
@@ -54,8 +60,16 @@ bool conn_expects_input(void);
 /* Takes n sent bytes off the head of the queue. */
 void out_advance(struct conn *conn, uint64_t n);
 
-/* Drops all that is queued, releasing references. */
-void out_drop(struct conn *conn);
+/* The size of the last piece is true again; it stays open. */
+static inline void out_measure(struct conn *conn)
+{
+    if (conn->out_at != NULL) {
+        conn->out_last->size = (uint64_t) (conn->out_at - conn->out_last->at);
+    }
+}
+
+/* Gives a piece back that has left the queue, and tells its owner. */
+void out_piece_free(struct out_piece *piece);
 
 /*
  * Turns the head of a file piece at the head of the queue into bytes; false with errno (EIO: it

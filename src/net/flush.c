@@ -127,11 +127,54 @@ static void shut_down(struct conn *conn)
     shutdown(conn->source.fd, SHUT_WR);
 }
 
+/* Nothing is left in the queue. */
+static void queue_is_empty(struct conn *conn)
+{
+    conn->is_output_waiting = 0;
+    if (conn->is_shutdown_wanted) {
+        shut_down(conn);
+    }
+}
+
+/* The rule: one piece of memory, and the socket takes it whole. False: not so, or not all of it. */
+static bool send_simple(struct conn *conn)
+{
+    struct out_piece *piece = conn->out;
+
+    if (piece->next != NULL || piece->kind == OUT_FILE || conn->transport != NULL ||
+        !conn->is_writable || conn->send_limit != UINT64_MAX || piece->size - 1 >= TURN_BUDGET) {
+        return false;
+    }
+    ssize_t n = send(conn->source.fd, piece->at, (size_t) piece->size, MSG_NOSIGNAL);
+    if (n < 0 || (uint64_t) n < piece->size) {
+        if (n >= 0 || errno == EAGAIN) {
+            conn->is_writable = 0;
+            out_advance(conn, n > 0 ? (uint64_t) n : 0);
+        } else if (errno != EINTR) {
+            conn_break(conn, errno);
+        }
+        return false;
+    }
+    conn->sent += (uint64_t) n;
+    conn->out = NULL;
+    conn->out_at = conn->out_end = NULL;
+    out_piece_free(piece);
+    return true;
+}
+
 /* Sends what the socket takes now; nobody is told. false: it is broken. */
 static bool send_queue(struct conn *conn)
 {
     uint64_t budget = TURN_BUDGET;
 
+    if (conn->is_broken) {
+        return false;
+    }
+    out_measure(conn);
+    if (conn->out != NULL && send_simple(conn)) {
+        queue_is_empty(conn);
+        return true;
+    }
     if (conn->is_broken) {
         return false;
     }
@@ -164,10 +207,7 @@ static bool send_queue(struct conn *conn)
         out_advance(conn, (uint64_t) sent.n);
     }
     if (conn->out == NULL) {
-        conn->is_output_waiting = 0;
-        if (conn->is_shutdown_wanted) {
-            shut_down(conn);
-        }
+        queue_is_empty(conn);
     } else if (!wait_to_send(conn)) {
         conn_break(conn, errno);
         return false;

@@ -140,7 +140,8 @@ static void learn(struct conn *conn, bool came)
  * One read into `size` bytes at `at`; notes what it learns about the socket. Bytes, or 0 for the
  * end, or -1 with errno: EAGAIN or the failure.
  */
-static ssize_t read_once(struct conn *conn, char *at, size_t size)
+static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn, char *at,
+                                                               size_t size)
 {
     ssize_t n;
 

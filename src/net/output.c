@@ -74,13 +74,18 @@ static struct out_piece *piece_new(enum out_kind kind, struct out_chunk *chunk)
     return piece;
 }
 
-static void piece_free(struct out_piece *piece)
+void out_piece_free(struct out_piece *piece)
 {
+    struct out_chunk *chunk = piece->chunk;
+
+    if (chunk != NULL && piece == &chunk->first) {
+        chunk_drop(chunk);
+        return;
+    }
     void (*release)(void *) = piece->release;
     void *arg = piece->arg;
-
-    if (piece->chunk != NULL) {
-        chunk_drop(piece->chunk);
+    if (chunk != NULL) {
+        chunk_drop(chunk);
     }
     if (free_piece_count < PIECES_KEPT) {
         piece->next = free_pieces;
@@ -106,50 +111,58 @@ static void append(struct conn *conn, struct out_piece *piece)
     conn->out_last = piece;
 }
 
-char *conn_out_room(struct conn *conn, size_t size)
+/* Nothing more goes into the last piece. */
+static void seal(struct conn *conn)
 {
-    struct out_piece *last = conn->out == NULL ? NULL : conn->out_last;
-    struct out_chunk *chunk = last == NULL ? NULL : last->chunk;
+    if (conn->out_at != NULL) {
+        struct out_chunk *chunk = conn->out_last->chunk;
 
+        out_measure(conn);
+        chunk->used = (uint32_t) (conn->out_at - chunk->bytes);
+        conn->out_at = conn->out_end = NULL;
+    }
+}
+
+/* The first piece of a fresh chunk, which lies in it. */
+static struct out_piece *first_piece(void)
+{
+    struct out_chunk *chunk = chunk_new();
+    struct out_piece *piece = &chunk->first;
+
+    chunk->refs = 1;
+    piece->next = NULL;
+    piece->chunk = chunk;
+    piece->kind = OUT_BYTES;
+    return piece;
+}
+
+char *conn_out_grow(struct conn *conn, size_t size)
+{
     assert(size <= OUT_CHUNK_SIZE);
-    if (chunk != NULL && OUT_CHUNK_SIZE - chunk->used >= size) {
-        if (last->kind == OUT_BYTES) {
-            return chunk->bytes + chunk->used;
-        }
-    } else {
-        chunk = chunk_new();
-    }
-    struct out_piece *piece = piece_new(OUT_BYTES, chunk);
-    piece->at = chunk->bytes + chunk->used;
+    seal(conn);
+    struct out_chunk *chunk = conn->out == NULL ? NULL : conn->out_last->chunk;
+    bool has_room = chunk != NULL && OUT_CHUNK_SIZE - chunk->used >= size && size != 0;
+    struct out_piece *piece = has_room ? piece_new(OUT_BYTES, chunk) : first_piece();
+
+    chunk = piece->chunk;
     piece->size = 0;
+    piece->at = conn->out_at = chunk->bytes + chunk->used;
+    conn->out_end = chunk->bytes + OUT_CHUNK_SIZE;
     append(conn, piece);
-    return chunk->bytes + chunk->used;
+    return conn->out_at;
 }
 
-void conn_out_commit(struct conn *conn, size_t used)
-{
-    struct out_piece *last = conn->out_last;
-
-    assert(conn->out != NULL && last->kind == OUT_BYTES);
-    last->chunk->used += (uint32_t) used;
-    last->size += used;
-    conn->queued += used;
-    if (conn->is_broken) {
-        out_drop(conn);
-    }
-}
-
-void conn_write(struct conn *conn, struct str bytes)
+void conn_write_long(struct conn *conn, struct str bytes)
 {
     while (bytes.len != 0) {
-        struct out_chunk *chunk = conn->out == NULL ? NULL : conn->out_last->chunk;
-        size_t room = chunk == NULL ? 0 : OUT_CHUNK_SIZE - chunk->used;
-        size_t n = room != 0 ? room : OUT_CHUNK_SIZE;
+        size_t room = (size_t) (conn->out_end - conn->out_at);
 
-        if (n > bytes.len) {
-            n = bytes.len;
+        if (room == 0) {
+            conn_out_grow(conn, 1);
+            room = (size_t) (conn->out_end - conn->out_at);
         }
-        memcpy(conn_out_room(conn, n), bytes.data, n);
+        size_t n = room < bytes.len ? room : bytes.len;
+        memcpy(conn->out_at, bytes.data, n);
         conn_out_commit(conn, n);
         bytes = str_skip(bytes, n);
     }
@@ -164,13 +177,14 @@ static void append_reference(struct conn *conn, struct out_piece *piece, uint64_
     append(conn, piece);
     conn->queued += size;
     if (conn->is_broken) {
-        out_drop(conn);
+        conn_out_drop(conn);
     }
 }
 
 /* A piece behind which bytes may go on in the chunk that is in use. */
 static struct out_piece *reference_new(struct conn *conn, enum out_kind kind)
 {
+    seal(conn);
     return piece_new(kind, conn->out == NULL ? NULL : conn->out_last->chunk);
 }
 
@@ -214,8 +228,11 @@ void out_advance(struct conn *conn, uint64_t n)
     while (piece != NULL && n >= piece->size) {
         n -= piece->size;
         conn->out = piece->next;
-        piece_free(piece);
+        out_piece_free(piece);
         piece = conn->out;
+    }
+    if (piece == NULL) {
+        conn->out_at = conn->out_end = NULL;
     }
     if (n != 0) {
         piece->size -= n;
@@ -227,14 +244,15 @@ void out_advance(struct conn *conn, uint64_t n)
     }
 }
 
-void out_drop(struct conn *conn)
+void conn_out_drop(struct conn *conn)
 {
     struct out_piece *piece;
 
     conn->queued = conn->sent;
+    conn->out_at = conn->out_end = NULL;
     while ((piece = conn->out) != NULL) {
         conn->out = piece->next;
-        piece_free(piece);
+        out_piece_free(piece);
     }
 }
 
@@ -253,7 +271,7 @@ bool out_load_file(struct conn *conn, uint64_t limit)
     int error = n == 0 ? EIO : errno;
     struct out_piece *piece = piece_new(OUT_BYTES, chunk);
     if (n <= 0) {
-        piece_free(piece);
+        out_piece_free(piece);
         errno = error;
         return false;
     }
@@ -271,7 +289,7 @@ bool out_load_file(struct conn *conn, uint64_t limit)
         if (conn->out_last == file) {
             conn->out_last = piece;
         }
-        piece_free(file);
+        out_piece_free(file);
     } else {
         piece->next = file;
     }

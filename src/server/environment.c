@@ -19,13 +19,11 @@ static void add_named(struct vec *list, struct arena *arena, struct str name, ch
     const char *equals = str_find_char(name, '=');
     struct str bare = equals == NULL ? name : str_from(name.data, equals);
 
-    for
-        vec_each(char *, variable, list)
-        {
-            if (has_name(*variable, bare)) {
-                return;
-            }
+    vec_each(char *, variable, list) {
+        if (has_name(*variable, bare)) {
+            return;
         }
+    }
     if (equals != NULL) {
         add(list, arena, arena_cstr(arena, name));
         return;
@@ -46,11 +44,9 @@ char **environment_make(struct arena *arena, const struct vec *names, char *cons
     for (; extra != NULL && *extra != NULL; extra++) {
         add(&list, arena, *extra);
     }
-    for
-        vec_each(const struct str, name, names)
-        {
-            add_named(&list, arena, *name, at_start);
-        }
+    vec_each(const struct str, name, names) {
+        add_named(&list, arena, *name, at_start);
+    }
     add_named(&list, arena, STR("TZ"), at_start);
     add(&list, arena, NULL);
     return list.items;

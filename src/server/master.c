@@ -54,28 +54,24 @@ void master_set_pid_path(struct str path)
 
 static void command_all(enum channel_type type)
 {
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            if (process->kind == PROCESS_WORKER && !(type == CHANNEL_QUIT && process->is_leaving)) {
-                process_command(process, type, -1);
-            }
+        if (process->kind == PROCESS_WORKER && !(type == CHANNEL_QUIT && process->is_leaving)) {
+            process_command(process, type, -1);
         }
+    }
 }
 
 static void kill_all(void)
 {
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            if (process->kind == PROCESS_WORKER) {
-                kill(process->pid, SIGKILL);
-            }
+        if (process->kind == PROCESS_WORKER) {
+            kill(process->pid, SIGKILL);
         }
+    }
 }
 
 /* ---- signals */
@@ -412,22 +408,18 @@ static void turn(struct pollfd *fds, unsigned room)
     unsigned count = 1;
 
     fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
-    for
-        list_each(item, &processes)
-        {
-            const struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        const struct process *process = container_of(item, struct process, link);
 
-            if (process->channel >= 0 && count < room) {
-                fds[count++] = (struct pollfd){.fd = process->channel, .events = POLLIN};
-            }
+        if (process->channel >= 0 && count < room) {
+            fds[count++] = (struct pollfd){.fd = process->channel, .events = POLLIN};
         }
+    }
     poll(fds, count, wait_ms());
     clock_update();
-    for
-        list_each(item, &processes)
-        {
-            take_messages(container_of(item, struct process, link));
-        }
+    list_each(item, &processes) {
+        take_messages(container_of(item, struct process, link));
+    }
     take_signals();
     run_timers();
 }

@@ -31,17 +31,14 @@ void master_start_workers(void)
 
 bool master_is_waiting_for_workers(void)
 {
-    for
-        list_each(item, &processes)
-        {
-            const struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        const struct process *process = container_of(item, struct process, link);
 
-            if (process->kind == PROCESS_WORKER &&
-                process->generation == master.generation->number && !process->is_ready &&
-                !process->is_leaving) {
-                return true;
-            }
+        if (process->kind == PROCESS_WORKER && process->generation == master.generation->number &&
+            !process->is_ready && !process->is_leaving) {
+            return true;
         }
+    }
     return false;
 }
 
@@ -116,16 +113,14 @@ void master_switch(void)
 {
     master.is_switching = false;
     shard_care_restart();
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            if (process->kind == PROCESS_WORKER &&
-                process->generation != master.generation->number && !process->is_leaving) {
-                dismiss(process);
-            }
+        if (process->kind == PROCESS_WORKER && process->generation != master.generation->number &&
+            !process->is_leaving) {
+            dismiss(process);
         }
+    }
     shard_care_settle(master.generation);
     notify_ready();
 }

@@ -46,14 +46,12 @@ void process_free(struct process *process)
 static _Noreturn void run_child(const struct worker_start *start)
 {
     process_forked();
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            process->cell = CELL_NONE; /* others use it */
-            process_free(process);
-        }
+        process->cell = CELL_NONE; /* others use it */
+        process_free(process);
+    }
     int status = worker_run(start);
 
     log_main = server_last_log();
@@ -100,44 +98,38 @@ struct process *process_start_worker(struct generation *generation, unsigned slo
 
 struct process *process_find(pid_t pid)
 {
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            if (process->pid == pid) {
-                return process;
-            }
+        if (process->pid == pid) {
+            return process;
         }
+    }
     return NULL;
 }
 
 struct process *process_of_slot(unsigned generation, unsigned slot)
 {
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            if (process->kind == PROCESS_WORKER && process->generation == generation &&
-                process->slot == slot && !process->is_leaving) {
-                return process;
-            }
+        if (process->kind == PROCESS_WORKER && process->generation == generation &&
+            process->slot == slot && !process->is_leaving) {
+            return process;
         }
+    }
     return NULL;
 }
 
 struct process *process_new_binary(void)
 {
-    for
-        list_each(item, &processes)
-        {
-            struct process *process = container_of(item, struct process, link);
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
 
-            if (process->kind == PROCESS_NEW_BINARY) {
-                return process;
-            }
+        if (process->kind == PROCESS_NEW_BINARY) {
+            return process;
         }
+    }
     return NULL;
 }
 
@@ -145,11 +137,9 @@ unsigned process_count(void)
 {
     unsigned count = 0;
 
-    for
-        list_each(item, &processes)
-        {
-            count += container_of(item, struct process, link)->kind == PROCESS_WORKER;
-        }
+    list_each(item, &processes) {
+        count += container_of(item, struct process, link)->kind == PROCESS_WORKER;
+    }
     return count;
 }
 

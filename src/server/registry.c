@@ -134,14 +134,11 @@ bool module_load(struct conf *conf, const struct conf_node *node, struct str pat
             return false;
         }
     }
-    for
-        vec_each(const struct module *, other, &reading->loaded)
-        {
-            if (*other == item->module) {
-                return conf_error(conf, node, "module \"%s\" is already loaded",
-                                  item->module->name);
-            }
+    vec_each(const struct module *, other, &reading->loaded) {
+        if (*other == item->module) {
+            return conf_error(conf, node, "module \"%s\" is already loaded", item->module->name);
         }
+    }
     *(const struct module **) vec_push(&reading->loaded, conf->arena, sizeof(void *)) =
         item->module;
     return true;
@@ -207,11 +204,9 @@ bool registry_collect(struct conf *conf, struct generation *generation)
     for (const struct module *const *m = linked_modules; *m != NULL; m++) {
         *(const struct module **) vec_push(&modules, conf->arena, sizeof(void *)) = *m;
     }
-    for
-        vec_each(const struct module *, m, &modules_of(conf)->loaded)
-        {
-            *(const struct module **) vec_push(&modules, conf->arena, sizeof(void *)) = *m;
-        }
+    vec_each(const struct module *, m, &modules_of(conf)->loaded) {
+        *(const struct module **) vec_push(&modules, conf->arena, sizeof(void *)) = *m;
+    }
     vec_push(&modules, conf->arena, sizeof(void *));
     generation->modules = modules.items;
 

@@ -26,7 +26,7 @@ void shard_care_process_gone(struct generation *generation, const struct process
 
 /* Looks for workers that do not turn while connections wait for them. Every SHARD_LOOK_MS. */
 void shard_care_look(struct generation *generation);
-#define SHARD_LOOK_MS 30
+#define SHARD_LOOK_MS 25
 
 /* Is there anything to look for? */
 bool shard_care_has_to_look(const struct generation *generation);

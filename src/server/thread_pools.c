@@ -24,13 +24,11 @@ static bool parse_parameter(struct str word, struct str name, unsigned most, uns
 
 static const struct thread_pool_settings *find(const struct vec *pools, struct str name)
 {
-    for
-        vec_each(const struct thread_pool_settings, pool, pools)
-        {
-            if (str_equal(pool->name, name)) {
-                return pool;
-            }
+    vec_each(const struct thread_pool_settings, pool, pools) {
+        if (str_equal(pool->name, name)) {
+            return pool;
         }
+    }
     return NULL;
 }
 

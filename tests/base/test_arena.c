@@ -179,11 +179,9 @@ static void vectors_grow_and_clear_what_they_add(void **state)
     int sum = 0;
 
     arena_init(&arena);
-    for
-        vec_each(struct pair, none, &vec)
-        {
-            sum += none->first + 1;
-        }
+    vec_each(struct pair, none, &vec) {
+        sum += none->first + 1;
+    }
     assert_int_equal(sum, 0);
     for (int i = 0; i < 1000; i++) {
         struct pair *pair = vec_push(&vec, &arena, sizeof(*pair));
@@ -196,11 +194,9 @@ static void vectors_grow_and_clear_what_they_add(void **state)
     vec_at(&copy, struct pair, 0)->first = 77;
     assert_int_equal(vec.count, 1000);
     assert_int_equal(copy.count, 1001);
-    for
-        vec_each(struct pair, pair, &vec)
-        {
-            sum += pair->first;
-        }
+    vec_each(struct pair, pair, &vec) {
+        sum += pair->first;
+    }
     assert_int_equal(sum, 999 * 1000 / 2);
     struct vec nothing = {0};
     assert_int_equal(vec_copy(&nothing, &arena, 8).count, 0);

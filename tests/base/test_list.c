@@ -20,11 +20,9 @@ static void order_is_kept_and_ends_pop(void **state)
     list_push_back(&head, &items[1].link);
     list_push_back(&head, &items[2].link);
     list_push_front(&head, &items[0].link);
-    for
-        list_each(link, &head)
-        {
-            seen = seen * 10 + container_of(link, struct item, link)->number;
-        }
+    list_each(link, &head) {
+        seen = seen * 10 + container_of(link, struct item, link)->number;
+    }
     assert_int_equal(seen, 123);
     assert_ptr_equal(list_pop_front(&head), &items[0].link);
     assert_ptr_equal(head.prev, &items[2].link);
@@ -40,19 +38,15 @@ static void item_may_be_removed_while_walking_and_twice(void **state)
     for (size_t i = 0; i < COUNT(items); i++) {
         list_push_back(&head, &items[i].link);
     }
-    for
-        list_each(link, &head)
-        {
-            if (container_of(link, struct item, link)->number % 2 == 0) {
-                list_remove(link);
-                list_remove(link);
-            }
+    list_each(link, &head) {
+        if (container_of(link, struct item, link)->number % 2 == 0) {
+            list_remove(link);
+            list_remove(link);
         }
-    for
-        list_each(link, &head)
-        {
-            left = left * 10 + container_of(link, struct item, link)->number;
-        }
+    }
+    list_each(link, &head) {
+        left = left * 10 + container_of(link, struct item, link)->number;
+    }
     assert_int_equal(left, 13);
 }
 

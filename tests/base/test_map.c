@@ -10,11 +10,9 @@ static void empty_map_has_nothing(void **state)
 
     assert_null(map_get(&map, STR("a")));
     assert_null(map_get(&map, STR_NONE));
-    for
-        map_each(slot, &map)
-        {
-            count += slot->key.len + 1;
-        }
+    map_each(slot, &map) {
+        count += slot->key.len + 1;
+    }
     assert_int_equal(count, 0);
 }
 
@@ -83,12 +81,10 @@ static void many_keys_survive_growth(void **state)
         assert_ptr_equal(map_get(&map, arena_printf(&arena, "key%d", i)), &values[i]);
         assert_null(map_get(&map, arena_printf(&arena, "kez%d", i)));
     }
-    for
-        map_each(slot, &map)
-        {
-            assert_non_null(slot->value);
-            seen++;
-        }
+    map_each(slot, &map) {
+        assert_non_null(slot->value);
+        seen++;
+    }
     assert_int_equal(seen, MANY);
     arena_free(&arena);
 }

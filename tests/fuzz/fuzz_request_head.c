@@ -39,13 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_inside(head.method, input);
         check_inside(head.target, input);
         check_inside(head.path, input);
-        for
-            fields_each(field, &fields)
-            {
-                check_inside(field->name, input);
-                check_inside(field->value, input);
-                authority_parse(&arena, field->value, &host, &port);
-            }
+        fields_each(field, &fields) {
+            check_inside(field->name, input);
+            check_inside(field->value, input);
+            authority_parse(&arena, field->value, &host, &port);
+        }
         /* What lies behind the head has no say in it. */
         struct fields again = {0};
         struct head same;

@@ -135,13 +135,11 @@ static inline bool read_http(const char *text)
         return false;
     }
     http = generation->http;
-    for
-        vec_each(struct http_location *, location, &http->locations)
-        {
-            (*location)->error_log = &memory_sink;
-            (*location)->error_log_level = LOG_INFO;
-            (*location)->handler = say_where;
-        }
+    vec_each(struct http_location *, location, &http->locations) {
+        (*location)->error_log = &memory_sink;
+        (*location)->error_log_level = LOG_INFO;
+        (*location)->handler = say_where;
+    }
     return true;
 }
 

@@ -179,13 +179,11 @@ static void a_circle_of_pages(void **state)
         "[error] rewrite or internal redirection cycle while internally redirecting to \"/page\""));
     assert_read(
         "recursive_error_pages on; error_page 404 @a;" SERVER("location / {} location @a {}"));
-    for
-        vec_each(struct http_location *, location, &http->locations)
-        {
-            if ((*location)->kind == LOCATION_NAMED) {
-                (*location)->handler = fail_again;
-            }
+    vec_each(struct http_location *, location, &http->locations) {
+        if ((*location)->kind == LOCATION_NAMED) {
+            (*location)->handler = fail_again;
         }
+    }
     assert_int_equal(get("/?404"), 500);
     assert_true(was_logged(
         "[error] rewrite or internal redirection cycle while redirect to named location \"@a\""));

@@ -18,14 +18,17 @@
 
 enum format { FORMAT_HTML, FORMAT_JSON, FORMAT_JSONP, FORMAT_XML };
 
-static const struct directive_word format_words[] = {
-    {"html", FORMAT_HTML}, {"json", FORMAT_JSON}, {"jsonp", FORMAT_JSONP}, {"xml", FORMAT_XML}, {NULL, 0}};
+static const struct directive_word format_words[] = {{"html", FORMAT_HTML},
+                                                     {"json", FORMAT_JSON},
+                                                     {"jsonp", FORMAT_JSONP},
+                                                     {"xml", FORMAT_XML},
+                                                     {NULL, 0}};
 
 struct autoindex_settings {
     bool is_on;
-    unsigned format;  /* enum format */
-    bool local_time;  /* times of HTML */
-    bool exact_size;  /* sizes of HTML */
+    unsigned format; /* enum format */
+    bool local_time; /* times of HTML */
+    bool exact_size; /* sizes of HTML */
 };
 
 #define S struct autoindex_settings
@@ -188,8 +191,8 @@ static void put_time(struct buf *out, time_t when, bool is_local)
     } else {
         gmtime_r(&when, &tm);
     }
-    buf_printf(out, "%02d-%s-%d %02d:%02d", tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
-               tm.tm_min);
+    buf_printf(out, "%02d-%s-%d %02d:%02d", tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900,
+               tm.tm_hour, tm.tm_min);
 }
 
 /* "10K", "3M", "1G": eight columns, rounded; up to 9999 in bytes. */
@@ -233,7 +236,7 @@ static void put_html(struct buf *out, struct request *request, const struct vec 
     buf_append(out, STR("</title></head>\r\n<body>\r\n<h1>Index of "));
     put_escaped(out, request->uri, ESCAPE_HTML);
     buf_append(out, STR("</h1><hr><pre><a href=\"../\">../</a>\r\n"));
-    for vec_each(const struct entry, entry, entries) {
+    vec_each(const struct entry, entry, entries) {
         buf_append(out, STR("<a href=\""));
         put_escaped(out, entry->name, ESCAPE_URI_COMPONENT);
         buf_append(out, entry->is_directory ? STR("/\">") : STR("\">"));
@@ -260,8 +263,9 @@ static void put_json(struct buf *out, const struct vec *entries, struct str call
         buf_append_char(out, '(');
     }
     buf_append_char(out, '[');
-    for vec_each(const struct entry, entry, entries) {
-        buf_append(out, entry == entries->items ? STR("\r\n{ \"name\":\"") : STR(",\r\n{ \"name\":\""));
+    vec_each(const struct entry, entry, entries) {
+        buf_append(out,
+                   entry == entries->items ? STR("\r\n{ \"name\":\"") : STR(",\r\n{ \"name\":\""));
         put_escaped(out, entry->name, ESCAPE_JSON);
         buf_append(out, STR("\", \"type\":\""));
         buf_append(out, kind_of(entry));
@@ -283,13 +287,13 @@ static void put_json(struct buf *out, const struct vec *entries, struct str call
 static void put_xml(struct buf *out, const struct vec *entries)
 {
     buf_append(out, STR("<?xml version=\"1.0\"?>\r\n<list>\r\n"));
-    for vec_each(const struct entry, entry, entries) {
+    vec_each(const struct entry, entry, entries) {
         struct str kind = kind_of(entry);
         struct tm tm;
 
         gmtime_r(&entry->mtime, &tm);
-        buf_printf(out, "<%.*s mtime=\"%d-%02d-%02dT%02d:%02d:%02dZ\"", STR_ARG(kind), tm.tm_year + 1900,
-                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+        buf_printf(out, "<%.*s mtime=\"%d-%02d-%02dT%02d:%02d:%02dZ\"", STR_ARG(kind),
+                   tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
         if (entry->is_file) {
             buf_printf(out, " size=\"%llu\"", (unsigned long long) entry->size);
         }
@@ -315,8 +319,10 @@ static bool find_callback(struct request *request, struct str *out)
     }
     for (size_t i = 0; i < out->len; i++) {
         unsigned char c = (unsigned char) out->data[i];
-        if (!ascii_is_digit(c) && (ascii_lower(c) < 'a' || ascii_lower(c) > 'z') && c != '_' && c != '.') {
-            log_info(&request->log, 0, "client sent invalid callback name: \"%.*s\"", STR_ARG(*out));
+        if (!ascii_is_digit(c) && (ascii_lower(c) < 'a' || ascii_lower(c) > 'z') && c != '_' &&
+            c != '.') {
+            log_info(&request->log, 0, "client sent invalid callback name: \"%.*s\"",
+                     STR_ARG(*out));
             return false;
         }
     }
@@ -326,7 +332,8 @@ static bool find_callback(struct request *request, struct str *out)
 /* ---- the answer ---- */
 
 static enum flow send_listing(struct request *request, const struct vec *entries,
-                              const struct autoindex_settings *settings, unsigned format, struct str callback)
+                              const struct autoindex_settings *settings, unsigned format,
+                              struct str callback)
 {
     struct response *response = &request->response;
     struct buf text = {0};
@@ -358,8 +365,10 @@ static enum flow send_listing(struct request *request, const struct vec *entries
     } else {
         put_json(&text, entries, callback);
     }
-    struct body_piece piece = {
-        .bytes = buf_str(&text), .fd = -1, .release = free, .release_arg = text.data};
+    struct body_piece piece = {.bytes = buf_str(&text),
+                               .fd = -1,
+                               .release = free,
+                               .release_arg = text.data};
     return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
 }
 
@@ -372,7 +381,8 @@ static enum flow list_directory(struct request *request)
     size_t root_length;
     struct str path;
 
-    if (!settings->is_on || request->uri.len == 0 || request->uri.data[request->uri.len - 1] != '/' ||
+    if (!settings->is_on || request->uri.len == 0 ||
+        request->uri.data[request->uri.len - 1] != '/' ||
         (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return FLOW_NEXT;
     }

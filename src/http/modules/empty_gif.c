@@ -2,16 +2,16 @@
 #include "http/request.h"
 #include "server/module.h"
 
-/* GIF89a, 1 by 1, two colours, the first transparent. */
+/* GIF89a, 1 by 1, two colours, the second transparent. */
 static const unsigned char pixel[] = {
-    'G', 'I', 'F', '8', '9', 'a',             /* signature */
-    1, 0, 1, 0,                               /* screen: width, height */
-    0x80, 1, 0,                               /* palette of two colours, background 1, aspect */
-    0, 0, 0, 0xff, 0xff, 0xff,                /* black, and white */
-    0x21, 0xf9, 4, 1, 0, 0, 0, 0,             /* graphic control: colour 0 is transparent */
-    0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0,          /* image: place and size */
-    2, 2, 0x4c, 1, 0,                         /* data, LZW */
-    0x3b,                                     /* trailer */
+    'G',  'I',  'F',  '8',  '9',  'a',        /* signature */
+    1,    0,    1,    0,                      /* screen: width, height */
+    0x80, 1,    0,                            /* palette of two colours, background 1, aspect */
+    0,    0,    0,    0xff, 0xff, 0xff,       /* black, and white */
+    0x21, 0xf9, 4,    1,    0,    0,    1, 0, /* graphic control: colour 1 is transparent */
+    0x2c, 0,    0,    0,    0,    1,    0, 1, 0, 0, /* image: place and size */
+    2,    2,    0x4c, 1,    0,                      /* data, LZW */
+    0x3b,                                           /* trailer */
 };
 _Static_assert(sizeof(pixel) == 43, "the pixel has 43 bytes");
 

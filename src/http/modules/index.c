@@ -12,8 +12,8 @@ struct index_settings {
 
 static struct directive_table table;
 
-static bool index_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                        void *settings)
+static bool index_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
 {
     struct index_settings *index = settings;
     struct conf *conf = scope->conf;
@@ -26,7 +26,8 @@ static bool index_apply(struct conf_scope *scope, const struct directive *row, s
         struct str name = node->args[i];
 
         if (name.len == 0) {
-            return conf_error(conf, node, "index \"%.*s\" in \"index\" directive is invalid", STR_ARG(name));
+            return conf_error(conf, node, "index \"%.*s\" in \"index\" directive is invalid",
+                              STR_ARG(name));
         }
         if (name.data[0] == '/' && i + 1 != node->count) {
             conf_warn(conf, node, "only the last index in \"index\" directive should be absolute");
@@ -41,9 +42,10 @@ static bool index_apply(struct conf_scope *scope, const struct directive *row, s
 }
 
 static const struct directive rows[] = {
-    {"index", IN_HTTP_ALL, CUSTOM_FIELD(struct index_settings, names, index_apply), ARGS(1, ARGS_ANY),
-     .repeat = REPEAT_APPEND, .initial = "index.html", .syntax = "file ...",
-     .doc = "Files that answer for a directory: the first that exists. The last may be a URI that begins with a slash."},
+    {"index", IN_HTTP_ALL, CUSTOM_FIELD(struct index_settings, names, index_apply),
+     ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .initial = "index.html", .syntax = "file ...",
+     .doc =
+         "Files that answer for a directory: the first that exists. The last may be a URI that begins with a slash."},
     {0},
 };
 
@@ -69,7 +71,8 @@ static enum flow fail(struct request *request, int error, struct str path)
 static enum flow check_directory(struct request *request, struct str directory, struct str path)
 {
     struct arena *arena = &request->arena;
-    char *text = arena_cstr(arena, (struct str){directory.data, directory.len > 1 ? directory.len - 1 : 1});
+    char *text =
+        arena_cstr(arena, (struct str){directory.data, directory.len > 1 ? directory.len - 1 : 1});
     struct file *file = file_stat(request, str_of(text));
     int error = file->error;
     bool is_directory = file->is_directory;
@@ -91,7 +94,8 @@ static enum flow check_directory(struct request *request, struct str directory, 
 
 static enum flow redirect(struct request *request, struct str name)
 {
-    return request_redirect(request, arena_concat(&request->arena, request->uri, name), request->args);
+    return request_redirect(request, arena_concat(&request->arena, request->uri, name),
+                            request->args);
 }
 
 static enum flow find_index(struct request *request)
@@ -105,7 +109,7 @@ static enum flow find_index(struct request *request)
         (request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
         return FLOW_NEXT;
     }
-    for vec_each(struct template *, item, &settings->names) {
+    vec_each(struct template *, item, &settings->names) {
         struct str name = template_text(*item, &request->env);
 
         if (name.len == 0) {

@@ -23,7 +23,8 @@ struct try_settings {
     struct try_list *list; /* NULL = no try_files here */
 };
 
-static bool parse_status(struct conf *conf, const struct conf_node *node, struct str word, unsigned *out)
+static bool parse_status(struct conf *conf, const struct conf_node *node, struct str word,
+                         unsigned *out)
 {
     uint64_t status;
 
@@ -34,8 +35,8 @@ static bool parse_status(struct conf *conf, const struct conf_node *node, struct
     return true;
 }
 
-static bool try_files_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                            void *settings)
+static bool try_files_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
 {
     struct conf *conf = scope->conf;
     struct try_list *list = arena_new(conf->arena, struct try_list);
@@ -73,7 +74,8 @@ static bool try_files_apply(struct conf_scope *scope, const struct directive *ro
 static const struct directive rows[] = {
     {"try_files", IN_SERVER | IN_LOCATION, CUSTOM_FIELD(struct try_settings, list, try_files_apply),
      ARGS(2, ARGS_ANY), .inherit = INHERIT_NEVER, .syntax = "file ... uri | file ... =code",
-     .doc = "Serves the first of the files that exists, else goes to the last URI or answers with the code."},
+     .doc =
+         "Serves the first of the files that exists, else goes to the last URI or answers with the code."},
     {0},
 };
 
@@ -107,7 +109,8 @@ static bool exists(struct request *request, const struct candidate *candidate, s
     struct file *file = file_stat(request, path);
     bool is_found = file->error == 0 && file->is_directory == candidate->is_directory;
 
-    if (file->error != 0 && file->error != ENOENT && file->error != ENOTDIR && file->error != ENAMETOOLONG) {
+    if (file->error != 0 && file->error != ENOENT && file->error != ENOTDIR &&
+        file->error != ENAMETOOLONG) {
         log_crit(&request->log, file->error, "%s() \"%.*s\" failed", file->failed, STR_ARG(path));
     }
     file_release(file);
@@ -151,7 +154,7 @@ static enum flow try_files(struct request *request)
 {
     const struct try_settings *settings = location_settings(request->location, &table);
 
-    for vec_each(const struct candidate, candidate, &settings->list->candidates) {
+    vec_each(const struct candidate, candidate, &settings->list->candidates) {
         switch (try_one(request, candidate)) {
         case FLOW_NEXT:
             break;

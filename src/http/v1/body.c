@@ -113,12 +113,10 @@ static int read_trailers(struct request *request)
     if (fields.count != 0) {
         /* The input buffer is reused: the trailers get a copy of their bytes. */
         struct str copy = arena_dup(&request->arena, str_head(input, used));
-        for
-            fields_each(field, &fields)
-            {
-                field->name.data = copy.data + (field->name.data - input.data);
-                field->value.data = copy.data + (field->value.data - input.data);
-            }
+        fields_each(field, &fields) {
+            field->name.data = copy.data + (field->name.data - input.data);
+            field->value.data = copy.data + (field->value.data - input.data);
+        }
         request->trailers = arena_new(&request->arena, struct fields);
         *request->trailers = fields;
     }

@@ -1,6 +1,7 @@
 /* The life of a client's HTTP/1 connection: read heads, start requests, settle what was sent, rest,
  * close. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -90,10 +91,15 @@ static bool hand_over(struct http_connection *http)
     if (handover_now == NULL || http->conn->transport != NULL || http->listen->is_proxy_protocol) {
         return false;
     }
-    if (!handover_now->send(handover_now, listener, http->conn->source.fd, &state, sizeof(state))) {
+    int copy = fcntl(http->conn->source.fd, F_DUPFD_CLOEXEC, 0);
+    if (copy == -1) {
         return false;
     }
-    connection_close(http); /* our copy of the descriptor; the connection lives on over there */
+    if (!handover_now->send(handover_now, listener, copy, &state, sizeof(state))) {
+        close(copy);
+        return false;
+    }
+    connection_close(http); /* our descriptor of it; the connection lives on over there */
     return true;
 }
 
@@ -224,6 +230,17 @@ static bool read_proxy_header(struct http_connection *http)
     return false;
 }
 
+/* A request that gets its answer without being looked at; nothing behind it is read as a request. */
+static void start_last(struct http_connection *http, struct request *request, unsigned status)
+{
+    http->is_last = true;
+    request->keepalive = false;
+    request->is_lingering_forced = true;
+    request->is_body_read = true;
+    request->response.status = status;
+    request_start(request);
+}
+
 /* A request whose head cannot be taken: answered with the status, and the last one. */
 static void refuse(struct http_connection *http, struct request *request, const struct head *head)
 {
@@ -239,12 +256,8 @@ static void refuse(struct http_connection *http, struct request *request, const 
     if (head->status == 414 || head->status == 494) {
         counters_mine->limited++;
     }
-    http->is_last = true;
-    request->keepalive = false;
-    request->is_lingering_forced = true;
-    request->is_body_read = true;
-    request->response.status = head->status;
-    request_start(request);
+    v1_request_setup(request, head);
+    start_last(http, request, head->status);
 }
 
 /* A whole head: the request begins. */
@@ -256,15 +269,12 @@ static void start(struct http_connection *http, struct request *request, const s
         log_info(&request->log, 0, "client sent invalid header line: \"%.*s\"",
                  STR_ARG(head->culprit));
     }
-    if (status != 0) {
-        http->is_last = true;
-        request->keepalive = false;
-        request->is_lingering_forced = true;
-        request->is_body_read = true;
-        request->response.status = status;
-    }
     http->requests++;
-    request_start(request);
+    if (status != 0) {
+        start_last(http, request, status);
+    } else {
+        request_start(request);
+    }
 }
 
 /* Parses what is there. True: a request was started (or refused), the pump goes on. */
@@ -277,8 +287,6 @@ static bool read_head(struct http_connection *http)
     struct str input = conn_input(conn);
     enum parse_result result = head_parse(input, limits, &request->arena, &request->headers, &head);
 
-    request->line = head.line;
-    request->head_size = head.size;
     if (result == PARSE_MORE) {
         request_free(request);
         return false;
@@ -288,11 +296,10 @@ static bool read_head(struct http_connection *http)
     list_push_back(&http->unfinished, &request->link);
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
-        request->head_size = input.len;
         refuse(http, request, &head);
         return true;
     }
-    conn_consume(conn, head.size);
+    conn_consume(conn, head.end);
     start(http, request, &head);
     return true;
 }

@@ -352,7 +352,8 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
         const char *next = NULL;
         enum line_end how = find_line_end(at, end, &text_end, &next);
 
-        if ((size_t) (text_end - at) > limits->line_max) {
+        *used = (uint32_t) (at - input.data);
+        if ((size_t) ((next != NULL ? next : text_end) - at) > limits->line_max) {
             return bad(head, 494, "client sent too long header line", str_from(at, at + 64));
         }
         if ((size_t) (text_end - input.data) > limits->head_max) {
@@ -408,8 +409,8 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
     }
     enum line_end how = find_line_end(at, end, &text_end, &next);
     head->line = str_from(at, text_end);
-    if (head->line.len > limits->line_max) {
-        head->line.len = limits->line_max;
+    if ((size_t) ((next != NULL ? next : text_end) - at) > limits->line_max) {
+        head->line = str_head(head->line, limits->line_max);
         return bad(head, 414, "client sent too long URI", STR_NONE);
     }
     if (how == LINE_BROKEN) {
@@ -425,16 +426,16 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
     }
     head->is_line_done = true;
     if (head->version == 9) {
-        head->size = (uint32_t) (next - input.data);
+        head->size = (uint32_t) (next - at);
+        head->end = (uint32_t) (next - input.data);
         return PARSE_DONE;
     }
     struct head_limits rest = *limits;
     size_t line_size = (size_t) (next - input.data);
     rest.head_max = limits->head_max > line_size ? limits->head_max - (uint32_t) line_size : 0;
     enum parse_result result = fields_parse(str_from(next, end), &rest, arena, fields, head, &used);
-    if (result == PARSE_DONE) {
-        head->size = (uint32_t) line_size + used;
-    }
+    head->size = (uint32_t) (next - at) + used;
+    head->end = (uint32_t) line_size + used;
     return result;
 }
 

@@ -28,7 +28,8 @@ struct head {
         path; /* origin-form part of the target: from the first '/'; empty for "http://host" */
     unsigned version; /* 9, 10, 11 (1.2 and later count as 11) */
     bool is_line_done;
-    uint32_t size;      /* bytes of the head with its last empty line (PARSE_DONE) */
+    uint32_t size; /* bytes of the head with its last empty line; of a bad one, of its good lines */
+    uint32_t end; /* the same with empty lines before it: where the next bytes begin (PARSE_DONE) */
     unsigned status;    /* PARSE_BAD: 400, 405, 414, 494, 505 */
     const char *reason; /* … for the log: "client sent invalid method" */
     struct str culprit; /* … the bytes shown after it, or empty */

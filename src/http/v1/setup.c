@@ -45,6 +45,12 @@ static unsigned method_of(struct str name)
         (unsigned) (status);                                                                       \
     })
 
+/* The request is refused for this field: what follows it does not count in $request_length. */
+static void end_at(struct request *request, const struct field *field)
+{
+    request->head_size = (uint64_t) (field->value.data + field->value.len + 2 - request->line.data);
+}
+
 /* Fields that may come once only; a second is told in the log with both values. */
 static unsigned check_repeats(struct request *request)
 {
@@ -57,6 +63,7 @@ static unsigned check_repeats(struct request *request)
         const struct field *field = &fields->items[i];
         if (once[field->id] && fields->first[field->id] != i + 1) {
             const struct field *first = fields_get(fields, (enum field_id) field->id);
+            end_at(request, field);
             return REFUSE(request, 400,
                           "client sent duplicate header line: \"%.*s: %.*s\", "
                           "previous value: \"%.*s: %.*s\"",
@@ -121,6 +128,7 @@ static unsigned set_host(struct request *request, const struct head *head)
         if (field->value.len == 0 && head->authority.len != 0) {
             return 0;
         }
+        end_at(request, field);
         return REFUSE(request, 400, "client sent invalid host header");
     }
     if (head->authority.len == 0) {
@@ -169,24 +177,22 @@ static void set_keepalive(struct request *request)
     if (fields_get(&request->headers, FIELD_CONNECTION) == NULL) {
         return;
     }
-    for
-        fields_each(field, &request->headers)
-        {
-            struct str rest = field->value;
-            if (field->id != FIELD_CONNECTION) {
-                continue;
+    fields_each(field, &request->headers) {
+        struct str rest = field->value;
+        if (field->id != FIELD_CONNECTION) {
+            continue;
+        }
+        while (rest.data != NULL) {
+            struct str option = str_trim(str_cut(&rest, ','));
+            if (str_equal_nocase(option, STR("close"))) {
+                request->keepalive = false;
+                return;
             }
-            while (rest.data != NULL) {
-                struct str option = str_trim(str_cut(&rest, ','));
-                if (str_equal_nocase(option, STR("close"))) {
-                    request->keepalive = false;
-                    return;
-                }
-                if (str_equal_nocase(option, STR("keep-alive"))) {
-                    request->keepalive = true;
-                }
+            if (str_equal_nocase(option, STR("keep-alive"))) {
+                request->keepalive = true;
             }
         }
+    }
 }
 
 /* Expect: 100-continue; any other expectation is not met (RFC 9110, 10.1.1), which nginx overlooks,
@@ -205,7 +211,7 @@ static void set_server(struct request *request)
     const struct http_listen *listen = request->http->listen;
 
     request->server = listen->default_server;
-    if (listen->has_names && request->host.len != 0) {
+    if (listen->has_names) {
         request->server = server_find(listen, request->host, request);
     }
     request_set_location(request, request->server->root);
@@ -235,13 +241,33 @@ static unsigned set_target(struct request *request, const struct head *head)
         uri.args = str_skip(head->path, 1);
         uri.was_quoted = uri.was_complex = false;
     } else if (!uri_normalise(&request->arena, head->path, request->server->merge_slashes, &uri)) {
+        request->uri = STR("");
+        request->head_size = head->line.len + 2;
         return REFUSE(request, 400, "client sent invalid request");
     }
     request_set_uri(request, uri.path);
-    request->args = uri.args;
+    request->args = uri.args.len != 0 ? uri.args : STR_NONE;
     request->uri_has_quoted = uri.was_quoted;
     request->uri_has_complex = uri.was_complex;
     return 0;
+}
+
+/* What is known of a bad head: enough for its log line, and for the server whose error page it gets. */
+static void take_what_is_good(struct request *request, const struct head *head)
+{
+    const struct field *host = fields_get(&request->headers, FIELD_HOST);
+
+    if (head->version == HTTP_0_9) {
+        request->version = HTTP_0_9;
+    }
+    if (!head->is_line_done) {
+        return;
+    }
+    if (host != NULL) {
+        parse_host(&request->arena, host->value, &request->host, &request->port);
+    }
+    set_server(request);
+    set_target(request, head);
 }
 
 unsigned v1_request_setup(struct request *request, const struct head *head)
@@ -250,15 +276,19 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
 
     request->line = head->line;
     request->head_size = head->size;
-    request->version = (enum http_version) head->version;
+    request->target = head->target;
     request->method_name = head->method;
     request->method = method_of(head->method);
-    request->target = head->target;
+    if (head->status != 0) {
+        take_what_is_good(request, head);
+        return head->status;
+    }
+    request->version = (enum http_version) head->version;
     set_keepalive(request);
     set_expectation(request);
 
     status = check_repeats(request);
-    unsigned host_status = status != 0 ? 0 : set_host(request, head);
+    unsigned host_status = set_host(request, head);
     set_server(request);
     if (status == 0) {
         status = host_status;

@@ -37,8 +37,10 @@ void v1_settle(struct http_connection *http);
  * the connection. */
 void v1_request_ended(struct request *request, enum flow flow);
 
-/* Fills a new request from its head: version, host, framing (RFC 9112, 6.3). 0, or the status to
- * refuse it with (logged). */
+/*
+ * Fills a new request from its head: version, host, server, framing (RFC 9112, 6.3). 0, or the status
+ * to refuse it with (logged). From a head that is bad already it takes what it can, for the log.
+ */
 unsigned v1_request_setup(struct request *request, const struct head *head);
 
 /* Reads and drops what follows until the client closes or time is up (RFC 9112, 9.6). */

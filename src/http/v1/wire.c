@@ -62,11 +62,9 @@ static size_t head_room(const struct request *request)
     size_t size = 512 + response->content_type.len + response->charset.len + response->etag.len +
                   response->reason.len + response->location.len;
 
-    for
-        fields_each(field, &response->fields)
-        {
-            size += field->name.len + field->value.len + 4;
-        }
+    fields_each(field, &response->fields) {
+        size += field->name.len + field->value.len + 4;
+    }
     return size;
 }
 
@@ -149,7 +147,7 @@ static char *put_framing(char *at, struct request *request)
         at = format_uint(at, (uint64_t) response->content_length);
         return PUT(at, "\r\n");
     }
-    if (response->is_header_only && request->method != METHOD_HEAD) {
+    if (response->is_header_only) {
         return at;
     }
     if (request->version >= HTTP_1_1 && request->location->chunked_transfer_encoding) {
@@ -201,13 +199,11 @@ static char *put_head(char *at, struct request *request)
     if (response->etag.len != 0) {
         at = put_line(at, STR("ETag"), response->etag);
     }
-    for
-        fields_each(field, &response->fields)
-        {
-            if (!field->is_removed) {
-                at = put_line(at, field->name, field->value);
-            }
+    fields_each(field, &response->fields) {
+        if (!field->is_removed) {
+            at = put_line(at, field->name, field->value);
         }
+    }
     return PUT(at, "\r\n");
 }
 
@@ -357,14 +353,12 @@ static void put_last_chunk(struct request *request)
 
     conn_write(conn, STR("0\r\n"));
     if (request->response.trailers != NULL) {
-        for
-            fields_each(field, request->response.trailers)
-            {
-                conn_write(conn, field->name);
-                conn_write(conn, STR(": "));
-                conn_write(conn, field->value);
-                conn_write(conn, STR("\r\n"));
-            }
+        fields_each(field, request->response.trailers) {
+            conn_write(conn, field->name);
+            conn_write(conn, STR(": "));
+            conn_write(conn, field->value);
+            conn_write(conn, STR("\r\n"));
+        }
     }
     conn_write(conn, STR("\r\n"));
 }
@@ -419,14 +413,12 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
     conn_write(conn, reason);
     conn_write(conn, STR("\r\n"));
     if (fields != NULL) {
-        for
-            fields_each(field, fields)
-            {
-                conn_write(conn, field->name);
-                conn_write(conn, STR(": "));
-                conn_write(conn, field->value);
-                conn_write(conn, STR("\r\n"));
-            }
+        fields_each(field, fields) {
+            conn_write(conn, field->name);
+            conn_write(conn, STR(": "));
+            conn_write(conn, field->value);
+            conn_write(conn, STR("\r\n"));
+        }
     }
     conn_write(conn, STR("\r\n"));
     conn_flush_later(conn);

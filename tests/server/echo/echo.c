@@ -149,8 +149,7 @@ static bool configured(struct conf *conf, struct generation *generation)
 {
     struct echo_settings *echo = conf_settings(conf_main_scope(conf), &table);
 
-    for
-        vec_each(struct addr, addr, &echo->addresses)
+    vec_each(struct addr, addr, &echo->addresses)
         {
             struct listener *listener = arena_new(conf->arena, struct listener);
             char text[ADDR_TEXT_MAX + 1];

@@ -143,8 +143,7 @@ void log_lines_added(struct log_lines *lines, size_t start)
             log_lines_write(lines);
         }
     }
-    if (buffering->flush_ms != 0 && pending->len != 0 &&
-        lines->flush.deadline_ms == NO_DEADLINE) {
+    if (buffering->flush_ms != 0 && pending->len != 0 && lines->flush.deadline_ms == NO_DEADLINE) {
         timer_set(&lines->flush, clock_now.now_ms + buffering->flush_ms);
     }
 }

@@ -21,11 +21,11 @@ struct log_buffering {
 struct log_lines {
     struct log_file *file;
     struct log_buffering buffering;
-    struct buf pending;       /* whole lines that are not written yet */
-    struct deferred write;    /* at the end of this turn, when lines are not buffered */
-    struct timer flush;       /* with flush= */
-    uint64_t next_report_ms;  /* failures are told once a second */
-    bool is_torn;             /* the disk got a part of a line only: the next write ends it first */
+    struct buf pending;      /* whole lines that are not written yet */
+    struct deferred write;   /* at the end of this turn, when lines are not buffered */
+    struct timer flush;      /* with flush= */
+    uint64_t next_report_ms; /* failures are told once a second */
+    bool is_torn;            /* the disk got a part of a line only: the next write ends it first */
 };
 
 /* The lines of this path. NULL after conf_error: the path has another buffering already. */

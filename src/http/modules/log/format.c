@@ -68,7 +68,7 @@ static inline uint64_t zero_bytes(uint64_t word)
 /* Is any of eight bytes one that the default escapes? */
 static inline bool needs_escape(uint64_t word)
 {
-    uint64_t below = (word - EACH(0x20)) & ~word;       /* 0x00 to 0x1f */
+    uint64_t below = (word - EACH(0x20)) & ~word;               /* 0x00 to 0x1f */
     uint64_t above = word | ((word & EACH(0x7f)) + EACH(0x01)); /* 0x7f to 0xff */
 
     return (((below | above) & EACH(0x80)) | zero_bytes(word ^ EACH('"')) |
@@ -129,7 +129,9 @@ static char *put_partly(struct log_line *line, char *at, struct str value)
 
 static char *put_nothing(struct log_line *line, char *at)
 {
-    return line->escape == LOG_ESCAPE_JSON ? at : put(line, at, STR("-"));
+    bool is_empty = line->escape == LOG_ESCAPE_JSON || line->escape == LOG_ESCAPE_NONE;
+
+    return is_empty ? at : put(line, at, STR("-"));
 }
 
 char *log_put_value(struct log_line *line, char *at, struct str value)

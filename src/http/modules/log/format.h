@@ -11,8 +11,8 @@
 
 /* What is done to bytes that could harm whoever reads the log. */
 enum log_escape {
-    LOG_ESCAPE_DEFAULT,     /* \xHH for bytes below 32 and above 126, '"' and '\' */
-    LOG_ESCAPE_JSON,        /* as strings of JSON */
+    LOG_ESCAPE_DEFAULT, /* \xHH for bytes below 32 and above 126, '"' and '\' */
+    LOG_ESCAPE_JSON,    /* as strings of JSON */
     LOG_ESCAPE_NONE,
     LOG_ESCAPE_ASCII,       /* Tengine: as the default, but bytes above 127 stay */
     LOG_ESCAPE_UNPRINTABLE, /* Tengine: as the default, but '"' and '\' stay */
@@ -52,7 +52,7 @@ bool log_format_compile(struct conf *conf, const struct conf_node *node, struct 
 void log_format_write(const struct log_format *format, struct request *request,
                       enum log_escape escape, struct buf *buf);
 
-/* The value escaped, or "-" for none (empty in JSON); for steps and tests. */
+/* The value escaped, as the line wants it; for steps and tests. */
 char *log_put_value(struct log_line *line, char *at, struct str value);
 
 #endif

@@ -9,7 +9,6 @@
 #include "http/modules/log/file.h"
 #include "http/modules/log/format.h"
 #include "http/modules/log/path.h"
-#include "http/uri.h"
 #include "http/variables.h"
 #include "server/module.h"
 
@@ -20,12 +19,12 @@
 /* What one access_log says. One of lines, path and syslog is set. */
 struct access_log {
     const struct log_format *format;
-    struct log_lines *lines;        /* of a file */
-    struct template *path;          /* that holds variables: opened for each line */
+    struct log_lines *lines; /* of a file */
+    struct template *path;   /* that holds variables: opened for each line */
     struct syslog_target *syslog;
-    struct template *condition;     /* if=, or NULL */
-    unsigned ratio;                 /* parts of RATIO_ONE that are logged */
-    unsigned share;                 /* of the next line; it is written when RATIO_ONE is reached */
+    struct template *condition; /* if=, or NULL */
+    unsigned ratio;             /* parts of RATIO_ONE that are logged */
+    unsigned share;             /* of the next line; it is written when RATIO_ONE is reached */
 };
 
 /* The logs of a place; emptied as a whole at the first access_log of a block. */
@@ -88,10 +87,24 @@ static bool has_root(struct request *request)
     return error == 0;
 }
 
-/* The path comes from the client in part: it may not lead out of where the configuration points. */
+static unsigned count_parents(struct str path)
+{
+    unsigned count = 0;
+
+    while (path.data != NULL) {
+        count += str_is(str_cut(&path, '/'), "..");
+    }
+    return count;
+}
+
+/*
+ * The path comes from the client in part: it may not lead out of where the configuration points. So
+ * no value may bring a "..", nor a NUL that hides the rest.
+ */
 static bool is_safe(const struct access_log *log, struct str path, struct request *request)
 {
-    if (uri_is_safe(path) || !uri_is_safe(log->path->source)) {
+    if (str_find_char(path, '\0') == NULL &&
+        count_parents(path) <= count_parents(log->path->source)) {
         return true;
     }
     log_error(&request->log, 0, "unsafe path of an access log \"%.*s\"", STR_ARG(path));
@@ -140,7 +153,9 @@ static enum flow log_write_all(struct request *request)
     if (!settings->log_empty_request && is_empty_request(request)) {
         return FLOW_NEXT;
     }
-    for vec_each(struct access_log, log, &settings->logs.items) {
+    /* In a log $sent_http_connection is "close", whatever was sent: so it is in nginx's. */
+    request->keepalive = false;
+    vec_each(struct access_log, log, &settings->logs.items) {
         if ((log->condition != NULL || log->ratio != RATIO_ONE) && !is_wanted(log, request)) {
             continue;
         }
@@ -171,7 +186,7 @@ static struct log_formats *formats_of(struct conf *conf)
 
 static struct log_format *find_format(struct conf *conf, struct str name)
 {
-    for vec_each(struct log_format *, format, &formats_of(conf)->items) {
+    vec_each(struct log_format *, format, &formats_of(conf)->items) {
         if (str_equal((*format)->name, name)) {
             return *format;
         }
@@ -489,15 +504,17 @@ static const struct directive log_rows[] = {
      .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",
      .doc = "Keeps logs open whose paths hold variables."},
     {"log_escape", IN_HTTP_ALL, ENUM(L, escape, escape_words), .initial = "on",
-     .doc = "Escapes values of formats that have no escape= of their own: on as escape=default, off "
-            "not at all; ascii leaves bytes above 127, unprintable leaves quotes and backslashes."},
+     .doc =
+         "Escapes values of formats that have no escape= of their own: on as escape=default, off "
+         "not at all; ascii leaves bytes above 127, unprintable leaves quotes and backslashes."},
     {"log_empty_request", IN_HTTP_ALL, FLAG(L, log_empty_request), .initial = "on",
      .doc = "off leaves out lines of clients that were answered 400 or 408 without a request."},
     {0},
 };
 #undef L
 
-static struct directive_table log_table = {.rows = log_rows, .contexts = IN_HTTP_LOCATION_SETTINGS,
+static struct directive_table log_table = {.rows = log_rows,
+                                           .contexts = IN_HTTP_LOCATION_SETTINGS,
                                            .size = sizeof(struct log_settings),
                                            .finish = log_finish};
 
@@ -508,7 +525,12 @@ static const struct phase_hook log_phases[] = {
     {.run = NULL},
 };
 
-static const struct http_module log_hooks = {.phases = log_phases, .begin = make_combined};
+/* The end of the block is of no concern to logs, but the core has no hook of its own. */
+static const struct http_module log_hooks = {
+    .phases = log_phases,
+    .begin = make_combined,
+    .end = variables_add_optional,
+};
 
 /* What is buffered leaves with the worker. */
 static void log_worker_end(struct generation *generation)

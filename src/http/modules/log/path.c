@@ -17,14 +17,14 @@
 struct entry {
     struct list slot_link;
     struct list recent_link;
-    char *path;        /* NUL-terminated; owned */
+    char *path; /* NUL-terminated; owned */
     size_t path_length;
     uint32_t hash;
-    int fd;            /* -1: not open */
-    uint64_t uses;     /* since it was made */
-    uint64_t used_ms;  /* last use */
+    int fd;             /* -1: not open */
+    uint64_t uses;      /* since it was made */
+    uint64_t used_ms;   /* last use */
     uint64_t opened_ms; /* when fd was opened, or seen to be the right one */
-    dev_t device;      /* of fd */
+    dev_t device;       /* of fd */
     ino_t inode;
 };
 
@@ -90,11 +90,10 @@ struct log_path_cache *log_path_cache_new(struct arena *arena, uint64_t max)
 
 static struct entry *find(struct log_path_cache *cache, struct str path, uint32_t hash)
 {
-    for list_each(link, &cache->slots[hash & (cache->slot_count - 1)]) {
+    list_each(link, &cache->slots[hash & (cache->slot_count - 1)]) {
         struct entry *entry = container_of(link, struct entry, slot_link);
 
-        if (entry->hash == hash &&
-            str_equal((struct str){entry->path, entry->path_length}, path)) {
+        if (entry->hash == hash && str_equal((struct str){entry->path, entry->path_length}, path)) {
             return entry;
         }
     }

@@ -14,9 +14,9 @@
 struct log_path_cache {
     uint64_t max;        /* entries */
     uint64_t inactive_s; /* an entry that was not used for so long goes */
-    uint64_t valid_s;    /* after so long it is seen whether the path leads to the same file still */
-    uint64_t min_uses;   /* uses within inactive_s after which the descriptor stays open */
-    struct list *slots;  /* slot_count heads of lists of entries, by hash of the path */
+    uint64_t valid_s;   /* after so long it is seen whether the path leads to the same file still */
+    uint64_t min_uses;  /* uses within inactive_s after which the descriptor stays open */
+    struct list *slots; /* slot_count heads of lists of entries, by hash of the path */
     unsigned slot_count; /* a power of two */
     struct list recent;  /* all entries, the one used last first */
     uint64_t count;      /* of entries */

@@ -143,8 +143,8 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
     if (name.len < 2 || *name.data != '$') {
         return conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(name));
     }
-    instruction->variable = variable_define(conf, node, conf_variables(conf), str_skip(name, 1),
-                                            VARIABLE_CHANGEABLE);
+    instruction->variable =
+        variable_define(conf, node, conf_variables(conf), str_skip(name, 1), VARIABLE_CHANGEABLE);
     instruction->replacement = template_compile(conf, node, node->args[2]);
     if (instruction->variable == NULL || instruction->replacement == NULL) {
         return false;
@@ -216,37 +216,39 @@ static bool read_condition(struct conf *conf, const struct conf_node *node,
 }
 
 /* The operators between a variable and a text. */
-static const struct operator {
+static const struct operator
+{
     struct str sign;
     enum test_kind kind;
     bool is_negated;
     bool is_nocase;
-} operators[] = {
-    {STR_INIT("="), TEST_EQUAL, false, false},  {STR_INIT("!="), TEST_EQUAL, true, false},
-    {STR_INIT("~"), TEST_REGEX, false, false},  {STR_INIT("~*"), TEST_REGEX, false, true},
-    {STR_INIT("!~"), TEST_REGEX, true, false},  {STR_INIT("!~*"), TEST_REGEX, true, true},
-    {STR_INIT("<"), TEST_LESS, false, false},   {STR_INIT(">="), TEST_LESS, true, false},
+}
+operators[] = {
+    {STR_INIT("="), TEST_EQUAL, false, false},   {STR_INIT("!="), TEST_EQUAL, true, false},
+    {STR_INIT("~"), TEST_REGEX, false, false},   {STR_INIT("~*"), TEST_REGEX, false, true},
+    {STR_INIT("!~"), TEST_REGEX, true, false},   {STR_INIT("!~*"), TEST_REGEX, true, true},
+    {STR_INIT("<"), TEST_LESS, false, false},    {STR_INIT(">="), TEST_LESS, true, false},
     {STR_INIT(">"), TEST_GREATER, false, false}, {STR_INIT("<="), TEST_GREATER, true, false},
 };
 
 static bool parse_comparison(struct conf *conf, const struct condition *condition,
                              struct test *test)
 {
-    const struct operator *operator = operators;
-    const struct operator *end = operators + sizeof(operators) / sizeof(operators[0]);
+    const struct operator* operator= operators;
+    const struct operator* end = operators + sizeof(operators) / sizeof(operators[0]);
 
-    while (operator != end && !str_equal(operator->sign, condition->words[1])) {
+    while (operator!= end && !str_equal(operator->sign, condition->words[1])) {
         operator++;
     }
-    if (operator == end) {
+    if (operator== end) {
         return conf_error(conf, condition->node, "unexpected \"%.*s\" in condition",
                           STR_ARG(condition->words[1]));
     }
     test->kind = operator->kind;
     test->is_negated = operator->is_negated;
     if (operator->kind == TEST_REGEX) {
-        test->regex = regex_compile(conf, condition->node, condition->words[2],
-                                    operator->is_nocase, true);
+        test->regex =
+            regex_compile(conf, condition->node, condition->words[2], operator->is_nocase, true);
         return test->regex != NULL;
     }
     test->other = template_compile(conf, condition->node, condition->words[2]);
@@ -402,9 +404,13 @@ static struct directive_table rewrite_table = {.rows = rewrite_rows,
 static struct directive_table *const rewrite_tables[] = {&rewrite_table, NULL};
 
 static const struct phase_hook rewrite_phases[] = {
-    {.phase = PHASE_SERVER_REWRITE, .order = 10, .run = rewrite_run_server,
+    {.phase = PHASE_SERVER_REWRITE,
+     .order = 10,
+     .run = rewrite_run_server,
      .is_active = is_server_active},
-    {.phase = PHASE_REWRITE, .order = 10, .run = rewrite_run_location,
+    {.phase = PHASE_REWRITE,
+     .order = 10,
+     .run = rewrite_run_location,
      .is_active = is_location_active},
     {.run = NULL},
 };

@@ -8,22 +8,22 @@
 
 /* What an `if` looks at. */
 enum test_kind {
-    TEST_TRUE,          /* value is neither empty nor "0" */
-    TEST_EQUAL,         /* =, != */
-    TEST_REGEX,         /* ~, ~*, !~, !~* */
-    TEST_LESS,          /* <, and >= by negation: numbers, of Tengine */
-    TEST_GREATER,       /* >, and <= by negation */
-    TEST_FILE,          /* -f */
-    TEST_DIRECTORY,     /* -d */
-    TEST_EXISTS,        /* -e */
-    TEST_EXECUTABLE,    /* -x */
+    TEST_TRUE,       /* value is neither empty nor "0" */
+    TEST_EQUAL,      /* =, != */
+    TEST_REGEX,      /* ~, ~*, !~, !~* */
+    TEST_LESS,       /* <, and >= by negation: numbers, of Tengine */
+    TEST_GREATER,    /* >, and <= by negation */
+    TEST_FILE,       /* -f */
+    TEST_DIRECTORY,  /* -d */
+    TEST_EXISTS,     /* -e */
+    TEST_EXECUTABLE, /* -x */
 };
 
 struct test {
     enum test_kind kind;
     bool is_negated;
-    struct template *value;  /* the variable, or the path */
-    struct template *other;  /* of TEST_EQUAL, TEST_LESS, TEST_GREATER */
+    struct template *value; /* the variable, or the path */
+    struct template *other; /* of TEST_EQUAL, TEST_LESS, TEST_GREATER */
     struct regex *regex;
 };
 
@@ -39,7 +39,7 @@ struct instruction;
 
 /* The directives of one block in order, and what holds while they run. */
 struct rewrite_settings {
-    struct vec instructions;          /* struct instruction *; never inherited */
+    struct vec instructions; /* struct instruction *; never inherited */
     bool rewrite_log;
     bool uninitialized_variable_warn;
     const struct rewrite_shared *shared;
@@ -56,18 +56,18 @@ struct instruction {
 
     /* rewrite */
     struct regex *regex;
-    struct template *replacement;    /* without the '?' at its end; also of return: text or URL */
-    unsigned status;                 /* of a redirect, or of return; 0 = none */
+    struct template *replacement; /* without the '?' at its end; also of return: text or URL */
+    unsigned status;              /* of a redirect, or of return; 0 = none */
     enum rewrite_end end;
-    bool keeps_args;                 /* old arguments are added */
-    bool is_named;                   /* replacement is "@name" */
+    bool keeps_args; /* old arguments are added */
+    bool is_named;   /* replacement is "@name" */
 
     /* return */
-    bool is_redirect;                /* replacement is a URL */
-    bool is_text;                    /* replacement is a body */
+    bool is_redirect; /* replacement is a URL */
+    bool is_text;     /* replacement is a body */
 
     /* set */
-    struct variable *variable;       /* replacement is its value */
+    struct variable *variable; /* replacement is its value */
 
     /* if */
     struct test test;

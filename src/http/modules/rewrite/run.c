@@ -60,23 +60,20 @@ static bool compare_numbers(struct request *request, const struct test *test, in
     return true;
 }
 
-static void tell_match(const struct run *run, const struct regex *regex, struct str subject,
-                       bool is_match)
-{
-    if (run->settings->rewrite_log) {
-        struct str pattern = regex_pattern(regex);
-        log_notice(&run->request->log, 0, "\"%.*s\" %s \"%.*s\"", STR_ARG(pattern),
-                   is_match ? "matches" : "does not match", STR_ARG(subject));
-    }
-}
-
-static bool test_regex(const struct run *run, const struct test *test)
+/* No match: captures of an earlier one are gone, too. */
+static bool match(const struct run *run, const struct regex *regex, struct str subject)
 {
     struct request *request = run->request;
-    struct str value = template_text(test->value, &request->env);
-    bool is_match = regex_match(test->regex, value, &request->env, &request->log);
+    bool is_match = regex_match(regex, subject, &request->env, &request->log);
 
-    tell_match(run, test->regex, value, is_match);
+    if (!is_match) {
+        request->env.capture_count = 0;
+    }
+    if (run->settings->rewrite_log) {
+        struct str pattern = regex_pattern(regex);
+        log_notice(&request->log, 0, "\"%.*s\" %s \"%.*s\"", STR_ARG(pattern),
+                   is_match ? "matches" : "does not match", STR_ARG(subject));
+    }
     return is_match;
 }
 
@@ -94,7 +91,8 @@ static bool is_met(const struct run *run, const struct test *test)
         value = template_text(test->value, &request->env);
         return str_equal(value, template_text(test->other, &request->env)) != test->is_negated;
     case TEST_REGEX:
-        return test_regex(run, test) != test->is_negated;
+        value = template_text(test->value, &request->env);
+        return match(run, test->regex, value) != test->is_negated;
     case TEST_LESS:
         return compare_numbers(request, test, &sign) && (sign < 0) != test->is_negated;
     case TEST_GREATER:
@@ -249,12 +247,9 @@ static enum flow change_uri(struct run *run, const struct instruction *instructi
 static enum flow run_rewrite(struct run *run, const struct instruction *instruction)
 {
     struct request *request = run->request;
-    struct str uri = request->uri;
     struct target target = {0};
-    bool is_match = regex_match(instruction->regex, uri, &request->env, &request->log);
 
-    tell_match(run, instruction->regex, uri, is_match);
-    if (!is_match) {
+    if (!match(run, instruction->regex, request->uri)) {
         return FLOW_NEXT;
     }
     if (instruction->is_named) {
@@ -273,6 +268,7 @@ static enum flow run_return(struct request *request, const struct instruction *i
     const struct template *text = instruction->replacement;
 
     if (instruction->is_text) {
+        request->response.status = instruction->status; /* the text may hold $status */
         struct str body = text == NULL ? STR("") : template_text(text, &request->env);
         response_set_type(request);
         struct str type = instruction->status == 204 ? STR_NONE : request->response.content_type;

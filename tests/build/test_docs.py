@@ -1,0 +1,70 @@
+"""The manual: docs/directives.md is what the tables say, and links lead somewhere."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from harness import binaries
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+DOCS = os.path.join(ROOT, "docs")
+
+# Options that change neither modules nor defaults.
+HARMLESS = ("--builddir=", "--with-cc=", "--with-debug", "--with-sanitizer=", "--with-cc-opt=",
+            "--with-ld-opt=", "--prefix=")
+
+
+def pages():
+    found = [os.path.join(ROOT, name) for name in ("README.md", "CHANGES.md")]
+    found += [os.path.join(DOCS, name) for name in sorted(os.listdir(DOCS)) if name.endswith(".md")]
+    return found
+
+
+def headings(path):
+    """The anchors of a page, as a Markdown reader makes them."""
+    anchors = {}
+    in_code = False
+    for line in open(path, encoding="utf-8"):
+        in_code ^= line.startswith("```")
+        if line.startswith("#") and not in_code:
+            name = re.sub(r"[^a-z0-9_ -]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
+            anchors[name if name not in anchors else "%s-%d" % (name, anchors[name])] = 1
+            anchors[name] = anchors.get(name, 0) + 1
+    return anchors
+
+
+def test_the_list_of_directives_is_up_to_date():
+    text = binaries.version_text(binaries.under_test())
+    if "Portunus" not in text:
+        pytest.skip("not ours")
+    arguments = shlex.split(re.search(r"^configure arguments:(.*)$", text, re.M).group(1))
+    if not all(argument.startswith(HARMLESS) for argument in arguments):
+        pytest.skip("built with other modules or paths")
+    done = subprocess.run([sys.executable, "auto/docs.py", "--check", binaries.under_test(),
+                           "docs/directives.md"], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("path", pages(), ids=os.path.basename)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", open(path, encoding="utf-8").read(), flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?:", target):
+            continue
+        name, _, part = target.partition("#")
+        there = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+        assert os.path.exists(there), "%s: %s is not there" % (path, target)
+        if part:
+            assert part in headings(there), "%s: %s has no such heading" % (path, target)
+
+
+def test_every_page_is_in_the_index():
+    index = open(os.path.join(DOCS, "README.md"), encoding="utf-8").read()
+    for name in os.listdir(DOCS):
+        if name.endswith(".md") and name != "README.md":
+            assert "(%s)" % name in index, "docs/README.md does not name %s" % name
