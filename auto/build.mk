@@ -4,9 +4,6 @@
 
 CONFIGURE_PARTS = configure $(addprefix auto/,arguments modules options output probes registry version)
 
-# TEMPORARY, with the one in auto/registry: modules arrive one after another.
-CONFIGURE_PARTS += $(wildcard src/server src/conf src/event src/http src/http/modules)
-
 $(BUILD)/config.mk: $(CONFIGURE_PARTS)
 	@if [ -x $(BUILD)/reconfigure ]; then $(BUILD)/reconfigure; \
 	else ./configure --builddir=$(BUILD) $(CONFIGURE_ARGS); fi

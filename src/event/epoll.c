@@ -1,12 +1,13 @@
 /* The epoll backend: one instance per process, a generation per descriptor against stale events. */
+#define _GNU_SOURCE
 #include "event/backend.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /*
@@ -16,6 +17,7 @@
  */
 #define SOURCE_BITS 48
 #define SOURCE_MASK ((UINT64_C(1) << SOURCE_BITS) - 1)
+#define SOURCES_FIRST 512 /* a page of them */
 
 static int epoll_fd = -1;
 static struct epoll_event *batch; /* room for one turn's events */
@@ -24,19 +26,26 @@ static int batch_count;           /* events of this turn */
 static uint64_t *sources;         /* by descriptor */
 static unsigned sources_size;     /* of sources */
 
+/* Mapped, so that growing copies nothing and only what is used takes memory. Fresh pages are zero. */
 static bool sources_make_room(unsigned fd)
 {
-    unsigned size = sources_size == 0 ? 256 : sources_size;
+    unsigned size = sources_size == 0 ? SOURCES_FIRST : sources_size;
+    void *room;
 
     while (size <= fd) {
         size *= 2;
     }
-    uint64_t *bigger = realloc(sources, size * sizeof(*sources));
-    if (bigger == NULL) {
+    if (sources == NULL) {
+        room = mmap(NULL, size * sizeof(*sources), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    } else {
+        room = mremap(sources, sources_size * sizeof(*sources), size * sizeof(*sources),
+                      MREMAP_MAYMOVE);
+    }
+    if (room == MAP_FAILED) {
         return false;
     }
-    memset(bigger + sources_size, 0, (size - sources_size) * sizeof(*sources));
-    sources = bigger;
+    sources = room;
     sources_size = size;
     return true;
 }
@@ -50,9 +59,11 @@ static void epoll_destroy(void)
     free(batch);
     batch = NULL;
     batch_count = 0;
-    free(sources);
-    sources = NULL;
-    sources_size = 0;
+    if (sources != NULL) {
+        munmap(sources, sources_size * sizeof(*sources));
+        sources = NULL;
+        sources_size = 0;
+    }
 }
 
 static bool epoll_init(unsigned events_per_turn)

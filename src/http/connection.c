@@ -66,6 +66,7 @@ static struct conn *dismantle(struct http_connection *http)
     struct conn *conn = http->conn;
 
     loop_undefer(&http->settle);
+    counters_mine->reading -= http->was_parsed_partly;
     if (http->details != NULL) {
         free(http->details->proxy);
         free(http->details);

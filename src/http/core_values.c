@@ -176,7 +176,12 @@ bool aio_apply(struct conf_scope *scope, const struct directive *row, struct con
         struct str pool = value.len > 8 ? str_skip(value, 8) : STR("default");
         location->aio = 2;
         location->aio_pool = template_compile(scope->conf, node, pool);
-        return location->aio_pool != NULL;
+        if (location->aio_pool == NULL) {
+            return false;
+        }
+        return !location->aio_pool->is_constant ||
+               generation_thread_pool(scope->conf->generation, pool) != NULL ||
+               conf_error(scope->conf, node, "unknown thread pool \"%.*s\"", STR_ARG(pool));
     }
     return conf_error(scope->conf, node, "\"aio\" directive invalid value");
 }

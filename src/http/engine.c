@@ -151,6 +151,7 @@ static enum flow pass(struct request *request)
     }
     apply_limit_except(request);
     if (request->location->client_max_body_size != 0 && !request->is_body_read &&
+        !request->is_error_redirect &&
         request->content_length > request->location->client_max_body_size) {
         log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
                   (long long) request->content_length);
@@ -252,7 +253,6 @@ static void request_run(void *arg)
 void request_start(struct request *request)
 {
     counters_mine->requests++;
-    counters_mine->writing++;
     if (fiber_start(request_run, request, NULL) == FIBER_NO_STACK) {
         log_crit(&request->log, 0, "no stack for a request: too many wait at one time");
         counters_mine->limited++;

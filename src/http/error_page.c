@@ -34,7 +34,7 @@ static bool ends_connection(unsigned status)
 
 /* Nothing of a response that a handler had begun to describe belongs to the answer for its failure.
  */
-static void forget_description(struct request *request)
+static void forget_description(struct request *request, unsigned status)
 {
     struct response *response = &request->response;
 
@@ -48,17 +48,16 @@ static void forget_description(struct request *request)
     response->filters = NULL;
     response->reason = STR_NONE;
     fields_set(&response->fields, &request->arena, FIELD_CONTENT_ENCODING, STR_NONE);
-    fields_set(&response->fields, &request->arena, FIELD_CONTENT_RANGE, STR_NONE);
+    if (status != 416) { /* then it tells the size */
+        fields_set(&response->fields, &request->arena, FIELD_CONTENT_RANGE, STR_NONE);
+    }
 }
 
 static const struct error_page *find_page(const struct request *request, unsigned status)
 {
     const struct vec *pages = &request->location->error_pages;
 
-    if (request->response.is_error_page && !request->location->recursive_error_pages) {
-        return NULL;
-    }
-    if (request->uri_changes <= 1) {
+    if (request->response.is_error_page || request->uri_changes == 0) {
         return NULL;
     }
     vec_each(const struct error_page, page, pages) {
@@ -78,7 +77,7 @@ static enum flow send_to_page(struct request *request, const struct error_page *
     struct str uri;
     struct str args;
 
-    response->is_error_page = true;
+    response->is_error_page = !request->location->recursive_error_pages;
     response->error_status =
         page->overwrite < 0 ? (status == 494 || (status >= 495 && status <= 497) ? 400 : status)
                             : (unsigned) page->overwrite;
@@ -132,7 +131,7 @@ static struct str refresh_page(struct request *request)
 
     const struct str parts[] = {
         STR("<html><head><meta http-equiv=\"Refresh\" content=\"0; URL="),
-        escape_str(arena, location, ESCAPE_HTML),
+        escape_str(arena, location, ESCAPE_REDIRECT),
         STR("\"></head><body></body></html>" CRLF),
     };
     request->response.location = STR_NONE;
@@ -194,7 +193,9 @@ enum flow response_error(struct request *request)
         request->keepalive = false;
         return FLOW_CLOSED;
     }
-    forget_description(request);
+    forget_description(request, status);
+    request->response.error_status =
+        0; /* a failure on the way to an error page speaks for itself */
     if (ends_connection(status)) {
         request->keepalive = false;
     }

@@ -24,9 +24,9 @@
     X(FIELD_IF_MODIFIED_SINCE, "If-Modified-Since", false)                                         \
     X(FIELD_IF_UNMODIFIED_SINCE, "If-Unmodified-Since", false)                                     \
     X(FIELD_IF_MATCH, "If-Match", false)                                                           \
-    X(FIELD_IF_NONE_MATCH, "If-None-Match", true)                                                  \
+    X(FIELD_IF_NONE_MATCH, "If-None-Match", false)                                                 \
     X(FIELD_IF_RANGE, "If-Range", false)                                                           \
-    X(FIELD_RANGE, "Range", false)                                                                 \
+    X(FIELD_RANGE, "Range", true)                                                                  \
     X(FIELD_ACCEPT_ENCODING, "Accept-Encoding", true)                                              \
     X(FIELD_AUTHORIZATION, "Authorization", false)                                                 \
     X(FIELD_COOKIE, "Cookie", true)                                                                \

@@ -29,7 +29,9 @@ struct phase_hook {
     bool (*is_active)(const struct http_location *location);
 };
 
-/* A header filter; may install body filters. By rising order: 10 not_modified, 20 headers, 30 … 80
+/*
+ * A header filter; may install body filters, and may turn the response into a failure by a status of
+ * 400 and above. By rising order: 10 not_modified, 20 headers, 30 … 80
  * gzip, 90 range. */
 struct filter_hook {
     int order;

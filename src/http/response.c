@@ -33,7 +33,7 @@ static void make_location_absolute(struct request *request)
     }
     struct str host = request->host;
     if (request->location->server_name_in_redirect || host.len == 0) {
-        host = request->server->name;
+        host = request->location->server_name_in_redirect ? request->server->name : STR_NONE;
         if (host.len == 0) {
             char *text = arena_text(&request->arena, ADDR_TEXT_MAX);
             host = (struct str){text, addr_format(connection_local(request->http), false, text)};
@@ -59,6 +59,12 @@ static void compute_limits(struct request *request)
     }
 }
 
+/* Codes whose body is the file that was asked for; an error page's own age means nothing to the client. */
+static bool tells_modification(unsigned status)
+{
+    return status == 200 || status == 206 || status == 204 || status == 304;
+}
+
 enum flow response_start(struct request *request)
 {
     struct response *response = &request->response;
@@ -72,11 +78,18 @@ enum flow response_start(struct request *request)
     if (response->location.len != 0) {
         make_location_absolute(request);
     }
+    if (response->last_modified != -1 && !tells_modification(response->status)) {
+        response->last_modified = -1;
+    }
     if (request->method == METHOD_HEAD) {
         response->is_header_only = true;
     }
+    unsigned given = response->status;
     for (header_filter *filter = request->location->header_filters; *filter != NULL; filter++) {
         (*filter)(request);
+        if (response->status >= 400 && given < 400) {
+            return FLOW_FAIL; /* a condition or a range cannot be met */
+        }
     }
     if (request->location->limits_rate || request->is_limit_set) {
         compute_limits(request);

@@ -40,7 +40,7 @@ static bool classify(struct server_name *name)
     } else if (text.len > 1 && text.data[0] == '.' && stars == 0) {
         name->kind = NAME_BOTH;
         name->name = str_skip(text, 1);
-    } else if (str_is(text, ".")) {
+    } else if (str_is(text, ".") || (text.len != 0 && text.data[0] == '*')) {
         return false;
     }
     struct str inner = name->name;

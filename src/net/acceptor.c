@@ -144,8 +144,9 @@ static bool make_room_for_connection(const struct listener *listener)
 }
 
 /* accept4 failed. Gives whether it is to be tried again at once. */
-static bool accept_failed(const struct listener *listener, int error)
+static bool accept_failed(struct acceptor *acceptor, int error)
 {
+    const struct listener *listener = acceptor->listener;
     bool is_short = error == EMFILE || error == ENFILE;
 
     switch (error) {
@@ -166,6 +167,12 @@ static bool accept_failed(const struct listener *listener, int error)
         /* The fault of one connection, which is gone. */
         log_error(listener->log, error, "accept4() failed");
         return true;
+    case EINVAL:
+    case EBADF:
+        /* The socket was ended elsewhere; the others go on. */
+        log_alert(listener->log, error, "accept4() failed on slot %u", acceptor->slot);
+        event_remove(&acceptor->source);
+        return false;
     default:
         break;
     }
@@ -217,7 +224,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
             if (errno == EAGAIN && n == 1 && !accept_options.multi_accept) {
                 acceptor->confidence -= acceptor->confidence > 0;
             }
-            if (accept_failed(listener, errno)) {
+            if (accept_failed(acceptor, errno)) {
                 continue;
             }
             return;

@@ -12,21 +12,23 @@
 #include "net/conn_private.h"
 #include "net/listener.h"
 
-#define PAGE_BYTES 16384 /* a size that allocators have */
-#define CONNS_PER_PAGE ((PAGE_BYTES - sizeof(void *)) / sizeof(struct conn))
+#define BLOCK_BYTES (256 * 1024) /* large, so that what an allocator adds does not count */
+#define CONNS_PER_BLOCK ((BLOCK_BYTES - sizeof(void *)) / sizeof(struct conn))
 
 /*
- * Connections are made of pages that are never given back, so that `life` can be read at any time.
+ * Connections are made of blocks that are never given back, so that `life` can be read at any time.
+ * Memory of a block that no connection has needed yet is not touched.
  */
-struct conn_page {
-    struct conn_page *next;
-    struct conn conns[CONNS_PER_PAGE];
+struct conn_block {
+    struct conn_block *next;
+    struct conn conns[CONNS_PER_BLOCK];
 };
 
 struct conn_pool_stats conn_pool;
-static struct conn_page *pages;
-static struct conn *free_conns; /* last in, first out; linked by user */
-static struct list idle_conns;  /* rested longest first */
+static struct conn_block *blocks; /* newest first */
+static size_t block_used;         /* connections of the newest that were taken */
+static struct conn *free_conns;   /* last in, first out; linked by user */
+static struct list idle_conns;    /* rested longest first */
 
 static uint64_t own_serial;
 uint64_t *conn_serial = &own_serial;
@@ -39,19 +41,20 @@ void conn_pool_init(uint32_t limit)
     }
 }
 
-static void pool_grow(void)
+/* A connection that was never used; all zero. */
+static struct conn *conn_fresh(void)
 {
-    struct conn_page *page = calloc(1, sizeof(*page));
+    if (blocks == NULL || block_used == CONNS_PER_BLOCK) {
+        struct conn_block *block = calloc(1, sizeof(*block));
 
-    if (page == NULL) {
-        fatal_no_memory(sizeof(*page));
+        if (block == NULL) {
+            fatal_no_memory(sizeof(*block));
+        }
+        block->next = blocks;
+        blocks = block;
+        block_used = 0;
     }
-    page->next = pages;
-    pages = page;
-    for (size_t i = CONNS_PER_PAGE; i-- > 0;) {
-        page->conns[i].user = free_conns;
-        free_conns = &page->conns[i];
-    }
+    return &blocks->conns[block_used++];
 }
 
 static void conn_free(struct conn *conn)
@@ -181,11 +184,12 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
     if (conn_pool.used >= conn_pool.limit) {
         return NULL;
     }
-    if (free_conns == NULL) {
-        pool_grow();
-    }
     struct conn *conn = free_conns;
-    free_conns = conn->user;
+    if (conn != NULL) {
+        free_conns = conn->user;
+    } else {
+        conn = conn_fresh();
+    }
     conn_pool.used++;
 
     uint32_t life = conn->life;

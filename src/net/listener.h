@@ -65,7 +65,7 @@ struct shard_set {
     unsigned room;   /* of fds */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
-    bool was_inherited; /* from NGINX= or LISTEN_FDS */
+    bool was_inherited; /* from NGINX= or LISTEN_FDS, and no configuration has wanted it yet */
 };
 
 /* The master's registry of all shard sets. */

@@ -111,7 +111,8 @@ static void set_close(struct shard_set *set, bool keep_file)
 
 void shard_set_close(struct shard_set *set)
 {
-    set_close(set, false);
+    /* One that came over and was never wanted may be in use by the server it came from. */
+    set_close(set, set->was_inherited);
 }
 
 void shards_close_all(bool keep_files)
@@ -299,6 +300,7 @@ static void commit(struct listener *listeners, struct change *changes, unsigned 
         set->is_wanted = true;
         set->wanted = slots_wanted(listener, slots, is_sharded);
         set->is_sharded = is_tcp(&set->addr) && (is_sharded || listener->options.is_reuseport);
+        set->was_inherited = false;
         for (unsigned i = 0; i < change->former_count; i++) {
             /* An inherited socket's options are not known: all of them are applied. */
             listen_options_apply(set->fds[i], &set->addr, &set->options, &listener->options, log);

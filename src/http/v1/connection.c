@@ -46,6 +46,7 @@ void http_accepted(struct listener *listener, int fd, const struct addr *peer)
 {
     struct http_connection *http = make(listener, fd, peer);
 
+    counters_mine->accepted++;
     if (http != NULL) {
         counters_mine->handled++;
         begin(http);
@@ -138,7 +139,6 @@ static void rest(struct http_connection *http)
         }
     }
     http->state = V1_RESTING;
-    http->was_parsed_partly = false;
     if (http->details != NULL && http->details->proxy == NULL) {
         free(http->details);
         http->details = NULL;
@@ -277,6 +277,13 @@ static void start(struct http_connection *http, struct request *request, const s
     }
 }
 
+/* Notes whether a head is there in part; the connection counts as being read then. */
+static void set_reading(struct http_connection *http, bool is_reading)
+{
+    counters_mine->reading += (uint64_t) is_reading - http->was_parsed_partly;
+    http->was_parsed_partly = is_reading;
+}
+
 /* Parses what is there. True: a request was started (or refused), the pump goes on. */
 static bool read_head(struct http_connection *http)
 {
@@ -293,6 +300,7 @@ static bool read_head(struct http_connection *http)
     }
     http->current = request;
     request->is_pipelined = !list_is_empty(&http->unfinished);
+    counters_mine->writing += list_is_empty(&http->unfinished);
     list_push_back(&http->unfinished, &request->link);
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
@@ -334,7 +342,7 @@ static void pump(struct http_connection *http)
                 continue;
             }
         }
-        http->was_parsed_partly = !read_head(http);
+        set_reading(http, !read_head(http));
     }
     http->is_pumping = false;
 }
@@ -354,7 +362,7 @@ static void recycle_sent(struct http_connection *http)
         }
         list_remove(&request->link);
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
-        counters_mine->writing--;
+        counters_mine->writing -= list_is_empty(&http->unfinished);
         request_log(request);
         request_free(request);
     }

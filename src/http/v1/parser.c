@@ -414,7 +414,12 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
         return bad(head, 414, "client sent too long URI", STR_NONE);
     }
     if (how == LINE_BROKEN) {
-        return check_open_line(head->line, head) == PARSE_BAD
+        const char *line_end = memchr(text_end, '\n', (size_t) (end - text_end));
+        head->line = str_from(at, line_end == NULL ? end : line_end);
+        if (str_ends(head->line, STR("\r"))) {
+            head->line.len--;
+        }
+        return check_open_line(str_from(at, text_end), head) == PARSE_BAD
                    ? PARSE_BAD
                    : bad(head, 400, "client sent invalid request", STR_NONE);
     }

@@ -205,13 +205,16 @@ static void set_expectation(struct request *request)
                                 str_equal_nocase(expect->value, STR("100-continue"));
 }
 
-/* The server by name. With one server on the address there is nothing to look up. */
-static void set_server(struct request *request)
+/*
+ * The server by name; with one server on the address there is nothing to look up. A request without a
+ * host has the empty name.
+ */
+static void set_server(struct request *request, bool is_host_valid)
 {
     const struct http_listen *listen = request->http->listen;
 
     request->server = listen->default_server;
-    if (listen->has_names) {
+    if (listen->has_names && is_host_valid) {
         request->server = server_find(listen, request->host, request);
     }
     request_set_location(request, request->server->root);
@@ -226,9 +229,6 @@ static unsigned set_target(struct request *request, const struct head *head)
             return REFUSE(request, 400, "client sent CONNECT without host and port");
         }
         return REFUSE(request, 405, "client sent CONNECT method");
-    }
-    if (request->method == METHOD_TRACE) {
-        return REFUSE(request, 405, "client sent TRACE method");
     }
     request->target = head->target;
     request->scheme = head->scheme;
@@ -249,6 +249,9 @@ static unsigned set_target(struct request *request, const struct head *head)
     request->args = uri.args.len != 0 ? uri.args : STR_NONE;
     request->uri_has_quoted = uri.was_quoted;
     request->uri_has_complex = uri.was_complex;
+    if (request->method == METHOD_TRACE) {
+        return REFUSE(request, 405, "client sent TRACE method");
+    }
     return 0;
 }
 
@@ -260,13 +263,15 @@ static void take_what_is_good(struct request *request, const struct head *head)
     if (head->version == HTTP_0_9) {
         request->version = HTTP_0_9;
     }
+    if (str_starts(head->line, STR("HEAD "))) {
+        request->method = METHOD_HEAD; /* its answer has no body, whatever is wrong with it */
+    }
     if (!head->is_line_done) {
         return;
     }
-    if (host != NULL) {
-        parse_host(&request->arena, host->value, &request->host, &request->port);
-    }
-    set_server(request);
+    bool is_valid =
+        host != NULL && parse_host(&request->arena, host->value, &request->host, &request->port);
+    set_server(request, is_valid);
     set_target(request, head);
 }
 
@@ -289,7 +294,7 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
 
     status = check_repeats(request);
     unsigned host_status = set_host(request, head);
-    set_server(request);
+    set_server(request, host_status == 0 || fields_get(&request->headers, FIELD_HOST) == NULL);
     if (status == 0) {
         status = host_status;
     }

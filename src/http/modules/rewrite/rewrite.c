@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "http/hooks.h"
+#include "http/variables.h"
 #include "server/module.h"
 
 #define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
@@ -12,11 +13,6 @@ static struct directive_table rewrite_table;
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location)
 {
     return location_settings(location, &rewrite_table);
-}
-
-static struct rewrite_shared *shared_of(struct conf *conf)
-{
-    return conf_state(conf, "http.rewrite", sizeof(struct rewrite_shared));
 }
 
 static struct instruction *instruction_new(struct conf_scope *scope, enum instruction_kind kind)
@@ -132,6 +128,18 @@ static bool return_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- set, break ---- */
 
+/* A variable of `set` before anything was assigned; the answer is kept, so that one request warns once. */
+static bool get_uninitialized(struct variable_env *env, const struct variable *variable,
+                              struct str *out)
+{
+    const struct request *request = variable_request(env);
+
+    if (rewrite_settings_at(request->location)->uninitialized_variable_warn) {
+        log_warn(env->log, 0, "using uninitialized \"%.*s\" variable", STR_ARG(variable->name));
+    }
+    return variable_give(out, STR(""));
+}
+
 static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
@@ -149,7 +157,9 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
     if (instruction->variable == NULL || instruction->replacement == NULL) {
         return false;
     }
-    shared_of(conf)->has_set = true;
+    if (instruction->variable->get == NULL) {
+        instruction->variable->get = get_uninitialized;
+    }
     return add(scope, settings, instruction);
 }
 
@@ -344,25 +354,9 @@ static bool if_enter(struct conf_scope *scope, const struct directive *row, stru
 
 /* ---- the module ---- */
 
-/* Asked for locations before all of the configuration was read, for servers afterwards. */
-static bool is_location_active(const struct http_location *location)
+static bool is_active(const struct http_location *location)
 {
-    const struct rewrite_settings *settings = rewrite_settings_at(location);
-
-    return settings->instructions.count != 0 || !settings->uninitialized_variable_warn;
-}
-
-static bool is_server_active(const struct http_location *location)
-{
-    const struct rewrite_settings *settings = rewrite_settings_at(location);
-
-    return settings->instructions.count != 0 || settings->shared->has_set;
-}
-
-static bool rewrite_finish(struct conf_scope *scope, void *settings)
-{
-    ((struct rewrite_settings *) settings)->shared = shared_of(scope->conf);
-    return true;
+    return rewrite_settings_at(location)->instructions.count != 0;
 }
 
 static void rewrite_fresh(void *settings)
@@ -398,7 +392,6 @@ static const struct directive rewrite_rows[] = {
 static struct directive_table rewrite_table = {.rows = rewrite_rows,
                                                .contexts = IN_HTTP_LOCATION_SETTINGS,
                                                .size = sizeof(struct rewrite_settings),
-                                               .finish = rewrite_finish,
                                                .fresh = rewrite_fresh};
 
 static struct directive_table *const rewrite_tables[] = {&rewrite_table, NULL};
@@ -407,11 +400,11 @@ static const struct phase_hook rewrite_phases[] = {
     {.phase = PHASE_SERVER_REWRITE,
      .order = 10,
      .run = rewrite_run_server,
-     .is_active = is_server_active},
+     .is_active = is_active},
     {.phase = PHASE_REWRITE,
      .order = 10,
      .run = rewrite_run_location,
-     .is_active = is_location_active},
+     .is_active = is_active},
     {.run = NULL},
 };
 

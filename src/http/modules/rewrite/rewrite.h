@@ -42,12 +42,6 @@ struct rewrite_settings {
     struct vec instructions; /* struct instruction *; never inherited */
     bool rewrite_log;
     bool uninitialized_variable_warn;
-    const struct rewrite_shared *shared;
-};
-
-/* Of the whole http block. */
-struct rewrite_shared {
-    bool has_set; /* there is a `set` somewhere: values may be missing */
 };
 
 /* One directive. Which members count is said by kind. */

@@ -330,7 +330,6 @@ static enum flow run_at(struct request *request, const struct http_location *loc
 {
     struct run run = {.request = request, .settings = rewrite_settings_at(location)};
 
-    request->env.warn_uninitialized = run.settings->uninitialized_variable_warn;
     return run_list(&run);
 }
 

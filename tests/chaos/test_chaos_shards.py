@@ -1,0 +1,181 @@
+"""Workers come, go and die under load, and no connection is lost: DESIGN.md, "Shards"."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from harness import proc, until
+from traffic import Traffic
+
+HTTP = 'server { listen 127.0.0.1:@PORT@ backlog=1024; location / { return 200 "$pid\\n"; } }'
+
+
+def main(workers):
+    return "worker_processes %d;" % workers
+
+
+def workers_of(server):
+    """The workers that were not told to end."""
+    return [pid for pid in server.children() if proc.title(pid) == "nginx: worker process"]
+
+
+def wait_workers(server, count):
+    """Waits until there are exactly so many workers, and no older ones."""
+    def settled():
+        try:
+            return len(server.children()) == count and len(workers_of(server)) == count
+        except OSError:
+            return False
+    until(settled, lambda: "%d workers, of %s\n%s" % (
+        count, server.children(), server.evidence()))
+    return workers_of(server)
+
+
+def wait_sockets(server, count):
+    until(lambda: proc.listening(server.port) == count,
+          lambda: "%d listening sockets instead of %d\n%s" % (
+              count, proc.listening(server.port), server.evidence()))
+
+
+def change(server, workers, events=""):
+    """A reload to so many workers, awaited to the end of the old ones."""
+    old = server.children()
+    server.configure(HTTP, main=main(workers), events=events)
+    server.signal("reload")
+    until(lambda: not set(old) & set(server.children()),
+          lambda: "the end of the old workers\n" + server.evidence())
+    return wait_workers(server, workers)
+
+
+def test_grows_from_one_to_four(serve):
+    server = serve(HTTP, main=main(1))
+    with Traffic(server.port) as traffic:
+        traffic.wait_for(200)
+        workers = change(server, 4)
+        wait_sockets(server, 4)
+        moment = time.monotonic()
+        traffic.wait_for(600)
+    traffic.assert_nothing_lost()
+    assert traffic.pids(moment) >= set(workers), "not every new worker got connections"
+
+
+def test_shrinks_from_four_to_one(serve):
+    server = serve(HTTP, main=main(4))
+    with Traffic(server.port) as traffic:
+        traffic.wait_for(300)
+        change(server, 1)
+        traffic.wait_for(300)
+        wait_sockets(server, 1)
+        traffic.wait_for(200)
+    traffic.assert_nothing_lost()
+
+
+def test_shrinks_and_grows_again_and_again(serve):
+    server = serve(HTTP, main=main(2))
+    with Traffic(server.port) as traffic:
+        for count in (4, 1, 3, 2, 4, 1):
+            change(server, count)
+            traffic.wait_for(50)
+        wait_sockets(server, 1)
+    traffic.assert_nothing_lost()
+
+
+def test_grows_before_a_shrink_is_over(serve):
+    server = serve(HTTP, main=main(4))
+    with Traffic(server.port) as traffic:
+        for count in (1, 4, 2, 4):
+            server.configure(HTTP, main=main(count))
+            server.reload()
+        wait_workers(server, 4)
+        traffic.wait_for(400)
+    traffic.assert_nothing_lost()
+    assert proc.listening(server.port) == 4
+
+
+def test_reuse_port_changes_both_ways(serve):
+    server = serve(HTTP, main=main(3), events="reuse_port on;")
+    with Traffic(server.port) as traffic:
+        wait_sockets(server, 3)
+        change(server, 3, events="reuse_port off;")
+        wait_sockets(server, 1)
+        traffic.wait_for(200)
+        workers = change(server, 3, events="reuse_port on;")
+        wait_sockets(server, 3)
+        moment = time.monotonic()
+        traffic.wait_for(500)
+    traffic.assert_nothing_lost()
+    assert traffic.pids(moment) >= set(workers)
+
+
+def test_reloads_one_after_another(serve):
+    server = serve(HTTP, main=main(2))
+    with Traffic(server.port) as traffic:
+        for _ in range(8):
+            server.reload()
+        wait_workers(server, 2)
+        traffic.wait_for(100)
+    traffic.assert_nothing_lost()
+
+
+def test_killed_worker_loses_only_what_it_had(serve):
+    server = serve(HTTP, main=main(4), allow=[r"exited on signal 9"])
+    with Traffic(server.port, short=3, kept=1, each=8) as traffic:
+        traffic.wait_for(200)
+        for victim in wait_workers(server, 4)[:2]:
+            moment = time.monotonic()
+            os.kill(victim, signal.SIGKILL)
+            until(lambda: not proc.is_alive(victim), "the end of the victim")
+            ended = time.monotonic()
+            wait_workers(server, 4)
+            traffic.wait_for(200)
+            lost = [one for one in traffic.failures() if one.began + one.wait >= moment - 0.001]
+            # A kept connection of the victim shows its loss when it is used next.
+            late = [one for one in lost if one.kind != "kept" and one.began > ended]
+            assert not late, "connections were lost after the worker's end: %s" % late
+            assert len(lost) <= 3 + 8 * 2, lost
+        workers = wait_workers(server, 4)
+        calm = time.monotonic()
+        traffic.wait_for(500)
+    print(traffic.figures())
+    assert not [one for one in traffic.failures() if one.began > calm]
+    assert traffic.pids(calm) >= set(workers)
+
+
+def test_queue_of_a_killed_worker_is_served_by_its_successor(serve):
+    server = serve(HTTP, main=main(1), allow=[r"exited on signal 9"])
+    victim, = server.children()
+    os.kill(victim, signal.SIGSTOP)
+    clients = [server.client() for _ in range(30)]
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    os.kill(victim, signal.SIGKILL)
+    answers = {client.response().text for client in clients}
+    successor, = wait_workers(server, 1)
+    assert answers == {"%d\n" % successor}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_upgrade_and_the_end_of_the_old_binary(serve, workers):
+    server = serve(HTTP, main=main(workers))
+    with Traffic(server.port, kept=0, short=4) as traffic:
+        traffic.wait_for(200)
+        server.signal("upgrade")
+        until(lambda: re.fullmatch(r"\d+\n", server.read("nginx.pid")) and
+              server.read("nginx.pid.oldbin") == "%d\n" % server.pid, "both pid files")
+        new = int(server.read("nginx.pid"))
+        traffic.wait_for(200)
+        server.signal("quit")
+        assert server.wait_end() == 0
+        moment = time.monotonic()
+        traffic.wait_for(300)
+    try:
+        traffic.assert_nothing_lost()
+        assert all(proc.parent(pid) == new for pid in traffic.pids(moment)
+                   if proc.is_alive(pid)), "old workers answer"
+        assert proc.listening(server.port) == workers
+    finally:
+        os.kill(new, signal.SIGTERM)
+        until(lambda: not proc.is_alive(new), "the end of the new binary")
