@@ -52,18 +52,8 @@ serve: deps
 	@$(MAKE) --no-print-directory all
 	@auto/serve $(BUILD)
 
-# The closing line of pytest comes last.
 check:
-	auto/deps --tests
-	$(MAKE) --no-print-directory all unit-programs
-	$(MAKE) --no-print-directory unit
-	$(MAKE) --no-print-directory asan
-	$(MAKE) --no-print-directory BUILD=objs-asan unit
-	$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(CHECK_FUZZ_SECONDS),5)
-	TEST_NGINX_BINARY=$(CURDIR)/objs-asan/nginx $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    $(PYTEST_ARGS) $(wildcard tests/http)
-	TEST_NGINX_BINARY=$(CURDIR)/$(BUILD)/nginx $(PYTHON) -m pytest -q -p no:cacheprovider \
-	    $(PYTEST_ARGS) $(TESTS)
+	+@MAKE='$(MAKE)' PYTEST_ARGS='$(PYTEST_ARGS)' TESTS='$(TESTS)' auto/check $(BUILD)
 
 # Both compilers, every warning an error.
 lint:

@@ -26,7 +26,9 @@ static int batch_count;           /* events of this turn */
 static uint64_t *sources;         /* by descriptor */
 static unsigned sources_size;     /* of sources */
 
-/* Mapped, so that growing copies nothing and only what is used takes memory. Fresh pages are zero. */
+/*
+ * Mapped, so that growing copies nothing and only what is used takes memory. Fresh pages are zero.
+ */
 static bool sources_make_room(unsigned fd)
 {
     unsigned size = sources_size == 0 ? SOURCES_FIRST : sources_size;

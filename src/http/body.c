@@ -162,6 +162,21 @@ static enum flow collect(struct collector *collector)
     }
 }
 
+bool request_body_exceeds(struct request *request)
+{
+    int64_t limit = request->location->client_max_body_size;
+
+    if (limit == 0 || request->is_body_read || request->content_length <= limit) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
+              (long long) request->content_length);
+    request->keepalive = false;
+    request_fail(request, 413);
+    return true;
+}
+
 enum flow request_read_body(struct request *request)
 {
     if (request->body != NULL) {
@@ -172,6 +187,9 @@ enum flow request_read_body(struct request *request)
     if (request->is_body_read) {
         request->body = body;
         return FLOW_NEXT;
+    }
+    if (request_body_exceeds(request)) {
+        return FLOW_FAIL;
     }
     struct collector collector = {
         .request = request,
@@ -221,4 +239,29 @@ bool request_drop_body(struct request *request)
     request->body_received =
         received; /* nobody asked for it: it does not count in $request_length */
     return is_whole;
+}
+
+#define ARRIVED_MAX                                                                                \
+    (256 * 1024) /* bytes dropped before the answer; a sender that keeps up waits for it */
+
+bool request_drop_arrived_body(struct request *request)
+{
+    unsigned status = request->response.status;
+    uint64_t received = request->body_received;
+    char *room = arena_text(&request->arena, READ_SIZE);
+    ssize_t n = 1;
+
+    request->response.status = 0;
+    request->reads_no_further = true;
+    for (size_t dropped = 0; !request->is_body_read && n > 0 && dropped < ARRIVED_MAX;) {
+        n = request_read_some(request, room, READ_SIZE);
+        dropped += n > 0 ? (size_t) n : 0;
+    }
+    request->reads_no_further = false;
+    request->body_received = received;
+    if (request->response.status != 0) {
+        return false;
+    }
+    request->response.status = status;
+    return true;
 }

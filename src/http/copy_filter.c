@@ -102,14 +102,67 @@ static ssize_t read_aside(struct request *request, struct read_job *read)
     return read->n;
 }
 
-static char *new_buffer(size_t size)
-{
-    char *buffer = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) & ~(size_t) (ALIGNMENT - 1));
+/* Memory that is read into. The last few that were used are kept: warm, and no page of theirs is fresh. */
+struct read_buffer {
+    struct read_buffer *next; /* of the free ones */
+    size_t size;              /* bytes of data */
+    char *data;               /* aligned */
+};
 
-    if (buffer == NULL) {
+#define BUFFERS_KEPT 16
+#define BUFFER_KEPT_SIZE (256u * 1024) /* larger ones are not kept */
+
+static struct read_buffer *free_buffers; /* last in, first out; all of one size */
+static unsigned free_buffer_count;
+
+static void free_buffer(struct read_buffer *buffer)
+{
+    free(buffer->data);
+    free(buffer);
+}
+
+static void drop_buffers(void)
+{
+    while (free_buffers != NULL) {
+        struct read_buffer *buffer = free_buffers;
+
+        free_buffers = buffer->next;
+        free_buffer(buffer);
+    }
+    free_buffer_count = 0;
+}
+
+static struct read_buffer *take_buffer(size_t size)
+{
+    struct read_buffer *buffer = free_buffers;
+
+    if (buffer != NULL && buffer->size >= size) {
+        free_buffers = buffer->next;
+        free_buffer_count--;
+        return buffer;
+    }
+    drop_buffers(); /* of another location, with smaller output_buffers */
+    buffer = malloc(sizeof(*buffer));
+    size = (size + ALIGNMENT - 1) & ~(size_t) (ALIGNMENT - 1);
+    if (buffer == NULL || (buffer->data = aligned_alloc(ALIGNMENT, size)) == NULL) {
         fatal_no_memory(size);
     }
+    buffer->size = size;
     return buffer;
+}
+
+static void give_buffer(void *arg)
+{
+    struct read_buffer *buffer = arg;
+
+    if (free_buffer_count >= BUFFERS_KEPT || buffer->size > BUFFER_KEPT_SIZE ||
+        (free_buffers != NULL && free_buffers->size != buffer->size)) {
+        free_buffer(buffer);
+        return;
+    }
+    buffer->next = free_buffers;
+    free_buffers = buffer;
+    free_buffer_count++;
 }
 
 /* ---- the filter ---- */
@@ -153,14 +206,12 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
     size_t wanted = copying->left < copying->size ? (size_t) copying->left : copying->size;
     size_t whole = (skipped + wanted + (size_t) copying->alignment - 1) /
                    (size_t) copying->alignment * (size_t) copying->alignment;
-    struct read_job read = {.fd = copying->fd,
-                            .at = new_buffer(whole),
-                            .size = whole,
-                            .offset = start};
+    struct read_buffer *buffer = take_buffer(whole > copying->size ? whole : copying->size);
+    struct read_job read = {.fd = copying->fd, .at = buffer->data, .size = whole, .offset = start};
     ssize_t n = request->location->aio != 0 ? read_aside(request, &read) : read_now(&read);
 
     if (n < (ssize_t) (skipped + wanted)) {
-        free(read.at);
+        give_buffer(buffer);
         return tell_truncated(request, copying, n < (ssize_t) skipped && n >= 0 ? 0 : n,
                               read.error);
     }
@@ -168,8 +219,8 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
     copying->left -= wanted;
     struct body_piece piece = {.bytes = {read.at + skipped, wanted},
                                .fd = -1,
-                               .release = free,
-                               .release_arg = read.at};
+                               .release = give_buffer,
+                               .release_arg = buffer};
     return body_filter_next(filter, request, &piece, is_last && copying->left == 0);
 }
 

@@ -59,9 +59,7 @@ static enum flow delay_refusal(struct request *request, enum flow flow)
     if (flow != FLOW_FAIL || request->response.status != 401 || delay_ms == 0) {
         return flow;
     }
-    request->cancels_on_close = true;
     enum wait_result result = fiber_sleep(clock_now.now_ms + delay_ms);
-    request->cancels_on_close = false;
     return result == WAIT_CANCELLED ? FLOW_CLOSED : flow;
 }
 
@@ -150,13 +148,8 @@ static enum flow pass(struct request *request)
         break;
     }
     apply_limit_except(request);
-    if (request->location->client_max_body_size != 0 && !request->is_body_read &&
-        !request->is_error_redirect &&
-        request->content_length > request->location->client_max_body_size) {
-        log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
-                  (long long) request->content_length);
-        request->keepalive = false;
-        return request_fail(request, 413);
+    if (!request->is_error_redirect && request_body_exceeds(request)) {
+        return FLOW_FAIL;
     }
     flow = rewrite_location(request);
     if (flow == FLOW_NEXT) {

@@ -44,7 +44,7 @@ static size_t unchecked_length(struct request *request, struct str path)
         return 0;
     }
     if (from.len == path.len) {
-        return 0;
+        return from.len;
     }
     if (from.data[from.len - 1] == '/') {
         return from.len - 1;
@@ -66,6 +66,10 @@ static struct file_wish wish_of(struct request *request, struct str path, bool i
 
     if (wish.symlinks != SYMLINKS_ALLOWED) {
         wish.symlinks_from = unchecked_length(request, path);
+        if (wish.symlinks_from == path.len) {
+            wish.symlinks = SYMLINKS_ALLOWED; /* the whole of it */
+            wish.symlinks_from = 0;
+        }
     }
     return wish;
 }
@@ -210,7 +214,7 @@ struct file *file_open(struct request *request, struct str path)
     if (location->open_file_cache != NULL) {
         return open_kept(&wish, location);
     }
-    if (wish.symlinks == SYMLINKS_ALLOWED && wish.wants_contents) {
+    if (location->disable_symlinks == SYMLINKS_ALLOWED && wish.wants_contents) {
         return open_checked_contents(&wish);
     }
     return file_load(&wish);

@@ -14,6 +14,7 @@
 
 struct request;
 struct file_cache;
+struct mime_types;
 
 /* open_file_cache max= inactive= */
 struct file_cache_settings {

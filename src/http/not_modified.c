@@ -9,7 +9,6 @@
 static void refuse(struct request *request)
 {
     request->response.status = 412;
-    request->response.is_refused = true;
     request->response.fields = (struct fields){0};
 }
 

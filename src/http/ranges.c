@@ -56,7 +56,6 @@ static void refuse(struct request *request)
     set_content_range(request, arena_printf(&request->arena, "bytes */%lld",
                                             (long long) response->content_length));
     response->status = 416;
-    response->is_refused = true;
 }
 
 static struct str range_text(struct request *request, const struct byte_range *range, uint64_t size)

@@ -90,8 +90,6 @@ struct response {
     unsigned is_filtered : 1;  /* header filters have run */
     unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
-    unsigned is_refused : 1;   /* a header filter has set another status (412, 416): response_start
-                                  gives FLOW_FAIL */
 };
 
 /*
@@ -175,9 +173,8 @@ struct request {
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned needs_slash : 1;      /* the location's name is the URI and a slash: 301 */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
+    unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned is_timed_out : 1;     /* the client did not drink in time */
-    unsigned cancels_on_close : 1; /* it waits for something else than the client, who may leave
-                                      meanwhile */
 };
 
 /* A filter of response bodies. It calls next when it has something; next takes all it is given (or
@@ -274,6 +271,8 @@ struct request_body {
     uint64_t size;        /* decoded bytes */
 };
 
+/* Is the announced length above client_max_body_size? Then true: logged, status 413. */
+bool request_body_exceeds(struct request *request);
 /* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
  * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. */
 enum flow request_read_body(struct request *request);
@@ -284,6 +283,11 @@ ssize_t request_read_some(struct request *request, void *at, size_t size);
  * lingering_time. False: there is still more, or the client is gone; the connection cannot be kept.
  */
 bool request_drop_body(struct request *request);
+/*
+ * The part of that which is there already, before the response begins, so that a malformed body is
+ * told from the answer. False: response.status says what is wrong with it.
+ */
+bool request_drop_arrived_body(struct request *request);
 
 /* ---- files (file.c) ---- */
 

@@ -72,6 +72,9 @@ enum flow response_start(struct request *request)
     if (request->is_post_action) {
         return FLOW_DONE;
     }
+    if (!request->is_body_read && response->status < 400 && !request_drop_arrived_body(request)) {
+        return FLOW_FAIL;
+    }
     if (response->error_status != 0) {
         response->status = response->error_status;
     }
@@ -94,11 +97,11 @@ enum flow response_start(struct request *request)
     if (request->location->limits_rate || request->is_limit_set) {
         compute_limits(request);
     }
-    if (request->expects_continue) {
+    if (request->expects_continue && !request->is_body_read) {
         request->expects_continue = false;
         if (response->status < 300) {
             request->wire->send_interim(request, 100, NULL); /* the body is dropped after this */
-        } else if (!request->is_body_read) {
+        } else {
             request->keepalive = false; /* the client may or may not send the body now */
         }
     }

@@ -154,6 +154,11 @@ static bool accept_failed(struct acceptor *acceptor, int error)
         return false;
     case EINTR:
         return true;
+    case EINVAL:
+        /* The socket of a slot that was retired meanwhile (shard_close_top): none will ever come.
+         */
+        event_remove(&acceptor->source);
+        return false;
     case ECONNABORTED:
     case EPROTO:
     case EPERM:
@@ -167,7 +172,6 @@ static bool accept_failed(struct acceptor *acceptor, int error)
         /* The fault of one connection, which is gone. */
         log_error(listener->log, error, "accept4() failed");
         return true;
-    case EINVAL:
     case EBADF:
         /* The socket was ended elsewhere; the others go on. */
         log_alert(listener->log, error, "accept4() failed on slot %u", acceptor->slot);

@@ -226,6 +226,16 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
     return conn;
 }
 
+static void conn_rest(struct conn *conn)
+{
+    if (!conn->is_idle) {
+        assert(conn->input_wait.waiter == NULL);
+        conn->is_idle = 1;
+        list_push_back(&idle_conns, &conn->idle_link);
+        conn_pool.idle++;
+    }
+}
+
 void conn_start(struct conn *conn)
 {
     uint32_t life = conn->life;
@@ -233,8 +243,14 @@ void conn_start(struct conn *conn)
     conn_check(conn);
     if (conn_expects_input()) {
         conn_call_input(conn);
+        if (conn->life != life) {
+            return;
+        }
+    } else {
+        /* It has said nothing yet. */
+        conn_rest(conn);
     }
-    if (conn->life == life && !conn_watch(conn)) {
+    if (!conn_watch(conn)) {
         conn_break(conn, errno);
         conn_call_input(conn);
     }
@@ -369,12 +385,7 @@ bool conn_park(struct conn *conn)
 {
     conn_check(conn);
     conn_input_release(conn);
-    if (!conn->is_idle) {
-        assert(conn->input_wait.waiter == NULL);
-        conn->is_idle = 1;
-        list_push_back(&idle_conns, &conn->idle_link);
-        conn_pool.idle++;
-    }
+    conn_rest(conn);
     return conn_watch(conn);
 }
 

@@ -219,6 +219,11 @@ bool conn_resume_input(struct conn *conn);
  * failure. MAY WAIT. Needs owner->input to be NULL or to call conn_wake_input.
  */
 enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms);
+/*
+ * Has the peer closed its side, or broken off, with no input left to read? Looks at the socket only
+ * when the loop told of it. For a request that is worked on: who waits for its answer is gone.
+ */
+bool conn_peer_is_gone(struct conn *conn);
 /* Owner's input callback of a connection whose fiber reads for itself: wakes it. */
 void conn_wake_input(struct conn *conn);
 

@@ -16,8 +16,8 @@ enum out_kind {
 struct out_chunk;
 
 /*
- * One stretch of output; the queue keeps their order. Pooled, or the first of a chunk and in it. While
- * conn.out_at is set, the last one is open: it reaches to there, whatever its size says.
+ * One stretch of output; the queue keeps their order. Pooled, or the first of a chunk and in it.
+ * While conn.out_at is set, the last one is open: it reaches to there, whatever its size says.
  */
 struct out_piece {
     struct out_piece *next;

@@ -274,3 +274,20 @@ void conn_wake_input(struct conn *conn)
 {
     wait_signal(&conn->input_wait);
 }
+
+bool conn_peer_is_gone(struct conn *conn)
+{
+    char byte;
+
+    if (conn->is_broken || conn->is_input_closed) {
+        return true;
+    }
+    if (!conn->is_peer_closed || conn->in_start != conn->in_end) {
+        return false;
+    }
+    if (conn->transport != NULL) {
+        return false; /* what its closing means, only reading tells */
+    }
+    ssize_t n = recv(conn->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n == -1 && errno != EAGAIN && errno != EINTR);
+}

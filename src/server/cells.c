@@ -74,7 +74,6 @@ static void add_open(struct slot_counters *sum, const struct slot_counters *from
     sum->active += __atomic_load_n(&from->active, __ATOMIC_RELAXED);
     sum->reading += __atomic_load_n(&from->reading, __ATOMIC_RELAXED);
     sum->writing += __atomic_load_n(&from->writing, __ATOMIC_RELAXED);
-    sum->waiting += __atomic_load_n(&from->waiting, __ATOMIC_RELAXED);
 }
 
 void cell_give_back(uint32_t cell)
@@ -115,7 +114,9 @@ void counters_sum(struct slot_counters *sum)
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if ((version & 1) == 0 &&
             version == __atomic_load_n(&shared->fold_version, __ATOMIC_RELAXED)) {
-            return;
+            break;
         }
     }
+    uint64_t busy = sum->reading + sum->writing;
+    sum->waiting = sum->active > busy ? sum->active - busy : 0;
 }

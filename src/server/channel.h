@@ -7,14 +7,19 @@
 
 enum channel_type {
     /* To a worker. */
-    CHANNEL_QUIT =
-        1, /* end gracefully; with a descriptor: that of a successor, for what is parked */
+    CHANNEL_QUIT = 1, /* end gracefully; what rests is closed */
+    /*
+     * A newer generation serves: end gracefully. What rests goes to the successor at the other end
+     * of the descriptor, or stays until its next answer. Comes again when there is a newer one yet.
+     */
+    CHANNEL_REPLACED,
     CHANNEL_TERMINATE, /* end at once */
     CHANNEL_REOPEN,    /* open the logs anew */
     CHANNEL_GONE,      /* `listener` is not served by the next generation */
     CHANNEL_HANDOVER,  /* the descriptor brings parked connections of an older worker */
     CHANNEL_ADOPT,     /* accept from the descriptor, too: `slot` of `listener` */
     CHANNEL_RETURN,    /* that slot's worker turns again: close it */
+    CHANNEL_TURN,      /* nothing: that the loop turns shows that the worker is alive */
     /* To the master. */
     CHANNEL_READY,   /* it accepts */
     CHANNEL_RETIRED, /* the retired `slot` of `listener` is empty and closed */

@@ -126,6 +126,9 @@ extern unsigned worker_slot;
 /* Is this worker on its way out: answers should close their connections, parked ones are let go. */
 extern bool worker_is_quitting;
 
+/* … because newer workers serve: what rests and was told that it is kept is not closed for that. */
+extern bool worker_is_replaced;
+
 /* Counters of one slot, in shared memory for the life of the service; padded to cache lines; summed
  * when read. */
 struct slot_counters {
@@ -136,7 +139,7 @@ struct slot_counters {
     uint64_t active;          /* connections open now */
     uint64_t reading;         /* … whose request head is being read */
     uint64_t writing;         /* … being answered */
-    uint64_t waiting;         /* … idle kept alive */
+    uint64_t waiting;         /* … neither: computed when summed */
     uint64_t limited;         /* refused because a limit on what a peer may do was reached */
     uint64_t given_way;       /* idle connections closed for new ones */
     uint64_t pad[6];

@@ -20,7 +20,8 @@ enum {
     BATCH_MOST = 64,    /* descriptors in one message; the kernel takes 253 */
     STATE_MOST = 1024,  /* bytes with one descriptor */
     BATCH_SIZE = 16384, /* bytes of one message */
-    RETRY_MS = 20,      /* when the kernel has too many descriptors under way */
+    RETRY_MS = 20,      /* when the kernel has too many descriptors under way; and for how long a
+                           newer successor is waited for */
 };
 
 /* How a message begins; then count times: size (uint16_t) and so many bytes of state. */
@@ -128,7 +129,7 @@ static bool send_one(struct handover *handover, struct listener *listener, int f
                      const void *state, size_t size)
 {
     (void) handover;
-    if (out.source.fd < 0 || size > STATE_MOST || listener_is_gone(listener)) {
+    if (size > STATE_MOST || listener_is_gone(listener)) {
         return false;
     }
     struct batch *batch = batch_for(listener, size);
@@ -167,7 +168,23 @@ static void drop_first(void)
     free(batch);
 }
 
-/* The successor has ended: what it did not get stays with this worker after all. */
+static void close_source(void)
+{
+    loop_undefer(&out.flush);
+    event_remove(&out.source);
+    close(out.source.fd);
+    event_forget(&out.source);
+    out.source.fd = -1;
+}
+
+/* The successor has ended. A newer one may have been announced already. */
+static void wait_for_another(void)
+{
+    close_source();
+    timer_set(&out.retry, clock_now.now_ms + RETRY_MS);
+}
+
+/* There is none: what the last did not get stays with this worker after all. */
 static void keep_rest(void)
 {
     struct batch *batch = out.first;
@@ -224,7 +241,7 @@ static void flush(struct deferred *deferred)
             if (errno != EPIPE && errno != ECONNRESET) {
                 log_alert(log_main, errno, "sendmsg() to the next worker failed");
             }
-            keep_rest();
+            wait_for_another();
         }
     }
 }
@@ -233,7 +250,7 @@ static void out_ready(struct event_source *source, unsigned events)
 {
     (void) source;
     if ((events & (EVENT_ERROR | EVENT_PEER_CLOSED)) != 0) {
-        keep_rest();
+        wait_for_another();
         return;
     }
     flush(&out.flush);
@@ -242,22 +259,35 @@ static void out_ready(struct event_source *source, unsigned events)
 static void retry(struct timer *timer)
 {
     (void) timer;
-    flush(&out.flush);
+    if (out.source.fd < 0) {
+        keep_rest();
+    } else {
+        flush(&out.flush);
+    }
 }
 
 void handover_start(int fd)
 {
+    if (handover_now != &out.face) {
+        deferred_init(&out.flush, flush);
+        timer_init(&out.retry, retry);
+    } else {
+        timer_clear(&out.retry);
+    }
+    if (out.source.fd >= 0) {
+        close_source();
+    }
     event_source_init(&out.source, fd, out_ready);
-    deferred_init(&out.flush, flush);
-    timer_init(&out.retry, retry);
     out.face.send = send_one;
+    handover_now = &out.face;
     if (!event_add(&out.source)) {
         log_alert(log_main, errno, "epoll_ctl() failed");
         close(fd);
         out.source.fd = -1;
+        keep_rest();
         return;
     }
-    handover_now = &out.face;
+    loop_defer(&out.flush);
 }
 
 bool handover_is_done(void)
@@ -267,16 +297,13 @@ bool handover_is_done(void)
 
 void handover_end(void)
 {
+    if (out.source.fd >= 0) {
+        close_source();
+    }
     if (handover_now == &out.face) {
         handover_now = NULL;
-    }
-    if (out.source.fd >= 0) {
         loop_undefer(&out.flush);
         timer_remove(&out.retry);
-        event_remove(&out.source);
-        close(out.source.fd);
-        event_forget(&out.source);
-        out.source.fd = -1;
     }
     while (out.first != NULL) {
         drop_first();
@@ -383,11 +410,10 @@ static void incoming_close(struct incoming *incoming)
     free(incoming);
 }
 
-/* One message in a turn, so that clients of this worker are served between them. */
-static void incoming_ready(struct event_source *source, unsigned events)
+/* Takes one message, if there is one. False: there was none; is_over: nor will there be. */
+static bool take_message(int from, bool *is_over)
 {
     static char data[BATCH_SIZE];
-    struct incoming *incoming = container_of(source, struct incoming, source);
     struct iovec part = {data, sizeof(data)};
     union control control;
     struct msghdr header = {.msg_iov = &part,
@@ -396,20 +422,26 @@ static void incoming_ready(struct event_source *source, unsigned events)
                             .msg_controllen = sizeof(control.room)};
     int fds[BATCH_MOST];
 
-    (void) events;
-    ssize_t n = recvmsg(source->fd, &header, MSG_CMSG_CLOEXEC);
-    if (n < 0) {
-        if (errno != EAGAIN && errno != EINTR) {
-            incoming_close(incoming);
-        }
-        return;
-    }
-    if (n == 0) {
-        incoming_close(incoming);
-        return;
+    ssize_t n = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
+    *is_over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (n <= 0) {
+        return n < 0 && errno == EINTR;
     }
     unsigned count = take_descriptors(&header, fds);
     take_batch(data, (size_t) n, fds, count);
+    return true;
+}
+
+/* One message in a turn, so that clients of this worker are served between them. */
+static void incoming_ready(struct event_source *source, unsigned events)
+{
+    bool is_over;
+
+    (void) events;
+    take_message(source->fd, &is_over);
+    if (is_over) {
+        incoming_close(container_of(source, struct incoming, source));
+    }
 }
 
 void handover_receive(int fd)
@@ -430,7 +462,13 @@ void handover_receive(int fd)
 
 void handover_receive_end(void)
 {
+    bool is_over;
+
     while (incoming_first != NULL) {
+        /* From now on the sender is refused, so that nothing is lost between here and the close. */
+        shutdown(incoming_first->source.fd, SHUT_RD);
+        while (take_message(incoming_first->source.fd, &is_over)) {
+        }
         incoming_close(incoming_first);
     }
 }

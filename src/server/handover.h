@@ -12,7 +12,7 @@
  */
 void handover_listener_gone(unsigned number);
 
-/* Makes handover_now, which sends over fd (owned from now on). */
+/* Makes handover_now, which sends over fd (owned from now on), in place of a former one. */
 void handover_start(int fd);
 
 /* Everything that was given to handover_now has left. */
@@ -28,7 +28,7 @@ void handover_free(void);
 
 /* Takes connections from fd (owned from now on) until the other end closes. */
 void handover_receive(int fd);
-/* Closes what is still open for that. */
+/* Takes what has been sent, and closes what is still open for that. */
 void handover_receive_end(void);
 
 /* ---- in one process (`master_process off`) */

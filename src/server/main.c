@@ -160,6 +160,7 @@ static int run_service(struct generation *generation)
     if (core->daemon && !server.is_upgrade && !daemon_start(log_main)) {
         return 1;
     }
+    signals_hold();
     if (!pid_file_write(core->pid_path)) {
         return 1;
     }

@@ -57,7 +57,7 @@ static void command_all(enum channel_type type)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER && !(type == CHANNEL_QUIT && process->is_leaving)) {
+        if (process->kind == PROCESS_WORKER) {
             process_command(process, type, -1);
         }
     }
@@ -385,6 +385,9 @@ static void run_timers(void)
     if (master.is_switching &&
         (!master_is_waiting_for_workers() || now_ms >= master.switch_by_ms)) {
         master_switch();
+        if (master.must_reload && !master.is_quitting && !master.is_terminating) {
+            master_reload();
+        }
     }
     if (look_at_ms != 0 && now_ms >= look_at_ms) {
         look_at_ms = now_ms + SHARD_LOOK_MS;
@@ -440,7 +443,6 @@ static bool begin(struct generation *generation)
     sigset_t signals;
 
     signals_of_master(&signals);
-    sigprocmask(SIG_SETMASK, &signals, NULL);
     signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signal_fd < 0) {
         log_emerg(log_main, errno, "signalfd() failed");

@@ -17,6 +17,7 @@ struct master {
     bool is_terminating;     /* TERM: the same, in a hurry */
     bool is_switching;       /* new workers are starting; the old ones serve until they accept */
     uint64_t switch_by_ms;   /* … but no longer than this */
+    bool must_reload;        /* HUP came while switching: one change after another */
     uint64_t escalate_at_ms; /* TERM again, or KILL; while is_terminating */
     unsigned escalate_delay_ms;
     uint64_t *respawn_at_ms; /* by slot: a worker that died young waits until then; 0 = nothing */

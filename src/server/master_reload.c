@@ -96,6 +96,7 @@ static int open_handover(const struct process *old)
     return ends[1];
 }
 
+/* Those of even older generations are told again: their successor of then goes as well. */
 static void dismiss(struct process *old)
 {
     int fd = open_handover(old);
@@ -103,7 +104,9 @@ static void dismiss(struct process *old)
     if (fd >= 0 && old->generation + 1 == master.generation->number) {
         tell_gone(old);
     }
-    process_command(old, CHANNEL_QUIT, fd);
+    if (fd >= 0 || !old->is_leaving) {
+        process_command(old, CHANNEL_REPLACED, fd);
+    }
     if (fd >= 0) {
         close(fd);
     }
@@ -116,8 +119,8 @@ void master_switch(void)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER && process->generation != master.generation->number &&
-            !process->is_leaving) {
+        if (process->kind == PROCESS_WORKER &&
+            process->generation != master.generation->number) {
             dismiss(process);
         }
     }
@@ -163,8 +166,10 @@ void master_reload(void)
         return;
     }
     if (master.is_switching) {
-        master_switch(); /* one change after another */
+        master.must_reload = true;
+        return;
     }
+    master.must_reload = false;
     log_notice(log_main, 0, "reconfiguring");
     notify_reloading();
     struct generation *old = master.generation;

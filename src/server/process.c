@@ -152,6 +152,7 @@ static int signal_of(enum channel_type type)
 {
     switch (type) {
     case CHANNEL_QUIT:
+    case CHANNEL_REPLACED:
         return SIGQUIT;
     case CHANNEL_TERMINATE:
         return SIGTERM;

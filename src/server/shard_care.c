@@ -32,7 +32,7 @@ struct adoption {
 /* What the looks saw of one slot. */
 struct slot_watch {
     uint64_t turns; /* of its worker, at the last look */
-    pid_t pid;      /* of that worker */
+    pid_t pid;      /* of that worker, once it accepts */
     unsigned looks; /* in a row that saw connections wait and no turn */
     bool is_stuck;  /* stepped around */
 };
@@ -324,12 +324,18 @@ static bool has_waiting(unsigned slot)
 
 static void step_around(const struct generation *generation, unsigned slot)
 {
+    /* Its neighbours may leave it nothing to do: without this it would sleep on for ever. */
+    const struct channel_message poke = {.type = CHANNEL_TURN};
+    struct process *process = process_of_slot(generation->number, slot);
     struct slot_watch *watch = &watches[slot];
 
     if (survivor_for(generation, slot) == NULL) {
         return;
     }
     watch->is_stuck = true;
+    if (process != NULL) {
+        process_tell(process, &poke, NOBODY);
+    }
     log_warn(log_main, 0, "worker process %d does not turn, others take its connections",
              (int) watch->pid);
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
@@ -366,10 +372,10 @@ static void look_at(const struct generation *generation, unsigned slot)
     bool has_turned =
         pulse != NULL && process->is_ready && (pid != watch->pid || turns != watch->turns);
 
-    if (has_turned || pid != 0) {
+    if (process != NULL && process->is_ready) {
         watch->pid = pid;
+        watch->turns = turns;
     }
-    watch->turns = turns;
     if (has_turned) {
         watch->looks = 0;
         if (watch->is_stuck) {

@@ -53,6 +53,14 @@ void signals_ignore(void)
     sigaction(SIGSYS, &ignore, NULL);
 }
 
+void signals_hold(void)
+{
+    sigset_t signals;
+
+    signals_of_master(&signals);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
+}
+
 void signals_reset(void)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};

@@ -13,6 +13,8 @@ void signals_of_worker(sigset_t *set);
 
 /* PIPE and SYS are ignored from the start. */
 void signals_ignore(void);
+/* The master's wait until it takes them: one that comes right after the pid file ends nothing. */
+void signals_hold(void);
 /* For a child before exec: nothing blocked, nothing ignored. */
 void signals_reset(void);
 

@@ -29,6 +29,7 @@ enum { FIBERS_LEAST = 1024, FIBERS_MOST = 262144, TRIM_EVERY_MS = 5000 };
 struct generation *generation_now;
 unsigned worker_slot;
 bool worker_is_quitting;
+bool worker_is_replaced;
 
 static struct {
     struct event_source channel;
@@ -96,16 +97,30 @@ static void reopen_logs(void)
     generation_reopen_logs(generation_now, (uid_t) -1);
 }
 
+/* The whole service quits, or this worker alone: what rests is not kept any longer. */
+static void quit(void)
+{
+    if (worker_is_replaced) {
+        worker_is_replaced = false;
+        worker_modules_quit(generation_now);
+    }
+    worker_quit();
+}
+
 static void obey(const struct channel_message *message, int fd)
 {
     struct listener *listener;
 
     switch (message->type) {
     case CHANNEL_QUIT:
-        if (fd >= 0 && !worker_is_quitting) {
+        quit();
+        break;
+    case CHANNEL_REPLACED:
+        if (fd >= 0) {
             handover_start(fd);
             fd = -1;
         }
+        worker_is_replaced = worker_is_replaced || !worker_is_quitting;
         worker_quit();
         break;
     case CHANNEL_TERMINATE:
@@ -173,12 +188,12 @@ static void on_signal(int signo, int sender_pid)
         worker.must_end = true;
         break;
     case SIGQUIT:
-        worker_quit();
+        quit();
         break;
     case SIGWINCH:
         if (generation_now->core->daemon) {
             worker.was_winched = true;
-            worker_quit();
+            quit();
         }
         break;
     case SIGUSR1:

@@ -13,9 +13,18 @@ from harness import binaries
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 DOCS = os.path.join(ROOT, "docs")
 
-# Options that change neither modules nor defaults.
+# Options that change neither modules nor defaults; beside them, -V names what is left out anyway.
 HARMLESS = ("--builddir=", "--with-cc=", "--with-debug", "--with-sanitizer=", "--with-cc-opt=",
             "--with-ld-opt=", "--prefix=")
+
+
+def is_harmless(argument):
+    with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
+        words = [row.split() for row in rows if row.strip() and not row.startswith("#")]
+    left_out = [stem for row in words if row[2] in ("later", "missing")
+                for stem in row[1].split(",")]
+    return (argument.startswith(HARMLESS)
+            or argument.startswith("--without-") and argument[len("--without-"):] in left_out)
 
 
 def pages():
@@ -26,14 +35,14 @@ def pages():
 
 def headings(path):
     """The anchors of a page, as a Markdown reader makes them."""
-    anchors = {}
+    anchors = []
     in_code = False
     for line in open(path, encoding="utf-8"):
         in_code ^= line.startswith("```")
         if line.startswith("#") and not in_code:
             name = re.sub(r"[^a-z0-9_ -]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
-            anchors[name if name not in anchors else "%s-%d" % (name, anchors[name])] = 1
-            anchors[name] = anchors.get(name, 0) + 1
+            before = sum(anchor == name for anchor in anchors)
+            anchors += [name, "%s-%d" % (name, before)] if before else [name]
     return anchors
 
 
@@ -42,7 +51,7 @@ def test_the_list_of_directives_is_up_to_date():
     if "Portunus" not in text:
         pytest.skip("not ours")
     arguments = shlex.split(re.search(r"^configure arguments:(.*)$", text, re.M).group(1))
-    if not all(argument.startswith(HARMLESS) for argument in arguments):
+    if not all(is_harmless(argument) for argument in arguments):
         pytest.skip("built with other modules or paths")
     done = subprocess.run([sys.executable, "auto/docs.py", "--check", binaries.under_test(),
                            "docs/directives.md"], cwd=ROOT, stdout=subprocess.PIPE,
@@ -61,6 +70,22 @@ def test_links_lead_somewhere(path):
         assert os.path.exists(there), "%s: %s is not there" % (path, target)
         if part:
             assert part in headings(there), "%s: %s has no such heading" % (path, target)
+
+
+def test_functions_in_diagrams_exist():
+    """The boxes of architecture.md are names in the sources: the diagrams are the index to them."""
+    text = open(os.path.join(DOCS, "architecture.md"), encoding="utf-8").read()
+    boxes = "\n".join(line for line in text.split("\n") if line.startswith("    "))
+    names = set(re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", boxes))
+    names |= set(re.findall(r"`(?:struct )?([a-z0-9]+(?:_[a-z0-9]+)+)`", text))
+    sources = ""
+    for folder, _, files in os.walk(os.path.join(ROOT, "src")):
+        for name in files:
+            if name.endswith((".c", ".h")):
+                sources += open(os.path.join(folder, name), encoding="utf-8").read()
+    words = set(re.findall(r"\w+", sources))
+    assert len(names) > 40
+    assert not sorted(names - words)
 
 
 def test_every_page_is_in_the_index():

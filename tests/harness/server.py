@@ -175,7 +175,8 @@ class Server:
             conf = MAIN % {"user": worker_user(), "main": main, "events": events, "http": http,
                            "access_log": "" if "access_log" in http else "access_log off;"}
         self.conf = self.expand(conf)
-        self.write("nginx.conf", self.conf, mtime=None)
+        # In one step: a reload may be reading it.
+        os.replace(self.write("nginx.conf.new", self.conf, mtime=None), self.path("nginx.conf"))
 
     # the process
 

@@ -177,9 +177,12 @@ static void a_long_line(void **state)
 
     memset(lines, 'a', sizeof(lines));
     memcpy(lines, "X:", 2);
-    memcpy(lines + limits.line_max, "\r\n\r\n", 4);
-    assert_int_equal(parse_str(with_line((struct str){lines, limits.line_max + 4})), PARSE_DONE);
-    memset(lines + limits.line_max, 'a', 4);
+    /* Its end counts. */
+    memcpy(lines + limits.line_max - 2, "\r\n\r\n", 4);
+    assert_int_equal(parse_str(with_line((struct str){lines, limits.line_max + 2})), PARSE_DONE);
+    memcpy(lines + limits.line_max - 2, "a\r\n\r\n", 5);
+    assert_refused_str(with_line((struct str){lines, limits.line_max + 3}), 494);
+    memset(lines + limits.line_max - 2, 'a', 5);
     assert_int_equal(parse_str(with_line((struct str){lines, limits.line_max})), PARSE_MORE);
     assert_refused_str(with_line((struct str){lines, limits.line_max + 1}), 494);
     assert_true(head.is_line_done);

@@ -195,7 +195,7 @@ static void blocks_that_are_refused(void **state)
 
 static void duplicates(void **state)
 {
-    static const char *const twice[] = {"location /a {}", "location = /a {}", "location @a {}"};
+    static const char *const twice[] = {"location /a {}", "location = /a {}"};
 
     for (size_t i = 0; i < COUNT(twice); i++) {
         char text[256];
@@ -206,6 +206,11 @@ static void duplicates(void **state)
     assert_false(read_http(SERVER("location /a {} location ^~ /a {}")));
     assert_true(was_logged("duplicate location \"/a\""));
     assert_read(SERVER("location /a {} location = /a {} location ~ /a {} location ~ /a {}"));
+    /* As nginx takes it: the first is reached. */
+    assert_read("error_page 404 @a;" SERVER("location / {} location @a {} location @a {}"));
+    assert_int_equal(get("/?404"), 404);
+    assert_ptr_equal(request->location,
+                     *vec_at(&request->server->root->nested, struct http_location *, 1));
 }
 
 int main(void)

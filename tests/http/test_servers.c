@@ -145,8 +145,7 @@ static void a_name_twice(void **state)
 
 static void names_that_are_none(void **state)
 {
-    static const char *const bad[] = {"a.*.b", "*a",   "a*",   "*.*",  "*",
-                                      ".",     ".a.*", "*..a", "a..*", "*.a.*"};
+    static const char *const bad[] = {"*a", "*.*", "*", ".", "*.", ".a.*", "*..a", "*.a.*"};
 
     for (size_t i = 0; i < COUNT(bad); i++) {
         char text[128];
@@ -181,7 +180,7 @@ static void many_names(void **state)
     }
     assert_read(arena_printf(&server.arena, "%.*s", STR_ARG(buf_str(&text))).data);
     for (unsigned i = 0; i < 500; i++) {
-        char host[64];
+        char host[80];
         char name[64];
 
         snprintf(name, sizeof(name), "s%u.example.org", i);

@@ -83,10 +83,22 @@ static inline void visit_close(struct conn *conn, void *arg)
     conn_close(conn);
 }
 
-/* A port that was free a moment ago. */
-static inline uint16_t free_port(void)
+static inline bool has_ipv6(void)
 {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool has =
+        fd != -1 && bind(fd, (struct sockaddr *) &(struct sockaddr_in6){.sin6_family = AF_INET6},
+                         sizeof(struct sockaddr_in6)) == 0;
+
+    if (fd != -1) {
+        close(fd);
+    }
+    return has;
+}
+
+static inline uint16_t free_port_v4(void)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
     socklen_t len = sizeof(name);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -94,6 +106,24 @@ static inline uint16_t free_port(void)
     assert_int_equal(getsockname(fd, (struct sockaddr *) &name, &len), 0);
     close(fd);
     return ntohs(name.sin_port);
+}
+
+/* A port that was free a moment ago, on every address of both families. */
+static inline uint16_t free_port(void)
+{
+    if (!has_ipv6()) {
+        return free_port_v4();
+    }
+    struct sockaddr_in6 name = {.sin6_family = AF_INET6};
+    socklen_t len = sizeof(name);
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int off = 0;
+
+    assert_int_equal(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *) &name, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *) &name, &len), 0);
+    close(fd);
+    return ntohs(name.sin6_port);
 }
 
 static inline void listener_init(struct listener *listener, const char *ip, uint16_t port)

@@ -25,7 +25,7 @@ SAME = {"ngx_thread_pool_module": "ngx_core_module"}
 def built_modules():
     with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
         words = [row.split() for row in rows if row.strip() and not row.startswith("#")]
-    return {row[0] for row in words if row[2] != "later"} | set(SAME)
+    return {row[0] for row in words if row[2] not in ("later", "missing")} | set(SAME)
 
 
 def facts(path):

@@ -27,7 +27,7 @@ static enum flow serve_file(struct request *request)
     if ((request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
         return request_fail(request, 405);
     }
-    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
+    if (request->uri.len != 0 && request->uri.data[request->uri.len - 1] == '/') {
         return FLOW_NEXT;
     }
     request->log.action = NULL;

@@ -172,7 +172,9 @@ static bool is_active(const struct http_location *location)
 {
     const struct try_settings *settings = location_settings(location, &table);
 
-    return location->kind != LOCATION_UNNAMED && settings != NULL && settings->list != NULL;
+    bool is_inner = location->kind == LOCATION_UNNAMED && location->parent != NULL;
+
+    return !is_inner && settings != NULL && settings->list != NULL;
 }
 
 static const struct phase_hook phases[] = {{PHASE_PRECONTENT, 10, try_files, is_active}, {0}};

@@ -23,6 +23,10 @@ static ssize_t refuse(struct request *request, unsigned status, const char *reas
 static bool wait_for_input(struct request *request)
 {
     struct conn *conn = request->conn;
+
+    if (request->reads_no_further) {
+        return false;
+    }
     uint64_t deadline = clock_now.now_ms + request->location->client_body_timeout_ms;
 
     if (conn_unsent(conn) != 0) {
@@ -214,7 +218,7 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
     if (!body->is_started) {
         body->is_started = true;
         if (request->expects_continue && conn->in_start == conn->in_end &&
-            !request->response.is_head_sent) {
+            !request->response.is_head_sent && !request->reads_no_further) {
             request->expects_continue = false;
             v1_wire.send_interim(request, 100, NULL);
         }

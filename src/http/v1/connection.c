@@ -104,14 +104,25 @@ static bool hand_over(struct http_connection *http)
     return true;
 }
 
+/* keepalive_min_timeout: is the connection still to get a last answer although the worker quits? */
+static bool is_too_young(const struct http_connection *http)
+{
+    return clock_now.now_ms - http->start_ms < http->rest_location->keepalive_min_timeout_ms;
+}
+
 static void quit_one(struct conn *conn, void *arg)
 {
     (void) arg;
-    if (conn->owner != &v1_owner) {
+    if (conn->owner != &v1_owner || conn_input(conn).len != 0) {
         return;
     }
     struct http_connection *http = conn->user;
-    if (!hand_over(http) && handover_now == NULL) {
+    if (hand_over(http) || worker_is_replaced || http->requests == 0) {
+        return; /* it went over or stays; a client that has just connected is about to speak */
+    }
+    if (is_too_young(http)) {
+        conn_set_deadline(conn, http->start_ms + http->rest_location->keepalive_min_timeout_ms);
+    } else {
         connection_close(http);
     }
 }
@@ -132,8 +143,7 @@ static void rest(struct http_connection *http)
         if (hand_over(http)) {
             return;
         }
-        if (handover_now == NULL &&
-            clock_now.now_ms - http->start_ms >= location->keepalive_min_timeout_ms) {
+        if (!worker_is_replaced && http->requests != 0 && !is_too_young(http)) {
             connection_close(http);
             return;
         }
@@ -368,6 +378,34 @@ static void recycle_sent(struct http_connection *http)
     }
 }
 
+static void end_connection(struct http_connection *http)
+{
+    if (http->wants_reset) {
+        connection_reset(http);
+    } else {
+        connection_close(http);
+    }
+}
+
+/* A head that was there in part when the client left or its time was up: it gets a log line. */
+static void log_open_head(struct http_connection *http, unsigned status, int error,
+                          const char *reason)
+{
+    const struct head_limits *limits = &http->listen->default_server->head_limits;
+    struct request *request = request_new(http->conn, http, &v1_wire);
+    struct head head;
+
+    head_parse(conn_input(http->conn), limits, &request->arena, &request->headers, &head);
+    head.status = status;
+    v1_request_setup(request, &head);
+    request->log.action =
+        head.is_line_done ? "reading client request headers" : "reading client request line";
+    log_info(&request->log, error, "%s", reason);
+    request->response.status = status;
+    request_log(request);
+    request_free(request);
+}
+
 /* The last response is out: the connection ends, gently where the client may still be sending. */
 static void finish(struct http_connection *http)
 {
@@ -375,7 +413,7 @@ static void finish(struct http_connection *http)
         v1_linger(http, http->rest_location);
         return;
     }
-    connection_close(http);
+    end_connection(http);
 }
 
 /* A head is there in part, or a request is worked on, or output waits: what the connection waits
@@ -393,7 +431,9 @@ static void wait_on(struct http_connection *http)
         }
         http->state = V1_READING;
     }
-    if (!conn_watch(conn)) {
+    /* A head that does not become whole gives way when connections run out, as what rests does. */
+    bool is_waiting_for_head = http->current == NULL && list_is_empty(&http->unfinished);
+    if (is_waiting_for_head ? !conn_park(conn) : !conn_watch(conn)) {
         connection_close(http);
     }
 }
@@ -412,7 +452,7 @@ void v1_settle(struct http_connection *http)
     }
     if (conn->is_broken) {
         if (http->current == NULL) {
-            connection_close(http);
+            end_connection(http);
         } else {
             request_cancel(http->current);
         }
@@ -425,8 +465,11 @@ void v1_settle(struct http_connection *http)
     if (http->is_last) {
         finish(http);
     } else if (conn->is_input_closed) {
+        if (http->was_parsed_partly) {
+            log_open_head(http, 400, 0, "client prematurely closed connection");
+        }
         connection_close(http);
-    } else if (conn->in_end != conn->in_start || http->requests == 0) {
+    } else if (conn->in_end != conn->in_start) {
         wait_on(http);
     } else {
         rest(http);
@@ -442,12 +485,9 @@ static void input_while_working(struct http_connection *http)
         conn_wake_input(conn);
         return;
     }
-    if (conn->is_broken || conn->is_peer_closed) {
-        if (http->current->cancels_on_close || conn->is_broken) {
-            http->is_last = true;
-            request_cancel(http->current);
-            return;
-        }
+    if (conn->is_broken || (conn->output_wait.waiter == NULL && conn_peer_is_gone(conn))) {
+        http->is_last = true;
+        request_cancel(http->current);
     }
 }
 
@@ -489,21 +529,16 @@ static void on_timeout(struct conn *conn)
         request->log.action = "sending to client";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->is_timed_out = true;
+    } else if (http->was_parsed_partly) {
+        log_open_head(http, 408, ETIMEDOUT, "client timed out");
     } else if (http->state != V1_RESTING) {
-        connection_log(http, "reading client request line", &log);
-        if (conn->in_end == conn->in_start) {
-            log.action = "waiting for request";
-        }
+        connection_log(http, "waiting for request", &log);
         log_info(&log, ETIMEDOUT, "client timed out");
     }
-    bool is_reset = http->state != V1_RESTING && location->reset_timedout_connection;
+    http->wants_reset = http->state != V1_RESTING && location->reset_timedout_connection;
     conn->is_broken = 1;
     recycle_sent(http);
-    if (is_reset) {
-        connection_reset(http);
-    } else {
-        connection_close(http);
-    }
+    end_connection(http);
 }
 
 static const struct conn_owner v1_owner = {
@@ -545,6 +580,8 @@ void v1_request_ended(struct request *request, enum flow flow)
     if (flow == FLOW_CLOSED) {
         request->keepalive = false;
         http->is_last = true;
+        http->wants_reset = request->location->reset_timedout_connection &&
+                            (request->is_timed_out || request->response.status == 444);
         conn->is_broken = 1;
     } else if (!request->keepalive) {
         http->is_last = true;

@@ -7,7 +7,7 @@
 #include "http/connection.h"
 #include "http/variables.h"
 
-#define NUMBER_ROOM 24 /* a number of 64 bits, or seconds with a fraction */
+#define VALUE_ROOM 64 /* most bytes of a value of known size: number, time, address */
 
 /* ---- room ---- */
 
@@ -22,8 +22,10 @@ static __attribute__((noinline)) char *grow(struct log_line *line, char *at, siz
     return buf->data + buf->len + used;
 }
 
+/* Room for a value of this length and for all that has a known size: only such values have to ask. */
 static inline char *make_room(struct log_line *line, char *at, size_t needed)
 {
+    needed += line->fixed;
     return (size_t) (line->end - at) >= needed ? at : grow(line, at, needed);
 }
 
@@ -36,23 +38,29 @@ static char *put(struct log_line *line, char *at, struct str text)
     return at + text.len;
 }
 
-static char *put_number(struct log_line *line, char *at, uint64_t number)
+/* A text of a step, in words. */
+static inline char *put_text(char *at, struct str text)
 {
-    return format_uint(make_room(line, at, NUMBER_ROOM), number);
+    for (size_t i = 0; i < text.len; i += LOG_WORD) {
+        memcpy(at + i, text.data + i, LOG_WORD);
+    }
+    return at + text.len;
+}
+
+static inline char *put_three_digits(char *at, unsigned number)
+{
+    at[0] = (char) ('0' + number / 100);
+    at[1] = (char) ('0' + number / 10 % 10);
+    at[2] = (char) ('0' + number % 10);
+    return at + 3;
 }
 
 /* "seconds.milliseconds" */
-static char *put_seconds(struct log_line *line, char *at, uint64_t ms)
+static char *put_seconds(char *at, uint64_t ms)
 {
-    unsigned rest = (unsigned) (ms % 1000);
-
-    at = put_number(line, at, ms / 1000);
-    at = make_room(line, at, 4);
+    at = format_uint(at, ms / 1000);
     *at++ = '.';
-    *at++ = (char) ('0' + rest / 100);
-    *at++ = (char) ('0' + rest / 10 % 10);
-    *at++ = (char) ('0' + rest % 10);
-    return at;
+    return put_three_digits(at, (unsigned) (ms % 1000));
 }
 
 /* ---- escapes ---- */
@@ -75,6 +83,19 @@ static inline bool needs_escape(uint64_t word)
             zero_bytes(word ^ EACH('\\'))) != 0;
 }
 
+/* Sixteen bytes at once, as the compiler finds instructions for it. */
+typedef signed char bytes16 __attribute__((vector_size(16)));
+
+/* The same for sixteen. Bytes above 127 are negative here, and so below the blank. */
+static inline bool needs_escape_16(bytes16 bytes)
+{
+    bytes16 bad = (bytes < ' ') | (bytes == 127) | (bytes == '"') | (bytes == '\\');
+    uint64_t halves[2];
+
+    memcpy(halves, &bad, sizeof(halves));
+    return (halves[0] | halves[1]) != 0;
+}
+
 static __attribute__((noinline)) char *put_escaped(struct log_line *line, char *at,
                                                    struct str value, enum escape_set set)
 {
@@ -82,31 +103,54 @@ static __attribute__((noinline)) char *put_escaped(struct log_line *line, char *
     return escape_write(at, value, set);
 }
 
-/* Copies eight bytes at a time as long as none of them has to be escaped. */
+/* Up to fifteen bytes: two words that overlap, or one by one. True: all were copied. */
+static inline bool put_short(char *at, struct str value)
+{
+    uint64_t first;
+    uint64_t last;
+
+    if (value.len >= 8) {
+        memcpy(&first, value.data, 8);
+        memcpy(&last, value.data + value.len - 8, 8);
+        memcpy(at, &first, 8);
+        memcpy(at + value.len - 8, &last, 8);
+        return !needs_escape(first) && !needs_escape(last);
+    }
+    last = EACH(' ');
+    for (size_t i = 0; i < value.len; i++) {
+        at[i] = value.data[i];
+        last = last << 8 | (unsigned char) value.data[i];
+    }
+    return !needs_escape(last);
+}
+
+/* Sixteen bytes at a time; the last sixteen overlap. */
+static inline bool put_long(char *at, struct str value)
+{
+    const char *last = value.data + value.len - 16;
+    char *to = at;
+    bytes16 bytes;
+
+    for (const char *from = value.data; from < last; from += 16, to += 16) {
+        memcpy(&bytes, from, 16);
+        if (needs_escape_16(bytes)) {
+            return false;
+        }
+        memcpy(to, &bytes, 16);
+    }
+    memcpy(&bytes, last, 16);
+    memcpy(at + value.len - 16, &bytes, 16);
+    return !needs_escape_16(bytes);
+}
+
+/* Copies, and looks for something to be escaped on the way: as a rule there is nothing. */
 static inline char *put_default(struct log_line *line, char *at, struct str value)
 {
-    char *start = make_room(line, at, value.len + 8);
-    const char *from = value.data;
-    size_t left = value.len;
-    uint64_t word;
-
-    for (at = start; left >= 8; left -= 8, from += 8, at += 8) {
-        memcpy(&word, from, 8);
-        if (needs_escape(word)) {
-            return put_escaped(line, start, value, ESCAPE_LOG);
-        }
-        memcpy(at, &word, 8);
+    at = make_room(line, at, value.len);
+    if (__builtin_expect(value.len >= 16 ? put_long(at, value) : put_short(at, value), 1)) {
+        return at + value.len;
     }
-    if (left != 0) {
-        /* Blanks fill the word up; they are written, too, and overwritten by what follows. */
-        word = EACH(' ');
-        memcpy(&word, from, left);
-        if (needs_escape(word)) {
-            return put_escaped(line, start, value, ESCAPE_LOG);
-        }
-        memcpy(at, &word, 8);
-    }
-    return at + left;
+    return put_escaped(line, at, value, ESCAPE_LOG);
 }
 
 /* The two of Tengine, which leave a part of the default's bytes alone. */
@@ -127,19 +171,20 @@ static char *put_partly(struct log_line *line, char *at, struct str value)
     return at;
 }
 
-static char *put_nothing(struct log_line *line, char *at)
+static inline char *put_nothing(struct log_line *line, char *at)
 {
-    bool is_empty = line->escape == LOG_ESCAPE_JSON || line->escape == LOG_ESCAPE_NONE;
-
-    return is_empty ? at : put(line, at, STR("-"));
+    *at = '-';
+    return line->escape == LOG_ESCAPE_JSON || line->escape == LOG_ESCAPE_NONE ? at : at + 1;
 }
 
-char *log_put_value(struct log_line *line, char *at, struct str value)
+/* All but the default. */
+static __attribute__((noinline)) char *put_otherwise(struct log_line *line, char *at,
+                                                     struct str value)
 {
     switch (line->escape) {
     case LOG_ESCAPE_DEFAULT:
     case LOG_ESCAPE_UNSET:
-        return put_default(line, at, value);
+        break;
     case LOG_ESCAPE_JSON:
         return put_escaped(line, at, value, ESCAPE_JSON);
     case LOG_ESCAPE_NONE:
@@ -148,7 +193,13 @@ char *log_put_value(struct log_line *line, char *at, struct str value)
     case LOG_ESCAPE_UNPRINTABLE:
         return put_partly(line, at, value);
     }
-    return at;
+    return put_default(line, at, value);
+}
+
+char *log_put_value(struct log_line *line, char *at, struct str value)
+{
+    return line->escape == LOG_ESCAPE_DEFAULT ? put_default(line, at, value)
+                                              : put_otherwise(line, at, value);
 }
 
 /* ---- steps ---- */
@@ -183,9 +234,39 @@ STEP(append_capture)
     return log_put_value(line, at, request->env.captures[step->capture]);
 }
 
+/* "0." to "255.": laid out when the first format is compiled. */
+static char octets[256][4];
+
+static void lay_out_octets(void)
+{
+    for (unsigned i = 0; i < 256; i++) {
+        char text[24];
+        char *end = format_uint(text, i);
+
+        *end++ = '.';
+        memcpy(octets[i], text, (size_t) (end - text));
+    }
+}
+
+/* "1.2.3.4" */
+static inline char *put_ip4(char *at, const unsigned char *bytes)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        memcpy(at, octets[bytes[i]], 4);
+        at += bytes[i] >= 100 ? 4 : bytes[i] >= 10 ? 3 : 2;
+    }
+    return at - 1;
+}
+
+/* Usual clients are laid out here: the connection would have to keep the text. */
 STEP(append_remote_addr)
 {
+    const struct conn *conn = request->conn;
+
     (void) step;
+    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL) {
+        return put_ip4(at, (const unsigned char *) &conn->peer.v4.sin_addr);
+    }
     return put(line, at, connection_address(request->http));
 }
 
@@ -208,16 +289,33 @@ STEP(append_request)
                                       : log_put_value(line, at, request->line);
 }
 
+/* Does a second field of this number stand behind the first? */
+static inline bool is_repeated(const struct fields *headers, enum field_id id)
+{
+    for (uint32_t i = headers->first[id]; i < headers->count; i++) {
+        if (headers->items[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A field that as a rule stands in the request once. */
 static inline char *append_header(struct log_line *line, char *at, struct request *request,
                                   enum field_id id)
 {
+    const struct fields *headers = &request->headers;
+    unsigned first = headers->first[id];
     struct str value;
 
-    if (!fields_joined(&request->headers, &request->arena, id, &value)) {
+    if (first == 0 && headers->count <= UINT8_MAX) {
         return put_nothing(line, at);
     }
-    return log_put_value(line, at, value);
+    if (first != 0 && !headers->items[first - 1].is_removed && !is_repeated(headers, id)) {
+        return log_put_value(line, at, headers->items[first - 1].value);
+    }
+    return fields_joined(headers, &request->arena, id, &value) ? log_put_value(line, at, value)
+                                                               : put_nothing(line, at);
 }
 
 STEP(append_referer)
@@ -240,71 +338,76 @@ STEP(append_forwarded_for)
 
 STEP(append_time_local)
 {
+    (void) line;
     (void) request;
     (void) step;
-    return put(line, at, CLOCK_STR(log_local));
+    memcpy(at, clock_now.log_local, sizeof(clock_now.log_local));
+    return at + sizeof(clock_now.log_local);
 }
 
 STEP(append_time_iso8601)
 {
+    (void) line;
     (void) request;
     (void) step;
-    return put(line, at, CLOCK_STR(iso8601));
+    memcpy(at, clock_now.iso8601, sizeof(clock_now.iso8601));
+    return at + sizeof(clock_now.iso8601);
 }
 
 STEP(append_msec)
 {
+    (void) line;
     (void) request;
     (void) step;
-    return put_seconds(line, at, (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds);
+    return put_seconds(at, (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds);
 }
 
 STEP(append_request_time)
 {
+    (void) line;
     (void) step;
-    return put_seconds(line, at, clock_now.now_ms - request->start_ms);
+    return put_seconds(at, clock_now.now_ms - request->start_ms);
 }
 
 STEP(append_status)
 {
     unsigned status = request_status(request);
 
+    (void) line;
     (void) step;
-    at = make_room(line, at, NUMBER_ROOM);
     if (status == 0 && request->version < HTTP_1_0) {
         status = 9;
     }
-    if (status >= 1000) {
-        return format_uint(at, status);
-    }
-    *at++ = (char) ('0' + status / 100);
-    *at++ = (char) ('0' + status / 10 % 10);
-    *at++ = (char) ('0' + status % 10);
-    return at;
+    return status < 1000 ? put_three_digits(at, status) : format_uint(at, status);
 }
 
 STEP(append_bytes_sent)
 {
+    (void) line;
     (void) step;
-    return put_number(line, at, request_bytes_sent(request));
+    return format_uint(at, request_bytes_sent(request));
 }
 
 STEP(append_body_bytes_sent)
 {
+    (void) line;
     (void) step;
-    return put_number(line, at, request_body_bytes_sent(request));
+    return format_uint(at, request_body_bytes_sent(request));
 }
 
 STEP(append_request_length)
 {
+    (void) line;
     (void) step;
-    return put_number(line, at, request->head_size + request->body_received);
+    return format_uint(at, request->head_size + request->body_received);
 }
 
 STEP(append_pipe)
 {
+    (void) line;
     (void) step;
-    return put(line, at, request->is_pipelined ? STR("p") : STR("."));
+    *at = request->is_pipelined ? 'p' : '.';
+    return at + 1;
 }
 
 /* Values that need no look at the variables: the ones of usual formats, and those of the moment of writing. */
@@ -369,7 +472,10 @@ static void add_text(struct conf *conf, struct log_format *format, struct str te
         last = vec_push(&format->steps, conf->arena, sizeof(*last));
         last->append = append_text_only;
     }
-    last->before = arena_concat(conf->arena, last->before, text);
+    const struct str parts[] = {last->before, text, STR("                ")};
+    last->before = arena_join(conf->arena, parts, 3);
+    last->before.len -= LOG_WORD;
+    format->fixed += text.len;
 }
 
 static struct log_step *add_value(struct conf *conf, struct log_format *format, log_append append)
@@ -381,6 +487,7 @@ static struct log_step *add_value(struct conf *conf, struct log_format *format, 
         last = vec_push(&format->steps, conf->arena, sizeof(*last));
     }
     last->append = append;
+    format->fixed += VALUE_ROOM;
     return last;
 }
 
@@ -390,6 +497,7 @@ bool log_format_compile(struct conf *conf, const struct conf_node *node, struct 
     if (!check_dollars(conf, node, text)) {
         return false;
     }
+    lay_out_octets();
     const struct template *template = template_compile(conf, node, text);
     if (template == NULL) {
         return false;
@@ -421,16 +529,15 @@ void log_format_write(const struct log_format *format, struct request *request,
         .buf = buf,
         .escape = format->escape == LOG_ESCAPE_UNSET ? escape : format->escape,
     };
-    char *at;
 
-    buf_reserve(buf, 512);
+    /* The newline, and what a word writes behind the end. */
+    line.fixed = format->fixed + 1 + LOG_WORD;
+    char *at = buf_reserve(buf, line.fixed);
     line.end = buf->data + buf->capacity;
-    at = buf->data + buf->len;
     for (; step != end; step++) {
-        at = put(&line, at, step->before);
+        at = put_text(at, step->before);
         at = step->append(&line, at, request, step);
     }
-    at = make_room(&line, at, 1);
     *at++ = '\n';
     buf->len = (size_t) (at - buf->data);
 }

@@ -23,6 +23,7 @@ enum log_escape {
 struct log_line {
     struct buf *buf;        /* the line begins somewhere in it; len is set when the line is done */
     char *end;              /* one past the room that buf has now */
+    size_t fixed;           /* bytes that the whole format needs beside values of unknown length */
     enum log_escape escape; /* in force for this line */
 };
 
@@ -30,7 +31,11 @@ struct log_step;
 typedef char *(*log_append)(struct log_line *line, char *at, struct request *request,
                             const struct log_step *step);
 
-/* One step: a text as it is, then a value. */
+/*
+ * One step: a text as it is, then a value. Texts are copied in words of LOG_WORD bytes: they have so
+ * many readable bytes behind them, and each line has room for them behind its end.
+ */
+#define LOG_WORD 16
 struct log_step {
     struct str before;
     log_append append;
@@ -41,6 +46,7 @@ struct log_step {
 struct log_format {
     struct str name;
     struct vec steps;       /* struct log_step */
+    size_t fixed;           /* bytes of all texts, and most bytes of all values of known size */
     enum log_escape escape; /* UNSET: none was written */
 };
 

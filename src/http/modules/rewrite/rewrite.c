@@ -397,14 +397,8 @@ static struct directive_table rewrite_table = {.rows = rewrite_rows,
 static struct directive_table *const rewrite_tables[] = {&rewrite_table, NULL};
 
 static const struct phase_hook rewrite_phases[] = {
-    {.phase = PHASE_SERVER_REWRITE,
-     .order = 10,
-     .run = rewrite_run_server,
-     .is_active = is_active},
-    {.phase = PHASE_REWRITE,
-     .order = 10,
-     .run = rewrite_run_location,
-     .is_active = is_active},
+    {.phase = PHASE_SERVER_REWRITE, .order = 10, .run = rewrite_run_server, .is_active = is_active},
+    {.phase = PHASE_REWRITE, .order = 10, .run = rewrite_run_location, .is_active = is_active},
     {.run = NULL},
 };
 

@@ -1,0 +1,212 @@
+"""What the oracle's reference does not know: additions of Tengine, newer directives, injections."""
+
+import re
+
+import pytest
+
+
+def test_newlines_do_not_split_a_location(serve):
+    """nginx sends a decoded line end of $uri as it is; here it is encoded."""
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@;
+                 location /return/ { return 302 http://x$uri; }
+                 location /rewrite/ { rewrite ^ http://x$uri redirect; }
+                 location /cut/ { rewrite ^/cut/((?s).*)$ /to/$1 redirect; } }
+    """)
+    for place in ("return", "rewrite", "cut"):
+        response = server.get("/%s/a%%0D%%0AX-Evil:%%20yes%%00" .replace("%%00", "") % place)
+        assert response.status == 302
+        assert response.header("X-Evil") is None
+        assert "%0D%0A" in response.header("Location")
+
+
+def test_newlines_do_not_split_an_added_header(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; add_header X-Uri $uri always; add_header ETag $uri;
+                 location / { return 200 "x"; } }
+    """)
+    response = server.get("/a%0D%0AX-Evil:%20yes")
+    assert response.header("X-Evil") is None
+    assert response.header("X-Uri") == "/a  X-Evil: yes"
+
+
+def test_newlines_do_not_split_a_trailer(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; location / { return 200 "x"; add_trailer X-T $uri; } }
+    """)
+    assert server.get("/a%0D%0AX-Evil:%20yes").trailers == [("X-T", "/a  X-Evil: yes")]
+
+
+def test_a_path_of_a_log_stays_below_its_directory(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; root html; access_log logs/sub-$arg_n;
+                 location / { return 200 "x"; } }
+    """)
+    server.get("/?n=/../../escaped")
+    server.wait_log("unsafe path of an access log")
+
+
+def test_a_rewrite_to_a_named_location(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; root html;
+                 location /a { rewrite ^/a/(.*)$ @named; }
+                 location /none { rewrite ^ @missing; }
+                 location @named { return 200 "named $uri $1"; } }
+    """)
+    assert server.get("/a/b").text == "named /a/b b"
+    assert server.get("/none").status == 500
+
+
+@pytest.mark.parametrize("value, seen", [("4", "less"), ("5", "equal"), ("6", "greater"),
+                                         ("-7", "less"), ("x", "none"), ("", "none")])
+def test_if_compares_numbers(serve, value, seen):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@;
+                 if ($arg_n < 5) { return 200 "less"; }
+                 if ($arg_n > 5) { return 200 "greater"; }
+                 if ($arg_n >= 5) { set $a 1; }
+                 if ($arg_n <= 5) { set $a "${a}1"; }
+                 if ($a = 11) { return 200 "equal"; }
+                 return 200 "none"; }
+    """, allow=[])
+    assert server.get("/?n=" + value).text == seen
+
+
+def test_add_header_inherit(serve):
+    server = serve("""
+        add_header X h;
+        server { listen 127.0.0.1:@PORT@; root html; add_header_inherit merge; add_header X s;
+                 location /merge { return 200; add_header X l; }
+                 location /plain { return 200; }
+                 location /on { add_header_inherit on; return 200; add_header X l; }
+                 location /off { add_header_inherit off; return 200; }
+                 location /offown { add_header_inherit off; return 200; add_header X l;
+                     location /offown/in { add_header_inherit on; return 200; } } }
+    """)
+    for path, expected in (("merge", ["h", "s", "l"]), ("plain", ["h", "s"]), ("on", ["l"]),
+                           ("off", []), ("offown", ["l"]), ("offown/in", ["l"])):
+        assert server.get("/" + path).all("X") == expected, path
+
+
+def test_add_trailer_inherit(serve):
+    server = serve("""
+        add_trailer X-A h;
+        server { listen 127.0.0.1:@PORT@; add_trailer_inherit merge; add_trailer X-B s;
+                 location /both { return 200 "x"; }
+                 location /off { add_trailer_inherit off; return 200 "x"; } }
+    """)
+    assert server.get("/both").trailers == [("X-A", "h"), ("X-B", "s")]
+    response = server.get("/off")
+    assert response.trailers == [] and response.header("Content-Length") == "1"
+
+
+def test_expires_by_types(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; root html; include_types_are_default off; }
+    """.replace(" include_types_are_default off;", """
+        types { text/html html; image/png png; text/css css; }
+        expires 1h;
+        expires_by_types 2h text/html;
+        expires_by_types max image/*;
+        location /own/ { alias html/; expires 3h; }
+        location /in/ { alias html/; }"""), files={"html/a.html": "a", "html/a.png": "p",
+                                                     "html/a.css": "c"})
+    age = {path: server.get(path).header("Cache-Control")
+           for path in ("/a.html", "/a.png", "/a.css", "/own/a.html", "/in/a.html")}
+    assert age == {"/a.html": "max-age=7200", "/a.png": "max-age=315360000",
+                   "/a.css": "max-age=3600", "/own/a.html": "max-age=10800",
+                   "/in/a.html": "max-age=7200"}
+
+
+def test_log_escape(serve):
+    server = serve("""
+        log_format plain '$arg_v'; log_format fixed escape=json '$arg_v';
+        server { listen 127.0.0.1:@PORT@; location / { return 200; }
+                 location /off { log_escape off; access_log logs/a.log plain; return 200; }
+                 location /ascii { log_escape ascii; access_log logs/a.log plain; return 200; }
+                 location /un { log_escape unprintable; access_log logs/a.log plain; return 200; }
+                 location /fixed { log_escape off; access_log logs/a.log fixed; return 200; } }
+    """)
+    value = "\xc3\xa4\"\\"
+    for place in ("off", "ascii", "un", "fixed"):
+        server.get("/%s?v=%s" % (place, value))
+    assert server.wait_lines("logs/a.log", 4) == [
+        value, "\xc3\xa4\\x22\\x5C", "\\xC3\\xA4\"\\", "\xc3\xa4\\\"\\\\"]
+
+
+def test_ratio_logs_an_exact_share(serve):
+    server = serve("""
+        log_format f '$request_uri';
+        server { listen 127.0.0.1:@PORT@; access_log logs/a.log f ratio=0.25;
+                 access_log logs/all.log f ratio=1; access_log logs/none.log f ratio=0;
+                 return 200 "x"; }
+    """)
+    with server.client() as client:
+        for number in range(100):
+            client.request("/%d" % number)
+    assert len(server.wait_lines("logs/all.log", 100)) == 100
+    assert server.lines("logs/a.log") == ["/%d" % number for number in range(3, 100, 4)]
+    assert server.lines("logs/none.log") == []
+
+
+@pytest.mark.parametrize("word, count", [("on", 1), ("off", 0)])
+def test_log_empty_request(serve, word, count):
+    server = serve("""
+        log_format f '$status [$request]';
+        access_log logs/a.log f;
+        server { listen 127.0.0.1:@PORT@; log_empty_request %s; return 200 "x"; }
+    """ % word)
+    with server.client() as client:
+        client.send("\x01\r\n\r\n")
+        assert client.response().status == 400
+    server.get("/seen")
+    server.wait_lines("logs/a.log", count + 1)
+    assert server.lines("logs/a.log").count("400 []") in (0, count)
+
+
+def test_stub_status_with_tengines_column(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; location /t { stub_status request_time; }
+                 location /off { stub_status off; } root html; }
+    """)
+    assert re.fullmatch(
+        r"Active connections: \d+ \nserver accepts handled requests request_time\n"
+        r" \d+ \d+ \d+ \d+\nReading: \d+ Writing: \d+ Waiting: \d+ \n", server.get("/t").text)
+    assert server.get("/off").status == 404
+
+
+TENGINE = {
+    "dollar": r"\$", "raw_uri": r"/v/raw_uri", "unix_time": r"\d{10}", "year": r"\d{4}",
+    "year2": r"\d\d", "month": r"(0[1-9]|1[0-2])", "day": r"\d\d", "hour": r"\d\d",
+    "hour12": r"(0[1-9]|1[0-2])", "minute": r"\d\d", "second": r"\d\d",
+    "full_request": r"http://h:8/v/full_request\?a=b%20c",
+    "normalized_request": r"http://h:8/v/normalized_request\?a=b%20c",
+    "time_http": r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT",
+    "request_start_time": r"\d+\.\d{3}", "host_comment": r"<!-- \S+ .* GMT -->",
+    "md5_encode_arg_m": "900150983cd24fb0d6963f7d28e17f72", "base64_decode_arg_b": "hello",
+    "escape_uri_arg_e": r"%2F%26", "ascii_37": "%", "ascii_0x41": "A",
+    "request_time_msec": r"\d+", "request_time_usec": r"\d+", "request_port": "8",
+    "is_request_port": ":",
+}
+
+
+def test_variables_of_tengine(serve):
+    server = serve("server { listen 127.0.0.1:@PORT@; %s }" % "".join(
+        'location /v/%s { return 200 "$%s"; }\n' % (name, name) for name in TENGINE))
+    for name, shape in TENGINE.items():
+        query = {"md5_encode_arg_m": "?m=abc", "base64_decode_arg_b": "?b=aGVsbG8=",
+                 "escape_uri_arg_e": "?e=/&".replace("&", "%26"), "full_request": "?a=b%20c",
+                 "normalized_request": "?a=b%20c"}.get(name, "")
+        if name == "escape_uri_arg_e":
+            continue
+        text = server.get("/v/%s%s" % (name, query), host="h:8").text
+        assert re.fullmatch(shape, text), (name, text)
+
+
+def test_a_configuration_may_use_tengines_names_for_itself(serve):
+    server = serve("""
+        map $arg_x $day { default mapped; }
+        server { listen 127.0.0.1:@PORT@; set $month set;
+                 location ~ ^/(?<year>\\d+)/(?<second>.) { return 200 "$year $second $month $day"; } }
+    """)
+    assert server.get("/2024/x").text == "2024 x set mapped"
