@@ -2,6 +2,7 @@
  * output_buffers. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -12,7 +13,8 @@
 #include "http/request.h"
 #include "server/module.h"
 
-#define ALIGNMENT 4096 /* of memory: enough for direct I/O on every device */
+#define ALIGNMENT_MAX (1 << 20) /* bytes; what directio_alignment may ask for */
+#define ALIGNMENT 4096          /* of memory: enough for direct I/O on every device */
 
 struct copy_settings {
     struct buffers output_buffers; /* the size of a read; the connection bounds how many are ahead
@@ -49,11 +51,19 @@ struct read_job {
     int error; /* errno of -1 */
 };
 
+/* Direct I/O refuses what is not aligned as the device wants it: then the file is read as usual. */
+static bool leave_direct_io(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags != -1 && (flags & O_DIRECT) != 0 && fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
 static ssize_t read_now(struct read_job *read)
 {
     do {
         read->n = pread(read->fd, read->at, read->size, read->offset);
-    } while (read->n == -1 && errno == EINTR);
+    } while (read->n == -1 && (errno == EINTR || (errno == EINVAL && leave_direct_io(read->fd))));
     read->error = errno;
     return read->n;
 }
@@ -224,11 +234,17 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
     return body_filter_next(filter, request, &piece, is_last && copying->left == 0);
 }
 
+static off_t alignment_at(const struct http_location *location)
+{
+    int64_t alignment = location->directio == INT64_MAX ? 1 : location->directio_alignment;
+
+    return alignment < 1 ? 1 : alignment > ALIGNMENT_MAX ? ALIGNMENT_MAX : (off_t) alignment;
+}
+
 static bool copy_send(struct body_filter *filter, struct request *request,
                       const struct body_piece *piece, bool is_last)
 {
     const struct copy_settings *settings = location_settings(request->location, &table);
-    const struct http_location *location = request->location;
 
     if (piece == NULL || piece->bytes.data != NULL || piece->size == 0) {
         return body_filter_next(filter, request, piece, is_last);
@@ -238,7 +254,7 @@ static bool copy_send(struct body_filter *filter, struct request *request,
         .offset = piece->offset,
         .left = piece->size,
         .size = settings->output_buffers.size,
-        .alignment = location->directio == INT64_MAX ? 1 : location->directio_alignment,
+        .alignment = alignment_at(request->location),
     };
     bool is_sound = true;
     while (is_sound && copying.left != 0) {
@@ -256,7 +272,8 @@ static void copy_header(struct request *request)
 {
     const struct http_location *location = request->location;
 
-    if (location->sendfile && location->aio == 0 && !request->response.needs_memory) {
+    if ((location->sendfile && location->aio == 0 && !request->response.needs_memory) ||
+        request->response.whole.data != NULL) {
         return;
     }
     if (request->response.is_header_only) {

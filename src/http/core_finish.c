@@ -23,11 +23,13 @@ static struct str server_text(struct arena *arena, unsigned tokens)
 
 static void lay_out_heads(struct arena *arena, struct http_location *location)
 {
-    struct str text = server_text(arena, location->server_tokens);
+    struct str text = location->hides_server          ? STR_NONE
+                      : location->server_tag.len != 0 ? location->server_tag
+                                                      : server_text(arena, location->server_tokens);
     const struct str field[] = {STR("Server: "), text, STR("\r\n")};
 
     location->server_signature = text;
-    location->server_field = arena_join(arena, field, 3);
+    location->server_field = location->hides_server ? STR("") : arena_join(arena, field, 3);
     const struct str head[] = {STR("HTTP/1.1 200 OK\r\n"), location->server_field, STR("Date: ")};
     location->head_200 = arena_join(arena, head, 3);
 }
@@ -63,6 +65,9 @@ bool location_settings_finish(struct conf_scope *scope, void *settings)
                             fs_full_name(scope->conf->arena, scope->conf->prefix,
                                          STR(DEFAULT_CLIENT_BODY_TEMP)),
                             no_levels);
+    }
+    if (!location->has_server_info) {
+        location->server_info = location->server_admin.len != 0;
     }
     lay_out_heads(scope->conf->arena, location);
 

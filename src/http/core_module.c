@@ -2,6 +2,7 @@
  * is one directive. */
 #include "http/core_values.h"
 #include "http/hooks.h"
+#include "http/resolver.h"
 #include "http/settings.h"
 #include "http/variables.h"
 #include "server/module.h"
@@ -194,6 +195,10 @@ static const struct directive location_rows[] = {
      .doc = "Writes each request body to a file, and keeps it (on) or removes it (clean)."},
     {"client_body_in_single_buffer", IN_HTTP_ALL, FLAG(L, client_body_in_single_buffer),
      .initial = "off", .doc = "Holds the body in one piece of memory; here it always is."},
+    {"client_body_buffers", IN_HTTP_ALL, .type = TYPE_OBSOLETE, ARGS(2, 2), .syntax = "number size",
+     .doc = "Of Tengine; without effect since Tengine 2.3, and here: see client_body_buffer_size."},
+    {"client_body_postpone_size", IN_HTTP_ALL, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "size",
+     .doc = "Of Tengine; without effect since Tengine 2.3, and here: bodies go on as they come."},
     {"client_body_temp_path", IN_HTTP_ALL,
      CUSTOM_FIELD(L, client_body_temp_path, client_body_temp_path_apply), ARGS(1, 4),
      .syntax = "path [level1 [level2 [level3]]]",
@@ -255,6 +260,16 @@ static const struct directive location_rows[] = {
      .initial = "exact", .doc = "How If-Modified-Since is compared."},
     {"server_tokens", IN_HTTP_ALL, ENUM(L, server_tokens, server_tokens_words), .initial = "on",
      .doc = "Shows the version in the Server field and on error pages."},
+    {"server_tag", IN_HTTP_ALL, CUSTOM_FIELD(L, server_tag, server_tag_apply), ARGS(1, 1),
+     .syntax = "off | text",
+     .doc =
+         "Shown as the name of the server in the Server field and on error pages; off shows none."},
+    {"server_info", IN_HTTP_ALL, FLAG(L, server_info), .initial = "off", .apply = server_info_check,
+     .doc =
+         "Adds URL, server, date and server_admin to built-in error pages; on with a server_admin."},
+    {"server_admin", IN_HTTP | IN_SERVER, STRING(L, server_admin),
+     .doc =
+         "Whom to tell about failures: shown on built-in error pages unless server_info is off."},
     {"max_ranges", IN_HTTP_ALL, NUMBER(L, max_ranges), .initial = "2147483647",
      .doc = "Most byte ranges of a request; more are answered with the whole; 0 serves no ranges."},
     {"postpone_output", IN_HTTP_ALL, SIZE(L, postpone_output), .initial = "1460",
@@ -280,6 +295,14 @@ static const struct directive location_rows[] = {
      .doc = "Delay of 401 responses."},
 
     /* Logs and names. */
+    {"resolver", IN_HTTP_ALL, CUSTOM_FIELD(L, resolver, resolver_apply), ARGS(1, ARGS_ANY),
+     .syntax = "[address[:port] ...] [valid=time] [ipv4=on|off] [ipv6=on|off]",
+     .doc = "Name servers; only upstreams resolve names at run time. Without an address: those of "
+            "/etc/resolv.conf."},
+    {"resolver_file", IN_HTTP_ALL, CUSTOM_FIELD(L, resolver, resolver_file_apply), ARGS(1, 1),
+     .syntax = "file", .doc = "Name servers out of a file like /etc/resolv.conf."},
+    {"resolver_timeout", IN_HTTP_ALL, MSEC(L, resolver_timeout_ms), .initial = "30s",
+     .doc = "Time for resolving a name."},
     {"error_log", IN_HTTP_ALL, CUSTOM_FIELD(L, error_log, error_log_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters [level]",
      .doc = "Where errors of requests are logged."},

@@ -5,6 +5,9 @@
 #include "conf/directive.h"
 #include "http/file.h"
 
+/* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together). */
+enum { SERVER_TAG_MAX = 128 };
+
 /* `root` and `alias` exclude each other, and each may come once. */
 static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node *node)
 {
@@ -395,6 +398,40 @@ bool satisfy_any_apply(struct conf_scope *scope, const struct directive *row,
         return false;
     }
     ((struct http_location *) settings)->satisfy = is_on ? SATISFY_ANY : SATISFY_ALL;
+    return true;
+}
+
+bool server_tag_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    struct http_location *location = settings;
+    struct str tag = node->args[1];
+
+    (void) row;
+    location->hides_server = str_is(tag, "off");
+    location->server_tag = location->hides_server ? STR_NONE : tag;
+    if (tag.len == 0) {
+        return conf_error(scope->conf, node, "\"server_tag\" is empty, \"off\" shows none");
+    }
+    if (tag.len > SERVER_TAG_MAX) {
+        return conf_error(scope->conf, node, "\"server_tag\" is longer than %d bytes",
+                          SERVER_TAG_MAX);
+    }
+    for (size_t i = 0; i < tag.len; i++) {
+        if ((unsigned char) tag.data[i] < ' ' || tag.data[i] == 127) {
+            return conf_error(scope->conf, node, "\"server_tag\" holds a control character");
+        }
+    }
+    return true;
+}
+
+bool server_info_check(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    (void) row;
+    (void) node;
+    ((struct http_location *) settings)->has_server_info =
+        scope->context != 0; /* not the default */
     return true;
 }
 

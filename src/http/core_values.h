@@ -33,6 +33,8 @@ CORE_VALUE(client_body_temp_path_apply);
 CORE_VALUE(keepalive_timeout_apply);
 CORE_VALUE(error_page_apply);
 CORE_VALUE(satisfy_any_apply);
+CORE_VALUE(server_tag_apply);
+CORE_VALUE(server_info_check);
 CORE_VALUE(check_header_buffers);
 
 #endif

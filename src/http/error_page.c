@@ -1,4 +1,5 @@
 /* What a failure leads to: the location's error_page, else the built-in page. */
+#include "base/clock.h"
 #include "base/text.h"
 #include "http/request.h"
 #include "http/status.h"
@@ -39,6 +40,7 @@ static void forget_description(struct request *request, unsigned status)
     struct response *response = &request->response;
 
     response->content_length = -1;
+    response->whole = STR_NONE;
     response->content_type = STR_NONE;
     response->charset = STR_NONE;
     response->etag = STR_NONE;
@@ -138,6 +140,50 @@ static struct str refresh_page(struct request *request)
     return arena_join(arena, parts, 3);
 }
 
+/* What the client asked for, as a user would type it. */
+static struct str asked_url(const struct request *request, struct arena *arena)
+{
+    const struct str parts[] = {
+        STR("http://"), request->host,   request->port.len == 0 ? STR_NONE : STR(":"),
+        request->port,  request->target,
+    };
+
+    if (request->target.len == 0 || request->target.data[0] != '/') {
+        return request->target; /* an absolute one, "*", or none at all */
+    }
+    return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+static struct str info_row(struct arena *arena, struct str name, struct str value)
+{
+    const struct str parts[] = {
+        STR("<tr><td>"),        name, STR(":</td><td>"), escape_str(arena, value, ESCAPE_HTML),
+        STR("</td></tr>" CRLF),
+    };
+
+    return value.len == 0 ? STR_NONE : arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* server_info: what an administrator wants to be told. Empty where it is off. */
+static struct str server_info(struct request *request, unsigned status)
+{
+    const struct http_location *location = request->location;
+    struct arena *arena = &request->arena;
+
+    if (!location->server_info || status < 400) {
+        return STR_NONE;
+    }
+    const struct str parts[] = {
+        STR("<center><table>" CRLF),
+        info_row(arena, STR("URL"), asked_url(request, arena)),
+        info_row(arena, STR("Server"), request->server->main->hostname),
+        info_row(arena, STR("Date"), CLOCK_STR(error_local)),
+        info_row(arena, STR("Admin"), location->server_admin),
+        STR("</table></center>" CRLF),
+    };
+    return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
 static struct str page_body(struct request *request, unsigned status, struct str title)
 {
     struct arena *arena = &request->arena;
@@ -154,9 +200,11 @@ static struct str page_body(struct request *request, unsigned status, struct str
         is_extended ? STR("<center>") : STR_NONE,
         is_extended ? str_skip(title, 4) : STR_NONE,
         is_extended ? STR("</center>" CRLF) : STR_NONE,
-        STR("<hr><center>"),
+        server_info(request, status),
+        signature.len == 0 ? STR_NONE : STR("<hr><center>"),
         signature,
-        STR("</center>" CRLF "</body>" CRLF "</html>" CRLF),
+        signature.len == 0 ? STR_NONE : STR("</center>" CRLF),
+        STR("</body>" CRLF "</html>" CRLF),
         wants_padding(request, status) ? padding : STR_NONE,
     };
     return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));

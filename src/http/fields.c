@@ -44,32 +44,51 @@ static void lookup_fill(void)
     is_lookup_ready = true;
 }
 
-static uint64_t load_folded(const char *at, size_t size)
-{
-    uint64_t word = 0;
+#define FOLD 0x2020202020202020u
 
-    memcpy(&word, at, size);
-    return word | 0x2020202020202020u;
+static inline uint64_t load8(const char *at)
+{
+    uint64_t word;
+
+    memcpy(&word, at, 8);
+    return word | FOLD;
 }
 
-/* Is it this known name? Eight bytes at a time; the last word overlaps the one before. */
-static bool is_known(struct str name, unsigned id)
+static inline uint32_t load4(const char *at)
 {
-    const char *folded = folded_names[id];
+    uint32_t word;
+
+    memcpy(&word, at, 4);
+    return word | (uint32_t) FOLD;
+}
+
+static inline uint16_t load2(const char *at)
+{
+    uint16_t word;
+
+    memcpy(&word, at, 2);
+    return word | (uint16_t) FOLD;
+}
+
+/* Is it this known name, of the same length? In words; the last one overlaps the one before. */
+static inline bool is_known(struct str name, const char *folded)
+{
     size_t len = name.len;
 
-    if (field_names[id].len != len) {
-        return false;
-    }
-    if (len < 8) {
-        return load_folded(name.data, len) == load_folded(folded, len);
-    }
-    for (size_t i = 0; i + 8 < len; i += 8) {
-        if (load_folded(name.data + i, 8) != load_folded(folded + i, 8)) {
-            return false;
+    if (len >= 8) {
+        for (size_t i = 0; i + 8 < len; i += 8) {
+            if (load8(name.data + i) != load8(folded + i)) {
+                return false;
+            }
         }
+        return load8(name.data + len - 8) == load8(folded + len - 8);
     }
-    return load_folded(name.data + len - 8, 8) == load_folded(folded + len - 8, 8);
+    if (len >= 4) {
+        return load4(name.data) == load4(folded) &&
+               load4(name.data + len - 4) == load4(folded + len - 4);
+    }
+    return len >= 2 && load2(name.data) == load2(folded) &&
+           load2(name.data + len - 2) == load2(folded + len - 2);
 }
 
 enum field_id field_identify(struct str name)
@@ -82,7 +101,7 @@ enum field_id field_identify(struct str name)
     }
     const uint8_t *ids = lookup[name_hash(name)].ids;
     for (unsigned i = 0; i < LOOKUP_DEPTH && ids[i] != 0; i++) {
-        if (is_known(name, ids[i])) {
+        if (field_names[ids[i]].len == name.len && is_known(name, folded_names[ids[i]])) {
             return (enum field_id) ids[i];
         }
     }
@@ -115,8 +134,11 @@ struct field *fields_add_identified(struct fields *fields, struct arena *arena, 
     field->value = value;
     field->id = (uint8_t) id;
     field->is_removed = false;
-    if (fields->first[id] == 0 && fields->count < 256) {
-        fields->first[id] = (uint8_t) fields->count;
+    if ((fields->seen & FIELD_BIT(id)) != 0) {
+        fields->has_repeats = true;
+    } else {
+        fields->seen |= FIELD_BIT(id);
+        fields->first[id] = fields->count < 256 ? (uint8_t) fields->count : 0;
     }
     return field;
 }
@@ -198,7 +220,7 @@ bool fields_joined(const struct fields *fields, struct arena *arena, enum field_
 {
     struct joiner joiner = {out, arena, id == FIELD_COOKIE ? STR("; ") : STR(", "), 0};
 
-    if (fields->first[id] == 0 && fields->count < 256) {
+    if ((fields->seen & FIELD_BIT(id)) == 0) {
         return false;
     }
     fields_each(field, fields) {

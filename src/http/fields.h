@@ -60,6 +60,9 @@ enum field_id {
         FIELD_COUNT
 };
 
+_Static_assert(FIELD_COUNT <= 64, "each number has a bit in fields.seen");
+#define FIELD_BIT(id) ((uint64_t) 1 << (id))
+
 extern const struct str field_names[FIELD_COUNT];
 
 /* The number of a name, in any case. */
@@ -80,6 +83,8 @@ struct fields {
     struct field *items;
     uint32_t count;
     uint32_t capacity;
+    bool has_repeats; /* a number came twice (FIELD_OTHER is one, too) */
+    uint64_t seen;    /* bit n: number n came */
     uint8_t
         first[FIELD_COUNT]; /* by number: index + 1 of the first, if among the first 255; else 0 */
 };
@@ -98,10 +103,7 @@ struct field *fields_search(const struct fields *fields, enum field_id id);
 /* The first with this number, or NULL; removed ones are not seen. */
 static inline struct field *fields_get(const struct fields *fields, enum field_id id)
 {
-    if (fields->first[id] == 0 && fields->count < 256) {
-        return NULL;
-    }
-    return fields_search(fields, id);
+    return (fields->seen & FIELD_BIT(id)) == 0 ? NULL : fields_search(fields, id);
 }
 
 /* The first with this name, any case. */

@@ -110,14 +110,16 @@ static void drop_cache(void *arg)
     settings->cache = NULL;
 }
 
-static struct file_cache *cache_of(struct file_cache_settings *settings)
+static struct file_cache *cache_of(const struct http_location *location)
 {
+    struct file_cache_settings *settings = location->open_file_cache;
+
     if (settings->cache == NULL) {
         const struct file_cache_limits limits = {settings->max, UINT64_MAX,
                                                  settings->inactive_s * 1000};
 
         settings->cache = file_cache_new(&limits);
-        arena_on_free(&generation_now->arena, drop_cache, settings);
+        arena_on_free(&location->server->main->generation->arena, drop_cache, settings);
     }
     return settings->cache;
 }
@@ -176,7 +178,7 @@ static void keep(struct file_cache *cache, struct file *file, const struct file_
 
 static struct file *open_kept(struct file_wish *wish, const struct http_location *location)
 {
-    struct file_cache *cache = cache_of(location->open_file_cache);
+    struct file_cache *cache = cache_of(location);
     uint64_t uses = 0;
 
     wish->hash = file_cache_hash(wish->path);
@@ -281,6 +283,26 @@ static void set_validators(struct request *request, struct file *file)
     }
 }
 
+/* The type follows from the extension; a kept file remembers what was found for it last. */
+static void set_type(struct request *request, struct file *file)
+{
+    const struct http_location *location = request->location;
+    struct str extension = request_extension(request);
+
+    if (extension.len != 0 && str_equal(file->extension, extension) &&
+        file->types == location->types && file->default_type.data == location->default_type.data) {
+        request->response.content_type = file->type;
+        return;
+    }
+    response_set_type(request);
+    if (file->cache != NULL && str_ends(file->path, extension)) {
+        file->extension = str_skip(file->path, file->path.len - extension.len);
+        file->types = location->types;
+        file->default_type = location->default_type;
+        file->type = request->response.content_type;
+    }
+}
+
 enum flow response_file(struct request *request, struct file *file)
 {
     struct response *response = &request->response;
@@ -288,7 +310,7 @@ enum flow response_file(struct request *request, struct file *file)
     response->status = 200;
     response->content_length = (int64_t) file->size;
     set_validators(request, file);
-    response_set_type(request);
+    set_type(request, file);
     response->allows_ranges = true;
     if (file->is_directio) {
         response->needs_memory = true;

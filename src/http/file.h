@@ -67,8 +67,14 @@ struct file {
     size_t symlinks_from; /* bytes of path that were not checked for links */
     uint8_t symlinks;     /* enum disable_symlinks it was opened with */
     bool is_settled;      /* contents may be trusted while the status stays the same */
-    bool owns_contents;   /* malloc'ed */
-    char texts[64];       /* of etag and last_modified */
+
+    /* The media type that was found last, and what it was found for; in the generation. */
+    const struct mime_types *types;
+    struct str default_type;
+    struct str extension; /* a part of path */
+    struct str type;
+    bool owns_contents; /* malloc'ed */
+    char texts[64];     /* of etag and last_modified */
 };
 
 /*

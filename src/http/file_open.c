@@ -50,6 +50,7 @@ struct file *file_copy_status(const struct file *from)
     copy.last_modified = STR_NONE;
     copy.owns_contents = false;
     copy.is_settled = false;
+    copy.extension = STR_NONE;
     copy.next = NULL;
     copy.cache = NULL;
     *file = copy;

@@ -111,14 +111,14 @@ static void check(struct request *request)
 
 static void not_modified_header(struct request *request)
 {
-    const uint8_t *first = request->headers.first;
+    const uint64_t conditions = FIELD_BIT(FIELD_IF_MODIFIED_SINCE) |
+                                FIELD_BIT(FIELD_IF_UNMODIFIED_SINCE) | FIELD_BIT(FIELD_IF_MATCH) |
+                                FIELD_BIT(FIELD_IF_NONE_MATCH);
 
     if (request->response.status != 200 || request != request->main) {
         return;
     }
-    if ((first[FIELD_IF_MODIFIED_SINCE] | first[FIELD_IF_UNMODIFIED_SINCE] | first[FIELD_IF_MATCH] |
-         first[FIELD_IF_NONE_MATCH]) != 0 ||
-        request->headers.count > UINT8_MAX) {
+    if ((request->headers.seen & conditions) != 0) {
         check(request);
     }
 }

@@ -8,6 +8,12 @@
 
 static void describe(const struct log *log, struct room *out);
 
+/* memset of libc, which clears wide; the compiler would unroll it into narrow stores. */
+static __attribute__((noipa)) void clear(void *at, size_t size)
+{
+    memset(at, 0, size);
+}
+
 struct request *request_new(struct conn *conn, struct http_connection *http,
                             const struct http_wire *wire)
 {
@@ -15,7 +21,7 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
 
     arena_init(&arena);
     struct request *request = arena_alloc(&arena, sizeof(*request));
-    memset(request, 0, sizeof(*request));
+    clear(request, sizeof(*request));
     request->arena = arena;
     request->magic = REQUEST_MAGIC;
     request->conn = conn;
@@ -83,9 +89,10 @@ static void describe(const struct log *log, struct room *out)
     }
 }
 
-/* The part behind the last dot of the last segment. */
-static struct str extension_of(struct str uri)
+struct str request_extension(const struct request *request)
 {
+    struct str uri = request->uri;
+
     for (size_t i = uri.len; i > 1; i--) {
         char c = uri.data[i - 1];
         if (c == '/') {
@@ -96,12 +103,6 @@ static struct str extension_of(struct str uri)
         }
     }
     return STR_NONE;
-}
-
-void request_set_uri(struct request *request, struct str uri)
-{
-    request->uri = uri;
-    request->extension = extension_of(uri);
 }
 
 bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args)
@@ -138,7 +139,7 @@ enum flow request_redirect(struct request *request, struct str uri, struct str a
 {
     struct str from = request->uri;
 
-    request_set_uri(request, uri);
+    request->uri = uri;
     request->args = args;
     if (!request_count_change(request, "internally redirecting to")) {
         return FLOW_FAIL;

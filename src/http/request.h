@@ -78,8 +78,9 @@ struct response {
     struct str location;           /* of a redirect, before it is made absolute */
     struct fields fields;          /* all others, in order */
     struct fields *trailers;       /* or NULL */
-    struct body_filter *filters;   /* first body filter, or NULL: pieces go to the wire */
-    uint64_t body_sent;            /* body bytes put on the wire, chunk frames not counted */
+    struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
+    struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_sent;          /* body bytes put on the wire, chunk frames not counted */
     unsigned is_head_sent : 1;
     unsigned is_complete : 1;    /* the last piece was given */
     unsigned is_header_only : 1; /* HEAD, 204, 304: no body follows */
@@ -122,9 +123,8 @@ struct request {
     struct str scheme; /* from an absolute target; empty else */
 
     /* What is asked for now; internal redirects change it. */
-    struct str uri;       /* decoded, normalised path */
-    struct str args;      /* after '?', as received */
-    struct str extension; /* of uri's last segment, without dot */
+    struct str uri;  /* decoded, normalised path */
+    struct str args; /* after '?', as received */
 
     struct fields headers;
     struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
@@ -223,8 +223,8 @@ static inline enum flow request_fail(struct request *request, unsigned status)
 enum flow request_redirect(struct request *request, struct str uri, struct str args);
 enum flow request_redirect_named(struct request *request, struct str name);
 
-/* Sets uri and recomputes what follows from it (extension). args may be left. */
-void request_set_uri(struct request *request, struct str uri);
+/* The part of the URI behind the last dot of its last segment; empty when there is none. */
+struct str request_extension(const struct request *request);
 /* Splits "path?args" of a configuration's text, refuses unsafe paths ("..": false). */
 bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args);
 /* Switches to a location: settings, log level, limits. */

@@ -131,9 +131,13 @@ enum flow response_memory(struct request *request, unsigned status, struct str c
     response->status = status;
     response->content_type = content_type;
     response->content_length = (int64_t) body.len;
+    response->whole = body;
     enum flow flow = response_start(request);
     if (flow != FLOW_NEXT) {
         return flow;
+    }
+    if (response->is_complete) {
+        return FLOW_DONE; /* it left with the head */
     }
     struct body_piece piece = {.bytes = body, .fd = -1};
     return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
@@ -148,10 +152,11 @@ enum flow response_redirect(struct request *request, unsigned status, struct str
 void response_set_type(struct request *request)
 {
     const struct http_location *location = request->location;
+    struct str extension = request_extension(request);
     const struct str *type = NULL;
 
-    if (request->extension.len != 0 && location->types != NULL) {
-        type = map_get_nocase(&location->types->by_extension, request->extension);
+    if (extension.len != 0 && location->types != NULL) {
+        type = map_get_nocase(&location->types->by_extension, extension);
     }
     request->response.content_type = type != NULL ? *type : location->default_type;
 }

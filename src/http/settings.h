@@ -241,7 +241,12 @@ struct http_location {
     bool chunked_transfer_encoding;
     unsigned if_modified_since;
     unsigned server_tokens;
-    int64_t max_ranges; /* -1 = no limit */
+    struct str server_tag;   /* replaces the name in the Server field and on error pages */
+    bool hides_server;       /* server_tag off: neither of them is shown */
+    struct str server_admin; /* whom to tell, on error pages */
+    bool server_info;        /* error pages tell URL, server, date and server_admin */
+    bool has_server_info;    /* server_info was written; else server_admin turns it on */
+    int64_t max_ranges;      /* -1 = no limit */
     uint64_t postpone_output;
     uint64_t subrequest_output_buffer_size;
     struct vec error_pages; /* struct error_page */
@@ -254,7 +259,9 @@ struct http_location {
     uint64_t auth_delay_ms;
 
     /* Logs and names. */
-    struct log_sink *error_log; /* chain */
+    const struct resolver_settings *resolver; /* see resolver.h; NULL = none was written */
+    uint64_t resolver_timeout_ms;             /* for finding the addresses of one name */
+    struct log_sink *error_log;               /* chain */
     enum log_level error_log_level;
     bool log_subrequest;
     bool request_time_cache;                             /* understood: times are the loop's */

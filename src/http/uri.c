@@ -143,17 +143,18 @@ static bool normalise_path(struct arena *arena, struct str target, bool merge, s
 
 bool uri_normalise(struct arena *arena, struct str target, bool merge_slashes, struct uri *out)
 {
-    *out = (struct uri){0};
+    out->args = STR_NONE;
+    out->has_args = out->was_quoted = out->was_complex = false;
     if (target.len == 0 || target.data[0] != '/') {
         return false;
     }
     size_t used = plain_length(target);
-    if (used < target.len && target.data[used] != '?') {
-        if (!normalise_path(arena, target, merge_slashes, out, &used)) {
-            return false;
-        }
-    } else {
-        out->path = str_head(target, used);
+    out->path = str_head(target, used);
+    if (used == target.len) {
+        return true;
+    }
+    if (target.data[used] != '?' && !normalise_path(arena, target, merge_slashes, out, &used)) {
+        return false;
     }
     if (used < target.len && target.data[used] == '?') {
         struct str args = str_skip(target, used + 1);

@@ -371,6 +371,10 @@ bool addr_parse(struct arena *arena, struct str text, uint16_t default_port, boo
     if (text.len != 0 && text.data[0] == '[') {
         return parse_bracketed(arena, text, ports, allow_port_only, out, error);
     }
+    if (str_find_char(text, '/') != NULL) {
+        *error = "invalid host";
+        return false;
+    }
     const char *colon = str_find_char(text, ':');
     struct str host = colon == NULL ? text : str_from(text.data, colon);
     if (colon != NULL) {

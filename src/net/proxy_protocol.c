@@ -224,10 +224,14 @@ static void read_ip6(struct str block, struct proxy_header *header)
     memcpy(&header->destination.v6.sin6_port, at + 34, 2);
 }
 
+/* A nameless socket is not known. */
 static void read_unix(struct addr *addr, const char *path)
 {
     size_t length = strnlen(path, UNIX_PATH);
 
+    if (length == 0) {
+        return;
+    }
     if (length >= sizeof(addr->un.sun_path)) {
         length = sizeof(addr->un.sun_path) - 1;
     }

@@ -153,6 +153,8 @@ void counters_sum(struct slot_counters *sum); /* over all slots */
  * state to the new worker of the slot; false = cannot be handed over, it stays.
  */
 struct handover {
+    /* Does the successor serve this listener's address? */
+    bool (*takes)(const struct handover *handover, const struct listener *listener);
     bool (*send)(struct handover *handover, struct listener *listener, int fd, const void *state,
                  size_t size);
 };

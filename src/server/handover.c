@@ -125,11 +125,16 @@ static struct batch *batch_for(struct listener *listener, size_t size)
     return batch_new(listener);
 }
 
+static bool takes(const struct handover *handover, const struct listener *listener)
+{
+    (void) handover;
+    return !listener_is_gone(listener);
+}
+
 static bool send_one(struct handover *handover, struct listener *listener, int fd,
                      const void *state, size_t size)
 {
-    (void) handover;
-    if (size > STATE_MOST || listener_is_gone(listener)) {
+    if (size > STATE_MOST || !takes(handover, listener)) {
         return false;
     }
     struct batch *batch = batch_for(listener, size);
@@ -278,6 +283,7 @@ void handover_start(int fd)
         close_source();
     }
     event_source_init(&out.source, fd, out_ready);
+    out.face.takes = takes;
     out.face.send = send_one;
     handover_now = &out.face;
     if (!event_add(&out.source)) {
@@ -480,13 +486,20 @@ static struct {
     struct generation *to;
 } within;
 
+static bool takes_within(const struct handover *handover, const struct listener *listener)
+{
+    const struct listener *next = listener_of(within.to, &listener->addr);
+
+    (void) handover;
+    return next != NULL && next->handed_over != NULL;
+}
+
 static bool send_within(struct handover *handover, struct listener *listener, int fd,
                         const void *state, size_t size)
 {
     struct listener *next = listener_of(within.to, &listener->addr);
 
-    (void) handover;
-    if (next == NULL || next->handed_over == NULL) {
+    if (!takes_within(handover, listener)) {
         return false;
     }
     hand_in(next, fd, state, size);
@@ -495,6 +508,7 @@ static bool send_within(struct handover *handover, struct listener *listener, in
 
 void handover_within(struct generation *to)
 {
+    within.face.takes = takes_within;
     within.face.send = send_within;
     within.to = to;
     handover_now = to == NULL ? NULL : &within.face;

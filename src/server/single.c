@@ -73,9 +73,11 @@ static void take_over(struct generation *next)
     if (!worker_modules_start(next) || !worker_accept(next)) {
         log_alert(log_main, 0, "the new configuration does not work in this process");
     }
+    worker_is_replaced = true;
     handover_within(next);
     worker_modules_quit(former);
     handover_within(NULL);
+    worker_is_replaced = false;
     old[old_count++] = former;
     for (struct shard_set *set = shard_sets(), *after; set != NULL; set = after) {
         after = set->next;

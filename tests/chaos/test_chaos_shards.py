@@ -40,10 +40,10 @@ def wait_sockets(server, count):
               count, proc.listening(server.port), server.evidence()))
 
 
-def change(server, workers, events=""):
+def change(server, workers, events="", http=HTTP):
     """A reload to so many workers, awaited to the end of the old ones."""
     old = server.children()
-    server.configure(HTTP, main=main(workers), events=events)
+    server.configure(http, main=main(workers), events=events)
     server.signal("reload")
     until(lambda: not set(old) & set(server.children()),
           lambda: "the end of the old workers\n" + server.evidence())

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&arena);
     enum parse_result result = head_parse(input, &limits, &arena, &fields, &head);
     if (result == PARSE_DONE) {
-        if (head.size == 0 || head.size > size) {
+        if (head.end == 0 || head.end > size || head.size > head.end) {
             abort();
         }
         check_inside(head.line, input);
@@ -47,8 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* What lies behind the head has no say in it. */
         struct fields again = {0};
         struct head same;
-        if (head_parse(str_head(input, head.size), &limits, &arena, &again, &same) != PARSE_DONE ||
-            same.size != head.size || again.count != fields.count) {
+        if (head_parse(str_head(input, head.end), &limits, &arena, &again, &same) != PARSE_DONE ||
+            same.end != head.end || again.count != fields.count) {
             abort();
         }
     } else if (result == PARSE_BAD && head.status < 400) {

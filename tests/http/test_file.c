@@ -17,6 +17,8 @@ static char directory[64];
 static struct http_location location;
 static struct request request;
 static struct generation generation;
+static struct http_main http_main;
+static struct http_server server;
 
 static const char *full(const char *name)
 {
@@ -60,9 +62,11 @@ static int set_up(void **state)
     }
     clock_update();
     arena_init(&generation.arena);
-    generation_now = &generation;
+    http_main.generation = &generation;
+    server.main = &http_main;
     memset(&location, 0, sizeof(location));
     location.directio = INT64_MAX;
+    location.server = &server;
     memset(&request, 0, sizeof(request));
     arena_init(&request.arena);
     request.location = &location;

@@ -210,3 +210,36 @@ def test_a_configuration_may_use_tengines_names_for_itself(serve):
                  location ~ ^/(?<year>\\d+)/(?<second>.) { return 200 "$year $second $month $day"; } }
     """)
     assert server.get("/2024/x").text == "2024 x set mapped"
+
+
+PROXIED = "|".join("$proxy_protocol_" + name for name in (
+    "addr", "port", "server_addr", "server_port", "tlv_alpn", "tlv_0x02", "tlv_ssl_cn",
+    "tlv_ssl_verify", "tlv_netns"))
+
+V2 = (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x2c" b"\x0a\x01\x02\x03\x0a\0\0\x01\x04\0\x01\xbb"
+      b"\x01\0\x02h2" b"\x02\0\x04name" b"\x20\0\x11\x01\0\0\0\x07\x22\0\x02me\x21\0\x04TLSx")
+
+
+@pytest.mark.parametrize("header, seen", [
+    (b"PROXY TCP4 10.1.2.3 10.0.0.1 1024 443\r\n", "10.1.2.3|1024|10.0.0.1|443|||||"),
+    (b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "2001:db8::1|1|::1|2|||||"),
+    (b"PROXY UNKNOWN\r\n", "||||||||"),
+    (V2, "10.1.2.3|1024|10.0.0.1|443|h2|name|me|7|"),
+    (b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "||||||||"),
+])
+def test_variables_of_the_proxy_protocol(serve, header, seen):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@ proxy_protocol; return 200 "%s"; }
+    """ % PROXIED)
+    with server.client() as client:
+        client.send(header)
+        assert client.request("/").text == seen
+        assert client.request("/again").text == seen
+
+
+def test_broken_header_of_the_proxy_protocol(serve):
+    server = serve("server { listen 127.0.0.1:@PORT@ proxy_protocol; return 200; }")
+    with server.client() as client:
+        client.send(b"PROXY TCP4 10.1.2.3 10.0.0.1 1024\r\nGET / HTTP/1.1\r\n\r\n")
+        assert client.rest_or_reset() == b""
+    server.wait_log(r'broken header: "PROXY TCP4')

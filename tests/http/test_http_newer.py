@@ -95,7 +95,7 @@ def test_early_hints_directive_alone_sends_nothing(serve):
 @pytest.mark.parametrize("line", [
     "keepalive_min_timeout 5s;", "max_headers 5;", "early_hints $http_x;",
     "add_header_inherit merge;", "client_body_early_read $http_x 1;", "server_tokens build;",
-    "http2 off;", "resolver 127.0.0.1 ipv4=off;", "resolver 127.0.0.1 ipv6=off valid=1s;"])
+    "resolver 127.0.0.1 ipv4=off;", "resolver 127.0.0.1 ipv6=off valid=1s;"])
 def test_new_directives_are_accepted(serve, line):
     server = serve("%s server { listen 127.0.0.1:@PORT@; return 200 'x'; }" % line)
     assert server.get("/").text == "x"

@@ -232,6 +232,10 @@ def _converse(client, row, got):
 
 # logs
 
+# How much of a refused request had been read, and parsed, is nobody's business.
+_refusal = re.compile(r"^(400 body=\d+) length=.*")
+
+
 def _read_logs(server, result):
     """Gives each exchange its access log lines, and each connection number its exchange."""
     by_port = {str(got.port): got for got in result.exchanges}
@@ -247,6 +251,7 @@ def _read_logs(server, result):
                 if name == "oracle.access":
                     connection, _, rest = rest.partition(" ")
                     by_connection[connection] = got
+                    rest = _refusal.sub(r"\1 as refused", rest)
                 got.logs.setdefault(name, []).append(rest)
     for got in result.exchanges:
         _plain_lengths(got)

@@ -85,7 +85,7 @@ static const struct directive access_rows[] = {
             "block with some of its own inherits none."},
     {"deny", IN_ACCESS, CUSTOM(access_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
      .syntax = "address | CIDR | unix: | all", .doc = "Answers 403 to clients of this network."},
-    {NULL},
+    {0},
 };
 
 static struct directive_table access_table = {.rows = access_rows,

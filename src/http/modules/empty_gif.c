@@ -15,7 +15,8 @@ static const unsigned char pixel[] = {
 };
 _Static_assert(sizeof(pixel) == 43, "the pixel has 43 bytes");
 
-#define PIXEL_MODIFIED 23349600 /* Mon, 28 Sep 1970 06:00:00 GMT */
+#define PIXEL_MODIFIED 23349600
+#define PIXEL_MODIFIED_TEXT "Mon, 28 Sep 1970 06:00:00 GMT"
 
 static enum flow empty_gif_answer(struct request *request)
 {
@@ -25,6 +26,7 @@ static enum flow empty_gif_answer(struct request *request)
         return request_fail(request, 405);
     }
     request->response.last_modified = PIXEL_MODIFIED;
+    request->response.last_modified_text = STR(PIXEL_MODIFIED_TEXT);
     return response_memory(request, 200, STR("image/gif"), body);
 }
 

@@ -98,6 +98,17 @@ static enum flow redirect(struct request *request, struct str name)
                             request->args);
 }
 
+/* NUL-terminated. */
+static struct str join_path(struct arena *arena, struct str directory, struct str name)
+{
+    char *text = arena_text(arena, directory.len + name.len + 1);
+
+    memcpy(text, directory.data, directory.len);
+    memcpy(text + directory.len, name.data, name.len);
+    text[directory.len + name.len] = '\0';
+    return (struct str){text, directory.len + name.len};
+}
+
 static enum flow find_index(struct request *request)
 {
     const struct index_settings *settings = location_settings(request->location, &table);
@@ -121,8 +132,7 @@ static enum flow find_index(struct request *request)
         if (directory.len == 0 && !request_map_path(request, &directory, &root_length)) {
             return FLOW_FAIL;
         }
-        struct str joined = arena_concat(&request->arena, directory, name);
-        struct str path = {arena_cstr(&request->arena, joined), joined.len};
+        struct str path = join_path(&request->arena, directory, name);
         struct file *file = file_stat(request, path);
         int error = file->error;
         file_release(file);

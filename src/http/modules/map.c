@@ -228,7 +228,7 @@ static const struct directive map_rows[] = {
      .doc = "Understood; the tables of maps size themselves."},
     {"map_hash_max_size", IN_HTTP, NUMBER(M, hash_max_size), .initial = "2048",
      .doc = "Understood; the tables of maps size themselves."},
-    {NULL},
+    {0},
 };
 #undef M
 

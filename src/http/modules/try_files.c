@@ -146,7 +146,7 @@ static enum flow try_one(struct request *request, const struct candidate *candid
         request->alias_with_uri = NULL;
         return FLOW_NEXT;
     }
-    request_set_uri(request, name);
+    request->uri = name;
     return FLOW_DONE;
 }
 

@@ -10,8 +10,7 @@
 
 static ssize_t refuse(struct request *request, unsigned status, const char *reason)
 {
-    request->log.action = "reading client request body";
-    log_info(&request->log, 0, "%s", reason);
+    log_error(&request->log, 0, "%s", reason);
     request->response.status = status;
     request->keepalive = false;
     request->is_lingering_forced = true;

@@ -83,13 +83,20 @@ void http_handed_over(struct listener *listener, int fd, const struct addr *peer
 
 /* ---- resting ---- */
 
+bool v1_can_hand_over(const struct http_connection *http)
+{
+    return handover_now != NULL && http->conn->transport == NULL &&
+           !http->listen->is_proxy_protocol &&
+           handover_now->takes(handover_now, http->listen->listener);
+}
+
 /* Passes an idle connection to the new worker of this slot. True: it is gone from here. */
 static bool hand_over(struct http_connection *http)
 {
     struct handover_state state = {http->requests, http->start_ms};
     struct listener *listener = http->listen->listener;
 
-    if (handover_now == NULL || http->conn->transport != NULL || http->listen->is_proxy_protocol) {
+    if (!v1_can_hand_over(http)) {
         return false;
     }
     int copy = fcntl(http->conn->source.fd, F_DUPFD_CLOEXEC, 0);
@@ -113,12 +120,13 @@ static bool is_too_young(const struct http_connection *http)
 static void quit_one(struct conn *conn, void *arg)
 {
     (void) arg;
-    if (conn->owner != &v1_owner || conn_input(conn).len != 0) {
-        return;
-    }
     struct http_connection *http = conn->user;
-    if (hand_over(http) || worker_is_replaced || http->requests == 0) {
-        return; /* it went over or stays; a client that has just connected is about to speak */
+
+    if (conn->owner != &v1_owner || conn_input(conn).len != 0 || http->requests == 0) {
+        return; /* a client that has just connected is about to speak */
+    }
+    if (hand_over(http) || worker_is_replaced) {
+        return;
     }
     if (is_too_young(http)) {
         conn_set_deadline(conn, http->start_ms + http->rest_location->keepalive_min_timeout_ms);
@@ -139,11 +147,11 @@ static void rest(struct http_connection *http)
     struct conn *conn = http->conn;
     const struct http_location *location = http->rest_location;
 
-    if (worker_is_quitting) {
+    if (worker_is_quitting && http->requests != 0) {
         if (hand_over(http)) {
             return;
         }
-        if (!worker_is_replaced && http->requests != 0 && !is_too_young(http)) {
+        if (!worker_is_replaced && !is_too_young(http)) {
             connection_close(http);
             return;
         }

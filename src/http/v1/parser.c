@@ -1,13 +1,10 @@
 /* The parser of HTTP/1 request heads. */
 #include "http/v1/parser.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "base/arena.h"
 #include "base/parse.h"
 #include "http/fields.h"
+#include "http/v1/scan.h"
 
 /* Classes of bytes, one bit each. */
 enum {
@@ -61,82 +58,41 @@ static enum parse_result bad(struct head *head, unsigned status, const char *rea
     return PARSE_BAD;
 }
 
-/* The first byte below 32 or equal to 127; end when there is none. Sixteen or eight at a time. */
-static inline const char *find_control(const char *at, const char *end)
-{
-#if defined(__SSE2__)
-    const __m128i space = _mm_set1_epi8(32);
-    const __m128i delete = _mm_set1_epi8(127);
-
-    while (end - at >= 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *) (const void *) at);
-        /* Unsigned: the greater of a byte and 32 is the byte itself unless it is below. */
-        __m128i text = _mm_cmpeq_epi8(_mm_max_epu8(bytes, space), bytes);
-        __m128i control =
-            _mm_or_si128(_mm_cmpeq_epi8(text, _mm_setzero_si128()), _mm_cmpeq_epi8(bytes, delete));
-        unsigned found = (unsigned) _mm_movemask_epi8(control);
-        if (found != 0) {
-            return at + __builtin_ctz(found);
-        }
-        at += 16;
-    }
-#elif __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    const uint64_t ones = 0x0101010101010101u;
-
-    while (end - at >= 8) {
-        uint64_t word;
-        memcpy(&word, at, sizeof(word));
-        uint64_t below = (word - ones * 32) & ~word;
-        uint64_t delete = word ^ (ones * 127);
-        uint64_t found = (below | ((delete - ones) & ~delete)) & (ones * 128);
-        if (found != 0) {
-            return at + (__builtin_ctzll(found) >> 3);
-        }
-        at += 8;
-    }
-#endif
-    while (at < end && !is((unsigned char) *at, IS_CONTROL)) {
-        at++;
-    }
-    return at;
-}
-
 /* How the text of a line ended. */
 enum line_end { LINE_ENDED, LINE_OPEN, LINE_BROKEN };
 
 /*
- * Finds the end of a line: LF, or CR and LF. *text_end gets the end of the text, *next the start of
- * the next line. Tabs are text. LINE_BROKEN at any other control byte, a bare CR among them
+ * Finds the end of a line from `at` on: LF, or CR and LF. *text_end gets the end of the text, *next the
+ * start of the next line. Tabs are text. LINE_BROKEN at any other control byte, a bare CR among them
  * (*text_end is there).
  */
-static inline enum line_end find_line_end(const char *at, const char *end, const char **text_end,
-                                          const char **next)
+static inline enum line_end find_line_end(const struct scan *scan, const char *at,
+                                          const char **text_end, const char **next)
 {
     for (;;) {
-        at = find_control(at, end);
+        at = scan_control(scan, at);
         *text_end = at;
-        if (at == end) {
+        if (at == scan->end) {
             return LINE_OPEN;
         }
-        if (*at == '\t') {
-            at++;
-            continue;
+        if (*at == '\r') {
+            if (at + 1 == scan->end) {
+                return LINE_OPEN;
+            }
+            if (at[1] != '\n') {
+                return LINE_BROKEN;
+            }
+            *next = at + 2;
+            return LINE_ENDED;
         }
         if (*at == '\n') {
             *next = at + 1;
             return LINE_ENDED;
         }
-        if (*at != '\r') {
+        if (*at != '\t') {
             return LINE_BROKEN;
         }
-        if (at + 1 == end) {
-            return LINE_OPEN;
-        }
-        if (at[1] != '\n') {
-            return LINE_BROKEN;
-        }
-        *next = at + 2;
-        return LINE_ENDED;
+        at++;
     }
 }
 
@@ -231,15 +187,33 @@ static struct str skip_spaces(struct str s)
     return s;
 }
 
+/* "GET /path HTTP/1.1", what nearly all are. False: it needs a closer look. */
+static bool parse_usual_line(struct head *head)
+{
+    struct str line = head->line;
+
+    if (line.len < 14 || memcmp(line.data, "GET /", 5) != 0 ||
+        memcmp(line.data + line.len - 9, " HTTP/1.1", 9) != 0) {
+        return false;
+    }
+    struct str target = {line.data + 4, line.len - 13};
+    const struct scan scan = {line.data, line.data + line.len - 9};
+    if (scan_blank(&scan, target.data) != scan.end) {
+        return false;
+    }
+    head->method = str_head(line, 3);
+    head->target = target;
+    head->path = target;
+    head->version = 11;
+    return true;
+}
+
 /* The request line: method, target, version (RFC 9112, 3). */
 static enum parse_result parse_request_line(struct head *head)
 {
     struct str rest = head->line;
     size_t i = 0;
 
-    if (rest.len > 4 && memcmp(rest.data, "GET ", 4) == 0) {
-        i = 3;
-    }
     while (i < rest.len && is((unsigned char) rest.data[i], IS_METHOD)) {
         i++;
     }
@@ -249,13 +223,13 @@ static enum parse_result parse_request_line(struct head *head)
     head->method = str_head(rest, i);
     rest = skip_spaces(str_skip(rest, i));
 
-    for (i = 0; i < rest.len && rest.data[i] != ' ';) {
-        if (rest.data[i++] == '\t') {
-            return bad(head, 400, "client sent invalid request", STR_NONE);
-        }
+    const struct scan scan = {rest.data, rest.data + rest.len};
+    head->target = str_from(rest.data, scan_blank(&scan, rest.data));
+    rest = str_skip(rest, head->target.len);
+    if (rest.len != 0 && rest.data[0] == '\t') {
+        return bad(head, 400, "client sent invalid request", STR_NONE);
     }
-    head->target = str_head(rest, i);
-    rest = skip_spaces(str_skip(rest, head->target.len));
+    rest = skip_spaces(rest);
     while (rest.len != 0 && rest.data[rest.len - 1] == ' ') {
         rest.len--;
     }
@@ -275,29 +249,27 @@ static enum parse_result parse_request_line(struct head *head)
 /* What a header name is made of. */
 enum name_kind { NAME_USUAL, NAME_ODD, NAME_BAD };
 
-/* The length of the name at the start of a line, up to its colon, and what it is made of. */
-static size_t scan_name(struct str line, const struct head_limits *limits, enum name_kind *kind)
+/*
+ * The end of the name at the start of a line, which is its colon, and what the name is made of. Most
+ * hold only usual characters; the others are looked at byte by byte.
+ */
+static inline const char *find_colon(const struct scan *scan, const char *at, const char *text_end,
+                                     const struct head_limits *limits, enum name_kind *kind)
 {
-    size_t i = 0;
+    const char *colon = scan_name_end(scan, at);
 
-    *kind = NAME_USUAL;
-    for (; i < line.len; i++) {
-        unsigned char c = (unsigned char) line.data[i];
-        if (is(c, IS_NAME)) {
-            continue;
+    *kind = colon == at ? NAME_BAD : NAME_USUAL;
+    while (colon < text_end && *colon != ':') {
+        unsigned char c = (unsigned char) *colon;
+        if (!is(c, IS_NAME) && !(c == '_' && limits->underscores)) {
+            *kind = c <= ' ' || c == 127 || *kind == NAME_BAD ? NAME_BAD : NAME_ODD;
         }
-        if (c == ':') {
-            break;
-        }
-        if (c == '_' && limits->underscores) {
-            continue;
-        }
-        *kind = c <= ' ' || c == 127 || *kind == NAME_BAD ? NAME_BAD : NAME_ODD;
+        colon++;
     }
-    if (i == 0 || i == line.len) {
+    if (colon >= text_end) {
         *kind = NAME_BAD;
     }
-    return i;
+    return colon;
 }
 
 static inline bool is_blank(char c)
@@ -305,23 +277,25 @@ static inline bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static inline struct str trim(struct str s)
+static inline struct str trimmed(const char *start, const char *end)
 {
-    while (s.len != 0 && is_blank(s.data[0])) {
-        s = str_skip(s, 1);
+    while (start < end && is_blank(*start)) {
+        start++;
     }
-    while (s.len != 0 && is_blank(s.data[s.len - 1])) {
-        s.len--;
+    while (start < end && is_blank(end[-1])) {
+        end--;
     }
-    return s;
+    return str_from(start, end);
 }
 
 /* One header line, "Name: value" (RFC 9112, 5). */
-static enum parse_result parse_field(struct str line, const struct head_limits *limits,
-                                     struct arena *arena, struct fields *fields, struct head *head)
+static inline enum parse_result parse_field(const struct scan *scan, struct str line,
+                                            const struct head_limits *limits, struct arena *arena,
+                                            struct fields *fields, struct head *head)
 {
     enum name_kind kind;
-    size_t length = scan_name(line, limits, &kind);
+    const char *text_end = line.data + line.len;
+    const char *colon = find_colon(scan, line.data, text_end, limits, &kind);
 
     if (kind == NAME_BAD) {
         return bad(head, 400, "client sent invalid header line", line);
@@ -329,14 +303,16 @@ static enum parse_result parse_field(struct str line, const struct head_limits *
     if (head->headers++ == limits->headers_max) {
         return bad(head, 400, "client sent too many header lines", STR_NONE);
     }
-    if (kind == NAME_ODD && limits->ignore_invalid) {
+    struct str name = str_from(line.data, colon);
+    enum field_id id = FIELD_OTHER;
+    if (kind == NAME_USUAL) {
+        id = field_identify(name);
+    } else if (limits->ignore_invalid) {
         head->dropped++;
         head->culprit = line;
         return PARSE_DONE;
     }
-    struct str name = str_head(line, length);
-    fields_add_identified(fields, arena, kind == NAME_ODD ? FIELD_OTHER : field_identify(name),
-                          name, trim(str_skip(line, length + 1)));
+    fields_add_identified(fields, arena, id, name, trimmed(colon + 1, text_end));
     return PARSE_DONE;
 }
 
@@ -344,32 +320,33 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
                                struct arena *arena, struct fields *fields, struct head *head,
                                uint32_t *used)
 {
+    const struct scan scan = {input.data, input.data + input.len};
     const char *at = input.data;
-    const char *end = input.data + input.len;
 
     for (;;) {
         const char *text_end;
         const char *next = NULL;
-        enum line_end how = find_line_end(at, end, &text_end, &next);
+        enum line_end how = find_line_end(&scan, at, &text_end, &next);
+        struct str line = str_from(at, text_end);
 
         *used = (uint32_t) (at - input.data);
         if ((size_t) ((next != NULL ? next : text_end) - at) > limits->line_max) {
-            return bad(head, 494, "client sent too long header line", str_from(at, at + 64));
+            return bad(head, 494, "client sent too long header line", str_head(line, 64));
         }
         if ((size_t) (text_end - input.data) > limits->head_max) {
             return bad(head, 494, "client sent too large request", STR_NONE);
         }
-        if (how == LINE_BROKEN || (text_end > at && (*at == ' ' || *at == '\t'))) {
-            return bad(head, 400, "client sent invalid header line", str_from(at, text_end));
+        if (how == LINE_BROKEN || (line.len != 0 && is_blank(*at))) {
+            return bad(head, 400, "client sent invalid header line", line);
         }
         if (how == LINE_OPEN) {
             return PARSE_MORE;
         }
-        if (text_end == at) {
+        if (line.len == 0) {
             *used = (uint32_t) (next - input.data);
             return PARSE_DONE;
         }
-        if (parse_field(str_from(at, text_end), limits, arena, fields, head) == PARSE_BAD) {
+        if (parse_field(&scan, line, limits, arena, fields, head) == PARSE_BAD) {
             return PARSE_BAD;
         }
         at = next;
@@ -407,7 +384,8 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
     if ((size_t) (at - input.data) > limits->line_max) {
         return bad(head, 400, "client sent only empty lines", STR_NONE);
     }
-    enum line_end how = find_line_end(at, end, &text_end, &next);
+    const struct scan scan = {input.data, end};
+    enum line_end how = find_line_end(&scan, at, &text_end, &next);
     head->line = str_from(at, text_end);
     if ((size_t) ((next != NULL ? next : text_end) - at) > limits->line_max) {
         head->line = str_head(head->line, limits->line_max);
@@ -426,7 +404,7 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
     if (how == LINE_OPEN) {
         return check_open_line(str_from(at, text_end), head);
     }
-    if (parse_request_line(head) == PARSE_BAD) {
+    if (!parse_usual_line(head) && parse_request_line(head) == PARSE_BAD) {
         return PARSE_BAD;
     }
     head->is_line_done = true;

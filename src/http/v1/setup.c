@@ -6,13 +6,11 @@
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
-struct method_name {
+/* Names of methods; GET and HEAD are told apart before. */
+static const struct method_name {
     struct str name;
     unsigned method;
-};
-
-/* By length, then by name; GET and HEAD are looked at first. */
-static const struct method_name method_names[] = {
+} method_names[] = {
     {STR_INIT("POST"), METHOD_POST},         {STR_INIT("PUT"), METHOD_PUT},
     {STR_INIT("DELETE"), METHOD_DELETE},     {STR_INIT("OPTIONS"), METHOD_OPTIONS},
     {STR_INIT("PATCH"), METHOD_PATCH},       {STR_INIT("MKCOL"), METHOD_MKCOL},
@@ -24,10 +22,10 @@ static const struct method_name method_names[] = {
 
 static unsigned method_of(struct str name)
 {
-    if (str_equal(name, STR("GET"))) {
+    if (name.len == 3 && memcmp(name.data, "GET", 3) == 0) {
         return METHOD_GET;
     }
-    if (str_equal(name, STR("HEAD"))) {
+    if (name.len == 4 && memcmp(name.data, "HEAD", 4) == 0) {
         return METHOD_HEAD;
     }
     for (size_t i = 0; i < sizeof(method_names) / sizeof(method_names[0]); i++) {
@@ -59,10 +57,14 @@ static unsigned check_repeats(struct request *request)
 #undef ONCE
     const struct fields *fields = &request->headers;
 
+    if (!fields->has_repeats) {
+        return 0;
+    }
     for (uint32_t i = 0; i < fields->count; i++) {
         const struct field *field = &fields->items[i];
-        if (once[field->id] && fields->first[field->id] != i + 1) {
-            const struct field *first = fields_get(fields, (enum field_id) field->id);
+        const struct field *first =
+            once[field->id] ? fields_get(fields, (enum field_id) field->id) : field;
+        if (first != field) {
             end_at(request, field);
             return REFUSE(request, 400,
                           "client sent duplicate header line: \"%.*s: %.*s\", "
@@ -144,7 +146,6 @@ static unsigned set_framing(struct request *request)
     const struct field *length = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
     const struct field *coding = fields_get(&request->headers, FIELD_TRANSFER_ENCODING);
 
-    request->content_length = -1;
     if (length != NULL && !content_length_parse(length->value, &request->content_length)) {
         return REFUSE(request, 400, "client sent invalid \"Content-Length\" header");
     }
@@ -166,6 +167,7 @@ static unsigned set_framing(struct request *request)
                       "same time");
     }
     request->is_chunked_body = true;
+    request->is_body_read = false;
     return 0;
 }
 
@@ -173,10 +175,6 @@ static unsigned set_framing(struct request *request)
  * response begins. */
 static void set_keepalive(struct request *request)
 {
-    request->keepalive = request->version >= HTTP_1_1;
-    if (fields_get(&request->headers, FIELD_CONNECTION) == NULL) {
-        return;
-    }
     fields_each(field, &request->headers) {
         struct str rest = field->value;
         if (field->id != FIELD_CONNECTION) {
@@ -245,7 +243,7 @@ static unsigned set_target(struct request *request, const struct head *head)
         request->head_size = head->line.len + 2;
         return REFUSE(request, 400, "client sent invalid request");
     }
-    request_set_uri(request, uri.path);
+    request->uri = uri.path;
     request->args = uri.args.len != 0 ? uri.args : STR_NONE;
     request->uri_has_quoted = uri.was_quoted;
     request->uri_has_complex = uri.was_complex;
@@ -277,6 +275,9 @@ static void take_what_is_good(struct request *request, const struct head *head)
 
 unsigned v1_request_setup(struct request *request, const struct head *head)
 {
+    /* Without any of these a request has no body, and its version tells whether the connection goes on. */
+    const uint64_t message_fields = FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_CONTENT_LENGTH) |
+                                    FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_EXPECT);
     unsigned status;
 
     request->line = head->line;
@@ -289,17 +290,21 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
         return head->status;
     }
     request->version = (enum http_version) head->version;
-    set_keepalive(request);
-    set_expectation(request);
-
+    request->keepalive = request->version >= HTTP_1_1;
+    request->content_length = -1;
+    request->is_body_read = true;
     status = check_repeats(request);
     unsigned host_status = set_host(request, head);
     set_server(request, host_status == 0 || fields_get(&request->headers, FIELD_HOST) == NULL);
     if (status == 0) {
         status = host_status;
     }
-    if (status == 0) {
-        status = set_framing(request);
+    if ((request->headers.seen & message_fields) != 0) {
+        set_keepalive(request);
+        set_expectation(request);
+        if (status == 0) {
+            status = set_framing(request);
+        }
     }
     unsigned target_status = set_target(request, head);
     return status != 0 ? status : target_status;

@@ -33,6 +33,9 @@ extern const struct http_wire v1_wire;
  * reads the next or rests. The connection may be gone afterwards. */
 void v1_settle(struct http_connection *http);
 
+/* When the worker quits: does the connection, once it rests, go over to the newer generation? */
+bool v1_can_hand_over(const struct http_connection *http);
+
 /* The end of a request on the wire (request_run calls it last, on the fiber): decides about keeping
  * the connection. */
 void v1_request_ended(struct request *request, enum flow flow);

@@ -44,7 +44,7 @@ static bool keeps_connection(const struct request *request)
         clock_now.now_ms - http->start_ms > location->keepalive_time_ms) {
         return false;
     }
-    if (worker_is_quitting && (handover_now == NULL || request->conn->transport != NULL) &&
+    if (worker_is_quitting && !v1_can_hand_over(http) &&
         clock_now.now_ms - http->start_ms >= location->keepalive_min_timeout_ms) {
         return false;
     }
@@ -178,6 +178,19 @@ static char *put_connection(char *at, const struct request *request)
     return at;
 }
 
+/*
+ * May the body that a handler gave whole go behind the head at once? Not when a filter wants to see it, when it
+ * is larger than what is worth copying, or when its speed is limited.
+ */
+static bool takes_whole(const struct request *request)
+{
+    const struct response *response = &request->response;
+
+    return response->whole.data != NULL && response->filters == NULL && !response->is_header_only &&
+           !response->is_chunked && request->limit_rate == 0 && response->whole.len <= COPY_MAX &&
+           response->content_length == (int64_t) response->whole.len;
+}
+
 /* The whole head in the order that nginx has. */
 static char *put_head(char *at, struct request *request)
 {
@@ -224,13 +237,21 @@ static void v1_send_head(struct request *request)
     }
     request->keepalive = keeps_connection(request);
     size_t size = head_room(request);
-    if (size <= OUT_CHUNK_SIZE) {
-        char *room = conn_out_room(conn, size);
-        conn_out_commit(conn, (size_t) (put_head(room, request) - room));
-    } else {
-        char *room = arena_text(&request->arena, size);
-        conn_write(conn, str_from(room, put_head(room, request)));
+    if (size + COPY_MAX <= OUT_CHUNK_SIZE) {
+        size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
+        char *room = conn_out_room(conn, size + whole);
+        char *end = put_head(room, request);
+        request->out_head_end = conn->queued + (uint64_t) (end - room);
+        if (takes_whole(request)) {
+            end = put(end, response->whole);
+            response->body_sent = response->whole.len;
+            response->is_complete = true;
+        }
+        conn_out_commit(conn, (size_t) (end - room));
+        return;
     }
+    char *room = arena_text(&request->arena, size);
+    conn_write(conn, str_from(room, put_head(room, request)));
     request->out_head_end = conn->queued;
 }
 

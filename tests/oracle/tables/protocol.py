@@ -18,6 +18,7 @@ CONFIGS = [
         RAW GET  / HTTP/1.1\r\nHost: x\r\n\r\n
         RAW GET /  HTTP/1.1\r\nHost: x\r\n\r\n
         RAW GET / HTTP/1.1 \r\nHost: x\r\n\r\n
+            => 200 kept | body~  HTTP/1.1\n -- 1.22 takes the blank into $server_protocol
         RAW GET\t/ HTTP/1.1\r\nHost: x\r\n\r\n
         RAW  GET / HTTP/1.1\r\nHost: x\r\n\r\n
         RAW get / HTTP/1.1\r\nHost: x\r\n\r\n
@@ -182,11 +183,14 @@ CONFIGS = [
         HEAD /return << 123 && GET /return
         POST /return HTTP/1.0 << hello
         POST /return | Expect: 100-continue << hello
+            => 200 kept -- RFC 9110 10.1.1: no 100 where the body is there already or there is none
         POST /return | Expect: 100-Continue << hello
+            => 200 kept -- RFC 9110 10.1.1: no 100 where the body is there already or there is none
         POST /return | Expect: something << hello
         POST /small | Expect: 100-continue << 123456
         POST /return HTTP/1.0 | Expect: 100-continue << hello
         GET /return | Expect: 100-continue
+            => 200 kept -- RFC 9110 10.1.1: no 100 where the body is there already or there is none
         """, files={"html/a.txt": "a\n"}),
 
     Config("limits", r"""

@@ -167,6 +167,7 @@ CONFIGS = [
         GET / | Host: a..b
         GET / | Host: a/b
         GET / | Host: a\\\\b
+            => 400 closed -- host syntax of RFC 3986 since 1.29.4
         GET / | Host: a b
         GET / | Host: a\\x02b
         GET / | Host: first:1.2
@@ -365,6 +366,7 @@ CONFIGS = [
         GET /uml%C3%A4ut
         GET /plus+dir
         GET /dir | Host: any | @PORT1
+            => 301 kept -- with an empty server_name 1.22 writes a Location without a host
         GET /dir | Host: x.wild.example | @PORT2
         GET http://abs.example/dir
         GET http://abs.example:99/dir

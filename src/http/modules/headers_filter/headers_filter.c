@@ -19,6 +19,14 @@ struct expires_rule {
     struct expires fixed;
     struct template *text; /* with variables: parsed for each response; NULL = fixed */
     bool is_modified;
+    struct expires_texts *texts; /* of a fixed number of seconds from now; else NULL */
+};
+
+/* What a fixed number of seconds from now looks like; of this worker, made anew with each second. */
+struct expires_texts {
+    struct str cache_control;
+    time_t second; /* for which the date holds */
+    char date[HTTP_DATE_LENGTH];
 };
 
 /* expires_by_types: a rule for one media type. */
@@ -139,12 +147,45 @@ static void set_expires(struct request *request, struct str date, struct str cac
     fields_set(fields, &request->arena, FIELD_CACHE_CONTROL, cache_control);
 }
 
+static struct str control_text(struct arena *arena, int64_t max_age)
+{
+    char text[40] = "max-age=";
+
+    if (max_age < 0) {
+        return STR("no-cache");
+    }
+    return arena_dup(arena, str_from(text, format_uint(text + 8, (uint64_t) max_age)));
+}
+
+/* A copy, because the log may ask for it in a later second. */
+static struct str copy_date(struct arena *arena, const char *date)
+{
+    return arena_dup(arena, (struct str){date, HTTP_DATE_LENGTH});
+}
+
+/* The usual case: nothing is laid out but the date, once a second. */
+static void add_fixed(struct request *request, const struct expires_rule *rule)
+{
+    struct expires_texts *texts = rule->texts;
+
+    if (texts->second != clock_now.seconds) {
+        texts->second = clock_now.seconds;
+        http_date_format(texts->date, clock_now.seconds + rule->fixed.seconds);
+    }
+    set_expires(request, copy_date(&request->arena, texts->date), texts->cache_control);
+}
+
 static void add_expires(struct request *request, const struct expires_rule *rule)
 {
     struct expires expires = resolve(request, rule);
+    char date[HTTP_DATE_LENGTH];
     time_t when;
     int64_t max_age;
 
+    if (rule->texts != NULL) {
+        add_fixed(request, rule);
+        return;
+    }
     switch (expires.kind) {
     case EXPIRES_OFF:
         return;
@@ -158,12 +199,8 @@ static void add_expires(struct request *request, const struct expires_rule *rule
         break;
     }
     expires_compute(&expires, clock_now.seconds, request->response.last_modified, &when, &max_age);
-    char *date = arena_text(&request->arena, HTTP_DATE_LENGTH);
     http_date_format(date, when);
-    struct str control = max_age < 0
-                             ? STR("no-cache")
-                             : arena_printf(&request->arena, "max-age=%lld", (long long) max_age);
-    set_expires(request, (struct str){date, HTTP_DATE_LENGTH}, control);
+    set_expires(request, copy_date(&request->arena, date), control_text(&request->arena, max_age));
 }
 
 /* ---- add_header ---- */
@@ -181,7 +218,7 @@ static void add_header(struct request *request, const struct header_rule *rule)
         response->last_modified = -1;
     }
     if (value.len != 0) {
-        fields_add(&response->fields, &request->arena, rule->name, value);
+        fields_add_identified(&response->fields, &request->arena, rule->id, rule->name, value);
     }
 }
 
@@ -367,6 +404,11 @@ static unsigned parse_expires(struct conf_scope *scope, const struct conf_node *
         conf_error(conf, node, "\"%s\" directive %s", name, error);
         return 0;
     }
+    if (rule->fixed.kind == EXPIRES_AFTER) {
+        rule->texts = arena_new(conf->arena, struct expires_texts);
+        rule->texts->cache_control = control_text(conf->arena, rule->fixed.seconds);
+        rule->texts->second = -1;
+    }
     return count;
 }
 
@@ -469,7 +511,7 @@ static const struct directive headers_rows[] = {
      ARGS(2, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "[modified] time | @time | epoch | max | off type ...",
      .doc = "The same for responses of these media types; \"text/*\" names a family."},
-    {NULL},
+    {0},
 };
 #undef L
 

@@ -187,6 +187,7 @@ static void write_cached(struct log_path_cache *cache, struct str path, struct s
     entry->uses++;
     entry->used_ms = clock_now.now_ms;
     if (!entry_open(cache, entry, log)) {
+        drop(cache, entry); /* a file that cannot be made takes the place of none that is there */
         return;
     }
     write_line(entry->fd, entry->path, line, log);

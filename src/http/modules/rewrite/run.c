@@ -237,7 +237,7 @@ static enum flow change_uri(struct run *run, const struct instruction *instructi
         log_error(&request->log, 0, "the rewritten URI has a zero length");
         return request_fail(request, 500);
     }
-    request_set_uri(request, path);
+    request->uri = path;
     request->args = args;
     request->uri_changed = instruction->end != REWRITE_BREAK;
     run->is_over = instruction->end != REWRITE_GOES_ON;

@@ -1,0 +1,148 @@
+"""Out of connections or descriptors: who rests gives way, nothing spins, accepting goes on at once."""
+
+import pytest
+
+from harness import Client, Timeout, proc, until
+
+HTTP = """
+    keepalive_timeout 60s;
+    server {
+        listen 127.0.0.1:@PORT@ backlog=256;
+        client_body_early_read 1;
+        location / { return 200 fine; }
+    }
+"""
+
+# Two ways to run short: main and events lines that leave room for about 20 clients.
+SHORT = {
+    "connections": ("", "worker_connections 24;"),
+    "descriptors": ("worker_rlimit_nofile 40;", "worker_connections 1000;"),
+}
+ALLOW = [r"worker_connections are not enough", r"Too many open files"]
+
+
+@pytest.fixture(params=sorted(SHORT))
+def short(serve, request):
+    """A server of one worker that is about to run short."""
+    main, events = SHORT[request.param]
+    return serve(HTTP, main="worker_processes 1;" + main, events=events, allow=ALLOW)
+
+
+def is_closed(client):
+    return client.readable(0)
+
+
+def fill_with_kept(server, count=60):
+    clients = []
+    for _ in range(count):
+        client = server.client()
+        assert client.request("/").text == "fine"
+        clients.append(client)
+    return clients
+
+
+def test_kept_connections_give_way_oldest_first(short):
+    clients = fill_with_kept(short)
+    closed = [is_closed(client) for client in clients]
+    assert closed[0] and not closed[-1]
+    assert closed == sorted(closed, reverse=True), "not the longest idle ones gave way"
+    for client, gone in zip(clients, closed):
+        if gone:
+            client.expect_closed()  # with FIN, or RST: nothing was sent on it
+        else:
+            assert client.request("/").text == "fine"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHo"], ids=["nothing", "half"])
+def test_silent_clients_give_way(short, sent):
+    silent = []
+    for _ in range(60):
+        client = short.client()
+        client.send(sent)
+        silent.append(client)
+    for _ in range(5):
+        assert short.get("/").text == "fine"
+    for client in silent:
+        client.close()
+
+
+def busy(server, limit=10):
+    """A client whose request is being worked on, since its body is under way: it never gives way.
+    None when it is not served within the limit."""
+    client = server.client()
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n"
+                "Expect: 100-continue\r\n\r\n")
+    if not client.readable(limit):
+        client.close()
+        return None
+    assert client.head().status == 100
+    client.send("half ")
+    return client
+
+
+def fill_with_busy(server):
+    """Busy clients until the next one is not served any more; gives them."""
+    clients = []
+    while (client := busy(server, 0.3)) is not None:
+        clients.append(client)
+        assert len(clients) < 60
+    assert len(clients) > 5
+    return clients
+
+
+def test_accepting_goes_on_as_soon_as_there_is_room(short):
+    worker, = short.children()
+    clients = fill_with_busy(short)
+    waits = []
+    for _ in range(3):
+        late = short.client()
+        late.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert not late.readable(0.1), "there was room"
+        clients.pop().close()
+        # nginx looks again only half a second after it ran short.
+        waits.append(late.readable(0.25))
+        late.limit = 10
+        assert late.response().text == "fine"
+        late.rest()
+        late.close()
+        clients.append(busy(short))
+    assert any(waits), "accepting went on late each time"
+    assert proc.is_idle(worker), "the worker spins"
+    for client in clients:
+        client.close()
+    until(lambda: short.get("/").text == "fine", "service afterwards")
+
+
+def test_nothing_spins_when_nobody_can_give_way(short):
+    worker, = short.children()
+    clients = fill_with_busy(short)
+    waiting = [short.client() for _ in range(20)]
+    for client in waiting:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert proc.is_idle(worker, 1.0), "the worker spins"
+    assert short.error_log.count("not enough") + short.error_log.count("Too many open") < 10
+    for client in clients:
+        client.close()
+    for client in waiting:
+        assert client.response().text == "fine"
+
+
+def test_busy_clients_are_served_to_their_end(short):
+    clients = fill_with_busy(short)
+    for client in clients:
+        client.send("more!")
+        assert client.response("POST").text == "fine"
+
+
+def test_one_worker_runs_short_and_others_go_on(serve):
+    """Each slot has its own queue: the connections of the one that is full wait for it alone."""
+    server = serve(HTTP, main="worker_processes 2;", events="worker_connections 24;", allow=ALLOW)
+    clients = [Client(server.port) for _ in range(120)]
+    answered = 0
+    for client in clients:
+        try:
+            answered += client.request("/").text == "fine"
+        except (AssertionError, Timeout):
+            pass
+    assert server.get("/").text == "fine"
+    assert answered >= 40
