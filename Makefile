@@ -60,9 +60,11 @@ lint:
 	@auto/deps --tests
 	@test -f objs-gcc/config.mk || ./configure --builddir=objs-gcc --with-cc=gcc
 	@test -f objs-clang/config.mk || ./configure --builddir=objs-clang --with-cc=clang
-	@$(MAKE) --no-print-directory -k BUILD=objs-gcc CFLAGS=-Werror all-objects
-	@$(MAKE) --no-print-directory -k BUILD=objs-clang CFLAGS=-Werror all-objects
-	@$(PYTHON) tests/lint/lint.py objs-gcc
+	+@status=0; \
+	$(MAKE) --no-print-directory -k BUILD=objs-gcc CFLAGS=-Werror all-objects || status=1; \
+	$(MAKE) --no-print-directory -k BUILD=objs-clang CFLAGS=-Werror all-objects || status=1; \
+	$(PYTHON) tests/lint/lint.py objs-gcc || status=1; \
+	exit $$status
 
 format:
 	@$(PYTHON) tests/lint/lint.py --format

@@ -236,30 +236,29 @@ bool parse_fixed_point(struct str s, unsigned digits, uint64_t *out)
     return true;
 }
 
-char *format_uint(char *at, uint64_t n)
+/* Three digits and more. */
+static __attribute__((noinline)) char *format_long_uint(char *at, uint64_t n)
 {
     char digits[20];
     char *first = digits + sizeof(digits);
 
-    if (n < 10) {
-        *at = (char) ('0' + n);
-        return at + 1;
-    }
-    if (n < 100) {
-        at[0] = (char) ('0' + n / 10);
-        at[1] = (char) ('0' + n % 10);
-        return at + 2;
-    }
-    while (n >= 100) {
+    while (n != 0) {
         *--first = (char) ('0' + n % 10);
         n /= 10;
     }
-    /* The two leading digits go straight to their place. */
-    at[0] = (char) (n >= 10 ? '0' + n / 10 : '0' + n);
-    at[n >= 10] = (char) ('0' + n % 10);
-    at += n >= 10 ? 2 : 1;
-    while (first != digits + sizeof(digits)) {
-        *at++ = *first++;
+    size_t len = (size_t) (digits + sizeof(digits) - first);
+    memcpy(at, first, len);
+    return at + len;
+}
+
+char *format_uint(char *at, uint64_t n)
+{
+    if (n >= 100) {
+        return format_long_uint(at, n);
     }
-    return at;
+    if (n >= 10) {
+        *at++ = (char) ('0' + n / 10);
+    }
+    *at = (char) ('0' + n % 10);
+    return at + 1;
 }

@@ -173,7 +173,13 @@ static bool unknown_directive(struct conf_scope *scope, const struct conf_node *
     struct conf *conf = scope->conf;
     struct vec here = {0};
     struct vec elsewhere = {0};
+    struct str known =
+        conf->explain_unknown == NULL ? STR_NONE : conf->explain_unknown(conf, node->args[0]);
 
+    if (known.len != 0) {
+        return conf_error(conf, node, "unknown directive \"%.*s\" (%.*s)", STR_ARG(node->args[0]),
+                          STR_ARG(known));
+    }
     conf_error(conf, node, "unknown directive \"%.*s\"", STR_ARG(node->args[0]));
     map_each(slot, &conf->engine->rows) {
         uint32_t contexts = 0;

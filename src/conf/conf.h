@@ -74,6 +74,9 @@ struct conf {
     struct directive_table **tables; /* of all modules, by index; set before conf_apply */
     unsigned table_count;
     void *generation; /* struct generation *, of the server floor */
+    /* Handed down by the server floor, or NULL: what is known of a directive that no table has, put
+     * in parentheses behind "unknown directive"; empty when nothing is. */
+    struct str (*explain_unknown)(struct conf *conf, struct str directive);
 };
 
 /*

@@ -204,6 +204,7 @@ bool limit_except_enter(struct conf_scope *scope, const struct directive *row,
         return false;
     }
     outer->limited = limited;
+    outer->has_steps = true;
     outer->allowed_methods = methods;
     return true;
 }

@@ -120,6 +120,29 @@ static enum flow rewrite_location(struct request *request)
     return flow;
 }
 
+/* What this place wants done, in the order of phases, and at last the content. */
+static enum flow serve_location(struct request *request)
+{
+    apply_limit_except(request);
+    if (!request->is_body_read && !request->is_error_redirect && request_body_exceeds(request)) {
+        return FLOW_FAIL;
+    }
+    if (!request->location->has_steps) {
+        return produce_content(request);
+    }
+    enum flow flow = rewrite_location(request);
+    if (flow == FLOW_NEXT) {
+        flow = ask(request, &request->location->preaccess);
+    }
+    if (flow == FLOW_NEXT) {
+        flow = delay_refusal(request, check_access(request));
+    }
+    if (flow == FLOW_NEXT) {
+        flow = ask(request, &request->location->precontent);
+    }
+    return flow == FLOW_NEXT ? produce_content(request) : flow;
+}
+
 /* One pass from where `restart` says to the content. */
 static enum flow pass(struct request *request)
 {
@@ -147,21 +170,7 @@ static enum flow pass(struct request *request)
     case RESTART_NAMED:
         break;
     }
-    apply_limit_except(request);
-    if (!request->is_error_redirect && request_body_exceeds(request)) {
-        return FLOW_FAIL;
-    }
-    flow = rewrite_location(request);
-    if (flow == FLOW_NEXT) {
-        flow = ask(request, &request->location->preaccess);
-    }
-    if (flow == FLOW_NEXT) {
-        flow = delay_refusal(request, check_access(request));
-    }
-    if (flow == FLOW_NEXT) {
-        flow = ask(request, &request->location->precontent);
-    }
-    return flow == FLOW_NEXT ? produce_content(request) : flow;
+    return serve_location(request);
 }
 
 /* Passes, internal redirects and error pages, until the response is given. */

@@ -97,13 +97,21 @@ struct field *fields_add_identified(struct fields *fields, struct arena *arena, 
 struct field *fields_add_known(struct fields *fields, struct arena *arena, enum field_id id,
                                struct str value);
 
-/* The slow path of fields_get: there is one, or so many fields that one may be beyond the index. */
+/* The slow path of fields_get: the first was removed, or stands beyond the index. */
 struct field *fields_search(const struct fields *fields, enum field_id id);
 
 /* The first with this number, or NULL; removed ones are not seen. */
 static inline struct field *fields_get(const struct fields *fields, enum field_id id)
 {
-    return (fields->seen & FIELD_BIT(id)) == 0 ? NULL : fields_search(fields, id);
+    unsigned first = fields->first[id];
+
+    if ((fields->seen & FIELD_BIT(id)) == 0) {
+        return NULL;
+    }
+    if (first != 0 && !fields->items[first - 1].is_removed) {
+        return &fields->items[first - 1];
+    }
+    return fields_search(fields, id);
 }
 
 /* The first with this name, any case. */

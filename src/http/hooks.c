@@ -93,6 +93,9 @@ void hooks_link_location(struct http_main *main, struct http_location *location)
     location->precontent = select_handlers(arena, &hooks->phases[PHASE_PRECONTENT], location);
     location->log = select_handlers(arena, &hooks->phases[PHASE_LOG], location);
     location->header_filters = select_filters(arena, &hooks->filters, location);
+    location->has_steps = location->rewrite.count + location->preaccess.count +
+                              location->access.count + location->precontent.count !=
+                          0;
 }
 
 void hooks_link_main(struct http_main *main)

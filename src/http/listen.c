@@ -317,57 +317,70 @@ bool listen_default(struct conf_scope *scope, struct http_server *server)
 
 /* ---- when all servers are read ---- */
 
-static void say_conflict(struct conf *conf, const struct http_listen *listen, struct str name)
+/* A name that somebody has already is ignored; nobody asks for those of a server that is alone. */
+static void say_conflict(struct conf *conf, const struct http_listen *listen,
+                         const struct server_name *name)
 {
-    conf_warn(conf, NULL, "conflicting server name \"%.*s\" on %.*s, ignored", STR_ARG(name),
-              STR_ARG(listen->listener->text));
+    if (listen->servers.count > 1) {
+        conf_warn(conf, NULL, "conflicting server name \"%.*s\" on %.*s, ignored",
+                  STR_ARG(name->written), STR_ARG(listen->listener->text));
+    }
 }
 
-static void add_name(struct conf *conf, struct http_listen *listen, struct map *map,
-                     struct server_name *name, struct str shown)
+/* Adds the name to one or two tables (the second may be NULL): to both or to none. */
+static void add_name(struct conf *conf, struct http_listen *listen, struct server_name *name,
+                     struct map *map, struct map *other)
 {
-    const struct server_name *former = map_get(map, name->name);
-
-    if (former != NULL) {
-        if (former->server != name->server) {
-            say_conflict(conf, listen, shown);
-        }
+    if (map_get(map, name->name) != NULL ||
+        (other != NULL && map_get(other, name->name) != NULL)) {
+        say_conflict(conf, listen, name);
         return;
     }
     map_put(map, conf->arena, name->name, name);
+    if (other != NULL) {
+        map_put(other, conf->arena, name->name, name);
+    }
 }
 
-static void add_names(struct conf *conf, struct http_listen *listen, struct http_server *server,
+static bool add_names(struct conf *conf, struct http_listen *listen, struct http_server *server,
                       struct vec *regexes)
 {
+    bool is_good = true;
+
     vec_each(struct server_name, name, &server->names) {
+        if (listen->servers.count > 1 && !server_name_is_sound(name)) {
+            is_good = conf_error(conf, NULL, "invalid server name or wildcard \"%.*s\" on %.*s",
+                                 STR_ARG(name->written), STR_ARG(listen->listener->text));
+            continue;
+        }
         switch (name->kind) {
         case NAME_EXACT:
-            add_name(conf, listen, &listen->exact, name, name->written);
+            add_name(conf, listen, name, &listen->exact, NULL);
             break;
         case NAME_HEAD:
-            add_name(conf, listen, &listen->wildcard_head, name, name->written);
+            add_name(conf, listen, name, &listen->wildcard_head, NULL);
             break;
         case NAME_TAIL:
-            add_name(conf, listen, &listen->wildcard_tail, name, name->written);
+            add_name(conf, listen, name, &listen->wildcard_tail, NULL);
             break;
         case NAME_BOTH:
-            add_name(conf, listen, &listen->exact, name, name->written);
-            add_name(conf, listen, &listen->wildcard_head, name, name->written);
+            add_name(conf, listen, name, &listen->exact, &listen->wildcard_head);
             break;
         case NAME_REGEX:
             *(struct server_name **) vec_push(regexes, conf->arena, sizeof(name)) = name;
             break;
         }
     }
+    return is_good;
 }
 
-static void finish_one(struct conf *conf, struct http_listen *listen)
+static bool finish_one(struct conf *conf, struct http_listen *listen)
 {
     struct vec names = {0};
+    bool is_good = true;
 
     vec_each(struct http_server *, server, &listen->servers) {
-        add_names(conf, listen, *server, &names);
+        is_good &= add_names(conf, listen, *server, &names);
     }
     if (names.count != 0) {
         struct regex **regexes = arena_array(conf->arena, names.count, sizeof(void *));
@@ -378,12 +391,15 @@ static void finish_one(struct conf *conf, struct http_listen *listen)
         listen->regex_names = names.items;
     }
     listen->has_names = listen->servers.count > 1 || names.count != 0;
+    return is_good;
 }
 
 bool listens_finish(struct conf *conf, struct http_main *main)
 {
+    bool is_good = true;
+
     vec_each(struct http_listen *, listen, &main->listens) {
-        finish_one(conf, *listen);
+        is_good &= finish_one(conf, *listen);
     }
-    return true;
+    return is_good;
 }

@@ -33,15 +33,13 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
     request->response.content_length = -1;
     request->response.last_modified = -1;
     request->start_ms = clock_now.now_ms;
-    request->start_wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
-    request->server = http->listen->default_server;
     request->log.connection = conn_number(conn);
     request->log.describe = describe;
     request->log.subject = request;
     request->env.arena = &request->arena;
     request->env.log = &request->log;
+    request_set_location(request, http->listen->default_server->root);
     request->env.set = &request->server->main->variables;
-    request_set_location(request, request->server->root);
     list_init(&request->link);
     return request;
 }
@@ -52,17 +50,6 @@ void request_free(struct request *request)
 
     request->magic = 0;
     arena_free(&arena);
-}
-
-void request_set_location(struct request *request, const struct http_location *location)
-{
-    if (request->location == location) {
-        return;
-    }
-    request->location = location;
-    request->server = location->server;
-    request->log.sinks = location->error_log;
-    request->log.level = location->error_log_level;
 }
 
 /* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */

@@ -19,7 +19,6 @@
 enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
 
 #define URI_CHANGES_MAX 10
-#define SUBREQUESTS_MAX 50
 #define REQUEST_MAGIC 0x4e00e575u
 
 /* Where a request goes on after FLOW_AGAIN. */
@@ -87,8 +86,6 @@ struct response {
     unsigned is_chunked : 1;     /* set by the wire */
     unsigned allows_ranges : 1;  /* a handler that can serve ranges of this body sets it */
     unsigned is_error_page : 1;  /* an error page is being made: no second one unless recursive */
-    unsigned keeps_last_modified : 1;
-    unsigned is_filtered : 1;  /* header filters have run */
     unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };
@@ -136,7 +133,6 @@ struct request {
     struct variable_env env;
 
     uint64_t start_ms;      /* first byte of the head, monotonic */
-    uint64_t start_wall_ms; /* the same, since the epoch */
     uint64_t head_size;     /* bytes of line and headers */
     uint64_t body_received; /* bytes of the body as received, frames included */
     uint64_t out_start;     /* conn->queued when the response began */
@@ -153,7 +149,6 @@ struct request {
                                                    regex alias: the URI is added to it */
     enum restart restart;                       /* meaningful with FLOW_AGAIN */
     unsigned uri_changes;                       /* left of URI_CHANGES_MAX */
-    unsigned subrequest_depth;
     unsigned keepalive : 1;        /* the connection goes on after this response */
     unsigned is_chunked_body : 1;  /* Transfer-Encoding: chunked */
     unsigned expects_continue : 1; /* Expect: 100-continue not answered yet */
@@ -165,11 +160,9 @@ struct request {
     unsigned uri_has_complex : 1; /* … or dot segments, slashes to merge, '#' */
     unsigned uri_changed : 1;     /* by rewrite: post-rewrite searches the location again */
     unsigned is_error_redirect : 1;
-    unsigned access_granted : 1;
     unsigned is_lingering_forced : 1;
     unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
     unsigned is_completed : 1; /* the whole response was given to the client: "OK" */
-    unsigned has_host : 1;
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned needs_slash : 1;      /* the location's name is the URI and a slash: 301 */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
@@ -227,8 +220,15 @@ enum flow request_redirect_named(struct request *request, struct str name);
 struct str request_extension(const struct request *request);
 /* Splits "path?args" of a configuration's text, refuses unsafe paths ("..": false). */
 bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args);
-/* Switches to a location: settings, log level, limits. */
-void request_set_location(struct request *request, const struct http_location *location);
+/* Switches to a location: its server, settings and log. */
+static inline void request_set_location(struct request *request,
+                                        const struct http_location *location)
+{
+    request->location = location;
+    request->server = location->server;
+    request->log.sinks = location->error_log;
+    request->log.level = location->error_log_level;
+}
 
 /* Counts one of the 10 URI changes; false when they are spent: message logged, status 500 set. */
 bool request_count_change(struct request *request, const char *what);

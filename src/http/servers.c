@@ -23,31 +23,41 @@ static size_t count_stars(struct str s)
     return stars;
 }
 
-/* "*.a.b", "a.b.*", ".a.b", "a.b": what kind, and the name without the dots and the star of its
- * wildcard. */
+/*
+ * "*.a.b", "a.b.*", ".a.b", "a.b": what kind, and the name without the dots and the star of its
+ * wildcard. False for what nginx refuses at once; server_name_is_sound knows the rest.
+ */
 static bool classify(struct server_name *name)
 {
     struct str text = name->name;
-    size_t stars = count_stars(text);
 
     name->kind = NAME_EXACT;
-    if (str_starts(text, STR("*.")) && text.len > 2 && stars == 1) {
-        name->kind = NAME_HEAD;
-        name->name = str_skip(text, 2);
-    } else if (str_ends(text, STR(".*")) && text.len > 2 && stars == 1) {
-        name->kind = NAME_TAIL;
-        name->name = str_head(text, text.len - 2);
-    } else if (text.len > 1 && text.data[0] == '.' && stars == 0) {
+    if (str_starts(text, STR("."))) {
         name->kind = NAME_BOTH;
         name->name = str_skip(text, 1);
-    } else if (str_is(text, ".") || (text.len != 0 && text.data[0] == '*')) {
-        return false;
+        return text.len > 1;
     }
-    struct str inner = name->name;
-    return inner.len == 0 ||
-           (inner.data[0] != '.' && str_find(inner, STR("..")) == NULL &&
-            inner.data[inner.len - 1] != '.') ||
-           name->kind == NAME_EXACT;
+    if (str_starts(text, STR("*"))) {
+        name->kind = NAME_HEAD;
+        name->name = str_skip(text, 2);
+        return str_starts(text, STR("*.")) && text.len > 2;
+    }
+    if (str_ends(text, STR(".*"))) {
+        name->kind = NAME_TAIL;
+        name->name = str_head(text, text.len - 2);
+    }
+    return true;
+}
+
+bool server_name_is_sound(const struct server_name *name)
+{
+    size_t stars = count_stars(name->written);
+
+    if (name->kind == NAME_REGEX) {
+        return true;
+    }
+    return stars <= 1 && str_find(name->written, STR("..")) == NULL &&
+           (stars == 0 || name->kind != NAME_EXACT);
 }
 
 /* "~regex": compiled without case when it holds no upper-case letter to tell apart, as nginx does

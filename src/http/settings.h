@@ -173,6 +173,8 @@ struct http_location {
     bool handler_redirects_slash; /* "/a/" of a proxy type answers "/a" with 301 */
     bool handler_carries; /* a *_pass: holds in `if` and limit_except blocks of the place, too */
     bool is_internal;     /* `internal`; inherited */
+    bool
+        has_steps; /* something is to be done here before the content: any of these lists, or limit_except */
     struct handler_list rewrite, preaccess, access, precontent,
         log;                       /* what this place really runs */
     header_filter *header_filters; /* NULL-ended, in order */
@@ -306,6 +308,9 @@ bool listens_finish(struct conf *conf, struct http_main *main);
 /* `server_name` (servers.c). */
 bool server_name_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings);
+/* Can the name be told from others? Asked where an address has several servers: a server that is
+ * alone may have any name, as with nginx. */
+bool server_name_is_sound(const struct server_name *name);
 
 /* `location` blocks (locations.c), and when a server is read: its search structures. */
 bool location_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,

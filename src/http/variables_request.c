@@ -275,7 +275,10 @@ VARIABLE_GET(get_request_time_whole)
 VARIABLE_GET(get_request_start_time)
 {
     (void) variable;
-    return variable_give_seconds(env, out, variable_request(env)->start_wall_ms);
+    uint64_t now = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+
+    return variable_give_seconds(
+        env, out, now - (clock_now.now_ms - variable_request(env)->start_ms));
 }
 
 VARIABLE_GET(get_request_body)

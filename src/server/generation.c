@@ -8,6 +8,7 @@
 #include "net/listener.h"
 #include "server/generation_life.h"
 #include "server/module.h"
+#include "server/not_built.h"
 #include "server/pid_file.h"
 #include "server/registry.h"
 #include "server/server.h"
@@ -60,6 +61,7 @@ static struct generation *generation_new(unsigned number, bool is_test)
     conf->file_name = server.file_name;
     conf->conf_prefix = directory_of(server.file_name);
     conf->generation = generation;
+    conf->explain_unknown = not_built_explain;
     return generation;
 }
 

@@ -34,6 +34,9 @@ struct module {
 /* Made by configure, NULL-ended, in order of `-V`. */
 extern const struct module *const linked_modules[];
 
+/* Made by configure, NULL-ended: names of modules that were built as loadable objects beside it. */
+extern const char *const loadable_modules[];
+
 /* All modules of a reading: linked ones, then loaded ones. */
 struct loaded_module {
     struct loaded_module *next;

@@ -10,6 +10,7 @@
 #include "config.h"
 #include "server/dso_module.h"
 #include "server/module.h"
+#include "server/not_built.h"
 
 enum { LOADED_MOST = 128 };
 
@@ -85,7 +86,8 @@ static struct loaded_module *loaded_open(struct conf *conf, const struct conf_no
     }
     void *handle = dlopen(path.data, RTLD_NOW | RTLD_GLOBAL);
     if (handle == NULL) {
-        conf_error(conf, node, "dlopen() \"%s\" failed (%s)", path.data, dlerror());
+        conf_error(conf, node, "dlopen() \"%s\" failed (%s)%s", path.data, dlerror(),
+                   not_built_is(name) ? ", the module is not built" : "");
         return NULL;
     }
     const char *symbol = arena_cstr(conf->arena, name);

@@ -55,7 +55,8 @@ static void tell_master(uint32_t type, uint32_t listener, uint32_t slot)
 {
     const struct channel_message message = {.type = type, .listener = listener, .slot = slot};
 
-    if (worker.channel.fd >= 0 && !channel_send(worker.channel.fd, &message, -1)) {
+    if (worker.channel.fd >= 0 && !channel_send(worker.channel.fd, &message, -1) &&
+        errno != EPIPE && errno != ECONNRESET) {
         log_alert(log_main, errno, "sendmsg() to the master failed");
     }
 }

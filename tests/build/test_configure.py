@@ -61,7 +61,10 @@ def test_arguments_are_kept_as_V_prints_them(configure):
     status, text, read = configure("--with-cc-opt=-g -DX='\"y\"'", "--build=one two")
     assert status == 0, text
     shown = defined(read("config.h"), "CONFIGURE_ARGUMENTS").replace('\\"', '"')
-    assert shown.endswith(" --with-cc-opt='-g -DX='\"y\"'' --build='one two'")
+    # As given, and then what nginx would have and this build has not.
+    missing = [" --without-" + row[1].split(",")[0] for row in table("modules")
+               if row[2] == "missing"]
+    assert shown.endswith(" --with-cc-opt='-g -DX='\"y\"'' --build='one two'" + "".join(missing))
     # The script that make runs when configure has changed says the same again.
     before = read("config.h")
     subprocess.run([re.search(r"--builddir=([^' ]+)", read("reconfigure")).group(1)
@@ -95,6 +98,14 @@ def test_what_is_not_built_may_be_left_out(configure):
     assert status == 0, text
 
 
+def test_what_was_left_out_by_hand_is_told_once(configure):
+    missing = [row[1].split(",")[0] for row in table("modules") if row[2] == "missing"]
+    status, text, read = configure(*["--without-" + stem for stem in missing])
+    assert status == 0, text
+    shown = defined(read("config.h"), "CONFIGURE_ARGUMENTS")
+    assert shown.split()[1:] == ["--without-" + stem for stem in missing]
+
+
 def test_a_value_is_needed(configure):
     assert configure("--conf-path")[0] == 1
     assert configure("--conf-path=")[0] == 1
@@ -113,7 +124,9 @@ def test_modules_left_out_and_shared(configure):
     assert status == 0, text
     registry = read("modules.c")
     assert "ngx_http_map_module" not in registry
-    assert "ngx_http_empty_gif_module" not in registry
+    assert "&ngx_http_empty_gif_module" not in registry
+    assert registry.endswith('loadable_modules[] = {\n    "ngx_http_empty_gif_module",\n'
+                             "    NULL,\n};\n")
     assert "SHARED_MODULES = ngx_http_empty_gif_module\n" in read("config.mk")
 
 

@@ -1,4 +1,4 @@
-"""Free ports that no other test run takes: one locked file per port, then a trial bind."""
+"""Free ports that no other test run takes: one locked byte of a file per port, then a trial bind."""
 
 import fcntl
 import os
@@ -9,7 +9,11 @@ import tempfile
 # Below Linux's ephemeral range, so that no outgoing connection can take one meanwhile.
 FIRST, LAST = 10000, 31999
 
-_directory = os.path.join(tempfile.gettempdir(), "portunus-test-ports-%d" % os.getuid())
+# The byte at a port's number is locked by the process that uses the port. One descriptor for the
+# whole process: closing any other of the same file would drop its locks.
+_locks = os.open(os.path.join(tempfile.gettempdir(), "portunus-test-ports-%d" % os.getuid()),
+                 os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+_taken = set()
 
 
 def _can_bind(port):
@@ -32,29 +36,28 @@ def _can_bind(port):
 class Port:
     """A port number that is held by a lock until close()."""
 
-    def __init__(self, number, lock):
+    def __init__(self, number):
         self.number = number
-        self._lock = lock
 
     def close(self):
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self.number in _taken:
+            _taken.remove(self.number)
+            fcntl.lockf(_locks, fcntl.LOCK_UN, 1, self.number)
 
 
 def take():
     """Gives a Port that is free for TCP and UDP, on IPv4 and IPv6."""
-    os.makedirs(_directory, exist_ok=True)
     for _ in range(1000):
         number = random.randint(FIRST, LAST)
-        lock = os.open(os.path.join(_directory, str(number)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
-                       0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
+        if number in _taken:
             continue
+        try:
+            fcntl.lockf(_locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        except OSError:
+            continue
+        _taken.add(number)
+        port = Port(number)
         if _can_bind(number):
-            return Port(number, lock)
-        os.close(lock)
+            return port
+        port.close()
     raise AssertionError("no free port between %d and %d" % (FIRST, LAST))

@@ -1,5 +1,6 @@
 """A server process in a directory of its own, with the checks that every test wants at its end."""
 
+import atexit
 import glob
 import grp
 import os
@@ -13,6 +14,16 @@ import tempfile
 from . import binaries, ports
 from .client import Client
 from .wait import until
+
+# Servers that run, so that none outlives this process whatever happens to a test.
+_running = set()
+
+
+@atexit.register
+def _end_all():
+    for server in list(_running):
+        server.close(check=False)
+
 
 SIGNALS = {"stop": signal.SIGTERM, "quit": signal.SIGQUIT, "reload": signal.SIGHUP,
            "reopen": signal.SIGUSR1, "upgrade": signal.SIGUSR2, "winch": signal.SIGWINCH}
@@ -192,6 +203,7 @@ class Server:
         self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL,
                                         stdout=self._stderr, stderr=self._stderr, env=self.env,
                                         cwd=self.dir, start_new_session=True)
+        _running.add(self)
         if wait:
             self.wait_ready()
         return self
@@ -284,6 +296,7 @@ class Server:
             self._stderr.close()
             problems += self.problems()
             self.process = None
+            _running.discard(self)
         for port in self._ports.values():
             port.close()
         self._ports = {}

@@ -329,7 +329,12 @@ static enum flow run_list(struct run *run)
 static enum flow run_at(struct request *request, const struct http_location *location)
 {
     struct run run = {.request = request, .settings = rewrite_settings_at(location)};
+    struct instruction **items = run.settings->instructions.items;
 
+    /* The lists are not empty, or is_active had left this out. */
+    if (items[0]->kind == DO_RETURN) {
+        return run_return(request, items[0]);
+    }
     return run_list(&run);
 }
 

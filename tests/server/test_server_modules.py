@@ -1,0 +1,146 @@
+"""Loadable modules: load_module and dso, with a build of ngx_http_empty_gif_module that is one."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from harness import binaries, run_binary
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+NAME = "ngx_http_empty_gif_module"
+
+HTTP = """
+    server { listen 127.0.0.1:@PORT@; location = /empty.gif { empty_gif; } }
+"""
+
+pytestmark = pytest.mark.skipif("Portunus" not in binaries.version_text(binaries.under_test()),
+                                reason="about our build")
+
+
+def run(*command):
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def shared_build(tmp_path_factory):
+    """The directory of a build with the module loadable, made from the objects that are there."""
+    directory = str(tmp_path_factory.mktemp("shared") / "objs")
+    shutil.copytree(os.path.dirname(binaries.under_test()), directory, symlinks=True,
+                    ignore=shutil.ignore_patterns("tests", "bench", "serve", "nginx", "*.a",
+                                                  "*.so", "empty_gif.*"))
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(folder, name)
+            # What knows the arguments of configure is compiled anew.
+            if name.endswith(".d") and "config.h" in open(path, encoding="utf-8").read() and \
+                    os.path.exists(path[:-2] + ".o"):
+                os.unlink(path[:-2] + ".o")
+    line = re.search(r"^configure arguments:(.*)$", binaries.version_text(binaries.under_test()),
+                     re.M).group(1)
+    run("./configure", "--builddir=" + directory, "--with-http_empty_gif_module=shared",
+        *[word for word in shlex.split(line) if not word.startswith("--builddir=")])
+    run("make", "BUILD=" + directory)
+    assert os.path.exists("%s/%s.so" % (directory, NAME))
+    return directory
+
+
+def check(server):
+    answer = server.get("/empty.gif")
+    assert (answer.status, len(answer.body)) == (200, 43)
+
+
+def test_without_it_the_directive_is_unknown(shared_build, tmp_path):
+    (tmp_path / "nginx.conf").write_text(
+        "pid nginx.pid; events { } http { access_log off; server { location / { empty_gif; } } }")
+    done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr",
+                      binary=shared_build + "/nginx")
+    assert done.returncode == 1
+    assert 'unknown directive "empty_gif"' in done.stderr
+
+
+def test_load_module(shared_build, serve):
+    server = serve(HTTP, main="load_module %s/%s.so;" % (shared_build, NAME),
+                   binary=shared_build + "/nginx")
+    check(server)
+    server.reload()
+    check(server)
+
+
+@pytest.mark.parametrize("block", [
+    "load {name}.so; path {path};",
+    "path {path}; load {name};",
+    "path {path}; load {name} {name}.so;",
+    "load {path}/{name}.so;",
+    "path @DIR@/modules; load {name};",
+])
+def test_dso(shared_build, serve, block):
+    files = {}
+    if "@DIR@" in block:
+        with open("%s/%s.so" % (shared_build, NAME), "rb") as module:
+            files["modules/%s.so" % NAME] = module.read()
+    text = block.replace("{name}", NAME).replace("{path}", shared_build)
+    server = serve(HTTP, main="dso { %s }" % text, binary=shared_build + "/nginx", files=files)
+    check(server)
+
+
+def test_lists_say_shared(shared_build, tmp_path):
+    (tmp_path / "nginx.conf").write_text("load_module %s/%s.so; events { }" % (shared_build, NAME))
+    done = run_binary("-m", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr",
+                      binary=shared_build + "/nginx")
+    assert re.search(r"%s \(shared" % NAME, done.stderr)
+    assert re.search(r"ngx_http_core_module \(static\)", done.stderr)
+
+
+def test_module_comes_with_a_reload(shared_build, serve):
+    """And may go with the next."""
+    server = serve("server { listen 127.0.0.1:@PORT@; location / { return 200 none; } }",
+                   binary=shared_build + "/nginx")
+    assert server.get("/empty.gif").text == "none"
+    server.configure(HTTP, main="load_module %s/%s.so;" % (shared_build, NAME))
+    old = server.children()
+    server.reload()
+    wait_gone(server, old)
+    check(server)
+    server.configure("server { listen 127.0.0.1:@PORT@; location / { return 200 none; } }")
+    old = server.children()
+    server.reload()
+    wait_gone(server, old)
+    assert server.get("/empty.gif").text == "none"
+
+
+def wait_gone(server, old):
+    from harness import until
+    until(lambda: not set(old) & set(server.children()), server.evidence)
+
+
+@pytest.mark.parametrize("line", ["load_module {path}/{name}.so;",
+                                  "dso {{ load {name}; path {path}; }}"])
+def test_module_that_is_linked_in_is_skipped_with_a_notice(shared_build, serve, line):
+    server = serve(HTTP, main=line.format(path=shared_build, name=NAME))
+    server.wait_log(r'\[notice\] .*module "%s" is linked in' % NAME)
+    check(server)
+
+
+@pytest.mark.parametrize("text, why", [
+    ("load_module none.so;", r'dlopen\(\) ".*/none.so" failed .* in \S+:1'),
+    ("load_module text.so;", r'dlopen\(\) ".*/text.so" failed'),
+    ("dso { load none; }", r'dlopen\(\) ".*/none.so" failed'),
+    ("events { } load_module {path}/{name}.so;",
+     r'"load_module" directive is specified too late in \S+:1'),
+    ("load_module {path}/{name}.so; load_module {path}/{name}.so;", r"already loaded"),
+])
+def test_what_cannot_be_loaded(shared_build, tmp_path, text, why):
+    (tmp_path / "text.so").write_text("no module")
+    text = text.replace("{path}", shared_build).replace("{name}", NAME)
+    (tmp_path / "nginx.conf").write_text(text + (" events { }" if "events" not in text else ""))
+    done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr",
+                      binary=shared_build + "/nginx")
+    assert done.returncode == 1
+    assert re.search(why, done.stderr), done.stderr

@@ -1,0 +1,84 @@
+"""Configurations that people run: seeds/ says what each is. They start as they are, with -p."""
+
+import os
+import re
+
+import pytest
+
+from harness import Client, binaries, proc, run_binary, until
+from harness.boxes import BoxedServer, needs_root
+
+SEEDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
+TYPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf/mime.types")
+
+pytestmark = pytest.mark.skipif("Portunus" not in binaries.version_text(binaries.under_test()),
+                                reason="nginx knows no reuse_port and no dso")
+
+
+class Seed(BoxedServer):
+    """A seed in a network of its own, since it listens on a port below 1024, and a /run and a
+    /var/log of its own."""
+
+    def __init__(self, name, **kwargs):
+        with open(os.path.join(SEEDS, name), encoding="ascii") as source:
+            super().__init__(conf=source.read(), box=["-n", "-m"], setup=(
+                "ip link set lo up; mount -t tmpfs none /run; mount -t tmpfs none /var/log; "
+                "mkdir /var/log/nginx; mkdir -p /etc/nginx"), **kwargs)
+        with open(TYPES, "rb") as types:
+            self.write("mime.types", types.read())
+        self.write("nginx.pid", "")
+
+    def wait_ready(self):
+        until(lambda: self.read("logs/nginx.pid") == "%d\n" % self.pid, self.evidence)
+
+
+@needs_root
+@pytest.mark.parametrize("name, port", [("reuse-port.conf", 81), ("accept-mutex-off.conf", 82)])
+def test_seed_starts_as_it_is(name, port):
+    with Seed(name) as server:
+        allowed = sorted(os.sched_getaffinity(0))
+        until(lambda: len(server.children()) == len(allowed) and
+              all(proc.title(pid) == "nginx: worker process" for pid in server.children()),
+              server.evidence)
+        with server.network():
+            assert proc.listening(port) == len(allowed)
+            for _ in range(20):
+                with Client(port) as client:
+                    answer = client.request("/empty.gif")
+                    assert answer.status == 200
+                    assert answer.header("Content-Type") == "image/gif"
+                    assert answer.closes and len(answer.body) == 43
+                    client.expect_closed()
+        assert len(server.wait_lines("logs/access.log", 20)) == 20
+        for pid, cpu in zip(server.children(), allowed):
+            assert proc.limit(pid, "Max open files") == ("65535", "65535")
+            assert sorted(os.sched_getaffinity(pid)) == [cpu]
+            assert proc.resident_kb(pid) < 16 * 1024
+
+
+def test_blog_is_accepted_up_to_modules_that_are_not_built(tmp_path):
+    """Each module that it lacks is named, and nothing else is complained about."""
+    with open(os.path.join(SEEDS, "blog-dso.conf"), encoding="ascii") as source:
+        text = source.read()
+    text = text.replace("/etc/nginx/mime.types", os.path.abspath(TYPES))
+    (tmp_path / "nginx.conf").write_text(text)
+    done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr")
+    errors = [line for line in done.stderr.split("\n") if "[emerg]" in line]
+    missing = re.compile(r"dlopen\(\) \".*/(ngx_http_\w+_module)\.so\" failed .*is not built in|"
+                         r"unknown directive \"\w+\" \(it belongs to (ngx_http_\w+_module), which "
+                         r"is not built\)")
+    named = set()
+    for line in errors:
+        found = missing.search(line)
+        assert found, line
+        named.add(found.group(1) or found.group(2))
+    built = set(re.findall(r"(ngx_\w+_module) \(", run_binary("-m").stderr))
+    assert not named & built
+    loads = set(re.findall(r"load (ngx_http_\w+_module)\.so;", text))
+    assert loads <= named | built, "a module is missing without a word"
+    if errors:
+        assert done.returncode == 1
+    # empty_gif is linked in, unless this build has it loadable.
+    if "ngx_http_empty_gif_module" in built:
+        assert re.search(r"\[notice\] .*module \"ngx_http_empty_gif_module\" is linked in",
+                         done.stderr)

@@ -1,0 +1,270 @@
+"""USR2: another binary takes over beside the running one, and back again."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from harness import Server, binaries, proc, until
+from harness.daemon import Adopted, Daemon, follow_upgrade, swap_binary
+
+HTTP = 'server { listen 127.0.0.1:@PORT@; location / { return 200 "$pid\\n"; } }'
+REFERENCE = "/usr/sbin/nginx"
+
+ours_alone = pytest.mark.skipif("Portunus" not in binaries.version_text(binaries.under_test()),
+                                reason="is about Portunus and nginx")
+
+
+@pytest.fixture
+def daemon():
+    """A function that starts a Daemon of so many workers with a binary in its own directory, so
+    that it can be replaced: server.binary."""
+    servers = []
+
+    def start(count=2, binary=None, http=HTTP, **kwargs):
+        server = Daemon(http, main="worker_processes %d;" % count, **kwargs)
+        server.configure(conf=server.conf.replace("daemon off;", "daemon on;"))
+        swap_binary(server.path("nginx"), binary or server.binary)
+        server.binary = server.path("nginx")
+        servers.append(server)
+        return server.start()
+
+    yield start
+    for server in servers:
+        left = Adopted(int(server.read("nginx.pid") or 0) or server.pid)
+        server.close()
+        if proc.is_alive(left.pid):  # of an upgrade that the test did not see to its end
+            os.kill(left.pid, signal.SIGTERM)
+            left.wait()
+
+
+def children(pid):
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE,
+                          check=False, encoding="ascii")
+    return [int(word) for word in done.stdout.split()]
+
+
+def workers_of(pid):
+    return [child for child in children(pid)
+            if re.search("nginx: worker process$", proc.title(child))]
+
+
+def upgrade(server, count=2):
+    """USR2; gives the new master when it has its workers."""
+    server.signal("upgrade")
+    until(lambda: server.read("nginx.pid.oldbin") == "%d\n" % server.pid, server.evidence)
+    new = int(until(lambda: server.read("nginx.pid"), server.evidence))
+    until(lambda: len(workers_of(new)) == count, server.evidence)
+    return new
+
+
+def answering(server, times=24):
+    """The workers that answer."""
+    return {int(server.get("/").text) for _ in range(times)}
+
+
+def test_new_binary_serves_and_the_old_one_leaves(daemon):
+    server = daemon()
+    old = server.pid
+    new = upgrade(server)
+    assert proc.parent(new) == old
+    assert proc.title(new) == proc.title(old)
+    assert "changing binary" in server.error_log
+    assert re.search(r"start new binary process %d" % new, server.error_log)
+    assert re.search(r'using inherited sockets from "(\d+;)+"', server.error_log)
+    os.kill(old, signal.SIGQUIT)
+    assert follow_upgrade(server) == new
+    assert not os.path.exists(server.path("nginx.pid.oldbin"))
+    assert answering(server) <= set(workers_of(new))
+    assert proc.listening(server.port) == 2
+
+
+def test_both_serve_while_both_live(daemon):
+    server = daemon()
+    new = upgrade(server)
+    both = set(workers_of(server.pid)) | set(workers_of(new))
+    assert answering(server) <= both
+    os.kill(server.pid, signal.SIGQUIT)
+    follow_upgrade(server)
+
+
+def test_back_again_before_the_old_one_has_left(daemon):
+    """USR2, WINCH to the old one; it does not please: HUP to the old one, QUIT to the new one."""
+    server = daemon()
+    old = server.pid
+    new = upgrade(server)
+    os.kill(old, signal.SIGWINCH)
+    until(lambda: not workers_of(old), server.evidence)
+    assert answering(server) <= set(workers_of(new))
+    os.kill(old, signal.SIGHUP)
+    until(lambda: len(workers_of(old)) == 2, server.evidence)
+    os.kill(new, signal.SIGQUIT)
+    until(lambda: not proc.is_alive(new), server.evidence)
+    until(lambda: server.read("nginx.pid") == "%d\n" % old, server.evidence)
+    assert not os.path.exists(server.path("nginx.pid.oldbin"))
+    assert answering(server) <= set(workers_of(old))
+    assert proc.listening(server.port) == 2
+    # It can do so again, and reloads as before.
+    new = upgrade(server)
+    os.kill(old, signal.SIGQUIT)
+    assert follow_upgrade(server) == new
+
+
+def test_resting_old_binary_wakes_when_the_new_one_dies(daemon):
+    server = daemon(allow=["exited on signal 9"])
+    old = server.pid
+    new = upgrade(server)
+    os.kill(old, signal.SIGWINCH)
+    until(lambda: not workers_of(old), server.evidence)
+    orphans = workers_of(new)
+    os.kill(new, signal.SIGKILL)
+    until(lambda: len(workers_of(old)) == 2, server.evidence)
+    until(lambda: server.read("nginx.pid") == "%d\n" % old, server.evidence)
+    for orphan in orphans:
+        os.kill(orphan, signal.SIGTERM)
+    until(lambda: not any(map(proc.is_alive, orphans)), "the end of the orphans")
+    assert answering(server) <= set(workers_of(old))
+
+
+def test_upgrade_to_another_number_of_workers(daemon):
+    server = daemon(count=1)
+    conf = server.conf
+    server.configure(conf=conf.replace("worker_processes 1;", "worker_processes 3;"))
+    new = upgrade(server, 3)
+    os.kill(server.pid, signal.SIGQUIT)
+    follow_upgrade(server)
+    until(lambda: proc.listening(server.port) == 3, server.evidence)
+    until(lambda: answering(server, 40) == set(workers_of(new)), server.evidence)
+    server.configure(conf=conf)
+    upgrade(server, 1)
+    os.kill(new, signal.SIGQUIT)
+    follow_upgrade(server)
+    until(lambda: proc.listening(server.port) == 1, server.evidence)
+    assert server.get("/").status == 200
+
+
+def test_upgrade_with_a_bad_configuration_is_taken_back(daemon):
+    server = daemon(allow=["unknown directive"])
+    old = server.pid
+    server.configure(conf=server.conf + "nonsense;")
+    server.signal("upgrade")
+    server.wait_log(r"new binary process \d+ exited with code 1")
+    until(lambda: server.read("nginx.pid") == "%d\n" % old, server.evidence)
+    assert not os.path.exists(server.path("nginx.pid.oldbin"))
+    assert answering(server) <= set(workers_of(old))
+
+
+def test_upgrade_to_a_binary_that_is_not_there(daemon):
+    server = daemon(allow=["execve"])
+    old = server.pid
+    os.rename(server.binary, server.binary + ".away")
+    server.signal("upgrade")
+    server.wait_log(r'execve\(\) failed while executing new binary process "\S+" '
+                    r"\(2: No such file or directory\)")
+    until(lambda: server.read("nginx.pid") == "%d\n" % old, server.evidence)
+    assert server.get("/").status == 200
+
+
+def test_third_binary_is_refused(daemon):
+    server = daemon()
+    new = upgrade(server)
+    refusal = "the changing binary signal is ignored: you should shutdown or terminate before " \
+        "either old or new binary's process"
+    os.kill(server.pid, signal.SIGUSR2)
+    until(lambda: server.error_log.count(refusal) == 1, server.evidence)
+    os.kill(new, signal.SIGUSR2)
+    until(lambda: server.error_log.count(refusal) == 2, server.evidence)
+    os.kill(server.pid, signal.SIGQUIT)
+    follow_upgrade(server)
+
+
+def test_hup_to_the_old_one_starts_workers_with_the_old_configuration(daemon):
+    server = daemon()
+    old = server.pid
+    new = upgrade(server)
+    os.kill(old, signal.SIGWINCH)
+    until(lambda: not workers_of(old), server.evidence)
+    server.configure(conf=server.conf.replace("worker_processes 2;", "worker_processes 4;"))
+    os.kill(old, signal.SIGHUP)
+    until(lambda: workers_of(old), server.evidence)
+    until(lambda: len(workers_of(old)) == 2, server.evidence)
+    os.kill(old, signal.SIGQUIT)
+    follow_upgrade(server)
+    assert answering(server) <= set(workers_of(new))
+
+
+def test_unix_socket_survives_an_upgrade(daemon):
+    from harness import Client
+    server = daemon(http="server { listen unix:@DIR@/http.sock; return 200 ok; }")
+    upgrade(server)
+    os.kill(server.pid, signal.SIGQUIT)
+    follow_upgrade(server)
+    with Client(server.path("http.sock")) as client:
+        assert client.request("/").text == "ok"
+    server.quit()
+    until(lambda: not os.path.exists(server.path("http.sock")), "the file to go")
+
+
+def test_signal_to_the_path_of_the_pid_file_reaches_the_new_one(daemon):
+    """-s goes by the pid file, which is the new binary's while both live."""
+    server = daemon()
+    new = upgrade(server)
+    done = subprocess.run([server.binary, "-p", server.dir + "/", "-c", "nginx.conf", "-e",
+                           "error.log", "-s", "quit"], check=False)
+    assert done.returncode == 0
+    until(lambda: not proc.is_alive(new), server.evidence)
+    until(lambda: server.read("nginx.pid") == "%d\n" % server.pid, server.evidence)
+    assert server.get("/").status == 200
+
+
+# ---- from nginx and back
+
+@ours_alone
+@pytest.mark.skipif(not os.path.exists(REFERENCE), reason="needs Debian's nginx")
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("listen", ["127.0.0.1:@PORT@", "127.0.0.1:@PORT@ reuseport",
+                                    "unix:@DIR@/http.sock"])
+def test_from_nginx_to_portunus_and_back(daemon, count, listen):
+    from harness import Client
+    http = 'server { listen %s; location / { return 200 "$pid $nginx_version\\n"; } }' % listen
+    server = daemon(count, binary=REFERENCE, http=http)
+
+    def ask():
+        with Client(server.path("http.sock") if "unix" in listen else server.port) as client:
+            pid, version = client.request("/").text.split()
+            return int(pid), version
+    theirs = ask()[1]
+    for binary, wanted in ((binaries.under_test(), "1.31.5"), (REFERENCE, theirs),
+                           (binaries.under_test(), "1.31.5")):
+        old = server.pid
+        swap_binary(server.binary, binary)
+        new = upgrade(server, count)
+        os.kill(old, signal.SIGQUIT)
+        assert follow_upgrade(server) == new
+        for _ in range(10):
+            pid, version = ask()
+            assert pid in workers_of(new)
+            assert version == wanted
+    assert server.quit() == 0
+    assert Server is not None
+
+
+@ours_alone
+@pytest.mark.skipif(not os.path.exists(REFERENCE), reason="needs Debian's nginx")
+def test_portunus_does_not_please_and_nginx_goes_on(daemon):
+    server = daemon(2, binary=REFERENCE)
+    old = server.pid
+    swap_binary(server.binary, binaries.under_test())
+    new = upgrade(server)
+    os.kill(old, signal.SIGWINCH)
+    until(lambda: not workers_of(old), server.evidence)
+    assert answering(server) <= set(workers_of(new))
+    os.kill(old, signal.SIGHUP)
+    until(lambda: len(workers_of(old)) == 2, server.evidence)
+    os.kill(new, signal.SIGQUIT)
+    until(lambda: not proc.is_alive(new), server.evidence)
+    until(lambda: server.read("nginx.pid") == "%d\n" % old, server.evidence)
+    assert answering(server) <= set(workers_of(old))
+    assert proc.listening(server.port) == 1
