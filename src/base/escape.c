@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 
-_Static_assert(ESCAPE_LOG < 8, "the sets of a byte fit in its class");
+_Static_assert(ESCAPE_LOG < 16, "the sets of a byte fit in its class");
 
 /* Bit `set` of classes[c] says that byte c is escaped in that set. */
 #define U (1 << ESCAPE_URI)
@@ -14,9 +14,10 @@ _Static_assert(ESCAPE_LOG < 8, "the sets of a byte fit in its class");
 #define H (1 << ESCAPE_HTML)
 #define J (1 << ESCAPE_JSON)
 #define L (1 << ESCAPE_LOG)
+#define N (1 << ESCAPE_CONTROLS)
 
-static const unsigned char classes[256] = {
-    [0 ... 31] = U | R | A | C | M | J | L,
+static const uint16_t classes[256] = {
+    [0 ... 31] = U | R | A | C | M | J | L | N,
     [' '] = U | R | A | C | M,
     ['!'] = C,
     ['"'] = U | R | A | C | H | J | L,
@@ -46,7 +47,8 @@ static const unsigned char classes[256] = {
     ['{'] = U | A | C,
     ['|'] = U | A | C,
     ['}'] = U | A | C,
-    [127 ... 255] = U | R | A | C | L,
+    [127] = U | R | A | C | L | N,
+    [128 ... 255] = U | R | A | C | L,
 };
 
 static const char upper_digits[] = "0123456789ABCDEF";

@@ -31,10 +31,11 @@ enum escape_set {
     ESCAPE_REDIRECT,      /* the whole target of a rewrite's redirect: up to 32, above 126, " # % */
     ESCAPE_ARGS,          /* a capture put into arguments: as ESCAPE_URI, and & + ; */
     ESCAPE_URI_COMPONENT, /* all but unreserved characters (RFC 3986, 2.3) */
-    ESCAPE_MEMCACHED,     /* a key of memcached: up to 32, and % */
-    ESCAPE_HTML,          /* < > & " as entities */
-    ESCAPE_JSON,          /* string contents of JSON (RFC 8259, 7): below 32, " and \ */
-    ESCAPE_LOG,           /* access log default: below 32, above 126, " and \ as \xHH */
+    ESCAPE_CONTROLS,  /* below 32, and 127: a text that goes into a header field as it is else */
+    ESCAPE_MEMCACHED, /* a key of memcached: up to 32, and % */
+    ESCAPE_HTML,      /* < > & " as entities */
+    ESCAPE_JSON,      /* string contents of JSON (RFC 8259, 7): below 32, " and \ */
+    ESCAPE_LOG,       /* access log default: below 32, above 126, " and \ as \xHH */
 };
 
 /* Bytes that the escaped form needs; equal to s.len when nothing has to be escaped. */

@@ -235,10 +235,12 @@ static const struct row_entry *find_row(struct conf_scope *scope, const struct c
     if (node->is_block && !wants_block) {
         conf_error(scope->conf, node, "directive \"%s\" is not terminated by \";\"",
                    entry->row->name);
+        conf_drop_brace_error(scope->conf, node, -1);
         return NULL;
     }
     if (!node->is_block && wants_block) {
         conf_error(scope->conf, node, "directive \"%s\" has no opening \"{\"", entry->row->name);
+        conf_drop_brace_error(scope->conf, node, 1);
         return NULL;
     }
     unsigned least, most;

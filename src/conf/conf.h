@@ -54,6 +54,7 @@ struct conf_message {
     const char *source; /* in file->text, for the caret line; or NULL */
     struct str hint;    /* "did you mean …", or empty */
     int error;          /* errno or 0, shown as " (2: No such file or directory)" */
+    int braces; /* of an error that only counts braces: -1 a "}" is missing, 1 one is too many; else 0 */
 };
 
 /* A reading of a configuration: everything in it is in `arena`, that of the generation. */

@@ -40,6 +40,11 @@ bool conf_include_into(struct conf *conf, const struct conf_reading *reading,
 bool conf_error_at(struct conf *conf, const struct conf_file *file, unsigned line,
                    const char *source, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));
+/*
+ * A "{" of this file that should not be there, or is missing, was found: the first error behind it
+ * that says the same of the braces (conf_message.braces) is its consequence and dropped.
+ */
+void conf_drop_brace_error(struct conf *conf, const struct conf_node *node, int braces);
 /* An error of any level and errno, with a place or (node NULL) without. */
 bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_level level, int error,
                   const char *format, ...) __attribute__((format(printf, 5, 6), cold));

@@ -14,6 +14,7 @@ struct lexer {
     unsigned depth;          /* blocks open, those of outer files included */
     bool is_good;            /* no error of grammar so far */
     bool is_stopped;         /* an error after which the rest would be nonsense */
+    const char *stray;       /* the last "}" among words: one before it may be part of a word */
 
     /* The statement that is being read. */
     struct vec words;    /* struct word */
@@ -54,6 +55,15 @@ __attribute__((format(printf, 3, 4))) static void grammar_error(struct lexer *le
                   STR_ARG(text));
     lexer->is_good = false;
     lexer->is_broken = true;
+}
+
+/* An error of the count of braces: see conf_message.braces. */
+static void brace_error(struct lexer *lexer, int braces, const char *text)
+{
+    if (!lexer->is_broken) {
+        grammar_error(lexer, lexer->line, "%s", text);
+        lexer->conf->messages->braces = braces;
+    }
 }
 
 /* The bytes of a word with its escapes decoded: \" \' \\ \t \r \n; any other backslash stays. */
@@ -121,7 +131,10 @@ static void end_of_text(struct lexer *lexer, bool is_inside_statement)
                       is_command_line(lexer) ? "parameter, expecting \";\""
                                              : "file, expecting \";\" or \"}\"");
     } else if (lexer->block != lexer->outer && !lexer->block->is_dropped) {
-        grammar_error(lexer, lexer->line, "unexpected end of file, expecting \"}\"");
+        /* "return 200}" was told already, and this is what follows from it. */
+        if (lexer->stray == NULL || lexer->stray < lexer->block->source) {
+            brace_error(lexer, -1, "unexpected end of file, expecting \"}\"");
+        }
     }
 }
 
@@ -315,8 +328,11 @@ static bool close_block(struct lexer *lexer)
 {
     bool closes_nothing = lexer->block == lexer->outer;
 
-    if (lexer->words.count != 0 || closes_nothing) {
+    if (lexer->words.count != 0) {
         grammar_error(lexer, lexer->line, "unexpected \"}\"");
+        lexer->stray = lexer->at;
+    } else if (closes_nothing) {
+        brace_error(lexer, 1, "unexpected \"}\"");
     }
     lexer->at++;
     if (closes_nothing) {

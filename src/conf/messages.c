@@ -147,6 +147,23 @@ bool conf_error_at(struct conf *conf, const struct conf_file *file, unsigned lin
     return false;
 }
 
+void conf_drop_brace_error(struct conf *conf, const struct conf_node *node, int braces)
+{
+    struct conf_message **first = NULL;
+
+    /* Newest first: the last that fits is the first of the file. */
+    for (struct conf_message **link = &conf->messages; *link != NULL; link = &(*link)->next) {
+        if ((*link)->braces == braces && (*link)->file == node->file &&
+            (*link)->order > node->order) {
+            first = link;
+        }
+    }
+    if (first != NULL) {
+        *first = (*first)->next;
+        conf->error_count--;
+    }
+}
+
 void conf_hint(struct conf *conf, const char *format, ...)
 {
     if (conf->messages == NULL || is_muted(conf)) {

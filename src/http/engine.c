@@ -48,7 +48,13 @@ static enum flow check_access(struct request *request)
             refused = status; /* a demand for credentials wins over a plain refusal */
         }
     }
-    return refused == 0 ? FLOW_NEXT : request_fail(request, refused);
+    if (refused == 0) {
+        return FLOW_NEXT;
+    }
+    if (refused == 403) {
+        log_error(&request->log, 0, "access forbidden by rule");
+    }
+    return request_fail(request, refused);
 }
 
 /* auth_delay: a refused password costs the client time, not the worker. MAY WAIT. */

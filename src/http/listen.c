@@ -331,8 +331,7 @@ static void say_conflict(struct conf *conf, const struct http_listen *listen,
 static void add_name(struct conf *conf, struct http_listen *listen, struct server_name *name,
                      struct map *map, struct map *other)
 {
-    if (map_get(map, name->name) != NULL ||
-        (other != NULL && map_get(other, name->name) != NULL)) {
+    if (map_get(map, name->name) != NULL || (other != NULL && map_get(other, name->name) != NULL)) {
         say_conflict(conf, listen, name);
         return;
     }

@@ -86,7 +86,7 @@ struct response {
     unsigned is_chunked : 1;     /* set by the wire */
     unsigned allows_ranges : 1;  /* a handler that can serve ranges of this body sets it */
     unsigned is_error_page : 1;  /* an error page is being made: no second one unless recursive */
-    unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
+    unsigned needs_memory : 1;   /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };
 
@@ -149,11 +149,11 @@ struct request {
                                                    regex alias: the URI is added to it */
     enum restart restart;                       /* meaningful with FLOW_AGAIN */
     unsigned uri_changes;                       /* left of URI_CHANGES_MAX */
-    unsigned keepalive : 1;        /* the connection goes on after this response */
-    unsigned is_chunked_body : 1;  /* Transfer-Encoding: chunked */
-    unsigned expects_continue : 1; /* Expect: 100-continue not answered yet */
-    unsigned is_body_read : 1;     /* read or discarded to its end */
-    unsigned is_internal : 1;      /* after an internal redirect */
+    unsigned keepalive : 1;                     /* the connection goes on after this response */
+    unsigned is_chunked_body : 1;               /* Transfer-Encoding: chunked */
+    unsigned expects_continue : 1;              /* Expect: 100-continue not answered yet */
+    unsigned is_body_read : 1;                  /* read or discarded to its end */
+    unsigned is_internal : 1;                   /* after an internal redirect */
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
                                     sent */
     unsigned uri_has_quoted : 1; /* the target held %XX */
@@ -161,8 +161,8 @@ struct request {
     unsigned uri_changed : 1;     /* by rewrite: post-rewrite searches the location again */
     unsigned is_error_redirect : 1;
     unsigned is_lingering_forced : 1;
-    unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
-    unsigned is_completed : 1; /* the whole response was given to the client: "OK" */
+    unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
+    unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned needs_slash : 1;      /* the location's name is the URI and a slash: 301 */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */

@@ -1,6 +1,7 @@
 /* Responses: heads through the header filters, bodies through the body filters, the usual short
  * ways. */
 #include "base/parse.h"
+#include "base/text.h"
 #include "http/connection.h"
 #include "http/request.h"
 
@@ -79,6 +80,8 @@ enum flow response_start(struct request *request)
         response->status = response->error_status;
     }
     if (response->location.len != 0) {
+        /* A decoded line end out of $uri or a capture must not become one of the head. */
+        response->location = escape_str(&request->arena, response->location, ESCAPE_CONTROLS);
         make_location_absolute(request);
     }
     if (response->last_modified != -1 && !tells_modification(response->status)) {

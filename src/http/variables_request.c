@@ -277,8 +277,8 @@ VARIABLE_GET(get_request_start_time)
     (void) variable;
     uint64_t now = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
 
-    return variable_give_seconds(
-        env, out, now - (clock_now.now_ms - variable_request(env)->start_ms));
+    return variable_give_seconds(env, out,
+                                 now - (clock_now.now_ms - variable_request(env)->start_ms));
 }
 
 VARIABLE_GET(get_request_body)

@@ -110,6 +110,11 @@ void conn_break(struct conn *conn, int error)
     conn_out_drop(conn);
 }
 
+void conn_fail(struct conn *conn, int error)
+{
+    conn_break(conn, error);
+}
+
 /* A paused connection reads nothing, so the failure that was reported must be asked for. */
 static void fetch_error(struct conn *conn)
 {

@@ -155,6 +155,9 @@ void conn_start(struct conn *conn);
  */
 void conn_close(struct conn *conn);
 
+/* Nothing more shall be sent or received: drops what is queued. The owner closes it then. */
+void conn_fail(struct conn *conn, int error);
+
 /* Closes with RST (SO_LINGER 0): reset_timedout_connection, code 444 after a timeout. */
 void conn_reset(struct conn *conn);
 

@@ -173,6 +173,8 @@ static void escaped_forms(void **state)
     assert_text(escape_str(&arena, STR("a\"\\\n\x7f\xe9"), ESCAPE_LOG),
                 "a\\x22\\x5C\\x0A\\x7F\\xE9");
     assert_text(escape_str(&arena, STR_NONE, ESCAPE_LOG), "");
+    assert_text(escape_str(&arena, STR("/a\r\nSet-Cookie: x=1 \x7f\xc3%"), ESCAPE_CONTROLS),
+                "/a%0D%0ASet-Cookie: x=1 %7F\xc3%");
 }
 
 static void length_is_what_is_written(void **state)

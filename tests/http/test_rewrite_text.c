@@ -17,15 +17,6 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void a_location_holds_no_control_bytes(void **state)
-{
-    assert_text(rewrite_safe_location(&arena, STR("/a\r\nSet-Cookie: x=1")),
-                "/a%0D%0ASet-Cookie: x=1");
-    assert_text(rewrite_safe_location(&arena, STR("\0\x1f\x7f")), "%00%1F%7F");
-    struct str plain = STR("http://x/a b?\xc3\xa4%0d");
-    assert_ptr_equal(rewrite_safe_location(&arena, plain).data, plain.data);
-}
-
 /* As Debian's nginx shows them. */
 static void a_path_is_readable_up_to_its_question_mark(void **state)
 {
@@ -50,7 +41,6 @@ static void a_path_is_readable_up_to_its_question_mark(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_location_holds_no_control_bytes),
         cmocka_unit_test(a_path_is_readable_up_to_its_question_mark),
     };
 

@@ -1,9 +1,11 @@
 """Runs one configuration with its rows on a server and brings the answers into comparable form."""
 
 import email.utils
+import errno
 import glob
 import os
 import re
+import socket
 
 from harness import Client, Closed, ProtocolError, Server, Timeout
 
@@ -180,12 +182,28 @@ def same_lines(left, right):
 
 # the exchange
 
-def exchange(row, port):
-    """Sends one row and reads what it expects."""
+def connect(port, used):
+    """A connection from a local port that none of this run had: log lines are told apart by it."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+            trial.bind(("127.0.0.1", 0))
+            source = trial.getsockname()
+        if source[1] in used:
+            continue
+        used.add(source[1])
+        try:
+            return Client(port, limit=LIMIT, source=source)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+
+
+def exchange(row, port, used):
+    """Sends one row and reads what it expects. used: the local ports that were taken before."""
     got = Exchange()
     got.methods = row.methods
     try:
-        with Client(port, limit=LIMIT) as client:
+        with connect(port, used) as client:
             got.port = client.port
             _converse(client, row, got)
     except Timeout:
@@ -287,10 +305,10 @@ def run(config, server):
     result = Result()
     try:
         server.start()
-        silent = 0
+        silent, used = 0, set()
         for row in config.rows:
             if silent < PATIENCE:
-                got = exchange(row, server.port_of(row.port))
+                got = exchange(row, server.port_of(row.port), used)
                 silent += got.ending == "timeout"
             else:
                 got = Exchange()

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 
 import pytest
 
@@ -13,6 +14,12 @@ TYPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf/mim
 
 pytestmark = pytest.mark.skipif("Portunus" not in binaries.version_text(binaries.under_test()),
                                 reason="nginx knows no reuse_port and no dso")
+
+
+# May a process of ours have so many descriptors as the seeds want? In some containers not even root
+# can raise the limit.
+CAN_RAISE = resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 65535 or \
+    int(proc.status(os.getpid(), "CapEff"), 16) >> 24 & 1
 
 
 class Seed(BoxedServer):
@@ -35,7 +42,8 @@ class Seed(BoxedServer):
 @needs_root
 @pytest.mark.parametrize("name, port", [("reuse-port.conf", 81), ("accept-mutex-off.conf", 82)])
 def test_seed_starts_as_it_is(name, port):
-    with Seed(name) as server:
+    allow = [] if CAN_RAISE else [r"setrlimit\(RLIMIT_NOFILE, 65535\) failed"]
+    with Seed(name, allow=allow) as server:
         allowed = sorted(os.sched_getaffinity(0))
         until(lambda: len(server.children()) == len(allowed) and
               all(proc.title(pid) == "nginx: worker process" for pid in server.children()),
@@ -51,7 +59,8 @@ def test_seed_starts_as_it_is(name, port):
                     client.expect_closed()
         assert len(server.wait_lines("logs/access.log", 20)) == 20
         for pid, cpu in zip(server.children(), allowed):
-            assert proc.limit(pid, "Max open files") == ("65535", "65535")
+            if CAN_RAISE:
+                assert proc.limit(pid, "Max open files") == ("65535", "65535")
             assert sorted(os.sched_getaffinity(pid)) == [cpu]
             assert proc.resident_kb(pid) < 16 * 1024
 

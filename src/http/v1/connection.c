@@ -74,9 +74,10 @@ void http_handed_over(struct listener *listener, int fd, const struct addr *peer
     http->was_handed_over = true;
     http->state = V1_READING;
     if (size == sizeof(struct handover_state)) {
-        const struct handover_state *from = state;
-        http->requests = from->requests;
-        http->start_ms = from->start_ms;
+        struct handover_state from;
+        memcpy(&from, state, sizeof(from));
+        http->requests = from.requests;
+        http->start_ms = from.start_ms;
     }
     rest(http);
 }
@@ -379,6 +380,10 @@ static void recycle_sent(struct http_connection *http)
             return;
         }
         list_remove(&request->link);
+        if (conn->is_broken && conn->error == EIO && conn->sent < request->out_end) {
+            request->log.action = "sending response to client";
+            log_alert(&request->log, 0, "sendfile() reported that a file was truncated");
+        }
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
         counters_mine->writing -= list_is_empty(&http->unfinished);
         request_log(request);
@@ -544,7 +549,7 @@ static void on_timeout(struct conn *conn)
         log_info(&log, ETIMEDOUT, "client timed out");
     }
     http->wants_reset = http->state != V1_RESTING && location->reset_timedout_connection;
-    conn->is_broken = 1;
+    conn_fail(conn, ETIMEDOUT);
     recycle_sent(http);
     end_connection(http);
 }
@@ -590,7 +595,7 @@ void v1_request_ended(struct request *request, enum flow flow)
         http->is_last = true;
         http->wants_reset = request->location->reset_timedout_connection &&
                             (request->is_timed_out || request->response.status == 444);
-        conn->is_broken = 1;
+        conn_fail(conn, ECANCELED);
     } else if (!request->keepalive) {
         http->is_last = true;
         if (wants_lingering(request)) {

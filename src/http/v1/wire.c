@@ -70,7 +70,9 @@ static size_t head_room(const struct request *request)
 
 static char *put(char *at, struct str s)
 {
-    memcpy(at, s.data, s.len);
+    if (s.len != 0) {
+        memcpy(at, s.data, s.len);
+    }
     return at + s.len;
 }
 

@@ -76,9 +76,6 @@ enum flow rewrite_run_location(struct request *request);
 /* Settings of this module at a place. */
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location);
 
-/* The text for a Location field: bytes that would end the field or hide in it are percent-encoded. */
-struct str rewrite_safe_location(struct arena *arena, struct str text);
-
 /* %XX of printable bytes above '%' decoded up to the first '?': how nginx shows a rewritten path to the client. */
 struct str rewrite_readable_path(struct arena *arena, struct str path);
 

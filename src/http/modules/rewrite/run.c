@@ -209,7 +209,7 @@ static enum flow redirect_client(struct run *run, const struct instruction *inst
         target->has_args ? STR("?") : STR_NONE,
         arena_join(arena, target->args, target->args_count),
     };
-    struct str location = rewrite_safe_location(arena, arena_join(arena, parts, 3));
+    struct str location = arena_join(arena, parts, 3);
 
     if (run->settings->rewrite_log) {
         log_notice(&request->log, 0, "rewritten redirect: \"%.*s\"", STR_ARG(location));
@@ -283,8 +283,7 @@ static enum flow run_return(struct request *request, const struct instruction *i
         fields_add_known(&request->response.fields, &request->arena, FIELD_LOCATION, STR(""));
         return request_fail(request, instruction->status);
     }
-    return response_redirect(request, instruction->status,
-                             rewrite_safe_location(&request->arena, location));
+    return response_redirect(request, instruction->status, location);
 }
 
 /* ---- lists ---- */
