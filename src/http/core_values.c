@@ -8,6 +8,9 @@
 /* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together). */
 enum { SERVER_TAG_MAX = 128 };
 
+/* Subdirectories of temporary files are named by digits of the file's name, which has so many. */
+enum { TEMP_NAME_DIGITS = 10 };
+
 /* `root` and `alias` exclude each other, and each may come once. */
 static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node *node)
 {
@@ -182,9 +185,10 @@ bool aio_apply(struct conf_scope *scope, const struct directive *row, struct con
         if (location->aio_pool == NULL) {
             return false;
         }
-        return !location->aio_pool->is_constant ||
-               generation_thread_pool(scope->conf->generation, pool) != NULL ||
-               conf_error(scope->conf, node, "unknown thread pool \"%.*s\"", STR_ARG(pool));
+        if (location->aio_pool->is_constant) {
+            generation_want_thread_pool(scope->conf->generation, node, pool);
+        }
+        return true;
     }
     return conf_error(scope->conf, node, "\"aio\" directive invalid value");
 }
@@ -284,20 +288,17 @@ bool client_body_temp_path_apply(struct conf_scope *scope, const struct directiv
 {
     struct http_location *location = settings;
     unsigned levels[3] = {0, 0, 0};
-    unsigned total = 0;
+    uint64_t left = TEMP_NAME_DIGITS;
 
     (void) row;
     for (unsigned i = 2; i < node->count; i++) {
         uint64_t level;
-        if (!parse_uint(node->args[i], &level) || level == 0 || level > 3) {
+        if (!parse_uint(node->args[i], &level) || level == 0 || level > left) {
             return conf_error(scope->conf, node,
                               "\"client_body_temp_path\" directive invalid value");
         }
         levels[i - 2] = (unsigned) level;
-        total += (unsigned) level;
-    }
-    if (total > 9) {
-        return conf_error(scope->conf, node, "\"client_body_temp_path\" directive invalid value");
+        left -= level;
     }
     location->client_body_temp_path =
         generation_path(scope->conf->generation, node,

@@ -111,6 +111,9 @@ void log_set_sinks(struct log *log, struct log_sink *sinks);
  */
 const struct thread_pool_settings *generation_thread_pool(const struct generation *generation,
                                                           struct str name);
+/* The node names a thread pool that must exist: generation_check tells when it does not. */
+void generation_want_thread_pool(struct generation *generation, const struct conf_node *node,
+                                 struct str name);
 /* In a worker: that pool, made at its first use; NULL when there is none of that name. */
 struct thread_pool *worker_thread_pool(struct str name);
 

@@ -102,6 +102,42 @@ const struct thread_pool_settings *generation_thread_pool(const struct generatio
     return find(&pools, name);
 }
 
+/* A pool that a directive named. */
+struct wanted_pool {
+    struct str name;
+    const struct conf_node *node;
+};
+
+static struct vec *wanted_pools(struct conf *conf)
+{
+    return conf_state(conf, "thread_pools.wanted", sizeof(struct vec));
+}
+
+void generation_want_thread_pool(struct generation *generation, const struct conf_node *node,
+                                 struct str name)
+{
+    struct conf *conf = &generation->conf;
+    struct wanted_pool *wanted = vec_push(wanted_pools(conf), conf->arena, sizeof(*wanted));
+
+    wanted->name = name;
+    wanted->node = node;
+}
+
+bool thread_pools_check(struct generation *generation)
+{
+    bool is_good = true;
+
+    vec_each(const struct wanted_pool, wanted, wanted_pools(&generation->conf)) {
+        if (generation_thread_pool(generation, wanted->name) == NULL) {
+            log_emerg(log_main, 0, "unknown thread pool \"%.*s\" in %.*s:%u",
+                      STR_ARG(wanted->name), STR_ARG(wanted->node->file->name),
+                      wanted->node->end_line);
+            is_good = false;
+        }
+    }
+    return is_good;
+}
+
 /* A pool that runs in this worker. */
 struct running_pool {
     struct running_pool *next;

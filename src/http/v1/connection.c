@@ -382,7 +382,8 @@ static void recycle_sent(struct http_connection *http)
         list_remove(&request->link);
         if (conn->is_broken && conn->error == EIO && conn->sent < request->out_end) {
             request->log.action = "sending response to client";
-            log_alert(&request->log, 0, "sendfile() reported that a file was truncated");
+            log_alert(&request->log, 0, "sendfile() reported that a file was truncated at %llu",
+                      (unsigned long long) (conn->sent - request->out_head_end));
         }
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
         counters_mine->writing -= list_is_empty(&http->unfinished);

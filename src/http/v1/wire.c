@@ -44,8 +44,7 @@ static bool keeps_connection(const struct request *request)
         clock_now.now_ms - http->start_ms > location->keepalive_time_ms) {
         return false;
     }
-    if (worker_is_quitting && !v1_can_hand_over(http) &&
-        clock_now.now_ms - http->start_ms >= location->keepalive_min_timeout_ms) {
+    if (worker_is_quitting && !v1_can_hand_over(http)) {
         return false;
     }
     if (location->keepalive_disable != KEEPALIVE_DISABLE_NONE &&
