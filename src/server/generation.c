@@ -133,7 +133,8 @@ bool generation_check(struct generation *generation)
     generation->slots = core->master_process ? (unsigned) core->worker_processes : 1;
     generation->is_sharded = events->reuse_port_set ? events->reuse_port : generation->slots > 1;
     check_affinity(core);
-    return thread_pools_check(generation) && check_connections(generation) && generation_check_zones(generation);
+    return thread_pools_check(generation) && check_connections(generation) &&
+           generation_check_zones(generation);
 }
 
 bool generation_open(struct generation *generation, bool is_first_start)

@@ -129,9 +129,8 @@ bool thread_pools_check(struct generation *generation)
 
     vec_each(const struct wanted_pool, wanted, wanted_pools(&generation->conf)) {
         if (generation_thread_pool(generation, wanted->name) == NULL) {
-            log_emerg(log_main, 0, "unknown thread pool \"%.*s\" in %.*s:%u",
-                      STR_ARG(wanted->name), STR_ARG(wanted->node->file->name),
-                      wanted->node->end_line);
+            log_emerg(log_main, 0, "unknown thread pool \"%.*s\" in %.*s:%u", STR_ARG(wanted->name),
+                      STR_ARG(wanted->node->file->name), wanted->node->end_line);
             is_good = false;
         }
     }

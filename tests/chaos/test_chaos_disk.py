@@ -6,6 +6,7 @@ import pytest
 
 from harness import proc, until
 from harness.boxes import needs_root, serve_boxed  # noqa: F401
+from harness.workers import wait_workers
 
 # 64 KB of disk in @DIR@/full, for the server alone.
 DISK = "mount -t tmpfs -o size=64k,mode=777 none @DIR@/full; mkdir -m 777 @DIR@/full/body"
@@ -69,7 +70,7 @@ def test_error_log_on_a_full_disk(serve_boxed):  # noqa: F811
     for _ in range(50):
         assert server.get("/file/none").status == 404
         assert server.get("/").text == "fine"
-    assert proc.is_idle(server.children()[0])
+    assert proc.is_idle(wait_workers(server, 1)[0])
 
 
 @needs_root

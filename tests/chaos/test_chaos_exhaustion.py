@@ -3,6 +3,7 @@
 import pytest
 
 from harness import Client, Timeout, proc, until
+from harness.workers import wait_workers
 
 HTTP = """
     keepalive_timeout 60s;
@@ -91,7 +92,7 @@ def fill_with_busy(server):
 
 
 def test_accepting_goes_on_as_soon_as_there_is_room(short):
-    worker, = short.children()
+    worker, = wait_workers(short, 1)
     clients = fill_with_busy(short)
     waits = []
     for _ in range(3):
@@ -114,7 +115,7 @@ def test_accepting_goes_on_as_soon_as_there_is_room(short):
 
 
 def test_nothing_spins_when_nobody_can_give_way(short):
-    worker, = short.children()
+    worker, = wait_workers(short, 1)
     clients = fill_with_busy(short)
     waiting = [short.client() for _ in range(20)]
     for client in waiting:

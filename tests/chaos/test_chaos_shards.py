@@ -8,6 +8,7 @@ import time
 import pytest
 
 from harness import proc, until
+from harness.workers import wait_workers
 from traffic import Traffic
 
 HTTP = 'server { listen 127.0.0.1:@PORT@ backlog=1024; location / { return 200 "$pid\\n"; } }'
@@ -15,23 +16,6 @@ HTTP = 'server { listen 127.0.0.1:@PORT@ backlog=1024; location / { return 200 "
 
 def main(workers):
     return "worker_processes %d;" % workers
-
-
-def workers_of(server):
-    """The workers that were not told to end."""
-    return [pid for pid in server.children() if proc.title(pid) == "nginx: worker process"]
-
-
-def wait_workers(server, count):
-    """Waits until there are exactly so many workers, and no older ones."""
-    def settled():
-        try:
-            return len(server.children()) == count and len(workers_of(server)) == count
-        except OSError:
-            return False
-    until(settled, lambda: "%d workers, of %s\n%s" % (
-        count, server.children(), server.evidence()))
-    return workers_of(server)
 
 
 def wait_sockets(server, count):
@@ -45,9 +29,7 @@ def change(server, workers, events="", http=HTTP):
     old = server.children()
     server.configure(http, main=main(workers), events=events)
     server.signal("reload")
-    until(lambda: not set(old) & set(server.children()),
-          lambda: "the end of the old workers\n" + server.evidence())
-    return wait_workers(server, workers)
+    return wait_workers(server, workers, without=old)
 
 
 def wait_new_binary(server):

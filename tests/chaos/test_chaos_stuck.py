@@ -5,7 +5,8 @@ import signal
 import time
 
 from harness import proc, until
-from test_chaos_shards import HTTP, change, main, wait_all_answer, wait_sockets, wait_workers
+from harness.workers import wait_workers
+from test_chaos_shards import HTTP, change, main, wait_all_answer, wait_sockets
 from traffic import Traffic
 
 # No new connection may wait longer than this while a worker stands still. The promise is 100 ms on

@@ -14,7 +14,14 @@ def _read(pid, name):
 
 
 def title(pid):
-    """What ps shows as the command: the process title."""
+    """What ps shows as the command: the process title; "" when the process is gone."""
+    try:
+        return _title(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _title(pid):
     return _read(pid, "cmdline").replace(b"\0", b" ").decode("latin-1").strip()
 
 

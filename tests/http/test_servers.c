@@ -145,7 +145,7 @@ static void a_name_twice(void **state)
 
 static void names_that_are_none(void **state)
 {
-    static const char *const bad[] = {"*a", "*.*", "*", ".", "*.", ".a.*", "*..a", "*.a.*"};
+    static const char *const bad[] = {"*a", "*", ".", "*.", "**", "*a.*"};
 
     for (size_t i = 0; i < COUNT(bad); i++) {
         char text[128];

@@ -39,6 +39,10 @@ static const struct deviation deviations[] = {
      "an older name: the default is in the row of open_file_cache_valid"},
     {HTTP, "optimize_server_names", DEFAULT, "",
      "an older name: the default is in the row of server_name_in_redirect"},
+    {HTTP, "client_body_buffers", DEFAULT, "", "has no effect, in Tengine since 2.3 neither"},
+    {HTTP, "client_body_postpone_size", DEFAULT, "", "has no effect, in Tengine since 2.3 neither"},
+    {HTTP, "server_info", DEFAULT, "off",
+     "users of nginx expect plain pages; server_admin, which only Tengine has, turns it on"},
     {HTTP, "satisfy_any", DEFAULT, "", "an older name: the default is in the row of satisfy"},
     {HTTP, "server_name", DEFAULT, "",
      "a server without names gets the empty one when its block was read"},
@@ -55,20 +59,11 @@ static const struct deviation deviations[] = {
 
     /* Not there yet: these are unknown directives until what they belong to is built. */
     {CORE, "pipe_set_size", MISSING, "", "comes with logs to a pipe"},
-    {HTTP, "client_body_buffers", MISSING, "", "comes with unbuffered request bodies for backends"},
-    {HTTP, "client_body_postpone_size", MISSING, "",
-     "comes with unbuffered request bodies for backends"},
     {HTTP, "gzip_disable", MISSING, "", "comes with gzip"},
     {HTTP, "gzip_http_version", MISSING, "", "comes with gzip"},
     {HTTP, "gzip_proxied", MISSING, "", "comes with gzip"},
     {HTTP, "gzip_vary", MISSING, "", "comes with gzip"},
-    {HTTP, "resolver", MISSING, "", "comes with the DNS resolver"},
-    {HTTP, "resolver_file", MISSING, "", "comes with the DNS resolver"},
-    {HTTP, "resolver_timeout", MISSING, "", "comes with the DNS resolver"},
     {HTTP, "retry_cached_connection", MISSING, "", "comes with upstream connections"},
-    {HTTP, "server_admin", MISSING, "", "Tengine's error pages come later"},
-    {HTTP, "server_info", MISSING, "", "Tengine's error pages come later"},
-    {HTTP, "server_tag", MISSING, "", "Tengine's error pages come later"},
 
     /* Ours by another name or place. */
     {"ngx_dso_module", "include", MISSING, "",

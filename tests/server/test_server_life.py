@@ -12,6 +12,7 @@ import pytest
 
 from harness import Client, Server, binaries, proc, run_binary, until
 from harness.daemon import Daemon
+from harness.workers import wait_workers
 
 HTTP = 'server { listen 127.0.0.1:@PORT@; location / { return 200 "$pid\\n"; } }'
 
@@ -36,25 +37,17 @@ def serve_daemon():
         server.close()
 
 
-def workers(server, count=1):
-    """Waits for so many workers and gives them."""
-    until(lambda: len(server.children()) == count and
-          all(proc.title(pid) == "nginx: worker process" for pid in server.children()),
-          server.evidence)
-    return server.children()
-
-
 # ---- what is seen from outside
 
 def test_titles(serve):
     server = serve(HTTP, main="worker_processes 2;")
-    workers(server, 2)
+    wait_workers(server, 2)
     assert proc.title(server.pid) == "nginx: master process " + " ".join(server.command())
 
 
 def test_title_of_a_worker_that_shuts_down(serve):
     server = serve(HTTP)
-    old, = workers(server)
+    old, = wait_workers(server, 1)
     client = server.client()
     client.send("GET / HTTP/1.1\r\n")
     # Answered once: the half head above was taken by then.
@@ -76,7 +69,7 @@ def test_workers_run_as_the_user(serve):
         events { }
         http { access_log off; client_body_temp_path body_temp; %s }
     """ % HTTP)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     assert proc.status(worker, "Uid").split() == [str(entry.pw_uid)] * 4
     assert proc.status(worker, "Gid").split() == [str(entry.pw_gid)] * 4
     wanted = {entry.pw_gid} | {group.gr_gid for group in grp.getgrall()
@@ -205,7 +198,7 @@ def test_s_ends_the_server(serve, word):
 
 def test_s_reload(serve):
     server = serve(HTTP)
-    old, = workers(server)
+    old, = wait_workers(server, 1)
     assert send(server, "reload").returncode == 0
     until(lambda: not proc.is_alive(old), server.evidence)
     assert proc.parent(int(server.get("/").text)) == server.pid
@@ -268,7 +261,7 @@ def test_stop_is_fast_and_quit_is_gentle(serve):
 
 def test_stop_kills_a_worker_that_does_not_listen(serve):
     server = serve(HTTP, allow=["exited on signal 9"])
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     os.kill(worker, signal.SIGSTOP)
     assert server.stop() == 0
     assert not proc.is_alive(worker)
@@ -277,7 +270,7 @@ def test_stop_kills_a_worker_that_does_not_listen(serve):
 
 def test_winch_ends_workers_and_hup_brings_them_back(serve_daemon):
     server = serve_daemon(main="worker_processes 2;")
-    workers(server, 2)
+    wait_workers(server, 2)
     server.signal("winch")
     until(lambda: server.children() == [], server.evidence)
     assert proc.is_alive(server.pid)
@@ -285,12 +278,12 @@ def test_winch_ends_workers_and_hup_brings_them_back(serve_daemon):
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     server.signal("reload")
     assert client.response().status == 200
-    workers(server, 2)
+    wait_workers(server, 2)
 
 
 def test_winch_without_daemon_does_nothing(serve):
     server = serve(HTTP)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     server.signal("winch")
     server.wait_log(r"signal 28 \(SIGWINCH\) received")
     assert server.get("/").text == "%d\n" % worker
@@ -298,7 +291,7 @@ def test_winch_without_daemon_does_nothing(serve):
 
 def test_hup_to_a_worker_is_ignored(serve):
     server = serve(HTTP)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     for number in (signal.SIGHUP, signal.SIGUSR2, signal.SIGIO):
         os.kill(worker, number)
         assert server.get("/").text == "%d\n" % worker
@@ -306,7 +299,7 @@ def test_hup_to_a_worker_is_ignored(serve):
 
 def test_quit_to_a_worker_makes_room_for_another(serve):
     server = serve(HTTP)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     os.kill(worker, signal.SIGQUIT)
     until(lambda: not proc.is_alive(worker), server.evidence)
     assert int(server.get("/").text) != worker
@@ -325,7 +318,7 @@ def test_every_signal_is_logged_with_its_sender(serve):
 @pytest.mark.parametrize("signalled", ["master", "worker"])
 def test_usr1_follows_rotated_files(serve, signalled):
     server = serve("log_format f $uri; access_log logs/access.log f;" + HTTP)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     server.get("/before")
     until(lambda: server.lines("logs/access.log") == ["/before"], "the line")
     for name in ("logs/access.log", "error.log"):
@@ -367,7 +360,7 @@ def test_usr1_follows_rotated_files(serve, signalled):
 ])
 def test_bad_reload_keeps_the_old_generation(serve, change, why):
     server = serve(HTTP, main="worker_processes 2;", allow=[r"\[emerg\]"])
-    before = workers(server, 2)
+    before = wait_workers(server, 2)
     with socket.socket() as other:
         other.bind(("127.0.0.1", server.port_of("PORT1")))
         other.listen()
@@ -382,12 +375,12 @@ def test_bad_reload_keeps_the_old_generation(serve, change, why):
     server.configure(HTTP, main="worker_processes 3;")
     server.signal("reload")
     until(lambda: not set(before) & set(server.children()), server.evidence)
-    workers(server, 3)
+    wait_workers(server, 3)
 
 
 def test_reload_without_the_file(serve):
     server = serve(HTTP, allow=[r"\[emerg\]"])
-    before = workers(server)
+    before = wait_workers(server, 1)
     os.unlink(server.path("nginx.conf"))
     server.signal("reload")
     server.wait_log(r'open\(\) ".*nginx.conf" failed \(2: No such file or directory\)')
@@ -399,10 +392,10 @@ def test_reload_without_the_file(serve):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_worker_that_dies_is_replaced(serve, number):
     server = serve(HTTP, main="worker_processes 2;", allow=[r"exited on signal", r"crash|signal 11"])
-    victim = workers(server, 2)[0]
+    victim = wait_workers(server, 2)[0]
     os.kill(victim, number)
     until(lambda: not proc.is_alive(victim), server.evidence)
-    assert victim not in workers(server, 2)
+    assert victim not in wait_workers(server, 2)
     for _ in range(20):
         assert server.get("/").status == 200
     if number != signal.SIGTERM:
@@ -415,7 +408,7 @@ def test_worker_that_cannot_start_is_not_respawned(serve):
     server = serve(HTTP, main="worker_processes 2; working_directory @DIR@/work;",
                    files={"work": None},
                    allow=[r"chdir", r"exited on signal 9", r"fatal code 2"])
-    victim, other = workers(server, 2)
+    victim, other = wait_workers(server, 2)
     os.rmdir(server.path("work"))
     os.kill(victim, signal.SIGKILL)
     server.wait_log(r'chdir\(".*work"\) failed \(2: No such file or directory\)')
@@ -429,7 +422,7 @@ def test_worker_that_cannot_start_is_not_respawned(serve):
 
 def test_master_that_is_killed_leaves_workers_that_serve(serve):
     server = serve(HTTP, exit_code=-9)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     os.kill(server.pid, signal.SIGKILL)
     server.process.wait()
     with Client(server.port) as client:

@@ -7,6 +7,7 @@ import pytest
 
 from harness import Server, binaries, proc, until
 from harness.daemon import swap_binary
+from harness.workers import wait_workers
 
 HTTP = 'server { listen 127.0.0.1:@PORT@; location / { return 200 "$pid\\n"; } }'
 
@@ -16,17 +17,6 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 needs_two = pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two processors")
 
 
-def workers(server, count=1):
-    """Waits for so many workers that accept, in the order of their start."""
-    until(lambda: len(server.children()) == count and
-          all(proc.title(pid) == "nginx: worker process" for pid in server.children()),
-          server.evidence)
-    # An answer from each shows that it has applied everything.
-    seen = set()
-    until(lambda: seen.add(int(server.get("/").text)) or len(seen) == count, server.evidence)
-    return server.children()
-
-
 def processors(pid):
     """The processors that a process may use."""
     return sorted(os.sched_getaffinity(pid))
@@ -34,7 +24,7 @@ def processors(pid):
 
 def test_worker_rlimit_nofile(serve):
     server = serve(HTTP, main="worker_rlimit_nofile 777;")
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     assert proc.limit(worker, "Max open files") == ("777", "777")
     assert proc.limit(server.pid, "Max open files") != ("777", "777")
 
@@ -45,14 +35,14 @@ def test_worker_rlimit_core(serve, text, size):
     if os.getuid() != 0 and hard != resource.RLIM_INFINITY and hard < size:
         pytest.skip("the hard limit of cores is lower, and only root can raise it")
     server = serve(HTTP, main="worker_rlimit_core %s;" % text)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     assert proc.limit(worker, "Max core file size") == (str(size), str(size))
 
 
 @pytest.mark.parametrize("priority", ["5", "19"])
 def test_worker_priority(serve, priority):
     server = serve(HTTP, main="worker_priority %s;" % priority)
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     assert proc.nice(worker) == int(priority)
     assert proc.nice(server.pid) == 0
 
@@ -60,13 +50,13 @@ def test_worker_priority(serve, priority):
 @needs_root
 def test_negative_worker_priority(serve):
     server = serve(HTTP, main="worker_priority -5;")
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     assert proc.nice(worker) == -5
 
 
 def test_working_directory(serve):
     server = serve(HTTP, main="working_directory @DIR@/work;", files={"work": None})
-    worker, = workers(server)
+    worker, = wait_workers(server, 1)
     assert proc.directory(worker) == server.path("work")
     assert proc.directory(server.pid) == server.dir
 
@@ -75,7 +65,7 @@ def test_working_directory(serve):
 
 def affinities(server, count):
     """Of the workers, in the order of their slots, which is that of their start."""
-    return [processors(pid) for pid in workers(server, count)]
+    return [processors(pid) for pid in wait_workers(server, count)]
 
 
 def test_affinity_is_left_alone(serve):
@@ -130,17 +120,17 @@ def test_affinity_masks(serve):
 def test_affinity_stays_with_the_slot(serve):
     server = serve(HTTP, main="worker_processes 2; worker_cpu_affinity auto;",
                    allow=["exited on signal 9"])
-    victim = workers(server, 2)[0]
+    victim = wait_workers(server, 2)[0]
     lost = processors(victim)
     os.kill(victim, 9)
     until(lambda: not proc.is_alive(victim), "the end of the victim")
-    new = workers(server, 2)[1]
+    new = wait_workers(server, 2)[1]
     assert processors(new) == lost
 
 
 def test_worker_processes_auto(serve):
     server = serve(HTTP, main="worker_processes auto;")
-    workers(server, len(ALLOWED))
+    wait_workers(server, len(ALLOWED))
 
 
 # ---- memory
@@ -148,7 +138,7 @@ def test_worker_processes_auto(serve):
 def test_a_million_connections_cost_nothing_until_they_come(serve):
     """A seed has that line: memory is for connections that exist."""
     server = serve(HTTP, main="worker_processes 2;", events="worker_connections 1048576;")
-    for worker in workers(server, 2):
+    for worker in wait_workers(server, 2):
         resident = proc.resident_kb(worker)
         print("idle worker with a million worker_connections: %d KB resident" % resident)
         assert resident < 16 * 1024

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from harness import binaries, run_binary
+from harness.workers import wait_workers
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 NAME = "ngx_http_empty_gif_module"
@@ -106,18 +107,13 @@ def test_module_comes_with_a_reload(shared_build, serve):
     server.configure(HTTP, main="load_module %s/%s.so;" % (shared_build, NAME))
     old = server.children()
     server.reload()
-    wait_gone(server, old)
+    wait_workers(server, 1, without=old)
     check(server)
     server.configure("server { listen 127.0.0.1:@PORT@; location / { return 200 none; } }")
     old = server.children()
     server.reload()
-    wait_gone(server, old)
+    wait_workers(server, 1, without=old)
     assert server.get("/empty.gif").text == "none"
-
-
-def wait_gone(server, old):
-    from harness import until
-    until(lambda: not set(old) & set(server.children()), server.evidence)
 
 
 @pytest.mark.parametrize("line", ["load_module {path}/{name}.so;",

@@ -8,6 +8,7 @@ import pytest
 
 from harness import Client, binaries, proc, run_binary, until
 from harness.boxes import BoxedServer, needs_root
+from harness.workers import wait_workers
 
 SEEDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeds")
 TYPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf/mime.types")
@@ -45,9 +46,7 @@ def test_seed_starts_as_it_is(name, port):
     allow = [] if CAN_RAISE else [r"setrlimit\(RLIMIT_NOFILE, 65535\) failed"]
     with Seed(name, allow=allow) as server:
         allowed = sorted(os.sched_getaffinity(0))
-        until(lambda: len(server.children()) == len(allowed) and
-              all(proc.title(pid) == "nginx: worker process" for pid in server.children()),
-              server.evidence)
+        wait_workers(server, len(allowed))
         with server.network():
             assert proc.listening(port) == len(allowed)
             for _ in range(20):

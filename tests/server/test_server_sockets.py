@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import Client, Server, binaries, proc, run_binary, until
+from harness.workers import wait_workers
 
 HTTP = 'server { listen 127.0.0.1:@PORT@ %s; location / { return 200 "$pid\\n"; } }'
 PLAIN = HTTP % ""
@@ -18,19 +19,11 @@ ours_alone = pytest.mark.skipif("Portunus" not in binaries.version_text(binaries
                                 reason="nginx does otherwise")
 
 
-def workers(server, count):
-    until(lambda: len(server.children()) == count and
-          all(proc.title(pid) == "nginx: worker process" for pid in server.children()),
-          server.evidence)
-    return server.children()
-
-
 def reload(server, count, **kwargs):
     old = server.children()
     server.configure(**kwargs)
     server.signal("reload")
-    until(lambda: not set(old) & set(server.children()), server.evidence)
-    return workers(server, count)
+    return wait_workers(server, count, without=old)
 
 
 def wait_sockets(server, count):
@@ -81,10 +74,10 @@ def test_t_never_binds(where):
 
 def test_t_beside_the_running_server_changes_nothing(serve):
     server = serve(PLAIN, main="worker_processes 2;")
-    before = workers(server, 2), sockets_of(server.pid), server.read("nginx.pid")
+    before = wait_workers(server, 2), sockets_of(server.pid), server.read("nginx.pid")
     for _ in range(3):
         assert check(server).returncode == 0
-    assert (workers(server, 2), sockets_of(server.pid), server.read("nginx.pid")) == before
+    assert (wait_workers(server, 2), sockets_of(server.pid), server.read("nginx.pid")) == before
     for _ in range(20):
         assert server.get("/").status == 200
 
@@ -103,7 +96,7 @@ def start_second(server, **kwargs):
 def test_second_server_is_told_that_the_address_is_in_use(serve, events):
     """Although both say SO_REUSEPORT, so that the kernel would let the second one in."""
     server = serve(PLAIN, main="worker_processes 2;", events=events)
-    workers(server, 2)
+    wait_workers(server, 2)
     done = start_second(server)
     assert done.returncode == 1
     assert done.stderr.count("bind() to 127.0.0.1:%d failed (98: Address already in use)"
@@ -118,7 +111,7 @@ def test_second_server_is_told_that_the_address_is_in_use(serve, events):
 @ours_alone
 def test_second_server_with_reuseport_on_the_line(serve):
     server = serve(HTTP % "reuseport", main="worker_processes 2;")
-    workers(server, 2)
+    wait_workers(server, 2)
     done = start_second(server)
     assert done.returncode == 1
     assert "failed (98: Address already in use)" in done.stderr
@@ -152,7 +145,7 @@ def test_unix_socket(serve):
 def test_unix_socket_survives_reloads(serve):
     server = serve("server { listen unix:@DIR@/http.sock; return 200 ok; }",
                    main="worker_processes 3;")
-    workers(server, 3)
+    wait_workers(server, 3)
     with Client(server.path("http.sock")) as kept:
         assert kept.request("/").text == "ok"
         for count in (1, 4):
@@ -183,7 +176,7 @@ def test_stale_unix_socket_is_not_taken():
 def test_ipv6(serve):
     server = serve("server { listen [::1]:@PORT@; return 200 $remote_addr; }",
                    main="worker_processes 2;")
-    workers(server, 2)
+    wait_workers(server, 2)
     for _ in range(10):
         with Client(("::1", server.port)) as client:
             assert client.request("/").text == "::1"
@@ -195,7 +188,7 @@ def test_wildcard_and_address_on_one_port(serve):
         server { listen 127.0.0.2:@PORT@; return 200 two; }
         server { listen [::]:@PORT@; return 200 six; }
     """, main="worker_processes 2;")
-    workers(server, 2)
+    wait_workers(server, 2)
     for _ in range(10):
         for host, text in (("127.0.0.1", "any"), ("127.0.0.2", "two"), ("::1", "six")):
             with Client((host, server.port)) as client:
@@ -208,7 +201,7 @@ def test_several_names_for_one_address_share_its_socket(serve):
         server { listen 127.0.0.1:@PORT@; server_name b; return 200 b; }
         server { listen localhost:@PORT@; server_name c; return 200 c; }
     """)
-    workers(server, 1)
+    wait_workers(server, 1)
     for name in "abc":
         assert server.get("/", host=name).text == name
 
@@ -219,7 +212,7 @@ def test_reuseport_on_several_lines_of_one_address(serve):
         server { listen 127.0.0.1:@PORT@ reuseport; server_name a; return 200 a; }
         server { listen 127.0.0.1:@PORT@ reuseport; server_name b; return 200 b; }
     """, main="worker_processes 2;", events="reuse_port off;")
-    workers(server, 2)
+    wait_workers(server, 2)
     wait_sockets(server, 2)
     assert server.get("/", host="b").text == "b"
 
@@ -230,14 +223,14 @@ def test_reuseport_on_several_lines_of_one_address(serve):
 def test_sharding_is_on_where_there_is_more_than_one_worker(serve):
     for count in (1, 3):
         server = serve(PLAIN, main="worker_processes %d;" % count)
-        workers(server, count)
+        wait_workers(server, count)
         wait_sockets(server, count)
 
 
 @ours_alone
 def test_reuse_port_by_reload_in_both_directions(serve):
     server = serve(PLAIN, main="worker_processes 3;", events="reuse_port on;")
-    workers(server, 3)
+    wait_workers(server, 3)
     for events, count in (("reuse_port off;", 1), ("reuse_port on;", 3), ("reuse_port off;", 1),
                           ("", 3)):
         reload(server, 3, http=PLAIN, main="worker_processes 3;", events=events)
@@ -249,7 +242,7 @@ def test_reuse_port_by_reload_in_both_directions(serve):
 @ours_alone
 def test_reuseport_on_the_line_by_reload(serve):
     server = serve(HTTP % "reuseport", main="worker_processes 2;", events="reuse_port off;")
-    workers(server, 2)
+    wait_workers(server, 2)
     wait_sockets(server, 2)
     reload(server, 2, http=PLAIN, main="worker_processes 2;", events="reuse_port off;")
     wait_sockets(server, 1)
@@ -263,14 +256,14 @@ def test_reuseport_on_the_line_by_reload(serve):
 def test_a_slot_keeps_its_socket_over_reloads_and_deaths(serve):
     """Rule 1: the sockets of the master stay the same ones."""
     server = serve(PLAIN, main="worker_processes 2;", allow=["exited on signal 9"])
-    old = workers(server, 2)
+    old = wait_workers(server, 2)
     first = set(sockets_of(server.pid))
     listening = {inode for inode in first if inode in sockets_of(old[0]) + sockets_of(old[1])}
     reload(server, 2, http=PLAIN, main="worker_processes 2;")
-    victim = workers(server, 2)[0]
+    victim = wait_workers(server, 2)[0]
     os.kill(victim, 9)
     until(lambda: not proc.is_alive(victim), "the end of the victim")
-    workers(server, 2)
+    wait_workers(server, 2)
     reload(server, 4, http=PLAIN, main="worker_processes 4;")
     reload(server, 2, http=PLAIN, main="worker_processes 2;")
     wait_sockets(server, 2)
@@ -282,7 +275,7 @@ def test_a_slot_keeps_its_socket_over_reloads_and_deaths(serve):
 def test_worker_has_only_the_socket_of_its_slot(serve):
     """Rule 7."""
     server = serve(PLAIN, main="worker_processes 3;")
-    pids = workers(server, 3)
+    pids = wait_workers(server, 3)
 
     def shared():
         """Of the channels the worker has the other end."""
@@ -295,7 +288,7 @@ def test_worker_has_only_the_socket_of_its_slot(serve):
 def test_counters_are_summed_over_slots(serve):
     server = serve(PLAIN + "server { listen 127.0.0.1:@PORT1@; stub_status; }",
                    main="worker_processes 3;")
-    workers(server, 3)
+    wait_workers(server, 3)
     kept = [server.client() for _ in range(12)]
     for client in kept:
         client.request("/")

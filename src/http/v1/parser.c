@@ -107,11 +107,14 @@ static enum parse_result parse_version(struct head *head, struct str text)
         head->version = 11;
         return PARSE_DONE;
     }
-    if (!str_starts(text, STR("HTTP/")) || text.len < 8 || text.data[5] == '0') {
+    if (!str_starts(text, STR("HTTP/")) || text.len < 6 || text.data[5] == '0') {
         return bad(head, 400, "client sent invalid request", STR_NONE);
     }
     for (; i < text.len && ascii_is_digit((unsigned char) text.data[i]) && major < 100; i++) {
         major = major * 10 + (unsigned) (text.data[i] - '0');
+    }
+    if (i > 5 && major > 1) {
+        return bad(head, 505, "client sent invalid version", STR_NONE);
     }
     if (i == 5 || i == text.len || text.data[i] != '.') {
         return bad(head, 400, "client sent invalid version", STR_NONE);
@@ -122,9 +125,6 @@ static enum parse_result parse_version(struct head *head, struct str text)
     }
     if (i == minor_start || i != text.len || minor > 99) {
         return bad(head, 400, "client sent invalid request", STR_NONE);
-    }
-    if (major > 1) {
-        return bad(head, 505, "client sent invalid version", STR_NONE);
     }
     head->version = minor == 0 ? 10 : 11;
     return PARSE_DONE;

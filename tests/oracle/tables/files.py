@@ -245,6 +245,7 @@ CONFIGS = [
         GET /a.txt | If-Modified-Since: Tuesday, 14-Nov-23 22:13:20 GMT
         GET /a.txt | If-Modified-Since: Tue Nov 14 22:13:20 2023
         GET /a.txt | If-Modified-Since: Tue, 14 Nov 2023 22:13:20 UTC
+            => 200 -- RFC 9110, 5.6.7: a date ends in GMT; another zone's is none
         GET /a.txt | If-Modified-Since: Tue, 14 Foo 2023 22:13:20 GMT
         GET /a.txt | If-Modified-Since: garbage
         GET /a.txt | If-Modified-Since: 0

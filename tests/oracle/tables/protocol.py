@@ -118,7 +118,9 @@ CONFIGS = [
         RAW GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n
         RAW GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n
         RAW GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n
+            => 200 -- the length of a chunked body is known once it was read, and return does not read it
         RAW GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\n\r\n0\r\n\r\n
+            => 200 -- the length of a chunked body is known once it was read, and return does not read it
         RAW GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n
         RAW GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n
         RAW GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n

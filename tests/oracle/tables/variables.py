@@ -84,6 +84,7 @@ CONFIGS = [
         GET /request_method && HEAD /request_method && POST /request_method
         POST /content_length << 12345
         POST /content_length | Transfer-Encoding: chunked << 0\r\n\r\n
+            => 200 -- the length of a chunked body is known once it was read, and return does not read it
         GET /pipe && GET /pipe && GET /pipe
         GET /connection_requests && GET /connection_requests
         GET /request_length | X-Pad: 0123456789

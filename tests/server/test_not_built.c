@@ -1,0 +1,56 @@
+/* Tests of what is said of directives and modules that this build is without. */
+#include "base/unit.h"
+
+#include "server/module.h"
+#include "server/not_built.h"
+
+static struct arena arena;
+static struct conf conf = {.arena = &arena};
+
+/* auth_jwt and auth_require are of the commercial nginx. */
+static void a_directive_leads_to_its_module(void **state)
+{
+    assert_text(not_built_explain(&conf, STR("auth_jwt_key_file")),
+                "it belongs to ngx_http_auth_jwt_module, which is not built");
+    assert_text(not_built_explain(&conf, STR("auth_require")),
+                "it belongs to ngx_http_auth_require_module, which is not built");
+}
+
+static void only_whole_names_count(void **state)
+{
+    static const char *const words[] = {"", "auth_jwt_key", "auth_jwt auth_jwt_type", " ", "foo"};
+
+    for (size_t i = 0; i < COUNT(words); i++) {
+        assert_int_equal(not_built_explain(&conf, str_of(words[i])).len, 0);
+    }
+}
+
+static void modules_that_are_here_are_built(void **state)
+{
+    assert_true(not_built_is(STR("ngx_http_auth_jwt_module")));
+    assert_true(not_built_is(STR("ngx_http_hls_module")));
+    assert_false(not_built_is(STR("ngx_http_nosuch_module")));
+    for (const struct module *const *module = linked_modules; *module != NULL; module++) {
+        assert_false(not_built_is(str_of((*module)->name)));
+    }
+    for (const char *const *name = loadable_modules; *name != NULL; name++) {
+        assert_false(not_built_is(str_of(*name)));
+    }
+}
+
+static int tear_down_group(void **state)
+{
+    arena_free(&arena);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_directive_leads_to_its_module),
+        cmocka_unit_test(only_whole_names_count),
+        cmocka_unit_test(modules_that_are_here_are_built),
+    };
+
+    return cmocka_run_group_tests_name("server/not_built", tests, NULL, tear_down_group);
+}
