@@ -112,7 +112,8 @@ struct conn {
     uint16_t error;                         /* errno of the failure */
     uint16_t address_length;                /* of peer; 0 = unknown */
 
-    uint32_t number_low; /* serial number of the connection for the log, low and high half */
+    uint32_t turn_budget; /* bytes sent at a time before others get their turn; 0 = usual */
+    uint32_t number_low;  /* serial number of the connection for the log, low and high half */
     uint32_t number_high;
     union { /* the peer's address; larger families have a heap copy */
         struct sockaddr_in v4;

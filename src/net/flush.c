@@ -165,7 +165,7 @@ static bool send_simple(struct conn *conn)
 /* Sends what the socket takes now; nobody is told. false: it is broken. */
 static bool send_queue(struct conn *conn)
 {
-    uint64_t budget = TURN_BUDGET;
+    uint64_t budget = conn->turn_budget != 0 ? conn->turn_budget : TURN_BUDGET;
 
     if (conn->is_broken) {
         return false;

@@ -119,8 +119,7 @@ void master_switch(void)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER &&
-            process->generation != master.generation->number) {
+        if (process->kind == PROCESS_WORKER && process->generation != master.generation->number) {
             dismiss(process);
         }
     }

@@ -147,7 +147,8 @@ static void adoption_place(const struct generation *generation, struct adoption 
     }
 }
 
-static void adoption_return(const struct generation *generation, struct adoption *adoption)
+/* Nobody has it from now on. */
+static void adoption_recall(const struct generation *generation, struct adoption *adoption)
 {
     struct process *process = adoption->by == 0 ? NULL : process_find(adoption->by);
     struct channel_message message = {.type = CHANNEL_RETURN, .slot = adoption->slot};
@@ -155,6 +156,12 @@ static void adoption_return(const struct generation *generation, struct adoption
     if (process != NULL && number_of(generation, adoption->set, &message.listener)) {
         process_tell(process, &message, NOBODY);
     }
+    adoption->by = 0;
+}
+
+static void adoption_return(const struct generation *generation, struct adoption *adoption)
+{
+    adoption_recall(generation, adoption);
     adoption_free(adoption);
 }
 
@@ -300,26 +307,50 @@ void shard_care_process_gone(struct generation *generation, const struct process
 
 /* ---- stepping around */
 
-/* Does a connection wait in one of the slot's accept queues? */
-static bool has_waiting(unsigned slot)
+/* Does the slot's worker have to see to this slot of the set: its own, or one that it adopted? */
+static bool is_due_to(const struct shard_set *set, unsigned of, unsigned slot, pid_t pid)
+{
+    if (of == slot) {
+        return true;
+    }
+    const struct adoption *adoption = adoption_find(set, of);
+
+    return adoption != NULL && pid != 0 && adoption->by == pid && !adoption->is_done;
+}
+
+/* Does a connection wait in one of the accept queues that the slot's worker has to see to? */
+static bool has_waiting(unsigned slot, pid_t pid)
 {
     enum { MANY = 64 };
     struct pollfd fds[MANY];
     nfds_t count = 0;
 
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
-        if (!set->is_sharded || !set->is_wanted || slot >= active_slots(set)) {
-            continue;
-        }
-        fds[count++] = (struct pollfd){.fd = set->fds[slot], .events = POLLIN};
-        if (count == MANY) {
-            if (poll(fds, count, 0) > 0) {
-                return true;
+        for (unsigned of = 0; of < set->count && set->is_sharded && set->is_wanted; of++) {
+            if (!is_due_to(set, of, slot, pid)) {
+                continue;
             }
-            count = 0;
+            fds[count++] = (struct pollfd){.fd = set->fds[of], .events = POLLIN};
+            if (count == MANY) {
+                if (poll(fds, count, 0) > 0) {
+                    return true;
+                }
+                count = 0;
+            }
         }
     }
     return count != 0 && poll(fds, count, 0) > 0;
+}
+
+/* What this worker has adopted goes to others. */
+static void replace_adopter(const struct generation *generation, const struct process *process)
+{
+    for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
+        if (adoption->by == process->pid && !adoption->is_done) {
+            adoption_recall(generation, adoption);
+            adoption_place(generation, adoption);
+        }
+    }
 }
 
 static void step_around(const struct generation *generation, unsigned slot)
@@ -335,6 +366,7 @@ static void step_around(const struct generation *generation, unsigned slot)
     watch->is_stuck = true;
     if (process != NULL) {
         process_tell(process, &poke, NOBODY);
+        replace_adopter(generation, process);
     }
     log_warn(log_main, 0, "worker process %d does not turn, others take its connections",
              (int) watch->pid);
@@ -386,7 +418,7 @@ static void look_at(const struct generation *generation, unsigned slot)
     if (watch->is_stuck) {
         return;
     }
-    watch->looks = has_waiting(slot) ? watch->looks + 1 : 0;
+    watch->looks = has_waiting(slot, pid) ? watch->looks + 1 : 0;
     if (watch->looks >= LOOKS_UNTIL_STUCK) {
         step_around(generation, slot);
     }

@@ -203,6 +203,19 @@ static struct v1_body *start(struct request *request)
     return body;
 }
 
+/* A client that sends as fast as it is read must not keep the worker from all others. */
+#define BURST_MAX (1024 * 1024)
+
+static bool let_others_run(struct request *request, struct v1_body *body, ssize_t n)
+{
+    body->burst += (uint32_t) n;
+    if (body->burst < BURST_MAX || request->reads_no_further) {
+        return true;
+    }
+    body->burst = 0;
+    return fiber_yield() == WAIT_READY;
+}
+
 ssize_t v1_read_body(struct request *request, void *at, size_t size)
 {
     struct v1_body *body = request->wire_state;
@@ -222,6 +235,11 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
             v1_wire.send_interim(request, 100, NULL);
         }
     }
-    return request->is_chunked_body ? read_chunked(request, body, at, size)
-                                    : read_counted(request, body, at, size);
+    ssize_t n = request->is_chunked_body ? read_chunked(request, body, at, size)
+                                         : read_counted(request, body, at, size);
+    if (n > 0 && !let_others_run(request, body, n)) {
+        request->response.status = 0;
+        return -1;
+    }
+    return n;
 }

@@ -614,12 +614,14 @@ static void linger_input(struct conn *conn)
 {
     struct http_connection *http = conn->user;
 
-    for (;;) {
+    /* At most so much at a time: a client that sends without end is not to keep the worker. */
+    for (unsigned reads = 0; reads < 64; reads++) {
         conn->in_start = conn->in_end;
         if (!conn_fill(conn, FIRST_BUFFER, FIRST_BUFFER)) {
             break;
         }
     }
+    conn->in_start = conn->in_end;
     if (conn->is_broken || conn->is_input_closed || clock_now.now_ms >= http->linger_until_ms) {
         connection_close(http);
         return;

@@ -23,6 +23,7 @@ enum v1_state {
 struct v1_body {
     struct chunked chunked;
     uint64_t left;       /* bytes to come, of a body with a length */
+    uint32_t burst;      /* bytes taken since this fiber last let others run */
     bool is_started;     /* something was asked for: 100 (Continue) is out */
     bool is_at_trailers; /* the last chunk was seen */
 };

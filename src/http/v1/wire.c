@@ -58,8 +58,9 @@ static bool keeps_connection(const struct request *request)
 static size_t head_room(const struct request *request)
 {
     const struct response *response = &request->response;
-    size_t size = 512 + response->content_type.len + response->charset.len + response->etag.len +
-                  response->reason.len + response->location.len;
+    size_t size = 512 + request->location->server_field.len + response->content_type.len +
+                  response->charset.len + response->etag.len + response->reason.len +
+                  response->location.len;
 
     fields_each(field, &response->fields) {
         size += field->name.len + field->value.len + 4;
@@ -342,6 +343,9 @@ static bool put_piece(struct request *request, const struct body_piece *piece)
             put_memory(request, piece, (size_t) done, (size_t) part);
         } else {
             bool is_end = done + part == size;
+            uint64_t chunk = request->location->sendfile_max_chunk;
+            request->conn->turn_budget =
+                chunk == 0 || chunk > UINT32_MAX ? UINT32_MAX : (uint32_t) chunk;
             conn_write_file(request->conn, piece->fd, piece->offset + (off_t) done, part,
                             is_end ? piece->release : NULL, piece->release_arg);
         }

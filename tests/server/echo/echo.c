@@ -149,22 +149,20 @@ static bool configured(struct conf *conf, struct generation *generation)
 {
     struct echo_settings *echo = conf_settings(conf_main_scope(conf), &table);
 
-    vec_each(struct addr, addr, &echo->addresses)
-        {
-            struct listener *listener = arena_new(conf->arena, struct listener);
-            char text[ADDR_TEXT_MAX + 1];
+    vec_each(struct addr, addr, &echo->addresses) {
+        struct listener *listener = arena_new(conf->arena, struct listener);
+        char text[ADDR_TEXT_MAX + 1];
 
-            listener->addr = *addr;
-            listener->text =
-                arena_dup(conf->arena, (struct str){text, addr_format(addr, true, text)});
-            listener->options =
-                (struct listen_options){.backlog = -1, .rcvbuf = -1, .sndbuf = -1, .fastopen = -1};
-            listener->log = &generation->log;
-            listener->accepted = accepted;
-            listener->handed_over = handed_over;
-            listener->next = generation->listeners;
-            generation->listeners = listener;
-        }
+        listener->addr = *addr;
+        listener->text = arena_dup(conf->arena, (struct str){text, addr_format(addr, true, text)});
+        listener->options =
+            (struct listen_options){.backlog = -1, .rcvbuf = -1, .sndbuf = -1, .fastopen = -1};
+        listener->log = &generation->log;
+        listener->accepted = accepted;
+        listener->handed_over = handed_over;
+        listener->next = generation->listeners;
+        generation->listeners = listener;
+    }
     return true;
 }
 
