@@ -236,29 +236,45 @@ bool parse_fixed_point(struct str s, unsigned digits, uint64_t *out)
     return true;
 }
 
-/* Three digits and more. */
-static __attribute__((noinline)) char *format_long_uint(char *at, uint64_t n)
-{
-    char digits[20];
-    char *first = digits + sizeof(digits);
+/* "00" to "99". */
+static const char pairs[200] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546"
+    "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
+    "949596979899";
 
-    while (n != 0) {
-        *--first = (char) ('0' + n % 10);
-        n /= 10;
+/* Up to four digits, without leading zeros. */
+static inline char *format_short_uint(char *at, unsigned n)
+{
+    unsigned high = n / 100;
+    unsigned low = n % 100;
+
+    if (n >= 1000) {
+        memcpy(at, pairs + high * 2, 2);
+        memcpy(at + 2, pairs + low * 2, 2);
+        return at + 4;
     }
-    size_t len = (size_t) (digits + sizeof(digits) - first);
-    memcpy(at, first, len);
-    return at + len;
+    if (n >= 100) {
+        *at++ = (char) ('0' + high);
+        memcpy(at, pairs + low * 2, 2);
+        return at + 2;
+    }
+    if (n >= 10) {
+        memcpy(at, pairs + low * 2, 2);
+        return at + 2;
+    }
+    *at = (char) ('0' + n);
+    return at + 1;
 }
 
 char *format_uint(char *at, uint64_t n)
 {
-    if (n >= 100) {
-        return format_long_uint(at, n);
+    if (n < 10000) {
+        return format_short_uint(at, (unsigned) n);
     }
-    if (n >= 10) {
-        *at++ = (char) ('0' + n / 10);
-    }
-    *at = (char) ('0' + n % 10);
-    return at + 1;
+    /* The leading digits first, then four at a time with their zeros. */
+    unsigned last = (unsigned) (n % 10000);
+    at = format_uint(at, n / 10000);
+    memcpy(at, pairs + last / 100 * 2, 2);
+    memcpy(at + 2, pairs + last % 100 * 2, 2);
+    return at + 4;
 }

@@ -6,13 +6,20 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "event/loop.h"
 #include "http/file_private.h"
 #include "http/request.h"
 
 /* Contents of small files that each worker keeps where there is no open_file_cache. */
 #define CONTENTS_BYTES (16u * 1024 * 1024)
 
-static struct file_cache *contents_cache; /* of this worker; made on first use */
+/* Descriptors of larger files that each worker keeps open there, and for how long when unused. */
+#define DESCRIPTORS 64
+#define DESCRIPTOR_UNUSED_MS 2000
+
+static struct file_cache *contents_cache; /* of this worker; both are made on first use */
+static struct file_cache *descriptors;
+static struct timer descriptors_timer;
 
 void file_hold(struct file *file)
 {
@@ -58,7 +65,9 @@ static struct file_wish wish_of(struct request *request, struct str path, bool i
     struct file_wish wish = {
         .path = path,
         .is_status_only = is_status_only,
-        .wants_contents = location->aio == 0,
+        .contents_max = location->aio != 0   ? 0
+                        : location->sendfile ? FILE_CONTENTS_MAX_SENDFILE
+                                             : FILE_CONTENTS_MAX,
         .symlinks = location->disable_symlinks,
         .directio = location->directio,
         .read_ahead = location->read_ahead,
@@ -74,28 +83,80 @@ static struct file_wish wish_of(struct request *request, struct str path, bool i
     return wish;
 }
 
-/* ---- without open_file_cache: contents, checked for each request ---- */
+/* ---- without open_file_cache: contents and descriptors, checked for each request ---- */
 
-static struct file *open_checked_contents(struct file_wish *wish)
+/*
+ * A descriptor holds its file's blocks even when it was removed: so it is kept for a moment only, which is
+ * long for a file that is asked for again and again.
+ */
+static void close_unused(struct timer *timer)
+{
+    file_cache_expire(descriptors, clock_now.now_ms, DESCRIPTORS);
+    if (!file_cache_is_empty(descriptors)) {
+        timer_set(timer, clock_now.now_ms + DESCRIPTOR_UNUSED_MS);
+    }
+}
+
+static void make_checked_caches(void)
+{
+    static const struct file_cache_limits contents_limits = {UINT64_MAX, CONTENTS_BYTES,
+                                                             UINT64_MAX};
+    static const struct file_cache_limits descriptor_limits = {DESCRIPTORS, UINT64_MAX,
+                                                               DESCRIPTOR_UNUSED_MS};
+
+    contents_cache = file_cache_new(&contents_limits);
+    descriptors = file_cache_new(&descriptor_limits);
+    timer_init(&descriptors_timer, close_unused);
+}
+
+/* The kept file, if it is still what lies at the path. */
+static struct file *find_unchanged(struct file_cache *cache, const struct file_wish *wish)
+{
+    struct file *file = file_cache_find(cache, wish);
+
+    if (file == NULL) {
+        return NULL;
+    }
+    if (file_is_unchanged(file) && (int64_t) file->size < wish->directio) {
+        file->used_ms = clock_now.now_ms;
+        file_hold(file);
+        return file;
+    }
+    file_cache_remove(file);
+    return NULL;
+}
+
+static void keep_descriptor(struct file *file, const struct file_wish *wish)
+{
+    file_describe(file);
+    file->used_ms = clock_now.now_ms;
+    file_cache_put(descriptors, file, wish->hash);
+    if (descriptors_timer.deadline_ms == NO_DEADLINE) {
+        timer_set(&descriptors_timer, clock_now.now_ms + DESCRIPTOR_UNUSED_MS);
+    }
+}
+
+static struct file *open_checked(struct file_wish *wish)
 {
     if (contents_cache == NULL) {
-        static const struct file_cache_limits limits = {UINT64_MAX, CONTENTS_BYTES, UINT64_MAX};
-        contents_cache = file_cache_new(&limits);
+        make_checked_caches();
     }
     wish->hash = file_cache_hash(wish->path);
-    struct file *file = file_cache_find(contents_cache, wish);
-
+    struct file *file = find_unchanged(contents_cache, wish);
+    if (file == NULL) {
+        file = find_unchanged(descriptors, wish);
+    }
     if (file != NULL) {
-        if (file_is_unchanged(file) && (int64_t) file->size < wish->directio) {
-            file_hold(file);
-            return file;
-        }
-        file_cache_remove(file);
+        return file;
     }
     file = file_load(wish);
-    if (file->contents.data != NULL && file->is_settled) {
-        file_describe(file);
-        file_cache_put(contents_cache, file, wish->hash);
+    if (file->contents.data != NULL) {
+        if (file->is_settled) {
+            file_describe(file);
+            file_cache_put(contents_cache, file, wish->hash);
+        }
+    } else if (file->fd != -1 && file->is_file && !file->is_directio) {
+        keep_descriptor(file, wish);
     }
     return file;
 }
@@ -135,7 +196,7 @@ static bool fits_rules(const struct file *file, const struct file_wish *wish)
 static bool has_wanted(const struct file *file, const struct file_wish *wish)
 {
     return wish->is_status_only || !file->is_file || file->error != 0 || file->fd != -1 ||
-           (file->contents.data != NULL && wish->wants_contents &&
+           (file->contents.data != NULL && wish->contents_max != 0 &&
             (int64_t) file->size < wish->directio);
 }
 
@@ -182,7 +243,7 @@ static struct file *open_kept(struct file_wish *wish, const struct http_location
     uint64_t uses = 0;
 
     wish->hash = file_cache_hash(wish->path);
-    file_cache_expire(cache, clock_now.now_ms);
+    file_cache_expire(cache, clock_now.now_ms, 2);
     struct file *file = file_cache_find(cache, wish);
     if (file != NULL) {
         if (clock_now.now_ms - file->used_ms > location->open_file_cache->inactive_s * 1000) {
@@ -216,8 +277,8 @@ struct file *file_open(struct request *request, struct str path)
     if (location->open_file_cache != NULL) {
         return open_kept(&wish, location);
     }
-    if (location->disable_symlinks == SYMLINKS_ALLOWED && wish.wants_contents) {
-        return open_checked_contents(&wish);
+    if (location->disable_symlinks == SYMLINKS_ALLOWED && wish.contents_max != 0) {
+        return open_checked(&wish);
     }
     return file_load(&wish);
 }
@@ -233,8 +294,10 @@ struct file *file_stat(struct request *request, struct str path)
 void file_cache_drop(void)
 {
     if (contents_cache != NULL) {
+        timer_remove(&descriptors_timer);
         file_cache_free(contents_cache);
-        contents_cache = NULL;
+        file_cache_free(descriptors);
+        contents_cache = descriptors = NULL;
     }
 }
 

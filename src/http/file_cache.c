@@ -9,7 +9,6 @@
 #include "base/fatal.h"
 
 #define FIRST_BUCKETS 256u
-#define EXPIRE_AT_ONCE 2 /* files looked at for each new one */
 
 struct file_cache {
     struct file **buckets; /* malloc'ed */
@@ -184,9 +183,14 @@ void file_cache_put(struct file_cache *cache, struct file *file, uint64_t hash)
     file_hold(file);
 }
 
-void file_cache_expire(struct file_cache *cache, uint64_t now_ms)
+bool file_cache_is_empty(const struct file_cache *cache)
 {
-    for (int i = 0; i < EXPIRE_AT_ONCE && !list_is_empty(&cache->lru); i++) {
+    return list_is_empty(&cache->lru);
+}
+
+void file_cache_expire(struct file_cache *cache, uint64_t now_ms, unsigned at_most)
+{
+    for (unsigned i = 0; i < at_most && !list_is_empty(&cache->lru); i++) {
         struct file *oldest = container_of(cache->lru.prev, struct file, lru_link);
 
         if (now_ms - oldest->used_ms <= cache->limits.inactive_ms) {

@@ -349,8 +349,7 @@ struct file *file_load(const struct file_wish *wish)
         file->fd = -1;
         return file;
     }
-    if (wish->wants_contents && file->size <= FILE_CONTENTS_MAX &&
-        (int64_t) file->size < wish->directio) {
+    if (file->size <= wish->contents_max && (int64_t) file->size < wish->directio) {
         file->is_settled = is_settled(file, now) && is_local(file->fd);
         read_contents(file);
     }

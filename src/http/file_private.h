@@ -6,11 +6,12 @@
 
 /* What one look at the disk is to bring, and under which rules. */
 struct file_wish {
-    struct str path;      /* NUL-terminated */
-    uint64_t hash;        /* of path; set where a cache is used */
-    bool is_status_only;  /* neither descriptor nor contents */
-    bool wants_contents;  /* of small regular files, instead of the descriptor */
-    unsigned symlinks;    /* enum disable_symlinks */
+    struct str path;     /* NUL-terminated */
+    uint64_t hash;       /* of path; set where a cache is used */
+    bool is_status_only; /* neither descriptor nor contents */
+    size_t
+        contents_max;  /* bytes of a file that is read whole, instead of its descriptor; 0 = none */
+    unsigned symlinks; /* enum disable_symlinks */
     size_t symlinks_from; /* bytes of path that are not checked for links */
     int64_t directio;     /* bytes from which on O_DIRECT is used; INT64_MAX = never */
     uint64_t read_ahead;  /* bytes that the kernel is advised of; 0 = none */
@@ -48,7 +49,8 @@ struct file *file_cache_find(struct file_cache *cache, const struct file_wish *w
 void file_cache_put(struct file_cache *cache, struct file *file, uint64_t hash);
 /* Forgets it (its reference is dropped). */
 void file_cache_remove(struct file *file);
-/* Forgets at most a few that were not used for `inactive`. */
-void file_cache_expire(struct file_cache *cache, uint64_t now_ms);
+/* Forgets those that were not used for `inactive`, at most so many. */
+void file_cache_expire(struct file_cache *cache, uint64_t now_ms, unsigned at_most);
+bool file_cache_is_empty(const struct file_cache *cache);
 
 #endif

@@ -17,6 +17,7 @@
 #define BURST_PROBE 16u /* one event in so many tries for a second one */
 #define PAUSE_MS 500    /* the longest pause; the end of a connection ends it sooner */
 #define LOG_EVERY_MS 1000
+#define IDLE_LOOKS_MOST 32 /* at connections, for one that can give way */
 #define RETIRE_TICK_MS 50
 #define RETIRE_QUIET_MS 1000 /* without accepts, when the kernel tells nothing of handshakes */
 #define RETIRE_MOST_MS 65000 /* no handshake takes longer */
@@ -40,6 +41,7 @@ struct acceptor {
     uint64_t retire_since_ms; /* when it was adopted */
     uint64_t last_accept_ms;
     struct handshakes *under_way; /* those that began before; NULL = not asked yet or unknown */
+    uint64_t asked_ms;
     bool has_asked;
     void (*done)(void *); /* told when it is closed; or NULL */
     void *done_arg;
@@ -54,9 +56,34 @@ static struct timer pause_timer;
 static uint64_t logged_connections_ms;
 static uint64_t logged_accept_ms;
 
+/* Has the client spoken, and the loop not come to it yet? */
+static bool has_unread_input(const struct conn *conn)
+{
+    char byte;
+
+    return recv(conn->source.fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* The connection that rests longest and is not about to be served; NULL = none, or none soon. */
+static struct conn *find_longest_idle(void)
+{
+    for (int i = 0; i < IDLE_LOOKS_MOST; i++) {
+        struct conn *conn = conn_longest_idle();
+
+        if (conn == NULL || !has_unread_input(conn)) {
+            return conn;
+        }
+        conn_unpark(conn);
+        if (!conn_park(conn)) {
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
 static bool longest_idle_gives_way(void)
 {
-    struct conn *conn = conn_longest_idle();
+    struct conn *conn = find_longest_idle();
 
     if (conn == NULL) {
         return false;
@@ -332,6 +359,21 @@ static void retire(struct acceptor *acceptor)
     }
 }
 
+/*
+ * Those of this turn: several slots of an address retire together, and to ask takes the kernel some
+ * 20 ms where its tables are large.
+ */
+static struct handshakes *handshakes_now(const struct acceptor *acceptor)
+{
+    for (const struct acceptor *other = acceptors; other != NULL; other = other->next) {
+        if (other != acceptor && other->has_asked && other->asked_ms == clock_now.now_ms &&
+            addr_equal(&other->listener->addr, &acceptor->listener->addr)) {
+            return handshakes_share(other->under_way);
+        }
+    }
+    return handshakes_of(&acceptor->listener->addr);
+}
+
 static bool is_empty_for_good(struct acceptor *acceptor)
 {
     uint64_t now = clock_now.now_ms;
@@ -342,7 +384,8 @@ static bool is_empty_for_good(struct acceptor *acceptor)
     if (!acceptor->has_asked) {
         /* Some time after the steering, so that no processor uses the former program any more. */
         acceptor->has_asked = true;
-        acceptor->under_way = handshakes_of(&acceptor->listener->addr);
+        acceptor->asked_ms = now;
+        acceptor->under_way = handshakes_now(acceptor);
         return false;
     }
     /* Handshakes first: one that ends between the two looks is seen in the queue. */

@@ -76,7 +76,9 @@ struct conn {
     unsigned is_input_paused : 1; /* by the owner: nothing is read from the socket for now */
     unsigned is_peer_closed : 1;  /* the peer has shut its sending side; unread input may be left */
     unsigned is_broken : 1;       /* error: nothing more can be sent or received; error tells why */
-    unsigned is_idle : 1;         /* on the list of idle connections */
+    unsigned is_last_output : 1; /* the owner closes when the queue is empty: what is left waits for
+                                       the FIN, so that both leave in one packet */
+    unsigned is_idle : 1;        /* on the list of idle connections */
     unsigned is_tcp : 1;
     unsigned is_nodelay_known : 1; /* is_nodelay says what the socket has */
     unsigned is_nodelay : 1;       /* TCP_NODELAY was set */
@@ -145,8 +147,8 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
 
 /*
  * Lets a fresh accepted connection begin, with owner and user set: when experience says that the
- * first bytes are there already, the owner's input is called at once; after that, or else, the loop
- * watches. The connection may be gone when this returns.
+ * first bytes are there already, the owner's input is called at once, and the loop watches after
+ * that; else it rests (is_idle) until its client speaks. It may be gone when this returns.
  */
 void conn_start(struct conn *conn);
 

@@ -74,7 +74,7 @@ static struct sent send_gathered(struct conn *conn, uint64_t allowed)
         sent.n = conn->transport->writev(conn, iov, count, more_follows);
         return sent;
     }
-    int flags = MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0);
+    int flags = MSG_NOSIGNAL | (more_follows || conn->is_last_output ? MSG_MORE : 0);
     if (count == 1) {
         sent.n = send(conn->source.fd, iov[0].iov_base, iov[0].iov_len, flags);
     } else {
@@ -101,7 +101,8 @@ static struct sent send_once(struct conn *conn, uint64_t allowed)
     if (piece->next == NULL && conn->transport == NULL) {
         struct sent sent = {.asked = piece->size < allowed ? piece->size : allowed};
 
-        sent.n = send(conn->source.fd, piece->at, (size_t) sent.asked, MSG_NOSIGNAL);
+        sent.n = send(conn->source.fd, piece->at, (size_t) sent.asked,
+                      MSG_NOSIGNAL | (conn->is_last_output ? MSG_MORE : 0));
         return sent;
     }
     return send_gathered(conn, allowed);

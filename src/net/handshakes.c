@@ -122,7 +122,8 @@ static bool walk_address(const struct addr *addr, unsigned states, visit_socket 
 /* ---- handshakes ---- */
 
 struct handshakes {
-    struct addr addr;           /* ours */
+    struct addr addr; /* ours */
+    unsigned owners;
     unsigned count;             /* of peers; PEERS_MOST + 1 = too many */
     uint64_t peers[PEERS_MOST]; /* hashes of address and port */
 };
@@ -156,6 +157,7 @@ struct handshakes *handshakes_of(const struct addr *addr)
         return NULL;
     }
     handshakes->addr = *addr;
+    handshakes->owners = 1;
     handshakes->count = 0;
     if (!walk_address(addr, 1u << TCP_SYN_RECV, remember, handshakes) ||
         handshakes->count > PEERS_MOST) {
@@ -193,9 +195,19 @@ bool handshakes_go_on(const struct handshakes *handshakes)
            search.is_found;
 }
 
+struct handshakes *handshakes_share(struct handshakes *handshakes)
+{
+    if (handshakes != NULL) {
+        handshakes->owners++;
+    }
+    return handshakes;
+}
+
 void handshakes_free(struct handshakes *handshakes)
 {
-    free(handshakes);
+    if (handshakes != NULL && --handshakes->owners == 0) {
+        free(handshakes);
+    }
 }
 
 struct counting {

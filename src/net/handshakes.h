@@ -14,6 +14,8 @@ struct handshakes *handshakes_of(const struct addr *addr);
 
 /* Whether one of them still is under way; false when the kernel does not tell any more. */
 bool handshakes_go_on(const struct handshakes *handshakes);
+/* One more owner of the same; each frees it. */
+struct handshakes *handshakes_share(struct handshakes *handshakes);
 void handshakes_free(struct handshakes *handshakes);
 
 /* How many are under way now; -1 = unknown. */

@@ -49,7 +49,7 @@ def wait_all_answer(traffic, workers):
 def test_grows_from_one_to_four(serve):
     server = serve(HTTP, main=main(1))
     with Traffic(server.port) as traffic:
-        traffic.wait_for(200)
+        traffic.wait_for(1000)
         workers = change(server, 4)
         wait_sockets(server, 4)
         wait_all_answer(traffic, workers)
@@ -59,11 +59,11 @@ def test_grows_from_one_to_four(serve):
 def test_shrinks_from_four_to_one(serve):
     server = serve(HTTP, main=main(4))
     with Traffic(server.port) as traffic:
-        traffic.wait_for(300)
+        traffic.wait_for(1500)
         change(server, 1)
-        traffic.wait_for(300)
+        traffic.wait_for(1500)
         wait_sockets(server, 1)
-        traffic.wait_for(200)
+        traffic.wait_for(1000)
     traffic.assert_nothing_lost()
 
 
@@ -72,7 +72,7 @@ def test_shrinks_and_grows_again_and_again(serve):
     with Traffic(server.port) as traffic:
         for count in (4, 1, 3, 2, 4, 1):
             change(server, count)
-            traffic.wait_for(50)
+            traffic.wait_for(1000)
         wait_sockets(server, 1)
     traffic.assert_nothing_lost()
 
@@ -84,7 +84,7 @@ def test_grows_before_a_shrink_is_over(serve):
             server.configure(HTTP, main=main(count))
             server.reload()
         wait_workers(server, 4)
-        traffic.wait_for(400)
+        traffic.wait_for(1000)
     traffic.assert_nothing_lost()
     assert proc.listening(server.port) == 4
 
@@ -95,7 +95,7 @@ def test_reuse_port_changes_both_ways(serve):
         wait_sockets(server, 3)
         change(server, 3, events="reuse_port off;")
         wait_sockets(server, 1)
-        traffic.wait_for(200)
+        traffic.wait_for(1000)
         workers = change(server, 3, events="reuse_port on;")
         wait_sockets(server, 3)
         wait_all_answer(traffic, workers)
@@ -108,21 +108,21 @@ def test_reloads_one_after_another(serve):
         for _ in range(8):
             server.reload()
         wait_workers(server, 2)
-        traffic.wait_for(100)
+        traffic.wait_for(500)
     traffic.assert_nothing_lost()
 
 
 def test_killed_worker_loses_only_what_it_had(serve):
     server = serve(HTTP, main=main(4), allow=[r"exited on signal 9"])
     with Traffic(server.port, short=3, kept=1, each=8) as traffic:
-        traffic.wait_for(200)
+        traffic.wait_for(1000)
         for victim in wait_workers(server, 4)[:2]:
             moment = time.monotonic()
             os.kill(victim, signal.SIGKILL)
             until(lambda: not proc.is_alive(victim), "the end of the victim")
             ended = time.monotonic()
             wait_workers(server, 4)
-            traffic.wait_for(200)
+            traffic.wait_for(1000)
             lost = [one for one in traffic.failures() if one.began + one.wait >= moment - 0.001]
             # A kept connection of the victim shows its loss when it is used next.
             late = [one for one in lost if one.kind != "kept" and one.began > ended]
@@ -152,14 +152,14 @@ def test_queue_of_a_killed_worker_is_served_by_its_successor(serve):
 def test_upgrade_and_the_end_of_the_old_binary(serve, workers):
     server = serve(HTTP, main=main(workers))
     with Traffic(server.port, kept=0, short=4) as traffic:
-        traffic.wait_for(200)
+        traffic.wait_for(1000)
         server.signal("upgrade")
         new = wait_new_binary(server)
-        traffic.wait_for(200)
+        traffic.wait_for(1000)
         server.signal("quit")
         assert server.wait_end() == 0
         moment = time.monotonic()
-        traffic.wait_for(300)
+        traffic.wait_for(1500)
     try:
         traffic.assert_nothing_lost()
         assert all(proc.parent(pid) == new for pid in traffic.pids(moment)

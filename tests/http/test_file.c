@@ -418,9 +418,9 @@ static void least_recently_used_goes_first(void **state)
     }
     assert_null(file_cache_find(cache, &wish[1]));
     assert_non_null(file_cache_find(cache, &wish[2]));
-    file_cache_expire(cache, 1000);
+    file_cache_expire(cache, 1000, 2);
     assert_non_null(file_cache_find(cache, &wish[0]));
-    file_cache_expire(cache, 1001);
+    file_cache_expire(cache, 1001, 2);
     assert_null(file_cache_find(cache, &wish[0]));
     assert_null(file_cache_find(cache, &wish[2]));
     file_cache_free(cache);

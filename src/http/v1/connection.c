@@ -452,17 +452,22 @@ static void wait_on(struct http_connection *http)
     }
 }
 
+static void send_and_recycle(struct http_connection *http)
+{
+    http->conn->is_last_output = http->is_last && http->current == NULL;
+    conn_flush(http->conn);
+    recycle_sent(http);
+}
+
 void v1_settle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
-    conn_flush(conn);
-    recycle_sent(http);
+    send_and_recycle(http);
     if (http->current == NULL && !http->is_last &&
         (conn->is_readable || (conn->in_end != conn->in_start && !http->was_parsed_partly))) {
         pump(http);
-        conn_flush(conn);
-        recycle_sent(http);
+        send_and_recycle(http);
     }
     if (conn->is_broken) {
         if (http->current == NULL) {

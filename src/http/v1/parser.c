@@ -258,7 +258,7 @@ static inline const char *find_colon(const struct scan *scan, const char *at, co
 {
     const char *colon = scan_name_end(scan, at);
 
-    *kind = colon == at ? NAME_BAD : NAME_USUAL;
+    *kind = NAME_USUAL;
     while (colon < text_end && *colon != ':') {
         unsigned char c = (unsigned char) *colon;
         if (!is(c, IS_NAME) && !(c == '_' && limits->underscores)) {
@@ -266,8 +266,8 @@ static inline const char *find_colon(const struct scan *scan, const char *at, co
         }
         colon++;
     }
-    if (colon >= text_end) {
-        *kind = NAME_BAD;
+    if (colon >= text_end || colon == at) {
+        *kind = NAME_BAD; /* no colon, or no name */
     }
     return colon;
 }

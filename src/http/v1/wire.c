@@ -9,7 +9,7 @@
 #include "server/generation.h"
 
 /* Memory pieces up to this size are copied behind the head: one send takes both. */
-#define COPY_MAX 4096
+#define COPY_MAX 2048
 /* More unsent bytes than this, and a handler that gives more waits. */
 #define UNSENT_MAX (64 * 1024)
 
@@ -90,9 +90,10 @@ static char *put_line(char *at, struct str name, struct str value)
 static char *put_start(char *at, const struct request *request)
 {
     const struct response *response = &request->response;
-    bool has_fields = response->fields.count != 0;
+    uint64_t own = FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_DATE);
+    bool has_own = (response->fields.seen & own) != 0;
 
-    if (response->status == 200 && response->reason.len == 0 && !has_fields) {
+    if (response->status == 200 && response->reason.len == 0 && !has_own) {
         at = put(at, request->location->head_200);
         at = put(at, CLOCK_STR(http_date));
         return PUT(at, "\r\n");
@@ -110,10 +111,10 @@ static char *put_start(char *at, const struct request *request)
     *at++ = ' ';
     at = put(at, reason);
     at = PUT(at, "\r\n");
-    if (!has_fields || fields_get(&response->fields, FIELD_SERVER) == NULL) {
+    if (!has_own || fields_get(&response->fields, FIELD_SERVER) == NULL) {
         at = put(at, request->location->server_field);
     }
-    if (!has_fields || fields_get(&response->fields, FIELD_DATE) == NULL) {
+    if (!has_own || fields_get(&response->fields, FIELD_DATE) == NULL) {
         at = PUT(at, "Date: ");
         at = put(at, CLOCK_STR(http_date));
         at = PUT(at, "\r\n");
