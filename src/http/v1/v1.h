@@ -30,6 +30,27 @@ struct v1_body {
 
 extern const struct http_wire v1_wire;
 
+/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since rest gives it back. */
+#define V1_FIRST_BUFFER 4096
+
+/* What the loop tells of a connection, unless it lingers (connection.c). */
+extern const struct conn_owner v1_owner;
+
+/* A connection from an accepted or handed over descriptor, which is closed when there is no room: NULL. */
+struct http_connection *v1_make(struct listener *listener, int fd, const struct addr *peer);
+/* Its first state and deadline. */
+void v1_begin(struct http_connection *http);
+
+/* heads.c: reads and starts requests while there is input and nothing to wait for. */
+void v1_pump(struct http_connection *http);
+/* Reads the PROXY protocol's header. False: the connection waits for more of it, or is gone. */
+bool v1_read_proxy_header(struct http_connection *http);
+/* The log line of a head that was there in part when the client left (400) or its time was up (408). */
+void v1_log_open_head(struct http_connection *http, unsigned status, int error, const char *reason);
+
+/* rest.c: idle from now on. The connection may be gone afterwards. */
+void v1_rest(struct http_connection *http);
+
 /* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
  * reads the next or rests. The connection may be gone afterwards. */
 void v1_settle(struct http_connection *http);
