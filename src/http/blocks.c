@@ -220,6 +220,12 @@ bool http_configured(struct conf *conf, struct generation *generation)
     return true;
 }
 
+void http_worker_abort(struct generation *generation)
+{
+    (void) generation;
+    connections_abort();
+}
+
 void http_worker_quit(struct generation *generation)
 {
     (void) generation;

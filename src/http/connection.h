@@ -54,6 +54,8 @@ void http_handed_over(struct listener *listener, int fd, const struct addr *peer
 
 /* Worker hooks of reload and quit: lets idle connections go, to a successor where there is one. */
 void connections_quit(void);
+/* The worker ends now: breaks off what is open; requests end within the next turns. */
+void connections_abort(void);
 
 /* Makes and ends; the latter closes the connection, frees what is left of its requests and counts.
  */

@@ -334,6 +334,7 @@ const struct module ngx_http_module = {
     .tables = http_tables,
     .configured = http_configured,
     .worker_quit = http_worker_quit,
+    .worker_abort = http_worker_abort,
 };
 
 const struct module ngx_http_core_module = {

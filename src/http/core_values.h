@@ -18,6 +18,7 @@ void location_fresh(void *settings);
 bool server_settings_finish(struct conf_scope *scope, void *settings); /* core_finish.c */
 bool http_configured(struct conf *conf, struct generation *generation);
 void http_worker_quit(struct generation *generation);
+void http_worker_abort(struct generation *generation);
 
 /* core_values.c */
 struct mime_types *types_default(struct conf *conf);

@@ -132,6 +132,7 @@ bool fields_by_variable_name(const struct fields *fields, struct arena *arena, s
 
 /* Walks all fields, removed ones too. */
 #define fields_each(field, fields)                                                                 \
-    for (struct field *field = (fields)->items; field < (fields)->items + (fields)->count; field++)
+    for (struct field *field = (fields)->items;                                                    \
+         field != NULL && field < (fields)->items + (fields)->count; field++)
 
 #endif

@@ -432,3 +432,14 @@ void conn_each_idle(void (*visit)(struct conn *conn, void *arg), void *arg)
         visit(container_of(link, struct conn, idle_link), arg);
     }
 }
+
+void conn_each(void (*visit)(struct conn *conn, void *arg), void *arg)
+{
+    for (struct conn_block *block = blocks; block != NULL; block = block->next) {
+        for (size_t i = 0; i < CONNS_PER_BLOCK; i++) {
+            if (block->conns[i].magic == CONN_MAGIC) {
+                visit(&block->conns[i], arg);
+            }
+        }
+    }
+}

@@ -357,6 +357,9 @@ struct conn *conn_longest_idle(void);
 /* Walks all parked connections (reload hands them over, shutdown closes them). */
 void conn_each_idle(void (*visit)(struct conn *conn, void *arg), void *arg);
 
+/* Walks all connections of this worker, whatever they do; visit may close the one it is given. */
+void conn_each(void (*visit)(struct conn *conn, void *arg), void *arg);
+
 /* Number for the next connection: unique in the service, from shared memory. */
 extern uint64_t *conn_serial;
 

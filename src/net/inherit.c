@@ -18,7 +18,7 @@
 /*
  * Takes one descriptor; a second one of the same address is its next slot. False: it is no socket.
  */
-static bool inherit_fd(int fd, const struct log *log)
+static bool inherit_fd(int fd, bool is_lent, const struct log *log)
 {
     struct addr addr = {.len = sizeof(addr.un)};
     struct shard_set *set = shard_sets();
@@ -41,6 +41,7 @@ static bool inherit_fd(int fd, const struct log *log)
     if (set == NULL) {
         set = shard_set_new(&addr);
         set->was_inherited = true;
+        set->is_lent = is_lent;
         /* What they were made with is not known: whatever is configured counts as a change. */
         set->options.backlog = 0;
         set->options.fastopen = -1;
@@ -82,7 +83,7 @@ bool shards_inherit(struct str list, const struct log *log)
                       STR_ARG(word));
             return true;
         }
-        inherit_fd((int) fd, log);
+        inherit_fd((int) fd, false, log);
         rest = str_skip(rest, n + 1);
     }
     return true;
@@ -102,7 +103,7 @@ bool shards_inherit_systemd(const struct log *log)
     }
     log_notice(log, 0, "using %u sockets from systemd", (unsigned) count);
     for (int fd = SYSTEMD_FIRST_FD; fd < SYSTEMD_FIRST_FD + (int) count; fd++) {
-        if (!inherit_fd(fd, log) && errno == EBADF) {
+        if (!inherit_fd(fd, true, log) && errno == EBADF) {
             break;
         }
     }

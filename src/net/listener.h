@@ -65,6 +65,7 @@ struct shard_set {
     unsigned room;   /* of fds */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
+    bool is_lent;       /* by systemd: the file of a unix socket is not ours to remove */
     bool was_inherited; /* from NGINX= or LISTEN_FDS, and no configuration has wanted it yet */
 };
 
@@ -111,7 +112,10 @@ int shard_fd(const struct shard_set *set, unsigned slot);
 void shard_close_top(struct shard_set *set);
 void shard_top_retired(struct shard_set *set, unsigned slot, const struct log *log);
 
-/* Closes a set that no configuration wants, and removes it; a unix socket's file as well. */
+/*
+ * Closes a set that no configuration wants, and removes it; the file of a unix socket as well: only
+ * when no other master has it.
+ */
 void shard_set_close(struct shard_set *set);
 
 /*

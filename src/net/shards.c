@@ -103,7 +103,7 @@ static void set_close(struct shard_set *set, bool keep_file)
     while (set->count != 0) {
         close(set->fds[--set->count]);
     }
-    if (!keep_file) {
+    if (!keep_file && !set->is_lent) {
         unlink_unix(set);
     }
     set_free(set);
@@ -111,8 +111,7 @@ static void set_close(struct shard_set *set, bool keep_file)
 
 void shard_set_close(struct shard_set *set)
 {
-    /* One that came over and was never wanted may be in use by the server it came from. */
-    set_close(set, set->was_inherited);
+    set_close(set, false);
 }
 
 void shards_close_all(bool keep_files)

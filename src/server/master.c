@@ -104,8 +104,7 @@ static void quit(void)
         master.is_quitting = true;
         notify_stopping();
         command_all(CHANNEL_QUIT);
-        shards_close_all(process_new_binary() != NULL ||
-                         (server.is_upgrade && getppid() == server.parent));
+        shards_close_all(another_master_lives());
     }
 }
 
@@ -476,7 +475,7 @@ static void set_title(void)
 static void end(void)
 {
     pid_file_remove(master.pid_path);
-    shards_close_all(process_new_binary() != NULL);
+    shards_close_all(another_master_lives());
     log_notice(log_main, 0, "exit");
     while (!list_is_empty(&processes)) {
         process_free(container_of(processes.next, struct process, link));

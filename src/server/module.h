@@ -10,7 +10,7 @@
 enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
 
 #define MODULE_MAGIC                                                                               \
-    0x90427501u /* raised when struct module changes: a loaded object of another shape is refused  \
+    0x90427502u /* raised when struct module changes: a loaded object of another shape is refused  \
                  */
 
 struct module {
@@ -27,6 +27,9 @@ struct module {
     bool (*worker_start)(struct generation *generation);
     /* The generation in this worker is going to end (reload or quit): idle things are let go. */
     void (*worker_quit)(struct generation *generation);
+    /* The worker ends though something is open still (TERM, worker_shutdown_timeout): breaks it off.
+     * A few turns of the loop follow. Optional. */
+    void (*worker_abort)(struct generation *generation);
     /* Nothing is open any more; last words. */
     void (*worker_end)(struct generation *generation);
 };

@@ -90,8 +90,7 @@ static struct process *survivor_for(const struct generation *generation, unsigne
     return NULL;
 }
 
-/* While two masters share the sockets nothing is taken away from the other. */
-static bool another_master_lives(void)
+bool another_master_lives(void)
 {
     return (server.is_upgrade && getppid() == server.parent) || process_new_binary() != NULL;
 }
@@ -232,7 +231,9 @@ void shard_care_settle(struct generation *generation)
     for (struct shard_set *set = shard_sets(); set != NULL; set = next) {
         next = set->next;
         if (!set->is_wanted) {
-            close_set(set);
+            if (!another_master_lives()) {
+                close_set(set);
+            }
             continue;
         }
         unretire_slots(generation, set);

@@ -31,4 +31,7 @@ void shard_care_look(struct generation *generation);
 /* Is there anything to look for? */
 bool shard_care_has_to_look(const struct generation *generation);
 
+/* Another master, older or newer, has the same sockets: nothing is taken away from it. */
+bool another_master_lives(void);
+
 #endif

@@ -81,7 +81,7 @@ static void take_over(struct generation *next)
     old[old_count++] = former;
     for (struct shard_set *set = shard_sets(), *after; set != NULL; set = after) {
         after = set->next;
-        if (!set->is_wanted) {
+        if (!set->is_wanted && !(server.is_upgrade && getppid() == server.parent)) {
             shard_set_close(set);
         }
     }
@@ -145,7 +145,7 @@ int single_run(struct generation *generation)
     pid_file_remove(pid_path);
     worker_destroy(generation_now);
     free_old();
-    shards_close_all(false);
+    shards_close_all(server.is_upgrade && getppid() == server.parent);
     log_notice(log_main, 0, "exit");
     log_main = server_last_log();
     generation_free(generation_now);

@@ -359,6 +359,14 @@ void worker_quit(void)
     worker_modules_quit(generation_now);
 }
 
+static bool is_something_open(void)
+{
+    struct fiber_pool_stats fibers;
+
+    fiber_pool_stats(&fibers);
+    return conn_pool.used != 0 || fibers.in_use != 0;
+}
+
 bool worker_is_done(void)
 {
     if (worker.must_end) {
@@ -370,10 +378,23 @@ bool worker_is_done(void)
     if (!worker_is_quitting || conn_pool.used != 0 || !handover_is_done()) {
         return false;
     }
-    struct fiber_pool_stats fibers;
+    return !is_something_open();
+}
 
-    fiber_pool_stats(&fibers);
-    return fibers.in_use == 0;
+/* Turns that requests get to unwind when their connections are broken off. */
+#define LAST_TURNS 16
+
+/* So that requests under way end as others do: they are logged, and give back what they hold. */
+static void break_off(struct generation *generation)
+{
+    for (const struct module *const *m = generation->modules; *m != NULL; m++) {
+        if ((*m)->worker_abort != NULL) {
+            (*m)->worker_abort(generation);
+        }
+    }
+    for (unsigned turn = 0; turn < LAST_TURNS && is_something_open(); turn++) {
+        loop_turn(0);
+    }
 }
 
 void worker_destroy(struct generation *generation)
@@ -381,6 +402,9 @@ void worker_destroy(struct generation *generation)
     handover_free();
     handover_receive_end();
     acceptors_stop();
+    if (is_something_open()) {
+        break_off(generation);
+    }
     if (worker.channel.fd >= 0) {
         event_remove(&worker.channel);
         close(worker.channel.fd);

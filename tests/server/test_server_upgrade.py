@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import Server, binaries, proc, until
+from harness import Client, binaries, proc, until
 from harness.daemon import Adopted, Daemon, follow_upgrade, swap_binary
 
 HTTP = 'server { listen 127.0.0.1:@PORT@; location / { return 200 "$pid\\n"; } }'
@@ -29,7 +29,10 @@ def daemon():
         swap_binary(server.path("nginx"), binary or server.binary)
         server.binary = server.path("nginx")
         servers.append(server)
-        return server.start()
+        server.start()
+        # nginx may lose a signal that comes before its workers.
+        until(lambda: len(workers_of(server.pid)) == count, server.evidence)
+        return server
 
     yield start
     for server in servers:
@@ -196,7 +199,6 @@ def test_hup_to_the_old_one_starts_workers_with_the_old_configuration(daemon):
 
 
 def test_unix_socket_survives_an_upgrade(daemon):
-    from harness import Client
     server = daemon(http="server { listen unix:@DIR@/http.sock; return 200 ok; }")
     upgrade(server)
     os.kill(server.pid, signal.SIGQUIT)
@@ -204,6 +206,33 @@ def test_unix_socket_survives_an_upgrade(daemon):
     with Client(server.path("http.sock")) as client:
         assert client.request("/").text == "ok"
     server.quit()
+    until(lambda: not os.path.exists(server.path("http.sock")), "the file to go")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
+def test_unix_socket_survives_the_end_of_the_new_binary(daemon, number):
+    """That did not please, be it that it has no use for the socket."""
+    for kept in (True, False):
+        server = daemon(http="server { listen unix:@DIR@/http.sock; return 200 ok; }")
+        if not kept:
+            server.configure(conf=re.sub("listen unix:[^;]*;", "listen 127.0.0.1:%d;" % server.port,
+                                         server.conf))
+        new = upgrade(server)
+        os.kill(new, number)
+        until(lambda: not proc.is_alive(new), server.evidence)
+        with Client(server.path("http.sock")) as client:
+            assert client.request("/").text == "ok"
+        server.quit()
+
+
+def test_unix_socket_that_only_the_old_binary_wanted_goes_with_it(daemon):
+    server = daemon(http="server { listen unix:@DIR@/http.sock; return 200 ok; }")
+    server.configure(conf=re.sub("listen unix:[^;]*;", "listen 127.0.0.1:%d;" % server.port,
+                                 server.conf))
+    upgrade(server)
+    os.kill(server.pid, signal.SIGQUIT)
+    follow_upgrade(server)
+    assert server.get("/").text == "ok"
     until(lambda: not os.path.exists(server.path("http.sock")), "the file to go")
 
 
@@ -227,7 +256,6 @@ def test_signal_to_the_path_of_the_pid_file_reaches_the_new_one(daemon):
 @pytest.mark.parametrize("listen", ["127.0.0.1:@PORT@", "127.0.0.1:@PORT@ reuseport",
                                     "unix:@DIR@/http.sock"])
 def test_from_nginx_to_portunus_and_back(daemon, count, listen):
-    from harness import Client
     http = 'server { listen %s; location / { return 200 "$pid $nginx_version\\n"; } }' % listen
     server = daemon(count, binary=REFERENCE, http=http)
 
@@ -248,7 +276,6 @@ def test_from_nginx_to_portunus_and_back(daemon, count, listen):
             assert pid in workers_of(new)
             assert version == wanted
     assert server.quit() == 0
-    assert Server is not None
 
 
 @ours_alone

@@ -31,7 +31,7 @@ static void linger_timeout(struct conn *conn)
     connection_close(conn->user);
 }
 
-static const struct conn_owner lingering_owner = {
+const struct conn_owner v1_lingering_owner = {
     .input = linger_input,
     .timed_out = linger_timeout,
 };
@@ -40,7 +40,7 @@ void v1_linger(struct http_connection *http, const struct http_location *locatio
 {
     http->state = V1_LINGERING;
     http->rest_location = location;
-    http->conn->owner = &lingering_owner;
+    http->conn->owner = &v1_lingering_owner;
     conn_shutdown_output(http->conn);
     linger_input(http->conn);
 }

@@ -1,4 +1,5 @@
 /* Idle connections: they rest without buffers, and pass to the next worker on a reload. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -68,6 +69,27 @@ static void quit_one(struct conn *conn, void *arg)
 void connections_quit(void)
 {
     conn_each_idle(quit_one, NULL);
+}
+
+static void abort_one(struct conn *conn, void *arg)
+{
+    (void) arg;
+    if (conn->owner != &v1_owner && conn->owner != &v1_lingering_owner) {
+        return;
+    }
+    struct http_connection *http = conn->user;
+    conn_fail(conn, ECANCELED);
+    if (http->current != NULL) {
+        http->is_last = true;
+        request_cancel(http->current);
+    } else {
+        loop_defer(&http->settle);
+    }
+}
+
+void connections_abort(void)
+{
+    conn_each(abort_one, NULL);
 }
 
 /* Idle from now on: no buffers, no request, the keep-alive deadline. The connection may be gone
