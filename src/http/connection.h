@@ -36,15 +36,16 @@ struct http_connection {
     uint64_t start_ms;                /* monotonic time of the accept */
     struct connection_details *details; /* or NULL */
     const struct http_location
-        *rest_location;       /* of the last request: whose keep-alive times hold */
-    uint64_t linger_until_ms; /* end of lingering; while state says so */
-    struct deferred settle;   /* a request ended outside of the pump: see to it this turn */
-    uint8_t state;            /* enum v1_state */
-    bool is_last;             /* no further request is read */
-    bool is_pumping;          /* the pump is on the stack below */
-    bool was_parsed_partly;   /* a head is there in part: its time runs */
-    bool wants_reset;         /* is to be ended with a reset, not a close */
-    bool was_handed_over;     /* came from an older generation */
+        *rest_location;        /* of the last request: whose keep-alive times hold */
+    uint64_t linger_until_ms;  /* end of lingering; while state says so */
+    struct deferred settle;    /* a request ended outside of the pump: see to it this turn */
+    uint16_t unfinished_count; /* requests on that list */
+    uint8_t state;             /* enum v1_state */
+    bool is_last;              /* no further request is read */
+    bool is_pumping;           /* the pump is on the stack below */
+    bool was_parsed_partly;    /* a head is there in part: its time runs */
+    bool wants_reset;          /* is to be ended with a reset, not a close */
+    bool was_handed_over;      /* came from an older generation */
 };
 
 /* Called for each listener of http (struct listener). */

@@ -65,7 +65,7 @@ struct shard_set {
     unsigned room;   /* of fds */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
-    bool is_lent;       /* by systemd: the file of a unix socket is not ours to remove */
+    bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */
     bool was_inherited; /* from NGINX= or LISTEN_FDS, and no configuration has wanted it yet */
 };
 

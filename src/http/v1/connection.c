@@ -68,6 +68,7 @@ static void recycle_sent(struct http_connection *http)
         }
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
         counters_mine->writing -= list_is_empty(&http->unfinished);
+        http->unfinished_count--;
         request_log(request);
         request_free(request);
     }
@@ -121,13 +122,28 @@ static void send_and_recycle(struct http_connection *http)
     recycle_sent(http);
 }
 
+/* Times that a connection which sends request after request goes on before others get their turn. */
+#define PUMP_ROUNDS 8
+
+/* Is there input to read or to parse, and has the client taken what it asked for so far? */
+static bool may_pump(const struct http_connection *http)
+{
+    const struct conn *conn = http->conn;
+
+    return http->current == NULL && !http->is_last && !conn->is_broken && conn_unsent(conn) == 0 &&
+           (conn->is_readable || (conn->in_end != conn->in_start && !http->was_parsed_partly));
+}
+
 void v1_settle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
     send_and_recycle(http);
-    if (http->current == NULL && !http->is_last &&
-        (conn->is_readable || (conn->in_end != conn->in_start && !http->was_parsed_partly))) {
+    for (unsigned rounds = 0; may_pump(http); rounds++) {
+        if (rounds == PUMP_ROUNDS) {
+            loop_defer_next(&http->settle); /* others first */
+            return;
+        }
         v1_pump(http);
         send_and_recycle(http);
     }

@@ -151,6 +151,7 @@ static bool read_head(struct http_connection *http)
     request->is_pipelined = !list_is_empty(&http->unfinished);
     counters_mine->writing += list_is_empty(&http->unfinished);
     list_push_back(&http->unfinished, &request->link);
+    http->unfinished_count++;
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
         refuse(http, request, &head);
@@ -167,8 +168,10 @@ static bool has_line_end(struct str added)
     return memchr(added.data, '\n', added.len) != NULL;
 }
 
-/* How far requests are answered ahead of a client that does not read: bytes and responses. */
+/* How far requests are answered ahead of a client that does not read: bytes and responses, each of
+ * which holds its request's memory. */
 #define PIPELINE_BYTES (256 * 1024)
+#define PIPELINE_REQUESTS 64
 
 /* Reads and starts requests while there is input and nothing to wait for. */
 void v1_pump(struct http_connection *http)
@@ -177,7 +180,8 @@ void v1_pump(struct http_connection *http)
     const struct head_limits *limits = &http->listen->default_server->head_limits;
 
     http->is_pumping = true;
-    while (http->current == NULL && !http->is_last && conn_unsent(conn) < PIPELINE_BYTES) {
+    while (http->current == NULL && !http->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
+           http->unfinished_count < PIPELINE_REQUESTS) {
         size_t before = conn->in_end - conn->in_start;
         bool is_new = before != 0 && !http->was_parsed_partly;
 
