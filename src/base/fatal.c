@@ -1,12 +1,17 @@
 /* The end of the process when the system has no memory left. */
-#include <errno.h>
+#include "base/fatal.h"
+
+#include <stdio.h>
 #include <unistd.h>
 
-#include "base/fatal.h"
-#include "base/log.h"
+void (*fatal_report)(size_t size);
 
 void fatal_no_memory(size_t size)
 {
-    log_emerg(log_main, ENOMEM, "malloc(%zu) failed", size);
+    if (fatal_report != NULL) {
+        fatal_report(size);
+    } else {
+        dprintf(STDERR_FILENO, "nginx: [emerg] malloc(%zu) failed\n", size);
+    }
     _exit(2);
 }

@@ -4,7 +4,10 @@
 
 #include <stddef.h>
 
-/* Writes an emerg line to the main log, without allocating, and ends the process with status 2. */
+/* How it is told, by whoever keeps the log; NULL: on standard error. May not allocate. */
+extern void (*fatal_report)(size_t size);
+
+/* Tells that so many bytes could not be had, and ends the process with status 2. */
 _Noreturn void fatal_no_memory(size_t size);
 
 #endif

@@ -257,3 +257,8 @@ bool log_file_reopen(struct log_file *file, const struct log *log)
     file->full_since = 0;
     return is_good;
 }
+
+void log_no_memory(size_t size)
+{
+    log_emerg(log_main, ENOMEM, "malloc(%zu) failed", size);
+}

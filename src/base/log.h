@@ -101,6 +101,9 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
     } while (0)
 #endif
 
+/* For fatal_report: an emerg line to the main log. */
+void log_no_memory(size_t size);
+
 /* Opens for appending, mode 0644; gives false and logs an emerg line when it cannot. */
 bool log_file_open(struct log_file *file, const struct log *log);
 /* Opens the path anew and puts the new file in the old one's descriptor number (dup3). */

@@ -6,18 +6,6 @@
 #include "http/hooks.h"
 #include "server/module.h"
 
-#define STATE_KEY "http"
-
-/* What is kept while a configuration is read. */
-struct http_reading {
-    struct http_main *main;
-};
-
-struct http_main *http_main_of(struct conf *conf)
-{
-    return ((struct http_reading *) conf_state(conf, STATE_KEY, sizeof(struct http_reading)))->main;
-}
-
 static const struct module *const *modules_of(struct conf *conf)
 {
     return ((struct generation *) conf->generation)->modules;
@@ -42,10 +30,9 @@ static void http_prepare(struct conf_scope *scope, void *arg)
 {
     struct conf *conf = scope->conf;
     struct http_main *main = conf_settings(scope, &http_main_table);
-    struct http_reading *reading = conf_state(conf, STATE_KEY, sizeof(*reading));
 
     (void) arg;
-    reading->main = main;
+    http_main_set(conf, main);
     main->generation = conf->generation;
     main->hostname = machine_name(conf->arena);
     main->hooks = hooks_collect(conf->arena, modules_of(conf));

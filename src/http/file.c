@@ -21,20 +21,6 @@ static struct file_cache *contents_cache; /* of this worker; both are made on fi
 static struct file_cache *descriptors;
 static struct timer descriptors_timer;
 
-void file_hold(struct file *file)
-{
-    file->references++;
-}
-
-void file_release(void *arg)
-{
-    struct file *file = arg;
-
-    if (--file->references == 0) {
-        file_free(file);
-    }
-}
-
 /* ---- the rules of a place ---- */
 
 /* How much of the path `from=` takes out of the check: whole components, and only when the path

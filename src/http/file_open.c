@@ -358,3 +358,19 @@ struct file *file_load(const struct file_wish *wish)
     }
     return file;
 }
+
+/* ---- references ---- */
+
+void file_hold(struct file *file)
+{
+    file->references++;
+}
+
+void file_release(void *arg)
+{
+    struct file *file = arg;
+
+    if (--file->references == 0) {
+        file_free(file);
+    }
+}

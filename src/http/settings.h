@@ -278,6 +278,7 @@ extern struct directive_table http_location_table;
 
 /* The http settings of a reading; NULL before the http block. */
 struct http_main *http_main_of(struct conf *conf);
+void http_main_set(struct conf *conf, struct http_main *main);
 
 /* Inside a server or location block (rows' apply): the thing itself. */
 static inline struct http_location *scope_location(const struct conf_scope *scope)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "base/fs.h"
 #include "config.h"
 #include "net/listener.h"
@@ -210,6 +211,7 @@ int main(int argc, char **argv)
     struct buf error = {0};
     const struct command_line *options = &server.options;
 
+    fatal_report = log_no_memory;
     clock_update();
     if (!command_line_parse(&server.options, argc, argv, &error)) {
         log_write(log_main, LOG_STDERR, 0, "%.*s", STR_ARG(buf_str(&error)));
