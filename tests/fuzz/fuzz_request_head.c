@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "http/fields.h"
 #include "http/v1/parser.h"
+#include "http/v1/repeat.h"
 
 static void check_inside(struct str part, struct str whole)
 {
@@ -30,7 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str port;
 
     arena_init(&arena);
-    enum parse_result result = head_parse(input, &limits, &arena, &fields, &head);
+    static struct repeated repeat;
+
+    repeat.len = 0;
+    enum parse_result result = head_parse(input, &limits, &arena, &repeat, &fields, &head);
     if (result == PARSE_DONE) {
         if (head.end == 0 || head.end > size || head.size > head.end) {
             abort();
@@ -47,9 +51,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* What lies behind the head has no say in it. */
         struct fields again = {0};
         struct head same;
-        if (head_parse(str_head(input, head.end), &limits, &arena, &again, &same) != PARSE_DONE ||
+        if (head_parse(str_head(input, head.end), &limits, &arena, NULL, &again, &same) !=
+                PARSE_DONE ||
             same.end != head.end || again.count != fields.count) {
             abort();
+        }
+        /* … and a block that was remembered is the one that is parsed. */
+        struct fields recalled = {0};
+        if (head_parse(input, &limits, &arena, &repeat, &recalled, &same) != PARSE_DONE ||
+            same.end != head.end || same.size != head.size || recalled.count != fields.count ||
+            recalled.seen != fields.seen || recalled.has_repeats != fields.has_repeats) {
+            abort();
+        }
+        for (uint32_t i = 0; i < fields.count; i++) {
+            if (!str_equal(recalled.items[i].name, fields.items[i].name) ||
+                !str_equal(recalled.items[i].value, fields.items[i].value) ||
+                recalled.items[i].id != fields.items[i].id) {
+                abort();
+            }
         }
     } else if (result == PARSE_BAD && head.status < 400) {
         abort();

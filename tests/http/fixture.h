@@ -185,7 +185,8 @@ static inline unsigned prepare(unsigned address, const char *text)
     messages.len = 0;
     body.len = 0;
     heads = 0;
-    assert_int_equal(head_parse(str_of(text), &limits, &request->arena, &request->headers, &head),
+    assert_int_equal(head_parse(str_of(text), &limits, &request->arena, NULL, &request->headers,
+                                &head),
                      PARSE_DONE);
     unsigned status = v1_request_setup(request, &head);
     if (status != 0) {

@@ -50,7 +50,7 @@ static inline struct str exact_copy(struct str text)
 static inline enum parse_result parse_str(struct str text)
 {
     memset(&fields, 0, sizeof(fields));
-    return head_parse(exact_copy(text), &limits, &arena, &fields, &head);
+    return head_parse(exact_copy(text), &limits, &arena, NULL, &fields, &head);
 }
 
 static inline enum parse_result parse(const char *text)

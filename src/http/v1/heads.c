@@ -1,5 +1,6 @@
 /* Request heads of a connection: reads them, starts their requests, refuses what is none. */
 #include "base/clock.h"
+#include "http/v1/repeat.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
@@ -133,6 +134,19 @@ static void set_reading(struct http_connection *http, bool is_reading)
     http->was_parsed_partly = is_reading;
 }
 
+/*
+ * The block that this connection may repeat. A few for all connections of the worker: what one client
+ * sends over and over stays in its place as long as few others share it.
+ */
+#define REPEATS 16
+
+static struct repeated *repeat_of(const struct conn *conn)
+{
+    static struct repeated repeats[REPEATS];
+
+    return &repeats[conn->number_low % REPEATS];
+}
+
 /* Parses what is there. True: a request was started (or refused), the pump goes on. */
 static bool read_head(struct http_connection *http)
 {
@@ -141,7 +155,8 @@ static bool read_head(struct http_connection *http)
     struct request *request = request_new(conn, http, &v1_wire);
     struct head head;
     struct str input = conn_input(conn);
-    enum parse_result result = head_parse(input, limits, &request->arena, &request->headers, &head);
+    enum parse_result result =
+        head_parse(input, limits, &request->arena, repeat_of(conn), &request->headers, &head);
 
     if (result == PARSE_MORE) {
         request_free(request);
@@ -207,7 +222,7 @@ void v1_log_open_head(struct http_connection *http, unsigned status, int error, 
     struct request *request = request_new(http->conn, http, &v1_wire);
     struct head head;
 
-    head_parse(conn_input(http->conn), limits, &request->arena, &request->headers, &head);
+    head_parse(conn_input(http->conn), limits, &request->arena, NULL, &request->headers, &head);
     head.status = status;
     v1_request_setup(request, &head);
     request->log.action =

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/parse.h"
 #include "http/fields.h"
+#include "http/v1/repeat.h"
 #include "http/v1/scan.h"
 
 /* Classes of bytes, one bit each. */
@@ -369,7 +370,8 @@ static enum parse_result check_open_line(struct str line, struct head *head)
 }
 
 enum parse_result head_parse(struct str input, const struct head_limits *limits,
-                             struct arena *arena, struct fields *fields, struct head *head)
+                             struct arena *arena, struct repeated *repeat, struct fields *fields,
+                             struct head *head)
 {
     const char *at = input.data;
     const char *end = input.data + input.len;
@@ -416,7 +418,14 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
     struct head_limits rest = *limits;
     size_t line_size = (size_t) (next - input.data);
     rest.head_max = limits->head_max > line_size ? limits->head_max - (uint32_t) line_size : 0;
-    enum parse_result result = fields_parse(str_from(next, end), &rest, arena, fields, head, &used);
+    struct str lines = str_from(next, end);
+    enum parse_result result = PARSE_DONE;
+    if (repeat == NULL || !repeat_recall(repeat, lines, &rest, arena, fields, &used)) {
+        result = fields_parse(lines, &rest, arena, fields, head, &used);
+        if (repeat != NULL && result == PARSE_DONE && head->dropped == 0) {
+            repeat_keep(repeat, str_head(lines, used), &rest, fields);
+        }
+    }
     head->size = (uint32_t) (next - at) + used;
     head->end = (uint32_t) line_size + used;
     return result;

@@ -37,12 +37,16 @@ struct head {
     unsigned dropped;   /* invalid ones that were dropped */
 };
 
+struct repeated;
+
 /*
  * Parses from the first byte of input. Fields go to `fields` (memory from arena). Call again with
- * more input and fresh fields after PARSE_MORE.
+ * more input and fresh fields after PARSE_MORE. `repeat` (or NULL) is the block of a former head, which
+ * saves the parsing of one that equals it, and else becomes this one.
  */
 enum parse_result head_parse(struct str input, const struct head_limits *limits,
-                             struct arena *arena, struct fields *fields, struct head *head);
+                             struct arena *arena, struct repeated *repeat, struct fields *fields,
+                             struct head *head);
 
 /* Header lines up to the empty line, as they also stand behind a chunked body (trailers). used gets
  * their size. */
