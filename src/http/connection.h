@@ -45,7 +45,6 @@ struct http_connection {
     bool is_pumping;           /* the pump is on the stack below */
     bool was_parsed_partly;    /* a head is there in part: its time runs */
     bool wants_reset;          /* is to be ended with a reset, not a close */
-    bool was_handed_over;      /* came from an older generation */
 };
 
 /* Called for each listener of http (struct listener). */

@@ -125,17 +125,13 @@ bool request_count_change(struct request *request, const char *what)
 
 enum flow request_redirect(struct request *request, struct str uri, struct str args)
 {
-    struct str from = request->uri;
-
     request->uri = uri;
     request->args = args;
     if (!request_count_change(request, "internally redirecting to")) {
         return FLOW_FAIL;
     }
-    (void) from;
     request->is_internal = true;
     request->uri_changed = false;
-    request->module_data = NULL;
     request->restart = RESTART_SERVER;
     return FLOW_AGAIN;
 }
@@ -158,23 +154,7 @@ enum flow request_redirect_named(struct request *request, struct str name)
     }
     request->is_internal = true;
     request->uri_changed = false;
-    request->module_data = NULL;
     request_set_location(request, location);
     request->restart = RESTART_NAMED;
     return FLOW_AGAIN;
-}
-
-void *request_module_data(struct request *request, const struct directive_table *table)
-{
-    return request->module_data == NULL ? NULL : request->module_data[table->index];
-}
-
-void request_set_module_data(struct request *request, const struct directive_table *table,
-                             void *data)
-{
-    if (request->module_data == NULL) {
-        unsigned count = request->server->main->generation->conf.table_count;
-        request->module_data = arena_array(&request->arena, count, sizeof(void *));
-    }
-    request->module_data[table->index] = data;
 }

@@ -157,8 +157,7 @@ struct request {
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
                                     sent */
     unsigned uri_has_quoted : 1; /* the target held %XX */
-    unsigned uri_has_complex : 1; /* … or dot segments, slashes to merge, '#' */
-    unsigned uri_changed : 1;     /* by rewrite: post-rewrite searches the location again */
+    unsigned uri_changed : 1;    /* by rewrite: post-rewrite searches the location again */
     unsigned is_error_redirect : 1;
     unsigned is_lingering_forced : 1;
     unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
@@ -250,16 +249,12 @@ enum flow response_redirect(struct request *request, unsigned status, struct str
 enum flow response_error(struct request *request);
 /* Sets content_type from the extension (types, default_type). */
 void response_set_type(struct request *request);
-/* Sets etag from mtime and size, as nginx spells it. */
-void response_set_etag(struct request *request);
 /* Puts a filter before those that are there. */
 static inline void response_add_filter(struct request *request, struct body_filter *filter)
 {
     filter->next = request->response.filters;
     request->response.filters = filter;
 }
-/* Drops length, ranges, ETag strength: a filter changes the body. */
-void response_body_changes(struct request *request);
 
 /* ---- request bodies (body.c) ---- */
 
@@ -300,10 +295,5 @@ bool request_map_path(struct request *request, struct str *path, size_t *root_le
 /* Of an alias in force: the length of the URI's part that it replaces. False: it replaces the whole
  * (regex location). */
 bool request_alias_prefix(const struct request *request, size_t *length);
-
-/* ---- module data ---- */
-void *request_module_data(struct request *request, const struct directive_table *table);
-void request_set_module_data(struct request *request, const struct directive_table *table,
-                             void *data);
 
 #endif

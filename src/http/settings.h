@@ -54,7 +54,6 @@ struct http_main {
     struct handler_list content;   /* asked in turn where a location has no handler of its own */
     int64_t server_names_hash_bucket_size, server_names_hash_max_size;
     int64_t variables_hash_bucket_size, variables_hash_max_size;
-    int64_t map_hash_bucket_size, map_hash_max_size;
     struct generation *generation;
     struct str hostname; /* of the machine, lower case */
 };
@@ -187,7 +186,6 @@ struct http_location {
     /* Files. */
     struct template *root; /* root or alias, a full path unless it begins with a variable */
     bool is_alias;
-    bool root_is_default;
     struct mime_types *types;
     struct str default_type;
     bool sendfile;

@@ -131,7 +131,6 @@ void http_handed_over(struct listener *listener, int fd, const struct addr *peer
         return;
     }
     v1_begin(http);
-    http->was_handed_over = true;
     http->state = V1_READING;
     if (size == sizeof(struct handover_state)) {
         struct handover_state from;

@@ -233,11 +233,11 @@ static unsigned set_target(struct request *request, const struct head *head)
     if (head->path.len == 0) {
         uri.path = STR("/");
         uri.args = STR_NONE;
-        uri.was_quoted = uri.was_complex = false;
+        uri.was_quoted = false;
     } else if (head->path.data[0] == '?') {
         uri.path = STR("/");
         uri.args = str_skip(head->path, 1);
-        uri.was_quoted = uri.was_complex = false;
+        uri.was_quoted = false;
     } else if (!uri_normalise(&request->arena, head->path, request->server->merge_slashes, &uri)) {
         request->uri = STR("");
         request->head_size = head->line.len + 2;
@@ -246,7 +246,6 @@ static unsigned set_target(struct request *request, const struct head *head)
     request->uri = uri.path;
     request->args = uri.args.len != 0 ? uri.args : STR_NONE;
     request->uri_has_quoted = uri.was_quoted;
-    request->uri_has_complex = uri.was_complex;
     if (request->method == METHOD_TRACE) {
         return REFUSE(request, 405, "client sent TRACE method");
     }

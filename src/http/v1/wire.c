@@ -239,6 +239,9 @@ static void v1_send_head(struct request *request)
         return;
     }
     request->keepalive = keeps_connection(request);
+    if (!request->location->tcp_nodelay || conn->is_nodelay_known) {
+        conn_set_nodelay(conn, request->location->tcp_nodelay); /* on, unless it was said */
+    }
     size_t size = head_room(request);
     if (size + COPY_MAX <= OUT_CHUNK_SIZE) {
         size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
