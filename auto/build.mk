@@ -14,7 +14,7 @@ include $(BUILD)/config.mk
 
 FLOORS = base fiber event net conf server upstream cache
 ifeq ($(WITH_HTTP),yes)
-FLOORS += http http/v1 http/v2 http/v3
+FLOORS += http http/exchange http/v1 http/v2 http/v3
 endif
 
 MAIN = server/main.c

@@ -145,6 +145,7 @@ struct request {
     void *
         *module_data; /* by module slot: what a module keeps for a request; NULL until the first */
 
+    struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
     const struct http_location *alias_with_uri; /* try_files found a file below this location's
                                                    regex alias: the URI is added to it */
     enum restart restart;                       /* meaningful with FLOW_AGAIN */

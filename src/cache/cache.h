@@ -1,0 +1,153 @@
+/* The response cache: keys, a zone's index in shared memory, files, their loader and manager. Knows no
+ * protocol: heads are bytes that the caller packs, bodies are bytes. */
+#ifndef CACHE_CACHE_H
+#define CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "conf/directive.h"
+#include "server/generation.h"
+
+#define CACHE_KEY_SIZE 16
+
+/* One `*_cache_path`: a directory and its index. */
+struct cache {
+    struct str name;              /* of keys_zone */
+    struct wanted_path *path;     /* with levels */
+    struct wanted_path *temp_path; /* files being written; NULL = below path (use_temp_path=off) */
+    bool uses_temp_path;          /* use_temp_path=on (the default): written where *_temp_path says,
+                                     then renamed or copied */
+    uint64_t inactive_ms;
+    int64_t max_size;             /* bytes; INT64_MAX = no limit */
+    int64_t min_free;             /* bytes that stay free on the disk; 0 = not looked at */
+    unsigned manager_files, loader_files;
+    uint64_t manager_sleep_ms, manager_threshold_ms, loader_sleep_ms, loader_threshold_ms;
+    bool purger;                  /* purged entries by prefix are removed from disk at once */
+    struct zone *zone;            /* the index */
+    void *index;                  /* of this floor: root of the zone as this process sees it */
+    void *worker_state;           /* of this floor: kept descriptors and contents */
+    const struct conf_node *node;
+};
+
+/* Row apply of every prefix's cache_path (IN_HTTP); parses all parameters. */
+bool cache_path_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings);
+/*
+ * The cache of a zone name; may be called before its *_cache_path was read. NULL after conf_error.
+ * cache_configured tells of names that no path declared (`"proxy_cache" zone "x" is unknown`).
+ */
+struct cache *cache_use(struct conf *conf, const struct conf_node *node, struct str name);
+/* The cache of that name at run time (`proxy_cache $var`), or NULL. */
+struct cache *cache_find(struct generation *generation, struct str name);
+
+/* Hooks: check names and lay out zones; in workers: loader and manager run in the first slot. */
+bool cache_configured(struct conf *conf, struct generation *generation);
+bool cache_worker_start(struct generation *generation);
+void cache_worker_quit(struct generation *generation);
+
+/* What is known of a stored response besides its bytes. All times are seconds of the epoch. */
+struct cache_meta {
+    time_t valid_until;        /* fresh before that */
+    time_t stale_while_updating_until; /* stale-while-revalidate; 0 = none */
+    time_t stale_if_error_until;       /* stale-if-error; 0 = none */
+    time_t date;               /* when it was fetched */
+    time_t last_modified;      /* -1 = none */
+    struct str etag;           /* with quotes; empty = none */
+    struct str vary;           /* value of Vary; empty = none */
+    uint8_t variant[CACHE_KEY_SIZE]; /* of the request's fields that vary names; zero = none */
+    unsigned status;
+    struct str head;           /* packed by the caller: what a response needs besides its body */
+    uint64_t body_size;
+};
+
+enum cache_found {
+    CACHE_MISS,     /* nothing there; the caller may fill it */
+    CACHE_SCARCE,   /* fewer than min_uses asked for it: pass on, do not fill */
+    CACHE_FRESH,
+    CACHE_EXPIRED,  /* there, but valid_until passed */
+    CACHE_ERROR,    /* its file cannot be read (logged): as a miss */
+};
+
+struct cache_entry;            /* the shared node; of this floor */
+struct cache_content;          /* an open file or memory; of this floor */
+
+/* A request's dealings with one key. All zero at first; closed by cache_close. */
+struct cache_access {
+    struct cache *cache;
+    struct arena *arena;       /* of the request */
+    const struct log *log;
+    struct str key;            /* the text of *_cache_key */
+    uint8_t hash[CACHE_KEY_SIZE]; /* of key; of key and variant after cache_open_variant */
+    unsigned min_uses;
+    struct cache_entry *entry; /* referenced, or NULL */
+    struct cache_content *content; /* of FRESH and EXPIRED, referenced */
+    struct cache_meta meta;    /* of content; texts live as long as the access */
+    bool is_updating;          /* another request is fetching it now */
+    bool is_mine;              /* this one is: it must end with cache_commit, cache_refresh or close */
+    struct cache_fill *fill;   /* while a response is being written */
+};
+
+/* Looks the key up, counts a use. */
+enum cache_found cache_open(struct cache_access *access);
+/* The stored response is for other field values (meta.vary, meta.variant): looks up the one for these. */
+enum cache_found cache_open_variant(struct cache_access *access, const uint8_t variant[CACHE_KEY_SIZE]);
+/* The key's hash with a variant, for comparing and storing. */
+void cache_variant(struct str text, uint8_t out[CACHE_KEY_SIZE]);
+
+/* Marks the key as being fetched by this request: is_mine. False: another is at it (is_updating). */
+bool cache_claim(struct cache_access *access, uint64_t lock_age_ms);
+enum cache_lock_result { CACHE_LOCK_READY, CACHE_LOCK_TIMED_OUT, CACHE_LOCK_CANCELLED };
+/* Waits until the other is done or timeout: then look again with cache_open. MAY WAIT. */
+enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_ms);
+
+/*
+ * Bytes of the stored body: from memory (bytes set), or from a file (fd, offset into it). The content
+ * lives while a reference is held; cache_content_hold takes one more for output that is queued and
+ * cache_content_release is what gives it back.
+ */
+struct cache_body {
+    struct str bytes; /* data NULL: in the file */
+    int fd;
+    uint64_t offset;  /* of the body's first byte in the file */
+    uint64_t size;
+};
+void cache_body_of(const struct cache_access *access, struct cache_body *out);
+void cache_content_hold(struct cache_content *content);
+void cache_content_release(void *content);
+
+/* Storing: begin opens a temporary file, write appends body bytes, commit puts it in place under the
+ * key (and meta->variant), abort drops it. False: logged, the response is not stored. */
+bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path);
+bool cache_fill_write(struct cache_access *access, struct str bytes);
+/* The file being written, for serving from it: body offset 0 is at *offset. */
+int cache_fill_file(const struct cache_access *access, uint64_t *offset);
+bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta);
+void cache_fill_abort(struct cache_access *access);
+
+/* The backend said that the stored response still holds (304): new times, same bytes. */
+bool cache_refresh(struct cache_access *access, const struct cache_meta *meta);
+
+/* Ends the access: references, claim, unfinished fill. */
+void cache_close(struct cache_access *access);
+
+/* Removes a key with all its variants; true: it was there. */
+bool cache_purge(struct cache *cache, struct str key, const struct log *log);
+/* Removes all keys that begin with this (`…*`): they are unusable at once, files go by and by. Gives how
+ * many. MAY WAIT. */
+uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct log *log);
+
+/* For status pages. */
+struct cache_stats {
+    uint64_t entries, bytes; /* on disk */
+    int64_t max_size;
+    bool is_cold;            /* the index is not complete yet */
+    uint64_t hits, misses, expired, stale, updating, revalidated, bypassed, scarce;
+};
+void cache_stats_of(const struct cache *cache, struct cache_stats *out);
+
+#endif

@@ -1,0 +1,207 @@
+/* An exchange: one request passed on to a backend, and its answer brought back, over as many tries as it
+ * takes. What all protocols share; a protocol adds how requests are written and answers are read. */
+#ifndef HTTP_EXCHANGE_EXCHANGE_H
+#define HTTP_EXCHANGE_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "http/exchange/settings.h"
+#include "http/request.h"
+#include "upstream/link.h"
+#include "upstream/upstream.h"
+
+struct exchange;
+
+/* How looking at the answer's head went. */
+enum head_result {
+    HEAD_MORE,    /* not whole yet */
+    HEAD_DONE,    /* x->answer is filled: a final answer or an interim one (status below 200, not 101) */
+    HEAD_BAD,     /* malformed or too big: logged; the try failed (invalid_header) */
+};
+
+/* How taking the next part of the answer's body went. */
+enum body_result {
+    BODY_MORE,  /* nothing now: wait */
+    BODY_DATA,  /* *data holds some; valid until the channel is asked again */
+    BODY_END,   /* it was whole; the protocol has set x->is_reusable */
+    BODY_BAD,   /* malformed or cut short: logged */
+};
+
+/* What a backend answered. */
+struct answer {
+    unsigned status;
+    struct str reason;          /* of the status line, or empty */
+    enum http_version version;  /* that it speaks; HTTP only */
+    struct fields fields;       /* as they came, in order; bytes live in the request's arena */
+    struct fields *trailers;    /* after the body, or NULL */
+    int64_t content_length;     /* of its body; -1 = not announced */
+    bool has_no_body;           /* 204, 304, answer to HEAD, … */
+    bool is_upgrade;            /* 101, or 2xx to CONNECT: bytes both ways from here on */
+};
+
+/* What the bytes of one request are sent through and come back by: the whole link, or a share of one
+ * (FastCGI requests, HTTP/2 streams). All functions look at x->link. */
+struct channel {
+    /* After link_open: this exchange is now on x->link. False: it cannot be (logged), try failed. */
+    bool (*begin)(struct exchange *x);
+    /* Bytes that arrived and were not consumed. */
+    struct str (*input)(struct exchange *x);
+    void (*consume)(struct exchange *x, size_t n);
+    /* Tries to get more without waiting. True: input grew. False: nothing now, or the end: see ended. */
+    bool (*fill)(struct exchange *x);
+    /* Has the backend sent its last byte (or broken off: errno in x->link->conn->error)? Asked when
+     * fill said no. */
+    bool (*has_ended)(struct exchange *x);
+    /* Waits until fill may have more, or queued output moved. MAY WAIT. */
+    enum wait_result (*wait)(struct exchange *x, uint64_t deadline_ms);
+    /* Bytes queued and not yet taken by the socket (of the link). */
+    uint64_t (*unsent)(struct exchange *x);
+    /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
+    void (*end)(struct exchange *x, bool is_reusable);
+};
+
+/* The channel of protocols that have a link for themselves (channel.c). */
+extern const struct channel whole_link;
+
+/* A protocol towards backends. One constant for each module. */
+struct protocol {
+    struct str name;              /* before "://" in logs: "http", "fastcgi" */
+    const struct channel *channel;
+    /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
+     * request->response. */
+    bool (*make_request)(struct exchange *x);
+    /* Queues the head on x->link; NULL: x->head as it is. */
+    void (*send_head)(struct exchange *x);
+    /* Queues a part of the request's body, framed; piece may be NULL with is_last. NULL: raw bytes. */
+    void (*send_body)(struct exchange *x, const struct body_piece *piece, bool is_last);
+    /* Before each try: parsers start anew. */
+    void (*begin_answer)(struct exchange *x);
+    enum head_result (*read_head)(struct exchange *x);
+    enum body_result (*read_body)(struct exchange *x, struct str *data);
+    /* Optional: the answer's head was accepted; changes fields on their way to the client
+     * (proxy_redirect, proxy_cookie_*). */
+    void (*adapt_field)(struct exchange *x, struct field *field);
+    /* The backend closed where the body's end was not told by a length: BODY_END or BODY_BAD. NULL: cut
+     * short. */
+    enum body_result (*body_ended)(struct exchange *x);
+    /* Is the protocol one whose connections may be kept at all? FastCGI & kin decide by settings. */
+    bool (*may_keep)(const struct exchange *x);
+    /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */
+    unsigned (*open_max)(const struct exchange *x);
+};
+
+/* One try, for the $upstream_* variables. Times in milliseconds; UINT64_MAX = did not happen: "-". */
+struct attempt {
+    struct str peer;          /* name of the peer, or of the group when none was live */
+    unsigned status;          /* 0 = none: "-" */
+    uint64_t connect_ms, header_ms, response_ms, queue_ms;
+    uint64_t bytes_sent, bytes_received, response_length;
+    bool is_after_redirect;   /* first one after an internal redirect: " : " before it */
+};
+
+#define EXCHANGE_MAGIC 0xe8c4a26eu
+
+struct exchange {
+    uint32_t magic;
+    struct request *request;
+    const struct protocol *protocol;
+    const struct exchange_settings *settings;
+    void *state;                 /* of the protocol, in the request's arena */
+    const void *module_settings; /* of the protocol's module at this location */
+
+    /* Where to. One of group and target is set by the module's handler. */
+    struct upstream_group *group;
+    struct template *target;     /* "host:port" with variables; the module has cut off scheme and URI */
+    struct str target_text;      /* … evaluated */
+    uint16_t default_port;
+    struct str url_tail;         /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
+
+    /* What is sent. */
+    struct str head;             /* made by make_request */
+    struct str body_override;    /* proxy_set_body; data NULL = the request's own body */
+    bool sends_body;             /* false: the request's body is not passed on */
+    bool streams_body;           /* request_buffering off, and it was not read yet */
+    bool is_chunked_out;         /* the protocol frames a body of unknown length */
+    bool is_body_sent;           /* to its last byte */
+    bool has_sent;               /* something left for a backend: matters for non_idempotent */
+    uint64_t queued_before;      /* link's conn->queued when this try began */
+
+    struct upstream_pick pick;
+    struct upstream_link *link;  /* NULL between tries */
+    bool is_reusable;            /* the link may carry another request when this one ends */
+    struct answer answer;
+    uint64_t body_received;      /* bytes of the answer's body, decoded */
+
+    struct vec attempts;         /* struct attempt */
+    struct attempt *attempt;     /* the current one */
+    uint64_t start_ms;           /* of the first try */
+    uint64_t try_ms;             /* of this one */
+
+    /* The relay of the answer (relay.c). */
+    struct spool *spool;         /* of what the client has not taken yet, and of what is kept */
+    bool is_buffered;            /* buffering on, and X-Accel-Buffering did not say no */
+    uint64_t limit_rate;         /* bytes per second read from the backend; 0 = none */
+
+    /* The cache (http/exchange/cached.c). */
+    struct cached *cached;       /* NULL: no cache at this place */
+    struct str cache_status;     /* "HIT", "MISS", … or empty */
+
+    struct upgrade *upgrade;     /* while bytes go both ways (tunnel.c) */
+};
+
+/* A fresh exchange for the request, with its body's rules from the settings; replaces
+ * request->exchange. The handler sets group or target, url_tail and so on, then calls exchange_run. */
+struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
+                              const struct exchange_settings *settings, const void *module_settings);
+
+/*
+ * The whole story: read the body, look into the cache, choose a peer, connect, send, read the head,
+ * try the next where that may help, relay, keep or close. MAY WAIT. Returns what a handler returns.
+ */
+enum flow exchange_run(struct exchange *x);
+
+/* Queues raw bytes of a piece on the link: what send_body = NULL does, for protocols that add frames
+ * around. The piece's memory must live until the try ends. */
+void exchange_send_piece(struct exchange *x, const struct body_piece *piece);
+
+/* Copies bytes of the channel's input that fields point to into the request's arena. */
+struct str exchange_keep(struct exchange *x, struct str bytes);
+
+/* Log lines about the backend: ` while ACTION, client: …, upstream: "…"` is put behind them. */
+void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The exchange of a request that is or was under way, or NULL. */
+static inline struct exchange *request_exchange(const struct request *request)
+{
+    return request->exchange;
+}
+
+/* ---- for pass directives (pass.c) ---- */
+
+/*
+ * Fills group or target from the address part of a *_pass directive: host, host:port, unix:/path, the
+ * name of a group, or text with variables. False after conf_error.
+ */
+struct pass_target {
+    struct upstream_group *group; /* or */
+    struct template *text;        /* with variables */
+    uint16_t default_port;
+};
+bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
+                      uint16_t default_port, struct pass_target *out);
+/* Gives this place's handler to the exchange's module: handler, handler_carries, redirects of "/a" to
+ * "/a/". False after conf_error (`is duplicate`). */
+bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node, request_handler handler);
+
+/* ---- heads of answers (answer.c) ---- */
+
+/*
+ * Reads header lines of an answer up to the empty line, for HTTP, FastCGI, SCGI and uwsgi: names and
+ * values into x->answer.fields. from is where the parser stands in the input. Duplicate or malformed
+ * framing fields make it HEAD_BAD. For CGI kinds `Status` is understood.
+ */
+enum head_result answer_read_fields(struct exchange *x, bool is_cgi);
+
+#endif

@@ -1,0 +1,54 @@
+/* Active health checks: who probes a peer when, and what the results mean. How a probe speaks is handed
+ * down by the protocols' floor. */
+#ifndef UPSTREAM_HEALTH_H
+#define UPSTREAM_HEALTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "upstream/peer.h"
+
+struct conn;
+struct health_settings;
+
+/* One probe of a peer on a fresh or kept connection that is up. */
+struct health_probe {
+    const struct health_settings *settings;
+    const struct peer *peer;
+    struct conn *conn;
+    uint64_t deadline_ms;
+    const struct log *log;
+    struct arena *arena;     /* of this probe */
+    bool keeps_conn;         /* out: the connection may serve the next probe */
+    const char *reason;      /* out, for the log: what was wrong */
+};
+
+/* How often, and when a peer changes sides. Both spellings fill it: `health_check` and `check`. */
+struct health_settings {
+    uint64_t interval_ms;
+    uint64_t jitter_ms;         /* at random, added to each interval */
+    uint64_t timeout_ms;        /* of one probe, connect included */
+    unsigned fails, passes;     /* in a row, to become unhealthy and healthy again */
+    bool is_down_at_first;      /* not served before the first good answers */
+    bool is_persistent;         /* state survives a reload */
+    uint16_t port;              /* 0 = the peer's own */
+    int64_t keepalive_requests; /* probes on one connection */
+    uint64_t keepalive_time_ms; /* a probing connection's life; 0 = a fresh one each time */
+    struct str type;            /* "tcp", "http", "fastcgi" …, for status pages */
+    /* Speaks on probe->conn; true = healthy. MAY WAIT until the deadline. NULL: that it connects is
+     * enough. */
+    bool (*speak)(struct health_probe *probe);
+    void *speak_settings;       /* of speak: what is sent, what is expected */
+};
+
+/* In each worker: one fiber per group that has checks. One worker makes each probe: who first moves
+ * peer_cell.next_check_ms forward. */
+bool health_worker_start(struct upstream_set *set);
+void health_worker_quit(struct upstream_set *set);
+
+/* Walks groups with checks, for status pages. */
+void health_each_peer(const struct upstream_set *set,
+                      void (*visit)(const struct upstream_group *group, const struct peer *peer, void *arg),
+                      void *arg);
+
+#endif

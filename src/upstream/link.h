@@ -1,0 +1,82 @@
+/* Links: connections to peers, kept for the next request where that is allowed. */
+#ifndef UPSTREAM_LINK_H
+#define UPSTREAM_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "fiber/fiber.h"
+#include "net/conn.h"
+#include "upstream/upstream.h"
+
+/* How a connection is to be made. Lives at least as long as the call. */
+struct link_options {
+    const struct addr *local;     /* *_bind; NULL = any */
+    bool is_transparent;          /* IP_TRANSPARENT: local need not be ours */
+    bool keepalive;               /* SO_KEEPALIVE */
+    uint64_t send_buffer;         /* SO_SNDBUF; 0 = as it is */
+    uint64_t receive_buffer;      /* SO_RCVBUF */
+    uint64_t send_lowat;          /* SO_SNDLOWAT; no effect on Linux */
+    const void *tag;              /* who may share an idle connection: same tag only */
+    bool wants_fresh;             /* no kept one */
+    unsigned open_max;            /* connections to the peer in all workers; 0 = no limit. Above it the
+                                     request waits for one in the order of coming */
+};
+
+enum link_result {
+    LINK_OK,
+    LINK_FAILED,    /* error tells: logged as nginx does, `connect() failed` */
+    LINK_TIMED_OUT, /* logged: `upstream timed out` */
+    LINK_CANCELLED,
+};
+
+#define LINK_MAGIC 0x11c00f1eu
+
+/*
+ * A connection to a peer. The conn's user is the link and its owner wakes `wake`; a protocol that
+ * shares the connection among requests puts an owner of its own there and keeps its state here.
+ */
+struct upstream_link {
+    uint32_t magic;
+    struct conn *conn;
+    struct upstream_group *group;
+    struct peer_cell *cell;
+    struct addr addr;            /* of the peer */
+    const void *tag;
+    struct list in_pool;         /* among the group's idle or shared ones */
+    uint64_t opened_ms;
+    unsigned requests;           /* carried so far, the current ones included */
+    bool is_reused;              /* was kept: when it fails before an answer began, the peer is not
+                                    to blame and the request may be repeated on another */
+    struct wait_point wake;      /* input, its end, drained output, failure */
+
+    /* A protocol's own: state lives with the connection. */
+    void *state;
+    void (*state_free)(struct upstream_link *link);
+    unsigned users;              /* requests on it now */
+    unsigned users_max;          /* as the protocol set it; 1 unless it multiplexes */
+};
+
+/*
+ * A connection for pick->peer: an idle one, a shared one with room, or a fresh one, connected. MAY
+ * WAIT: for connect; for its turn under open_max. *error gets the errno.
+ */
+enum link_result link_open(struct upstream_pick *pick, const struct link_options *options,
+                           uint64_t connect_timeout_ms, struct upstream_link **out, int *error);
+
+/* This request is done with it and it may carry another: to the idle pool, within the group's limits,
+ * else closed. */
+void link_keep(struct upstream_link *link);
+/* It is in doubt: closed. With other users on it: when the last of them lets go. */
+void link_close(struct upstream_link *link);
+/* The conn's owner for a link that carries one request at a time: wakes link->wake. */
+extern const struct conn_owner link_owner;
+
+/* Waits for anything to happen on the link. MAY WAIT. */
+static inline enum wait_result link_wait(struct upstream_link *link, uint64_t deadline_ms)
+{
+    return fiber_wait(&link->wake, deadline_ms);
+}
+
+#endif

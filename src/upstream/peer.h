@@ -1,0 +1,125 @@
+/* Peers: the addresses of a group as one worker sees them, and what all workers know of each. */
+#ifndef UPSTREAM_PEER_H
+#define UPSTREAM_PEER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "upstream/upstream.h"
+
+/* What one worker does at a peer: a cell for each slot, so that a worker that died can be subtracted. */
+struct peer_use {
+    _Atomic uint32_t active;  /* requests in progress */
+    _Atomic uint32_t open;    /* connections, idle ones too */
+    _Atomic uint32_t waiting; /* requests that wait for a connection */
+    uint32_t pad;
+};
+
+/*
+ * What all workers of a generation know of one address; in shared memory. No lock: each word is
+ * atomic by itself, and the words need not agree to the instant.
+ */
+struct peer_cell {
+    _Atomic uint32_t fails;         /* within fail_timeout */
+    _Atomic uint64_t failed_at_ms;  /* last failure; monotonic milliseconds */
+    _Atomic uint64_t checked_at_ms; /* last time that it was tried although it had failed */
+    _Atomic uint64_t up_at_ms;      /* came back then: slow_start counts from here; 0 = always up */
+    _Atomic uint64_t requests;      /* ever picked */
+    _Atomic uint32_t header_time_us, response_time_us; /* moving averages; 0 = not known */
+
+    /* Health checks (health.c). */
+    _Atomic uint32_t is_unhealthy;
+    _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
+    _Atomic uint64_t next_check_ms;    /* who moves it forward makes the check */
+    _Atomic uint64_t checks, failures; /* so far */
+
+    /* What a protocol learned of the backend; 0 = not known (FastCGI: FCGI_GET_VALUES). */
+    _Atomic uint32_t facts_state;   /* 0 nobody asked, 1 asked, 2 known; of the protocol */
+    _Atomic uint32_t connections_max; /* 0 = no limit was told */
+    _Atomic uint32_t requests_max;
+    _Atomic uint32_t multiplexes;
+
+    uint32_t slots;                 /* entries of use */
+    struct peer_use use[];
+};
+
+/* Sums over all workers. */
+uint32_t peer_active(const struct peer_cell *cell);
+uint32_t peer_open(const struct peer_cell *cell);
+uint32_t peer_waiting(const struct peer_cell *cell);
+/* This worker's own entry. */
+struct peer_use *peer_use_mine(struct peer_cell *cell);
+
+/* One address of a group in this worker. */
+struct peer {
+    struct str name;        /* for logs and $upstream_addr: "127.0.0.1:8080", "unix:/path" */
+    struct addr addr;
+    const struct upstream_server *server;
+    struct str target;      /* of an SRV record; else empty */
+    struct peer_cell *cell;
+    unsigned number;        /* bit in upstream_pick.tried; place in peer_list order, backups last */
+    unsigned weight;
+    int64_t current_weight; /* of weighted round robin, and of whatever balancer needs one */
+    int64_t effective_weight;
+};
+
+/* Peers that are alternatives to each other: the primary ones, or the backups. */
+struct peer_set {
+    struct peer *peers;
+    unsigned count;
+    unsigned total_weight;
+    void *balancer_data; /* made by balancer->prepare: rings, tables; freed by balancer->forget */
+};
+
+/* All peers of a group at one time. Replaced when names resolve anew; who uses it holds a reference. */
+struct peer_list {
+    unsigned references;
+    struct upstream_group *group;
+    struct peer_set primary, backup;
+    unsigned count;          /* of both */
+    bool is_single;          /* one peer in all: its failures do not make it unavailable */
+};
+
+/*
+ * A way to choose. `pick` looks at one set; it skips peers for which peer_may_serve says no, and
+ * gives NULL when nobody is left.
+ */
+struct balancer {
+    const char *name;
+    /* Optional: for a fresh set. */
+    void (*prepare)(struct upstream_group *group, struct peer_set *set);
+    void (*forget)(struct peer_set *set);
+    struct peer *(*pick)(struct upstream_pick *pick, struct peer_set *set);
+    /* Optional: when a peer is given back. */
+    void (*done)(struct upstream_pick *pick, struct peer *peer, enum peer_outcome outcome);
+};
+
+/* Requests of one client that go to the same peer. Of the upstream floor or of a module above. */
+struct stickiness {
+    const char *name;
+    /* The peer that this request is bound to, or NULL. Found peers may be draining. May set
+     * pick->set_cookie. */
+    struct peer *(*find)(struct upstream_pick *pick);
+    /* Optional: a peer was picked for it (bound or not). */
+    void (*picked)(struct upstream_pick *pick);
+    /* Optional: the head of the answer is there. */
+    void (*responded)(struct upstream_pick *pick);
+    /* Optional: may it go elsewhere when the bound peer cannot serve? NULL = yes. */
+    bool (*may_leave)(struct upstream_pick *pick);
+};
+
+/*
+ * May this peer take the request now? Not when it is down, unhealthy, draining (unless bound), had its
+ * try, failed max_fails times within fail_timeout, or has max_conns requests.
+ */
+bool peer_may_serve(const struct upstream_pick *pick, const struct peer *peer, bool is_bound);
+
+/* The weight in force: grows after slow_start, falls after failures. */
+unsigned peer_weight_now(const struct peer *peer);
+
+/* Weighted round robin; also what other balancers fall back to. */
+extern const struct balancer balancer_round_robin;
+struct peer *round_robin_pick(struct upstream_pick *pick, struct peer_set *set);
+
+#endif

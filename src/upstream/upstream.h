@@ -1,0 +1,199 @@
+/* Groups of servers: what the configuration says of them, and picking one peer for a request. Knows no
+ * protocol. */
+#ifndef UPSTREAM_UPSTREAM_H
+#define UPSTREAM_UPSTREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "conf/directive.h"
+#include "conf/template.h"
+#include "net/addr.h"
+#include "net/resolver.h"
+#include "server/generation.h"
+
+struct balancer;
+struct health_settings;
+struct peer;
+struct peer_cell;
+struct peer_list;
+struct stickiness;
+
+/* One `server` line of a group, or the one server of an implicit group. */
+struct upstream_server {
+    struct str written;        /* the address as written */
+    struct str host;           /* … without port; "unix:/path" as it is */
+    uint16_t port;             /* default port of the protocol where none was written */
+    struct addr_list addresses; /* found when the configuration was read; none when it did not
+                                   resolve: then it is asked again at run time */
+    unsigned weight;
+    unsigned max_conns;        /* requests at one time; 0 = no limit */
+    unsigned max_fails;        /* 0 = failures do not count */
+    uint64_t fail_timeout_ms;
+    uint64_t slow_start_ms;    /* after it came back its weight grows for so long; 0 = at once */
+    bool is_backup;
+    bool is_down;
+    bool is_draining;          /* only requests that are bound to it */
+    bool resolves;             /* `resolve`: watched at run time (or it did not resolve at start) */
+    struct str service;        /* of SRV records; empty = none */
+    struct str route;          /* for sticky; empty = none */
+    struct str id;             /* Tengine's id=; empty = none */
+    unsigned index;            /* place among the servers of its group */
+};
+
+/* A group: an `upstream` block, or the implicit one of an address in a *_pass directive. */
+struct upstream_group {
+    struct str name;               /* of the block, or host and port as written */
+    const struct conf_node *node;  /* the block, or the first *_pass line */
+    struct upstream_set *set;
+    struct vec servers;            /* struct upstream_server * */
+    bool is_implicit;
+    uint16_t default_port;         /* of servers without a port: 80, or the pass directive's */
+
+    const struct balancer *balancer; /* never NULL after upstream_finish: round robin by default */
+    void *balancer_settings;         /* the balancer's own */
+    const struct stickiness *stickiness; /* sticky, session_sticky; NULL = none */
+    void *stickiness_settings;
+    struct health_settings *health;  /* active checks; NULL = none (health.h) */
+
+    unsigned keepalive;              /* idle connections kept for each worker; 0 = none */
+    bool is_keepalive_local;         /* … a pool for each location; no exchange between them */
+    bool is_keepalive_set;           /* the directive was written */
+    int64_t keepalive_requests;      /* on one connection */
+    uint64_t keepalive_time_ms;      /* a connection's longest life */
+    uint64_t keepalive_timeout_ms;   /* longest rest */
+
+    unsigned queue_max;              /* requests that wait when no peer may take them; 0 = none */
+    uint64_t queue_timeout_ms;
+
+    struct str zone_name;            /* empty = no zone directive */
+    uint64_t zone_size;
+    const struct resolver_settings *resolver; /* of the block, else of the http block, or NULL */
+    uint64_t resolver_timeout_ms;
+
+    struct peer_list *peers;         /* of this worker, now; see peer.h */
+    void *worker_state;              /* of this floor: idle pool, queue, resolving fibers */
+};
+
+/* All groups of one subsystem in a reading. */
+struct upstream_set {
+    struct vec groups;             /* struct upstream_group *, in order of appearance */
+    struct generation *generation;
+    void *memory;                  /* of this floor: shared cells of all peers */
+};
+
+/* ---- when the configuration is read ---- */
+
+/* The table of the settings in an `upstream` block (struct upstream_group), with the rows of
+ * ngx_http_upstream_module that stand inside; and the `upstream` row for the http block itself. */
+extern struct directive_table upstream_group_table;
+bool upstream_block_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                          void *settings);
+
+/* The group that is being read: for rows of balancers and the like. */
+static inline struct upstream_group *scope_group(const struct conf_scope *scope)
+{
+    return conf_settings(scope, &upstream_group_table);
+}
+
+/* Rows of balancers call this: sets it, with nginx's warning when there was another. */
+void upstream_set_balancer(struct conf_scope *scope, const struct conf_node *node,
+                           const struct balancer *balancer, void *settings);
+
+/* The set of this reading's http subsystem; made at the first call. */
+struct upstream_set *upstream_set_of(struct conf *conf);
+
+/*
+ * The group that a *_pass directive names: an upstream block (it may come later in the file), or an
+ * implicit group for an address ("host", "host:port", "unix:/path"), made once for each name and
+ * port. NULL after conf_error (`upstream "x" may not have port N`, `invalid port in upstream "x"`,
+ * …). Unknown names are looked up by upstream_finish.
+ */
+struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *node, struct str address,
+                                    uint16_t default_port);
+
+/*
+ * After the whole http block: resolves the servers' names (one that does not resolve is a warning),
+ * checks the groups, lays out shared memory. False after conf_error.
+ */
+bool upstream_finish(struct conf *conf);
+
+/* The group with this name among those of the running generation: for targets that hold variables.
+ * NULL: there is none. */
+struct upstream_group *upstream_find(const struct upstream_set *set, struct str name, uint16_t port);
+
+/* Hooks of the module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
+ * are closed. */
+bool upstream_worker_start(struct generation *generation);
+void upstream_worker_quit(struct generation *generation);
+
+/* ---- picking a peer ---- */
+
+/* How the use of a peer ended, for balancers and failure counts. */
+enum peer_outcome {
+    PEER_SERVED,  /* it answered, whatever the status */
+    PEER_FAILED,  /* connect, timeout, broken answer, or a status that `*_next_upstream` names */
+    PEER_UNTRIED, /* not its fault: our own trouble, the client left, a kept connection had ended */
+};
+
+enum pick_result {
+    PICK_OK,
+    PICK_NONE,      /* no live upstreams (logged), also when the queue is full or its time is up */
+    PICK_CANCELLED, /* the fiber was cancelled while it waited in the queue */
+};
+
+/* The choice of a peer for one request, over its tries. Embedded in the exchange; all zero at first. */
+struct upstream_pick {
+    struct upstream_group *group;
+    struct peer_list *list;      /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;           /* in use now, or NULL */
+    struct variable_env *env;    /* where keys of balancers are evaluated */
+    const struct addr *client;   /* for ip_hash */
+    struct arena *arena;
+    const struct log *log;
+    void *subject;               /* of the protocol floor: struct request, for stickiness */
+    uint64_t *tried;             /* a bit for each peer of the list: had its try */
+    unsigned tries;              /* so far */
+    uint32_t hash;               /* of the balancer: the key's hash, once it was made */
+    unsigned rehash;             /* of the balancer: how often it was hashed again */
+    bool is_hashed;
+    struct peer *bound;          /* the peer that stickiness found, or NULL */
+    struct str set_cookie;       /* for the response: value of a Set-Cookie field, or empty */
+    uint64_t picked_ms;          /* when the peer in use was picked */
+    uint64_t queued_ms;          /* time spent in the queue */
+};
+
+/* Takes a reference on the group's peers as they are now. */
+void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group);
+
+/* The next peer, never one that had its try. MAY WAIT: in the queue; for names that were not resolved
+ * yet. */
+enum pick_result upstream_pick_next(struct upstream_pick *pick);
+
+/* Are there peers left that had no try? Says whether a failure can be followed by another try. */
+bool upstream_pick_has_next(const struct upstream_pick *pick);
+
+/* The head of the answer is there: response time so far, stickiness that learns or sets a cookie. */
+void upstream_pick_responded(struct upstream_pick *pick);
+
+/* The use of pick->peer is over; peer becomes NULL. */
+void upstream_pick_done(struct upstream_pick *pick, enum peer_outcome outcome);
+
+/* Lets go of everything; done is called with UNTRIED when a peer is in use still. */
+void upstream_pick_end(struct upstream_pick *pick);
+
+/*
+ * A group for addresses known at run time only (a *_pass with variables whose name is no group):
+ * host is an address or a name, which is resolved with these settings. MAY WAIT. The group lives as
+ * long as the worker; groups of the same name, port and settings are one. NULL: not resolved, with
+ * *reason for the message; or cancelled.
+ */
+struct upstream_group *upstream_at_run_time(struct upstream_set *set, struct str host, uint16_t port,
+                                            const struct resolver_settings *resolver,
+                                            uint64_t deadline_ms, const struct log *log,
+                                            const char **reason);
+
+#endif
