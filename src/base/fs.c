@@ -1,6 +1,10 @@
 /* Small helpers about files. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,4 +103,107 @@ bool fs_write_all(int fd, struct str data)
         data = str_skip(data, (size_t) n);
     }
     return true;
+}
+
+/* Makes the directories above a path. */
+static bool make_parents(const char *path, mode_t mode)
+{
+    size_t len = strlen(path);
+    char *copy = malloc(len + 1);
+    bool is_good = true;
+
+    if (copy == NULL) {
+        return false;
+    }
+    memcpy(copy, path, len + 1);
+    for (char *slash = strchr(copy + 1, '/'); is_good && slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        is_good = mkdir(copy, mode) == 0 || errno == EEXIST;
+        *slash = '/';
+    }
+    free(copy);
+    return is_good;
+}
+
+/* Copies what is in one file to another. */
+static bool copy_bytes(int from, int to)
+{
+    char bytes[4000];
+
+    for (;;) {
+        ssize_t n = read(from, bytes, sizeof(bytes));
+        if (n == 0) {
+            return true;
+        }
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 || !fs_write_all(to, (struct str){bytes, (size_t) n})) {
+            return false;
+        }
+    }
+}
+
+/* A copy of an open file under a name that mkostemp completes, then a rename. */
+static bool copy_as(int source, char *name, const char *to)
+{
+    struct stat info;
+    int target = mkostemp(name, O_CLOEXEC);
+
+    if (target == -1) {
+        return false;
+    }
+    bool is_good = fstat(source, &info) == 0 && copy_bytes(source, target) &&
+                   fchmod(target, info.st_mode & 07777) == 0;
+    if (is_good) {
+        struct timespec times[2] = {info.st_atim, info.st_mtim};
+        is_good = futimens(target, times) == 0 && rename(name, to) == 0;
+    }
+    int error = errno;
+    close(target);
+    if (!is_good) {
+        unlink(name);
+    }
+    errno = error;
+    return is_good;
+}
+
+/* To another file system: with permissions and times, beside the target at first. */
+static bool copy_over(const char *from, const char *to)
+{
+    char *name;
+    bool is_good = false;
+    int source = open(from, O_RDONLY | O_CLOEXEC);
+
+    if (source == -1) {
+        return false;
+    }
+    if (asprintf(&name, "%s.XXXXXX", to) != -1) {
+        is_good = copy_as(source, name, to);
+        free(name);
+    }
+    int error = errno;
+    close(source);
+    if (is_good) {
+        unlink(from); /* what stays behind is rubbish only */
+    }
+    errno = error;
+    return is_good;
+}
+
+bool fs_move(const char *from, const char *to, mode_t mode)
+{
+    if (rename(from, to) == 0) {
+        return true;
+    }
+    if (errno == ENOENT) {
+        if (!make_parents(to, mode)) {
+            return false;
+        }
+        if (rename(from, to) == 0) {
+            return true;
+        }
+    }
+    return errno == EXDEV && copy_over(from, to);
 }

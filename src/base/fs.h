@@ -19,6 +19,13 @@ struct str fs_full_name(struct arena *arena, struct str prefix, struct str name)
  * with errno. */
 bool fs_make_directory(const char *path, mode_t mode, uid_t uid);
 
+/*
+ * Moves a file to a name, in one step as others see it: rename, or a copy beside the target where that
+ * is another file system. Missing directories above it are made with `mode`. False with errno; the
+ * file is still at `from` then.
+ */
+bool fs_move(const char *from, const char *to, mode_t mode);
+
 /* Writes all; false with errno. */
 bool fs_write_all(int fd, struct str data);
 

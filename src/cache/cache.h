@@ -17,20 +17,22 @@
 
 /* One `*_cache_path`: a directory and its index. */
 struct cache {
-    struct str name;              /* of keys_zone */
-    struct wanted_path *path;     /* with levels */
+    struct str name;               /* of keys_zone */
+    struct wanted_path *path;      /* with levels */
     struct wanted_path *temp_path; /* files being written; NULL = below path (use_temp_path=off) */
-    bool uses_temp_path;          /* use_temp_path=on (the default): written where *_temp_path says,
+    bool uses_temp_path; /* use_temp_path=on (the default): written where *_temp_path says,
                                      then renamed or copied */
     uint64_t inactive_ms;
-    int64_t max_size;             /* bytes; INT64_MAX = no limit */
-    int64_t min_free;             /* bytes that stay free on the disk; 0 = not looked at */
+    int64_t max_size; /* bytes; INT64_MAX = no limit */
+    int64_t min_free; /* bytes that stay free on the disk; 0 = not looked at */
     unsigned manager_files, loader_files;
     uint64_t manager_sleep_ms, manager_threshold_ms, loader_sleep_ms, loader_threshold_ms;
-    bool purger;                  /* purged entries by prefix are removed from disk at once */
-    struct zone *zone;            /* the index */
-    void *index;                  /* of this floor: root of the zone as this process sees it */
-    void *worker_state;           /* of this floor: kept descriptors and contents */
+    bool purger;           /* purged entries by prefix are removed from disk at once */
+    unsigned purger_files; /* files looked at in one go, then a sleep; … */
+    uint64_t purger_sleep_ms, purger_threshold_ms;
+    struct zone *zone;  /* the index */
+    void *index;        /* of this floor: root of the zone as this process sees it */
+    void *worker_state; /* of this floor: kept descriptors and contents */
     const struct conf_node *node;
 };
 
@@ -49,53 +51,65 @@ struct cache *cache_find(struct generation *generation, struct str name);
 bool cache_configured(struct conf *conf, struct generation *generation);
 bool cache_worker_start(struct generation *generation);
 void cache_worker_quit(struct generation *generation);
+/* The worker breaks off what is open: as quit. */
+void cache_worker_abort(struct generation *generation);
+/* Last words: the index file is written, kept contents are let go. */
+void cache_worker_end(struct generation *generation);
 
 /* What is known of a stored response besides its bytes. All times are seconds of the epoch. */
 struct cache_meta {
-    time_t valid_until;        /* fresh before that */
+    time_t valid_until;                /* fresh up to the end of that second, as in nginx */
     time_t stale_while_updating_until; /* stale-while-revalidate; 0 = none */
     time_t stale_if_error_until;       /* stale-if-error; 0 = none */
-    time_t date;               /* when it was fetched */
-    time_t last_modified;      /* -1 = none */
-    struct str etag;           /* with quotes; empty = none */
-    struct str vary;           /* value of Vary; empty = none */
-    uint8_t variant[CACHE_KEY_SIZE]; /* of the request's fields that vary names; zero = none */
+    time_t date;                       /* when it was fetched */
+    time_t last_modified;              /* -1 = none */
+    struct str etag;                   /* with quotes; empty = none */
+    struct str vary;                   /* value of Vary; empty = none */
+    uint8_t variant[CACHE_KEY_SIZE];   /* of the request's fields that vary names; zero = none */
     unsigned status;
-    struct str head;           /* packed by the caller: what a response needs besides its body */
+    struct str head; /* packed by the caller: what a response needs besides its body */
     uint64_t body_size;
 };
 
 enum cache_found {
-    CACHE_MISS,     /* nothing there; the caller may fill it */
-    CACHE_SCARCE,   /* fewer than min_uses asked for it: pass on, do not fill */
+    CACHE_MISS,   /* nothing there; the caller may fill it */
+    CACHE_SCARCE, /* fewer than min_uses asked for it: pass on, do not fill */
     CACHE_FRESH,
-    CACHE_EXPIRED,  /* there, but valid_until passed */
-    CACHE_ERROR,    /* its file cannot be read (logged): as a miss */
+    CACHE_EXPIRED, /* there, but valid_until has passed */
+    CACHE_ERROR,   /* its file cannot be read (logged): as a miss */
 };
 
-struct cache_entry;            /* the shared node; of this floor */
-struct cache_content;          /* an open file or memory; of this floor */
+struct cache_entry;   /* the shared node; of this floor */
+struct cache_content; /* an open file or memory; of this floor */
 
 /* A request's dealings with one key. All zero at first; closed by cache_close. */
 struct cache_access {
     struct cache *cache;
-    struct arena *arena;       /* of the request */
+    struct arena *arena; /* of the request */
     const struct log *log;
-    struct str key;            /* the text of *_cache_key */
+    struct str key;               /* the text of *_cache_key */
     uint8_t hash[CACHE_KEY_SIZE]; /* of key; of key and variant after cache_open_variant */
     unsigned min_uses;
-    struct cache_entry *entry; /* referenced, or NULL */
+    struct cache_entry *entry;     /* referenced, or NULL */
     struct cache_content *content; /* of FRESH and EXPIRED, referenced */
-    struct cache_meta meta;    /* of content; texts live as long as the access */
-    bool is_updating;          /* another request is fetching it now */
-    bool is_mine;              /* this one is: it must end with cache_commit, cache_refresh or close */
-    struct cache_fill *fill;   /* while a response is being written */
+    struct cache_meta meta;        /* of content; texts live as long as the access */
+    bool is_updating;              /* another request is fetching it now */
+    bool is_mine; /* this one is: it must end with cache_commit, cache_refresh or close */
+    struct cache_fill *fill; /* while a response is being written */
+    /* Of this floor: */
+    uint8_t main_hash[CACHE_KEY_SIZE]; /* of the key alone, once it was needed */
+    uint8_t variant[CACHE_KEY_SIZE];   /* that was opened; zero = the key alone */
+    bool has_main_hash, has_hash;
+    uint64_t claim;      /* number of the claim while it is_mine */
+    uint64_t seen_claim; /* … of the other that cache_wait waits for */
+    uint64_t seen_uniq;  /* what was stored when it was opened */
 };
 
 /* Looks the key up, counts a use. */
 enum cache_found cache_open(struct cache_access *access);
 /* The stored response is for other field values (meta.vary, meta.variant): looks up the one for these. */
-enum cache_found cache_open_variant(struct cache_access *access, const uint8_t variant[CACHE_KEY_SIZE]);
+enum cache_found cache_open_variant(struct cache_access *access,
+                                    const uint8_t variant[CACHE_KEY_SIZE]);
 /* The key's hash with a variant, for comparing and storing. */
 void cache_variant(struct str text, uint8_t out[CACHE_KEY_SIZE]);
 
@@ -113,24 +127,35 @@ enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_
 struct cache_body {
     struct str bytes; /* data NULL: in the file */
     int fd;
-    uint64_t offset;  /* of the body's first byte in the file */
+    uint64_t offset; /* of the body's first byte in the file */
     uint64_t size;
 };
 void cache_body_of(const struct cache_access *access, struct cache_body *out);
 void cache_content_hold(struct cache_content *content);
 void cache_content_release(void *content);
 
-/* Storing: begin opens a temporary file, write appends body bytes, commit puts it in place under the
- * key (and meta->variant), abort drops it. False: logged, the response is not stored. */
+/*
+ * Storing: begin makes a fill, write appends body bytes (small ones stay in memory, others go to a
+ * temporary file), commit puts it in place under the key (and meta->variant), abort drops it. False:
+ * logged, the response is not stored and the fill is gone. Nothing of meta has to be known before
+ * commit; meta->body_size is taken from what was written. After commit access->content is what was
+ * stored.
+ */
 bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path);
 bool cache_fill_write(struct cache_access *access, struct str bytes);
-/* The file being written, for serving from it: body offset 0 is at *offset. */
-int cache_fill_file(const struct cache_access *access, uint64_t *offset);
+/* The file being written, for serving from it: body offset 0 is at *offset. -1 after a failure. */
+int cache_fill_file(struct cache_access *access, uint64_t *offset);
+/* Owns that file's descriptor: to be held (cache_content_hold) by output that is queued from it. NULL
+ * before cache_fill_file was called. */
+struct cache_content *cache_fill_content(const struct cache_access *access);
 bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta);
 void cache_fill_abort(struct cache_access *access);
 
 /* The backend said that the stored response still holds (304): new times, same bytes. */
 bool cache_refresh(struct cache_access *access, const struct cache_meta *meta);
+
+/* Gives up the claim and an unfinished fill, and wakes who waits; what was found stays usable. */
+void cache_unclaim(struct cache_access *access);
 
 /* Ends the access: references, claim, unfinished fill. */
 void cache_close(struct cache_access *access);
@@ -138,14 +163,28 @@ void cache_close(struct cache_access *access);
 /* Removes a key with all its variants; true: it was there. */
 bool cache_purge(struct cache *cache, struct str key, const struct log *log);
 /* Removes all keys that begin with this (`…*`): they are unusable at once, files go by and by. Gives how
- * many. MAY WAIT. */
+ * many were removed already (it looks for a second at most). MAY WAIT. */
 uint64_t cache_purge_prefix(struct cache *cache, struct str prefix, const struct log *log);
+
+/* How a request was answered, for the counters: said once for each request that has a cache. */
+enum cache_counter {
+    CACHE_COUNT_HIT,
+    CACHE_COUNT_MISS,
+    CACHE_COUNT_EXPIRED,
+    CACHE_COUNT_STALE,
+    CACHE_COUNT_UPDATING,
+    CACHE_COUNT_REVALIDATED,
+    CACHE_COUNT_BYPASS,
+    CACHE_COUNT_SCARCE,
+    CACHE_COUNTERS
+};
+void cache_count(const struct cache *cache, enum cache_counter which);
 
 /* For status pages. */
 struct cache_stats {
     uint64_t entries, bytes; /* on disk */
     int64_t max_size;
-    bool is_cold;            /* the index is not complete yet */
+    bool is_cold; /* the index is not complete yet */
     uint64_t hits, misses, expired, stale, updating, revalidated, bypassed, scarce;
 };
 void cache_stats_of(const struct cache *cache, struct cache_stats *out);

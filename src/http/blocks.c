@@ -147,7 +147,9 @@ void location_fresh(void *settings)
     if (!location->handler_carries) {
         location->handler = NULL;
         location->handler_redirects_slash = false;
+        location->pass_group = NULL;
     }
+    location->purge = NULL;
 }
 
 /* Names of methods as limit_except takes them. */

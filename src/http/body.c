@@ -1,15 +1,12 @@
 /* Request bodies as handlers see them: whole, in memory or in a temporary file, or dropped. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "http/request.h"
+#include "http/temp_file.h"
 #include "server/generation.h"
 
 #define READ_SIZE (16 * 1024)
@@ -39,45 +36,14 @@ static void close_and_unlink(void *arg)
     unlink(body->file_name.data);
 }
 
-/* Names by a running number, as nginx spells them: ten digits, the last ones make the
- * subdirectories. */
-static struct str next_name(struct request *request, const struct wanted_path *path)
-{
-    static uint32_t serial;
-    char digits[11];
-    struct str name = path->name;
-    size_t end = 10;
-
-    if (serial == 0) {
-        serial = random_uint32() % 1000000;
-    }
-    snprintf(digits, sizeof(digits), "%010u", ++serial);
-    for (unsigned i = 0; i < 3 && path->levels[i] != 0; i++) {
-        end -= path->levels[i];
-        name = arena_printf(&request->arena, "%.*s/%.*s", STR_ARG(name), (int) path->levels[i],
-                            digits + end);
-        if (mkdir(name.data, 0700) == -1 && errno != EEXIST) {
-            break; /* the open tells */
-        }
-    }
-    return arena_printf(&request->arena, "%.*s/%s", STR_ARG(name), digits);
-}
-
 static bool open_file(struct collector *collector)
 {
     struct request *request = collector->request;
     const struct http_location *location = request->location;
     struct request_body *body = collector->body;
 
-    for (unsigned tries = 0; tries < 64; tries++) {
-        body->file_name = next_name(request, location->client_body_temp_path);
-        body->fd = open(body->file_name.data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (body->fd != -1 || errno != EEXIST) {
-            break;
-        }
-    }
+    body->fd = temp_file_open(request, location->client_body_temp_path, &body->file_name);
     if (body->fd == -1) {
-        log_crit(&request->log, errno, "open() \"%.*s\" failed", STR_ARG(body->file_name));
         return false;
     }
     switch (location->client_body_in_file_only) {

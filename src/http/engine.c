@@ -180,21 +180,8 @@ static enum flow pass(struct request *request)
 }
 
 /* Passes, internal redirects and error pages, until the response is given. */
-static enum flow answer(struct request *request)
+static enum flow pass_until_answered(struct request *request, enum flow flow)
 {
-    enum flow flow = FLOW_AGAIN;
-
-    if (request->response.status != 0) {
-        flow = FLOW_FAIL; /* refused by the parser */
-    } else if (request->server->early_read.count != 0 &&
-               templates_any_true(&request->server->early_read, &request->env)) {
-        flow = request_read_body(request);
-        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
-    }
-    if (flow == FLOW_AGAIN && request->server->main->post_read.count != 0) {
-        flow = ask(request, &request->server->main->post_read);
-        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
-    }
     for (;;) {
         switch (flow) {
         case FLOW_AGAIN:
@@ -210,6 +197,30 @@ static enum flow answer(struct request *request)
             return flow;
         }
     }
+}
+
+enum flow request_answer(struct request *request)
+{
+    return pass_until_answered(request, FLOW_AGAIN);
+}
+
+/* The client's own request: what comes before the first pass, too. */
+static enum flow answer(struct request *request)
+{
+    enum flow flow = FLOW_AGAIN;
+
+    if (request->response.status != 0) {
+        flow = FLOW_FAIL; /* refused by the parser */
+    } else if (request->server->early_read.count != 0 &&
+               templates_any_true(&request->server->early_read, &request->env)) {
+        flow = request_read_body(request);
+        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    }
+    if (flow == FLOW_AGAIN && request->server->main->post_read.count != 0) {
+        flow = ask(request, &request->server->main->post_read);
+        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    }
+    return pass_until_answered(request, flow);
 }
 
 /* post_action: one more pass for the location's own sake, whose output nobody sees. MAY WAIT. */
@@ -277,16 +288,21 @@ void request_cancel(struct request *request)
     }
 }
 
-void request_log(struct request *request)
+void request_log_handlers(struct request *request)
 {
     const struct handler_list *handlers = &request->location->log;
 
+    for (unsigned i = 0; i < handlers->count; i++) {
+        handlers->items[i](request);
+    }
+}
+
+void request_log(struct request *request)
+{
     request->log.action = "logging request";
     if (request->response.status == 0) {
         request->response.status = request->is_cancelled || request->conn->is_broken ? 499 : 444;
     }
-    for (unsigned i = 0; i < handlers->count; i++) {
-        handlers->items[i](request);
-    }
+    request_log_handlers(request);
     counters_mine->request_time_ms += clock_now.now_ms - request->start_ms;
 }

@@ -70,6 +70,11 @@ static const struct error_page *find_page(const struct request *request, unsigne
     return NULL;
 }
 
+bool response_has_page(const struct request *request, unsigned status)
+{
+    return find_page(request, status) != NULL;
+}
+
 /* An internal redirect, a named location, or a redirect of the client. */
 static enum flow send_to_page(struct request *request, const struct error_page *page,
                               unsigned status)

@@ -258,3 +258,40 @@ bool fields_by_variable_name(const struct fields *fields, struct arena *arena, s
     }
     return joiner.count != 0;
 }
+
+struct str field_value_safe(struct arena *arena, struct str value)
+{
+    size_t i = 0;
+
+    while (i < value.len && value.data[i] != '\r' && value.data[i] != '\n' &&
+           value.data[i] != '\0') {
+        i++;
+    }
+    if (i == value.len) {
+        return value;
+    }
+    char *copy = arena_cstr(arena, value);
+    for (; i < value.len; i++) {
+        if (copy[i] == '\r' || copy[i] == '\n' || copy[i] == '\0') {
+            copy[i] = ' ';
+        }
+    }
+    return (struct str){copy, value.len};
+}
+
+bool fields_set_cookie(const struct fields *fields, struct str name, struct str *out)
+{
+    fields_each(field, fields) {
+        if (field->is_removed || field->id != FIELD_SET_COOKIE) {
+            continue;
+        }
+        struct str rest = field->value;
+        struct str pair = str_cut(&rest, ';');
+        const char *equals = str_find_char(pair, '=');
+        if (equals != NULL && str_equal_nocase(str_trim(str_from(pair.data, equals)), name)) {
+            *out = str_from(equals + 1, pair.data + pair.len);
+            return true;
+        }
+    }
+    return false;
+}

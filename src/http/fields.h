@@ -50,7 +50,14 @@
     X(FIELD_VARY, "Vary", true)                                                                    \
     X(FIELD_WWW_AUTHENTICATE, "WWW-Authenticate", true)                                            \
     X(FIELD_SET_COOKIE, "Set-Cookie", true)                                                        \
-    X(FIELD_REFRESH, "Refresh", true)
+    X(FIELD_REFRESH, "Refresh", true)                                                              \
+    X(FIELD_STATUS, "Status", true)                                                                \
+    X(FIELD_X_ACCEL_REDIRECT, "X-Accel-Redirect", true)                                            \
+    X(FIELD_X_ACCEL_EXPIRES, "X-Accel-Expires", true)                                              \
+    X(FIELD_X_ACCEL_LIMIT_RATE, "X-Accel-Limit-Rate", true)                                        \
+    X(FIELD_X_ACCEL_BUFFERING, "X-Accel-Buffering", true)                                          \
+    X(FIELD_X_ACCEL_CHARSET, "X-Accel-Charset", true)                                              \
+    X(FIELD_X_PAD, "X-Pad", true)
 
 enum field_id {
     FIELD_OTHER, /* none of the known */
@@ -129,6 +136,13 @@ bool fields_joined(const struct fields *fields, struct arena *arena, enum field_
  */
 bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
                              struct str *out);
+
+/* A value that variables gave: nobody ends a field or begins another with it (RFC 9110, 5.5). The bytes that
+ * would are blanks in a copy. */
+struct str field_value_safe(struct arena *arena, struct str value);
+
+/* The value of the cookie of this name, in any case, that a Set-Cookie field sets; false = none. */
+bool fields_set_cookie(const struct fields *fields, struct str name, struct str *out);
 
 /* Walks all fields, removed ones too. */
 #define fields_each(field, fields)                                                                 \

@@ -338,6 +338,9 @@ static void set_type(struct request *request, struct file *file)
     const struct http_location *location = request->location;
     struct str extension = request_extension(request);
 
+    if (request->response.content_type.len != 0) {
+        return; /* a backend named it with X-Accel-Redirect */
+    }
     if (extension.len != 0 && str_equal(file->extension, extension) &&
         file->types == location->types && file->default_type.data == location->default_type.data) {
         request->response.content_type = file->type;

@@ -10,6 +10,7 @@ enum flow {
                   */
     FLOW_AGAIN,  /* the URI or the location was changed: request->restart says where to go on */
     FLOW_ALLOW,  /* access: this checker grants access (matters for satisfy any) */
+    FLOW_CUT,    /* the response was cut short: what was given is sent, then the connection ends */
     FLOW_CLOSED, /* the client is gone, or shall be dropped without an answer (444) */
 };
 

@@ -127,6 +127,7 @@ static void location_prepare(struct conf_scope *scope, void *arg)
         location->handler = NULL;
         location->handler_carries = false;
         location->handler_redirects_slash = false;
+        location->pass_group = NULL;
     } else {
         location->kind = entering->outer->kind;
         location->name = entering->outer->name;
@@ -386,6 +387,7 @@ void location_find(struct request *request)
     const struct http_location *found = request->server->root;
 
     request->needs_slash = false;
+    request->is_uri_rewritten = false;
     find_in(request, request->server->root, &found);
     request_set_location(request, found);
     if (request->needs_slash) {

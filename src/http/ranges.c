@@ -117,6 +117,7 @@ static void answer_partially(struct request *request, struct vec ranges)
 
     state->ranges = ranges;
     state->size = (uint64_t) response->content_length;
+    state->offset = response->body_offset;
     state->filter.send = range_send;
     response->status = 206;
     response->reason = STR_NONE;
@@ -150,6 +151,9 @@ static void range_header(struct request *request)
         switch (ranges_parse(str_skip(field->value, 6), (uint64_t) response->content_length, most,
                              &request->arena, &ranges)) {
         case RANGES_SOME:
+            if (response->is_single_range && ranges.count > 1) {
+                break;
+            }
             answer_partially(request, ranges);
             return;
         case RANGES_NONE:

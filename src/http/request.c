@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "http/connection.h"
+#include "http/exchange/exchange.h"
 #include "http/uri.h"
 #include "server/generation.h"
 
@@ -69,6 +70,9 @@ static void describe(const struct log *log, struct room *out)
     if (request != request->main) {
         room_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
     }
+    if (request->exchange != NULL) {
+        exchange_describe(request->exchange, out);
+    }
     if (host != NULL) {
         room_printf(out, ", host: \"%.*s\"", STR_ARG(host->value));
     }
@@ -127,6 +131,7 @@ enum flow request_redirect(struct request *request, struct str uri, struct str a
 {
     request->uri = uri;
     request->args = args;
+    request->is_target_stale = true;
     if (!request_count_change(request, "internally redirecting to")) {
         return FLOW_FAIL;
     }

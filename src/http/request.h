@@ -79,12 +79,17 @@ struct response {
     struct fields *trailers;       /* or NULL */
     struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
     struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_offset;        /* where the first piece that is given stands in a body of
+                                    content_length bytes; not 0 with slices only */
     uint64_t body_sent;          /* body bytes put on the wire, chunk frames not counted */
     unsigned is_head_sent : 1;
     unsigned is_complete : 1;    /* the last piece was given */
     unsigned is_header_only : 1; /* HEAD, 204, 304: no body follows */
     unsigned is_chunked : 1;     /* set by the wire */
     unsigned allows_ranges : 1;  /* a handler that can serve ranges of this body sets it */
+    unsigned is_tunnel : 1;      /* bytes both ways follow the head: no framing (101, CONNECT) */
+    unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
+                                     and its pieces come one after the other */
     unsigned is_error_page : 1;  /* an error page is being made: no second one unless recursive */
     unsigned needs_memory : 1;   /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
@@ -150,6 +155,7 @@ struct request {
                                                    regex alias: the URI is added to it */
     enum restart restart;                       /* meaningful with FLOW_AGAIN */
     unsigned uri_changes;                       /* left of URI_CHANGES_MAX */
+    unsigned subrequests;                       /* of a main request: begun so far */
     unsigned keepalive : 1;                     /* the connection goes on after this response */
     unsigned is_chunked_body : 1;               /* Transfer-Encoding: chunked */
     unsigned expects_continue : 1;              /* Expect: 100-continue not answered yet */
@@ -167,7 +173,10 @@ struct request {
     unsigned needs_slash : 1;      /* the location's name is the URI and a slash: 301 */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
+    unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
     unsigned is_timed_out : 1;     /* the client did not drink in time */
+    unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
+    unsigned is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };
 
 /* A filter of response bodies. It calls next when it has something; next takes all it is given (or
@@ -204,6 +213,14 @@ void request_free(struct request *request);
 /* The client is gone: cancels the fiber if it waits. */
 void request_cancel(struct request *request);
 
+/* The number of a method's name; METHOD_OTHER when it is none of the known. */
+unsigned request_method_of(struct str name);
+
+/* All passes of a request whose restart is set, error pages too: for subrequests. MAY WAIT. */
+enum flow request_answer(struct request *request);
+/* Its log handlers alone. */
+void request_log_handlers(struct request *request);
+
 /* Answers with an error status: `return request_fail(request, 404);` */
 static inline enum flow request_fail(struct request *request, unsigned status)
 {
@@ -218,6 +235,8 @@ enum flow request_redirect_named(struct request *request, struct str name);
 
 /* The part of the URI behind the last dot of its last segment; empty when there is none. */
 struct str request_extension(const struct request *request);
+/* The target from its path on: an absolute one without scheme and host. */
+struct str request_origin_form(const struct request *request);
 /* Splits "path?args" of a configuration's text, refuses unsafe paths ("..": false). */
 bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args);
 /* Switches to a location: its server, settings and log. */
@@ -248,6 +267,8 @@ enum flow response_memory(struct request *request, unsigned status, struct str c
 enum flow response_redirect(struct request *request, unsigned status, struct str location);
 /* What FLOW_FAIL leads to: error_page of the location, else the built-in page (special pages). */
 enum flow response_error(struct request *request);
+/* Has this place an error_page for the status that may be shown now? */
+bool response_has_page(const struct request *request, unsigned status);
 /* Sets content_type from the extension (types, default_type). */
 void response_set_type(struct request *request);
 /* Puts a filter before those that are there. */

@@ -73,7 +73,8 @@ enum flow response_start(struct request *request)
     if (request->is_post_action) {
         return FLOW_DONE;
     }
-    if (!request->is_body_read && response->status < 400 && !request_drop_arrived_body(request)) {
+    if (!request->is_body_read && !request->is_body_streamed && response->status < 400 &&
+        !request_drop_arrived_body(request)) {
         return FLOW_FAIL;
     }
     if (response->error_status != 0) {
@@ -158,6 +159,9 @@ void response_set_type(struct request *request)
     struct str extension = request_extension(request);
     const struct str *type = NULL;
 
+    if (request->response.content_type.len != 0) {
+        return; /* a backend named it with X-Accel-Redirect */
+    }
     if (extension.len != 0 && location->types != NULL) {
         type = map_get_nocase(&location->types->by_extension, extension);
     }

@@ -16,8 +16,11 @@ VARIABLE_GET(get_request_part)
 
 VARIABLE_SET(set_args)
 {
+    struct request *request = variable_request(env);
+
     (void) variable;
-    variable_request(env)->args = value;
+    request->args = value;
+    request->is_target_stale = true;
 }
 
 VARIABLE_GET(get_is_args)
@@ -46,8 +49,7 @@ VARIABLE_GET(get_argument)
            find_argument(variable_request(env)->args, variable->rest, out);
 }
 
-/* The target from its path on: an absolute one without scheme and host. */
-static struct str origin_form(const struct request *request)
+struct str request_origin_form(const struct request *request)
 {
     struct str target = request->target;
 
@@ -64,14 +66,14 @@ static struct str origin_form(const struct request *request)
 VARIABLE_GET(get_request_uri)
 {
     (void) variable;
-    *out = origin_form(variable_request(env));
+    *out = request_origin_form(variable_request(env));
     return out->data != NULL;
 }
 
 VARIABLE_GET(get_raw_uri)
 {
     (void) variable;
-    struct str rest = origin_form(variable_request(env));
+    struct str rest = request_origin_form(variable_request(env));
 
     if (rest.data == NULL) {
         return false;
@@ -85,7 +87,7 @@ VARIABLE_GET(get_full_request)
     bool is_encrypted = request_is_encrypted(request);
     bool has_port = request->port.len != 0 && !str_is(request->port, is_encrypted ? "443" : "80");
     struct str host;
-    struct str target = origin_form(request);
+    struct str target = request_origin_form(request);
 
     get_host(env, variable, &host);
     if (variable->data != 0) {

@@ -236,17 +236,5 @@ VARIABLE_GET(get_sent_trailer)
 /* The value of the cookie that a Set-Cookie field of ours sets. */
 VARIABLE_GET(get_sent_cookie)
 {
-    fields_each(field, &variable_request(env)->response.fields) {
-        if (field->is_removed || field->id != FIELD_SET_COOKIE) {
-            continue;
-        }
-        struct str rest = field->value;
-        struct str pair = str_cut(&rest, ';');
-        const char *equals = str_find_char(pair, '=');
-        if (equals != NULL &&
-            str_equal_nocase(str_trim(str_from(pair.data, equals)), variable->rest)) {
-            return variable_give(out, str_from(equals + 1, pair.data + pair.len));
-        }
-    }
-    return false;
+    return fields_set_cookie(&variable_request(env)->response.fields, variable->rest, out);
 }

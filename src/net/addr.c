@@ -232,6 +232,25 @@ static bool parse_port(struct str text, uint16_t *port)
     return true;
 }
 
+bool addr_split_port(struct str text, struct str *host, uint16_t *port)
+{
+    size_t end = text.len;
+
+    *host = text;
+    if (str_starts_nocase(text, STR("unix:"))) {
+        return true;
+    }
+    while (end > 0 && text.data[end - 1] != ':' && text.data[end - 1] != ']') {
+        end--;
+    }
+    if (end == 0 || text.data[end - 1] == ']') {
+        return true;
+    }
+    *host = str_head(text, end - 1);
+    return parse_port(str_skip(text, end), port);
+}
+
+
 static bool parse_ports(struct str text, bool is_range_allowed, struct port_range *out)
 {
     const char *dash = is_range_allowed ? str_find_char(text, '-') : NULL;

@@ -39,6 +39,12 @@ bool addr_is_loopback(const struct addr *addr);
 bool addr_parse_ip(struct str text, struct addr *out);
 
 /*
+ * "host:port", "[::1]:port": the part before the port, and the port; *port stays as it is where none
+ * is written. Text that begins with "unix:" has none. False: what stands for the port is none.
+ */
+bool addr_split_port(struct str text, struct str *host, uint16_t *port);
+
+/*
  * What `listen`, `server` of upstream, `resolver` take: [host|ip|*][:port], [ipv6][:port], port
  * alone (when allow_port_only), unix:path. Names are resolved by getaddrinfo: only while the
  * configuration is read (may wait). Gives all addresses. On failure false, and *error is one of the

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/fatal.h"
 #include "base/parse.h"
 
-#define V1_MAX 107     /* bytes of a line of version 1, its end included */
+#define V1_MAX PROXY_HEADER_V1_MAX /* bytes of a line of version 1, its end included */
 #define V2_FIXED 16    /* bytes before the addresses */
 #define UNIX_PATH 108  /* bytes of each path */
 #define VERIFY_ROOM 10 /* digits of 32 bits */
@@ -335,6 +336,39 @@ enum proxy_header_result proxy_header_parse(struct str input, struct proxy_heade
         return input.len < v2_start.len ? PROXY_HEADER_MORE : parse_v2(input, out, used);
     }
     return PROXY_HEADER_BAD;
+}
+
+/* ---- the way out ---- */
+
+static bool write_addresses(const struct addr *source, const struct addr *destination,
+                            struct room *room)
+{
+    char from[INET6_ADDRSTRLEN];
+    char to[INET6_ADDRSTRLEN];
+    bool is_v6 = source->len != 0 && source->any.sa_family == AF_INET6;
+    int family = is_v6 ? AF_INET6 : AF_INET;
+
+    if (source->len == 0 || destination->len == 0 || source->any.sa_family != family ||
+        destination->any.sa_family != family) {
+        return false;
+    }
+    inet_ntop(family, is_v6 ? (const void *) &source->v6.sin6_addr : &source->v4.sin_addr, from,
+              sizeof(from));
+    inet_ntop(family, is_v6 ? (const void *) &destination->v6.sin6_addr : &destination->v4.sin_addr,
+              to, sizeof(to));
+    room_printf(room, "PROXY TCP%c %s %s %u %u\r\n", is_v6 ? '6' : '4', from, to,
+                addr_port(source), addr_port(destination));
+    return true;
+}
+
+size_t proxy_header_write(const struct addr *source, const struct addr *destination, char *at)
+{
+    struct room room = {at, at + PROXY_HEADER_V1_MAX};
+
+    if (!write_addresses(source, destination, &room)) {
+        room_put(&room, STR("PROXY UNKNOWN\r\n"));
+    }
+    return (size_t) (room.at - at);
 }
 
 /* ---- values ---- */

@@ -21,11 +21,14 @@ struct resolver_settings {
 };
 
 enum resolve_result {
-    RESOLVE_OK,        /* at least one address */
-    RESOLVE_NOT_FOUND, /* NXDOMAIN, or no address of a wanted family: remembered for a while, too */
-    RESOLVE_FAILED,    /* SERVFAIL, REFUSED, malformed answers of all servers */
-    RESOLVE_TIMED_OUT, /* nobody answered in time */
-    RESOLVE_CANCELLED, /* the fiber was cancelled */
+    RESOLVE_OK,            /* at least one address */
+    RESOLVE_NOT_FOUND,     /* NXDOMAIN, no address of a wanted family, or no proper name: remembered
+                              for a while, too */
+    RESOLVE_FAILED,        /* SERVFAIL, other errors, malformed answers of all servers */
+    RESOLVE_REFUSED,       /* REFUSED, by the last server that was left */
+    RESOLVE_UNIMPLEMENTED, /* NOTIMP, likewise */
+    RESOLVE_TIMED_OUT,     /* nobody answered in time */
+    RESOLVE_CANCELLED,     /* the fiber was cancelled */
 };
 
 /* One address that a name has, or one target of a service with its address. */
@@ -45,12 +48,13 @@ struct resolved {
 
 /*
  * The addresses of a name. Answers that are known come at once; else the name servers are asked, one
- * question for all who wait for the same name. MAY WAIT; needs a fiber when it has to. The settings
- * identify the cache: one for each struct resolver_settings and worker.
+ * question for all who wait for the same name. MAY WAIT; needs a fiber when it has to. Settings that
+ * say the same share one cache in a worker, so that they may go with their generation. An address in
+ * place of a name is given back as it is.
  */
 enum resolve_result resolver_addresses(const struct resolver_settings *settings, struct str name,
-                                       uint64_t deadline_ms, const struct log *log, struct arena *arena,
-                                       struct resolved *out);
+                                       uint64_t deadline_ms, const struct log *log,
+                                       struct arena *arena, struct resolved *out);
 
 /*
  * The servers of a service, `service` as in nginx's service= parameter: "http" asks for
@@ -60,10 +64,24 @@ enum resolve_result resolver_services(const struct resolver_settings *settings, 
                                       struct str name, uint64_t deadline_ms, const struct log *log,
                                       struct arena *arena, struct resolved *out);
 
-/* The result as text for messages: "Host not found", "Operation timed out", … */
+/* The result as text for messages, its number in front: "3: Host not found", "110: Operation timed out".
+ * Made for `"%.*s could not be resolved (%s)"`. */
 const char *resolve_result_text(enum resolve_result result);
 
-/* Closes sockets, fails the questions under way: when the worker ends. */
+/*
+ * Forgets all answers, closes sockets, fails the questions under way (who waits for them is woken and
+ * told RESOLVE_FAILED): when the worker ends, before loop_destroy.
+ */
 void resolver_close_all(void);
+
+/* Counts of this worker, all settings together. */
+struct resolver_stats {
+    size_t names;     /* remembered or being asked */
+    size_t bytes;     /* of the answers that are remembered */
+    size_t questions; /* under way, those that wait for their turn included */
+    uint64_t sent;    /* messages sent to name servers so far, retries included */
+    uint64_t evicted; /* answers that still held and were forgotten because the cache was full */
+};
+void resolver_stats(struct resolver_stats *out);
 
 #endif

@@ -89,6 +89,8 @@ struct generation {
     unsigned slots;                      /* workers */
     bool is_sharded;
     bool is_test; /* -t: nothing is bound, no process started */
+    bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …
+                                 transparent`): workers keep CAP_NET_RAW */
 };
 
 /* The log file of this path, opened with the generation and shared by all that name it; path

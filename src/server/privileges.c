@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -32,7 +34,21 @@ static void set_limits(const struct core_settings *core)
     set_limit(RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", core->worker_rlimit_sigpending);
 }
 
-static bool set_user(const struct core_settings *core)
+/* CAP_NET_RAW, which IP_TRANSPARENT wants, outlives the change of user; nothing else does. */
+static bool restore_net_raw(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {
+        {.effective = 1u << CAP_NET_RAW, .permitted = 1u << CAP_NET_RAW}};
+
+    if (syscall(SYS_capset, &header, data) != 0) {
+        log_emerg(log_main, errno, "capset() failed");
+        return false;
+    }
+    return true;
+}
+
+static bool set_user(const struct core_settings *core, bool keeps_net_raw)
 {
     if (geteuid() != 0 || core->user == (uid_t) -1) {
         return true;
@@ -52,19 +68,24 @@ static bool set_user(const struct core_settings *core)
     if (initgroups(name, core->group) != 0) {
         log_emerg(log_main, errno, "initgroups(%s, %d) failed", name, (int) core->group);
     }
+    if (keeps_net_raw && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) {
+        log_emerg(log_main, errno, "prctl(PR_SET_KEEPCAPS, 1) failed");
+        return false;
+    }
     if (setuid(core->user) != 0) {
         log_emerg(log_main, errno, "setuid(%d) failed", (int) core->user);
         return false;
     }
-    return true;
+    return !keeps_net_raw || restore_net_raw();
 }
 
-bool privileges_apply(const struct core_settings *core, unsigned slot)
+bool privileges_apply(const struct generation *generation, unsigned slot)
 {
+    const struct core_settings *core = generation->core;
     cpu_set_t cpus;
 
     set_limits(core);
-    if (!set_user(core)) {
+    if (!set_user(core, generation->binds_transparently)) {
         return false;
     }
     if (affinity_choose(core, slot, &server.cpus, &cpus)) {

@@ -7,6 +7,6 @@
 #include "server/generation.h"
 
 /* False after a message: the worker must not go on. */
-bool privileges_apply(const struct core_settings *core, unsigned slot);
+bool privileges_apply(const struct generation *generation, unsigned slot);
 
 #endif

@@ -309,7 +309,7 @@ static bool begin(const struct worker_start *start)
                                server.environment, NULL);
     shards_keep_slot((int) start->slot);
     drop_unwanted_sockets();
-    if (!privileges_apply(generation->core, start->slot) || !worker_begin(start)) {
+    if (!privileges_apply(generation, start->slot) || !worker_begin(start)) {
         return false;
     }
     signals_of_worker(&signals);

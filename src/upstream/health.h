@@ -14,41 +14,63 @@ struct health_settings;
 /* One probe of a peer on a fresh or kept connection that is up. */
 struct health_probe {
     const struct health_settings *settings;
+    const struct upstream_group *group;
     const struct peer *peer;
     struct conn *conn;
     uint64_t deadline_ms;
     const struct log *log;
-    struct arena *arena;     /* of this probe */
-    bool keeps_conn;         /* out: the connection may serve the next probe */
-    const char *reason;      /* out, for the log: what was wrong */
+    struct arena *arena; /* of this probe */
+    bool may_keep;       /* another probe may use the connection: ask the backend to keep it */
+    bool keeps_conn;     /* out: the connection may serve the next probe */
+    const char *reason;  /* out, for the log: what was wrong, as "status code 500" */
+    int error;           /* out: errno behind the reason, or 0 */
 };
 
 /* How often, and when a peer changes sides. Both spellings fill it: `health_check` and `check`. */
 struct health_settings {
+    struct health_settings *next; /* one more check of the group, or NULL; see health_add */
+    struct str name;              /* of the match block, for the log; or empty */
     uint64_t interval_ms;
-    uint64_t jitter_ms;         /* at random, added to each interval */
-    uint64_t timeout_ms;        /* of one probe, connect included */
-    unsigned fails, passes;     /* in a row, to become unhealthy and healthy again */
-    bool is_down_at_first;      /* not served before the first good answers */
-    bool is_persistent;         /* state survives a reload */
-    uint16_t port;              /* 0 = the peer's own */
-    int64_t keepalive_requests; /* probes on one connection */
+    uint64_t jitter_ms;     /* at random, added to each interval */
+    uint64_t timeout_ms;    /* of one probe, connect included */
+    unsigned fails, passes; /* in a row, to become unhealthy and healthy again */
+    bool is_down_at_first;  /* not served before the first good answers */
+    bool is_persistent;     /* … unless the former generation of the configuration knew better */
+    bool is_unique;         /* the same address in several groups is probed once for all of them */
+    uint16_t port;          /* 0 = the peer's own */
+    int64_t keepalive_requests; /* probes on one connection; 0 = no limit */
     uint64_t keepalive_time_ms; /* a probing connection's life; 0 = a fresh one each time */
     struct str type;            /* "tcp", "http", "fastcgi" …, for status pages */
     /* Speaks on probe->conn; true = healthy. MAY WAIT until the deadline. NULL: that it connects is
      * enough. */
     bool (*speak)(struct health_probe *probe);
-    void *speak_settings;       /* of speak: what is sent, what is expected */
+    void *speak_settings; /* of speak: what is sent, what is expected */
 };
 
-/* In each worker: one fiber per group that has checks. One worker makes each probe: who first moves
- * peer_cell.next_check_ms forward. */
+/* ---- when the configuration is read ---- */
+
+/* Adds a check to the group: a peer is served while none of them says that it is unhealthy. False
+ * after conf_error: there are PEER_CHECKS_MAX already. */
+bool health_add(struct conf *conf, const struct conf_node *node, struct upstream_group *group,
+                struct health_settings *settings);
+
+/* ---- in a worker ---- */
+
+/*
+ * In each worker: a fiber that starts probes when they are due, each a fiber of its own. One worker
+ * makes each probe: who first moves peer_check.next_ms forward. Who dies in the middle is followed by
+ * another when that time has come. False: no memory, no stack.
+ */
 bool health_worker_start(struct upstream_set *set);
+
+/* Ends them: probes under way are broken off and count for nothing. Everything is given back by fibers
+ * that run in the next turn of the loop. */
 void health_worker_quit(struct upstream_set *set);
 
 /* Walks groups with checks, for status pages. */
 void health_each_peer(const struct upstream_set *set,
-                      void (*visit)(const struct upstream_group *group, const struct peer *peer, void *arg),
+                      void (*visit)(const struct upstream_group *group, const struct peer *peer,
+                                    void *arg),
                       void *arg);
 
 #endif

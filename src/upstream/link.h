@@ -12,15 +12,15 @@
 
 /* How a connection is to be made. Lives at least as long as the call. */
 struct link_options {
-    const struct addr *local;     /* *_bind; NULL = any */
-    bool is_transparent;          /* IP_TRANSPARENT: local need not be ours */
-    bool keepalive;               /* SO_KEEPALIVE */
-    uint64_t send_buffer;         /* SO_SNDBUF; 0 = as it is */
-    uint64_t receive_buffer;      /* SO_RCVBUF */
-    uint64_t send_lowat;          /* SO_SNDLOWAT; no effect on Linux */
-    const void *tag;              /* who may share an idle connection: same tag only */
-    bool wants_fresh;             /* no kept one */
-    unsigned open_max;            /* connections to the peer in all workers; 0 = no limit. Above it the
+    const struct addr *local; /* *_bind; NULL = any */
+    bool is_transparent;      /* IP_TRANSPARENT: local need not be ours */
+    bool keepalive;           /* SO_KEEPALIVE */
+    uint64_t send_buffer;     /* SO_SNDBUF; 0 = as it is */
+    uint64_t receive_buffer;  /* SO_RCVBUF */
+    uint64_t send_lowat;      /* SO_SNDLOWAT; no effect on Linux */
+    const void *tag;          /* who may share an idle connection: same tag only */
+    bool wants_fresh;         /* no kept one */
+    unsigned open_max;        /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
 };
 
@@ -29,6 +29,8 @@ enum link_result {
     LINK_FAILED,    /* error tells: logged as nginx does, `connect() failed` */
     LINK_TIMED_OUT, /* logged: `upstream timed out` */
     LINK_CANCELLED,
+    LINK_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to blame, nginx
+                       answers 500 */
 };
 
 #define LINK_MAGIC 0x11c00f1eu
@@ -42,20 +44,25 @@ struct upstream_link {
     struct conn *conn;
     struct upstream_group *group;
     struct peer_cell *cell;
-    struct addr addr;            /* of the peer */
+    struct peer_local *local; /* what this worker has open to the peer */
+    struct addr addr;         /* of the peer */
     const void *tag;
-    struct list in_pool;         /* among the group's idle or shared ones */
+    struct idle_pool *pool; /* while it is idle, else NULL */
+    struct list in_pool;    /* while it is idle: in the pool; else among the peer's busy ones */
+    const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
+    bool is_doomed;                 /* closes when the last user lets go */
     uint64_t opened_ms;
-    unsigned requests;           /* carried so far, the current ones included */
-    bool is_reused;              /* was kept: when it fails before an answer began, the peer is not
+    unsigned requests;      /* carried so far, the current ones included */
+    bool is_reused;         /* was kept: when it fails before an answer began, the peer is not
                                     to blame and the request may be repeated on another */
-    struct wait_point wake;      /* input, its end, drained output, failure */
+    struct wait_point wake; /* input, its end, drained output, failure */
 
     /* A protocol's own: state lives with the connection. */
     void *state;
     void (*state_free)(struct upstream_link *link);
-    unsigned users;              /* requests on it now */
-    unsigned users_max;          /* as the protocol set it; 1 unless it multiplexes */
+    unsigned users;     /* requests on it now */
+    unsigned users_max; /* as the protocol set it; 1 unless it multiplexes. Links are shared
+                                    only while cell->multiplexes is not 0 */
 };
 
 /*

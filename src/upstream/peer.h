@@ -8,12 +8,27 @@
 
 #include "upstream/upstream.h"
 
-/* What one worker does at a peer: a cell for each slot, so that a worker that died can be subtracted. */
+/* What one worker does at a peer: a cell for each slot, so that a worker that died can be subtracted.
+ * Written by that worker alone, and on a cache line of its own: it changes with every request. */
 struct peer_use {
-    _Atomic uint32_t active;  /* requests in progress */
+    _Alignas(64) _Atomic uint32_t active; /* requests in progress */
     _Atomic uint32_t open;    /* connections, idle ones too */
     _Atomic uint32_t waiting; /* requests that wait for a connection */
-    uint32_t pad;
+    /* Of balancers that look at requests under way (least_time inflight): how many have no answer yet,
+     * and the sum of the times when they were picked, monotonic milliseconds. */
+    _Atomic uint32_t unanswered;
+    _Atomic uint64_t unanswered_since_ms;
+    _Atomic uint64_t requests; /* ever picked */
+    _Atomic uint32_t held;     /* peer lists of the worker name the cell */
+};
+
+#define PEER_CHECKS_MAX 4 /* active checks of one group */
+
+/* What one active check of the group knows of a peer (health.c). */
+struct peer_check {
+    _Atomic uint64_t next_ms;          /* who moves it forward makes the probe; 0 = never looked at */
+    _Atomic uint64_t probes, failures; /* so far */
+    _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
 };
 
 /*
@@ -25,14 +40,12 @@ struct peer_cell {
     _Atomic uint64_t failed_at_ms;  /* last failure; monotonic milliseconds */
     _Atomic uint64_t checked_at_ms; /* last time that it was tried although it had failed */
     _Atomic uint64_t up_at_ms;      /* came back then: slow_start counts from here; 0 = always up */
-    _Atomic uint64_t requests;      /* ever picked */
+    _Atomic uint64_t picked_at_ms;  /* of balancers that let old measurements fade (least_time) */
     _Atomic uint32_t header_time_us, response_time_us; /* moving averages; 0 = not known */
 
-    /* Health checks (health.c). */
-    _Atomic uint32_t is_unhealthy;
-    _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
-    _Atomic uint64_t next_check_ms;    /* who moves it forward makes the check */
-    _Atomic uint64_t checks, failures; /* so far */
+    /* Active health checks (health.c). */
+    _Atomic uint32_t is_unhealthy; /* a bit for each check of the group that says so: not 0 = it is */
+    struct peer_check checks[PEER_CHECKS_MAX]; /* by place in the list group->health */
 
     /* What a protocol learned of the backend; 0 = not known (FastCGI: FCGI_GET_VALUES). */
     _Atomic uint32_t facts_state;   /* 0 nobody asked, 1 asked, 2 known; of the protocol */
@@ -40,11 +53,15 @@ struct peer_cell {
     _Atomic uint32_t requests_max;
     _Atomic uint32_t multiplexes;
 
+    uint32_t number;                /* place in the memory of its set; CELL_PRIVATE: of this worker alone */
     uint32_t slots;                 /* entries of use */
     struct peer_use use[];
 };
 
+#define CELL_PRIVATE UINT32_MAX
+
 /* Sums over all workers. */
+uint64_t peer_requests(const struct peer_cell *cell); /* ever picked */
 uint32_t peer_active(const struct peer_cell *cell);
 uint32_t peer_open(const struct peer_cell *cell);
 uint32_t peer_waiting(const struct peer_cell *cell);
@@ -58,10 +75,13 @@ struct peer {
     const struct upstream_server *server;
     struct str target;      /* of an SRV record; else empty */
     struct peer_cell *cell;
+    struct peer_local *local; /* this worker's connections to it; of link.c */
     unsigned number;        /* bit in upstream_pick.tried; place in peer_list order, backups last */
     unsigned weight;
     int64_t current_weight; /* of weighted round robin, and of whatever balancer needs one */
     int64_t effective_weight;
+    bool has_digest;        /* digest was made; see peer_digest */
+    char digest[32];        /* MD5 of name in hex: what cookies call the peer */
 };
 
 /* Peers that are alternatives to each other: the primary ones, or the backups. */
@@ -91,8 +111,16 @@ struct balancer {
     void (*prepare)(struct upstream_group *group, struct peer_set *set);
     void (*forget)(struct peer_set *set);
     struct peer *(*pick)(struct upstream_pick *pick, struct peer_set *set);
+    /* Optional: pick->peer was chosen, by this balancer or because the request is bound to it;
+     * pick->picked_ms is set. */
+    void (*picked)(struct upstream_pick *pick);
+    /* Optional: the head of the answer is there. */
+    void (*responded)(struct upstream_pick *pick);
     /* Optional: when a peer is given back. */
     void (*done)(struct upstream_pick *pick, struct peer *peer, enum peer_outcome outcome);
+    /* `server` lines after it may have neither `backup` nor `slow_start`, as with nginx: `balancing
+     * method does not support parameter "backup"`. */
+    bool refuses_backup;
 };
 
 /* Requests of one client that go to the same peer. Of the upstream floor or of a module above. */
@@ -105,6 +133,8 @@ struct stickiness {
     void (*picked)(struct upstream_pick *pick);
     /* Optional: the head of the answer is there. */
     void (*responded)(struct upstream_pick *pick);
+    /* Optional: the use of pick->peer is over; called before it becomes NULL. */
+    void (*done)(struct upstream_pick *pick, enum peer_outcome outcome);
     /* Optional: may it go elsewhere when the bound peer cannot serve? NULL = yes. */
     bool (*may_leave)(struct upstream_pick *pick);
 };
@@ -115,7 +145,9 @@ struct stickiness {
  */
 bool peer_may_serve(const struct upstream_pick *pick, const struct peer *peer, bool is_bound);
 
-/* The weight in force: grows after slow_start, falls after failures. */
+/* The weight in force: grows after slow_start, falls after failures. In units of 1/PEER_WEIGHT_UNIT, so
+ * that the weight of 1 can grow, too; never 0 but after failures. */
+#define PEER_WEIGHT_UNIT 100
 unsigned peer_weight_now(const struct peer *peer);
 
 /* Weighted round robin; also what other balancers fall back to. */

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "conf/directive.h"
 #include "conf/template.h"
@@ -16,6 +17,8 @@
 #include "server/generation.h"
 
 struct balancer;
+struct cell_memory;
+struct group_state;
 struct health_settings;
 struct peer;
 struct peer_cell;
@@ -37,11 +40,14 @@ struct upstream_server {
     bool is_backup;
     bool is_down;
     bool is_draining;          /* only requests that are bound to it */
-    bool resolves;             /* `resolve`: watched at run time (or it did not resolve at start) */
+    bool resolves;             /* watched at run time: `resolve`, or it did not resolve at start */
+    bool wants_resolve;        /* `resolve` was written */
+    unsigned first_cell;       /* of this floor: number of the cell of the first address */
     struct str service;        /* of SRV records; empty = none */
     struct str route;          /* for sticky; empty = none */
     struct str id;             /* Tengine's id=; empty = none */
     unsigned index;            /* place among the servers of its group */
+    const struct conf_node *node; /* its line, or the *_pass line; NULL at run time */
 };
 
 /* A group: an `upstream` block, or the implicit one of an address in a *_pass directive. */
@@ -74,22 +80,30 @@ struct upstream_group {
     const struct resolver_settings *resolver; /* of the block, else of the http block, or NULL */
     uint64_t resolver_timeout_ms;
 
+    bool has_resolver_timeout;       /* written in the block */
+
+    unsigned number;                 /* place among the groups of its set; of run-time ones: none */
     struct peer_list *peers;         /* of this worker, now; see peer.h */
-    void *worker_state;              /* of this floor: idle pool, queue, resolving fibers */
+    struct group_state *worker_state; /* of this floor: idle pool, queue, resolving fibers */
 };
 
 /* All groups of one subsystem in a reading. */
 struct upstream_set {
     struct vec groups;             /* struct upstream_group *, in order of appearance */
     struct generation *generation;
-    void *memory;                  /* of this floor: shared cells of all peers */
+    const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
+    uint64_t resolver_timeout_ms;
+    struct cell_memory *memory;    /* of this floor: shared cells of all peers */
+    struct map blocks;             /* struct upstream_group * by name, without case */
+    struct map implicit;           /* … by "host:port" or "unix:/path" */
 };
 
 /* ---- when the configuration is read ---- */
 
-/* The table of the settings in an `upstream` block (struct upstream_group), with the rows of
- * ngx_http_upstream_module that stand inside; and the `upstream` row for the http block itself. */
+/* The tables of ngx_http_upstream_module that are of this floor: the settings in an `upstream` block
+ * (struct upstream_group) with the rows that stand inside, and the `upstream` row of the http block. */
 extern struct directive_table upstream_group_table;
+extern struct directive_table upstream_block_table;
 bool upstream_block_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                           void *settings);
 
@@ -115,20 +129,30 @@ struct upstream_set *upstream_set_of(struct conf *conf);
 struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *node, struct str address,
                                     uint16_t default_port);
 
+/* The resolver of the http block, for groups without one of their own; before upstream_finish. */
+void upstream_set_resolver(struct conf *conf, const struct resolver_settings *resolver,
+                           uint64_t timeout_ms);
+
 /*
  * After the whole http block: resolves the servers' names (one that does not resolve is a warning),
  * checks the groups, lays out shared memory. False after conf_error.
  */
 bool upstream_finish(struct conf *conf);
 
-/* The group with this name among those of the running generation: for targets that hold variables.
- * NULL: there is none. */
+/*
+ * The group that a target with variables names, among those of the running generation: a block of that
+ * name, or the implicit group of its host and port. `name` is the target as it was evaluated, port the
+ * default that holds where none is written in it. NULL: there is none.
+ */
 struct upstream_group *upstream_find(const struct upstream_set *set, struct str name, uint16_t port);
 
 /* Hooks of the module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
- * are closed. */
+ * are closed, names are not
+ * watched any more. May be called more than once. */
 bool upstream_worker_start(struct generation *generation);
 void upstream_worker_quit(struct generation *generation);
+/* Nothing is open any more: memory is given back. Optional, for whoever looks for leaks. */
+void upstream_worker_end(struct generation *generation);
 
 /* ---- picking a peer ---- */
 
@@ -155,11 +179,13 @@ struct upstream_pick {
     struct arena *arena;
     const struct log *log;
     void *subject;               /* of the protocol floor: struct request, for stickiness */
-    uint64_t *tried;             /* a bit for each peer of the list: had its try */
+    uint64_t *tried;             /* a bit for each peer of the list: had its try; NULL = nobody had */
+    uint64_t tried_few;          /* tried of a list of 64 peers at most */
     unsigned tries;              /* so far */
     uint32_t hash;               /* of the balancer: the key's hash, once it was made */
     unsigned rehash;             /* of the balancer: how often it was hashed again */
     bool is_hashed;
+    bool is_unanswered;          /* of the balancer: counted in peer_use.unanswered */
     struct peer *bound;          /* the peer that stickiness found, or NULL */
     struct str set_cookie;       /* for the response: value of a Set-Cookie field, or empty */
     uint64_t picked_ms;          /* when the peer in use was picked */

@@ -38,6 +38,7 @@ struct answer {
     int64_t content_length;     /* of its body; -1 = not announced */
     bool has_no_body;           /* 204, 304, answer to HEAD, … */
     bool is_upgrade;            /* 101, or 2xx to CONNECT: bytes both ways from here on */
+    bool has_no_page;           /* a failure told by a status alone, as memcached's: the error page is ours */
 };
 
 /* What the bytes of one request are sent through and come back by: the whole link, or a share of one
@@ -87,6 +88,8 @@ struct protocol {
     enum body_result (*body_ended)(struct exchange *x);
     /* Is the protocol one whose connections may be kept at all? FastCGI & kin decide by settings. */
     bool (*may_keep)(const struct exchange *x);
+    /* Optional: the cache's key where no *_cache_key is written. */
+    struct str (*default_cache_key)(struct exchange *x);
     /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */
     unsigned (*open_max)(const struct exchange *x);
 };
@@ -125,7 +128,10 @@ struct exchange {
     bool is_chunked_out;         /* the protocol frames a body of unknown length */
     bool is_body_sent;           /* to its last byte */
     bool has_sent;               /* something left for a backend: matters for non_idempotent */
-    uint64_t queued_before;      /* link's conn->queued when this try began */
+    bool wants_fresh;            /* this try takes no kept connection */
+    bool was_reused;             /* this try's connection was a kept one */
+    uint64_t sent_before;        /* link's conn->sent when this try began */
+    struct upload *upload;       /* the body's way while the answer is awaited, or NULL (upload.c) */
 
     struct upstream_pick pick;
     struct upstream_link *link;  /* NULL between tries */
@@ -139,15 +145,23 @@ struct exchange {
     uint64_t try_ms;             /* of this one */
 
     /* The relay of the answer (relay.c). */
-    struct spool *spool;         /* of what the client has not taken yet, and of what is kept */
+    struct spool *spool;         /* of what the client has not taken yet; NULL while it keeps up */
+    struct store *store;         /* *_store: the file being written, or NULL */
     bool is_buffered;            /* buffering on, and X-Accel-Buffering did not say no */
     uint64_t limit_rate;         /* bytes per second read from the backend; 0 = none */
 
     /* The cache (http/exchange/cached.c). */
     struct cached *cached;       /* NULL: no cache at this place */
+    bool is_cacheable;           /* the answer may be stored: the whole of it is asked for, so the
+                                    client's Range and conditions (If-…) are not passed on; HEAD
+                                    becomes GET where cache_convert_head says so */
+    struct str renews_etag;      /* where a stored answer is renewed: its ETag and Last-Modified, sent */
+    struct str renews_since;     /* as If-None-Match and If-Modified-Since; empty = none */
+    bool is_silent;              /* nobody gets the answer but the cache: background update */
+    bool is_served;              /* the cache gave the answer */
     struct str cache_status;     /* "HIT", "MISS", … or empty */
 
-    struct upgrade *upgrade;     /* while bytes go both ways (tunnel.c) */
+    struct slice *slice;         /* the part of a long answer that is asked for, or NULL (slice.c) */
 };
 
 /* A fresh exchange for the request, with its body's rules from the settings; replaces
@@ -167,6 +181,9 @@ void exchange_send_piece(struct exchange *x, const struct body_piece *piece);
 
 /* Copies bytes of the channel's input that fields point to into the request's arena. */
 struct str exchange_keep(struct exchange *x, struct str bytes);
+
+/* Adds `, upstream: "…"` to a log line while a peer is dealt with. */
+void exchange_describe(const struct exchange *x, struct room *out);
 
 /* Log lines about the backend: ` while ACTION, client: …, upstream: "…"` is put behind them. */
 void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
@@ -198,10 +215,38 @@ bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node, re
 /* ---- heads of answers (answer.c) ---- */
 
 /*
- * Reads header lines of an answer up to the empty line, for HTTP, FastCGI, SCGI and uwsgi: names and
- * values into x->answer.fields. from is where the parser stands in the input. Duplicate or malformed
- * framing fields make it HEAD_BAD. For CGI kinds `Status` is understood.
+ * The status line at the start of input (RFC 9112, 4): version, status, reason (empty when it is the usual one);
+ * slices of input. HEAD_DONE: *used is its length with the line end. HEAD_BAD is not logged.
  */
+enum head_result answer_parse_status_line(struct str input, struct answer *answer, size_t *used);
+
+/*
+ * Reads header lines of an answer up to the empty line, for HTTP, FastCGI, SCGI and uwsgi: names and values into
+ * x->answer.fields, copied to the request's arena; content_length. HEAD_DONE: *used is their length with the
+ * empty line. HEAD_MORE: to be called again with more input, from the first line. HEAD_BAD: malformed, too
+ * big (settings->buffer_size), or with framing fields that are malformed, doubled or contradict each other;
+ * logged. Single-valued fields that come again are marked removed. is_cgi: `Status` gives status and
+ * reason (RFC 3875, 6.3); without it a Location means 302, else it is 200; a status that is there already
+ * stays.
+ */
+enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi, size_t *used);
+
+/* The same on the channel's input, which is consumed when they are whole. */
 enum head_result answer_read_fields(struct exchange *x, bool is_cgi);
+
+/* ---- answers to clients (answer_response.c) ---- */
+
+/*
+ * Describes the accepted answer in request->response: status, the fields that are not hidden here, what
+ * X-Accel-Buffering, -Limit-Rate and -Charset ask for; Location, Refresh and Set-Cookie through
+ * protocol->adapt_field. False: it cannot be passed on; logged.
+ */
+bool answer_to_response(struct exchange *x);
+
+/*
+ * X-Accel-Redirect: true when the answer names another place, and *flow is what the handler returns. The fields that
+ * go with it are in the response.
+ */
+bool answer_redirects(struct exchange *x, enum flow *flow);
 
 #endif

@@ -49,7 +49,19 @@ struct bind_settings {
     bool is_transparent;
 };
 
-/* One `*_cache_valid` use. */
+/*
+ * *_cache_purge: which requests remove a stored answer. Either predicates (nginx Plus: any of them true), or a
+ * method from some addresses, or a place of its own that names zone and key (both of cache_purge).
+ */
+struct purge_settings {
+    struct vec predicates; /* struct template * */
+    struct str method;     /* else: requests with this method; empty = none of this form */
+    struct vec allowed;    /* struct cidr: … from here; none = from anywhere */
+    struct cache *cache;   /* else: this zone's entry of the key below; NULL = none of this form */
+    struct template *key;
+};
+
+/* One code of a `*_cache_valid` use. */
 struct cache_valid {
     unsigned status;    /* 0 = any */
     uint64_t seconds;
@@ -86,7 +98,8 @@ struct exchange_settings {
     /* Fields of the answer. */
     unsigned ignore_headers;          /* enum ignored_field bits */
     struct vec hide_headers, pass_headers; /* struct str */
-    struct map *hidden;               /* derived: lower case names that are not passed to clients */
+    struct map *hidden;               /* derived: names that are not passed to clients, in any case; */
+    uint64_t hidden_ids;              /* … those with a number: bit n is field number n */
 
     /* The cache. */
     struct cache *cache;              /* NULL = off, or a name with variables: */
@@ -112,6 +125,8 @@ struct exchange_settings {
 
     const char *prefix;               /* "proxy": for messages; set by the family's finish */
     bool has_head_conversion;         /* derived from the places's rows: proxy only */
+    bool is_busy_size_written;        /* … else it follows from the buffers of each place */
+    bool is_write_size_written;       /* the same of temp_file_write_size */
 };
 
 extern const struct directive_word next_upstream_words[];
@@ -119,6 +134,7 @@ extern const struct directive_word memcached_next_upstream_words[];
 extern const struct directive_word tunnel_next_upstream_words[];
 extern const struct directive_word fastcgi_next_upstream_words[]; /* without 502 and 504 */
 extern const struct directive_word cache_use_stale_words[];
+extern const struct directive_word fastcgi_cache_use_stale_words[]; /* without 502 and 504 */
 extern const struct directive_word ignore_headers_words[];
 extern const struct directive_word cache_methods_words[];
 
@@ -129,8 +145,15 @@ exchange_row_apply exchange_bind_apply, exchange_temp_path_apply, exchange_store
     exchange_store_access_apply, exchange_cache_apply, exchange_cache_valid_apply,
     exchange_cache_purge_apply, exchange_max_temp_file_size_apply;
 
-/* Cross checks and derived values; finish of the family's tables. */
+/* Cross checks and derived values; finish of the family's tables (finish.c). The settings of such a table
+ * are a struct exchange_settings and nothing else; its first row is PREFIX_bind. */
 bool exchange_settings_finish(struct conf_scope *scope, void *settings);
+
+/* The family's table that these settings of a scope belong to, and whether its row was set in this very block
+ * (rows.c). */
+const struct directive_table *exchange_table_of(const struct conf_scope *scope,
+                                                const void *settings);
+bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, const char *name);
 
 #define EXCHANGE_S struct exchange_settings
 
@@ -161,12 +184,14 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings);
         {PREFIX "_socket_keepalive", IN_HTTP_ALL, FLAG(EXCHANGE_S, socket_keepalive),              \
          .initial = "off", .doc = "SO_KEEPALIVE on connections to backends."}
 
-/* Socket buffers and low-water marks. */
-#define EXCHANGE_SOCKET_ROWS(PREFIX)                                                               \
+/* Socket buffers; and with low-water marks. */
+#define EXCHANGE_SOCKET_BUFFER_ROWS(PREFIX)                                                        \
     {PREFIX "_socket_sndbuf", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_sndbuf),                        \
      .doc = "SO_SNDBUF of connections to backends."},                                              \
         {PREFIX "_socket_rcvbuf", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_rcvbuf),                    \
-         .doc = "SO_RCVBUF of connections to backends."},                                          \
+         .doc = "SO_RCVBUF of connections to backends."}
+#define EXCHANGE_SOCKET_ROWS(PREFIX)                                                               \
+    EXCHANGE_SOCKET_BUFFER_ROWS(PREFIX),                                                           \
         {PREFIX "_send_lowat", IN_HTTP_ALL, SIZE(EXCHANGE_S, send_lowat), .initial = "0",          \
          .doc = "SO_SNDLOWAT where the system has it; Linux has not."}
 
@@ -209,7 +234,7 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings);
         {PREFIX "_force_ranges", IN_HTTP_ALL, FLAG(EXCHANGE_S, force_ranges), .initial = "off",    \
          .doc = "Are ranges served whatever Accept-Ranges says?"},                                 \
         {PREFIX "_ignore_headers", IN_HTTP_ALL,                                                    \
-         BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_MERGE,           \
+         BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_APPEND,          \
          .doc = "Fields of the answer that are not acted on."},                                    \
         {PREFIX "_hide_header", IN_HTTP_ALL, STRINGS(EXCHANGE_S, hide_headers), ARGS(1, 1),        \
          .repeat = REPEAT_APPEND, .doc = "A field that is not passed to the client."},             \
@@ -244,7 +269,7 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings);
          .doc = "Ranges that begin beyond it go past the cache."},                                 \
         {PREFIX "_cache_methods", IN_HTTP_ALL,                                                     \
          BITS(EXCHANGE_S, cache_methods, cache_methods_words), .initial = "GET HEAD",              \
-         .repeat = REPEAT_MERGE, .doc = "Methods whose answers are kept."},                        \
+         .repeat = REPEAT_APPEND, .doc = "Methods whose answers are kept, besides GET and HEAD."}, \
         {PREFIX "_cache_use_stale", IN_HTTP_ALL, BITS(EXCHANGE_S, cache_use_stale, STALE),         \
          .initial = "off", .repeat = REPEAT_APPEND,                                                \
          .doc = "When an expired answer may be given."},                                           \

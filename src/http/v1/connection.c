@@ -182,7 +182,8 @@ static void input_while_working(struct http_connection *http)
         conn_wake_input(conn);
         return;
     }
-    if (conn->is_broken || (conn->output_wait.waiter == NULL && conn_peer_is_gone(conn))) {
+    if (conn->is_broken || (conn->output_wait.waiter == NULL &&
+                            !http->current->response.is_tunnel && conn_peer_is_gone(conn))) {
         http->is_last = true;
         request_cancel(http->current);
     }
@@ -280,7 +281,8 @@ void v1_request_ended(struct request *request, enum flow flow)
         http->wants_reset = request->location->reset_timedout_connection &&
                             (request->is_timed_out || request->response.status == 444);
         conn_fail(conn, ECANCELED);
-    } else if (!request->keepalive) {
+    } else if (!request->keepalive || flow == FLOW_CUT) {
+        request->keepalive = false;
         http->is_last = true;
         if (wants_lingering(request)) {
             http->linger_until_ms = clock_now.now_ms + request->location->lingering_time_ms;

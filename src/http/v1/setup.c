@@ -20,7 +20,7 @@ static const struct method_name {
     {STR_INIT("TRACE"), METHOD_TRACE},       {STR_INIT("CONNECT"), METHOD_CONNECT},
 };
 
-static unsigned method_of(struct str name)
+unsigned request_method_of(struct str name)
 {
     if (name.len == 3 && memcmp(name.data, "GET", 3) == 0) {
         return METHOD_GET;
@@ -218,15 +218,35 @@ static void set_server(struct request *request, bool is_host_valid)
     request_set_location(request, request->server->root);
 }
 
+/*
+ * CONNECT (RFC 9110, 9.3.6): the target is host and port, the URI is that of the whole server. What follows the
+ * head is not for us to read as a request, whatever becomes of this one.
+ */
+static unsigned set_tunnel_target(struct request *request, const struct head *head)
+{
+    request->target = head->target;
+    if (request->host.len == 0 || request->port.len == 0) {
+        return REFUSE(request, 400, "client sent CONNECT without host and port");
+    }
+    if (!request->server->accepts_connect || request->version < HTTP_1_1) {
+        return REFUSE(request, 405, "client sent CONNECT method");
+    }
+    if (request->content_length > 0 || request->is_chunked_body) {
+        return REFUSE(request, 400, "client sent CONNECT with a body");
+    }
+    request->uri = STR("/");
+    request->args = STR_NONE;
+    request->is_target_stale = true;
+    request->keepalive = false;
+    return 0;
+}
+
 static unsigned set_target(struct request *request, const struct head *head)
 {
     struct uri uri;
 
     if (request->method == METHOD_CONNECT) {
-        if (request->host.len == 0 || request->port.len == 0) {
-            return REFUSE(request, 400, "client sent CONNECT without host and port");
-        }
-        return REFUSE(request, 405, "client sent CONNECT method");
+        return set_tunnel_target(request, head);
     }
     request->target = head->target;
     request->scheme = head->scheme;
@@ -283,7 +303,7 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     request->head_size = head->size;
     request->target = head->target;
     request->method_name = head->method;
-    request->method = method_of(head->method);
+    request->method = request_method_of(head->method);
     if (head->status != 0) {
         take_what_is_good(request, head);
         return head->status;

@@ -142,7 +142,7 @@ static char *put_framing(char *at, struct request *request)
 {
     struct response *response = &request->response;
 
-    if (response->status == 204 || (response->status < 200 && response->status >= 100)) {
+    if (response->is_tunnel || response->status == 204 || (response->status < 200 && response->status >= 100)) {
         return at;
     }
     if (response->content_length >= 0) {
@@ -166,8 +166,8 @@ static char *put_connection(char *at, const struct request *request)
     if (request->response.is_chunked) {
         at = PUT(at, "Transfer-Encoding: chunked\r\n");
     }
-    if (request->response.status == 101) {
-        return PUT(at, "Connection: upgrade\r\n");
+    if (request->response.is_tunnel) {
+        return request->response.status == 101 ? PUT(at, "Connection: upgrade\r\n") : at;
     }
     if (!request->keepalive) {
         return PUT(at, "Connection: close\r\n");

@@ -78,30 +78,9 @@ static bool is_usual_status(unsigned status)
 
 /* ---- values ---- */
 
-/* A client chooses part of what variables give: nobody ends a field or begins another with it (RFC 9110, 5.5). */
-static struct str safe_value(struct arena *arena, struct str value)
-{
-    size_t i = 0;
-
-    while (i < value.len && value.data[i] != '\r' && value.data[i] != '\n' &&
-           value.data[i] != '\0') {
-        i++;
-    }
-    if (i == value.len) {
-        return value;
-    }
-    char *copy = arena_cstr(arena, value);
-    for (; i < value.len; i++) {
-        if (copy[i] == '\r' || copy[i] == '\n' || copy[i] == '\0') {
-            copy[i] = ' ';
-        }
-    }
-    return (struct str){copy, value.len};
-}
-
 static struct str rule_value(struct request *request, const struct header_rule *rule)
 {
-    return safe_value(&request->arena, template_text(rule->value, &request->env));
+    return field_value_safe(&request->arena, template_text(rule->value, &request->env));
 }
 
 /* ---- expires ---- */

@@ -240,6 +240,8 @@ static enum flow change_uri(struct run *run, const struct instruction *instructi
     request->uri = path;
     request->args = args;
     request->uri_changed = instruction->end != REWRITE_BREAK;
+    request->is_uri_rewritten = instruction->end == REWRITE_BREAK;
+    request->is_target_stale = true;
     run->is_over = instruction->end != REWRITE_GOES_ON;
     return FLOW_NEXT;
 }
@@ -304,6 +306,7 @@ static enum flow run_one(struct run *run, const struct instruction *instruction)
                         template_text(instruction->replacement, &request->env));
         return FLOW_NEXT;
     case DO_BREAK:
+        request->is_uri_rewritten |= request->uri_changed;
         request->uri_changed = false;
         run->is_over = true;
         return FLOW_NEXT;

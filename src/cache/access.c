@@ -1,0 +1,471 @@
+/* A request's dealings with one key: look up, claim, wait, close. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cache/internal.h"
+
+enum {
+    POLL_FIRST_MS = 10, /* between looks at a claim of another worker; doubled … */
+    POLL_LAST_MS = 50,  /* … up to this */
+    WAITER_LISTS = 64,
+    USES_MOST = UINT16_MAX,
+};
+
+void cache_variant(struct str text, uint8_t out[CACHE_KEY_SIZE])
+{
+    md5_of(text, out);
+}
+
+static bool is_main(const struct cache_access *access)
+{
+    static const uint8_t none[CACHE_KEY_SIZE];
+
+    return memcmp(access->variant, none, sizeof(none)) == 0;
+}
+
+void cache_access_main_hash(const struct cache_access *access, uint8_t *out)
+{
+    if (access->has_main_hash) {
+        memcpy(out, access->main_hash, CACHE_KEY_SIZE);
+    } else if (is_main(access) && access->has_hash) {
+        memcpy(out, access->hash, CACHE_KEY_SIZE);
+    } else {
+        md5_of(access->key, out);
+    }
+}
+
+/* Texts of a content that was shown live as long as the request. */
+static void put_away(struct cache_access *access)
+{
+    if (access->content != NULL) {
+        arena_on_free(access->arena, cache_content_release, access->content);
+        access->content = NULL;
+    }
+}
+
+void cache_access_take(struct cache_access *access, struct cache_content *content)
+{
+    put_away(access);
+    access->content = content;
+    access->meta = content->meta;
+}
+
+void cache_access_hash(struct cache_access *access)
+{
+    if (!access->has_hash) {
+        md5_of(access->key, access->hash);
+        access->has_hash = true;
+    }
+}
+
+static enum cache_found freshness(const struct cache_access *access)
+{
+    return access->meta.valid_until >= clock_now.seconds ? CACHE_FRESH : CACHE_EXPIRED;
+}
+
+/* ---- looking up ---- */
+
+/* What the index said of a key. */
+struct answer {
+    uint64_t uniq; /* stored, or removed; 0 = not known */
+    uint64_t size; /* 0 = nothing is there … */
+    bool is_cold;  /* … that is known */
+    unsigned uses; /* this one included; 0 = the index has no room for it */
+};
+
+static struct cache_entry *find_or_add(struct cache_access *access, struct cache_index *index,
+                                       struct cache_entry *hint, struct cache_evicted *evicted)
+{
+    struct cache_entry *entry = cache_index_again(index, hint, access->hash);
+
+    evicted->has_file = false;
+    if (entry == NULL) {
+        uint8_t main_hash[CACHE_KEY_SIZE];
+
+        cache_access_main_hash(access, main_hash);
+        entry = cache_index_add(index, access->hash, cache_family(main_hash), !is_main(access),
+                                evicted);
+    }
+    access->entry = entry;
+    return entry;
+}
+
+/* With the lock released: the file of who gave way. */
+static void delete_evicted(const struct cache_access *access, const struct cache_evicted *evicted)
+{
+    if (evicted->has_file) {
+        cache_file_delete(access->cache, evicted->hash, access->log);
+    }
+    if (access->entry == NULL) {
+        log_alert(access->log, 0, "could not allocate node in cache keys zone \"%.*s\"",
+                  STR_ARG(access->cache->name));
+    }
+}
+
+/* Counts a use, makes it the newest. */
+static struct answer ask_index(struct cache_access *access, struct cache_entry *hint)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    struct cache_evicted evicted;
+    struct answer answer = {0};
+
+    cache_index_take(index);
+    struct cache_entry *entry = find_or_add(access, index, hint, &evicted);
+    answer.is_cold = index->is_cold;
+    if (entry != NULL) {
+        entry->uses += entry->uses < USES_MOST;
+        cache_index_touch(index, entry, clock_now.seconds);
+        answer.uses = entry->uses;
+        answer.uniq = entry->uniq;
+        answer.size = entry->size;
+        access->seen_claim = entry->claim;
+        access->is_updating = cache_entry_is_claimed(entry, clock_now.now_ms) &&
+                              !(access->is_mine && entry->claim == access->claim);
+    }
+    cache_index_release(index);
+    access->seen_uniq = answer.uniq;
+    delete_evicted(access, &evicted);
+    return answer;
+}
+
+/* The file is not there, or not to be used: the index learns it, unless things have changed. */
+static void learn_absence(struct cache_access *access, const struct answer *answer)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+
+    cache_index_take(index);
+    struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
+    if (entry != NULL && entry->uniq == answer->uniq && entry->size != 0) {
+        cache_index_store(index, entry, cache_index_stamp(index), 0);
+        access->seen_uniq = entry->uniq;
+    }
+    cache_index_release(index);
+}
+
+/* What the file says is true; the index learns it. True: it is what the index has now. */
+static bool learn_presence(struct cache_access *access, const struct answer *answer,
+                           const struct cache_content *content)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    bool is_current = false;
+
+    cache_index_take(index);
+    struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
+    if (entry != NULL && entry->uniq == answer->uniq) {
+        if (entry->uniq != content->uniq || entry->size == 0) {
+            cache_index_store(index, entry, content->uniq,
+                              cache_index_round(index, content->file_size));
+        }
+        entry->flags &= (uint16_t) ~ENTRY_RESTORED;
+    }
+    if (entry != NULL) {
+        access->entry = entry;
+        access->seen_uniq = entry->uniq;
+        is_current = entry->uniq == content->uniq;
+    }
+    cache_index_release(index);
+    return is_current;
+}
+
+static enum cache_found absent(const struct cache_access *access, const struct answer *answer)
+{
+    return answer->uses < access->min_uses ? CACHE_SCARCE : CACHE_MISS;
+}
+
+/* By its key alone or by a prefix, since it was stored. */
+static bool was_purged(struct cache_index *index, const struct cache_content *content)
+{
+    cache_index_take(index);
+    bool was_purged = cache_index_was_purged(index, content->main_hash, content->uniq);
+    cache_index_release(index);
+    return was_purged || cache_index_is_purged(index, content->key, content->uniq);
+}
+
+static enum cache_found read_content(struct cache_access *access, const struct answer *answer)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    uint64_t rules_stamp = __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE);
+    struct cache_content *content;
+
+    switch (cache_content_read(access, &content)) {
+    case CONTENT_READ:
+        break;
+    case CONTENT_FAILED:
+        return CACHE_ERROR;
+    case CONTENT_OTHER:
+        return absent(access, answer);
+    case CONTENT_NONE:
+    case CONTENT_BROKEN:
+    default:
+        learn_absence(access, answer);
+        return absent(access, answer);
+    }
+    if (was_purged(index, content)) {
+        cache_file_delete(access->cache, access->hash, access->log);
+        learn_absence(access, answer);
+        cache_content_release(content);
+        return absent(access, answer);
+    }
+    if (learn_presence(access, answer, content)) {
+        content->entry = access->entry;
+        content->rules_stamp = rules_stamp;
+        content->touched = clock_now.seconds;
+        cache_kept_put(content);
+    }
+    cache_access_take(access, content);
+    return freshness(access);
+}
+
+/* Is it what the index has now, as far as can be told without its lock? */
+static bool is_current(struct cache_content *content, struct cache_index *index)
+{
+    if (__atomic_load_n(&content->entry->uniq, __ATOMIC_ACQUIRE) != content->uniq) {
+        return false;
+    }
+    uint64_t rules_stamp = __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE);
+    if (content->rules_stamp != rules_stamp) {
+        if (cache_index_is_purged(index, content->key, content->uniq)) {
+            return false;
+        }
+        content->rules_stamp = rules_stamp;
+    }
+    return true;
+}
+
+static enum cache_found take_kept(struct cache_access *access, struct cache_content *content)
+{
+    cache_kept_use(content);
+    cache_content_hold(content);
+    cache_access_take(access, content);
+    return freshness(access);
+}
+
+/* A fresh content that was used in this second already costs neither lock nor system call. */
+static enum cache_found look_up(struct cache_access *access)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    uint64_t kept_hash = cache_kept_hash(access->key, access->variant);
+    struct cache_content *content =
+        cache_kept_find(access->cache, kept_hash, access->key, access->variant);
+
+    put_away(access);
+    memset(&access->meta, 0, sizeof(access->meta));
+    access->entry = NULL;
+    access->is_updating = false;
+    if (content != NULL) {
+        memcpy(access->hash, content->hash, CACHE_KEY_SIZE);
+        access->has_hash = true;
+        if (!is_current(content, index)) {
+            cache_kept_drop(content);
+            content = NULL;
+        } else if (content->touched == clock_now.seconds &&
+                   content->meta.valid_until >= clock_now.seconds) {
+            access->entry = content->entry;
+            access->seen_uniq = content->uniq;
+            return take_kept(access, content);
+        }
+    } else {
+        cache_access_hash(access);
+    }
+    struct answer answer = ask_index(access, content == NULL ? NULL : content->entry);
+    if (content != NULL) {
+        if (answer.size != 0 && answer.uniq == content->uniq) {
+            content->touched = clock_now.seconds;
+            return take_kept(access, content);
+        }
+        cache_kept_drop(content);
+    }
+    if (answer.size != 0 || (answer.is_cold && answer.uniq == 0)) {
+        return read_content(access, &answer);
+    }
+    return absent(access, &answer);
+}
+
+enum cache_found cache_open(struct cache_access *access)
+{
+    if (!is_main(access)) {
+        cache_claim_end(access);
+        memset(access->variant, 0, sizeof(access->variant));
+        access->has_hash = false;
+    }
+    return look_up(access);
+}
+
+enum cache_found cache_open_variant(struct cache_access *access,
+                                    const uint8_t variant[CACHE_KEY_SIZE])
+{
+    uint8_t main_hash[CACHE_KEY_SIZE];
+
+    cache_access_main_hash(access, main_hash);
+    cache_claim_end(access);
+    memcpy(access->main_hash, main_hash, CACHE_KEY_SIZE);
+    access->has_main_hash = true;
+    memcpy(access->variant, variant, CACHE_KEY_SIZE);
+    cache_variant_hash(main_hash, variant, access->hash);
+    access->has_hash = true;
+    return look_up(access);
+}
+
+/* ---- claims ---- */
+
+bool cache_claim(struct cache_access *access, uint64_t lock_age_ms)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    struct cache_evicted evicted;
+
+    if (access->is_mine) {
+        return true;
+    }
+    cache_access_hash(access);
+    cache_index_take(index);
+    struct cache_entry *entry = find_or_add(access, index, access->entry, &evicted);
+    access->is_updating = entry != NULL && cache_entry_is_claimed(entry, clock_now.now_ms);
+    access->is_mine = !access->is_updating;
+    if (entry != NULL) {
+        if (access->is_mine) {
+            entry->claim = access->claim = ++index->claims;
+            entry->claim_until_ms = clock_now.now_ms + lock_age_ms;
+            entry->claim_pid = getpid();
+        }
+        access->seen_claim = entry->claim;
+        access->seen_uniq = entry->uniq;
+    }
+    cache_index_release(index);
+    delete_evicted(access, &evicted);
+    return access->is_mine;
+}
+
+void cache_claim_end(struct cache_access *access)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+
+    if (!access->is_mine) {
+        return;
+    }
+    access->is_mine = false;
+    cache_index_take(index);
+    struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
+    if (entry != NULL && entry->claim == access->claim) {
+        entry->claim = 0;
+    }
+    cache_index_release(index);
+    access->claim = 0;
+    cache_wake(access->cache, access->hash);
+}
+
+/* ---- waiting for another ---- */
+
+/* A request of this worker that waits for another's; on the frame of its fiber. */
+struct waiter {
+    struct list link;
+    const struct cache *cache;
+    const uint8_t *hash;
+    struct wait_point point;
+};
+
+static struct list waiters[WAITER_LISTS];
+
+static struct list *waiters_of(const uint8_t *hash)
+{
+    struct list *list = &waiters[hash[0] % WAITER_LISTS];
+
+    if (list->next == NULL) {
+        list_init(list);
+    }
+    return list;
+}
+
+void cache_wake(const struct cache *cache, const uint8_t *hash)
+{
+    list_each(item, waiters_of(hash)) {
+        struct waiter *waiter = container_of(item, struct waiter, link);
+
+        if (cache_index_of(waiter->cache) == cache_index_of(cache) &&
+            memcmp(waiter->hash, hash, CACHE_KEY_SIZE) == 0) {
+            wait_signal_later(&waiter->point);
+        }
+    }
+}
+
+/* Has the claim that was seen ended, or was something stored? */
+static bool has_changed(struct cache_access *access)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    int32_t pid = 0;
+
+    cache_index_take(index);
+    struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
+    bool has_changed = entry == NULL || entry->claim != access->seen_claim ||
+                       entry->uniq != access->seen_uniq ||
+                       !cache_entry_is_claimed(entry, clock_now.now_ms);
+    if (!has_changed) {
+        pid = entry->claim_pid;
+    }
+    cache_index_release(index);
+    if (has_changed || pid == getpid() || kill(pid, 0) == 0 || errno != ESRCH) {
+        return has_changed;
+    }
+    /* The worker that fetched it is gone. */
+    cache_index_take(index);
+    entry = cache_index_again(index, access->entry, access->hash);
+    if (entry != NULL && entry->claim == access->seen_claim) {
+        entry->claim = 0;
+    }
+    cache_index_release(index);
+    return true;
+}
+
+static enum cache_lock_result wait_for_change(struct cache_access *access, struct waiter *waiter,
+                                              uint64_t timeout_ms)
+{
+    uint64_t start_ms = clock_now.now_ms;
+    uint64_t poll_ms = POLL_FIRST_MS;
+
+    for (;;) {
+        if (has_changed(access)) {
+            return CACHE_LOCK_READY;
+        }
+        uint64_t passed_ms = clock_now.now_ms - start_ms;
+        if (passed_ms >= timeout_ms) {
+            return CACHE_LOCK_TIMED_OUT;
+        }
+        uint64_t left_ms = timeout_ms - passed_ms;
+        uint64_t pause_ms = left_ms < poll_ms ? left_ms : poll_ms;
+        if (fiber_wait(&waiter->point, clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
+            return CACHE_LOCK_CANCELLED;
+        }
+        poll_ms = poll_ms * 2 > POLL_LAST_MS ? POLL_LAST_MS : poll_ms * 2;
+    }
+}
+
+enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_ms)
+{
+    struct waiter waiter = {.cache = access->cache, .hash = access->hash};
+
+    list_push_back(waiters_of(access->hash), &waiter.link);
+    enum cache_lock_result result = wait_for_change(access, &waiter, timeout_ms);
+    list_remove(&waiter.link);
+    return result;
+}
+
+/* ---- the end ---- */
+
+void cache_unclaim(struct cache_access *access)
+{
+    cache_fill_abort(access);
+    cache_claim_end(access);
+}
+
+void cache_close(struct cache_access *access)
+{
+    if (access->cache == NULL) {
+        return;
+    }
+    cache_unclaim(access);
+    cache_content_release(access->content);
+    access->content = NULL;
+    access->entry = NULL;
+}

@@ -1,0 +1,69 @@
+/* The format of a file of the cache. Private to this floor, and to its tests. */
+#ifndef CACHE_FILE_H
+#define CACHE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/cache.h"
+
+#define CACHE_FILE_MAGIC 0x0a316568636143f0ull /* f0 "Cache1" newline, on little-endian machines */
+enum { CACHE_FILE_VERSION = 1, CACHE_TEXTS_MAX = 16 << 20 };
+
+/*
+ * The first bytes of a file, in the machine's byte order. The texts (key, etag, vary, head, one behind
+ * the other) lie before the body when it was small enough to be gathered in memory, else behind it.
+ */
+struct cache_file_header {
+    uint64_t magic;       /* CACHE_FILE_MAGIC */
+    uint32_t version;     /* CACHE_FILE_VERSION */
+    uint32_t header_size; /* of this struct */
+    uint32_t header_crc;  /* of this struct with this member zero */
+    uint32_t texts_crc;   /* of the texts */
+    uint64_t uniq;        /* stamp of the content */
+    int64_t valid_until;  /* the times of struct cache_meta */
+    int64_t stale_while_updating_until;
+    int64_t stale_if_error_until;
+    int64_t date;
+    int64_t last_modified;
+    uint32_t status;
+    uint32_t key_length;
+    uint32_t etag_length;
+    uint32_t vary_length;
+    uint32_t head_length;
+    uint32_t reserved;                 /* 0 */
+    uint8_t main_hash[CACHE_KEY_SIZE]; /* MD5 of the key */
+    uint8_t variant[CACHE_KEY_SIZE];
+    uint64_t texts_offset;
+    uint64_t body_offset;
+    uint64_t body_size;
+};
+
+enum cache_file_result {
+    CACHE_FILE_GOOD,
+    CACHE_FILE_SHORT,   /* too few bytes, or lengths that do not fit the file */
+    CACHE_FILE_FOREIGN, /* another format, or another version of ours */
+    CACHE_FILE_BROKEN,  /* a checksum is wrong: damaged, or being written right now */
+};
+
+/* Reads the header from the first bytes of a file; file_size 0 = not known. */
+enum cache_file_result cache_file_header_read(struct str bytes, uint64_t file_size,
+                                              struct cache_file_header *out);
+/* Bytes of all texts, and of the whole file. Of a good header. */
+size_t cache_file_texts_size(const struct cache_file_header *header);
+uint64_t cache_file_size(const struct cache_file_header *header);
+/* Fills key and meta from a good header and its texts, which the slices point into. */
+enum cache_file_result cache_file_texts_read(const struct cache_file_header *header,
+                                             struct str texts, struct str *key,
+                                             struct cache_meta *meta);
+/* The header of a response; texts_offset, body_offset and body_size are set. The texts as they are to
+ * be written go to out (cache_file_texts_size of them). */
+void cache_file_header_make(struct cache_file_header *header, struct str key,
+                            const struct cache_meta *meta);
+void cache_file_texts_write(struct cache_file_header *header, struct str key,
+                            const struct cache_meta *meta, char *out);
+/* Checksum, when all else is set. */
+void cache_file_header_seal(struct cache_file_header *header);
+
+#endif

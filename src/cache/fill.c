@@ -1,0 +1,449 @@
+/* Storing a response: gathered in memory, a large one in a temporary file, put in place when whole. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/fs.h"
+#include "cache/internal.h"
+
+enum { FIRST_ROOM = 4096 };
+
+struct cache_fill {
+    struct wanted_path *temp;   /* where the file is written; NULL = beside its place */
+    char *room;                 /* body bytes that are in no file yet; on the heap */
+    size_t used, capacity;      /* of room */
+    uint64_t written;           /* body bytes in the file */
+    uint64_t begun;             /* stamp of the index when it began */
+    struct cache_content *file; /* owns the descriptor; NULL while there is no file */
+    bool is_on_disk;            /* there is a temporary file of that name */
+    char name[CACHE_NAME_MAX];
+};
+
+bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path)
+{
+    struct cache_fill *fill;
+
+    cache_fill_abort(access);
+    cache_access_hash(access);
+    fill = calloc(1, sizeof(*fill));
+    if (fill == NULL) {
+        fatal_no_memory(sizeof(*fill));
+    }
+    fill->temp = access->cache->uses_temp_path ? temp_path : NULL;
+    struct cache_index *index = cache_index_of(access->cache);
+    cache_index_take(index);
+    fill->begun = cache_index_stamp(index);
+    cache_index_release(index);
+    access->fill = fill;
+    return true;
+}
+
+static void fill_free(struct cache_access *access)
+{
+    struct cache_fill *fill = access->fill;
+
+    if (fill->is_on_disk) {
+        unlink(fill->name);
+    }
+    cache_content_release(fill->file);
+    free(fill->room);
+    free(fill);
+    access->fill = NULL;
+}
+
+void cache_fill_abort(struct cache_access *access)
+{
+    if (access->fill != NULL) {
+        fill_free(access);
+    }
+}
+
+static bool fail(struct cache_access *access, const char *call)
+{
+    log_crit(access->log, errno, "%s \"%s\" failed", call, access->fill->name);
+    fill_free(access);
+    return false;
+}
+
+/* The temporary file. False with errno. */
+static bool open_file(struct cache_access *access, struct cache_fill *fill)
+{
+    const struct cache_meta none = {0};
+
+    cache_temp_name(access->cache, fill->temp, access->hash, fill->name);
+    int fd = cache_temp_open(fill->temp == NULL ? access->cache->path : fill->temp, fill->name);
+    if (fd == -1) {
+        return false;
+    }
+    fill->is_on_disk = true;
+    fill->file = cache_content_new(access->cache, STR_NONE, &none, STR_NONE);
+    fill->file->fd = fd;
+    return true;
+}
+
+/* What was gathered goes to the file, which is made with room for its header. */
+static bool flush(struct cache_access *access)
+{
+    struct cache_fill *fill = access->fill;
+
+    const struct cache_file_header header = {0};
+
+    if (fill->file == NULL) {
+        if (!open_file(access, fill)) {
+            return fail(access, "open()");
+        }
+        if (!fs_write_all(fill->file->fd, (struct str){(const char *) &header, sizeof(header)})) {
+            return fail(access, "write() to");
+        }
+    }
+    if (!fs_write_all(fill->file->fd, (struct str){fill->room, fill->used})) {
+        return fail(access, "write() to");
+    }
+    fill->written += fill->used;
+    fill->used = 0;
+    return true;
+}
+
+static void make_room(struct cache_fill *fill, size_t more)
+{
+    size_t capacity = fill->capacity == 0 ? FIRST_ROOM : fill->capacity;
+
+    while (capacity - fill->used < more && capacity < CACHE_KEPT_BODY) {
+        capacity *= 2;
+    }
+    if (capacity != fill->capacity) {
+        fill->room = realloc(fill->room, capacity);
+        if (fill->room == NULL) {
+            fatal_no_memory(capacity);
+        }
+        fill->capacity = capacity;
+    }
+}
+
+bool cache_fill_write(struct cache_access *access, struct str bytes)
+{
+    struct cache_fill *fill = access->fill;
+
+    if (fill == NULL) {
+        return false;
+    }
+    while (bytes.len != 0) {
+        make_room(fill, bytes.len);
+        if (fill->used == fill->capacity && !flush(access)) {
+            return false;
+        }
+        size_t free_room = fill->capacity - fill->used;
+        struct str part = str_head(bytes, free_room);
+        memcpy(fill->room + fill->used, part.data, part.len);
+        fill->used += part.len;
+        bytes = str_skip(bytes, part.len);
+    }
+    return true;
+}
+
+int cache_fill_file(struct cache_access *access, uint64_t *offset)
+{
+    if (access->fill == NULL ||
+        ((access->fill->file == NULL || access->fill->used != 0) && !flush(access))) {
+        return -1;
+    }
+    *offset = sizeof(struct cache_file_header);
+    return access->fill->file->fd;
+}
+
+struct cache_content *cache_fill_content(const struct cache_access *access)
+{
+    return access->fill == NULL ? NULL : access->fill->file;
+}
+
+/* ---- commit ---- */
+
+/* A response that is being put in place. */
+struct commit {
+    struct cache_access *access;
+    struct cache_fill *fill;
+    struct cache_meta meta;
+    uint8_t hash[CACHE_KEY_SIZE];
+    uint8_t main_hash[CACHE_KEY_SIZE];
+    bool is_variant;
+    uint64_t uniq;
+    uint64_t rules_stamp; /* prefixes that the key was held against */
+    struct cache_file_header header;
+    char *texts; /* on the heap */
+};
+
+/*
+ * The response goes where the request was found to belong: to the variant that was opened if it is
+ * for the same field values, else to the key itself, whose variant is then told by meta.
+ */
+static void choose_place(struct commit *commit)
+{
+    const struct cache_access *access = commit->access;
+
+    cache_access_main_hash(access, commit->main_hash);
+    commit->is_variant = memcmp(access->hash, commit->main_hash, CACHE_KEY_SIZE) != 0 &&
+                         memcmp(access->variant, commit->meta.variant, CACHE_KEY_SIZE) == 0;
+    memcpy(commit->hash, commit->is_variant ? access->hash : commit->main_hash, CACHE_KEY_SIZE);
+}
+
+/* All in one write: header, texts, body. False with errno. */
+static bool write_small(struct commit *commit)
+{
+    struct cache_fill *fill = commit->fill;
+    struct iovec parts[3] = {
+        {&commit->header, sizeof(commit->header)},
+        {commit->texts, cache_file_texts_size(&commit->header)},
+        {fill->room, fill->used},
+    };
+    ssize_t all = (ssize_t) (parts[0].iov_len + parts[1].iov_len + parts[2].iov_len);
+    ssize_t n;
+
+    do {
+        n = writev(fill->file->fd, parts, 3);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0 && n != all) {
+        errno = ENOSPC;
+    }
+    return n == all;
+}
+
+/* The texts behind the body, the header into the room that was left for it. False with errno. */
+static bool write_large(struct commit *commit)
+{
+    int fd = commit->fill->file->fd;
+    const struct str texts = {commit->texts, cache_file_texts_size(&commit->header)};
+    ssize_t n;
+
+    if (!fs_write_all(fd, texts)) {
+        return false;
+    }
+    do {
+        n = pwrite(fd, &commit->header, sizeof(commit->header), 0);
+    } while (n < 0 && errno == EINTR);
+    return n == (ssize_t) sizeof(commit->header);
+}
+
+static bool write_file(struct commit *commit)
+{
+    struct cache_access *access = commit->access;
+    struct cache_fill *fill = commit->fill;
+    bool is_small = fill->file == NULL;
+
+    if (!is_small && fill->used != 0 && !flush(access)) {
+        return false;
+    }
+    commit->meta.body_size = fill->written + fill->used;
+    cache_file_header_make(&commit->header, access->key, &commit->meta);
+    if (!is_small) {
+        commit->header.body_offset = sizeof(commit->header);
+        commit->header.texts_offset = commit->header.body_offset + commit->meta.body_size;
+    }
+    memcpy(commit->header.main_hash, commit->main_hash, CACHE_KEY_SIZE);
+    commit->header.uniq = commit->uniq;
+    commit->texts = malloc(cache_file_texts_size(&commit->header) + 1);
+    if (commit->texts == NULL) {
+        fatal_no_memory(cache_file_texts_size(&commit->header));
+    }
+    cache_file_texts_write(&commit->header, access->key, &commit->meta, commit->texts);
+    cache_file_header_seal(&commit->header);
+    if (is_small && !open_file(access, fill)) {
+        return fail(access, "open()");
+    }
+    if (!(is_small ? write_small(commit) : write_large(commit))) {
+        return fail(access, "write() to");
+    }
+    if (!cache_file_move(access->cache, fill->name, commit->hash)) {
+        return fail(access, "rename()");
+    }
+    fill->is_on_disk = false;
+    return true;
+}
+
+/* A stamp for the new content. False: the key was purged since the fill began. */
+static bool take_stamp(struct commit *commit)
+{
+    struct cache_access *access = commit->access;
+    struct cache_index *index = cache_index_of(access->cache);
+
+    /* First the stamp: prefixes that are purged from now on have a later one. */
+    cache_index_take(index);
+    bool is_purged = cache_index_was_purged(index, commit->main_hash, commit->fill->begun);
+    commit->uniq = cache_index_stamp(index);
+    cache_index_release(index);
+    commit->rules_stamp = __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE);
+    return !is_purged && !cache_index_is_purged(index, access->key, commit->fill->begun);
+}
+
+/* The index learns of it. The entry, when what was stored is what counts now; else NULL. */
+static struct cache_entry *announce(struct commit *commit, struct cache_evicted *evicted)
+{
+    struct cache_access *access = commit->access;
+    struct cache_index *index = cache_index_of(access->cache);
+    uint64_t size = cache_index_round(index, cache_file_size(&commit->header));
+
+    cache_index_take(index);
+    struct cache_entry *entry = cache_index_again(index, access->entry, commit->hash);
+    evicted->has_file = false;
+    if (entry == NULL) {
+        entry = cache_index_add(index, commit->hash, cache_family(commit->main_hash),
+                                commit->is_variant, evicted);
+    }
+    if (entry != NULL && entry->uniq < commit->uniq) {
+        cache_index_store(index, entry, commit->uniq, size);
+        cache_index_touch(index, entry, clock_now.seconds);
+    } else {
+        entry = NULL; /* stored by another, or purged, in between; the file itself is true */
+    }
+    if (commit->is_variant) {
+        struct cache_entry *parent = cache_index_find(index, commit->main_hash);
+
+        if (parent != NULL) {
+            parent->flags |= ENTRY_HAS_VARIANTS;
+        }
+    }
+    cache_index_release(index);
+    return entry;
+}
+
+/* What was stored, for this request and the next ones. */
+static struct cache_content *stored_content(struct commit *commit)
+{
+    const struct cache_access *access = commit->access;
+    struct cache_fill *fill = commit->fill;
+    bool is_small = commit->header.texts_offset < commit->header.body_offset;
+    struct cache_content *content =
+        cache_content_new(access->cache, access->key, &commit->meta,
+                          is_small ? (struct str){fill->room == NULL ? "" : fill->room, fill->used}
+                                   : STR_NONE);
+
+    if (!is_small) {
+        /* Output may be queued from the same descriptor, which the file's content owns. */
+        content->owner = fill->file;
+        content->fd = fill->file->fd;
+        cache_content_hold(fill->file);
+    }
+    content->body_offset = commit->header.body_offset;
+    content->file_size = cache_file_size(&commit->header);
+    content->uniq = commit->uniq;
+    memcpy(content->hash, commit->hash, CACHE_KEY_SIZE);
+    memcpy(content->main_hash, commit->main_hash, CACHE_KEY_SIZE);
+    if (commit->is_variant) {
+        memcpy(content->opened_as, access->variant, CACHE_KEY_SIZE);
+    }
+    return content;
+}
+
+bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta)
+{
+    struct commit commit = {.access = access, .fill = access->fill, .meta = *meta};
+    struct cache_evicted evicted;
+
+    if (access->fill == NULL) {
+        return false;
+    }
+    choose_place(&commit);
+    if (!take_stamp(&commit)) {
+        cache_fill_abort(access);
+        return false;
+    }
+    if (!write_file(&commit)) {
+        free(commit.texts);
+        return false;
+    }
+    struct cache_entry *entry = announce(&commit, &evicted);
+    if (evicted.has_file) {
+        cache_file_delete(access->cache, evicted.hash, access->log);
+    }
+    struct cache_content *content = stored_content(&commit);
+    if (entry != NULL) {
+        content->entry = entry;
+        content->rules_stamp = commit.rules_stamp;
+        content->touched = clock_now.seconds;
+        cache_kept_put(content);
+    }
+    cache_access_take(access, content);
+    free(commit.texts);
+    fill_free(access);
+    cache_claim_end(access);
+    cache_wake(access->cache, commit.hash);
+    return true;
+}
+
+/* ---- refresh ---- */
+
+static void put_times(struct cache_meta *meta, const struct cache_meta *from)
+{
+    meta->valid_until = from->valid_until;
+    meta->stale_while_updating_until = from->stale_while_updating_until;
+    meta->stale_if_error_until = from->stale_if_error_until;
+    meta->date = from->date;
+}
+
+/* Writes the header of the file anew if it is the content's still. False with errno, 0 if it is not. */
+static bool rewrite_header(const struct cache_content *content, const struct cache_meta *meta,
+                           uint64_t uniq, const char *name)
+{
+    struct cache_file_header header;
+    int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    bool is_good = false;
+
+    if (fd == -1) {
+        return false;
+    }
+    ssize_t n = pread(fd, &header, sizeof(header), 0);
+    int error = n < 0 ? errno : 0;
+    if (n == (ssize_t) sizeof(header) && header.uniq == content->uniq &&
+        header.magic == CACHE_FILE_MAGIC) {
+        header.valid_until = meta->valid_until;
+        header.stale_while_updating_until = meta->stale_while_updating_until;
+        header.stale_if_error_until = meta->stale_if_error_until;
+        header.date = meta->date;
+        header.uniq = uniq;
+        cache_file_header_seal(&header);
+        is_good = pwrite(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header);
+        error = is_good ? 0 : errno;
+    }
+    close(fd);
+    errno = error;
+    return is_good;
+}
+
+bool cache_refresh(struct cache_access *access, const struct cache_meta *meta)
+{
+    struct cache_index *index = cache_index_of(access->cache);
+    struct cache_content *content = access->content;
+    char name[CACHE_NAME_MAX];
+
+    if (content == NULL) {
+        cache_claim_end(access);
+        return false;
+    }
+    cache_index_take(index);
+    uint64_t uniq = cache_index_stamp(index);
+    cache_index_release(index);
+    cache_file_name(access->cache, content->hash, name);
+    errno = 0;
+    bool is_good = !cache_index_is_purged(index, access->key, content->uniq) &&
+                   rewrite_header(content, meta, uniq, name);
+    if (!is_good && errno != 0 && errno != ENOENT) {
+        log_crit(access->log, errno, "cannot write the header of cache file \"%s\"", name);
+    }
+    if (is_good) {
+        cache_index_take(index);
+        struct cache_entry *entry = cache_index_again(index, content->entry, content->hash);
+        if (entry != NULL && entry->uniq == content->uniq) {
+            cache_index_store(index, entry, uniq, entry->size);
+        }
+        cache_index_release(index);
+        content->uniq = uniq;
+        put_times(&content->meta, meta);
+        put_times(&access->meta, meta);
+    }
+    cache_claim_end(access);
+    return is_good;
+}

@@ -1,0 +1,371 @@
+/* The keeper of a cache: one fiber in one worker, held by a lease in the zone, that loads the index,
+ * removes what is inactive or too much, looks after purges, and saves the index. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "cache/internal.h"
+#include "server/generation.h"
+
+enum {
+    LEASE_MS = 10000,      /* renewed each turn; when it ends, another worker takes over */
+    LEASE_GRACE_MS = 3000, /* for slot 0, which is to have it */
+    RETRY_FIRST_SLOT_MS = 100,
+    RETRY_MS = 3000,
+    TURN_MS = 1000, /* the keeper's longest sleep */
+    SAVE_EVERY_MS = 60000,
+    SAVE_SHARE = 100, /* saving takes at most this part of the time */
+    CLAIMED_SKIPPED_MOST = 32,
+    FULL_SHARE = 64, /* this part of the entries is kept free */
+    RESTORE_INLINE_MOST =
+        8 << 20, /* bytes of an index file that is read before anything is served */
+};
+
+/* ---- the lease ---- */
+
+static bool renew(const struct cache_keeper *keeper)
+{
+    struct cache_index *index = cache_index_of(keeper->cache);
+    uint64_t now_ms = cache_now_ms();
+    uint64_t grace_ms = worker_slot == 0 ? 0 : LEASE_GRACE_MS;
+
+    cache_index_take(index);
+    bool is_mine = index->keeper == keeper->id || index->keeper_until_ms + grace_ms <= now_ms;
+    if (is_mine) {
+        index->keeper = keeper->id;
+        index->keeper_until_ms = now_ms + LEASE_MS;
+    }
+    cache_index_release(index);
+    return is_mine;
+}
+
+static void give_up(const struct cache_keeper *keeper)
+{
+    struct cache_index *index = cache_index_of(keeper->cache);
+
+    cache_index_take(index);
+    if (index->keeper == keeper->id) {
+        index->keeper = 0;
+        index->keeper_until_ms = cache_now_ms();
+    }
+    cache_index_release(index);
+}
+
+/* ---- removing ---- */
+
+static bool lacks_room(const struct cache *cache)
+{
+    struct statvfs info;
+
+    if (cache->min_free == 0 || statvfs(cache->path->name.data, &info) != 0) {
+        return false;
+    }
+    return (uint64_t) info.f_bavail * info.f_frsize < (uint64_t) cache->min_free;
+}
+
+static bool is_over(const struct cache *cache, const struct cache_index *index)
+{
+    return (cache->max_size != INT64_MAX && index->size > (uint64_t) cache->max_size) ||
+           (index->capacity != UINT32_MAX &&
+            index->count > index->capacity - index->capacity / FULL_SHARE);
+}
+
+/* With the lock held: the entry that has to go next, or NULL. */
+static struct cache_entry *victim(const struct cache *cache, struct cache_index *index,
+                                  bool has_no_room, uint64_t now_s, uint64_t now_ms)
+{
+    uint32_t number = index->oldest;
+    struct cache_entry *entry = NULL;
+
+    for (int i = 0; number != 0 && i < CLAIMED_SKIPPED_MOST; i++) {
+        entry = cache_index_at(index, number);
+        if (!cache_entry_is_claimed(entry, now_ms)) {
+            break;
+        }
+        number = entry->newer;
+        entry = NULL;
+    }
+    if (entry == NULL) {
+        return NULL;
+    }
+    bool is_inactive = entry->used_at + cache->inactive_ms / 1000 <= now_s;
+    return is_inactive || is_over(cache, index) || (has_no_room && entry->size != 0) ? entry : NULL;
+}
+
+/* Takes the next victim out of the index. False: there is none. */
+static bool take_victim(const struct cache *cache, bool has_no_room, struct cache_evicted *out)
+{
+    struct cache_index *index = cache_index_of(cache);
+
+    cache_index_take(index);
+    struct cache_entry *entry =
+        victim(cache, index, has_no_room, (uint64_t) cache_now_seconds(), cache_now_ms());
+    if (entry != NULL) {
+        out->has_file = entry->size != 0;
+        memcpy(out->hash, entry->hash, CACHE_KEY_SIZE);
+        cache_index_drop(index, entry);
+    }
+    cache_index_release(index);
+    return entry != NULL;
+}
+
+/* On a thread. At least one, then as many as the limits of a go let it. */
+static void remove_some(void *arg)
+{
+    struct cache_keeper *keeper = arg;
+    const struct cache *cache = keeper->cache;
+    uint64_t until_ms = cache_now_ms() + cache->manager_threshold_ms;
+    bool has_no_room = lacks_room(cache);
+    struct cache_evicted removed;
+    unsigned files = 0;
+
+    do {
+        keeper->has_more = take_victim(cache, has_no_room, &removed);
+        if (keeper->has_more && removed.has_file) {
+            cache_file_delete(cache, removed.hash, log_main);
+            has_no_room = has_no_room && lacks_room(cache);
+        }
+        files++;
+    } while (keeper->has_more && files < cache->manager_files && cache_now_ms() < until_ms);
+}
+
+/* ---- the index file ---- */
+
+static void restore(void *arg)
+{
+    struct cache_keeper *keeper = arg;
+    struct cache *cache = keeper->cache;
+    struct cache_index *index = cache_index_of(cache);
+
+    cache_rules_read(cache);
+    int64_t count = cache_snapshot_read(cache);
+    if (count >= 0) {
+        log_info(log_main, 0, "cache \"%.*s\": %lld entries from the index file",
+                 STR_ARG(cache->name), (long long) count);
+    }
+    cache_index_take(index);
+    index->was_restored = true;
+    keeper->saved_changes = index->changes;
+    cache_index_release(index);
+}
+
+static void save(void *arg)
+{
+    struct cache_keeper *keeper = arg;
+    uint64_t changes = __atomic_load_n(&cache_index_of(keeper->cache)->changes, __ATOMIC_RELAXED);
+    uint64_t start_ms = cache_now_ms();
+
+    if (changes == keeper->saved_changes) {
+        return;
+    }
+    if (cache_snapshot_write(keeper->cache)) {
+        keeper->saved_changes = changes;
+    } else {
+        log_error(log_main, errno, "cannot write the index file of cache \"%.*s\"",
+                  STR_ARG(keeper->cache->name));
+    }
+    uint64_t end_ms = cache_now_ms();
+    uint64_t pause_ms = (end_ms - start_ms) * SAVE_SHARE;
+    keeper->save_at_ms = end_ms + (pause_ms > SAVE_EVERY_MS ? pause_ms : SAVE_EVERY_MS);
+}
+
+/* ---- the fiber ---- */
+
+static void sooner(uint64_t *pause_ms, uint64_t wanted_ms)
+{
+    if (wanted_ms < *pause_ms) {
+        *pause_ms = wanted_ms;
+    }
+}
+
+static void load(struct cache_keeper *keeper, uint64_t *pause_ms)
+{
+    if (keeper->loader == NULL) {
+        return;
+    }
+    if (cache_loader_step(keeper->loader)) {
+        sooner(pause_ms, keeper->cache->loader_sleep_ms);
+        return;
+    }
+    cache_loader_free(keeper->loader);
+    keeper->loader = NULL;
+}
+
+static void purge(struct cache_keeper *keeper, uint64_t *pause_ms)
+{
+    struct cache *cache = keeper->cache;
+    uint64_t found = 0;
+
+    if (keeper->purger == NULL) {
+        if (!cache_rules_pending(cache)) {
+            return;
+        }
+        keeper->purger = cache_purger_new(cache);
+    }
+    bool goes_on = cache->purger ? cache_purger_step(keeper->purger, cache->purger_files,
+                                                     cache->purger_threshold_ms, &found)
+                                 : cache_purger_step(keeper->purger, cache->manager_files,
+                                                     cache->manager_threshold_ms, &found);
+    if (goes_on) {
+        sooner(pause_ms, cache->purger ? cache->purger_sleep_ms : cache->manager_sleep_ms);
+        return;
+    }
+    cache_purger_free(keeper->purger);
+    keeper->purger = NULL;
+}
+
+/* Is there anything that a thread would have to be asked for? */
+static bool must_remove(const struct cache_keeper *keeper)
+{
+    struct cache *cache = keeper->cache;
+    struct cache_index *index = cache_index_of(cache);
+
+    if (cache->min_free != 0) {
+        return true;
+    }
+    cache_index_take(index);
+    bool must = victim(cache, index, false, (uint64_t) clock_now.seconds, clock_now.now_ms) != NULL;
+    cache_index_release(index);
+    return must;
+}
+
+static bool is_restored(const struct cache_keeper *keeper)
+{
+    return __atomic_load_n(&cache_index_of(keeper->cache)->was_restored, __ATOMIC_RELAXED);
+}
+
+static void turn(struct cache_keeper *keeper, uint64_t *pause_ms)
+{
+    load(keeper, pause_ms);
+    if (keeper->must_end) {
+        return;
+    }
+    if (must_remove(keeper)) {
+        cache_work(remove_some, keeper);
+        if (keeper->has_more) {
+            sooner(pause_ms, keeper->cache->manager_sleep_ms);
+        }
+    }
+    if (!keeper->must_end) {
+        purge(keeper, pause_ms);
+    }
+    if (!keeper->must_end && clock_now.now_ms >= keeper->save_at_ms) {
+        cache_work(save, keeper);
+    }
+}
+
+static void keep(void *arg)
+{
+    struct cache_keeper *keeper = arg;
+    struct cache_index *index = cache_index_of(keeper->cache);
+
+    keeper->fiber = fiber_self();
+    keeper->save_at_ms = clock_now.now_ms + SAVE_EVERY_MS;
+    if (!is_restored(keeper)) {
+        cache_work(restore, keeper);
+    }
+    if (__atomic_load_n(&index->is_cold, __ATOMIC_RELAXED)) {
+        keeper->loader = cache_loader_new(keeper->cache);
+    }
+    while (!keeper->must_end && renew(keeper)) {
+        uint64_t pause_ms = TURN_MS;
+
+        turn(keeper, &pause_ms);
+        if (!keeper->must_end &&
+            fiber_sleep(clock_now.now_ms + (pause_ms == 0 ? 1 : pause_ms)) == WAIT_CANCELLED) {
+            break;
+        }
+    }
+    cache_loader_free(keeper->loader);
+    cache_purger_free(keeper->purger);
+    keeper->loader = NULL;
+    keeper->purger = NULL;
+    give_up(keeper);
+    keeper->fiber = NULL;
+    keeper->is_running = false;
+    if (!keeper->must_end) {
+        timer_set(&keeper->retry, clock_now.now_ms + RETRY_MS);
+    }
+}
+
+/* ---- its life ---- */
+
+static void try_lease(struct timer *timer)
+{
+    struct cache_keeper *keeper = container_of(timer, struct cache_keeper, retry);
+
+    if (keeper->must_end || keeper->is_running) {
+        return;
+    }
+    if (renew(keeper)) {
+        keeper->is_running = true;
+        keeper->was_keeper = true;
+        if (fiber_start(keep, keeper, NULL) != FIBER_NO_STACK) {
+            return;
+        }
+        keeper->is_running = false;
+        give_up(keeper);
+    }
+    timer_set(timer, clock_now.now_ms + (worker_slot == 0 ? RETRY_FIRST_SLOT_MS : RETRY_MS));
+}
+
+bool cache_keeper_start(struct cache *cache)
+{
+    static uint32_t number;
+    struct cache_keeper *keeper = calloc(1, sizeof(*keeper));
+
+    if (keeper == NULL) {
+        fatal_no_memory(sizeof(*keeper));
+    }
+    keeper->cache = cache;
+    keeper->id = (uint64_t) getpid() << 32 | ++number;
+    timer_init(&keeper->retry, try_lease);
+    cache->worker_state = keeper;
+    if (worker_slot != 0) {
+        timer_set(&keeper->retry, clock_now.now_ms + LEASE_GRACE_MS + RETRY_MS);
+        return true;
+    }
+    /* So that the index is there before the first request. */
+    if (!is_restored(keeper) && cache_snapshot_size(cache) <= RESTORE_INLINE_MOST &&
+        renew(keeper)) {
+        restore(keeper);
+    }
+    timer_set(&keeper->retry, clock_now.now_ms);
+    return true;
+}
+
+void cache_keeper_quit(struct cache *cache)
+{
+    struct cache_keeper *keeper = cache->worker_state;
+
+    if (keeper == NULL || keeper->must_end) {
+        return;
+    }
+    keeper->must_end = true;
+    timer_remove(&keeper->retry);
+    if (keeper->fiber != NULL) {
+        fiber_cancel(keeper->fiber);
+    }
+}
+
+void cache_keeper_end(struct cache *cache)
+{
+    struct cache_keeper *keeper = cache->worker_state;
+
+    if (keeper == NULL) {
+        return;
+    }
+    cache_keeper_quit(cache);
+    if (keeper->was_keeper && !worker_is_replaced && is_restored(keeper)) {
+        keeper->must_end = true;
+        save(keeper);
+    }
+    cache->worker_state = NULL;
+    if (!keeper->is_running) {
+        free(keeper);
+    }
+}

@@ -1,0 +1,442 @@
+/* The *_cache_path directives, caches by name, and the zones of their indexes. */
+#include <sys/statvfs.h>
+
+#include "base/parse.h"
+#include "cache/internal.h"
+#include "server/generation.h"
+
+enum { ZONE_LEAST = 64 << 10, LEVELS = 3, LEVEL_MOST = 2, NGINX_PAGES_LEAST = 2 * 4096 };
+
+/* A cache of a reading. */
+struct cache_node {
+    struct cache_node *next;
+    struct cache cache;
+    const struct conf_node *use; /* where it was named first, if that was no path */
+};
+
+struct cache_list {
+    struct cache_node *first;
+    struct cache_node **last; /* link of the newest; NULL while there is none */
+};
+
+static struct cache_list *list_of(struct conf *conf)
+{
+    return conf_state(conf, "cache.list", sizeof(struct cache_list));
+}
+
+struct cache *cache_first(struct generation *generation)
+{
+    struct cache_node *node = list_of(&generation->conf)->first;
+
+    return node == NULL ? NULL : &node->cache;
+}
+
+struct cache *cache_next(const struct cache *cache)
+{
+    struct cache_node *next = container_of((struct cache *) cache, struct cache_node, cache)->next;
+
+    return next == NULL ? NULL : &next->cache;
+}
+
+static struct cache *find(struct generation *generation, struct str name)
+{
+    struct cache *cache = cache_first(generation);
+
+    while (cache != NULL && !str_equal(cache->name, name)) {
+        cache = cache_next(cache);
+    }
+    return cache;
+}
+
+/* What declares a zone: proxy_cache_path, fastcgi_cache_path, …; each has zones of its own. */
+static const void *user_of(const struct conf_node *node)
+{
+    static const struct str prefixes[] = {STR_INIT("proxy_"), STR_INIT("fastcgi_"),
+                                          STR_INIT("uwsgi_"), STR_INIT("scgi_"), STR_INIT("")};
+    size_t i = 0;
+
+    while (!str_starts(node->args[0], prefixes[i])) {
+        i++;
+    }
+    return &prefixes[i];
+}
+
+static struct cache *get(struct conf *conf, const struct conf_node *node, struct str name,
+                         size_t size)
+{
+    struct generation *generation = conf->generation;
+    struct zone *zone =
+        generation_zone(generation, (struct conf_node *) node, name, size, user_of(node));
+
+    if (zone == NULL) {
+        return NULL;
+    }
+    struct cache *cache = find(generation, zone->name);
+    if (cache == NULL) {
+        struct cache_list *list = list_of(conf);
+        struct cache_node *added = arena_new(conf->arena, struct cache_node);
+        struct cache_node **link = list->last == NULL ? &list->first : list->last;
+
+        added->use = node;
+        added->cache.name = zone->name;
+        added->cache.zone = zone;
+        *link = added;
+        list->last = &added->next;
+        cache = &added->cache;
+    }
+    return cache;
+}
+
+struct cache *cache_use(struct conf *conf, const struct conf_node *node, struct str name)
+{
+    return get(conf, node, name, 0);
+}
+
+struct cache *cache_find(struct generation *generation, struct str name)
+{
+    struct cache *cache = find(generation, name);
+
+    return cache == NULL || cache->path == NULL ? NULL : cache;
+}
+
+/* ---- parameters ---- */
+
+static bool read_levels(struct conf *conf, const struct conf_node *node, struct str word,
+                        struct str value, unsigned levels[LEVELS])
+{
+    unsigned count = 0;
+
+    if (value.len == 0) {
+        return true;
+    }
+    while (value.data != NULL) {
+        struct str part = str_cut(&value, ':');
+
+        if (count == LEVELS || part.len != 1 || part.data[0] < '1' ||
+            part.data[0] > '0' + LEVEL_MOST) {
+            return conf_error(conf, node, "invalid \"levels\" \"%.*s\"", STR_ARG(word));
+        }
+        levels[count++] = (unsigned) (part.data[0] - '0');
+    }
+    return true;
+}
+
+/* "name:size" */
+static bool read_zone(struct conf *conf, const struct conf_node *node, struct str word,
+                      struct str value, struct str *name, uint64_t *size)
+{
+    *name = str_cut(&value, ':');
+    if (value.data == NULL || !parse_size(value, size)) {
+        return conf_error(conf, node, "invalid keys zone size \"%.*s\"", STR_ARG(word));
+    }
+    if (*size < NGINX_PAGES_LEAST) {
+        return conf_error(conf, node, "keys zone \"%.*s\" is too small", STR_ARG(word));
+    }
+    if (*size < ZONE_LEAST) {
+        *size = ZONE_LEAST;
+    }
+    return true;
+}
+
+static bool read_flag(struct conf *conf, const struct conf_node *node, struct str name,
+                      struct str value, bool *out)
+{
+    if (!str_is(value, "on") && !str_is(value, "off")) {
+        return conf_error(conf, node,
+                          "invalid %.*s value \"%.*s=%.*s\", it must be \"on\" or \"off\"",
+                          STR_ARG(name), STR_ARG(name), STR_ARG(value));
+    }
+    *out = str_is(value, "on");
+    return true;
+}
+
+static bool parse_count(struct str value, unsigned *out)
+{
+    uint64_t number;
+
+    if (!parse_uint(value, &number) || number > INT32_MAX) {
+        return false;
+    }
+    *out = (unsigned) number;
+    return true;
+}
+
+static bool parse_inactive(struct str value, uint64_t *out_ms)
+{
+    uint64_t seconds;
+
+    if (!parse_sec(value, &seconds) || seconds > UINT32_MAX) {
+        return false;
+    }
+    *out_ms = seconds * 1000;
+    return true;
+}
+
+/* Numbers, sizes and times. False: unknown or no value, told in *is_known. */
+static bool read_value(struct cache *cache, struct str name, struct str value, bool *is_known)
+{
+    struct {
+        const char *name;
+        unsigned *count;
+        uint64_t *ms;
+        int64_t *bytes;
+    } const rows[] = {
+        {"max_size", NULL, NULL, &cache->max_size},
+        {"min_free", NULL, NULL, &cache->min_free},
+        {"loader_files", &cache->loader_files, NULL, NULL},
+        {"loader_sleep", NULL, &cache->loader_sleep_ms, NULL},
+        {"loader_threshold", NULL, &cache->loader_threshold_ms, NULL},
+        {"manager_files", &cache->manager_files, NULL, NULL},
+        {"manager_sleep", NULL, &cache->manager_sleep_ms, NULL},
+        {"manager_threshold", NULL, &cache->manager_threshold_ms, NULL},
+        {"purger_files", &cache->purger_files, NULL, NULL},
+        {"purger_sleep", NULL, &cache->purger_sleep_ms, NULL},
+        {"purger_threshold", NULL, &cache->purger_threshold_ms, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (str_is(name, rows[i].name)) {
+            return rows[i].count != NULL ? parse_count(value, rows[i].count)
+                   : rows[i].ms != NULL  ? parse_msec(value, rows[i].ms)
+                                         : parse_offset(value, rows[i].bytes);
+        }
+    }
+    if (str_is(name, "inactive")) {
+        return parse_inactive(value, &cache->inactive_ms);
+    }
+    *is_known = false;
+    return false;
+}
+
+/* What a path's words say. */
+struct words {
+    struct cache cache;
+    unsigned levels[LEVELS];
+    struct str zone;
+    uint64_t size;
+};
+
+static bool read_word(struct conf *conf, const struct conf_node *node, struct str word,
+                      struct words *words)
+{
+    struct str value = word;
+    struct str name = str_cut(&value, '=');
+    bool is_known = true;
+
+    if (value.data != NULL && str_is(name, "levels")) {
+        return read_levels(conf, node, word, value, words->levels);
+    }
+    if (value.data != NULL && str_is(name, "keys_zone")) {
+        return read_zone(conf, node, word, value, &words->zone, &words->size);
+    }
+    if (value.data != NULL && str_is(name, "use_temp_path")) {
+        return read_flag(conf, node, name, value, &words->cache.uses_temp_path);
+    }
+    if (value.data != NULL && str_is(name, "purger")) {
+        return read_flag(conf, node, name, value, &words->cache.purger);
+    }
+    if (value.data != NULL && read_value(&words->cache, name, value, &is_known)) {
+        return true;
+    }
+    return value.data != NULL && is_known
+               ? conf_error(conf, node, "invalid %.*s value \"%.*s\"", STR_ARG(name), STR_ARG(word))
+               : conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+}
+
+static bool is_path_used(struct conf *conf, const struct conf_node *node, const struct cache *mine)
+{
+    for (const struct cache *cache = cache_first(conf->generation); cache != NULL;
+         cache = cache_next(cache)) {
+        if (cache != mine && cache->path == mine->path) {
+            return !conf_error(conf, node, "the same path name \"%.*s\" used in %.*s:%u and",
+                               STR_ARG(mine->path->name), STR_ARG(cache->node->file->name),
+                               cache->node->end_line);
+        }
+    }
+    return false;
+}
+
+bool cache_path_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct words words = {
+        .cache = {.uses_temp_path = true,
+                  .inactive_ms = 600000,
+                  .max_size = INT64_MAX,
+                  .manager_files = 100,
+                  .manager_sleep_ms = 50,
+                  .manager_threshold_ms = 200,
+                  .loader_files = 100,
+                  .loader_sleep_ms = 50,
+                  .loader_threshold_ms = 200,
+                  .purger_files = 10,
+                  .purger_sleep_ms = 50,
+                  .purger_threshold_ms = 50},
+    };
+
+    (void) row;
+    (void) settings;
+    if (scope->parent == NULL) {
+        return true; /* asked for a default: there is none */
+    }
+    for (unsigned i = 2; i < node->count; i++) {
+        if (!read_word(conf, node, node->args[i], &words)) {
+            return false;
+        }
+    }
+    if (words.zone.len == 0) {
+        return conf_error(conf, node, "\"%.*s\" must have \"keys_zone\" parameter",
+                          STR_ARG(node->args[0]));
+    }
+    struct cache *cache = get(conf, node, words.zone, words.size);
+    if (cache == NULL) {
+        return false;
+    }
+    if (cache->path != NULL) {
+        return conf_error(conf, node, "duplicate zone \"%.*s\"", STR_ARG(words.zone));
+    }
+    words.cache.name = cache->name;
+    words.cache.zone = cache->zone;
+    *cache = words.cache;
+    cache->node = node;
+    cache->path = generation_path(conf->generation, node, node->args[1], words.levels);
+    if (is_path_used(conf, node, cache)) {
+        return false;
+    }
+    if (cache->path->name.len >= CACHE_PATH_MAX) {
+        return conf_error(conf, node, "the path \"%.*s\" is too long", STR_ARG(cache->path->name));
+    }
+    memcpy(cache->path->levels, words.levels, sizeof(words.levels));
+    return true;
+}
+
+/* ---- when all was read ---- */
+
+/* The index of a zone: made, or the one of the generation before. */
+static bool take_index(struct conf *conf, struct cache *cache)
+{
+    if (cache->zone->root == NULL) {
+        if (!cache_index_make(cache->zone)) {
+            return conf_error(conf, cache->node, "zone \"%.*s\" is too small",
+                              STR_ARG(cache->name));
+        }
+        struct cache_index *made = cache->zone->root;
+        made->path_length = (uint32_t) cache->path->name.len;
+        memcpy(made->path, cache->path->name.data, cache->path->name.len);
+        memcpy(made->levels, cache->path->levels, sizeof(made->levels));
+    }
+    struct cache_index *index = cache->zone->root;
+    const struct str path = {index->path, index->path_length};
+    cache->index = index;
+    if (!str_equal(path, cache->path->name)) {
+        return conf_error(conf, NULL,
+                          "cache \"%.*s\" uses the \"%.*s\" cache path while previously it used "
+                          "the \"%.*s\" cache path",
+                          STR_ARG(cache->name), STR_ARG(cache->path->name), STR_ARG(path));
+    }
+    if (memcmp(index->levels, cache->path->levels, sizeof(index->levels)) != 0) {
+        return conf_error(conf, NULL, "cache \"%.*s\" had previously different levels",
+                          STR_ARG(cache->name));
+    }
+    return true;
+}
+
+bool cache_configured(struct conf *conf, struct generation *generation)
+{
+    bool is_good = true;
+
+    for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
+        const struct cache_node *node = container_of(cache, struct cache_node, cache);
+
+        if (cache->path == NULL) {
+            is_good = conf_error(conf, node->use, "\"%.*s\" zone \"%.*s\" is unknown",
+                                 STR_ARG(node->use->args[0]), STR_ARG(cache->name));
+        } else if (!take_index(conf, cache)) {
+            is_good = false;
+        }
+    }
+    return is_good;
+}
+
+/* ---- in workers ---- */
+
+static void measure_blocks(struct cache *cache)
+{
+    struct statvfs info;
+
+    if (statvfs(cache->path->name.data, &info) == 0 && info.f_frsize >= 512 &&
+        info.f_frsize <= 1 << 20) {
+        cache_index_of(cache)->block_size = (uint32_t) info.f_frsize;
+    }
+}
+
+bool cache_worker_start(struct generation *generation)
+{
+    for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
+        measure_blocks(cache);
+        if (!cache_keeper_start(cache)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void cache_worker_quit(struct generation *generation)
+{
+    for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
+        cache_keeper_quit(cache);
+    }
+}
+
+void cache_worker_abort(struct generation *generation)
+{
+    cache_worker_quit(generation);
+}
+
+void cache_worker_end(struct generation *generation)
+{
+    for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
+        cache_kept_drop_all(cache);
+        cache_keeper_end(cache);
+    }
+}
+
+/* ---- counters ---- */
+
+void cache_count(const struct cache *cache, enum cache_counter which)
+{
+    struct cache_cell *cell = &cache_index_of(cache)->cells[worker_slot % CACHE_CELLS];
+
+    __atomic_fetch_add(&cell->counts[which], 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t sum(const struct cache_index *index, enum cache_counter which)
+{
+    uint64_t all = 0;
+
+    for (int i = 0; i < CACHE_CELLS; i++) {
+        all += __atomic_load_n(&index->cells[i].counts[which], __ATOMIC_RELAXED);
+    }
+    return all;
+}
+
+void cache_stats_of(const struct cache *cache, struct cache_stats *out)
+{
+    struct cache_index *index = cache_index_of(cache);
+
+    cache_index_take(index);
+    out->entries = index->files;
+    out->bytes = index->size;
+    out->is_cold = index->is_cold;
+    cache_index_release(index);
+    out->max_size = cache->max_size;
+    out->hits = sum(index, CACHE_COUNT_HIT);
+    out->misses = sum(index, CACHE_COUNT_MISS);
+    out->expired = sum(index, CACHE_COUNT_EXPIRED);
+    out->stale = sum(index, CACHE_COUNT_STALE);
+    out->updating = sum(index, CACHE_COUNT_UPDATING);
+    out->revalidated = sum(index, CACHE_COUNT_REVALIDATED);
+    out->bypassed = sum(index, CACHE_COUNT_BYPASS);
+    out->scarce = sum(index, CACHE_COUNT_SCARCE);
+}

@@ -1,0 +1,349 @@
+/* One try with one peer: connect, send the request, read the head of the answer. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/connection.h"
+#include "http/exchange/internal.h"
+#include "server/generation.h"
+
+/* Pieces of a body up to this size are copied behind the head, to leave with it. */
+#define COPY_MAX 4096
+/* Interim answers (1xx) of one try; a backend that sends more is at fault. */
+#define INTERIM_MAX 32
+
+/* ---- notes for the $upstream_ variables ---- */
+
+void attempt_begin(struct exchange *x, struct str name)
+{
+    struct request *request = x->request;
+    bool is_first = x->try_ms == 0;
+
+    x->attempt = vec_push(&x->attempts, &request->arena, sizeof(struct attempt));
+    *x->attempt = (struct attempt){
+        .peer = name,
+        .connect_ms = UINT64_MAX,
+        .header_ms = UINT64_MAX,
+        .response_ms = UINT64_MAX,
+        .queue_ms = UINT64_MAX,
+        .is_after_redirect = is_first && x->attempts.count > 1,
+    };
+    if (x->pick.queued_ms != 0) {
+        x->attempt->queue_ms = x->pick.queued_ms;
+    }
+    x->try_ms = clock_now.now_ms;
+}
+
+void attempt_end(struct exchange *x, unsigned status)
+{
+    struct attempt *attempt = x->attempt;
+
+    if (attempt == NULL || attempt->response_ms != UINT64_MAX) {
+        return;
+    }
+    if (status != 0 && attempt->status == 0) {
+        attempt->status = status;
+    }
+    attempt->response_ms = clock_now.now_ms - x->try_ms;
+}
+
+void exchange_leave_link(struct exchange *x, bool is_reusable)
+{
+    upload_stop(x);
+    if (x->link != NULL) {
+        x->attempt->bytes_sent += x->link->conn->sent - x->sent_before;
+        x->protocol->channel->end(x, is_reusable && x->is_body_sent);
+    }
+}
+
+/* ---- waiting ---- */
+
+void patience_begin(struct exchange *x, struct patience *patience)
+{
+    patience->since_ms = clock_now.now_ms;
+    patience->sent = x->link->conn->sent;
+}
+
+static void note_progress(struct exchange *x, struct patience *patience)
+{
+    if (x->link->conn->sent != patience->sent) {
+        patience_begin(x, patience);
+    }
+}
+
+enum wait_result patience_wait(struct exchange *x, struct patience *patience)
+{
+    const struct exchange_settings *settings = x->settings;
+
+    for (;;) {
+        bool is_sending = x->protocol->channel->unsent(x) != 0;
+        uint64_t timeout = is_sending ? settings->send_timeout_ms : settings->read_timeout_ms;
+        enum wait_result result = x->protocol->channel->wait(x, patience->since_ms + timeout);
+
+        if (result != WAIT_TIMED_OUT) {
+            note_progress(x, patience);
+            return result;
+        }
+        if (x->link->conn->sent == patience->sent) {
+            log_error(&x->request->log, ETIMEDOUT, "upstream timed out");
+            return result;
+        }
+        note_progress(x, patience);
+    }
+}
+
+/* ---- connecting ---- */
+
+static enum try_result fail_try(struct exchange *x, struct failure *failure, unsigned kind,
+                                unsigned status)
+{
+    *failure = (struct failure){.kind = kind, .status = status};
+    x->attempt->status = status;
+    exchange_leave_link(x, false);
+    return TRY_FAILED;
+}
+
+/* *_bind, with its variables, as an address. False: it is no address; logged. */
+static bool local_address(struct exchange *x, struct addr *out)
+{
+    const struct bind_settings *bind = x->settings->bind;
+    struct str text = template_text(bind->address, &x->request->env);
+    struct str host;
+    uint16_t port = 0;
+
+    if (text.len == 0) {
+        out->len = 0;
+        return true;
+    }
+    if (addr_parse_ip(text, out)) {
+        return true;
+    }
+    if (!addr_split_port(text, &host, &port) || !addr_parse_ip(host, out)) {
+        log_error(&x->request->log, 0, "invalid local address \"%.*s\"", STR_ARG(text));
+        return false;
+    }
+    addr_set_port(out, port);
+    return true;
+}
+
+static enum try_result connect_peer(struct exchange *x, struct failure *failure)
+{
+    const struct exchange_settings *settings = x->settings;
+    const struct protocol *protocol = x->protocol;
+    struct addr local = {.len = 0};
+    struct link_options options = {
+        .keepalive = settings->socket_keepalive,
+        .send_buffer = settings->socket_sndbuf,
+        .receive_buffer = settings->socket_rcvbuf,
+        .send_lowat = settings->send_lowat,
+        .tag = x->group->is_keepalive_local ? (const void *) settings : (const void *) protocol,
+        .wants_fresh = x->wants_fresh,
+        .open_max = protocol->open_max != NULL ? protocol->open_max(x) : 0,
+    };
+    int error = 0;
+
+    x->was_reused = false;
+    if (settings->bind != NULL && local_address(x, &local) && local.len != 0) {
+        options.local = &local;
+        options.is_transparent = settings->bind->is_transparent;
+    }
+    x->request->log.action = "connecting to upstream";
+    switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {
+    case LINK_OK:
+        break;
+    case LINK_FAILED:
+        return fail_try(x, failure, NEXT_ERROR, 502);
+    case LINK_TIMED_OUT:
+        return fail_try(x, failure, NEXT_TIMEOUT, 504);
+    case LINK_ERROR:
+        return fail_try(x, failure, 0, 500);
+    case LINK_CANCELLED:
+        return TRY_CANCELLED;
+    }
+    x->was_reused = x->link->is_reused;
+    x->sent_before = x->link->conn->sent;
+    x->attempt->connect_ms = clock_now.now_ms - x->try_ms;
+    if (!protocol->channel->begin(x)) {
+        return fail_try(x, failure, NEXT_ERROR, 502);
+    }
+    return TRY_ANSWERED;
+}
+
+/* ---- sending ---- */
+
+void exchange_send_piece(struct exchange *x, const struct body_piece *piece)
+{
+    struct conn *conn = x->link->conn;
+
+    if (piece->bytes.data == NULL) {
+        if (piece->size != 0) {
+            conn_write_file(conn, piece->fd, piece->offset, piece->size, piece->release,
+                            piece->release_arg);
+        }
+    } else if (piece->is_volatile || piece->bytes.len <= COPY_MAX) {
+        conn_write(conn, piece->bytes);
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+    } else {
+        conn_write_reference(conn, piece->bytes, piece->release, piece->release_arg);
+    }
+}
+
+static void send_piece(struct exchange *x, const struct body_piece *piece, bool is_last)
+{
+    if (x->protocol->send_body != NULL) {
+        x->protocol->send_body(x, piece, is_last);
+    } else if (piece != NULL) {
+        exchange_send_piece(x, piece);
+    }
+}
+
+/* The body that was read before. */
+static void send_body(struct exchange *x)
+{
+    const struct request_body *body = x->request->body;
+    struct body_piece piece = {.fd = -1};
+
+    if (x->body_override.data != NULL) {
+        piece.bytes = x->body_override;
+    } else if (!x->sends_body || body == NULL || body->size == 0) {
+        send_piece(x, NULL, true);
+        return;
+    } else if (body->fd != -1) {
+        piece.fd = body->fd;
+        piece.size = body->size;
+    } else {
+        piece.bytes = body->bytes;
+    }
+    send_piece(x, &piece, true);
+}
+
+/* Queues the request and lets it go. False: no fiber is left for its body. */
+static bool send_request(struct exchange *x)
+{
+    struct conn *conn = x->link->conn;
+
+    x->request->log.action = "sending request to upstream";
+    if (x->protocol->send_head != NULL) {
+        x->protocol->send_head(x);
+    } else {
+        conn_write(conn, x->head);
+    }
+    x->is_body_sent = !x->streams_body;
+    x->has_sent = true;
+    bool is_sound = true;
+    if (x->streams_body) {
+        is_sound = upload_start(x);
+    } else {
+        send_body(x);
+    }
+    conn_flush(conn);
+    return is_sound;
+}
+
+/* ---- reading the head ---- */
+
+/* 103 goes to clients that want it (`early_hints`); others are nobody's business. */
+static void pass_interim(struct exchange *x)
+{
+    struct request *request = x->request;
+
+    if (x->answer.status == 103 && request->location->early_hints.count != 0 &&
+        templates_any_true(&request->location->early_hints, &request->env)) {
+        request->log.action = "sending early hints to client";
+        request->wire->send_interim(request, 103, &x->answer.fields);
+    }
+}
+
+static void forget_answer(struct exchange *x)
+{
+    x->answer = (struct answer){.content_length = -1};
+    x->body_received = 0;
+    x->is_reusable = false;
+    if (x->protocol->begin_answer != NULL) {
+        x->protocol->begin_answer(x);
+    }
+}
+
+/* The backend closed or broke off before a head was there. */
+void exchange_log_early_end(struct exchange *x)
+{
+    const struct conn *conn = x->link->conn;
+
+    if (conn->is_broken) {
+        log_error(&x->request->log, conn->error, "recv() failed");
+    } else {
+        log_error(&x->request->log, 0, "upstream prematurely closed connection");
+    }
+}
+
+static enum try_result read_head(struct exchange *x, struct failure *failure)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct patience patience;
+    unsigned interim = 0;
+
+    patience_begin(x, &patience);
+    x->request->log.action = "reading response header from upstream";
+    for (;;) {
+        switch (x->protocol->read_head(x)) {
+        case HEAD_DONE:
+            if (x->answer.status >= 200 || x->answer.is_upgrade) {
+                return TRY_ANSWERED;
+            }
+            if (++interim > INTERIM_MAX) {
+                counters_mine->limited++;
+                log_error(&x->request->log, 0, "upstream sent too many interim responses");
+                return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
+            }
+            pass_interim(x);
+            forget_answer(x);
+            continue;
+        case HEAD_BAD:
+            return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
+        case HEAD_MORE:
+            break;
+        }
+        if (upload_has_failed(x)) {
+            return TRY_CANCELLED;
+        }
+        if (channel->input(x).len >= x->settings->buffer_size) {
+            log_error(&x->request->log, 0, "upstream sent too big header");
+            return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
+        }
+        if (channel->fill(x)) {
+            patience_begin(x, &patience);
+            continue;
+        }
+        if (channel->has_ended(x)) {
+            exchange_log_early_end(x);
+            return fail_try(x, failure, NEXT_ERROR, 502);
+        }
+        enum wait_result result = patience_wait(x, &patience);
+        if (result == WAIT_TIMED_OUT) {
+            return fail_try(x, failure, NEXT_TIMEOUT, 504);
+        }
+        if (result == WAIT_CANCELLED) {
+            return TRY_CANCELLED;
+        }
+    }
+}
+
+enum try_result exchange_try(struct exchange *x, struct failure *failure)
+{
+    enum try_result result = connect_peer(x, failure);
+
+    if (result != TRY_ANSWERED) {
+        return result;
+    }
+    forget_answer(x);
+    if (!send_request(x)) {
+        return fail_try(x, failure, NEXT_ERROR, 500);
+    }
+    result = read_head(x, failure);
+    if (result == TRY_ANSWERED) {
+        x->attempt->status = x->answer.status;
+        x->attempt->header_ms = clock_now.now_ms - x->try_ms;
+    }
+    return result;
+}

@@ -1,0 +1,81 @@
+/* The channel of protocols whose requests have a link for themselves. */
+#include "http/exchange/exchange.h"
+
+/* Bytes that one read of a body takes at most; a head fits buffer_size. */
+#define BODY_READ_SIZE (64 * 1024)
+
+static bool whole_begin(struct exchange *x)
+{
+    x->link->conn->owner = &link_owner;
+    return true;
+}
+
+static struct str whole_input(struct exchange *x)
+{
+    return conn_input(x->link->conn);
+}
+
+static void whole_consume(struct exchange *x, size_t n)
+{
+    conn_consume(x->link->conn, n);
+}
+
+static bool whole_fill(struct exchange *x)
+{
+    struct conn *conn = x->link->conn;
+    size_t first = x->settings->buffer_size;
+    uint32_t before = conn->in_end - conn->in_start;
+
+    if (x->answer.status >= 200 && x->answer.content_length != 0 && before == 0 &&
+        x->limit_rate == 0) {
+        if (conn->in_size < BODY_READ_SIZE && x->body_received >= first) {
+            conn_input_release(conn); /* a long body: fewer, larger reads */
+        }
+        first = x->body_received >= first ? BODY_READ_SIZE : first;
+    }
+    if (!conn_fill(conn, first, first)) {
+        return false;
+    }
+    x->attempt->bytes_received += conn->in_end - conn->in_start - before;
+    return true;
+}
+
+static bool whole_has_ended(struct exchange *x)
+{
+    return x->link->conn->is_input_closed || x->link->conn->is_broken;
+}
+
+static enum wait_result whole_wait(struct exchange *x, uint64_t deadline_ms)
+{
+    return link_wait(x->link, deadline_ms);
+}
+
+static uint64_t whole_unsent(struct exchange *x)
+{
+    return conn_unsent(x->link->conn);
+}
+
+static void whole_end(struct exchange *x, bool is_reusable)
+{
+    struct upstream_link *link = x->link;
+    struct conn *conn = link->conn;
+
+    x->link = NULL;
+    if (is_reusable && !conn->is_broken && !conn->is_input_closed &&
+        conn->in_start == conn->in_end && conn_unsent(conn) == 0) {
+        link_keep(link);
+    } else {
+        link_close(link);
+    }
+}
+
+const struct channel whole_link = {
+    .begin = whole_begin,
+    .input = whole_input,
+    .consume = whole_consume,
+    .fill = whole_fill,
+    .has_ended = whole_has_ended,
+    .wait = whole_wait,
+    .unsent = whole_unsent,
+    .end = whole_end,
+};

@@ -1,0 +1,402 @@
+/* The story of an exchange: body, cache, a peer, its answer, the next peer, the client. */
+#include "http/exchange/exchange.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "http/connection.h"
+#include "http/exchange/internal.h"
+#include "http/exchange/slice.h"
+#include "server/generation.h"
+#include "upstream/peer.h"
+
+#define UNSAFE_TO_REPEAT (METHOD_POST | METHOD_LOCK | METHOD_PATCH)
+
+struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
+                              const struct exchange_settings *settings, const void *module_settings)
+{
+    struct exchange *former = request->exchange;
+    struct exchange *x = arena_new(&request->arena, struct exchange);
+
+    x->magic = EXCHANGE_MAGIC;
+    x->request = request;
+    x->protocol = protocol;
+    x->settings = settings;
+    x->module_settings = module_settings;
+    x->sends_body = settings->pass_request_body;
+    x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
+                      !request->is_body_read;
+    x->is_buffered = settings->buffering;
+    if (former != NULL) {
+        x->attempts = former->attempts;
+    }
+    request->exchange = x;
+    return x;
+}
+
+void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
+{
+    struct log *log = &x->request->log;
+    char text[LOG_LINE_MAX];
+    va_list args;
+
+    if (log->level < level) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    log_write(log, level, error, "%s", text);
+}
+
+void exchange_describe(const struct exchange *x, struct room *out)
+{
+    struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
+
+    if (peer.len == 0 && x->group != NULL && x->pick.group != NULL) {
+        peer = x->group->name; /* none was live */
+    }
+    if (peer.len != 0) {
+        room_printf(out, ", upstream: \"%.*s://%.*s%.*s\"", STR_ARG(x->protocol->name),
+                    STR_ARG(peer), STR_ARG(x->url_tail));
+    }
+}
+
+struct str exchange_keep(struct exchange *x, struct str bytes)
+{
+    return bytes.len == 0 ? bytes : arena_dup(&x->request->arena, bytes);
+}
+
+/* ---- before a backend is asked ---- */
+
+static enum flow read_body(struct exchange *x)
+{
+    struct request *request = x->request;
+
+    if (x->streams_body) {
+        return request_body_exceeds(request) ? FLOW_FAIL : FLOW_NEXT;
+    }
+    return request_read_body(request);
+}
+
+/* Turns a target with variables into a group. MAY WAIT for the resolver. */
+static enum flow find_target(struct exchange *x)
+{
+    struct request *request = x->request;
+    const struct http_location *location = request->location;
+    const char *reason = NULL;
+
+    if (x->group != NULL) {
+        return FLOW_NEXT;
+    }
+    struct str host = x->target_text;
+    uint16_t port = x->default_port;
+    if (!addr_split_port(x->target_text, &host, &port)) {
+        log_error(&request->log, 0, "invalid port in upstream \"%.*s\"", STR_ARG(x->target_text));
+        return request_fail(request, 500);
+    }
+    struct upstream_set *set = upstream_set_of(&generation_now->conf);
+    x->group = upstream_find(set, x->target_text, port);
+    if (x->group == NULL) {
+        request->log.action = NULL;
+        x->group = upstream_at_run_time(set, host, port, location->resolver,
+                                        clock_now.now_ms + location->resolver_timeout_ms,
+                                        &request->log, &reason);
+    }
+    if (x->group != NULL) {
+        return FLOW_NEXT;
+    }
+    if (request->is_cancelled) {
+        return FLOW_CLOSED;
+    }
+    attempt_begin(x, x->target_text);
+    attempt_end(x, 502);
+    if (location->resolver == NULL) {
+        log_error(&request->log, 0, "no resolver defined to resolve %.*s", STR_ARG(host));
+    } else {
+        log_error(&request->log, 0, "%.*s could not be resolved (%s)", STR_ARG(host),
+                  reason == NULL ? "3: Host not found" : reason);
+    }
+    return request_fail(request, 502);
+}
+
+/* ---- peer after peer ---- */
+
+/* The bit of *_next_upstream that an answer's status has, or 0. */
+static unsigned next_bit(unsigned status)
+{
+    switch (status) {
+    case 403:
+        return NEXT_403;
+    case 404:
+        return NEXT_404;
+    case 429:
+        return NEXT_429;
+    case 500:
+        return NEXT_500;
+    case 502:
+        return NEXT_502;
+    case 503:
+        return NEXT_503;
+    case 504:
+        return NEXT_504;
+    default:
+        return 0;
+    }
+}
+
+/* May another peer be asked after such a failure? */
+static bool may_try_next(const struct exchange *x, unsigned kind)
+{
+    const struct exchange_settings *settings = x->settings;
+    const struct request *request = x->request;
+
+    if ((settings->next_upstream & kind) == 0 || (settings->next_upstream & NEXT_OFF) != 0 ||
+        request->is_cancelled) {
+        return false;
+    }
+    if (x->has_sent && (request->method & UNSAFE_TO_REPEAT) != 0 &&
+        (settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0) {
+        return false;
+    }
+    if (x->has_sent && x->streams_body) {
+        return false; /* what went to this peer is gone */
+    }
+    if (settings->next_upstream_tries != 0 &&
+        x->pick.tries >= (uint64_t) settings->next_upstream_tries) {
+        return false;
+    }
+    if (settings->next_upstream_timeout_ms != 0 &&
+        clock_now.now_ms - x->start_ms >= settings->next_upstream_timeout_ms) {
+        return false;
+    }
+    return upstream_pick_has_next(&x->pick);
+}
+
+/* Was it the peer's fault? Answers of these kinds are as good as any. */
+static enum peer_outcome outcome_of(unsigned kind)
+{
+    if (kind == 0) {
+        return PEER_UNTRIED;
+    }
+    return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
+}
+
+/* A kept connection that ended before it said anything: the peer is asked once more on a fresh one. */
+static bool may_reconnect(const struct exchange *x, bool was_reused, const struct failure *failure)
+{
+    return was_reused && failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0 &&
+           ((x->request->method & UNSAFE_TO_REPEAT) == 0 ||
+            (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) != 0 || !x->has_sent) &&
+           !(x->streams_body && x->has_sent) && !x->request->is_cancelled;
+}
+
+/* One peer, until it answered or failed. MAY WAIT. */
+static enum try_result ask_peer(struct exchange *x, struct failure *failure)
+{
+    enum try_result result;
+
+    x->wants_fresh = false;
+    for (;;) {
+        attempt_begin(x, x->pick.peer->name);
+        result = exchange_try(x, failure);
+        if (result != TRY_FAILED || !may_reconnect(x, x->was_reused, failure)) {
+            return result;
+        }
+        attempt_end(x, failure->status);
+        x->wants_fresh = true;
+    }
+}
+
+/* Asks peers until one gives an answer that is to be passed on. MAY WAIT. */
+static enum try_result ask_peers(struct exchange *x, struct failure *failure)
+{
+    for (;;) {
+        switch (upstream_pick_next(&x->pick)) {
+        case PICK_CANCELLED:
+            return TRY_CANCELLED;
+        case PICK_NONE:
+            attempt_begin(x, x->group->name);
+            attempt_end(x, 502);
+            *failure = (struct failure){.kind = NEXT_ERROR, .status = 502};
+            return TRY_FAILED;
+        case PICK_OK:
+            break;
+        }
+        enum try_result result = ask_peer(x, failure);
+        if (result == TRY_CANCELLED) {
+            attempt_end(x, 0);
+            return result;
+        }
+        if (result == TRY_ANSWERED) {
+            unsigned bit = next_bit(x->answer.status);
+            if (bit == 0 || !may_try_next(x, bit)) {
+                return result;
+            }
+            *failure = (struct failure){.kind = bit, .status = x->answer.status};
+            exchange_leave_link(x, false);
+        }
+        attempt_end(x, failure->status);
+        bool goes_on = may_try_next(x, failure->kind);
+        upstream_pick_done(&x->pick, outcome_of(failure->kind));
+        if (!goes_on) {
+            return TRY_FAILED;
+        }
+    }
+}
+
+/* ---- the answer ---- */
+
+/* A demand for credentials stays with the error page that takes the answer's place. */
+bool exchange_intercepts(struct exchange *x, enum flow *flow)
+{
+    struct request *request = x->request;
+    unsigned status = x->answer.status;
+
+    if (!x->answer.has_no_page && (!x->settings->intercept_errors || status < 300 ||
+                                   !response_has_page(request, status))) {
+        return false;
+    }
+    if (status == 401) {
+        fields_each(field, &x->answer.fields) {
+            if (field->id == FIELD_WWW_AUTHENTICATE) {
+                fields_add_known(&request->response.fields, &request->arena, FIELD_WWW_AUTHENTICATE,
+                                 field->value);
+            }
+        }
+    }
+    *flow = request_fail(request, status);
+    return true;
+}
+
+/* The answer's place is taken by something else: its body is not wanted, but for the cache. */
+static void drop_answer(struct exchange *x)
+{
+    if (cached_is_filling(x)) {
+        cached_end(x, true); /* the status alone */
+    }
+    attempt_end(x, 0);
+    exchange_leave_link(x, x->answer.has_no_page && x->is_reusable);
+    upstream_pick_done(&x->pick, PEER_SERVED);
+}
+
+/* What the client gets of an answer that is final. MAY WAIT. */
+static enum flow pass_answer(struct exchange *x)
+{
+    struct request *request = x->request;
+    enum flow flow;
+
+    upstream_pick_responded(&x->pick);
+    if (x->answer.is_upgrade) {
+        return answer_to_response(x) ? tunnel_relay(x) : request_fail(request, 502);
+    }
+    unsigned bit = next_bit(x->answer.status);
+    if (bit != 0 && cached_may_serve_stale(x, bit)) {
+        exchange_leave_link(x, false);
+        return cached_serve_stale(x);
+    }
+    if (x->cached != NULL) {
+        flow = cached_accept(x);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
+    if (x->slice != NULL && !slice_accept(x) && x->slice != NULL) {
+        return FLOW_CUT;
+    }
+    if (x->is_silent || slice_continues(x)) {
+        return relay_answer(x);
+    }
+    if (exchange_intercepts(x, &flow) || answer_redirects(x, &flow)) {
+        drop_answer(x);
+        return flow;
+    }
+    if (!answer_to_response(x)) {
+        exchange_leave_link(x, false);
+        return request_fail(request, 502);
+    }
+    return relay_answer(x);
+}
+
+/* Nobody could answer. */
+static enum flow fail(struct exchange *x, const struct failure *failure)
+{
+    if (x->is_silent) {
+        return FLOW_DONE;
+    }
+    if (cached_may_serve_stale(x, failure->kind)) {
+        return cached_serve_stale(x);
+    }
+    return slice_continues(x) ? FLOW_CUT : request_fail(x->request, failure->status);
+}
+
+enum flow exchange_fetch(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct failure failure = {.kind = NEXT_ERROR, .status = 502};
+    bool is_shielded = x->settings->ignore_client_abort || x->settings->stores || cached_wants_fill(x);
+    enum flow flow = find_target(x);
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (x->head.data == NULL && !x->protocol->make_request(x)) {
+        return request->response.status != 0 ? FLOW_FAIL : FLOW_CLOSED;
+    }
+    x->pick.env = &request->env;
+    x->pick.arena = &request->arena;
+    x->pick.log = &request->log;
+    x->pick.subject = request;
+    x->start_ms = clock_now.now_ms;
+    upstream_pick_begin(&x->pick, x->group);
+    if (is_shielded) {
+        fiber_shield_begin();
+    }
+    switch (ask_peers(x, &failure)) {
+    case TRY_ANSWERED:
+        flow = pass_answer(x);
+        break;
+    case TRY_FAILED:
+        flow = fail(x, &failure);
+        break;
+    case TRY_CANCELLED:
+        flow = upload_status(x) != 0 ? request_fail(request, upload_status(x)) : FLOW_CLOSED;
+        break;
+    }
+    if (x->link != NULL) {
+        exchange_leave_link(x, false);
+    }
+    if (is_shielded) {
+        fiber_shield_end();
+    }
+    upstream_pick_end(&x->pick);
+    return flow;
+}
+
+enum flow exchange_once(struct exchange *x)
+{
+    enum flow flow = cached_lookup(x);
+
+    if (flow == FLOW_NEXT && !x->is_served) {
+        flow = exchange_fetch(x);
+    }
+    cached_close(x);
+    return flow;
+}
+
+enum flow exchange_run(struct exchange *x)
+{
+    enum flow flow = read_body(x);
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    slice_begin(x);
+    flow = exchange_once(x);
+    if (flow == FLOW_NEXT) {
+        flow = slice_rest(x);
+    }
+    x->request->log.action = NULL;
+    return flow;
+}

@@ -1,0 +1,140 @@
+/* Answers that are a CGI head and a body to the end of the connection: SCGI, uwsgi. */
+#include "http/exchange/plain.h"
+
+#include <errno.h>
+
+/* Where reading an answer stands; in the request's arena, used for all tries. */
+struct plain_answer {
+    bool is_line_read; /* the status line, or that there is none */
+    uint64_t left; /* bytes of the body still to come; UINT64_MAX = to the end of the connection */
+};
+
+/* ---- the request ---- */
+
+uint64_t plain_body_size(const struct exchange *x)
+{
+    const struct request *request = x->request;
+
+    if (x->body_override.data != NULL) {
+        return x->body_override.len;
+    }
+    if (!x->sends_body) {
+        return 0;
+    }
+    if (x->streams_body) {
+        return request->content_length > 0 ? (uint64_t) request->content_length : 0;
+    }
+    return request->body != NULL ? request->body->size : 0;
+}
+
+enum flow plain_handle(struct request *request, const struct protocol *protocol,
+                       const struct exchange_settings *settings, const void *module_settings,
+                       const struct pass_target *target, struct str scheme)
+{
+    struct exchange *x = exchange_new(request, protocol, settings, module_settings);
+
+    x->streams_body = x->streams_body && !request->is_chunked_body;
+    x->group = target->group;
+    x->target = target->text;
+    x->default_port = target->default_port;
+    if (x->group == NULL) {
+        struct str text = template_text(target->text, &request->env);
+        x->target_text = str_starts_nocase(text, scheme) ? str_skip(text, scheme.len) : text;
+    }
+    return exchange_run(x);
+}
+
+bool plain_may_keep(const struct exchange *x)
+{
+    (void) x;
+    return false; /* the end of the connection is the end of the answer */
+}
+
+/* ---- the answer ---- */
+
+void plain_begin_answer(struct exchange *x)
+{
+    struct plain_answer *state = x->state;
+
+    if (state == NULL) {
+        state = arena_new(&x->request->arena, struct plain_answer);
+        x->state = state;
+    }
+    *state = (struct plain_answer){.left = UINT64_MAX};
+}
+
+enum head_result plain_read_head(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct plain_answer *state = x->state;
+
+    if (!state->is_line_read) {
+        struct str input = channel->input(x);
+        size_t used;
+        if (input.len == 0) {
+            return HEAD_MORE;
+        }
+        switch (answer_parse_status_line(input, &x->answer, &used)) {
+        case HEAD_MORE:
+            return HEAD_MORE;
+        case HEAD_DONE:
+            x->answer.reason = exchange_keep(x, x->answer.reason);
+            channel->consume(x, used);
+            break;
+        case HEAD_BAD:
+            x->answer.status = 0; /* it begins with the fields */
+            break;
+        }
+        state->is_line_read = true;
+    }
+    enum head_result result = answer_read_fields(x, true);
+    if (result == HEAD_DONE) {
+        x->answer.has_no_body = x->answer.status == 204 || x->answer.status == 304;
+        if (x->answer.has_no_body) {
+            state->left = 0;
+        } else if (x->answer.content_length >= 0) {
+            state->left = (uint64_t) x->answer.content_length;
+        }
+    }
+    return result;
+}
+
+enum body_result plain_read_body(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct plain_answer *state = x->state;
+    struct str input = channel->input(x);
+
+    if (state->left == 0) {
+        if (input.len != 0 && !x->answer.has_no_body) {
+            log_warn(&x->request->log, 0,
+                     "upstream sent more data than specified in \"Content-Length\" header");
+        }
+        return BODY_END;
+    }
+    if (input.len == 0) {
+        return BODY_MORE;
+    }
+    *data = state->left < input.len ? str_head(input, (size_t) state->left) : input;
+    channel->consume(x, data->len);
+    if (state->left != UINT64_MAX) {
+        state->left -= data->len;
+    }
+    return BODY_DATA;
+}
+
+enum body_result plain_body_ended(struct exchange *x)
+{
+    const struct plain_answer *state = x->state;
+    const struct conn *conn = x->link->conn;
+
+    if (conn->is_broken) {
+        log_error(&x->request->log, conn->error, "recv() failed");
+        return BODY_BAD;
+    }
+    if (state->left != UINT64_MAX && state->left != 0) {
+        log_error(&x->request->log, 0, "upstream prematurely closed connection");
+        return BODY_BAD;
+    }
+    return BODY_END;
+}

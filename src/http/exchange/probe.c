@@ -1,0 +1,117 @@
+/* Probes of health checks over a connection: sending, waiting, and the two that speak HTTP and
+ * FastCGI. */
+#include "http/exchange/probe.h"
+
+#include <errno.h>
+
+#include "net/conn.h"
+
+#define READ_FIRST 4096
+
+static bool fail(struct health_probe *probe, const char *reason, int error)
+{
+    probe->reason = reason;
+    probe->error = error;
+    return false;
+}
+
+bool probe_send(struct health_probe *probe, struct str bytes)
+{
+    conn_write(probe->conn, bytes);
+    return conn_flush(probe->conn) || fail(probe, "connection, while sending", probe->conn->error);
+}
+
+bool probe_receive(struct health_probe *probe, size_t max, bool *is_end)
+{
+    struct conn *conn = probe->conn;
+
+    *is_end = false;
+    while (conn_input(conn).len < max) {
+        if (conn_fill(conn, READ_FIRST, max)) {
+            return true;
+        }
+        if (conn->is_broken) {
+            return fail(probe, "connection, while reading", conn->error);
+        }
+        if (conn->is_input_closed) {
+            *is_end = true;
+            return true;
+        }
+        if (conn_wait_input(conn, probe->deadline_ms) != WAIT_READY) {
+            return fail(probe, "answer", ETIMEDOUT);
+        }
+    }
+    return fail(probe, "answer, which is too large", 0);
+}
+
+/* Connections are kept when the parser, the other side and the check agree, and nothing unasked
+ * came. */
+static void decide_keeping(struct health_probe *probe, bool may_keep)
+{
+    probe->keeps_conn = may_keep && probe->may_keep && conn_input(probe->conn).len == 0;
+}
+
+bool probe_speak_http(struct health_probe *probe)
+{
+    const struct http_probe *http = probe->settings->speak_settings;
+    struct probe_parser parser = {
+        .arena = probe->arena,
+        .wants_body = http->wants_body,
+        .wants_end = probe->may_keep,
+    };
+    enum probe_step step = PROBE_MORE;
+    bool is_end;
+
+    if (!probe_send(probe, probe->may_keep ? http->request_kept : http->request)) {
+        return false;
+    }
+    while (step == PROBE_MORE) {
+        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
+            return false;
+        }
+        struct str input = conn_input(probe->conn);
+        size_t before = input.len;
+        step = probe_parse(&parser, &input, is_end);
+        conn_consume(probe->conn, before - input.len);
+    }
+    if (step == PROBE_BAD) {
+        return fail(probe, parser.reason, 0);
+    }
+    decide_keeping(probe, parser.may_keep);
+    return http->judge(probe, &parser.answer, http->judge_settings);
+}
+
+bool probe_speak_fastcgi(struct health_probe *probe)
+{
+    const struct http_probe *http = probe->settings->speak_settings;
+    struct probe_records records = {.arena = probe->arena};
+    struct probe_parser parser = {.arena = probe->arena,
+                                  .is_cgi = true,
+                                  .wants_body = http->wants_body};
+    enum probe_step step = PROBE_MORE;
+    bool is_end;
+
+    if (!probe_send(probe, probe->may_keep ? http->request_kept : http->request)) {
+        return false;
+    }
+    while (step == PROBE_MORE) {
+        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
+            return false;
+        }
+        struct str input = conn_input(probe->conn);
+        size_t before = input.len;
+        step = probe_records_take(&records, &input);
+        conn_consume(probe->conn, before - input.len);
+        if (step == PROBE_MORE && is_end) {
+            return fail(probe, "answer, which was cut short", 0);
+        }
+    }
+    if (step == PROBE_BAD) {
+        return fail(probe, records.reason, 0);
+    }
+    decide_keeping(probe, true);
+    if (probe_parse(&parser, &records.output, true) != PROBE_DONE) {
+        return fail(probe, parser.reason, 0);
+    }
+    return http->judge(probe, &parser.answer, http->judge_settings);
+}

@@ -1,0 +1,293 @@
+/* The relay: an accepted answer's body on its way to the client, the cache and the store. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/connection.h"
+#include "http/exchange/internal.h"
+#include "http/exchange/slice.h"
+#include "http/exchange/spool.h"
+
+/* Bytes on their way to a client above which it counts as slow. */
+#define BEHIND_MIN (32 * 1024)
+
+/* Pieces of this size are handed on with their buffer instead of being copied. */
+#define HANDED_MIN (8 * 1024)
+
+/* What became of the client while its answer is relayed. */
+struct relay {
+    struct exchange *x;
+    struct patience patience;
+    bool is_client_gone;  /* or there is nobody to send to: a head alone was wanted */
+    bool is_body_unwanted; /* the response has no body: HEAD, 304 */
+    bool has_unflushed;   /* something was given that has not been told to leave */
+    uint64_t begun_ms;    /* for limit_rate */
+};
+
+/* Does the client take what it is given about as fast as it comes? */
+static bool keeps_up(const struct exchange *x)
+{
+    const struct request *request = x->request;
+    uint64_t limit = x->settings->buffers.number * x->settings->buffers.size;
+
+    if (request->limit_rate != 0) {
+        return false;
+    }
+    return conn_unsent(request->conn) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
+}
+
+/* A buffer of the link's connection that went to the client's output queue. */
+struct handed {
+    char *buffer;
+    uint32_t size;
+};
+
+static void handed_taken(void *arg)
+{
+    struct handed *handed = arg;
+
+    conn_buffer_free(handed->buffer, handed->size);
+}
+
+/*
+ * A large piece that is the last thing in the connection's buffer goes on with the buffer itself.
+ * False: it has to be copied.
+ */
+static bool hand_on(struct exchange *x, struct body_piece *piece)
+{
+    struct conn *conn = x->link->conn;
+    struct str bytes = piece->bytes;
+
+    if (bytes.len < HANDED_MIN || conn->in_start != conn->in_end || conn->in == NULL ||
+        bytes.data < conn->in || bytes.data + bytes.len > conn->in + conn->in_end) {
+        return false;
+    }
+    struct handed *handed = arena_new(&x->request->arena, struct handed);
+    handed->buffer = conn_input_detach(conn, &handed->size);
+    piece->is_volatile = false;
+    piece->release = handed_taken;
+    piece->release_arg = handed;
+    return true;
+}
+
+/* Bytes to the client, straight or through the spool. MAY WAIT. */
+static void give(struct relay *relay, struct str bytes)
+{
+    struct exchange *x = relay->x;
+
+    if (relay->is_client_gone || relay->is_body_unwanted) {
+        return;
+    }
+    if (x->is_buffered && x->spool == NULL && !keeps_up(x)) {
+        x->spool = spool_start(x);
+    }
+    if (x->spool != NULL) {
+        relay->is_client_gone = !spool_put(x->spool, bytes);
+        return;
+    }
+    struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true};
+    hand_on(x, &piece);
+    relay->is_client_gone = !response_send(x->request, &piece, false);
+    relay->has_unflushed = true;
+}
+
+/* A part of the body has come. MAY WAIT. */
+static void take(struct relay *relay, struct str bytes)
+{
+    struct exchange *x = relay->x;
+
+    x->body_received += bytes.len;
+    x->attempt->response_length = x->body_received;
+    if (x->cached != NULL) {
+        cached_write(x, bytes);
+    }
+    if (x->store != NULL) {
+        store_write(x, bytes);
+    }
+    give(relay, bytes);
+}
+
+/* Must the answer be read to its end although nobody waits for it? */
+static bool is_needed(const struct exchange *x)
+{
+    return x->settings->ignore_client_abort || cached_is_filling(x) || x->store != NULL;
+}
+
+/* *_limit_rate: waits until the next read is due. MAY WAIT. False: cancelled. */
+static bool wait_for_rate(struct relay *relay)
+{
+    struct exchange *x = relay->x;
+
+    if (x->limit_rate == 0) {
+        return true;
+    }
+    uint64_t allowed = x->limit_rate * ((clock_now.now_ms - relay->begun_ms) / 1000 + 1);
+    if (x->body_received < allowed) {
+        return true;
+    }
+    uint64_t pause_ms = (x->body_received - allowed) * 1000 / x->limit_rate + 1;
+    bool went_on = fiber_sleep(clock_now.now_ms + pause_ms) != WAIT_CANCELLED;
+    patience_begin(x, &relay->patience);
+    return went_on;
+}
+
+/* Nothing has come: what was given may leave now. */
+static void flush_client(struct relay *relay)
+{
+    struct body_piece flush = {.fd = -1, .is_flush = true};
+    struct request *request = relay->x->request;
+
+    if (relay->has_unflushed && !relay->is_client_gone && relay->x->spool == NULL) {
+        relay->is_client_gone = !response_send(request, &flush, false);
+    }
+    relay->has_unflushed = false;
+}
+
+/* Part after part, until the body's end. MAY WAIT. BODY_MORE: cancelled, or nobody needs more. */
+static enum body_result read_body(struct relay *relay)
+{
+    struct exchange *x = relay->x;
+    const struct protocol *protocol = x->protocol;
+    struct str bytes;
+
+    for (;;) {
+        enum body_result result = protocol->read_body(x, &bytes);
+
+        if (result == BODY_DATA) {
+            take(relay, bytes);
+            if (relay->is_client_gone && !is_needed(x)) {
+                return BODY_MORE;
+            }
+            continue;
+        }
+        if (result != BODY_MORE) {
+            return result;
+        }
+        if (!wait_for_rate(relay)) {
+            return BODY_MORE;
+        }
+        if (protocol->channel->fill(x)) {
+            patience_begin(x, &relay->patience);
+            continue;
+        }
+        if (protocol->channel->has_ended(x)) {
+            if (protocol->body_ended != NULL) {
+                return protocol->body_ended(x);
+            }
+            exchange_log_early_end(x);
+            return BODY_BAD;
+        }
+        flush_client(relay);
+        switch (patience_wait(x, &relay->patience)) {
+        case WAIT_READY:
+            break;
+        case WAIT_TIMED_OUT:
+            return BODY_BAD;
+        case WAIT_CANCELLED:
+            return BODY_MORE;
+        }
+    }
+}
+
+/* The end for the client: the last piece, or a cut. MAY WAIT. */
+static enum flow end_response(struct relay *relay, bool is_whole)
+{
+    struct exchange *x = relay->x;
+    struct request *request = x->request;
+
+    bool is_last = is_whole && slice_is_last(x);
+
+    request->response.trailers = is_whole ? request->response.trailers : NULL;
+    if (x->spool != NULL) {
+        bool is_given = spool_finish(x->spool, is_last);
+        x->spool = NULL;
+        relay->is_client_gone |= !is_given;
+    } else if (!relay->is_client_gone && !relay->is_body_unwanted && is_last) {
+        relay->is_client_gone = !response_send(request, NULL, true);
+    }
+    if (relay->is_client_gone) {
+        return FLOW_CLOSED;
+    }
+    if (relay->is_body_unwanted) {
+        return FLOW_DONE;
+    }
+    return is_last ? FLOW_DONE : is_whole ? FLOW_NEXT : FLOW_CUT;
+}
+
+/* *_limit_rate at this place, unless the answer has set it. */
+static void note_limits(struct exchange *x)
+{
+    uint64_t number;
+
+    if (x->settings->limit_rate != NULL && x->limit_rate == 0 &&
+        parse_size(template_text(x->settings->limit_rate, &x->request->env), &number)) {
+        x->limit_rate = number;
+    }
+}
+
+bool exchange_skip_body(struct exchange *x)
+{
+    struct str bytes;
+    enum body_result result;
+
+    do {
+        result = x->protocol->read_body(x, &bytes);
+    } while (result == BODY_DATA || (result == BODY_MORE && x->protocol->channel->fill(x)));
+    return result == BODY_END && x->is_reusable;
+}
+
+enum flow relay_answer(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct relay relay = {.x = x, .begun_ms = clock_now.now_ms};
+
+    enum flow flow = FLOW_DONE;
+
+    note_limits(x);
+    if (slice_continues(x)) {
+        flow = FLOW_NEXT;
+    } else if (!x->is_silent) {
+        if (x->settings->stores) {
+            store_begin(x);
+        }
+        request->is_body_streamed = x->upload != NULL;
+        request->log.action = "sending to client";
+        flow = response_start(request);
+    }
+    if (flow != FLOW_NEXT && flow != FLOW_DONE) {
+        relay.is_client_gone = true;
+    }
+    relay.is_body_unwanted = flow == FLOW_DONE;
+    bool is_read = x->answer.has_no_body;
+    enum body_result result = BODY_END;
+    if (is_read || flow == FLOW_NEXT || is_needed(x)) {
+        request->log.action = "reading upstream";
+        patience_begin(x, &relay.patience);
+        result = read_body(&relay);
+    } else {
+        x->is_reusable = false; /* the body that nobody wants is left there */
+    }
+    bool is_whole = result == BODY_END;
+    attempt_end(x, 0);
+    if (x->cached != NULL) {
+        cached_end(x, is_whole);
+    }
+    if (x->store != NULL) {
+        store_end(x, is_whole);
+    }
+    /* The peer is free for others while the client drinks what is left. */
+    exchange_leave_link(x, is_whole && x->is_reusable);
+    upstream_pick_done(&x->pick, result == BODY_BAD ? PEER_FAILED : PEER_SERVED);
+    if (result == BODY_MORE) {
+        if (x->spool != NULL) {
+            spool_abort(x->spool);
+            x->spool = NULL;
+        }
+        return FLOW_CLOSED;
+    }
+    if (flow != FLOW_NEXT && flow != FLOW_DONE) {
+        return flow;
+    }
+    request->log.action = "sending to client";
+    return end_response(&relay, is_whole);
+}

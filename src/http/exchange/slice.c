@@ -1,0 +1,230 @@
+/* ngx_http_slice_filter_module: long answers in slices. */
+#include "http/exchange/slice.h"
+
+#include "base/parse.h"
+#include "http/hooks.h"
+#include "http/request.h"
+#include "server/module.h"
+
+struct slice_settings {
+    uint64_t size; /* bytes; 0 = off */
+};
+
+static struct directive_table slice_table;
+
+/* The client's range, when it is a single one whose start is known. */
+static void wanted_range(const struct request *request, uint64_t *start, uint64_t *end)
+{
+    const struct field *field = fields_get(&request->headers, FIELD_RANGE);
+    uint64_t first;
+    uint64_t last;
+
+    *start = 0;
+    *end = UINT64_MAX;
+    if (field == NULL || fields_get(&request->headers, FIELD_IF_RANGE) != NULL ||
+        !str_starts_nocase(field->value, STR("bytes=")) ||
+        str_find_char(field->value, ',') != NULL) {
+        return;
+    }
+    struct str rest = str_skip(field->value, 6);
+    struct str text = str_trim(str_cut(&rest, '-'));
+    if (rest.data == NULL || !parse_uint(text, &first)) {
+        return;
+    }
+    *start = first;
+    if (parse_uint(str_trim(rest), &last) && last >= first && last != UINT64_MAX) {
+        *end = last + 1;
+    }
+}
+
+static void set_start(struct exchange *x, struct slice *slice, uint64_t start)
+{
+    slice->start = start;
+    slice->range = arena_printf(&x->request->arena, "bytes=%llu-%llu", (unsigned long long) start,
+                                (unsigned long long) (start + slice->size - 1));
+}
+
+bool slice_begin(struct exchange *x)
+{
+    struct request *request = x->request;
+    const struct slice_settings *settings = location_settings(request->location, &slice_table);
+    uint64_t start;
+
+    if (settings->size == 0 || request != request->main || x->slice != NULL ||
+        (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return false;
+    }
+    struct slice *slice = arena_new(&request->arena, struct slice);
+    slice->size = settings->size;
+    slice->is_first = true;
+    wanted_range(request, &start, &slice->end);
+    if (start > INT64_MAX - settings->size) {
+        start = 0;
+    }
+    set_start(x, slice, start / settings->size * settings->size);
+    x->slice = slice;
+    return true;
+}
+
+/* "bytes 0-99/1000" (RFC 9110, 14.4) as [start, end) of total. */
+static bool read_content_range(struct str value, uint64_t *start, uint64_t *end, uint64_t *total)
+{
+    if (!str_starts_nocase(value, STR("bytes "))) {
+        return false;
+    }
+    struct str rest = str_trim(str_skip(value, 6));
+    struct str first = str_cut(&rest, '-');
+    if (rest.data == NULL) {
+        return false;
+    }
+    struct str last = str_cut(&rest, '/');
+    if (rest.data == NULL || !parse_uint(first, start) || !parse_uint(last, end) ||
+        !parse_uint(rest, total) || *end < *start || *end >= *total || *total > INT64_MAX) {
+        return false;
+    }
+    (*end)++;
+    return true;
+}
+
+static bool refuse(struct exchange *x, const char *reason, struct str culprit)
+{
+    log_error(&x->request->log, 0, "%s in slice response: \"%.*s\"", reason, STR_ARG(culprit));
+    return false;
+}
+
+/* The first slice's head becomes that of the whole. */
+static void become_whole(struct exchange *x, const struct slice *slice)
+{
+    struct answer *answer = &x->answer;
+
+    answer->status = 200;
+    answer->reason = STR_NONE;
+    answer->content_length = (int64_t) slice->total;
+    fields_each(field, &answer->fields) {
+        if (field->id == FIELD_CONTENT_RANGE || field->id == FIELD_CONTENT_LENGTH) {
+            field->is_removed = true;
+        }
+    }
+    x->request->response.body_offset = slice->start;
+}
+
+bool slice_accept(struct exchange *x)
+{
+    struct slice *slice = x->slice;
+    const struct field *range = fields_get(&x->answer.fields, FIELD_CONTENT_RANGE);
+    const struct field *etag = fields_get(&x->answer.fields, FIELD_ETAG);
+    uint64_t start;
+    uint64_t end;
+    uint64_t total;
+
+    if (x->answer.status != 206) {
+        if (slice->is_first) {
+            x->slice = NULL;
+            return false;
+        }
+        return refuse(x, "unexpected status code",
+                      arena_printf(&x->request->arena, "%u", x->answer.status));
+    }
+    if (range == NULL || !read_content_range(range->value, &start, &end, &total)) {
+        return refuse(x, "invalid range", range == NULL ? STR_NONE : range->value);
+    }
+    uint64_t wanted = slice->start + slice->size < total ? slice->start + slice->size : total;
+    if (start != slice->start || end != wanted || (!slice->is_first && total != slice->total)) {
+        return refuse(x, "unexpected range", range->value);
+    }
+    struct str tag = etag == NULL ? STR_NONE : etag->value;
+    if (!slice->is_first && !str_equal(tag, slice->etag)) {
+        return refuse(x, "etag mismatch", tag);
+    }
+    slice->total = total;
+    if (slice->end > total) {
+        slice->end = total;
+    }
+    if (slice->is_first) {
+        slice->etag = tag;
+        become_whole(x, slice);
+    }
+    return true;
+}
+
+/* A fresh exchange for the next slice; what the module had set is taken over. */
+static struct exchange *next_exchange(const struct exchange *x, struct slice *slice)
+{
+    struct request *request = x->request;
+    struct exchange *next = exchange_new(request, x->protocol, x->settings, x->module_settings);
+
+    next->state = x->state;
+    next->group = x->group;
+    next->target = x->target;
+    next->target_text = x->target_text;
+    next->default_port = x->default_port;
+    next->url_tail = x->url_tail;
+    next->sends_body = false;
+    next->is_body_sent = true;
+    next->slice = slice;
+    return next;
+}
+
+enum flow slice_rest(struct exchange *x)
+{
+    struct slice *slice = x->slice;
+    struct request *request = x->request;
+
+    slice->is_first = false;
+    while (slice->start + slice->size < slice->end) {
+        struct exchange *next = next_exchange(x, slice);
+
+        set_start(next, slice, slice->start + slice->size);
+        enum flow flow = exchange_once(next);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
+    return response_send(request, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+/* ---- the module ---- */
+
+static bool get_slice_range(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    struct request *request = container_of(env, struct request, env);
+    struct exchange *x = request->exchange;
+
+    (void) variable;
+    if (x == NULL || x->slice == NULL) {
+        *out = STR_NONE;
+        return x != NULL;
+    }
+    *out = x->slice->range;
+    return true;
+}
+
+static const struct variable slice_variables[] = {
+    {.name = STR_INIT("slice_range"), .get = get_slice_range, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+static const struct directive slice_rows[] = {
+    {"slice", IN_HTTP_ALL, SIZE(struct slice_settings, size), .initial = "0",
+     .doc = "Asks backends for long answers in ranges of this size, which are cached one by one; 0 "
+            "is off."},
+    {0},
+};
+
+static struct directive_table slice_table = {
+    .rows = slice_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct slice_settings),
+};
+static struct directive_table *const slice_tables[] = {&slice_table, NULL};
+
+static const struct http_module slice_hooks = {.variables = slice_variables};
+
+const struct module ngx_http_slice_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_slice_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = slice_tables,
+    .hooks = &slice_hooks,
+};

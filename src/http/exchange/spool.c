@@ -1,0 +1,302 @@
+/* The spool of an exchange: a queue of memory and of ranges of files, and the fiber that empties it. */
+#include "http/exchange/spool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "base/fs.h"
+#include "http/temp_file.h"
+
+/* A part of the queue: a chunk of memory, or a range of a file. */
+struct part {
+    struct part *next;
+    int fd;          /* of a range; -1 = memory */
+    uint64_t offset; /* of the range */
+    uint64_t size;   /* bytes in it */
+    uint32_t room;   /* bytes of a chunk */
+    struct spool *spool;
+    char bytes[];    /* of a chunk */
+};
+
+struct spool {
+    struct exchange *exchange;
+    struct fiber_handle drinker; /* gives the client what is here */
+    struct wait_point filled;    /* something came, or no more will */
+    struct wait_point emptied;   /* something went */
+    struct part *first, *last;
+    uint64_t in_memory;          /* bytes of chunks, those on their way to the client too */
+    uint64_t memory_max;
+    int fd;                      /* temporary file, or -1 */
+    uint64_t file_end;           /* bytes written to it */
+    uint64_t file_left;          /* bytes of it that the client was not given yet */
+    bool is_last;                /* no more comes */
+    bool is_whole;               /* … and the last of it ends the response */
+    bool has_failed;             /* the client is gone */
+    unsigned references;         /* the exchange, and each chunk in the output queue */
+};
+
+static void spool_release(struct spool *spool)
+{
+    if (--spool->references == 0) {
+        free(spool);
+    }
+}
+
+/* A chunk that the socket has taken. */
+static void chunk_taken(void *arg)
+{
+    struct part *part = arg;
+    struct spool *spool = part->spool;
+
+    spool->in_memory -= part->room;
+    wait_signal_later(&spool->emptied);
+    free(part);
+    spool_release(spool);
+}
+
+static struct part *take(struct spool *spool)
+{
+    struct part *part = spool->first;
+
+    spool->first = part->next;
+    if (spool->first == NULL) {
+        spool->last = NULL;
+    }
+    return part;
+}
+
+/* The next part to the client. MAY WAIT. */
+static bool give(struct spool *spool, struct part *part, bool is_last)
+{
+    struct request *request = spool->exchange->request;
+    struct body_piece piece = {.fd = part->fd};
+
+    if (part->fd != -1) {
+        piece.offset = (off_t) part->offset;
+        piece.size = part->size;
+        if (part->fd == spool->fd) {
+            spool->file_left -= part->size;
+        }
+        free(part);
+        wait_signal_later(&spool->emptied);
+    } else {
+        piece.bytes = (struct str){part->bytes, (size_t) part->size};
+        piece.release = chunk_taken;
+        piece.release_arg = part;
+        spool->references++;
+    }
+    piece.is_flush = spool->first == NULL;
+    return response_send(request, &piece, is_last);
+}
+
+/* The fiber that empties the spool. */
+static void drink(void *arg)
+{
+    struct spool *spool = arg;
+
+    while (!spool->has_failed) {
+        if (spool->first == NULL) {
+            if (spool->is_last) {
+                if (spool->is_whole && !response_send(spool->exchange->request, NULL, true)) {
+                    spool->has_failed = true;
+                }
+                return;
+            }
+            if (fiber_wait(&spool->filled, FIBER_NEVER) != WAIT_READY) {
+                spool->has_failed = true;
+            }
+            continue;
+        }
+        if (!give(spool, take(spool), false)) {
+            spool->has_failed = true;
+            wait_signal_later(&spool->emptied);
+        }
+    }
+}
+
+static void close_file(void *arg)
+{
+    close((int) (intptr_t) arg);
+}
+
+struct spool *spool_start(struct exchange *x)
+{
+    const struct exchange_settings *settings = x->settings;
+    struct spool *spool = calloc(1, sizeof(*spool));
+
+    if (spool == NULL) {
+        fatal_no_memory(sizeof(*spool));
+    }
+    spool->exchange = x;
+    spool->memory_max = settings->buffers.number * settings->buffers.size;
+    spool->fd = -1;
+    spool->references = 1;
+    if (fiber_start_joinable(drink, spool, &spool->drinker) == FIBER_NO_STACK) {
+        log_crit(&x->request->log, 0, "no stack for the client of a response");
+        free(spool);
+        return NULL;
+    }
+    return spool;
+}
+
+static void append(struct spool *spool, struct part *part)
+{
+    part->next = NULL;
+    part->spool = spool;
+    if (spool->last == NULL) {
+        spool->first = part;
+    } else {
+        spool->last->next = part;
+    }
+    spool->last = part;
+}
+
+static struct part *part_new(size_t room)
+{
+    struct part *part = malloc(sizeof(*part) + room);
+
+    if (part == NULL) {
+        fatal_no_memory(sizeof(*part) + room);
+    }
+    part->size = 0;
+    part->room = (uint32_t) room;
+    part->fd = -1;
+    return part;
+}
+
+/* As much as memory may hold. */
+static void put_memory(struct spool *spool, struct str *bytes)
+{
+    struct part *last = spool->last;
+    size_t chunk = (size_t) spool->exchange->settings->buffers.size;
+
+    if (last != NULL && last->fd != -1) {
+        return; /* what follows a file's range comes behind it */
+    }
+    while (bytes->len != 0) {
+        last = spool->last;
+        if (last == NULL || last->size == last->room) {
+            if (spool->in_memory + chunk > spool->memory_max) {
+                return;
+            }
+            last = part_new(chunk);
+            append(spool, last);
+            spool->in_memory += chunk;
+        }
+        size_t n = last->room - last->size;
+        n = n < bytes->len ? n : bytes->len;
+        memcpy(last->bytes + last->size, bytes->data, n);
+        last->size += n;
+        *bytes = str_skip(*bytes, n);
+    }
+}
+
+static void put_range(struct spool *spool, int fd, uint64_t offset, uint64_t size)
+{
+    struct part *last = spool->last;
+
+    if (last != NULL && last->fd == fd && last->offset + last->size == offset) {
+        last->size += size;
+        return;
+    }
+    struct part *part = part_new(0);
+    part->fd = fd;
+    part->offset = offset;
+    part->size = size;
+    append(spool, part);
+}
+
+/* As much as the temporary file may hold. False: it cannot be written. */
+static bool put_file(struct spool *spool, struct str *bytes)
+{
+    struct exchange *x = spool->exchange;
+    uint64_t limit = x->settings->max_temp_file_size;
+
+    if (limit == 0 || spool->file_left >= limit) {
+        return true;
+    }
+    if (spool->fd == -1) {
+        struct str name;
+
+        spool->fd = temp_file_open(x->request, x->settings->temp_path, &name);
+        if (spool->fd == -1) {
+            return false;
+        }
+        unlink(name.data);
+        arena_on_free(&x->request->arena, close_file, (void *) (intptr_t) spool->fd);
+        log_warn(&x->request->log, 0,
+                 "an upstream response is buffered to a temporary file %.*s", STR_ARG(name));
+    }
+    size_t n = limit - spool->file_left < bytes->len ? (size_t) (limit - spool->file_left)
+                                                      : bytes->len;
+    if (!fs_write_all(spool->fd, str_head(*bytes, n))) {
+        log_crit(&x->request->log, errno, "write() to a temporary file failed");
+        return false;
+    }
+    put_range(spool, spool->fd, spool->file_end, n);
+    spool->file_end += n;
+    spool->file_left += n;
+    *bytes = str_skip(*bytes, n);
+    return true;
+}
+
+bool spool_put(struct spool *spool, struct str bytes)
+{
+    while (bytes.len != 0) {
+        if (spool->has_failed) {
+            return false;
+        }
+        put_memory(spool, &bytes);
+        if (bytes.len != 0 && !put_file(spool, &bytes)) {
+            return false;
+        }
+        wait_signal_later(&spool->filled);
+        if (bytes.len != 0 && fiber_wait(&spool->emptied, FIBER_NEVER) != WAIT_READY) {
+            return false;
+        }
+    }
+    return !spool->has_failed;
+}
+
+bool spool_put_file(struct spool *spool, int fd, uint64_t offset, uint64_t size)
+{
+    if (size != 0) {
+        put_range(spool, fd, offset, size);
+        wait_signal_later(&spool->filled);
+    }
+    return !spool->has_failed;
+}
+
+static void drop_rest(struct spool *spool)
+{
+    while (spool->first != NULL) {
+        struct part *part = take(spool);
+
+        free(part);
+    }
+    spool_release(spool);
+}
+
+bool spool_finish(struct spool *spool, bool is_whole)
+{
+    spool->is_last = true;
+    spool->is_whole = is_whole;
+    wait_signal_later(&spool->filled);
+    bool is_joined = fiber_join(&spool->drinker, FIBER_NEVER) == WAIT_READY;
+    if (!is_joined) {
+        fiber_cancel_and_join(&spool->drinker);
+    }
+    bool is_given = is_joined && !spool->has_failed;
+    drop_rest(spool);
+    return is_given;
+}
+
+void spool_abort(struct spool *spool)
+{
+    spool->has_failed = true;
+    wait_signal_later(&spool->filled);
+    fiber_cancel_and_join(&spool->drinker);
+    drop_rest(spool);
+}

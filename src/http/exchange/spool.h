@@ -1,0 +1,24 @@
+/* A spool: what a backend has given and the client has not taken yet, in memory and then in a file. */
+#ifndef HTTP_EXCHANGE_SPOOL_H
+#define HTTP_EXCHANGE_SPOOL_H
+
+#include "http/exchange/exchange.h"
+
+/*
+ * Made when a client falls behind. From then on a fiber of its own gives the client what is there, and
+ * the exchange goes on reading. NULL: no fiber, or no memory (logged).
+ */
+struct spool *spool_start(struct exchange *x);
+/* Adds bytes at the end, copied. MAY WAIT for the client when memory and file are full. False: the
+ * client is gone, or the file could not be written. */
+bool spool_put(struct spool *spool, struct str bytes);
+/* The same for bytes that stand in a file already (of the cache): not written again. fd is not owned
+ * and must live until spool_finish. */
+bool spool_put_file(struct spool *spool, int fd, uint64_t offset, uint64_t size);
+/* No more comes: waits until the client has been given all. MAY WAIT. False: it is gone. is_whole false:
+ * the response ends without its last piece. */
+bool spool_finish(struct spool *spool, bool is_whole);
+/* Gives up: ends the fiber, drops what is left. */
+void spool_abort(struct spool *spool);
+
+#endif

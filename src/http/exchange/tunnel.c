@@ -1,0 +1,144 @@
+/* A tunnel: after 101 or an accepted CONNECT bytes go both ways, unread, until both sides have ended. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/connection.h"
+#include "http/exchange/internal.h"
+
+/* More bytes than this on their way to one side, and the other is not read. */
+#define UNSENT_MAX (64 * 1024)
+#define READ_SIZE (16 * 1024)
+
+/* Both directions; on the stack of the request's fiber. */
+struct tunnel {
+    struct exchange *x;
+    struct fiber_handle upward; /* the fiber from client to backend */
+    uint64_t active_ms;         /* a byte went either way then */
+    bool is_over;               /* one direction has broken off: the other is not to go on */
+};
+
+/* Waits for room towards a side. False: it broke, does not drink, or the tunnel is over. MAY WAIT. */
+static bool wait_for_room(struct conn *conn, uint64_t timeout_ms)
+{
+    conn_flush(conn);
+    if (conn_unsent(conn) < UNSENT_MAX) {
+        return !conn->is_broken;
+    }
+    return conn_wait_output(conn, UNSENT_MAX / 2, clock_now.now_ms + timeout_ms) == WAIT_READY;
+}
+
+/* From client to backend; what it has ended, the backend is told. MAY WAIT. */
+static void pump_up(struct tunnel *tunnel)
+{
+    struct exchange *x = tunnel->x;
+    struct conn *client = x->request->conn;
+    struct conn *backend = x->link->conn;
+
+    for (;;) {
+        struct str input = conn_input(client);
+
+        if (input.len != 0) {
+            conn_write(backend, input);
+            conn_consume(client, input.len);
+            x->request->body_received += input.len;
+            tunnel->active_ms = clock_now.now_ms;
+            if (!wait_for_room(backend, x->settings->send_timeout_ms)) {
+                tunnel->is_over = true;
+                return;
+            }
+        }
+        if (conn_fill(client, READ_SIZE, READ_SIZE)) {
+            continue;
+        }
+        if (client->is_broken) {
+            tunnel->is_over = true;
+            return;
+        }
+        if (client->is_input_closed) {
+            conn_shutdown_output(backend);
+            return;
+        }
+        if (conn_wait_input(client, FIBER_NEVER) != WAIT_READY) {
+            return;
+        }
+    }
+}
+
+static void run_upward(void *arg)
+{
+    struct tunnel *tunnel = arg;
+
+    pump_up(tunnel);
+    if (tunnel->is_over && tunnel->x->link != NULL) {
+        wait_signal(&tunnel->x->link->wake);
+    }
+}
+
+/* From backend to client, until the backend's end or the tunnel's. MAY WAIT. */
+static void pump_down(struct tunnel *tunnel)
+{
+    struct exchange *x = tunnel->x;
+    struct request *request = x->request;
+    const struct channel *channel = x->protocol->channel;
+    struct conn *client = request->conn;
+
+    while (!tunnel->is_over) {
+        struct str input = channel->input(x);
+
+        if (input.len != 0) {
+            conn_write(client, input);
+            channel->consume(x, input.len);
+            x->body_received += input.len;
+            x->attempt->response_length = x->body_received;
+            request->response.body_sent += input.len;
+            tunnel->active_ms = clock_now.now_ms;
+            if (!wait_for_room(client, request->location->send_timeout_ms)) {
+                return;
+            }
+        }
+        if (channel->fill(x)) {
+            continue;
+        }
+        if (channel->has_ended(x)) {
+            return;
+        }
+        enum wait_result result =
+            channel->wait(x, tunnel->active_ms + x->settings->read_timeout_ms);
+        if (result == WAIT_CANCELLED) {
+            return;
+        }
+        if (result == WAIT_TIMED_OUT &&
+            clock_now.now_ms >= tunnel->active_ms + x->settings->read_timeout_ms) {
+            log_error(&request->log, ETIMEDOUT, "upstream timed out");
+            return;
+        }
+    }
+}
+
+enum flow tunnel_relay(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct tunnel tunnel = {.x = x, .active_ms = clock_now.now_ms};
+
+    request->keepalive = false;
+    request->is_body_read = true;
+    request->response.is_tunnel = true;
+    request->response.content_length = -1;
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT && flow != FLOW_DONE) {
+        return flow;
+    }
+    request->log.action = "proxying upgraded connection";
+    conn_flush(request->conn);
+    if (fiber_start_joinable(run_upward, &tunnel, &tunnel.upward) == FIBER_NO_STACK) {
+        log_crit(&request->log, 0, "no stack for a tunnel");
+        return FLOW_CLOSED;
+    }
+    pump_down(&tunnel);
+    fiber_cancel_and_join(&tunnel.upward);
+    attempt_end(x, 0);
+    exchange_leave_link(x, false);
+    upstream_pick_done(&x->pick, PEER_SERVED);
+    request->response.is_complete = true;
+    return FLOW_DONE;
+}

@@ -1,0 +1,166 @@
+/* The request's body on its way to a backend as the client sends it (*_request_buffering off): a fiber
+ * of its own, so that an early answer is noticed. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/connection.h"
+#include "http/exchange/internal.h"
+
+#define PIECE_SIZE (16 * 1024)
+/* More bytes than this on their way to the backend, and the client is not asked for more. */
+#define UNSENT_MAX (64 * 1024)
+
+/* One upload; in the request's arena. */
+struct upload {
+    struct exchange *exchange;
+    struct fiber_handle fiber; /* of upload_run */
+    char *room;                /* PIECE_SIZE bytes */
+    struct buf kept;           /* the body so far, while it is short: for $request_body and for who
+                                  answers instead */
+    bool is_kept;              /* kept holds all of it */
+    unsigned status;           /* of the client's fault: 400, 408, 413 …; 0 = it left */
+    bool has_failed;           /* the client's part broke off */
+    bool is_done;              /* the fiber has ended, or was never needed */
+};
+
+static bool is_too_large(const struct exchange *x, uint64_t size)
+{
+    int64_t limit = x->request->location->client_max_body_size;
+
+    if (limit == 0 || size <= (uint64_t) limit) {
+        return false;
+    }
+    log_error(&x->request->log, 0, "client intended to send too large chunked body: %llu bytes",
+              (unsigned long long) size);
+    return true;
+}
+
+static void keep(struct upload *upload, struct str bytes)
+{
+    if (upload->is_kept && upload->kept.len + bytes.len <=
+                               upload->exchange->request->location->client_body_buffer_size) {
+        buf_append(&upload->kept, bytes);
+    } else {
+        upload->is_kept = false;
+    }
+}
+
+/* The body went by and was short: it is the request's from now on. */
+static void keep_body(struct upload *upload)
+{
+    struct request *request = upload->exchange->request;
+
+    if (upload->is_kept && request->body == NULL) {
+        struct request_body *body = arena_new(&request->arena, struct request_body);
+        body->fd = -1;
+        body->bytes = arena_dup(&request->arena, buf_str(&upload->kept));
+        body->size = upload->kept.len;
+        request->body = body;
+    }
+}
+
+/*
+ * What the client has sent by now, at least a byte: chunks that came together leave together. MAY WAIT for
+ * the first. -1: it broke off; 0: the end, when nothing came before it.
+ */
+static ssize_t gather(struct upload *upload)
+{
+    struct request *request = upload->exchange->request;
+    ssize_t n = request_read_some(request, upload->room, PIECE_SIZE);
+
+    for (ssize_t more = n; more > 0 && n < PIECE_SIZE && !request->is_body_read;) {
+        request->reads_no_further = true;
+        more = request_read_some(request, upload->room + n, (size_t) (PIECE_SIZE - n));
+        request->reads_no_further = false;
+        if (more < 0 && request->response.status != 0) {
+            return -1;
+        }
+        n += more > 0 ? more : 0;
+    }
+    return n;
+}
+
+/* Piece after piece. False: the client's or the backend's part broke off. */
+static bool send_pieces(struct upload *upload)
+{
+    struct exchange *x = upload->exchange;
+    struct request *request = x->request;
+    uint64_t size = 0;
+
+    while (!x->is_body_sent) {
+        ssize_t n = gather(upload);
+        if (n < 0 || is_too_large(x, size += (uint64_t) n)) {
+            upload->status = n < 0 ? request->response.status : 413;
+            request->response.status = 0;
+            upload->has_failed = true;
+            return false;
+        }
+        keep(upload, (struct str){upload->room, (size_t) n});
+        struct body_piece piece = {
+            .bytes = {upload->room, (size_t) n}, .fd = -1, .is_volatile = true};
+        bool is_last = n == 0 || request->is_body_read;
+        if (x->protocol->send_body != NULL) {
+            x->protocol->send_body(x, n == 0 ? NULL : &piece, is_last);
+        } else if (n != 0) {
+            exchange_send_piece(x, &piece);
+        }
+        x->is_body_sent = is_last;
+        if (conn_wait_output(x->link->conn, UNSENT_MAX,
+                             clock_now.now_ms + x->settings->send_timeout_ms) != WAIT_READY) {
+            return false;
+        }
+    }
+    keep_body(upload);
+    return true;
+}
+
+static void upload_run(void *arg)
+{
+    struct upload *upload = arg;
+    struct exchange *x = upload->exchange;
+
+    send_pieces(upload);
+    buf_free(&upload->kept);
+    upload->is_done = true;
+    if (x->link != NULL) {
+        wait_signal(&x->link->wake); /* the answer is awaited there, and deadlines change */
+    }
+}
+
+bool upload_start(struct exchange *x)
+{
+    struct upload *upload = x->upload;
+
+    if (upload == NULL) {
+        upload = arena_new(&x->request->arena, struct upload);
+        upload->exchange = x;
+        upload->room = arena_text(&x->request->arena, PIECE_SIZE);
+        x->upload = upload;
+    }
+    upload->is_kept = true;
+    upload->is_done = false;
+    upload->has_failed = false;
+    if (fiber_start_joinable(upload_run, upload, &upload->fiber) == FIBER_NO_STACK) {
+        log_crit(&x->request->log, 0, "no stack for a request's body");
+        upload->is_done = true;
+        return false;
+    }
+    return true;
+}
+
+void upload_stop(struct exchange *x)
+{
+    if (x->upload != NULL && !x->upload->fiber.has_ended) {
+        fiber_cancel_and_join(&x->upload->fiber);
+    }
+}
+
+bool upload_has_failed(const struct exchange *x)
+{
+    return x->upload != NULL && x->upload->has_failed;
+}
+
+unsigned upload_status(const struct exchange *x)
+{
+    return x->upload == NULL ? 0 : x->upload->status;
+}

@@ -1,0 +1,160 @@
+/* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
+#include "http/modules/fastcgi/link.h"
+
+/* ---- stderr ---- */
+
+void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text)
+{
+    struct exchange *x = stream->x;
+
+    if (!stream->has_begun) {
+        vec_each(const struct str, caught, &fastcgi_settings_of(x)->catch_stderr) {
+            if (str_find(text, *caught) != NULL) {
+                stream->is_caught = true;
+            }
+        }
+    }
+    while (text.len != 0 && (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r')) {
+        text.len--;
+    }
+    if (text.len != 0) {
+        exchange_log(x, LOG_ERROR, 0, "FastCGI sent in stderr: \"%.*s\"", STR_ARG(text));
+    }
+}
+
+/* More for the exchange to see, without asking the socket. */
+static bool decode_more(struct exchange *x, struct fastcgi_stream *stream, bool joins)
+{
+    return stream->link->is_shared ? fastcgi_shared_fill(stream) : fastcgi_decode(x, joins);
+}
+
+/* ---- the head ---- */
+
+static bool has_no_body(const struct exchange *x)
+{
+    return x->answer.status == 204 || x->answer.status == 304 || x->request->method == METHOD_HEAD;
+}
+
+enum head_result fastcgi_read_head(struct exchange *x)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    for (;;) {
+        enum head_result result = stream->is_caught ? HEAD_BAD : HEAD_MORE;
+
+        if (result == HEAD_MORE && x->protocol->channel->input(x).len != 0) {
+            result = answer_read_fields(x, true);
+        }
+        if (result == HEAD_DONE && x->answer.status >= 200) {
+            stream->has_begun = true;
+            x->answer.has_no_body = has_no_body(x);
+        }
+        if (result != HEAD_MORE) {
+            return result;
+        }
+        if (!decode_more(x, stream, true)) {
+            break;
+        }
+    }
+    if (stream->is_bad) {
+        return HEAD_BAD;
+    }
+    if (stream->is_stdout_closed) {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed FastCGI stdout");
+        return HEAD_BAD;
+    }
+    if (stream->has_ended) {
+        exchange_log(x, LOG_ERROR, 0, "upstream sent unexpected FastCGI record: %d",
+                     RECORD_END_REQUEST);
+        return HEAD_BAD;
+    }
+    return HEAD_MORE;
+}
+
+/* ---- the body ---- */
+
+static bool is_short(const struct exchange *x, const struct fastcgi_stream *stream)
+{
+    return x->answer.content_length > (int64_t) stream->given && !x->answer.has_no_body;
+}
+
+/* Bytes that came, without those that are too many. May be none. */
+static struct str take(struct exchange *x, struct fastcgi_stream *stream)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct str data = channel->input(x);
+    size_t came = data.len;
+
+    if (x->answer.has_no_body) {
+        data.len = 0;
+    } else if (x->answer.content_length >= 0) {
+        uint64_t left = (uint64_t) x->answer.content_length - stream->given;
+        if (came > left) {
+            data.len = (size_t) left;
+            if (!stream->is_excess) {
+                stream->is_excess = true;
+                exchange_log(x, LOG_WARN, 0,
+                             "upstream sent more data than specified in \"Content-Length\" header");
+            }
+        }
+    }
+    channel->consume(x, came);
+    stream->given += data.len;
+    return data;
+}
+
+/* The records say that nothing more comes. */
+static enum body_result finish(struct exchange *x, const struct fastcgi_stream *stream)
+{
+    if (is_short(x, stream)) {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed FastCGI stdout");
+        return BODY_BAD;
+    }
+    if (!stream->has_ended) {
+        return BODY_MORE;
+    }
+    x->is_reusable =
+        stream->keeps && !stream->is_excess && stream->protocol_status == RECORD_REQUEST_COMPLETE;
+    return BODY_END;
+}
+
+enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    do {
+        if (x->protocol->channel->input(x).len != 0) {
+            *data = take(x, stream);
+            if (data->len != 0) {
+                return BODY_DATA;
+            }
+        }
+    } while (decode_more(x, stream, false));
+    if (stream->is_bad) {
+        return BODY_BAD;
+    }
+    return stream->is_stdout_closed || stream->has_ended ? finish(x, stream) : BODY_MORE;
+}
+
+/* The connection is at its end. Without END_REQUEST that is in order where it was not to be kept. */
+enum body_result fastcgi_body_ended(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    const struct conn *conn = x->link->conn;
+
+    if (stream->is_bad) {
+        return BODY_BAD;
+    }
+    if (stream->has_ended) {
+        return finish(x, stream);
+    }
+    if (conn->is_broken) {
+        exchange_log(x, LOG_ERROR, conn->error, "recv() failed");
+        return BODY_BAD;
+    }
+    if (stream->is_strict || is_short(x, stream) || !fastcgi_link_is_clean(stream->link)) {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed connection");
+        return BODY_BAD;
+    }
+    return BODY_END;
+}

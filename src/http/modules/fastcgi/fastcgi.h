@@ -1,0 +1,156 @@
+/* ngx_http_fastcgi_module: what its files show to each other. */
+#ifndef HTTP_MODULES_FASTCGI_FASTCGI_H
+#define HTTP_MODULES_FASTCGI_FASTCGI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "conf/regex.h"
+#include "fiber/fiber.h"
+#include "http/exchange/exchange.h"
+#include "http/exchange/params.h"
+#include "http/modules/fastcgi/records.h"
+#include "upstream/peer.h"
+
+struct fastcgi_link;
+
+/* fastcgi_keep_conn. */
+enum keep_conn {
+    KEEP_CONN_OFF,
+    KEEP_CONN_ON,
+    KEEP_CONN_AUTO, /* as the backend says when it is asked */
+};
+
+/* One part of a request's parameters, as the configuration has it. */
+struct fastcgi_step {
+    struct str ready;                /* constant pairs before it, framed */
+    struct str name;                 /* empty: ready is all, the last step */
+    const struct variable *variable; /* of the value, when it is nothing else */
+    const struct template *value;    /* … else */
+    bool skips_empty;                /* if_not_empty */
+};
+
+/* The parameters of a place, laid out. */
+struct fastcgi_plan {
+    struct fastcgi_step *steps;
+    unsigned count;
+    size_t fixed;         /* bytes of all ready parts, and of names with room for their lengths */
+    struct params fields; /* no configured ones: what is added of the client's fields */
+};
+
+/* Settings of one place, besides the family's. */
+struct fastcgi_settings {
+    struct pass_target target;
+    struct vec list; /* struct param: fastcgi_param */
+    struct str index;
+    struct regex *split;     /* fastcgi_split_path_info; NULL = none */
+    unsigned keep_conn;      /* enum keep_conn */
+    struct vec catch_stderr; /* struct str */
+
+    /* Derived. */
+    const struct fastcgi_plan *plan;
+    const void *plan_of; /* the list's items that plan was made of … */
+    size_t plan_count;   /* … and how many */
+};
+
+/* ---- params.c ---- */
+
+/* Lays out the parameters of a place; in the configuration's arena. */
+const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec *list);
+
+/* protocol.make_request: BEGIN_REQUEST and PARAMS as x->head, for request id 1 and a connection that is
+ * not kept; where to put others is known. */
+bool fastcgi_make_request(struct exchange *x);
+
+/* ---- link.c, stream.c ---- */
+
+/* Answer bytes that wait to be read by a request on a shared connection. */
+struct fastcgi_pending {
+    char *data; /* pooled (conn_buffer_alloc), or NULL */
+    uint32_t size;
+    uint32_t start, end; /* bytes [start, end) are unread */
+};
+
+/*
+ * A request's share of a link: what FastCGI calls a request. In the arena of the HTTP request, used for
+ * one try after the other.
+ */
+struct fastcgi_stream {
+    struct exchange *x;
+    struct fastcgi_link *link;       /* NULL between tries */
+    struct wait_point *wake;         /* where its fiber waits: own_wake, or the link's */
+    struct wait_point own_wake;      /* of a shared link */
+    struct list in_news;             /* among the link's streams that are to be woken */
+    struct fastcgi_pending reading;  /* what the exchange sees; of a shared link */
+    struct fastcgi_pending arriving; /* what has come since it looked; of a shared link */
+    struct peer_cell *claimed; /* this request is to find out the facts of that peer, or NULL */
+    uint64_t given;            /* bytes of body handed on */
+    uint16_t id;               /* on the link; 0 = it has none any more */
+    unsigned protocol_status;  /* enum record_end */
+    bool is_claim_guarded;     /* the claim is given back when the request's memory goes */
+    bool keeps;                /* BEGIN_REQUEST said so: the link may carry another request */
+    bool is_strict;            /* an end of the connection without END_REQUEST is a failure */
+    bool has_begun;            /* the answer's head was read */
+    bool is_stdout_closed;
+    bool has_ended; /* END_REQUEST came */
+    bool is_bad;    /* the backend broke the rules: logged */
+    bool is_caught; /* stderr held a text of fastcgi_catch_stderr */
+    bool is_excess; /* more body came than Content-Length said */
+    bool is_full;   /* of a shared link: so much is unread that its input is paused */
+};
+
+static inline struct fastcgi_stream *fastcgi_stream_of(const struct exchange *x)
+{
+    return x->state;
+}
+
+static inline const struct fastcgi_settings *fastcgi_settings_of(const struct exchange *x)
+{
+    return x->module_settings;
+}
+
+extern const struct channel fastcgi_channel;
+
+/*
+ * Decodes what has arrived for the stream of a link that is its own, up to the next part of the body.
+ * joins: a part is put behind what is unread already. True: something came of it.
+ */
+bool fastcgi_decode(struct exchange *x, bool joins);
+
+/* protocol.send_head and send_body. */
+void fastcgi_send_head(struct exchange *x);
+void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);
+
+/* What a backend wrote to stderr: logged, and looked through for fastcgi_catch_stderr. */
+void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text);
+
+/* ---- facts.c ---- */
+
+/*
+ * protocol.open_max: connections to the peer at most. Where nothing is known of the peer yet, this
+ * request claims to ask it, or waits a moment for the one that does. MAY WAIT.
+ */
+unsigned fastcgi_open_max(const struct exchange *x);
+
+/* The backend said what it can, or went on without an answer (facts are all 0 then). */
+void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts facts);
+/* The claim of the stream is given back: somebody else may ask. */
+void fastcgi_facts_release(struct fastcgi_stream *stream);
+
+/* Are connections to this peer worth keeping, by what it said? */
+bool fastcgi_facts_keep(const struct peer_cell *cell);
+/* Does the backend take a limited number of connections, and one request at a time on each? */
+bool fastcgi_facts_are_scarce(const struct peer_cell *cell);
+/* Requests at one time on one connection; 1 = it does not multiplex. */
+unsigned fastcgi_facts_users_max(const struct peer_cell *cell);
+/* It refused a second request on a connection. */
+void fastcgi_facts_no_multiplexing(struct peer_cell *cell);
+
+/* ---- answer.c ---- */
+
+enum head_result fastcgi_read_head(struct exchange *x);
+enum body_result fastcgi_read_body(struct exchange *x, struct str *data);
+enum body_result fastcgi_body_ended(struct exchange *x);
+
+#endif

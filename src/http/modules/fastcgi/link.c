@@ -1,0 +1,502 @@
+/* The channel of FastCGI: a request on a link, which it has for itself or shares with others. */
+#include "http/modules/fastcgi/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+
+#define FIRST_READ_MIN 4096   /* bytes; buffer_size when that is more */
+#define LONG_READ (64 * 1024) /* bytes of one read of a long body */
+#define INPUT_MORE                                                                                 \
+    (80 * 1024) /* of an input buffer beyond buffer_size: undecoded bytes, a long read */
+#define INPUT_LIMIT (64 * 1024 * 1024) /* … whatever buffer_size says */
+#define SCARCE_REST_MS 100  /* how long a connection to a backend with few of them may be idle … */
+#define SCARCE_LIFE_MS 1000 /* … and live */
+#define WHOLE_CONTENT 4096 /* stderr and GET_VALUES_RESULT up to this size are taken whole */
+
+/* ---- records that break the rules ---- */
+
+void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version)
+{
+    stream->is_bad = true;
+    exchange_log(stream->x, LOG_ERROR, 0, "upstream sent unsupported FastCGI protocol version: %u",
+                 version);
+}
+
+void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type)
+{
+    stream->is_bad = true;
+    exchange_log(stream->x, LOG_ERROR, 0, "upstream sent invalid FastCGI record type: %u", type);
+}
+
+void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id)
+{
+    stream->is_bad = true;
+    if (id > 0xff) {
+        exchange_log(stream->x, LOG_ERROR, 0,
+                     "upstream sent unexpected FastCGI request id high byte: %u", id >> 8);
+    } else {
+        exchange_log(stream->x, LOG_ERROR, 0,
+                     "upstream sent unexpected FastCGI request id low byte: %u", id);
+    }
+}
+
+void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content)
+{
+    stream->has_ended = true;
+    stream->protocol_status =
+        content.len >= 5 ? (unsigned char) content.data[4] : RECORD_REQUEST_COMPLETE;
+    if (content.len < RECORD_END_SIZE) {
+        stream->keeps = false; /* it was not made by the book */
+    }
+    if (stream->protocol_status == RECORD_CANT_MPX_CONN) {
+        fastcgi_facts_no_multiplexing(stream->link->link->cell);
+    }
+}
+
+size_t fastcgi_wanted(const struct record *record)
+{
+    switch (record->type) {
+    case RECORD_STDOUT:
+        return 1;
+    case RECORD_END_REQUEST:
+    case RECORD_UNKNOWN_TYPE:
+        return record->content < RECORD_END_SIZE ? record->content : RECORD_END_SIZE;
+    default:
+        return record->content < WHOLE_CONTENT ? record->content : WHOLE_CONTENT;
+    }
+}
+
+/* ---- decoding in place ---- */
+
+/* Is the record one that may come now? Else it is logged, and the link is done for. */
+static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *stream)
+{
+    const struct record *record = &link->record;
+
+    if (record->version != RECORD_VERSION) {
+        fastcgi_refuse_version(stream, record->version);
+    } else if (record->type == RECORD_STDOUT || record->type == RECORD_STDERR ||
+               record->type == RECORD_END_REQUEST) {
+        if (record->id == stream->id) {
+            return true;
+        }
+        fastcgi_refuse_id(stream, record->id);
+    } else if (record->id == 0 && stream->claimed != NULL &&
+               (record->type == RECORD_GET_VALUES_RESULT || record->type == RECORD_UNKNOWN_TYPE)) {
+        return true;
+    } else {
+        fastcgi_refuse_type(stream, record->type);
+    }
+    link->is_bad = true;
+    return false;
+}
+
+/* The next header, when all of it is there. */
+static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *stream, struct str raw)
+{
+    if (raw.len < RECORD_HEADER_SIZE) {
+        return false;
+    }
+    link->record = record_read(raw.data);
+    if (!check_record(link, stream)) {
+        return false;
+    }
+    link->gap += RECORD_HEADER_SIZE;
+    link->is_in_record = true;
+    if (stream->claimed != NULL && link->record.id != 0) {
+        fastcgi_facts_settle(stream, (struct backend_facts){0}); /* it did not answer first */
+        stream->keeps = false;
+    }
+    if (link->record.content == 0) {
+        if (link->record.type == RECORD_STDOUT) {
+            stream->is_stdout_closed = true;
+        } else if (link->record.type == RECORD_END_REQUEST) {
+            fastcgi_end_stream(stream, STR_NONE);
+        }
+    }
+    return true;
+}
+
+/* n bytes of payload move up to those that were decoded before. */
+static void add_payload(struct fastcgi_link *link, struct str raw, size_t n)
+{
+    struct conn *conn = link->link->conn;
+
+    if (link->decoded == 0) {
+        conn_consume(conn, link->gap);
+        link->gap = 0;
+    } else if (link->gap != 0) {
+        memmove(conn->in + conn->in_start + link->decoded, raw.data, n);
+    }
+    link->decoded += (uint32_t) n;
+}
+
+/* Content of other records: some of it, all of it when it is short. */
+static void use_content(struct fastcgi_stream *stream, const struct record *record,
+                        struct str content)
+{
+    switch (record->type) {
+    case RECORD_STDERR:
+        fastcgi_note_stderr(stream, content);
+        break;
+    case RECORD_END_REQUEST:
+        fastcgi_end_stream(stream, content);
+        break;
+    case RECORD_GET_VALUES_RESULT:
+    case RECORD_UNKNOWN_TYPE:
+        if (stream->claimed != NULL) {
+            struct peer_cell *cell = stream->claimed;
+            bool is_answer = record->type == RECORD_GET_VALUES_RESULT;
+            fastcgi_facts_settle(stream,
+                                 is_answer ? facts_read(content) : (struct backend_facts){0});
+            stream->keeps = fastcgi_facts_keep(cell);
+            stream->is_strict = stream->keeps;
+        }
+        break;
+    }
+}
+
+/* A part of the current record is used. False: more of it has to arrive first, or it is kept for later. */
+static bool go_on(struct fastcgi_link *link, struct fastcgi_stream *stream, struct str raw,
+                  bool *joins, bool *has_news)
+{
+    struct record *record = &link->record;
+
+    if (record->content != 0) {
+        bool is_for_later = link->decoded != 0 && !*joins && record->type != RECORD_END_REQUEST;
+
+        if (raw.len < fastcgi_wanted(record) || is_for_later) {
+            return false;
+        }
+        size_t n = record->content < raw.len ? record->content : raw.len;
+        if (record->type == RECORD_STDOUT) {
+            add_payload(link, raw, n);
+            *joins = false;
+        } else {
+            n = n < WHOLE_CONTENT ? n : WHOLE_CONTENT;
+            use_content(stream, record, str_head(raw, n));
+            link->gap += (uint32_t) n;
+        }
+        record->content -= (uint16_t) n;
+        *has_news = true;
+        return true;
+    }
+    if (record->padding > raw.len) {
+        link->gap += (uint32_t) raw.len;
+        record->padding -= (uint8_t) raw.len;
+        return false;
+    }
+    link->gap += record->padding;
+    link->is_in_record = false;
+    return true;
+}
+
+bool fastcgi_decode(struct exchange *x, bool joins)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct fastcgi_link *link = stream->link;
+    struct conn *conn = link->link->conn;
+    bool was_closed = stream->is_stdout_closed;
+    bool had_ended = stream->has_ended;
+    bool has_news = false;
+
+    if (link->is_shared || link->is_bad) {
+        return false;
+    }
+    for (;;) {
+        struct str raw = str_skip(conn_input(conn), link->decoded + link->gap);
+
+        if (link->is_in_record) {
+            if (!go_on(link, stream, raw, &joins, &has_news)) {
+                break;
+            }
+            continue;
+        }
+        if (stream->has_ended || !begin_record(link, stream, raw)) {
+            break;
+        }
+    }
+    if (link->decoded == 0 && link->gap != 0) {
+        conn_consume(conn, link->gap);
+        link->gap = 0;
+    }
+    return has_news || stream->is_bad || stream->is_stdout_closed != was_closed ||
+           stream->has_ended != had_ended;
+}
+
+/* ---- a link that carries one request at a time ---- */
+
+static void wake_only(struct conn *conn)
+{
+    struct upstream_link *link = conn->user;
+
+    wait_signal(&link->wake);
+}
+
+static const struct conn_owner only_owner = {.input = wake_only, .drained = wake_only};
+
+/* Reads from the socket: a head into a small buffer, a long body by large reads. */
+static bool read_more(struct exchange *x, struct conn *conn)
+{
+    uint64_t buffer_size = x->settings->buffer_size;
+    size_t first = buffer_size < FIRST_READ_MIN ? FIRST_READ_MIN
+                   : buffer_size < LONG_READ    ? (size_t) buffer_size
+                                                : LONG_READ;
+    uint32_t before = conn->in_end - conn->in_start;
+
+    if (before == 0 && x->body_received >= first && conn->in_size < LONG_READ) {
+        conn_input_release(conn);
+        first = LONG_READ;
+    }
+    if (!conn_fill(conn, first,
+                   (size_t) (buffer_size < INPUT_LIMIT ? buffer_size : INPUT_LIMIT) + INPUT_MORE)) {
+        return false;
+    }
+    x->attempt->bytes_received += conn->in_end - conn->in_start - before;
+    return true;
+}
+
+static bool fastcgi_fill(struct exchange *x)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    if (stream->link->is_shared) {
+        return fastcgi_shared_fill(stream);
+    }
+    for (;;) {
+        if (fastcgi_decode(x, true)) {
+            return true;
+        }
+        if (stream->has_ended || stream->is_bad || !read_more(x, x->link->conn)) {
+            return false;
+        }
+    }
+}
+
+static struct str fastcgi_input(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    const struct fastcgi_pending *reading = &stream->reading;
+
+    if (stream->link->is_shared) {
+        return (struct str){reading->data + reading->start, reading->end - reading->start};
+    }
+    return str_head(conn_input(x->link->conn), stream->link->decoded);
+}
+
+static void fastcgi_consume(struct exchange *x, size_t n)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct fastcgi_link *link = stream->link;
+
+    if (link->is_shared) {
+        stream->reading.start += (uint32_t) n;
+        return;
+    }
+    link->decoded -= (uint32_t) n;
+    if (link->decoded == 0) {
+        n += link->gap;
+        link->gap = 0;
+    }
+    conn_consume(x->link->conn, n);
+}
+
+static bool fastcgi_has_ended(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    const struct conn *conn = x->link->conn;
+
+    return stream->has_ended || stream->is_bad || stream->link->is_bad || conn->is_input_closed ||
+           conn->is_broken;
+}
+
+static enum wait_result fastcgi_wait(struct exchange *x, uint64_t deadline_ms)
+{
+    struct conn *conn = x->link->conn;
+
+    if (!conn->source.is_registered && !conn_watch(conn)) {
+        conn_fail(conn, errno);
+        return WAIT_READY;
+    }
+    return fiber_wait(fastcgi_stream_of(x)->wake, deadline_ms);
+}
+
+static uint64_t fastcgi_unsent(struct exchange *x)
+{
+    return conn_unsent(x->link->conn);
+}
+
+/* ---- beginning and end ---- */
+
+static void link_state_free(struct upstream_link *link)
+{
+    struct fastcgi_link *state = fastcgi_link_of(link);
+
+    link->state = NULL;
+    free(state->streams);
+    state->streams = NULL;
+    if (state->is_in_demux) {
+        state->is_let_go = true;
+    } else {
+        free(state);
+    }
+}
+
+static struct fastcgi_link *link_state_new(struct upstream_link *link)
+{
+    struct fastcgi_link *state = calloc(1, sizeof(*state));
+
+    if (state == NULL) {
+        fatal_no_memory(sizeof(*state));
+    }
+    state->link = link;
+    list_init(&state->news);
+    link->state = state;
+    link->state_free = link_state_free;
+    link->conn->owner = &only_owner;
+    return state;
+}
+
+/* By the directive, or by what is known of the backend. */
+static void decide_keeping(struct fastcgi_stream *stream, const struct upstream_link *link)
+{
+    switch (fastcgi_settings_of(stream->x)->keep_conn) {
+    case KEEP_CONN_OFF:
+        stream->keeps = false;
+        stream->is_strict = false;
+        break;
+    case KEEP_CONN_ON:
+        stream->keeps = stream->is_strict = true;
+        break;
+    default:
+        stream->is_strict = fastcgi_facts_keep(link->cell);
+        stream->keeps = stream->is_strict || stream->claimed == link->cell;
+        break;
+    }
+}
+
+/* From now on requests of others may come to it. */
+static void share(struct fastcgi_link *state)
+{
+    struct upstream_link *link = state->link;
+    unsigned users_max = fastcgi_facts_users_max(link->cell);
+
+    if (!state->is_shared && link->users == 1 && users_max > 1) {
+        state->is_shared = true;
+        link->users_max = users_max;
+        link->conn->owner = &fastcgi_shared_owner;
+    }
+}
+
+static void stream_begin(struct fastcgi_stream *stream, struct exchange *x,
+                         struct fastcgi_link *link)
+{
+    *stream = (struct fastcgi_stream){
+        .x = x,
+        .link = link,
+        .id = 1,
+        .claimed = stream->claimed,
+        .is_claim_guarded = stream->is_claim_guarded,
+    };
+    list_init(&stream->in_news);
+}
+
+static bool fastcgi_begin(struct exchange *x)
+{
+    struct upstream_link *link = x->link;
+    struct fastcgi_link *state = fastcgi_link_of(link);
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    if (state == NULL) {
+        state = link_state_new(link);
+    }
+    stream_begin(stream, x, state);
+    if (stream->claimed != NULL && (stream->claimed != link->cell || link->is_reused)) {
+        fastcgi_facts_release(stream);
+    }
+    decide_keeping(stream, link);
+    if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && stream->claimed == NULL) {
+        share(state);
+    }
+    if (state->is_shared) {
+        if (x->streams_body && link->users > 1) {
+            /* Only one can wait for the socket to drink: this one's body is read first. */
+            x->streams_body = false;
+            if (request_read_body(x->request) != FLOW_NEXT) {
+                return false;
+            }
+        }
+        stream->keeps = stream->is_strict = true; /* others are on it */
+        stream->wake = x->streams_body ? &link->wake : &stream->own_wake;
+        return fastcgi_shared_enter(state, stream);
+    }
+    state->only = stream;
+    state->decoded = state->gap = 0;
+    stream->wake = &link->wake;
+    return true;
+}
+
+/*
+ * To a backend with few connections a kept one is a process that nobody else can use: other groups, other
+ * workers, health checks, other servers. So it rests for a moment only, and does not live long. Under load
+ * that costs next to nothing, and without load nothing matters.
+ */
+static void keep_scarce(struct upstream_link *link)
+{
+    struct conn *conn = link->conn;
+    uint32_t life = conn->life;
+
+    if (clock_now.now_ms - link->opened_ms >= SCARCE_LIFE_MS) {
+        link_close(link);
+        return;
+    }
+    link_keep(link);
+    if (conn->life == life && link->pool != NULL &&
+        conn->timer.deadline_ms > clock_now.now_ms + SCARCE_REST_MS) {
+        timer_set(&conn->timer, clock_now.now_ms + SCARCE_REST_MS);
+    }
+}
+
+static void fastcgi_end(struct exchange *x, bool is_reusable)
+{
+    struct upstream_link *link = x->link;
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct fastcgi_link *state = stream->link;
+    const struct conn *conn = link->conn;
+
+    bool is_scarce = fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO &&
+                     fastcgi_facts_are_scarce(link->cell);
+
+    fastcgi_facts_release(stream);
+    x->link = NULL;
+    stream->link = NULL;
+    if (state->is_shared) {
+        fastcgi_shared_leave(state, stream);
+        return;
+    }
+    state->only = NULL;
+    if (is_reusable && stream->has_ended && stream->keeps && fastcgi_link_is_clean(state) &&
+        !conn->is_broken && !conn->is_input_closed && conn_unsent(conn) == 0) {
+        if (is_scarce) {
+            keep_scarce(link);
+        } else {
+            link_keep(link);
+        }
+    } else {
+        link_close(link);
+    }
+}
+
+const struct channel fastcgi_channel = {
+    .begin = fastcgi_begin,
+    .input = fastcgi_input,
+    .consume = fastcgi_consume,
+    .fill = fastcgi_fill,
+    .has_ended = fastcgi_has_ended,
+    .wait = fastcgi_wait,
+    .unsent = fastcgi_unsent,
+    .end = fastcgi_end,
+};

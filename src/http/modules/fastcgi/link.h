@@ -1,0 +1,76 @@
+/* A connection that speaks FastCGI: where decoding stands, and the requests on it. */
+#ifndef HTTP_MODULES_FASTCGI_LINK_H
+#define HTTP_MODULES_FASTCGI_LINK_H
+
+#include "http/modules/fastcgi/fastcgi.h"
+
+/*
+ * Hangs on upstream_link.state and lives as long as the connection. As long as it carries one request at a
+ * time, the payload of its records is decoded where it lies, in the connection's input buffer:
+ *
+ *     | decoded, not read | gap: headers, padding | as it came |
+ *     ^ in_start                                               ^ in_end
+ *
+ * so that a small answer is never copied. On a shared one each stream has bytes of its own, filled as
+ * they arrive.
+ */
+struct fastcgi_link {
+    struct upstream_link *link;
+    struct fastcgi_stream *only;     /* the request of a link that is not shared, or NULL */
+    struct fastcgi_stream **streams; /* of a shared one: by id - 1; NULL = free. Owned, grows */
+    uint32_t capacity;               /* entries of streams */
+    uint32_t lowest;                 /* entries below it are taken */
+    uint32_t abandoned;              /* ids whose requests were given up, until END_REQUEST comes */
+    uint32_t full;                   /* streams that are is_full */
+    struct list news;                /* streams to be woken, by in_news */
+    uint32_t decoded;                /* bytes at the start of the input that are payload */
+    uint32_t gap;                    /* bytes behind them that were used */
+    struct record record;            /* the current one: what is left of its content and padding */
+    bool is_in_record;               /* not all of its content and padding was seen */
+    bool is_shared;
+    bool is_bad;      /* a broken rule: nothing more is believed */
+    bool is_in_demux; /* fibers are woken: it may not be freed */
+    bool is_let_go;   /* … and was to be */
+};
+
+/* Streams of a shared link whose END_REQUEST is still to come though nobody waits for it. */
+extern struct fastcgi_stream fastcgi_abandoned;
+
+static inline struct fastcgi_link *fastcgi_link_of(const struct upstream_link *link)
+{
+    return link->state;
+}
+
+/* Is there something the backend said that nobody has decoded, or a part of a record that is to come? */
+static inline bool fastcgi_link_is_clean(const struct fastcgi_link *link)
+{
+    const struct conn *conn = link->link->conn;
+
+    return !link->is_bad && !link->is_in_record && conn->in_start == conn->in_end;
+}
+
+/* Breaking of rules: why, to the log of the stream. */
+void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version);
+void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type);
+void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id);
+
+/* END_REQUEST with these bytes of content. */
+void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content);
+
+/* How many bytes of content have to be there before a record of this type is looked at; 1 = any part
+ * will do. */
+size_t fastcgi_wanted(const struct record *record);
+
+/* ---- shared.c ---- */
+
+/* The owner of a shared link's connection: its input goes to the streams. */
+extern const struct conn_owner fastcgi_shared_owner;
+
+/* Gives the stream an id. False: there is none left. */
+bool fastcgi_shared_enter(struct fastcgi_link *link, struct fastcgi_stream *stream);
+/* The stream leaves; one that has not ended is aborted. */
+void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stream);
+/* What has arrived moves to where the exchange reads. True: there was something. */
+bool fastcgi_shared_fill(struct fastcgi_stream *stream);
+
+#endif

@@ -1,0 +1,302 @@
+/* `match` blocks: reading them, and holding answers against them. */
+#include "http/modules/health_check/match.h"
+
+#include "base/map.h"
+#include "base/parse.h"
+#include "conf/directive.h"
+
+/* All of a reading. */
+struct matches {
+    struct map by_name; /* struct match * */
+};
+
+static struct matches *matches_of(struct conf *conf)
+{
+    return conf_state(conf, "http match", sizeof(struct matches));
+}
+
+static struct match *find_or_make(struct conf *conf, struct str name)
+{
+    struct matches *matches = matches_of(conf);
+    struct match *match = map_get(&matches->by_name, name);
+
+    if (match == NULL) {
+        match = arena_new(conf->arena, struct match);
+        match->name = name;
+        map_put(&matches->by_name, conf->arena, name, match);
+    }
+    return match;
+}
+
+struct match *match_named(struct conf *conf, const struct conf_node *node, struct str name)
+{
+    struct match *match = find_or_make(conf, name);
+
+    if (match->used_by == NULL) {
+        match->used_by = node;
+    }
+    return match;
+}
+
+bool match_check_all(struct conf *conf)
+{
+    bool is_ok = true;
+
+    map_each(slot, &matches_of(conf)->by_name) {
+        const struct match *match = slot->value;
+        if (match->node == NULL) {
+            is_ok = conf_error(conf, match->used_by, "match \"%.*s\" is not defined",
+                               STR_ARG(match->name));
+        }
+    }
+    return is_ok;
+}
+
+/* ---- reading ---- */
+
+static bool invalid(struct conf *conf, const struct conf_node *line, unsigned arg)
+{
+    return conf_error(conf, line, "invalid parameter \"%.*s\" of \"%.*s\"",
+                      STR_ARG(line->args[arg]), STR_ARG(line->args[0]));
+}
+
+static bool parse_code(struct str text, unsigned *out)
+{
+    uint64_t number;
+
+    if (!parse_uint(text, &number) || number < 100 || number > 999) {
+        return false;
+    }
+    *out = (unsigned) number;
+    return true;
+}
+
+/* status [!] code | code-code … */
+static bool read_status(struct conf *conf, const struct conf_node *line, struct match *match)
+{
+    unsigned first = line->count > 1 && str_is(line->args[1], "!") ? 2 : 1;
+
+    if (match->has_status) {
+        return conf_error(conf, line, "\"status\" is duplicate");
+    }
+    if (first == line->count) {
+        return conf_error(conf, line, "invalid number of arguments in \"status\"");
+    }
+    match->has_status = true;
+    match->is_status_negated = first == 2;
+    for (unsigned i = first; i < line->count; i++) {
+        struct match_codes *codes = vec_push(&match->codes, conf->arena, sizeof(*codes));
+        struct str rest = line->args[i];
+        struct str text = str_cut(&rest, '-');
+
+        if (!parse_code(text, &codes->first) ||
+            !parse_code(rest.data == NULL ? text : rest, &codes->last) ||
+            codes->last < codes->first) {
+            return invalid(conf, line, i);
+        }
+    }
+    return true;
+}
+
+static bool read_regex(struct conf *conf, const struct conf_node *line, unsigned arg,
+                       struct match_rule *rule)
+{
+    rule->how = str_is(line->args[arg - 1], "~") ? MATCH_REGEX : MATCH_NO_REGEX;
+    rule->regex = regex_compile(conf, line, line->args[arg], false, false);
+    return rule->regex != NULL;
+}
+
+static bool is_regex_word(struct str word)
+{
+    return str_is(word, "~") || str_is(word, "!~");
+}
+
+/* header name | ! name | name = value | name != value | name ~ regex | name !~ regex */
+static bool read_header(struct conf *conf, const struct conf_node *line, struct match *match)
+{
+    struct match_rule rule = {.how = MATCH_PRESENT};
+
+    if (line->count < 2 || line->count > 4) {
+        return conf_error(conf, line, "invalid number of arguments in \"header\"");
+    }
+    rule.name = line->args[1];
+    if (line->count == 3) {
+        if (!str_is(line->args[1], "!")) {
+            return invalid(conf, line, 1);
+        }
+        rule.name = line->args[2];
+        rule.how = MATCH_ABSENT;
+    } else if (line->count == 4 && is_regex_word(line->args[2])) {
+        if (!read_regex(conf, line, 3, &rule)) {
+            return false;
+        }
+    } else if (line->count == 4) {
+        if (!str_is(line->args[2], "=") && !str_is(line->args[2], "!=")) {
+            return invalid(conf, line, 2);
+        }
+        rule.how = str_is(line->args[2], "=") ? MATCH_EQUAL : MATCH_UNEQUAL;
+        rule.value = line->args[3];
+    }
+    *(struct match_rule *) vec_push(&match->headers, conf->arena, sizeof(rule)) = rule;
+    return true;
+}
+
+/* body ~ regex | !~ regex */
+static bool read_body(struct conf *conf, const struct conf_node *line, struct match *match)
+{
+    struct match_rule rule = {.how = MATCH_REGEX};
+
+    if (line->count != 3) {
+        return conf_error(conf, line, "invalid number of arguments in \"body\"");
+    }
+    if (!is_regex_word(line->args[1])) {
+        return invalid(conf, line, 1);
+    }
+    if (!read_regex(conf, line, 2, &rule)) {
+        return false;
+    }
+    *(struct match_rule *) vec_push(&match->bodies, conf->arena, sizeof(rule)) = rule;
+    return true;
+}
+
+/* require $variable … */
+static bool read_require(struct conf *conf, const struct conf_node *line, struct match *match)
+{
+    if (line->count < 2) {
+        return conf_error(conf, line, "invalid number of arguments in \"require\"");
+    }
+    for (unsigned i = 1; i < line->count; i++) {
+        struct template *text;
+
+        if (line->args[i].len < 2 || line->args[i].data[0] != '$') {
+            return conf_error(conf, line, "invalid variable name \"%.*s\"", STR_ARG(line->args[i]));
+        }
+        text = template_compile(conf, line, line->args[i]);
+        if (text == NULL) {
+            return false;
+        }
+        *(struct template **) vec_push(&match->required, conf->arena, sizeof(text)) = text;
+    }
+    return true;
+}
+
+static bool read_line(struct conf *conf, const struct conf_node *line, struct match *match)
+{
+    struct str name = line->args[0];
+
+    if (str_is(name, "status")) {
+        return read_status(conf, line, match);
+    }
+    if (str_is(name, "header")) {
+        return read_header(conf, line, match);
+    }
+    if (str_is(name, "body")) {
+        return read_body(conf, line, match);
+    }
+    if (str_is(name, "require")) {
+        return read_require(conf, line, match);
+    }
+    return conf_error(conf, line, "unknown directive \"%.*s\"", STR_ARG(name));
+}
+
+bool match_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                 void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct match *match = find_or_make(conf, node->args[1]);
+    bool is_ok = true;
+
+    (void) row;
+    (void) settings;
+    if (match->node != NULL) {
+        return conf_error(conf, node, "duplicate match \"%.*s\"", STR_ARG(match->name));
+    }
+    match->node = node;
+    for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
+        is_ok &= read_line(conf, line, match);
+    }
+    return is_ok;
+}
+
+/* ---- judging ---- */
+
+static bool fits_status(const struct match *match, unsigned status)
+{
+    bool is_listed = false;
+
+    vec_each(struct match_codes, codes, &match->codes) {
+        is_listed |= codes->first <= status && status <= codes->last;
+    }
+    return !match->has_status || is_listed != match->is_status_negated;
+}
+
+/* Does one of the fields of that name have it? */
+static bool has_header(const struct match_rule *rule, const struct fields *fields,
+                       const struct log *log)
+{
+    fields_each(field, fields) {
+        if (!str_equal_nocase(field->name, rule->name)) {
+            continue;
+        }
+        switch (rule->how) {
+        case MATCH_EQUAL:
+        case MATCH_UNEQUAL:
+            if (str_equal(field->value, rule->value)) {
+                return true;
+            }
+            break;
+        case MATCH_REGEX:
+        case MATCH_NO_REGEX:
+            if (regex_match(rule->regex, field->value, NULL, log)) {
+                return true;
+            }
+            break;
+        default:
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_wanted(const struct match_rule *rule)
+{
+    return rule->how == MATCH_PRESENT || rule->how == MATCH_EQUAL || rule->how == MATCH_REGEX;
+}
+
+static bool fail(struct health_probe *probe, const char *what)
+{
+    probe->reason = what;
+    probe->error = 0;
+    return false;
+}
+
+bool match_judge(struct health_probe *probe, struct probe_answer *answer, const void *settings)
+{
+    const struct match_use *use = settings;
+    const struct match *match = use->match;
+    bool is_status_good = match == NULL ? answer->status >= 200 && answer->status < 400
+                                        : fits_status(match, answer->status);
+
+    if (!is_status_good) {
+        return fail(probe, arena_printf(probe->arena, "status code %u", answer->status).data);
+    }
+    if (match == NULL) {
+        return true;
+    }
+    vec_each(const struct match_rule, rule, &match->headers) {
+        if (has_header(rule, &answer->fields, probe->log) != is_wanted(rule)) {
+            return fail(probe,
+                        arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data);
+        }
+    }
+    vec_each(const struct match_rule, rule, &match->bodies) {
+        if (regex_match(rule->regex, answer->body, NULL, probe->log) != is_wanted(rule)) {
+            return fail(probe, "body");
+        }
+    }
+    if (match->required.count != 0 &&
+        !match_required(&match->required, use->location, probe, answer)) {
+        return fail(probe, "required variables");
+    }
+    return true;
+}

@@ -1,0 +1,290 @@
+/* What comes back from a proxied server: the head, and the body by length, in chunks or until it closes. */
+#include "http/modules/proxy/proxy.h"
+
+#include "http/v1/parser.h"
+
+/* ---- the head ---- */
+
+void proxy_begin_answer(struct exchange *x)
+{
+    struct proxy_state *state = proxy_state_of(x);
+
+    state->has_status = false;
+    state->may_stay_open = false;
+    state->is_at_trailers = false;
+    state->end = BODY_NONE;
+    state->left = 0;
+    state->chunked = (struct chunked){0};
+}
+
+static enum head_result read_status(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct str input = channel->input(x);
+    size_t used;
+
+    if (input.len == 0) {
+        return HEAD_MORE;
+    }
+    switch (answer_parse_status_line(input, &x->answer, &used)) {
+    case HEAD_MORE:
+        return HEAD_MORE;
+    case HEAD_BAD:
+        exchange_log(x, LOG_ERROR, 0, "upstream sent no valid HTTP/1.0 header");
+        return HEAD_BAD;
+    case HEAD_DONE:
+        break;
+    }
+    x->answer.reason = exchange_keep(x, x->answer.reason);
+    channel->consume(x, used);
+    proxy_state_of(x)->has_status = true;
+    return HEAD_DONE;
+}
+
+/* Is there such an option among those of Connection (RFC 9110, 7.6.1)? */
+static bool has_option(const struct fields *fields, struct str wanted)
+{
+    fields_each(field, fields) {
+        struct str rest = field->value;
+        while (field->id == FIELD_CONNECTION && rest.data != NULL) {
+            if (str_equal_nocase(str_trim(str_cut(&rest, ',')), wanted)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* May the connection carry another request once this answer was read (RFC 9112, 9.3)? */
+static bool stays_open(const struct answer *answer)
+{
+    bool is_told = (answer->fields.seen & FIELD_BIT(FIELD_CONNECTION)) != 0;
+
+    if (answer->version >= HTTP_1_1) {
+        return !is_told || !has_option(&answer->fields, STR("close"));
+    }
+    return is_told && has_option(&answer->fields, STR("keep-alive"));
+}
+
+/* How the body's end will be known (RFC 9112, 6.3). */
+static enum body_end end_of_body(const struct exchange *x)
+{
+    const struct answer *answer = &x->answer;
+
+    if (answer->has_no_body) {
+        return BODY_NONE;
+    }
+    if ((answer->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0) {
+        return BODY_CHUNKED;
+    }
+    return answer->content_length >= 0 ? BODY_COUNTED : BODY_UNTIL_CLOSED;
+}
+
+enum head_result proxy_read_head(struct exchange *x)
+{
+    struct proxy_state *state = proxy_state_of(x);
+    struct answer *answer = &x->answer;
+
+    if (!state->has_status) {
+        enum head_result result = read_status(x);
+        if (result != HEAD_DONE) {
+            return result;
+        }
+    }
+    enum head_result result = answer_read_fields(x, false);
+    if (result != HEAD_DONE) {
+        return result;
+    }
+    if (answer->status == 101) {
+        if (fields_get(&x->request->headers, FIELD_UPGRADE) == NULL) {
+            exchange_log(x, LOG_ERROR, 0, "upstream switched protocols unasked");
+            return HEAD_BAD;
+        }
+        answer->is_upgrade = true;
+        return HEAD_DONE;
+    }
+    answer->has_no_body = answer->status < 200 || answer->status == 204 || answer->status == 304 ||
+                          str_is(state->method, "HEAD");
+    state->end = end_of_body(x);
+    state->left = state->end == BODY_COUNTED ? (uint64_t) answer->content_length : 0;
+    state->may_stay_open = stays_open(answer) && state->end != BODY_UNTIL_CLOSED &&
+                           !(state->end == BODY_CHUNKED && answer->version < HTTP_1_1);
+    return HEAD_DONE;
+}
+
+/* ---- the body ---- */
+
+/* The body was whole. What lies behind it came unasked, and the connection is not trusted with more. */
+static enum body_result finish(struct exchange *x)
+{
+    const struct proxy_state *state = proxy_state_of(x);
+    bool has_more = x->protocol->channel->input(x).len != 0;
+
+    if (has_more && state->end == BODY_CHUNKED) {
+        exchange_log(x, LOG_WARN, 0, "upstream sent data after final chunk");
+    } else if (has_more) {
+        exchange_log(x, LOG_WARN, 0,
+                     "upstream sent more data than specified in \"Content-Length\" header");
+    }
+    x->is_reusable = state->may_stay_open && !has_more && !state->is_unframed;
+    return BODY_END;
+}
+
+static enum body_result read_counted(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct proxy_state *state = proxy_state_of(x);
+    struct str input = channel->input(x);
+
+    if (state->left == 0) {
+        return finish(x);
+    }
+    if (input.len == 0) {
+        return BODY_MORE;
+    }
+    *data = str_head(input, state->left < input.len ? (size_t) state->left : input.len);
+    state->left -= data->len;
+    channel->consume(x, data->len);
+    return BODY_DATA;
+}
+
+/* Fields that say how a message is framed, or where it goes, mean nothing behind its body (RFC 9110, 6.5.1). */
+#define NOT_IN_TRAILERS                                                                            \
+    (FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRANSFER_ENCODING) |                        \
+     FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_TRAILER) |              \
+     FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_UPGRADE) | FIELD_BIT(FIELD_KEEP_ALIVE) |                \
+     FIELD_BIT(FIELD_CONTENT_ENCODING) | FIELD_BIT(FIELD_CONTENT_TYPE) |                           \
+     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_SET_COOKIE))
+
+/* The bytes of the trailers move to the request's arena; the client gets them behind the last piece. */
+static void keep_trailers(struct exchange *x, const struct fields *fields, struct str bytes)
+{
+    struct arena *arena = &x->request->arena;
+    struct str copy = exchange_keep(x, bytes);
+
+    x->answer.trailers = arena_new(arena, struct fields);
+    x->request->response.trailers = x->answer.trailers;
+    fields_each(field, fields) {
+        struct str name = {copy.data + (field->name.data - bytes.data), field->name.len};
+        struct str value = {copy.data + (field->value.data - bytes.data), field->value.len};
+        if ((FIELD_BIT(field->id) & NOT_IN_TRAILERS) == 0) {
+            fields_add_identified(x->answer.trailers, arena, (enum field_id) field->id, name,
+                                  value);
+        }
+    }
+}
+
+/* Fields behind the last chunk, up to the empty line; there are none as a rule. */
+static enum body_result read_trailers(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct str input = channel->input(x);
+    uint32_t limit =
+        (uint32_t) (x->settings->buffer_size < UINT32_MAX / 2 ? x->settings->buffer_size
+                                                              : UINT32_MAX / 2);
+    struct head_limits limits = {.line_max = limit,
+                                 .head_max = limit,
+                                 .headers_max = 1000,
+                                 .ignore_invalid = true,
+                                 .underscores = true};
+    struct fields fields = {0};
+    struct head head = {0};
+    uint32_t used;
+
+    if (str_starts(input, STR("\r\n"))) {
+        channel->consume(x, 2);
+        return finish(x);
+    }
+    if ((input.len == 0 || input.data[input.len - 1] != '\n') && input.len < limit) {
+        return BODY_MORE;
+    }
+    switch (fields_parse(input, &limits, &x->request->arena, &fields, &head, &used)) {
+    case PARSE_MORE:
+        if (input.len < limit) {
+            return BODY_MORE;
+        }
+        /* fall through */
+    case PARSE_BAD:
+        exchange_log(x, LOG_ERROR, 0, "upstream sent invalid trailers");
+        return BODY_BAD;
+    case PARSE_DONE:
+        break;
+    }
+    if (proxy_settings_of(x)->pass_trailers && fields.count != 0) {
+        keep_trailers(x, &fields, str_head(input, used));
+    }
+    channel->consume(x, used);
+    return finish(x);
+}
+
+static enum body_result read_chunked(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct proxy_state *state = proxy_state_of(x);
+
+    while (!state->is_at_trailers) {
+        struct str input = channel->input(x);
+        size_t before = input.len;
+        enum chunked_result result = chunked_decode(&state->chunked, &input, data);
+
+        channel->consume(x, before - input.len);
+        switch (result) {
+        case CHUNKED_DATA:
+            return BODY_DATA;
+        case CHUNKED_MORE:
+            if (input.len == 0) {
+                return BODY_MORE;
+            }
+            break;
+        case CHUNKED_LAST:
+            state->is_at_trailers = true;
+            break;
+        case CHUNKED_BAD:
+            exchange_log(x, LOG_ERROR, 0, "upstream sent invalid chunked response");
+            return BODY_BAD;
+        }
+    }
+    return read_trailers(x);
+}
+
+static enum body_result read_until_closed(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    *data = channel->input(x);
+    if (data->len == 0) {
+        return BODY_MORE;
+    }
+    channel->consume(x, data->len);
+    return BODY_DATA;
+}
+
+enum body_result proxy_read_body(struct exchange *x, struct str *data)
+{
+    switch (proxy_state_of(x)->end) {
+    case BODY_COUNTED:
+        return read_counted(x, data);
+    case BODY_CHUNKED:
+        return read_chunked(x, data);
+    case BODY_UNTIL_CLOSED:
+        return read_until_closed(x, data);
+    case BODY_NONE:
+        break;
+    }
+    return finish(x);
+}
+
+enum body_result proxy_body_ended(struct exchange *x)
+{
+    struct conn *conn = x->link->conn;
+
+    if (proxy_state_of(x)->end == BODY_UNTIL_CLOSED && !conn->is_broken) {
+        return BODY_END;
+    }
+    if (conn->is_broken) {
+        exchange_log(x, LOG_ERROR, conn->error, "recv() failed");
+    } else {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed connection");
+    }
+    return BODY_BAD;
+}

@@ -1,0 +1,422 @@
+/* ngx_http_proxy_module: requests passed on to HTTP servers. Here: its directives, its variables and its handler. */
+#include "http/modules/proxy/proxy.h"
+
+#include "http/connection.h"
+#include "http/hooks.h"
+#include "http/variables.h"
+#include "server/module.h"
+
+static struct directive_table proxy_table;
+static struct directive_table proxy_exchange_table;
+
+/* ---- the protocol ---- */
+
+/* The sockets of a place that sends PROXY headers tell of one client each. */
+static bool may_keep(const struct exchange *x)
+{
+    return !proxy_settings_of(x)->proxy_protocol;
+}
+
+static void adapt_field(struct exchange *x, struct field *field)
+{
+    const struct proxy_settings *settings = proxy_settings_of(x);
+
+    if (!settings->adapts_fields) {
+        return;
+    }
+    if (field->id == FIELD_SET_COOKIE) {
+        cookie_adapt(x, field);
+    } else if (field->id == FIELD_LOCATION || field->id == FIELD_REFRESH) {
+        redirect_adapt(x, field);
+    }
+}
+
+/* The URL that is asked for. */
+static struct str default_cache_key(struct exchange *x)
+{
+    const struct proxy_url *url = &proxy_state_of(x)->url;
+    const struct str parts[] = {STR("http://"), url->host, url->uri};
+
+    return arena_join(&x->request->arena, parts, 3);
+}
+
+const struct protocol proxy_protocol_http = {
+    .name = STR_INIT("http"),
+    .channel = &whole_link,
+    .make_request = proxy_make_request,
+    .send_head = proxy_send_head,
+    .send_body = proxy_send_body,
+    .begin_answer = proxy_begin_answer,
+    .read_head = proxy_read_head,
+    .read_body = proxy_read_body,
+    .adapt_field = adapt_field,
+    .body_ended = proxy_body_ended,
+    .may_keep = may_keep,
+    .default_cache_key = default_cache_key,
+};
+
+/* ---- the handler ---- */
+
+static enum flow refuse_url(struct request *request, const char *reason, struct str text)
+{
+    log_error(&request->log, 0, "%s \"%.*s\"", reason, STR_ARG(text));
+    return request_fail(request, 500);
+}
+
+/* The parts of a proxy_pass that has variables. FLOW_NEXT: they are there. */
+static enum flow evaluate_target(struct request *request, const struct proxy_target *target,
+                                 struct proxy_url *url)
+{
+    struct str rest;
+    bool is_https;
+
+    url->text = template_text(target->text, &request->env);
+    rest = url->text;
+    if (!proxy_url_scheme(&rest, &is_https)) {
+        return refuse_url(request,
+                          is_https ? "https protocol requires SSL support in"
+                                   : "invalid URL prefix in",
+                          url->text);
+    }
+    if (rest.len == 0) {
+        return refuse_url(request, "invalid URL prefix in", url->text);
+    }
+    proxy_url_cut(rest, url);
+    proxy_url_name(url);
+    if (url->address.len == 0) {
+        return refuse_url(request, "no host in upstream", rest);
+    }
+    if (url->port.len == 0 && url->address.len <= sizeof("unix:") - 1) {
+        return refuse_url(request, "no path in the unix domain socket in upstream", rest);
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow proxy_handle(struct request *request)
+{
+    const struct proxy_settings *settings = location_settings(request->location, &proxy_table);
+    const struct proxy_target *target = settings->target;
+
+    if (request->method == METHOD_CONNECT) {
+        return request_fail(request, 405);
+    }
+    struct exchange *x =
+        exchange_new(request, &proxy_protocol_http,
+                     location_settings(request->location, &proxy_exchange_table), settings);
+    struct proxy_state *state = arena_new(&request->arena, struct proxy_state);
+    x->state = state;
+    x->default_port = 80;
+    state->url = target->url;
+    if (target->text != NULL) {
+        enum flow flow = evaluate_target(request, target, &state->url);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+        x->target = target->text;
+        x->target_text = state->url.address;
+    } else {
+        x->group = target->group;
+    }
+    state->url.uri = proxy_request_uri(request, target, state->url.uri);
+    x->url_tail = state->url.uri;
+    if (settings->set_body != NULL) {
+        x->body_override = template_text(settings->set_body, &request->env);
+        x->streams_body = false;
+    }
+    if (request->is_chunked_body && settings->version < HTTP_1_1) {
+        x->streams_body = false; /* HTTP/1.0 has to be told the length */
+    }
+    return exchange_run(x);
+}
+
+/* ---- variables ---- */
+
+/* What the module knows of the exchange that is or was under way; NULL: there is none of its own. */
+static const struct proxy_state *state_of(struct variable_env *env)
+{
+    const struct exchange *x = request_exchange(variable_request(env));
+
+    return x != NULL && x->protocol == &proxy_protocol_http ? proxy_state_of(x) : NULL;
+}
+
+static bool get_proxy_host(struct variable_env *env, const struct variable *variable,
+                           struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    (void) variable;
+    return state != NULL && variable_give(out, state->url.host);
+}
+
+static bool get_proxy_port(struct variable_env *env, const struct variable *variable,
+                           struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    (void) variable;
+    return state != NULL && state->url.port.len != 0 && variable_give(out, state->url.port);
+}
+
+static bool get_add_x_forwarded_for(struct variable_env *env, const struct variable *variable,
+                                    struct str *out)
+{
+    struct request *request = variable_request(env);
+    struct str address = connection_address(request->http);
+    struct str former;
+
+    (void) variable;
+    if (!fields_joined(&request->headers, env->arena, FIELD_X_FORWARDED_FOR, &former)) {
+        return variable_give(out, address);
+    }
+    const struct str parts[] = {former, STR(", "), address};
+    return variable_give(out, arena_join(env->arena, parts, 3));
+}
+
+static bool get_body_length(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    (void) variable;
+    return state != NULL && state->body_length >= 0 &&
+           variable_give_number(env, out, (uint64_t) state->body_length);
+}
+
+static bool get_chunked(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    (void) variable;
+    return state != NULL && state->is_chunked && variable_give(out, STR("chunked"));
+}
+
+static const struct variable proxy_variables[] = {
+    {.name = STR_INIT("proxy_host"),
+     .get = get_proxy_host,
+     .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("proxy_port"),
+     .get = get_proxy_port,
+     .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("proxy_add_x_forwarded_for"), .get = get_add_x_forwarded_for},
+    {.name = STR_INIT("proxy_internal_body_length"),
+     .get = get_body_length,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("proxy_internal_chunked"), .get = get_chunked, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("")},
+};
+
+/* ---- when the configuration is read ---- */
+
+bool proxy_pass_is_set(const struct conf_scope *scope)
+{
+    return conf_is_set(scope, &proxy_table, "proxy_pass");
+}
+
+bool rules_begin(struct conf_scope *scope, const struct directive *row,
+                 const struct conf_node *node, struct vec *rules, bool *is_off)
+{
+    bool is_first = !conf_is_set(scope, &proxy_table, row->name);
+
+    *is_off = node->count == 2 && str_is(node->args[1], "off");
+    if (is_first) {
+        *rules = (struct vec){0}; /* what was inherited */
+        return true;
+    }
+    if (*is_off || rules->count == 0) {
+        *is_off = false;
+        return conf_error(scope->conf, node, "\"%s\" directive is duplicate", row->name);
+    }
+    return true;
+}
+
+/* Blocks to which a URI has no beginning that another could stand for. */
+static bool has_prefix(const struct conf_scope *scope, const struct http_location *location)
+{
+    return scope->context == IN_LOCATION && location->kind != LOCATION_REGEX &&
+           location->kind != LOCATION_NAMED;
+}
+
+static bool read_static(struct conf_scope *scope, const struct conf_node *node, struct str rest,
+                        struct proxy_target *target)
+{
+    const struct http_location *location = scope_location(scope);
+    struct conf *conf = scope->conf;
+    struct pass_target found;
+
+    proxy_url_cut(rest, &target->url);
+    proxy_url_name(&target->url);
+    if (target->url.address.len == 0) {
+        return conf_error(conf, node, "no host in upstream \"%.*s\"", STR_ARG(rest));
+    }
+    if (!pass_target_read(scope, node, target->url.address, 80, &found)) {
+        return false;
+    }
+    target->group = found.group;
+    if (target->url.uri.len == 0) {
+        return true;
+    }
+    if (!has_prefix(scope, location)) {
+        return conf_error(conf, node,
+                          "\"%.*s\" cannot have URI part in location given by regular expression, "
+                          "or inside named location, or inside \"if\" statement, or inside "
+                          "\"limit_except\" block",
+                          STR_ARG(node->args[0]));
+    }
+    target->prefix = location->name;
+    return true;
+}
+
+static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct proxy_target *target = arena_new(conf->arena, struct proxy_target);
+    struct str text = node->args[1];
+    struct str rest = text;
+    bool is_https;
+    bool has_scheme = proxy_url_scheme(&rest, &is_https);
+
+    (void) row;
+    ((struct proxy_settings *) settings)->target = NULL;
+    target->url.text = text;
+    if (is_https) {
+        return conf_error(conf, node, "https protocol requires SSL support");
+    }
+    if (template_variable_count(text) != 0) {
+        target->text = template_compile(conf, node, text);
+        if (target->text == NULL) {
+            return false;
+        }
+    } else if (!has_scheme) {
+        return conf_error(conf, node, "invalid URL prefix");
+    } else if (!read_static(scope, node, rest, target)) {
+        return false;
+    }
+    ((struct proxy_settings *) settings)->target = target;
+    return pass_handler_set(scope, node, proxy_handle);
+}
+
+static bool set_header_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    (void) row;
+    (void) settings;
+    return scope->parent == NULL || node->args[1].len != 0 ||
+           conf_error(scope->conf, node, "a header has an empty name");
+}
+
+static bool http_version_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    (void) row;
+    return ((struct proxy_settings *) settings)->version <= HTTP_1_1 ||
+           conf_error(scope->conf, node, "HTTP/2 to backends is not built yet");
+}
+
+/* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it. */
+static bool proxy_finish(struct conf_scope *scope, void *own)
+{
+    struct proxy_settings *settings = own;
+    bool is_set = proxy_pass_is_set(scope);
+
+    settings->has_default_redirect = false;
+    if (!is_set && scope->context == IN_LOCATION) {
+        settings->target = NULL;
+    }
+    settings->plan = NULL;
+    if (settings->target == NULL) {
+        return true;
+    }
+    if (!settings->has_redirects && is_set) {
+        redirect_default(scope, settings);
+    }
+    settings->adapts_fields =
+        settings->redirects.count != 0 || settings->cookie_domains.count != 0 ||
+        settings->cookie_paths.count != 0 || settings->cookie_flags.count != 0;
+    settings->plan = head_plan_make(scope->conf->arena, settings);
+    return true;
+}
+
+static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
+                                                      {"1.1", HTTP_1_1},
+                                                      {"2", HTTP_2},
+                                                      {NULL, 0}};
+
+#define P struct proxy_settings
+static const struct directive proxy_rows[] = {
+    {"proxy_pass", IN_LOCATION | IN_LOCATION_IF | IN_LIMIT_EXCEPT, CUSTOM(proxy_pass_apply),
+     ARGS(1, 1), .syntax = "URL",
+     .doc = "Passes requests on to an HTTP server: http://address[URI]. A URI takes the place of "
+            "the location's name at the start of the request's; without one the request's own is "
+            "passed as it came."},
+    {"proxy_method", IN_HTTP_ALL, TEMPLATE(P, method),
+     .doc = "Method of requests to the backend, instead of the client's."},
+    {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
+     .apply = http_version_apply, .doc = "Version of HTTP that the backend is spoken to in."},
+    {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .apply = set_header_apply,
+     .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
+            "they are set, Host is $proxy_host and Connection is left out."},
+    {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body),
+     .doc = "Body of requests to the backend, instead of the client's."},
+    {"proxy_headers_hash_max_size", IN_HTTP_ALL, NUMBER(P, headers_hash_max_size), .initial = "512",
+     .doc = "Understood; tables size themselves."},
+    {"proxy_headers_hash_bucket_size", IN_HTTP_ALL, NUMBER(P, headers_hash_bucket_size),
+     .initial = "64", .doc = "Understood; tables size themselves."},
+    {"proxy_redirect", IN_HTTP_ALL, CUSTOM(proxy_redirect_apply), ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .initial = "default",
+     .syntax = "default | off | redirect replacement",
+     .doc = "What Location and Refresh of answers begin with, and what takes its place; "
+            "\"~\" and \"~*\" begin a regular expression. The default replaces what proxy_pass "
+            "names by the location."},
+    {"proxy_cookie_domain", IN_HTTP_ALL, CUSTOM(proxy_cookie_domain_apply), ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | domain replacement",
+     .doc = "Replaces the domain of cookies."},
+    {"proxy_cookie_path", IN_HTTP_ALL, CUSTOM(proxy_cookie_path_apply), ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | path replacement",
+     .doc = "Replaces the start of the path of cookies."},
+    {"proxy_cookie_flags", IN_HTTP_ALL, CUSTOM(proxy_cookie_flags_apply), ARGS(1, 4),
+     .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | cookie [flag ...]",
+     .doc = "Adds or removes flags of a cookie: secure, httponly, samesite=strict, samesite=lax, "
+            "samesite=none, and nosecure, nohttponly, nosamesite."},
+    {"proxy_pass_trailers", IN_HTTP_ALL, FLAG(P, pass_trailers), .initial = "off",
+     .doc = "Are fields behind the body of an answer passed to the client?"},
+    {"proxy_protocol", IN_HTTP_ALL, FLAG(P, proxy_protocol), .initial = "off",
+     .doc = "Begins each connection to the backend with a header of the PROXY protocol, version "
+            "1, that tells of the client; such a connection carries one request."},
+    {0},
+};
+#undef P
+
+static struct directive_table proxy_table = {.rows = proxy_rows,
+                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                             .size = sizeof(struct proxy_settings),
+                                             .finish = proxy_finish};
+
+static const struct directive proxy_exchange_rows[] = {
+    EXCHANGE_CONNECT_ROWS("proxy", next_upstream_words),
+    EXCHANGE_SOCKET_ROWS("proxy"),
+    EXCHANGE_TENGINE_SOCKET_ROWS("proxy"),
+    EXCHANGE_BODY_ROWS("proxy"),
+    EXCHANGE_CACHE_ROWS("proxy", cache_use_stale_words),
+    {"proxy_cache_convert_head", IN_HTTP_ALL, FLAG(struct exchange_settings, cache_convert_head),
+     .initial = "on", .doc = "Is HEAD asked as GET, so that the answer can be kept?"},
+    {0},
+};
+
+static struct directive_table proxy_exchange_table = {.rows = proxy_exchange_rows,
+                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                      .size = sizeof(struct exchange_settings),
+                                                      .finish = exchange_settings_finish};
+
+static struct directive_table *const proxy_tables[] = {&proxy_table, &proxy_exchange_table, NULL};
+
+static const struct http_module proxy_hooks = {.variables = proxy_variables};
+
+const struct module ngx_http_proxy_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_proxy_module",
+    .kind = MODULE_HTTP,
+    .tables = proxy_tables,
+    .hooks = &proxy_hooks,
+};

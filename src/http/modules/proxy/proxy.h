@@ -1,0 +1,187 @@
+/* The HTTP proxy module: its settings at a place, what it keeps for a request, and its parts' faces to each
+ * other. */
+#ifndef HTTP_MODULES_PROXY_PROXY_H
+#define HTTP_MODULES_PROXY_PROXY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "conf/regex.h"
+#include "conf/template.h"
+#include "http/exchange/exchange.h"
+#include "http/v1/chunked.h"
+
+/* Where a request goes: scheme, address and URI of proxy_pass, apart. */
+struct proxy_url {
+    struct str text;    /* as written: "http://up/x/" */
+    struct str address; /* "up", "127.0.0.1:8080", "unix:/path" */
+    struct str uri;     /* "/x/"; empty = none was written */
+    struct str
+        host; /* $proxy_host: the address without the usual port; "localhost" of a unix socket */
+    struct str port; /* $proxy_port; empty of a unix socket */
+};
+
+/* What proxy_pass of a place says. */
+struct proxy_target {
+    struct proxy_url url;         /* of one without variables */
+    struct upstream_group *group; /* … and its servers */
+    struct template *text;        /* with variables: the whole of it; else NULL */
+    struct str prefix;            /* of URIs, whose place the URI takes: the name of the location */
+};
+
+/* One line of a request's head. */
+struct head_part {
+    enum {
+        HEAD_TEXT,    /* laid out when the configuration was read */
+        HEAD_LINE,    /* a name, and a value that may be empty: then there is no line */
+        HEAD_HOST,    /* Host: the value, or $proxy_host where it is empty */
+        HEAD_FRAMING, /* Content-Length or Transfer-Encoding, as the body has it */
+    } kind;
+    struct str text;              /* HEAD_TEXT: lines; HEAD_LINE: "Name: " */
+    const struct template *value; /* of HEAD_LINE and HEAD_HOST; NULL = empty */
+};
+
+/* The head of requests at a place, as far as it is known when the configuration is read. */
+struct head_plan {
+    struct head_part *parts;
+    unsigned count;
+    bool doubts_framing; /* proxy_set_header tells a length or coding of its own */
+    uint64_t own;        /* bit of each known field that proxy_set_header names */
+    uint64_t hidden;     /* bit of each known field of the client that is not passed on */
+    struct map names;    /* others that are not, without case */
+    uint64_t lengths;    /* bit n: one of these has n bytes (n modulo 64) */
+};
+
+/* proxy_redirect, proxy_cookie_domain, proxy_cookie_path: a text that is replaced. */
+struct rewrite_rule {
+    const struct template *text; /* what the value begins with, or equals; NULL = regex */
+    struct regex *regex;
+    const struct template *replacement;
+};
+
+/* proxy_cookie_flags of one cookie. */
+struct flags_rule {
+    const struct template *name; /* NULL = regex */
+    struct regex *regex;
+    struct vec flags; /* struct template * */
+};
+
+/* The directives of one place. */
+struct proxy_settings {
+    struct proxy_target *target; /* NULL: no proxy_pass here */
+    struct template *method;     /* NULL = the client's */
+    unsigned version;            /* HTTP_1_0 or HTTP_1_1 */
+    struct vec set_headers;      /* struct key_template */
+    struct template *set_body;   /* NULL = the client's */
+    struct vec redirects;        /* struct rewrite_rule */
+    struct vec cookie_domains;   /* struct rewrite_rule */
+    struct vec cookie_paths;     /* struct rewrite_rule */
+    struct vec cookie_flags;     /* struct flags_rule */
+    bool has_redirects;          /* proxy_redirect was written here or further out: no default */
+    bool has_default_redirect;   /* … `default` among them, at this very level */
+    bool pass_trailers;
+    bool proxy_protocol; /* a PROXY header goes first, on connections that are not kept */
+    bool adapts_fields;  /* derived: there are redirects or rules for cookies */
+    int64_t headers_hash_max_size, headers_hash_bucket_size; /* understood */
+    struct head_plan *plan;                                  /* derived; NULL without proxy_pass */
+};
+
+/* How the end of an answer's body is known. */
+enum body_end {
+    BODY_NONE,         /* there is none */
+    BODY_COUNTED,      /* Content-Length */
+    BODY_CHUNKED,      /* the last chunk */
+    BODY_UNTIL_CLOSED, /* the connection's end */
+};
+
+/* What the module keeps for one exchange; in the request's arena. */
+struct proxy_state {
+    struct proxy_url url; /* of this request; uri is as it is sent, with arguments */
+    struct str method;
+    int64_t body_length; /* of the body that is sent; -1 = none, or not known */
+    bool is_chunked;     /* … it goes in chunks */
+    bool is_unframed;    /* the head does not tell its end rightly: the connection is not kept */
+
+    /* The answer. */
+    bool has_status;    /* its first line was read */
+    bool may_stay_open; /* it lets the connection be kept */
+    bool is_at_trailers;
+    enum body_end end;
+    uint64_t left; /* BODY_COUNTED: bytes to come */
+    struct chunked chunked;
+};
+
+extern const struct protocol proxy_protocol_http;
+
+static inline struct proxy_state *proxy_state_of(const struct exchange *x)
+{
+    return x->state;
+}
+
+static inline const struct proxy_settings *proxy_settings_of(const struct exchange *x)
+{
+    return x->module_settings;
+}
+
+/* ---- url.c ---- */
+
+/* Cuts the text behind the scheme into address and URI. */
+void proxy_url_cut(struct str rest, struct proxy_url *url);
+/* Fills host and port from the address. */
+void proxy_url_name(struct proxy_url *url);
+/* Takes "http://" off. False: another scheme; *is_https tells which. */
+bool proxy_url_scheme(struct str *text, bool *is_https);
+/* The URI that a request asks the backend for, with its arguments. */
+struct str proxy_request_uri(struct request *request, const struct proxy_target *target,
+                             struct str own_uri);
+
+/* ---- request.c ---- */
+
+/* Lays out what is known of heads when the configuration is read; for requests to this target. */
+struct head_plan *head_plan_make(struct arena *arena, const struct proxy_settings *settings);
+bool proxy_make_request(struct exchange *x);
+void proxy_send_head(struct exchange *x);
+void proxy_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);
+
+/* ---- answer.c ---- */
+
+void proxy_begin_answer(struct exchange *x);
+enum head_result proxy_read_head(struct exchange *x);
+enum body_result proxy_read_body(struct exchange *x, struct str *data);
+enum body_result proxy_body_ended(struct exchange *x);
+
+/* ---- redirect.c ---- */
+
+bool proxy_redirect_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings);
+/* The rule that holds where none is written. */
+void redirect_default(struct conf_scope *scope, struct proxy_settings *settings);
+/* A value of Location or Refresh as the client is to see it. */
+void redirect_adapt(struct exchange *x, struct field *field);
+
+/* Reads "text replacement" (is_nocase: a regular expression is without case) into a rule. */
+bool rewrite_rule_read(struct conf_scope *scope, const struct conf_node *node, bool is_nocase,
+                       struct rewrite_rule *rule);
+
+/* ---- cookies.c ---- */
+
+bool proxy_cookie_domain_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings);
+bool proxy_cookie_path_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings);
+bool proxy_cookie_flags_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings);
+/* A value of Set-Cookie as the client is to see it. */
+void cookie_adapt(struct exchange *x, struct field *field);
+
+/* ---- proxy.c ---- */
+
+/* Begins a list of rules, or ends it by `off`: false after conf_error when one stands beside `off`. *is_off:
+ * nothing more is to be read. */
+bool rules_begin(struct conf_scope *scope, const struct directive *row,
+                 const struct conf_node *node, struct vec *rules, bool *is_off);
+
+/* Stands a proxy_pass in this block, above? */
+bool proxy_pass_is_set(const struct conf_scope *scope);
+
+#endif

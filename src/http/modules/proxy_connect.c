@@ -1,0 +1,476 @@
+/* ngx_http_proxy_connect_module, Tengine's: a server that makes tunnels for CONNECT (RFC 9110, 9.3.6), whatever its
+ * locations do with other methods. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/exchange/exchange.h"
+#include "http/hooks.h"
+#include "http/variables.h"
+#include "server/module.h"
+
+static struct directive_table connect_table;
+
+/* Ports that a client may want to. */
+struct port_range {
+    uint16_t first, last;
+};
+
+struct connect_settings {
+    struct exchange_settings exchange; /* first: rows of the family fill it */
+    bool is_on;
+    struct vec allowed;        /* struct port_range */
+    struct template *address;  /* where to instead of where the client wants to; NULL = off */
+    struct template *response; /* head of the answer */
+};
+
+/* One tunnel; in the request's arena. */
+struct connect_state {
+    struct str response;    /* $proxy_connect_response as it was when the tunnel began */
+    uint64_t start_ms;      /* when its target began to be looked for */
+    uint64_t first_byte_ms; /* when the other side sent its first byte; 0 = not yet */
+};
+
+static const struct connect_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &connect_table);
+}
+
+/* ---- the channel: the whole link, and a note of the first byte ---- */
+
+static bool channel_begin(struct exchange *x)
+{
+    return whole_link.begin(x);
+}
+
+static struct str channel_input(struct exchange *x)
+{
+    return whole_link.input(x);
+}
+
+static void channel_consume(struct exchange *x, size_t n)
+{
+    whole_link.consume(x, n);
+}
+
+static bool channel_fill(struct exchange *x)
+{
+    struct connect_state *state = x->state;
+    bool has_more = whole_link.fill(x);
+
+    if (has_more && state->first_byte_ms == 0) {
+        state->first_byte_ms = clock_now.now_ms;
+    }
+    return has_more;
+}
+
+static bool channel_has_ended(struct exchange *x)
+{
+    return whole_link.has_ended(x);
+}
+
+static enum wait_result channel_wait(struct exchange *x, uint64_t deadline_ms)
+{
+    return whole_link.wait(x, deadline_ms);
+}
+
+static uint64_t channel_unsent(struct exchange *x)
+{
+    return whole_link.unsent(x);
+}
+
+static void channel_end(struct exchange *x, bool is_reusable)
+{
+    whole_link.end(x, is_reusable);
+}
+
+static const struct channel connect_channel = {
+    .begin = channel_begin,
+    .input = channel_input,
+    .consume = channel_consume,
+    .fill = channel_fill,
+    .has_ended = channel_has_ended,
+    .wait = channel_wait,
+    .unsent = channel_unsent,
+    .end = channel_end,
+};
+
+/* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
+
+static bool make_request(struct exchange *x)
+{
+    x->head = STR("");
+    return true;
+}
+
+static void send_nothing(struct exchange *x)
+{
+    (void) x;
+}
+
+static void send_no_body(struct exchange *x, const struct body_piece *piece, bool is_last)
+{
+    (void) x;
+    (void) piece;
+    (void) is_last;
+}
+
+/* The head of proxy_connect_response, read as if it had been sent. */
+static enum head_result read_head(struct exchange *x)
+{
+    const struct connect_state *state = x->state;
+    struct str text = state->response;
+    size_t used = 0;
+
+    if (answer_parse_status_line(text, &x->answer, &used) != HEAD_DONE ||
+        answer_parse_fields(x, str_skip(text, used), false, &used) != HEAD_DONE ||
+        x->answer.status < 200 || x->answer.status > 299) {
+        log_error(&x->request->log, 0, "invalid \"proxy_connect_response\" \"%.*s\"",
+                  STR_ARG(text));
+        return HEAD_BAD;
+    }
+    x->answer.is_upgrade = true;
+    return HEAD_DONE;
+}
+
+/* An upgrade has no body. */
+static enum body_result read_body(struct exchange *x, struct str *data)
+{
+    (void) x;
+    (void) data;
+    return BODY_BAD;
+}
+
+static bool may_keep(const struct exchange *x)
+{
+    (void) x;
+    return false;
+}
+
+static const struct protocol connect_protocol = {
+    .name = STR_INIT("connect"),
+    .channel = &connect_channel,
+    .make_request = make_request,
+    .send_head = send_nothing,
+    .send_body = send_no_body,
+    .read_head = read_head,
+    .read_body = read_body,
+    .may_keep = may_keep,
+};
+
+/* ---- the handler ---- */
+
+static bool is_allowed(const struct connect_settings *settings, struct str port)
+{
+    uint64_t number;
+
+    if (!parse_uint(port, &number)) {
+        return false;
+    }
+    vec_each(const struct port_range, range, &settings->allowed) {
+        if (number >= range->first && number <= range->last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A time that a variable of ours was assigned. */
+static void take_time(struct request *request, struct str name, uint64_t *out_ms)
+{
+    struct str text;
+
+    if (variable_get_by_name(&request->env, name, &text) && !parse_msec(text, out_ms)) {
+        log_error(&request->log, 0, "invalid value \"%.*s\" of $%.*s", STR_ARG(text),
+                  STR_ARG(name));
+    }
+}
+
+static struct str target_of(struct request *request, const struct connect_settings *settings)
+{
+    const struct str parts[] = {request->host, STR(":"), request->port};
+
+    if (settings->address != NULL) {
+        struct str address = template_text(settings->address, &request->env);
+        if (address.len != 0) {
+            return address;
+        }
+    }
+    return arena_join(&request->arena, parts, 3);
+}
+
+static enum flow connect_handle(struct request *request)
+{
+    const struct connect_settings *settings = settings_at(request->location);
+    uint64_t port = 0;
+
+    if (request->method != METHOD_CONNECT) {
+        return FLOW_NEXT;
+    }
+    if (!is_allowed(settings, request->port)) {
+        log_error(&request->log, 0, "port %.*s is not allowed by \"proxy_connect_allow\"",
+                  STR_ARG(request->port));
+        return request_fail(request, 403);
+    }
+    struct exchange_settings *own = arena_alloc(&request->arena, sizeof(*own));
+    struct connect_state *state = arena_new(&request->arena, struct connect_state);
+    *own = settings->exchange;
+    take_time(request, STR("proxy_connect_connect_timeout"), &own->connect_timeout_ms);
+    take_time(request, STR("proxy_connect_read_timeout"), &own->read_timeout_ms);
+    uint64_t data_timeout_ms = settings->exchange.read_timeout_ms;
+    take_time(request, STR("proxy_connect_data_timeout"), &data_timeout_ms);
+    if (data_timeout_ms != settings->exchange.read_timeout_ms) {
+        own->read_timeout_ms = data_timeout_ms; /* the newer name wins where both are assigned */
+    }
+    own->send_timeout_ms = own->read_timeout_ms;
+    if (!variable_get_by_name(&request->env, STR("proxy_connect_response"), &state->response)) {
+        state->response = template_text(settings->response, &request->env);
+    }
+    state->start_ms = clock_now.now_ms;
+    struct exchange *x = exchange_new(request, &connect_protocol, own, settings);
+    x->state = state;
+    x->target_text = target_of(request, settings);
+    x->default_port = parse_uint(request->port, &port) ? (uint16_t) port : 0;
+    x->sends_body = false;
+    return exchange_run(x);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->is_on;
+}
+
+static const struct phase_hook connect_phases[] = {
+    {.phase = PHASE_PRECONTENT, .order = 5, .run = connect_handle, .is_active = is_active},
+    {.run = NULL},
+};
+
+/* ---- variables ---- */
+
+static const struct exchange *tunnel_of(struct variable_env *env)
+{
+    const struct exchange *x = request_exchange(variable_request(env));
+
+    return x != NULL && x->protocol == &connect_protocol ? x : NULL;
+}
+
+#define VARIABLE_GET(name)                                                                         \
+    static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
+
+/* data: 0 = the host, 1 = the port of a CONNECT request */
+VARIABLE_GET(get_target_part)
+{
+    const struct request *request = variable_request(env);
+
+    return str_is(request->method_name, "CONNECT") &&
+           variable_give(out, variable->data == 0 ? request->host : request->port);
+}
+
+VARIABLE_GET(get_connect_addr)
+{
+    const struct exchange *x = tunnel_of(env);
+
+    (void) variable;
+    return x != NULL && x->attempt != NULL && variable_give(out, x->attempt->peer);
+}
+
+VARIABLE_GET(get_connect_time)
+{
+    const struct exchange *x = tunnel_of(env);
+
+    (void) variable;
+    return x != NULL && x->attempt != NULL && x->attempt->connect_ms != UINT64_MAX &&
+           variable_give_seconds(env, out, x->attempt->connect_ms);
+}
+
+VARIABLE_GET(get_resolve_time)
+{
+    const struct exchange *x = tunnel_of(env);
+
+    (void) variable;
+    return x != NULL && x->start_ms != 0 &&
+           variable_give_seconds(env, out,
+                                 x->start_ms - ((const struct connect_state *) x->state)->start_ms);
+}
+
+VARIABLE_GET(get_first_byte_time)
+{
+    const struct exchange *x = tunnel_of(env);
+    const struct connect_state *state = x == NULL ? NULL : x->state;
+
+    (void) variable;
+    return state != NULL && state->first_byte_ms != 0 &&
+           variable_give_seconds(env, out, state->first_byte_ms - state->start_ms);
+}
+
+/* What is configured, until something is assigned. data: offset of milliseconds in the settings. */
+VARIABLE_GET(get_time)
+{
+    const char *settings =
+        (const char *) settings_at(variable_request(env)->location) + variable->data;
+
+    *out = arena_printf(env->arena, "%llums",
+                        (unsigned long long) *(const uint64_t *) (const void *) settings);
+    return true;
+}
+
+VARIABLE_GET(get_response)
+{
+    (void) variable;
+    return variable_give(out, template_text(settings_at(variable_request(env)->location)->response,
+                                            env));
+}
+
+#define ASSIGNABLE(text, getter, place)                                                            \
+    {                                                                                              \
+        .name = STR_INIT(text), .get = getter, .data = place, .flags = VARIABLE_CHANGEABLE         \
+    }
+static const struct variable connect_variables[] = {
+    ASSIGNABLE("connect_host", get_target_part, 0),
+    ASSIGNABLE("connect_port", get_target_part, 1),
+    {.name = STR_INIT("connect_addr"), .get = get_connect_addr, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("proxy_connect_connect_time"),
+     .get = get_connect_time,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("proxy_connect_resolve_time"),
+     .get = get_resolve_time,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("proxy_connect_first_byte_time"),
+     .get = get_first_byte_time,
+     .flags = VARIABLE_VOLATILE},
+    ASSIGNABLE("proxy_connect_connect_timeout", get_time,
+               offsetof(struct connect_settings, exchange.connect_timeout_ms)),
+    ASSIGNABLE("proxy_connect_data_timeout", get_time,
+               offsetof(struct connect_settings, exchange.read_timeout_ms)),
+    ASSIGNABLE("proxy_connect_read_timeout", get_time,
+               offsetof(struct connect_settings, exchange.read_timeout_ms)),
+    ASSIGNABLE("proxy_connect_send_timeout", get_time,
+               offsetof(struct connect_settings, exchange.send_timeout_ms)),
+    ASSIGNABLE("proxy_connect_response", get_response, 0),
+    {.name = STR_INIT("")},
+};
+
+/* ---- when the configuration is read ---- */
+
+static bool connect_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    (void) row;
+    (void) node;
+    ((struct connect_settings *) settings)->is_on = true;
+    scope_server(scope)->accepts_connect = true;
+    return true;
+}
+
+/* "443", "1000-2000" or "all". */
+static bool read_range(struct str text, struct port_range *range)
+{
+    uint64_t first;
+    uint64_t last;
+    struct str rest = text;
+
+    if (str_is(text, "all")) {
+        *range = (struct port_range){1, UINT16_MAX};
+        return true;
+    }
+    if (!parse_uint(str_cut(&rest, '-'), &first)) {
+        return false;
+    }
+    last = first;
+    if (rest.data != NULL && !parse_uint(rest, &last)) {
+        return false;
+    }
+    *range = (struct port_range){(uint16_t) first, (uint16_t) last};
+    return first != 0 && first <= last && last <= UINT16_MAX;
+}
+
+static bool allow_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct connect_settings *own = settings;
+
+    (void) row;
+    for (unsigned i = 1; i < node->count; i++) {
+        struct port_range range;
+        if (!read_range(node->args[i], &range)) {
+            return conf_error(scope->conf, node, "invalid port or range \"%.*s\"",
+                              STR_ARG(node->args[i]));
+        }
+        *(struct port_range *) vec_push(&own->allowed, scope->conf->arena, sizeof(range)) = range;
+    }
+    return true;
+}
+
+static bool address_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct connect_settings *own = settings;
+
+    (void) row;
+    own->address = NULL;
+    if (str_is(node->args[1], "off")) {
+        return true;
+    }
+    own->address = template_compile(scope->conf, node, node->args[1]);
+    return own->address != NULL;
+}
+
+static bool connect_finish(struct conf_scope *scope, void *settings)
+{
+    struct exchange_settings *own = &((struct connect_settings *) settings)->exchange;
+
+    (void) scope;
+    own->prefix = "proxy_connect";
+    own->buffer_size = 16384;
+    own->buffers = (struct buffers){.number = 1, .size = own->buffer_size};
+    own->busy_buffers_size = own->buffer_size;
+    own->next_upstream = NEXT_ERROR | NEXT_TIMEOUT;
+    own->send_timeout_ms = own->read_timeout_ms;
+    return true;
+}
+
+#define C struct connect_settings
+static const struct directive connect_rows[] = {
+    {"proxy_connect", IN_SERVER, CUSTOM(connect_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
+     .doc = "Makes tunnels for CONNECT requests."},
+    {"proxy_connect_allow", IN_SERVER, CUSTOM_FIELD(C, allowed, allow_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "443 563", .syntax = "all | port | port-port ...",
+     .doc = "Ports that tunnels may go to."},
+    {"proxy_connect_address", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, address, address_apply),
+     ARGS(1, 1), .syntax = "address | off",
+     .doc = "Where tunnels go to, instead of where the client wants to."},
+    {"proxy_connect_bind", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, exchange.bind, exchange_bind_apply),
+     ARGS(1, 2), .syntax = "address [transparent] | off",
+     .doc = "Local address that tunnels come from."},
+    {"proxy_connect_connect_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.connect_timeout_ms),
+     .initial = "60s", .doc = "Longest time for the other side's connection to be made."},
+    {"proxy_connect_data_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.read_timeout_ms),
+     .initial = "60s", .doc = "Longest time in which no byte goes through a tunnel."},
+    {"proxy_connect_read_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.read_timeout_ms),
+     .replaced_by = "proxy_connect_data_timeout",
+     .doc = "Longest time in which no byte goes through a tunnel; the former name."},
+    {"proxy_connect_send_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .doc = "Without effect in Tengine, too; proxy_connect_data_timeout holds both ways."},
+    {"proxy_connect_send_lowat", IN_HTTP | IN_SERVER, SIZE(C, exchange.send_lowat), .initial = "0",
+     .doc = "SO_SNDLOWAT where the system has it; Linux has not."},
+    {"proxy_connect_response", IN_HTTP | IN_SERVER, TEMPLATE(C, response),
+     .initial = "\"HTTP/1.1 200 Connection Established\\r\\nProxy-agent: nginx\\r\\n\\r\\n\"",
+     .doc = "Head of the answer that tells the client of its tunnel."},
+    {0},
+};
+#undef C
+
+static struct directive_table connect_table = {.rows = connect_rows,
+                                               .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                               .size = sizeof(struct connect_settings),
+                                               .finish = connect_finish};
+static struct directive_table *const connect_tables[] = {&connect_table, NULL};
+
+static const struct http_module connect_hooks = {.variables = connect_variables,
+                                                 .phases = connect_phases};
+
+const struct module ngx_http_proxy_connect_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_proxy_connect_module",
+    .kind = MODULE_HTTP,
+    .tables = connect_tables,
+    .hooks = &connect_hooks,
+};

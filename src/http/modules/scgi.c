@@ -1,0 +1,156 @@
+/* ngx_http_scgi_module: requests passed on to SCGI servers (python.ca/scgi/protocol.txt). */
+#include "base/parse.h"
+#include "http/exchange/params.h"
+#include "http/exchange/plain.h"
+#include "server/module.h"
+
+/* Settings of one place, besides the family's. */
+struct scgi_settings {
+    struct pass_target target;
+    struct vec list;             /* struct param: scgi_param */
+    const struct params *params; /* derived: the same, compiled */
+};
+
+static struct directive_table scgi_table;
+static struct directive_table scgi_family_table;
+
+#define LENGTH_NAME "CONTENT_LENGTH"
+
+/* ---- the request ---- */
+
+static bool has_zero(struct str s)
+{
+    return s.len != 0 && memchr(s.data, '\0', s.len) != NULL;
+}
+
+/* May it stand among the headers, which zero bytes part? The length is written before all others. */
+static bool is_framable(struct exchange *x, const struct param_value *param)
+{
+    if (str_is(param->name, LENGTH_NAME)) {
+        return false;
+    }
+    if (has_zero(param->value) || has_zero(param->name)) {
+        log_error(&x->request->log, 0, "scgi_param \"%.*s\" holds a zero byte and is left out",
+                  STR_ARG(param->name));
+        return false;
+    }
+    return true;
+}
+
+static char *put_header(char *at, struct str name, struct str value)
+{
+    memcpy(at, name.data, name.len);
+    at += name.len;
+    *at++ = '\0';
+    if (value.len != 0) {
+        memcpy(at, value.data, value.len);
+        at += value.len;
+    }
+    *at++ = '\0';
+    return at;
+}
+
+/* A netstring of headers, each a name and a value with a zero byte behind it. The body follows. */
+static bool scgi_make_request(struct exchange *x)
+{
+    const struct scgi_settings *own = x->module_settings;
+    struct param_values params;
+    char length[24];
+    char prefix[24];
+
+    params_evaluate(own->params, x, 0, &params);
+    struct str length_text = str_from(length, format_uint(length, plain_body_size(x)));
+    size_t room = sizeof(LENGTH_NAME) + sizeof(length) + params.bytes + 2 * params.count;
+    char *text = arena_text(&x->request->arena, sizeof(prefix) + room + 1);
+    char *headers = text + sizeof(prefix);
+    char *at = put_header(headers, STR(LENGTH_NAME), length_text);
+
+    for (unsigned i = 0; i < params.count; i++) {
+        if (is_framable(x, &params.items[i])) {
+            at = put_header(at, params.items[i].name, params.items[i].value);
+        }
+    }
+    char *prefix_end = format_uint(prefix, (uint64_t) (at - headers));
+    *prefix_end++ = ':';
+    *at++ = ',';
+    size_t prefix_length = (size_t) (prefix_end - prefix);
+    memcpy(headers - prefix_length, prefix, prefix_length);
+    x->head = str_from(headers - prefix_length, at);
+    return true;
+}
+
+static const struct protocol scgi_protocol = {
+    .name = STR_INIT("scgi"),
+    .channel = &whole_link,
+    .make_request = scgi_make_request,
+    .begin_answer = plain_begin_answer,
+    .read_head = plain_read_head,
+    .read_body = plain_read_body,
+    .body_ended = plain_body_ended,
+    .may_keep = plain_may_keep,
+};
+
+static enum flow scgi_answer(struct request *request)
+{
+    const struct scgi_settings *own = location_settings(request->location, &scgi_table);
+
+    return plain_handle(request, &scgi_protocol,
+                        location_settings(request->location, &scgi_family_table), own, &own->target,
+                        STR_NONE);
+}
+
+/* ---- directives ---- */
+
+static bool scgi_pass_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct scgi_settings *own = settings;
+
+    (void) row;
+    return pass_target_read(scope, node, node->args[1], 0, &own->target) &&
+           pass_handler_set(scope, node, scgi_answer);
+}
+
+static bool scgi_finish(struct conf_scope *scope, void *settings)
+{
+    struct scgi_settings *own = settings;
+
+    own->params = params_compile(scope->conf, &own->list);
+    return true;
+}
+
+#define S struct scgi_settings
+static const struct directive scgi_rows[] = {
+    {"scgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, scgi_pass_apply),
+     ARGS(1, 1), .syntax = "address", .doc = "The SCGI server, or group of them, that answers."},
+    {"scgi_param", IN_HTTP_ALL, CUSTOM_FIELD(S, list, param_apply), ARGS(2, 3),
+     .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",
+     .doc = "A parameter of the request; the client's fields are added as HTTP_*."},
+    {0},
+};
+#undef S
+
+static const struct directive scgi_family_rows[] = {
+    EXCHANGE_CONNECT_ROWS("scgi", fastcgi_next_upstream_words),
+    EXCHANGE_SOCKET_BUFFER_ROWS("scgi"),
+    EXCHANGE_BODY_ROWS("scgi"),
+    EXCHANGE_CACHE_ROWS("scgi", fastcgi_cache_use_stale_words),
+    {0},
+};
+
+static struct directive_table scgi_table = {.rows = scgi_rows,
+                                            .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                            .size = sizeof(struct scgi_settings),
+                                            .finish = scgi_finish};
+static struct directive_table scgi_family_table = {.rows = scgi_family_rows,
+                                                   .contexts = IN_HTTP_ALL,
+                                                   .size = sizeof(struct exchange_settings),
+                                                   .finish = exchange_settings_finish};
+static struct directive_table *const scgi_tables[] = {&scgi_table, &scgi_family_table, NULL};
+
+const struct module ngx_http_scgi_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_scgi_module",
+    .kind = MODULE_HTTP,
+    .tables = scgi_tables,
+};

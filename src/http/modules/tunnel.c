@@ -1,0 +1,136 @@
+/* ngx_http_tunnel_module: CONNECT (RFC 9110, 9.3.6): bytes both ways between a client and where it wants to. */
+#include "http/exchange/exchange.h"
+#include "server/module.h"
+
+static struct directive_table tunnel_table;
+static struct directive_table tunnel_exchange_table;
+
+struct tunnel_settings {
+    const struct pass_target *target; /* NULL: no tunnel_pass here */
+};
+
+/* ---- the protocol: nothing is sent, and a connection that is up is the answer ---- */
+
+static bool make_request(struct exchange *x)
+{
+    x->head = STR("");
+    return true;
+}
+
+static void send_nothing(struct exchange *x)
+{
+    (void) x;
+}
+
+static void send_no_body(struct exchange *x, const struct body_piece *piece, bool is_last)
+{
+    (void) x;
+    (void) piece;
+    (void) is_last;
+}
+
+static enum head_result read_head(struct exchange *x)
+{
+    x->answer.status = 200;
+    x->answer.version = HTTP_1_1;
+    x->answer.is_upgrade = true;
+    return HEAD_DONE;
+}
+
+/* An upgrade has no body. */
+static enum body_result read_body(struct exchange *x, struct str *data)
+{
+    (void) x;
+    (void) data;
+    return BODY_BAD;
+}
+
+static bool may_keep(const struct exchange *x)
+{
+    (void) x;
+    return false;
+}
+
+static const struct protocol tunnel_protocol = {
+    .name = STR_INIT("tunnel"),
+    .channel = &whole_link,
+    .make_request = make_request,
+    .send_head = send_nothing,
+    .send_body = send_no_body,
+    .read_head = read_head,
+    .read_body = read_body,
+    .may_keep = may_keep,
+};
+
+/* ---- the handler ---- */
+
+static enum flow tunnel_handle(struct request *request)
+{
+    const struct tunnel_settings *settings = location_settings(request->location, &tunnel_table);
+    const struct pass_target *target = settings->target;
+
+    if (request->method != METHOD_CONNECT) {
+        return request_fail(request, 405);
+    }
+    struct exchange *x =
+        exchange_new(request, &tunnel_protocol,
+                     location_settings(request->location, &tunnel_exchange_table), settings);
+    x->default_port = target->default_port;
+    x->group = target->group;
+    if (target->group == NULL) {
+        x->target = target->text;
+        x->target_text = template_text(target->text, &request->env);
+    }
+    x->sends_body = false;
+    return exchange_run(x);
+}
+
+/* ---- when the configuration is read ---- */
+
+static bool tunnel_pass_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct pass_target *target = arena_new(scope->conf->arena, struct pass_target);
+    struct str address = node->count == 2 ? node->args[1] : STR("$host:$request_port");
+
+    (void) row;
+    if (!pass_target_read(scope, node, address, 0, target)) {
+        return false;
+    }
+    ((struct tunnel_settings *) settings)->target = target;
+    scope_server(scope)->accepts_connect = true;
+    return pass_handler_set(scope, node, tunnel_handle);
+}
+
+static const struct directive tunnel_rows[] = {
+    {"tunnel_pass", IN_SERVER | IN_LOCATION | IN_LOCATION_IF, CUSTOM(tunnel_pass_apply), ARGS(0, 1),
+     .syntax = "[address]",
+     .doc = "Answers CONNECT requests by a tunnel to this address or group; by default to the host "
+            "and port that the client asks for."},
+    {0},
+};
+
+static struct directive_table tunnel_table = {.rows = tunnel_rows,
+                                              .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                              .size = sizeof(struct tunnel_settings)};
+
+static const struct directive tunnel_exchange_rows[] = {
+    EXCHANGE_CONNECT_ROWS("tunnel", tunnel_next_upstream_words),
+    EXCHANGE_SOCKET_ROWS("tunnel"),
+    {0},
+};
+
+static struct directive_table tunnel_exchange_table = {.rows = tunnel_exchange_rows,
+                                                       .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                       .size = sizeof(struct exchange_settings),
+                                                       .finish = exchange_settings_finish};
+
+static struct directive_table *const tunnel_tables[] = {&tunnel_table, &tunnel_exchange_table,
+                                                        NULL};
+
+const struct module ngx_http_tunnel_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_tunnel_module",
+    .kind = MODULE_HTTP,
+    .tables = tunnel_tables,
+};

@@ -1,0 +1,163 @@
+/* ngx_http_uwsgi_module: requests passed on to uwsgi servers (uwsgi-docs.readthedocs.io, Protocol). */
+#include "http/exchange/params.h"
+#include "http/exchange/plain.h"
+#include "server/module.h"
+
+/* Settings of one place, besides the family's. */
+struct uwsgi_settings {
+    struct pass_target target;
+    struct vec list;             /* struct param: uwsgi_param */
+    const struct params *params; /* derived: the same, compiled */
+    int64_t modifier1, modifier2;
+    struct str string; /* behind the variables; usually empty */
+};
+
+static struct directive_table uwsgi_table;
+static struct directive_table uwsgi_family_table;
+
+#define SCHEME "uwsgi://"
+#define TLS_SCHEME "suwsgi://"
+
+enum {
+    HEADER_SIZE = 4,
+    PACKET_MAX = UINT16_MAX, /* bytes behind the header; its length has 16 bits */
+};
+
+/* ---- the request ---- */
+
+static char *put_length(char *at, size_t length)
+{
+    *at++ = (char) (length & 0xff);
+    *at++ = (char) (length >> 8 & 0xff);
+    return at;
+}
+
+static char *put_text(char *at, struct str text)
+{
+    at = put_length(at, text.len);
+    if (text.len != 0) {
+        memcpy(at, text.data, text.len);
+    }
+    return at + text.len;
+}
+
+/* modifier1, length, modifier2; then names and values, each behind its length, low byte first. */
+static bool uwsgi_make_request(struct exchange *x)
+{
+    const struct uwsgi_settings *own = x->module_settings;
+    struct request *request = x->request;
+    struct param_values params;
+
+    params_evaluate(own->params, x, 0, &params);
+    size_t size = params.bytes + 4 * (size_t) params.count + own->string.len;
+    if (size > PACKET_MAX) {
+        log_alert(&request->log, 0, "uwsgi request is too big: %zu", size);
+        request->response.status = 500;
+        return false;
+    }
+    char *text = arena_text(&request->arena, HEADER_SIZE + size);
+    char *at = text;
+    *at++ = (char) own->modifier1;
+    at = put_length(at, size);
+    *at++ = (char) own->modifier2;
+    for (unsigned i = 0; i < params.count; i++) {
+        at = put_text(at, params.items[i].name);
+        at = put_text(at, params.items[i].value);
+    }
+    if (own->string.len != 0) {
+        memcpy(at, own->string.data, own->string.len);
+        at += own->string.len;
+    }
+    x->head = str_from(text, at);
+    return true;
+}
+
+static const struct protocol uwsgi_protocol = {
+    .name = STR_INIT("uwsgi"),
+    .channel = &whole_link,
+    .make_request = uwsgi_make_request,
+    .begin_answer = plain_begin_answer,
+    .read_head = plain_read_head,
+    .read_body = plain_read_body,
+    .body_ended = plain_body_ended,
+    .may_keep = plain_may_keep,
+};
+
+static enum flow uwsgi_answer(struct request *request)
+{
+    const struct uwsgi_settings *own = location_settings(request->location, &uwsgi_table);
+
+    return plain_handle(request, &uwsgi_protocol,
+                        location_settings(request->location, &uwsgi_family_table), own,
+                        &own->target, STR(SCHEME));
+}
+
+/* ---- directives ---- */
+
+static bool uwsgi_pass_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct uwsgi_settings *own = settings;
+    struct str address = node->args[1];
+
+    (void) row;
+    if (str_starts_nocase(address, STR(TLS_SCHEME))) {
+        return conf_error(scope->conf, node, "suwsgi protocol requires SSL support");
+    }
+    if (str_starts_nocase(address, STR(SCHEME))) {
+        address = str_skip(address, sizeof(SCHEME) - 1);
+    }
+    return pass_target_read(scope, node, address, 0, &own->target) &&
+           pass_handler_set(scope, node, uwsgi_answer);
+}
+
+static bool uwsgi_finish(struct conf_scope *scope, void *settings)
+{
+    struct uwsgi_settings *own = settings;
+
+    own->params = params_compile(scope->conf, &own->list);
+    return true;
+}
+
+#define S struct uwsgi_settings
+static const struct directive uwsgi_rows[] = {
+    {"uwsgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, uwsgi_pass_apply),
+     ARGS(1, 1), .syntax = "[protocol://]address",
+     .doc = "The uwsgi server, or group of them, that answers."},
+    {"uwsgi_param", IN_HTTP_ALL, CUSTOM_FIELD(S, list, param_apply), ARGS(2, 3),
+     .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",
+     .doc = "A parameter of the request; the client's fields are added as HTTP_*."},
+    {"uwsgi_modifier1", IN_HTTP_ALL, NUMBER(S, modifier1), .initial = "0", .max = 255,
+     .doc = "First modifier of the packet: what kind of request it is."},
+    {"uwsgi_modifier2", IN_HTTP_ALL, NUMBER(S, modifier2), .initial = "0", .max = 255,
+     .doc = "Second modifier of the packet."},
+    {"uwsgi_string", IN_HTTP_ALL, STRING(S, string),
+     .doc = "Text that stands in the packet behind the variables."},
+    {0},
+};
+#undef S
+
+static const struct directive uwsgi_family_rows[] = {
+    EXCHANGE_CONNECT_ROWS("uwsgi", fastcgi_next_upstream_words),
+    EXCHANGE_SOCKET_BUFFER_ROWS("uwsgi"),
+    EXCHANGE_BODY_ROWS("uwsgi"),
+    EXCHANGE_CACHE_ROWS("uwsgi", fastcgi_cache_use_stale_words),
+    {0},
+};
+
+static struct directive_table uwsgi_table = {.rows = uwsgi_rows,
+                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                             .size = sizeof(struct uwsgi_settings),
+                                             .finish = uwsgi_finish};
+static struct directive_table uwsgi_family_table = {.rows = uwsgi_family_rows,
+                                                    .contexts = IN_HTTP_ALL,
+                                                    .size = sizeof(struct exchange_settings),
+                                                    .finish = exchange_settings_finish};
+static struct directive_table *const uwsgi_tables[] = {&uwsgi_table, &uwsgi_family_table, NULL};
+
+const struct module ngx_http_uwsgi_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_uwsgi_module",
+    .kind = MODULE_HTTP,
+    .tables = uwsgi_tables,
+};

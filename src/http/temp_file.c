@@ -1,0 +1,52 @@
+/* Temporary files: names by a running number, in subdirectories made when they are needed. */
+#include "http/temp_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/checksum.h"
+#include "server/generation.h"
+
+#define TRIES_MAX 64
+
+/* As nginx spells them: ten digits, the last ones make the subdirectories. */
+static struct str next_name(struct request *request, const struct wanted_path *path)
+{
+    static uint32_t serial;
+    char digits[11];
+    struct str name = path->name;
+    size_t end = 10;
+
+    if (serial == 0) {
+        serial = random_uint32() % 1000000;
+    }
+    snprintf(digits, sizeof(digits), "%010u", ++serial);
+    for (unsigned i = 0; i < 3 && path->levels[i] != 0; i++) {
+        end -= path->levels[i];
+        name = arena_printf(&request->arena, "%.*s/%.*s", STR_ARG(name), (int) path->levels[i],
+                            digits + end);
+        if (mkdir(name.data, 0700) == -1 && errno != EEXIST) {
+            break; /* the open tells */
+        }
+    }
+    return arena_printf(&request->arena, "%.*s/%s", STR_ARG(name), digits);
+}
+
+int temp_file_open(struct request *request, const struct wanted_path *path, struct str *name)
+{
+    int fd = -1;
+
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
+        *name = next_name(request, path);
+        fd = open(name->data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd != -1 || errno != EEXIST) {
+            break;
+        }
+    }
+    if (fd == -1) {
+        log_crit(&request->log, errno, "open() \"%.*s\" failed", STR_ARG(*name));
+    }
+    return fd;
+}

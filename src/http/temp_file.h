@@ -1,0 +1,15 @@
+/* Temporary files below the *_temp_path directories. */
+#ifndef HTTP_TEMP_FILE_H
+#define HTTP_TEMP_FILE_H
+
+#include "http/request.h"
+
+struct wanted_path;
+
+/*
+ * Makes a file of a new name there, mode 0600, open for reading and writing; the caller owns the
+ * descriptor and unlinks the file. *name is in the request's arena, NUL-terminated. -1: logged (crit).
+ */
+int temp_file_open(struct request *request, const struct wanted_path *path, struct str *name);
+
+#endif

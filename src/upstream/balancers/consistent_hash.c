@@ -1,0 +1,65 @@
+/* ngx_http_upstream_consistent_hash_module, of Tengine: consistent hashing of a variable, by servers
+ * that may have an identity of their own. */
+#include "base/checksum.h"
+#include "server/module.h"
+#include "upstream/ring.h"
+
+/* `id=` of the server line keeps a server's keys when its address changes. */
+static struct str identity(const struct peer *peer)
+{
+    return peer->server->id.len != 0 ? peer->server->id : peer->name;
+}
+
+static void consistent_hash_prepare(struct upstream_group *group, struct peer_set *set)
+{
+    (void) group;
+    set->balancer_data = ring_new(set, identity);
+}
+
+static struct peer *consistent_hash_pick(struct upstream_pick *pick, struct peer_set *set)
+{
+    struct str key = template_text(pick->group->balancer_settings, pick->env);
+
+    return key.len == 0 ? round_robin_pick(pick, set) : ring_pick(pick, set, crc32_of(key));
+}
+
+static const struct balancer balancer_consistent_hash = {
+    .name = "consistent_hash",
+    .prepare = consistent_hash_prepare,
+    .forget = ring_forget,
+    .pick = consistent_hash_pick,
+};
+
+static bool consistent_hash_apply(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    struct template *key = template_compile(scope->conf, node, node->args[1]);
+
+    (void) row;
+    (void) settings;
+    if (key == NULL) {
+        return false;
+    }
+    upstream_set_balancer(scope, node, &balancer_consistent_hash, key);
+    return true;
+}
+
+static const struct directive consistent_hash_rows[] = {
+    {"consistent_hash", IN_UPSTREAM, CUSTOM(consistent_hash_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .syntax = "$variable",
+     .doc =
+         "Requests with the same value go to the same server, and few values change their server "
+         "when one is added or removed. `id=` of a server line names the server, in place of its "
+         "address."},
+    {0},
+};
+
+static struct directive_table consistent_hash_table = {.rows = consistent_hash_rows};
+static struct directive_table *const consistent_hash_tables[] = {&consistent_hash_table, NULL};
+
+const struct module ngx_http_upstream_consistent_hash_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_upstream_consistent_hash_module",
+    .kind = MODULE_HTTP,
+    .tables = consistent_hash_tables,
+};

@@ -1,0 +1,103 @@
+/* ngx_http_upstream_ip_hash_module: a client's network goes to the same peer. */
+#include "server/module.h"
+#include "upstream/choose.h"
+
+/*
+ * The number of a client, as observed of nginx: each byte is taken in by n = n * 113 + byte, modulo
+ * 6271, beginning with 89; the first three of IPv4, all of IPv6, three of zero for clients without
+ * an IP address. It is the place on the line of weights. Hashed again, it goes on from where it was.
+ */
+#define HASH_START 89
+#define HASH_FACTOR 113
+#define HASH_MODULUS 6271
+
+static uint32_t hash_network(uint32_t hash, struct str network)
+{
+    for (size_t i = 0; i < network.len; i++) {
+        hash = (hash * HASH_FACTOR + (unsigned char) network.data[i]) % HASH_MODULUS;
+    }
+    return hash;
+}
+
+/* What counts of the client's address: of $binary_remote_addr, which a real address that a proxy
+ * told has changed already. */
+static struct str network_of(const struct upstream_pick *pick)
+{
+    struct str client;
+
+    if (variable_get(pick->env, pick->group->balancer_settings, &client)) {
+        if (client.len == 4) {
+            return str_head(client, 3);
+        }
+        if (client.len == 16) {
+            return client;
+        }
+    }
+    return (struct str){"\0\0\0", 3};
+}
+
+static struct peer *ip_hash_pick(struct upstream_pick *pick, struct peer_set *set)
+{
+    const struct weight_table *table = set->balancer_data;
+    struct str network;
+    unsigned misses = 0;
+
+    if (table == NULL || pick->list->is_single) {
+        return round_robin_pick(pick, set);
+    }
+    network = network_of(pick);
+    for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
+        struct peer *peer;
+
+        pick->hash = hash_network(pick->is_hashed ? pick->hash : HASH_START, network);
+        pick->is_hashed = true;
+        peer = &set->peers[weight_table_at(table, pick->hash % table->total)];
+        if (peer_was_tried(pick, peer)) {
+            continue;
+        }
+        if (peer_may_serve(pick, peer, false)) {
+            return peer;
+        }
+        misses++;
+    }
+    return round_robin_pick(pick, set);
+}
+
+static const struct balancer balancer_ip_hash = {
+    .name = "ip_hash",
+    .prepare = weight_table_prepare,
+    .forget = weight_table_forget,
+    .pick = ip_hash_pick,
+    .refuses_backup = true,
+};
+
+static bool ip_hash_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct variable *client =
+        variable_use(conf, node, conf_variables(conf), STR("binary_remote_addr"));
+
+    (void) row;
+    (void) settings;
+    upstream_set_balancer(scope, node, &balancer_ip_hash, client);
+    return client != NULL;
+}
+
+static const struct directive ip_hash_rows[] = {
+    {"ip_hash", IN_UPSTREAM, CUSTOM(ip_hash_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
+     .doc =
+         "Clients of one network go to the same server: the first three bytes of an IPv4 address "
+         "count, or all of an IPv6 address."},
+    {0},
+};
+
+static struct directive_table ip_hash_table = {.rows = ip_hash_rows};
+static struct directive_table *const ip_hash_tables[] = {&ip_hash_table, NULL};
+
+const struct module ngx_http_upstream_ip_hash_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_upstream_ip_hash_module",
+    .kind = MODULE_HTTP,
+    .tables = ip_hash_tables,
+};

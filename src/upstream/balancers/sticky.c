@@ -1,0 +1,491 @@
+/* ngx_http_upstream_sticky_module: requests of one client go to the same peer: by a cookie of ours, by a
+ * route that the request names, or by what is learned from answers. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "server/module.h"
+#include "upstream/balancers/sticky_sessions.h"
+#include "upstream/choose.h"
+
+/* `sticky` of one group. */
+struct sticky {
+    struct vec
+        lookup; /* const struct variable *: the first that is not empty names the peer (route,
+                          cookie) or the session (learn) */
+
+    /* cookie */
+    struct str name;         /* of the cookie */
+    bool expires;            /* it has a date, and Max-Age */
+    bool is_max;             /* … the last date that all clients know */
+    uint64_t expires_s;      /* from now; not with is_max */
+    struct template *domain; /* or NULL, as the next two */
+    struct template *path;
+    struct template *samesite; /* strict, lax, none */
+    bool is_httponly;
+    bool is_secure;
+
+    /* learn */
+    struct vec create; /* const struct variable *: the first that is not empty names a session */
+    struct sessions *sessions;
+    uint64_t timeout_ms; /* of a session that is not used */
+    bool begins_at_head; /* when the answer's head is there; else when it is whole */
+};
+
+/* ---- what is common ---- */
+
+/* The first of the variables that has a value. */
+static struct str first_value(const struct vec *variables, struct variable_env *env)
+{
+    vec_each(const struct variable *, variable, variables) {
+        struct str value;
+
+        if (variable_get(env, *variable, &value) && value.len != 0) {
+            return value;
+        }
+    }
+    return STR_NONE;
+}
+
+static struct peer *find_bound(struct upstream_pick *pick,
+                               bool (*matches)(struct peer *peer, const void *arg), const void *arg)
+{
+    bool can_serve;
+    struct peer *peer = choose_bound(pick, matches, arg, &can_serve);
+
+    return can_serve ? peer : NULL;
+}
+
+/* A bound peer has failed: others may be bound, too (the same route twice, backups). */
+static void find_again(struct upstream_pick *pick, enum peer_outcome outcome)
+{
+    if (outcome == PEER_FAILED) {
+        pick->bound = pick->group->stickiness->find(pick);
+    }
+}
+
+/* ---- route ---- */
+
+static bool has_route(struct peer *peer, const void *route)
+{
+    return str_equal(peer->server->route, *(const struct str *) route);
+}
+
+static struct peer *route_find(struct upstream_pick *pick)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+    struct str route = first_value(&sticky->lookup, pick->env);
+
+    return route.len == 0 ? NULL : find_bound(pick, has_route, &route);
+}
+
+static const struct stickiness sticky_route = {
+    .name = "route",
+    .find = route_find,
+    .done = find_again,
+};
+
+/* ---- cookie ---- */
+
+/* The value of the cookie: the route of the server line, else the digest of the peer's address. */
+static struct str cookie_value(struct peer *peer)
+{
+    return peer->server->route.len != 0 ? peer->server->route : peer_digest(peer);
+}
+
+static bool has_cookie(struct peer *peer, const void *value)
+{
+    return str_equal(cookie_value(peer), *(const struct str *) value);
+}
+
+static struct peer *cookie_find(struct upstream_pick *pick)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+    struct str value = first_value(&sticky->lookup, pick->env);
+
+    return value.len == 0 ? NULL : find_bound(pick, has_cookie, &value);
+}
+
+/* "; name=value"; nothing for values that would be more than one attribute. */
+static void add_attribute(struct buf *text, const char *name, struct str value)
+{
+    if (value.len == 0) {
+        return;
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char) value.data[i];
+
+        if (c < 0x20 || c == 0x7f || c == ';') {
+            return;
+        }
+    }
+    buf_printf(text, "; %s=%.*s", name, STR_ARG(value));
+}
+
+static void add_template(struct buf *text, const char *name, const struct template *value,
+                         struct variable_env *env)
+{
+    if (value != NULL) {
+        add_attribute(text, name, template_text(value, env));
+    }
+}
+
+static void add_expires(struct buf *text, const struct sticky *sticky)
+{
+    char date[HTTP_DATE_LENGTH];
+
+    if (!sticky->expires) {
+        return;
+    }
+    if (sticky->is_max) {
+        buf_append(text, STR("; expires=Thu, 31 Dec 2037 23:55:55 GMT; max-age=315360000"));
+        return;
+    }
+    http_date_format(date, clock_now.seconds + (time_t) sticky->expires_s);
+    buf_printf(text, "; expires=%.*s; max-age=%llu", HTTP_DATE_LENGTH, date,
+               (unsigned long long) sticky->expires_s);
+}
+
+static bool is_samesite(struct str word)
+{
+    return str_equal_nocase(word, STR("strict")) || str_equal_nocase(word, STR("lax")) ||
+           str_equal_nocase(word, STR("none"));
+}
+
+/* The client gets the cookie when it was not bound to this peer (RFC 6265, 4.1). */
+static void cookie_picked(struct upstream_pick *pick)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+    struct buf text = {0};
+    struct str samesite;
+
+    pick->set_cookie = STR_NONE;
+    if (pick->bound == pick->peer) {
+        return;
+    }
+    buf_printf(&text, "%.*s=%.*s", STR_ARG(sticky->name), STR_ARG(cookie_value(pick->peer)));
+    add_expires(&text, sticky);
+    add_template(&text, "domain", sticky->domain, pick->env);
+    add_template(&text, "path", sticky->path, pick->env);
+    buf_append(&text, sticky->is_httponly ? STR("; httponly") : STR(""));
+    if (sticky->samesite != NULL) {
+        samesite = template_text(sticky->samesite, pick->env);
+        add_attribute(&text, "samesite", is_samesite(samesite) ? samesite : STR_NONE);
+    }
+    buf_append(&text, sticky->is_secure ? STR("; secure") : STR(""));
+    pick->set_cookie = arena_dup(pick->arena, buf_str(&text));
+    buf_free(&text);
+}
+
+static const struct stickiness sticky_cookie = {
+    .name = "cookie",
+    .find = cookie_find,
+    .picked = cookie_picked,
+    .done = find_again,
+};
+
+/* ---- learn ---- */
+
+/* Several groups may share a zone: their sessions are told apart by name. */
+static void make_key(const struct upstream_pick *pick, struct str value, struct session_id *key)
+{
+    const struct str parts[] = {pick->group->name, STR("\n"), value};
+
+    md5_of(arena_join(pick->arena, parts, 3), key->md5);
+}
+
+static bool has_digest(struct peer *peer, const void *digest)
+{
+    return str_equal(peer_digest(peer), *(const struct str *) digest);
+}
+
+static struct peer *learn_find(struct upstream_pick *pick)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+    struct str value = first_value(&sticky->lookup, pick->env);
+    struct session_id key, peer;
+    char hex[2 * sizeof(peer.md5)];
+    struct str digest = {hex, sizeof(hex)};
+
+    if (value.len == 0) {
+        return NULL;
+    }
+    make_key(pick, value, &key);
+    if (!sessions_find(sticky->sessions, &key, sticky->timeout_ms, &peer)) {
+        return NULL;
+    }
+    hex_encode(hex, peer.md5, sizeof(peer.md5));
+    return find_bound(pick, has_digest, &digest);
+}
+
+/* The session that the answer names begins, and one that the request named moves along with it. */
+static void learn(struct upstream_pick *pick)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+    struct str created = first_value(&sticky->create, pick->env);
+    struct str known = first_value(&sticky->lookup, pick->env);
+    struct session_id key, peer, former;
+
+    md5_of(pick->peer->name, peer.md5);
+    if (created.len != 0) {
+        make_key(pick, created, &key);
+        sessions_put(sticky->sessions, &key, &peer, sticky->timeout_ms);
+    }
+    if (known.len != 0 && pick->bound != pick->peer && !str_equal(known, created)) {
+        make_key(pick, known, &key);
+        if (sessions_find(sticky->sessions, &key, sticky->timeout_ms, &former)) {
+            sessions_put(sticky->sessions, &key, &peer, sticky->timeout_ms);
+        }
+    }
+}
+
+static void learn_responded(struct upstream_pick *pick)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+
+    if (sticky->begins_at_head) {
+        learn(pick);
+    }
+}
+
+static void learn_done(struct upstream_pick *pick, enum peer_outcome outcome)
+{
+    const struct sticky *sticky = pick->group->stickiness_settings;
+
+    if (outcome == PEER_SERVED && !sticky->begins_at_head) {
+        learn(pick);
+    }
+    find_again(pick, outcome);
+}
+
+static const struct stickiness sticky_learn = {
+    .name = "learn",
+    .find = learn_find,
+    .responded = learn_responded,
+    .done = learn_done,
+};
+
+/* ---- the directive ---- */
+
+static bool bad_parameter(struct conf_scope *scope, const struct conf_node *node, struct str word)
+{
+    return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+}
+
+/* "name=value": is it this name? The value may not be empty. */
+static bool takes(struct str word, struct str name, struct str *value)
+{
+    if (!str_starts(word, name) || word.len <= name.len || word.data[name.len] != '=') {
+        return false;
+    }
+    *value = str_skip(word, name.len + 1);
+    return value->len != 0;
+}
+
+/* Adds a variable that is written with its dollar. */
+static bool add_variable(struct conf_scope *scope, struct conf_node *node, struct str text,
+                         struct vec *out)
+{
+    struct conf *conf = scope->conf;
+    const struct variable *variable;
+
+    if (text.len < 2 || text.data[0] != '$') {
+        return conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(text));
+    }
+    text = str_skip(text, 1);
+    if (text.data[0] == '{' && text.data[text.len - 1] == '}') {
+        text = (struct str){text.data + 1, text.len - 2};
+    }
+    variable = variable_use(conf, node, conf_variables(conf), text);
+    if (variable == NULL) {
+        return false;
+    }
+    *(const struct variable **) vec_push(out, conf->arena, sizeof(variable)) = variable;
+    return true;
+}
+
+static bool read_route(struct conf_scope *scope, struct conf_node *node, struct sticky *sticky)
+{
+    for (unsigned i = 2; i < node->count; i++) {
+        if (!add_variable(scope, node, node->args[i], &sticky->lookup)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A token (RFC 6265, 4.1.1; RFC 9110, 5.6.2). */
+static bool is_cookie_name(struct str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char) name.data[i];
+
+        if (c <= 0x20 || c >= 0x7f || strchr("()<>@,;:\\\"/[]?={}$", c) != NULL) {
+            return false;
+        }
+    }
+    return name.len != 0;
+}
+
+static bool read_expires(struct str value, struct sticky *sticky)
+{
+    sticky->expires = true;
+    sticky->is_max = str_is(value, "max");
+    return sticky->is_max ||
+           (parse_sec(value, &sticky->expires_s) && sticky->expires_s <= INT32_MAX);
+}
+
+static bool read_cookie_parameter(struct conf_scope *scope, struct conf_node *node, unsigned arg,
+                                  struct sticky *sticky)
+{
+    struct conf *conf = scope->conf;
+    struct str word = node->args[arg], value;
+
+    if (takes(word, STR("expires"), &value)) {
+        return read_expires(value, sticky) || bad_parameter(scope, node, word);
+    }
+    if (takes(word, STR("domain"), &value)) {
+        return (sticky->domain = template_compile(conf, node, value)) != NULL;
+    }
+    if (takes(word, STR("path"), &value)) {
+        return (sticky->path = template_compile(conf, node, value)) != NULL;
+    }
+    if (takes(word, STR("samesite"), &value) &&
+        (template_variable_count(value) != 0 || is_samesite(value))) {
+        return (sticky->samesite = template_compile(conf, node, value)) != NULL;
+    }
+    if (str_is(word, "httponly")) {
+        return sticky->is_httponly = true;
+    }
+    if (str_is(word, "secure")) {
+        return sticky->is_secure = true;
+    }
+    return bad_parameter(scope, node, word);
+}
+
+static bool read_cookie(struct conf_scope *scope, struct conf_node *node, struct sticky *sticky)
+{
+    struct conf *conf = scope->conf;
+
+    sticky->name = node->args[2];
+    if (!is_cookie_name(sticky->name)) {
+        return conf_error(conf, node, "invalid cookie name \"%.*s\"", STR_ARG(sticky->name));
+    }
+    if (!add_variable(scope, node, arena_concat(conf->arena, STR("$cookie_"), sticky->name),
+                      &sticky->lookup)) {
+        return false;
+    }
+    for (unsigned i = 3; i < node->count; i++) {
+        if (!read_cookie_parameter(scope, node, i, sticky)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* "NAME:SIZE". */
+static bool read_zone(struct conf_scope *scope, struct conf_node *node, struct str value,
+                      struct sticky *sticky)
+{
+    static const char tag;
+    const char *colon = str_find_last_char(value, ':');
+    struct zone *zone;
+    uint64_t size;
+
+    if (colon == NULL || colon == value.data ||
+        !parse_size(str_from(colon + 1, value.data + value.len), &size) || size == 0) {
+        return conf_error(scope->conf, node, "invalid zone size \"%.*s\"", STR_ARG(value));
+    }
+    zone = generation_zone(scope->conf->generation, node, str_from(value.data, colon), size, &tag);
+    if (zone == NULL) {
+        return false;
+    }
+    sticky->sessions = sessions_of(zone);
+    return sticky->sessions != NULL ||
+           conf_error(scope->conf, node, "zone \"%.*s\" is too small", STR_ARG(value));
+}
+
+static bool read_learn(struct conf_scope *scope, struct conf_node *node, struct sticky *sticky)
+{
+    sticky->timeout_ms = 10 * 60 * 1000;
+    for (unsigned i = 2; i < node->count; i++) {
+        struct str word = node->args[i], value;
+        bool is_good;
+
+        if (takes(word, STR("create"), &value)) {
+            is_good = add_variable(scope, node, value, &sticky->create);
+        } else if (takes(word, STR("lookup"), &value)) {
+            is_good = add_variable(scope, node, value, &sticky->lookup);
+        } else if (takes(word, STR("zone"), &value)) {
+            is_good = read_zone(scope, node, value, sticky);
+        } else if (takes(word, STR("timeout"), &value)) {
+            is_good = (parse_msec(value, &sticky->timeout_ms) && sticky->timeout_ms != 0) ||
+                      bad_parameter(scope, node, word);
+        } else {
+            sticky->begins_at_head = is_good = str_is(word, "header");
+            is_good = is_good || bad_parameter(scope, node, word);
+        }
+        if (!is_good) {
+            return false;
+        }
+    }
+    if (sticky->create.count == 0 || sticky->lookup.count == 0 || sticky->sessions == NULL) {
+        return conf_error(scope->conf, node,
+                          "\"sticky learn\" must have \"create\", \"lookup\" and \"zone\"");
+    }
+    return true;
+}
+
+static bool sticky_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    static const struct {
+        const char *name;
+        const struct stickiness *stickiness;
+        bool (*read)(struct conf_scope *scope, struct conf_node *node, struct sticky *sticky);
+    } methods[] = {
+        {"cookie", &sticky_cookie, read_cookie},
+        {"route", &sticky_route, read_route},
+        {"learn", &sticky_learn, read_learn},
+    };
+    struct upstream_group *group = scope_group(scope);
+    struct sticky *sticky = arena_new(scope->conf->arena, struct sticky);
+
+    (void) row;
+    (void) settings;
+    if (group->stickiness != NULL) {
+        return conf_error(scope->conf, node, "requests are bound to servers already");
+    }
+    for (unsigned i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (str_is(node->args[1], methods[i].name)) {
+            group->stickiness = methods[i].stickiness;
+            group->stickiness_settings = sticky;
+            return methods[i].read(scope, node, sticky);
+        }
+    }
+    return bad_parameter(scope, node, node->args[1]);
+}
+
+static const struct directive sticky_rows[] = {
+    {"sticky", IN_UPSTREAM, CUSTOM(sticky_apply), ARGS(2, ARGS_ANY),
+     .syntax = "cookie name [expires=time|max] [domain=domain] [path=path] [httponly] [secure] "
+               "[samesite=strict|lax|none|$variable] | route $variable ... | learn "
+               "create=$variable lookup=$variable zone=name:size [timeout=time] [header]",
+     .doc = "Requests of one client go to the same server. `cookie` gives the client a cookie; its "
+            "value is `route` of the server line, else a digest of the address. `route` looks for "
+            "the route in variables. `learn` keeps sessions that answers begin in shared memory."},
+    {0},
+};
+
+static struct directive_table sticky_table = {.rows = sticky_rows};
+static struct directive_table *const sticky_tables[] = {&sticky_table, NULL};
+
+const struct module ngx_http_upstream_sticky_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_upstream_sticky_module",
+    .kind = MODULE_HTTP,
+    .tables = sticky_tables,
+};

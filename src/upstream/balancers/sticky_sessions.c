@@ -1,0 +1,218 @@
+/* Sessions of `sticky learn`: which peer a client's key belongs to, in a shared zone. */
+#include "upstream/balancers/sticky_sessions.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define NONE UINT32_MAX     /* no session: end of a list */
+#define SESSIONS_LEAST 16   /* a zone that holds fewer is refused */
+#define SESSIONS_PER_HEAD 2 /* of the hash table, when it is full */
+
+/* One session. Numbers are indexes, so that nothing depends on where the zone is mapped. */
+struct session {
+    struct session_id key;
+    struct session_id peer;
+    uint64_t ends_ms;      /* monotonic */
+    uint32_t next;         /* with the same head */
+    uint32_t newer, older; /* by the last use */
+};
+
+/* The whole table; in one piece of the zone. */
+struct sessions {
+    struct shm_lock lock;
+    uint32_t capacity;       /* of nodes */
+    uint32_t used;           /* of nodes; none is given back, ended ones are used again */
+    uint32_t heads_mask;     /* number of heads less one */
+    uint32_t newest, oldest; /* by the last use */
+    uint32_t *heads;         /* by the key's first bytes */
+    struct session *nodes;
+};
+
+static void clear(struct sessions *sessions)
+{
+    memset(sessions->heads, 0xff, ((size_t) sessions->heads_mask + 1) * sizeof(uint32_t));
+    sessions->used = 0;
+    sessions->newest = sessions->oldest = NONE;
+}
+
+/* A worker that died inside may have left the lists torn: they begin anew. */
+static void lock(struct sessions *sessions)
+{
+    if (shm_lock_take(&sessions->lock)) {
+        clear(sessions);
+    }
+}
+
+/* ---- making ---- */
+
+/* The largest piece that the zone gives. */
+static void *take_all(struct zone *zone, size_t *size)
+{
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+
+    for (*size = slab_available(zone->slab); *size >= page; *size -= page) {
+        void *memory = slab_alloc(zone->slab, *size);
+
+        if (memory != NULL) {
+            return memory;
+        }
+    }
+    return NULL;
+}
+
+struct sessions *sessions_of(struct zone *zone)
+{
+    struct sessions *sessions = zone->root;
+    size_t size, capacity, heads = 1;
+
+    if (sessions != NULL) {
+        return sessions;
+    }
+    sessions = take_all(zone, &size);
+    if (sessions == NULL) {
+        return NULL;
+    }
+    size -= sizeof(*sessions);
+    capacity = size / (sizeof(struct session) + sizeof(uint32_t));
+    while (heads * 2 * SESSIONS_PER_HEAD <= capacity) {
+        heads *= 2;
+    }
+    capacity = (size - heads * sizeof(uint32_t)) / sizeof(struct session);
+    if (capacity < SESSIONS_LEAST) {
+        slab_free(zone->slab, sessions);
+        return NULL;
+    }
+    shm_lock_init(&sessions->lock);
+    sessions->capacity = capacity < NONE ? (uint32_t) capacity : NONE - 1;
+    sessions->heads_mask = (uint32_t) heads - 1;
+    sessions->nodes = (struct session *) (sessions + 1);
+    sessions->heads = (uint32_t *) (sessions->nodes + sessions->capacity);
+    clear(sessions);
+    zone->root = sessions;
+    return sessions;
+}
+
+/* ---- lists; the lock is held ---- */
+
+static uint32_t *head_of(const struct sessions *sessions, const struct session_id *key)
+{
+    uint32_t hash;
+
+    memcpy(&hash, key->md5, sizeof(hash));
+    return &sessions->heads[hash & sessions->heads_mask];
+}
+
+static uint32_t find(const struct sessions *sessions, const struct session_id *key)
+{
+    uint32_t at = *head_of(sessions, key);
+
+    while (at != NONE && memcmp(&sessions->nodes[at].key, key, sizeof(*key)) != 0) {
+        at = sessions->nodes[at].next;
+    }
+    return at;
+}
+
+static void unlink_use(struct sessions *sessions, uint32_t at)
+{
+    struct session *session = &sessions->nodes[at];
+
+    *(session->newer == NONE ? &sessions->newest : &sessions->nodes[session->newer].older) =
+        session->older;
+    *(session->older == NONE ? &sessions->oldest : &sessions->nodes[session->older].newer) =
+        session->newer;
+}
+
+static void link_use(struct sessions *sessions, uint32_t at)
+{
+    struct session *session = &sessions->nodes[at];
+
+    session->newer = NONE;
+    session->older = sessions->newest;
+    *(sessions->newest == NONE ? &sessions->oldest : &sessions->nodes[sessions->newest].newer) = at;
+    sessions->newest = at;
+}
+
+static void unlink_key(struct sessions *sessions, uint32_t at)
+{
+    uint32_t *place = head_of(sessions, &sessions->nodes[at].key);
+
+    while (*place != at) {
+        place = &sessions->nodes[*place].next;
+    }
+    *place = sessions->nodes[at].next;
+}
+
+/* It was used now. */
+static void renew(struct sessions *sessions, uint32_t at, uint64_t timeout_ms)
+{
+    sessions->nodes[at].ends_ms = clock_now.now_ms + timeout_ms;
+    unlink_use(sessions, at);
+    link_use(sessions, at);
+}
+
+/* A session for the key: a node that was never used, or the one that rested longest. */
+static uint32_t begin(struct sessions *sessions, const struct session_id *key)
+{
+    uint32_t *head;
+    uint32_t at;
+
+    if (sessions->used < sessions->capacity) {
+        at = sessions->used++;
+    } else {
+        at = sessions->oldest;
+        unlink_key(sessions, at);
+        unlink_use(sessions, at);
+    }
+    sessions->nodes[at].key = *key;
+    head = head_of(sessions, key);
+    sessions->nodes[at].next = *head;
+    *head = at;
+    link_use(sessions, at);
+    return at;
+}
+
+/* ---- use ---- */
+
+bool sessions_find(struct sessions *sessions, const struct session_id *key, uint64_t timeout_ms,
+                   struct session_id *peer)
+{
+    uint32_t at;
+    bool is_found;
+
+    lock(sessions);
+    at = find(sessions, key);
+    is_found = at != NONE && sessions->nodes[at].ends_ms > clock_now.now_ms;
+    if (is_found) {
+        *peer = sessions->nodes[at].peer;
+        renew(sessions, at, timeout_ms);
+    }
+    shm_lock_release(&sessions->lock);
+    return is_found;
+}
+
+void sessions_put(struct sessions *sessions, const struct session_id *key,
+                  const struct session_id *peer, uint64_t timeout_ms)
+{
+    uint32_t at;
+
+    lock(sessions);
+    at = find(sessions, key);
+    if (at == NONE) {
+        at = begin(sessions, key);
+    }
+    sessions->nodes[at].peer = *peer;
+    renew(sessions, at, timeout_ms);
+    shm_lock_release(&sessions->lock);
+}
+
+uint32_t sessions_count(struct sessions *sessions)
+{
+    uint32_t count;
+
+    lock(sessions);
+    count = sessions->used;
+    shm_lock_release(&sessions->lock);
+    return count;
+}

@@ -1,0 +1,217 @@
+/* Fresh connections to peers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/listener.h"
+#include "upstream/links.h"
+
+#define TRANSPARENT_LABEL "IP_TRANSPARENT"
+
+/* ---- the socket ---- */
+
+static bool set_option(int fd, int level, int name, int value, const char *label,
+                       const struct log *log)
+{
+    if (setsockopt(fd, level, name, &value, sizeof(value)) == -1) {
+        log_alert(log, errno, "setsockopt(%s) failed", label);
+        return false;
+    }
+    return true;
+}
+
+static bool set_transparent(int fd, const struct addr *local, const struct log *log)
+{
+    if (local->any.sa_family == AF_INET6) {
+        return set_option(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, 1, "IPV6_TRANSPARENT", log);
+    }
+    return set_option(fd, IPPROTO_IP, IP_TRANSPARENT, 1, TRANSPARENT_LABEL, log);
+}
+
+static bool bind_local(int fd, const struct link_options *options, const struct log *log)
+{
+    const struct addr *local = options->local;
+    int on = 1;
+
+    if (options->is_transparent && !set_transparent(fd, local, log)) {
+        return false;
+    }
+    if (addr_port(local) == 0) {
+        /* The port is chosen by connect(): one serves many peers then. An optimisation only. */
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    }
+    if (bind(fd, &local->any, local->len) == -1) {
+        int error = errno;
+        char text[ADDR_TEXT_MAX];
+        size_t length = addr_format(local, addr_port(local) != 0, text);
+
+        log_crit(log, error, "bind(%.*s) failed", (int) length, text);
+        errno = error;
+        return false;
+    }
+    return true;
+}
+
+/* False when the connection cannot be made; failures to tune it are logged only, as with nginx. */
+static bool prepare(int fd, const struct link_options *options, const struct log *log)
+{
+    if (options->receive_buffer != 0) {
+        set_option(fd, SOL_SOCKET, SO_RCVBUF, (int) options->receive_buffer, "SO_RCVBUF", log);
+    }
+    if (options->send_buffer != 0) {
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, (int) options->send_buffer, "SO_SNDBUF", log);
+    }
+    if (options->keepalive) {
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE", log);
+    }
+    return options->local == NULL || bind_local(fd, options, log);
+}
+
+static int socket_for(const struct addr *addr)
+{
+    return socket(addr->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* A socket; idle connections give way when descriptors ran out. -1 after a message. */
+static int socket_open(const struct addr *addr, const struct log *log)
+{
+    int fd = socket_for(addr);
+
+    if (fd == -1 && (errno == EMFILE || errno == ENFILE) && acceptors_make_room()) {
+        fd = socket_for(addr);
+    }
+    if (fd == -1) {
+        int error = errno;
+
+        log_alert(log, error, "socket() failed");
+        errno = error;
+    }
+    return fd;
+}
+
+/* Told of nothing while it connects: who waits for it asks conn_wait_connected. */
+static void ignore_input(struct conn *conn)
+{
+    (void) conn;
+}
+
+static const struct conn_owner connecting_owner = {.input = ignore_input};
+
+static struct conn *conn_open(int fd, const struct addr *addr, const struct log *log)
+{
+    struct conn *conn = conn_new(fd, addr, &connecting_owner, log_main);
+
+    if (conn == NULL && acceptors_make_room()) {
+        conn = conn_new(fd, addr, &connecting_owner, log_main);
+    }
+    if (conn == NULL) {
+        log_alert(log, 0, "%u worker_connections are not enough", conn_pool.limit);
+    }
+    return conn;
+}
+
+/* ---- connecting ---- */
+
+/* What is likely to pass by itself is an error; the rest is critical, as with nginx. */
+static enum log_level level_of(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+    case EAGAIN:
+    case ECONNRESET:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+        return LOG_ERROR;
+    default:
+        return LOG_CRIT;
+    }
+}
+
+static enum link_result refused(const struct upstream_pick *pick, int error, bool is_at_once)
+{
+    if (is_at_once) {
+        log_at(pick->log, level_of(error), error, "connect() to %.*s failed",
+               STR_ARG(pick->peer->name));
+    } else {
+        log_at(pick->log, level_of(error), error, "connect() failed");
+    }
+    return LINK_FAILED;
+}
+
+/* Over loopback the handshake is done by the time that connect() returns. */
+static bool is_up_already(int fd, const struct addr *addr)
+{
+    struct pollfd waited = {.fd = fd, .events = POLLOUT};
+
+    return addr_is_loopback(addr) && poll(&waited, 1, 0) == 1 && waited.revents == POLLOUT;
+}
+
+static enum link_result await(const struct upstream_pick *pick, struct conn *conn,
+                              uint64_t deadline_ms, int *error)
+{
+    switch (conn_wait_connected(conn, deadline_ms)) {
+    case WAIT_CANCELLED:
+        return LINK_CANCELLED;
+    case WAIT_TIMED_OUT:
+        *error = ETIMEDOUT;
+        log_error(pick->log, ETIMEDOUT, "upstream timed out");
+        return LINK_TIMED_OUT;
+    default:
+        break;
+    }
+    if (conn->is_broken) {
+        *error = conn->error;
+        return refused(pick, conn->error, false);
+    }
+    return LINK_OK;
+}
+
+enum link_result link_connect(struct upstream_pick *pick, const struct link_options *options,
+                              uint64_t deadline_ms, struct conn **out, int *error)
+{
+    const struct addr addr = pick->peer->addr;
+    enum link_result result = LINK_OK;
+    int fd = socket_open(&addr, pick->log);
+
+    if (fd == -1) {
+        *error = errno;
+        return LINK_ERROR;
+    }
+    if (!prepare(fd, options, pick->log)) {
+        *error = errno;
+        close(fd);
+        return LINK_ERROR;
+    }
+    bool is_pending = connect(fd, &addr.any, addr.len) == -1;
+    if (is_pending && errno != EINPROGRESS) {
+        *error = errno;
+        close(fd);
+        return refused(pick, *error, true);
+    }
+    struct conn *conn = conn_open(fd, &addr, pick->log);
+    if (conn == NULL) {
+        *error = EMFILE;
+        close(fd);
+        return LINK_ERROR;
+    }
+    conn->is_readable = 0; /* the loop tells when there is something */
+    if (is_pending && !is_up_already(fd, &addr)) {
+        result = await(pick, conn, deadline_ms, error);
+    } else if (!conn_watch(conn)) {
+        *error = errno;
+        log_alert(pick->log, errno, "epoll_ctl() failed");
+        result = LINK_ERROR;
+    }
+    if (result != LINK_OK) {
+        conn_close(conn);
+        return result;
+    }
+    conn_set_nodelay(conn, true);
+    *out = conn;
+    return LINK_OK;
+}

@@ -1,0 +1,323 @@
+/* Idle connections: kept for the next request, within the limits of their group. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/listener.h"
+#include "upstream/links.h"
+
+/* How often idle connections are looked at that other workers may need. */
+#define SHARE_EVERY_MS 100
+
+/* ---- pools ---- */
+
+static const void *pool_tag(const struct upstream_group *group, const void *tag)
+{
+    return group->is_keepalive_local ? tag : NULL;
+}
+
+static struct idle_pool *pool_find(struct group_state *state, const void *tag)
+{
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        if (pool->tag == tag) {
+            return pool;
+        }
+    }
+    return NULL;
+}
+
+static struct idle_pool *pool_of(const struct upstream_group *group, const void *tag)
+{
+    struct idle_pool *pool = pool_find(group->worker_state, pool_tag(group, tag));
+
+    if (pool == NULL) {
+        pool = calloc(1, sizeof(*pool));
+        if (pool == NULL) {
+            fatal_no_memory(sizeof(*pool));
+        }
+        pool->tag = pool_tag(group, tag);
+        list_init(&pool->links);
+        list_push_back(&group->worker_state->pools, &pool->in_group);
+    }
+    return pool;
+}
+
+/* Off the pool; it stays open. */
+static void pool_remove(struct upstream_link *link)
+{
+    list_remove(&link->in_pool);
+    link->pool->count--;
+    link->pool = NULL;
+    link->local->idle--;
+    timer_clear(&link->conn->timer);
+}
+
+static struct upstream_link *longest_idle_of(const struct idle_pool *pool)
+{
+    return container_of(pool->links.prev, struct upstream_link, in_pool);
+}
+
+static void idle_close(struct upstream_link *link)
+{
+    pool_remove(link);
+    link_destroy(link);
+}
+
+/* ---- what happens to an idle one ---- */
+
+/* Its end, or bytes that nobody asked for. */
+static void idle_input(struct conn *conn)
+{
+    struct upstream_link *link = conn->user;
+
+    if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed ||
+        conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken) {
+        idle_close(link);
+    }
+}
+
+static void idle_timed_out(struct conn *conn)
+{
+    idle_close(conn->user);
+}
+
+static const struct conn_owner idle_owner = {.input = idle_input, .timed_out = idle_timed_out};
+
+/* ---- where a peer allows few connections ---- */
+
+static struct timer share_timer; /* set while there are idle ones to such peers */
+
+static void share_later(void)
+{
+    if (share_timer.fire != NULL && share_timer.deadline_ms == NO_DEADLINE) {
+        timer_set(&share_timer, clock_now.now_ms + SHARE_EVERY_MS);
+    }
+}
+
+static void share_pools(struct upstream_group *group, void *arg)
+{
+    bool *is_needed = arg;
+
+    list_each(item, &group->worker_state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        list_each(at, &pool->links) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+            struct peer_local *local = link->local;
+
+            if (local->open_max == 0) {
+                continue;
+            }
+            if (list_is_empty(&local->waiters) && peer_waiting(local->cell) != 0 &&
+                peer_open(local->cell) >= local->open_max) {
+                idle_close(link);
+            } else {
+                *is_needed = true;
+            }
+        }
+    }
+}
+
+/* Idle ones here while requests of other workers wait for one: these have nobody else to help them. */
+static void share(struct timer *timer)
+{
+    bool is_needed = false;
+
+    (void) timer;
+    groups_each(share_pools, &is_needed);
+    if (is_needed) {
+        share_later();
+    }
+}
+
+/* ---- taking and keeping ---- */
+
+/* Can it carry a request? Asks the socket only where the loop did not tell yet. */
+static bool is_sound(struct conn *conn)
+{
+    if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed) {
+        return false;
+    }
+    return !conn->is_readable ||
+           (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
+}
+
+struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
+                                const void *tag)
+{
+    struct idle_pool *pool =
+        local->idle == 0 ? NULL : pool_find(group->worker_state, pool_tag(group, tag));
+
+    if (pool == NULL) {
+        return NULL;
+    }
+    list_each(item, &pool->links) {
+        struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
+
+        if (link->local != local || link->tag != tag) {
+            continue;
+        }
+        if (!is_sound(link->conn)) {
+            idle_close(link);
+            continue;
+        }
+        pool_remove(link);
+        link->conn->owner = link->owner;
+        return link;
+    }
+    return NULL;
+}
+
+/* May it rest, as far as it and the limits of its group are concerned? */
+static bool may_rest(const struct upstream_link *link)
+{
+    const struct upstream_group *group = link->group;
+    const struct conn *conn = link->conn;
+
+    return group->keepalive != 0 && !worker_is_quitting && !conn->is_broken &&
+           !conn->is_input_closed && !conn->is_peer_closed && conn_unsent(conn) == 0 &&
+           conn_input(conn).len == 0 && (int64_t) link->requests < group->keepalive_requests &&
+           clock_now.now_ms - link->opened_ms < group->keepalive_time_ms;
+}
+
+bool pool_keep(struct upstream_link *link)
+{
+    struct conn *conn = link->conn;
+
+    if (!may_rest(link)) {
+        return false;
+    }
+    struct idle_pool *pool = pool_of(link->group, link->tag);
+    if (pool->count >= link->group->keepalive) {
+        idle_close(longest_idle_of(pool));
+    }
+    conn_input_release(conn);
+    link->owner = conn->owner;
+    conn->owner = &idle_owner;
+    if (!conn_watch(conn)) {
+        conn->owner = link->owner;
+        return false;
+    }
+    conn_set_deadline(conn, clock_now.now_ms + link->group->keepalive_timeout_ms);
+    list_push_front(&pool->links, &link->in_pool);
+    link->pool = pool;
+    pool->count++;
+    link->local->idle++;
+    if (link->local->open_max != 0) {
+        share_later();
+    }
+    return true;
+}
+
+/* ---- closing ---- */
+
+bool pool_close_one(const struct upstream_group *group, const struct peer_local *local)
+{
+    if (local->idle == 0) {
+        return false;
+    }
+    list_each(item, &group->worker_state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        for (struct list *at = pool->links.prev; at != &pool->links; at = at->prev) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+
+            if (link->local == local) {
+                idle_close(link);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void pools_close_peer(struct group_state *state, const struct peer_local *local)
+{
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        if (local->idle == 0) {
+            return;
+        }
+        list_each(at, &pool->links) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+
+            if (link->local == local) {
+                idle_close(link);
+            }
+        }
+    }
+}
+
+void pools_close(struct group_state *state)
+{
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        while (pool->count != 0) {
+            idle_close(longest_idle_of(pool));
+        }
+    }
+}
+
+void pools_free(struct group_state *state)
+{
+    pools_close(state);
+    list_each(item, &state->pools) {
+        list_remove(item);
+        free(container_of(item, struct idle_pool, in_group));
+    }
+}
+
+/* ---- giving way ---- */
+
+static bool (*make_room_else)(void); /* what was done before we were asked */
+
+static void find_longest_idle(struct upstream_group *group, void *arg)
+{
+    struct upstream_link **found = arg;
+
+    list_each(item, &group->worker_state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+        struct upstream_link *link = pool->count == 0 ? NULL : longest_idle_of(pool);
+
+        if (link != NULL &&
+            (*found == NULL || link->conn->timer.deadline_ms < (*found)->conn->timer.deadline_ms)) {
+            *found = link;
+        }
+    }
+}
+
+/* Clients that rest first: they come back by themselves at no cost for a request under way. */
+static bool make_room(void)
+{
+    struct upstream_link *found = NULL;
+
+    if (make_room_else != NULL && make_room_else()) {
+        return true;
+    }
+    groups_each(find_longest_idle, &found);
+    if (found == NULL) {
+        return false;
+    }
+    conn_pool.given_way++;
+    idle_close(found);
+    return true;
+}
+
+void pools_worker_start(void)
+{
+    timer_init(&share_timer, share);
+    if (acceptors_make_room != make_room) {
+        make_room_else = acceptors_make_room;
+        acceptors_make_room = make_room;
+    }
+}
+
+void pools_worker_end(void)
+{
+    timer_remove(&share_timer);
+    share_timer.fire = NULL;
+}

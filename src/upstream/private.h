@@ -1,0 +1,166 @@
+/* What the files of this floor share with each other: cells, peer lists, idle pools, watched names. */
+#ifndef UPSTREAM_PRIVATE_H
+#define UPSTREAM_PRIVATE_H
+
+#include "base/list.h"
+#include "upstream/link.h"
+#include "upstream/peer.h"
+#include "upstream/upstream.h"
+
+/* ---- what a worker knows ---- */
+
+/* What this worker has to do with one cell. */
+struct peer_local {
+    struct list busy; /* links in use, by in_pool: where a shared one with room is looked for */
+    struct list
+        waiters; /* struct link_waiter: who waits for a connection, in the order of coming */
+    struct peer_cell *cell;
+    unsigned idle;     /* links in idle pools that lead here */
+    unsigned holds;    /* peer lists of this worker that name the cell */
+    unsigned open_max; /* as the last caller said; 0 = no limit */
+    unsigned turns;    /* links that our own waiters got since other workers had theirs */
+};
+
+/* Idle links that may be exchanged with each other. */
+struct idle_pool {
+    struct list in_group; /* in group_state.pools */
+    struct list links;    /* struct upstream_link by in_pool: the one that came last is first */
+    const void *tag;      /* of a group whose pools are local; else NULL */
+    unsigned count;       /* of links */
+};
+
+/* What a worker keeps for a group. */
+struct group_state {
+    struct list pools;     /* struct idle_pool */
+    struct list queue;     /* struct queued: requests that wait for a peer */
+    struct list resolving; /* struct resolve_waiter: requests that wait for names */
+    struct watch *watches; /* servers whose names are watched */
+    unsigned users;        /* picks under way and links: a run-time group with users stays */
+    struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
+};
+
+/* ---- groups (group.c) ---- */
+
+/* An implicit group with all defaults; not in the set's lists yet. */
+void upstream_group_init(struct upstream_group *group, struct upstream_set *set, struct str name);
+/* A server with the defaults of `server`. */
+void upstream_server_init(struct upstream_server *server, struct str written);
+
+/* ---- cells (cells.c) ---- */
+
+/* One address that a watched name had when it was asked last. */
+struct known_address {
+    struct addr addr;
+    uint16_t priority; /* of an SRV record: what is above the lowest is a backup */
+    uint16_t weight;   /* of an SRV record; 0 = none */
+    struct str target; /* of an SRV record, in memory of the cell; else empty */
+    struct peer_cell *cell;
+};
+
+/* Makes the shared memory for all groups of the set, and takes over what the former generation knew.
+ * False after conf_error. */
+bool cells_lay_out(struct conf *conf, struct upstream_set *set);
+
+/* A worker begins: its own entries are cleared, for its predecessor may have died. */
+void cells_worker_start(struct upstream_set *set);
+void cells_worker_end(struct upstream_set *set);
+
+/* The cell of an address that the configuration gave: `index` among the server's. */
+struct peer_cell *cell_of_server(const struct upstream_group *group,
+                                 const struct upstream_server *server, size_t index);
+
+/*
+ * The cell of an address that was found at run time, filled in; held until cell_release. When the
+ * shared memory is full, or the group is a run-time one: a private cell.
+ */
+void cell_claim(struct upstream_group *group, const struct upstream_server *server,
+               struct known_address *address);
+
+/* Notes which addresses the name of a server has now, for the next worker and the next generation. */
+void cells_remember(struct upstream_group *group, const struct upstream_server *server,
+                    const struct known_address *addresses, unsigned count);
+/* … and what was noted: appends struct known_address to the list, with their cells, not held. */
+void cells_recall(struct upstream_group *group, const struct upstream_server *server,
+                  struct arena *arena, struct vec *out);
+
+void cell_hold(struct peer_cell *cell, struct peer_local *local);
+/* A private cell goes with its last hold or its last link. */
+void cell_release(struct peer_cell *cell, struct peer_local *local);
+/* A private cell that nobody needs any more is freed. */
+void cell_let_go(struct peer_cell *cell, struct peer_local *local);
+struct peer_local *cell_local(const struct upstream_group *group, struct peer_cell *cell);
+
+/* ---- peer lists (peers.c) ---- */
+
+/* Makes group->peers anew out of the servers and of what the watched names have now. */
+void peers_renew(struct upstream_group *group);
+void peer_list_release(struct peer_list *list);
+
+/* ---- picking (pick.c) ---- */
+
+/* A peer for the request out of those that may serve now, taken into use; NULL: nobody may. */
+struct peer *pick_now(struct upstream_pick *pick);
+
+/* Waits in the group's queue until pick_now finds somebody. MAY WAIT. */
+enum pick_result queue_wait(struct upstream_pick *pick);
+/* A peer of the group was given back: whoever waits first looks again. */
+void queue_wake(struct group_state *state);
+
+static inline bool queue_is_empty(const struct group_state *state)
+{
+    return list_is_empty(&state->queue);
+}
+
+/* ---- names (watch.c) ---- */
+
+struct watch;
+
+/* Makes what is needed to watch the names of a group; their addresses are those remembered. */
+void watch_prepare(struct upstream_group *group);
+/* Starts asking. False when there are no fibers left. */
+bool watch_start(struct upstream_group *group);
+/* Ends the fibers, when they run next. */
+void watch_quit(struct upstream_group *group);
+/* Frees what watch_prepare made; the fibers have ended. */
+void watch_free(struct group_state *state);
+
+/* The addresses that the name of this server has now. */
+const struct known_address *watch_addresses(const struct upstream_group *group,
+                                            const struct upstream_server *server, unsigned *count);
+/* The only watched name of a group has these addresses from now on. */
+void watch_answer(struct upstream_group *group, const struct resolved *found);
+
+/* Asks for the names of a group without addresses, and waits until all were answered. MAY WAIT. */
+enum wait_result watch_wait(struct upstream_group *group);
+
+/* ---- links (link.c, pool.c) ---- */
+
+/* Closes all idle links of the group. */
+void pools_close(struct group_state *state);
+/* … and those that lead to this cell. */
+void pools_close_peer(struct group_state *state, const struct peer_local *local);
+/* Closes all idle ones, frees the pools. */
+void pools_free(struct group_state *state);
+
+/* From now on idle connections to peers give way when connections run out, after those of clients. */
+void pools_worker_start(void);
+void pools_worker_end(void);
+
+/* ---- run time (run_time.c) ---- */
+
+/* Groups made at run time. */
+void run_time_each(void (*visit)(struct upstream_group *group, void *arg), void *arg);
+/* Frees those without users: when the worker ends. */
+void run_time_end(void);
+
+/* ---- the worker (worker.c) ---- */
+
+/* All groups of this worker, those made at run time included. visit may not add or remove any. */
+void groups_each(void (*visit)(struct upstream_group *group, void *arg), void *arg);
+
+/* Gives a group its state and its peers; run_time is NULL for those of the configuration. */
+void group_start(struct upstream_group *group, struct run_time_group *run_time);
+/* Takes them away, and the idle links; not while there are users. */
+void group_end(struct upstream_group *group);
+
+#endif

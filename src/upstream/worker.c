@@ -1,0 +1,114 @@
+/* What a worker does for its groups when it begins and when it ends. */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "upstream/health.h"
+#include "upstream/private.h"
+
+static struct upstream_set *set_now; /* of this worker; NULL before and after */
+
+void groups_each(void (*visit)(struct upstream_group *group, void *arg), void *arg)
+{
+    if (set_now == NULL) {
+        return;
+    }
+    vec_each(struct upstream_group *, group, &set_now->groups) {
+        if ((*group)->worker_state != NULL) {
+            visit(*group, arg);
+        }
+    }
+    run_time_each(visit, arg);
+}
+
+void group_start(struct upstream_group *group, struct run_time_group *run_time)
+{
+    struct group_state *state = calloc(1, sizeof(*state));
+
+    if (state == NULL) {
+        fatal_no_memory(sizeof(*state));
+    }
+    list_init(&state->pools);
+    list_init(&state->queue);
+    list_init(&state->resolving);
+    state->run_time = run_time;
+    group->worker_state = state;
+    watch_prepare(group);
+    peers_renew(group);
+}
+
+void group_end(struct upstream_group *group)
+{
+    struct group_state *state = group->worker_state;
+
+    if (state == NULL) {
+        return;
+    }
+    pools_close(state);
+    if (state->users != 0) {
+        return; /* a request was dropped where it stood: the process ends with it */
+    }
+    peer_list_release(group->peers);
+    group->peers = NULL;
+    watch_free(state);
+    pools_free(state);
+    group->worker_state = NULL;
+    free(state);
+}
+
+static void close_idle(struct upstream_group *group, void *arg)
+{
+    (void) arg;
+    pools_close(group->worker_state);
+}
+
+bool upstream_worker_start(struct generation *generation)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf);
+
+    if (set->memory == NULL) {
+        return true; /* there is no http block */
+    }
+    set_now = set;
+    pools_worker_start();
+    cells_worker_start(set);
+    vec_each(struct upstream_group *, group, &set->groups) {
+        group_start(*group, NULL);
+        if (!watch_start(*group)) {
+            log_emerg(log_main, 0, "no memory to watch the names of upstream \"%.*s\"",
+                      STR_ARG((*group)->name));
+            return false;
+        }
+    }
+    return health_worker_start(set);
+}
+
+void upstream_worker_quit(struct generation *generation)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf);
+
+    if (set_now == NULL) {
+        return;
+    }
+    health_worker_quit(set);
+    vec_each(struct upstream_group *, group, &set->groups) {
+        watch_quit(*group);
+    }
+    groups_each(close_idle, NULL);
+}
+
+void upstream_worker_end(struct generation *generation)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf);
+
+    if (set_now == NULL) {
+        return;
+    }
+    groups_each(close_idle, NULL);
+    run_time_end();
+    vec_each(struct upstream_group *, group, &set->groups) {
+        group_end(*group);
+    }
+    cells_worker_end(set);
+    pools_worker_end();
+    set_now = NULL;
+}

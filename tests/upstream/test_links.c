@@ -1,0 +1,553 @@
+/* Tests of connections to peers: opened, kept, shared, in turn, closed. */
+#include "upstream/fixture.h"
+
+#include <fcntl.h>
+#include <sys/un.h>
+
+static int listening = -1;
+static unsigned port;
+static struct upstream_group *group;
+
+/* One request that opens a link. */
+struct opening {
+    struct asker asker;
+    struct link_options options;
+    uint64_t timeout_ms;
+    struct upstream_link *link;
+    int error;
+    enum link_result result;
+    bool is_over;
+};
+
+static const char here, there; /* tags: two locations */
+
+/* A group of one peer that listens, with these lines. */
+static void start_peer(const char *before, const char *lines)
+{
+    char text[512];
+
+    listening = listen_somewhere(&port, 16);
+    snprintf(text, sizeof(text), "upstream u { server 127.0.0.1:%u; %s }", port, lines);
+    start_with(before, text);
+    group = group_named("u");
+}
+
+static void stop_peer(void)
+{
+    finish();
+    close(listening);
+    listening = -1;
+}
+
+static void open_now(void *arg)
+{
+    struct opening *opening = arg;
+
+    begin(&opening->asker, group);
+    assert_int_equal(upstream_pick_next(&opening->asker.pick), PICK_OK);
+    opening->result = link_open(&opening->asker.pick, &opening->options, opening->timeout_ms,
+                                &opening->link, &opening->error);
+    opening->is_over = true;
+}
+
+static struct opening open_with(struct link_options options, uint64_t timeout_ms)
+{
+    struct opening opening = {.options = options, .timeout_ms = timeout_ms};
+
+    on_fiber(open_now, &opening);
+    assert_true(opening.is_over);
+    return opening;
+}
+
+static struct opening open_tagged(const void *tag)
+{
+    struct opening opening = open_with((struct link_options){.tag = tag}, 10000);
+
+    assert_int_equal(opening.result, LINK_OK);
+    return opening;
+}
+
+static void over(struct opening *opening)
+{
+    end(&opening->asker);
+}
+
+/* A request that is answered: its link is kept if it may be. */
+static bool request(const void *tag)
+{
+    struct opening opening = open_tagged(tag);
+    bool is_reused = opening.link->is_reused;
+
+    link_keep(opening.link);
+    over(&opening);
+    return is_reused;
+}
+
+static struct peer_local *local_of(unsigned index)
+{
+    return group->peers->primary.peers[index].local;
+}
+
+static void a_link_is_kept_and_used_again(void **state)
+{
+    start_peer("", "");
+    struct opening first = open_tagged(&here);
+    assert_false(first.link->is_reused);
+    assert_int_equal(first.link->requests, 1);
+    assert_int_equal(peer_open(first.link->cell), 1);
+    struct conn *conn = first.link->conn;
+    link_keep(first.link);
+    over(&first);
+    struct opening second = open_tagged(&here);
+    assert_true(second.link->is_reused);
+    assert_ptr_equal(second.link->conn, conn);
+    assert_ptr_equal(conn->owner, &link_owner);
+    assert_int_equal(second.link->requests, 2);
+    link_close(second.link);
+    over(&second);
+    assert_int_equal(conn_pool.used, 0);
+    assert_int_equal(peer_open(local_of(0)->cell), 0);
+    assert_false(request(&here));
+    stop_peer();
+}
+
+static void places_do_not_exchange_links(void **state)
+{
+    start_peer("", "");
+    assert_false(request(&here));
+    assert_false(request(&there));
+    assert_true(request(&here));
+    stop_peer();
+
+    /* Without `local` they share a pool, but not what they say on a connection. */
+    start_peer("", "keepalive 1;");
+    assert_false(request(&here));
+    assert_false(request(&there));
+    assert_int_equal(local_of(0)->idle, 1);
+    assert_false(request(&here));
+    stop_peer();
+}
+
+static void fresh_when_it_is_wanted(void **state)
+{
+    start_peer("", "");
+    request(&here);
+    struct opening opening =
+        open_with((struct link_options){.tag = &here, .wants_fresh = true}, 10000);
+    assert_false(opening.link->is_reused);
+    link_close(opening.link);
+    over(&opening);
+    stop_peer();
+}
+
+static void the_one_that_rested_longest_gives_way(void **state)
+{
+    struct opening openings[3];
+
+    start_peer("", "keepalive 2 local;");
+    for (unsigned i = 0; i < 3; i++) {
+        openings[i] = open_tagged(&here);
+    }
+    struct conn *last = openings[2].link->conn;
+    for (unsigned i = 0; i < 3; i++) {
+        link_keep(openings[i].link);
+        over(&openings[i]);
+    }
+    assert_int_equal(conn_pool.used, 2);
+    struct opening next = open_tagged(&here);
+    assert_ptr_equal(next.link->conn, last);
+    link_close(next.link);
+    over(&next);
+    stop_peer();
+}
+
+static void none_are_kept_without_keepalive(void **state)
+{
+    start_peer("", "keepalive 0;");
+    request(&here);
+    assert_int_equal(conn_pool.used, 0);
+    stop_peer();
+}
+
+static void requests_on_a_link_are_limited(void **state)
+{
+    start_peer("", "keepalive_requests 2;");
+    assert_false(request(&here));
+    assert_true(request(&here));
+    assert_int_equal(conn_pool.used, 0);
+    stop_peer();
+}
+
+static void the_life_of_a_link_is_limited(void **state)
+{
+    start_peer("", "keepalive_time 10s;");
+    request(&here);
+    clock_now.now_ms += 10001;
+    assert_true(request(&here));
+    assert_int_equal(conn_pool.used, 0);
+    stop_peer();
+}
+
+static void the_rest_of_a_link_is_limited(void **state)
+{
+    start_peer("", "keepalive_timeout 20ms;");
+    request(&here);
+    assert_int_equal(conn_pool.used, 1);
+    turn_until(conn_pool.used == 0);
+    stop_peer();
+}
+
+static void an_idle_link_ends_with_its_peer(void **state)
+{
+    start_peer("", "");
+    request(&here);
+    int fd = accept_one(listening);
+    close(fd);
+    turn_until(conn_pool.used == 0);
+
+    /* Bytes that nobody asked for are no answer to what comes next. */
+    request(&here);
+    fd = accept_one(listening);
+    assert_int_equal(write(fd, "x", 1), 1);
+    turn_until(conn_pool.used == 0);
+    close(fd);
+    stop_peer();
+}
+
+static void what_came_before_it_was_kept_is_noticed(void **state)
+{
+    start_peer("", "");
+    struct opening opening = open_tagged(&here);
+    int fd = accept_one(listening);
+    assert_int_equal(write(fd, "ab", 2), 2);
+    struct conn *conn = opening.link->conn;
+    turn_until(conn->is_readable);
+    assert_true(conn_fill(conn, 1024, 1024));
+    conn_consume(conn, 1); /* one byte is left */
+    link_keep(opening.link);
+    assert_int_equal(conn_pool.used, 0);
+    over(&opening);
+    close(fd);
+
+    /* Unread on the socket: the loop told of it, nobody has read it. */
+    opening = open_tagged(&here);
+    fd = accept_one(listening);
+    assert_int_equal(write(fd, "ab", 2), 2);
+    turn_until(opening.link->conn->is_readable);
+    link_keep(opening.link);
+    over(&opening);
+    assert_false(request(&here));
+    close(fd);
+    stop_peer();
+}
+
+static void unsent_output_is_doubt(void **state)
+{
+    start_peer("", "");
+    struct opening opening = open_tagged(&here);
+    conn_write(opening.link->conn, STR("half a request"));
+    link_keep(opening.link);
+    assert_int_equal(conn_pool.used, 0);
+    over(&opening);
+    stop_peer();
+}
+
+static void refusal_and_time_out(void **state)
+{
+    struct link_options options = {0};
+
+    start_peer("", "");
+    close(listening);
+    listening = -1;
+    struct opening refused = open_with(options, 10000);
+    assert_int_equal(refused.result, LINK_FAILED);
+    assert_int_equal(refused.error, ECONNREFUSED);
+    assert_null(refused.link);
+    assert_true(was_logged("[error] connect() failed (111: Connection refused)"));
+    assert_int_equal(peer_open(local_of(0)->cell), 0);
+    over(&refused);
+    stop_peer();
+
+    /* A full queue of connections answers no further one. */
+    int full = listen_somewhere(&port, 0);
+    char text[128];
+    snprintf(text, sizeof(text), "upstream u { server 127.0.0.1:%u; }", port);
+    start(text);
+    group = group_named("u");
+    struct opening openings[2];
+    openings[0] = open_with(options, 10000);
+    openings[1] = open_with(options, 100);
+    if (openings[1].result == LINK_OK) { /* the kernel lets one more in than it was told */
+        link_close(openings[1].link);
+        over(&openings[1]);
+        openings[1] = open_with(options, 100);
+    }
+    assert_int_equal(openings[1].result, LINK_TIMED_OUT);
+    assert_int_equal(openings[1].error, ETIMEDOUT);
+    assert_true(was_logged("[error] upstream timed out (110: Connection timed out)"));
+    link_close(openings[0].link);
+    over(&openings[0]);
+    over(&openings[1]);
+    finish();
+    close(full);
+}
+
+static void unix_sockets(void **state)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    char text[256];
+
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s/socket", directory);
+    snprintf(text, sizeof(text), "upstream u { server unix:%s; }", name.sun_path);
+    start(text);
+    group = group_named("u");
+    struct opening none = open_with((struct link_options){0}, 10000);
+    assert_int_equal(none.result, LINK_FAILED);
+    assert_int_equal(none.error, ENOENT);
+    assert_true(was_logged("[crit] connect() to unix:"));
+    over(&none);
+
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *) &name, sizeof(name)), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_false(request(&here));
+    assert_true(request(&here));
+    finish();
+    close(fd);
+    unlink(name.sun_path);
+}
+
+static void where_it_comes_from(void **state)
+{
+    struct addr local, foreign;
+    struct sockaddr_in name;
+    socklen_t len = sizeof(name);
+
+    assert_true(addr_parse_ip(STR("127.0.0.2"), &local));
+    assert_true(addr_parse_ip(STR("8.8.8.8"), &foreign));
+    start_peer("", "");
+    struct opening bound = open_with((struct link_options){.local = &local, .keepalive = true}, 10000);
+    assert_int_equal(bound.result, LINK_OK);
+    int fd = accept4(listening, (struct sockaddr *) &name, &len, SOCK_CLOEXEC);
+    assert_int_equal(ntohl(name.sin_addr.s_addr), 0x7f000002);
+    int on = 0;
+    len = sizeof(on);
+    getsockopt(bound.link->conn->source.fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len);
+    assert_int_equal(on, 1);
+    link_close(bound.link);
+    over(&bound);
+    close(fd);
+
+    struct opening none = open_with((struct link_options){.local = &foreign}, 10000);
+    assert_int_equal(none.result, LINK_ERROR);
+    assert_true(was_logged("[crit] bind(8.8.8.8) failed (99: "));
+    over(&none);
+    stop_peer();
+}
+
+/* ---- as many as the peer allows ---- */
+
+static const struct link_options two_at_most = {.tag = &here, .open_max = 2};
+
+static void start_opening(struct opening *opening, struct link_options options)
+{
+    *opening = (struct opening){.options = options, .timeout_ms = 10000};
+    fiber_start(open_now, opening, NULL);
+}
+
+static void connections_in_turn(void **state)
+{
+    struct opening openings[4];
+
+    start_peer("", "");
+    for (unsigned i = 0; i < 4; i++) {
+        start_opening(&openings[i], two_at_most);
+    }
+    turn_until(openings[0].is_over && openings[1].is_over);
+    loop_turn(0);
+    assert_false(openings[2].is_over || openings[3].is_over);
+    assert_int_equal(peer_waiting(local_of(0)->cell), 2);
+    struct conn *kept = openings[1].link->conn;
+    link_keep(openings[1].link);
+    over(&openings[1]);
+    turn_until(openings[2].is_over);
+    assert_ptr_equal(openings[2].link->conn, kept);
+    assert_false(openings[3].is_over);
+    link_close(openings[0].link);
+    over(&openings[0]);
+    turn_until(openings[3].is_over);
+    assert_false(openings[3].link->is_reused);
+    for (unsigned i = 2; i < 4; i++) {
+        link_keep(openings[i].link);
+        over(&openings[i]);
+    }
+    assert_int_equal(peer_open(local_of(0)->cell), 2);
+    assert_int_equal(peer_waiting(local_of(0)->cell), 0);
+
+    /* Idle ones of another place give way. */
+    struct opening other = open_with((struct link_options){.tag = &there, .open_max = 2}, 10000);
+    assert_int_equal(other.result, LINK_OK);
+    assert_int_equal(peer_open(local_of(0)->cell), 2);
+    link_keep(other.link);
+    over(&other);
+    stop_peer();
+}
+
+static void waiting_for_a_turn_has_an_end(void **state)
+{
+    start_peer("", "");
+    struct opening first = open_with((struct link_options){.open_max = 1}, 10000);
+    struct opening second = open_with((struct link_options){.open_max = 1}, 30);
+    assert_int_equal(second.result, LINK_TIMED_OUT);
+    assert_int_equal(peer_waiting(local_of(0)->cell), 0);
+    link_close(first.link);
+    over(&first);
+    over(&second);
+    stop_peer();
+}
+
+static void other_workers_get_their_share(void **state)
+{
+    start_peer("worker_processes 2;", "");
+    struct peer_use *other = &local_of(0)->cell->use[1];
+    struct opening opening = open_with(two_at_most, 10000);
+    atomic_store(&other->open, 1);
+    atomic_store(&other->waiting, 1);
+    link_keep(opening.link); /* it is the last that the peer allows */
+    over(&opening);
+    assert_int_equal(conn_pool.used, 0);
+
+    /* One that rests already is closed for them, too. */
+    atomic_store(&other->open, 0);
+    opening = open_with(two_at_most, 10000);
+    link_keep(opening.link);
+    over(&opening);
+    assert_int_equal(conn_pool.used, 1);
+    atomic_store(&other->open, 1);
+    turn_until(conn_pool.used == 0);
+    atomic_store(&other->open, 2);
+
+    /* And what they close is noticed here. */
+    struct opening waiting;
+    start_opening(&waiting, two_at_most);
+    loop_turn(0);
+    assert_false(waiting.is_over);
+    atomic_store(&other->open, 1);
+    turn_until(waiting.is_over);
+    assert_int_equal(waiting.result, LINK_OK);
+    link_close(waiting.link);
+    over(&waiting);
+    stop_peer();
+}
+
+/* ---- shared ---- */
+
+static int states_freed;
+
+static void free_state(struct upstream_link *link)
+{
+    states_freed++;
+}
+
+static void a_link_carries_many_requests(void **state)
+{
+    start_peer("", "");
+    states_freed = 0;
+    atomic_store(&local_of(0)->cell->multiplexes, 1);
+    struct opening first = open_tagged(&here);
+    first.link->users_max = 2;
+    first.link->state = &states_freed;
+    first.link->state_free = free_state;
+    struct opening second = open_tagged(&here);
+    assert_ptr_equal(second.link, first.link);
+    assert_int_equal(first.link->users, 2);
+    struct opening third = open_tagged(&here);
+    assert_ptr_not_equal(third.link, first.link);
+    link_keep(second.link);
+    over(&second);
+    assert_int_equal(first.link->users, 1);
+    link_close(third.link);
+    over(&third);
+    link_keep(first.link);
+    over(&first);
+    struct opening again = open_tagged(&here);
+    assert_ptr_equal(again.link->state, &states_freed);
+
+    /* In doubt: nobody joins any more, and it ends with the last user. */
+    second = open_tagged(&here);
+    assert_ptr_equal(second.link, again.link);
+    link_close(second.link);
+    over(&second);
+    assert_int_equal(states_freed, 0);
+    third = open_tagged(&here);
+    assert_ptr_not_equal(third.link, again.link);
+    link_keep(again.link);
+    over(&again);
+    assert_int_equal(states_freed, 1);
+    link_close(third.link);
+    over(&third);
+    stop_peer();
+}
+
+/* ---- when connections run out ---- */
+
+static void idle_links_give_way(void **state)
+{
+    start_peer("", "");
+    request(&here);
+    conn_pool_init(1);
+    struct opening opening = open_tagged(&there);
+    assert_int_equal(conn_pool.used, 1);
+    assert_int_equal(conn_pool.given_way, 1);
+    struct opening none = open_with((struct link_options){0}, 10000);
+    assert_int_equal(none.result, LINK_ERROR);
+    assert_true(was_logged("[alert] 1 worker_connections are not enough"));
+    over(&none);
+    link_close(opening.link);
+    over(&opening);
+    stop_peer();
+}
+
+static void a_worker_that_quits_keeps_nothing(void **state)
+{
+    start_peer("", "");
+    struct opening opening = open_tagged(&here);
+    request(&there);
+    assert_int_equal(conn_pool.used, 2);
+    worker_is_quitting = true;
+    upstream_worker_quit(generation);
+    assert_int_equal(conn_pool.used, 1);
+    link_keep(opening.link);
+    assert_int_equal(conn_pool.used, 0);
+    worker_is_quitting = false;
+    over(&opening);
+    stop_peer();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_link_is_kept_and_used_again),
+        cmocka_unit_test(places_do_not_exchange_links),
+        cmocka_unit_test(fresh_when_it_is_wanted),
+        cmocka_unit_test(the_one_that_rested_longest_gives_way),
+        cmocka_unit_test(none_are_kept_without_keepalive),
+        cmocka_unit_test(requests_on_a_link_are_limited),
+        cmocka_unit_test(the_life_of_a_link_is_limited),
+        cmocka_unit_test(the_rest_of_a_link_is_limited),
+        cmocka_unit_test(an_idle_link_ends_with_its_peer),
+        cmocka_unit_test(what_came_before_it_was_kept_is_noticed),
+        cmocka_unit_test(unsent_output_is_doubt),
+        cmocka_unit_test(refusal_and_time_out),
+        cmocka_unit_test(unix_sockets),
+        cmocka_unit_test(where_it_comes_from),
+        cmocka_unit_test(connections_in_turn),
+        cmocka_unit_test(waiting_for_a_turn_has_an_end),
+        cmocka_unit_test(other_workers_get_their_share),
+        cmocka_unit_test(a_link_carries_many_requests),
+        cmocka_unit_test(idle_links_give_way),
+        cmocka_unit_test(a_worker_that_quits_keeps_nothing),
+    };
+
+    return upstream_tests_run("links", tests);
+}
