@@ -342,6 +342,15 @@ static bool take_index(struct conf *conf, struct cache *cache)
     return true;
 }
 
+/* The block of the main level that it stands in: nginx finds this out when that one ends. */
+static const struct conf_node *outermost(const struct conf *conf, const struct conf_node *node)
+{
+    while (node->parent != NULL && node->parent != conf->root) {
+        node = node->parent;
+    }
+    return node;
+}
+
 bool cache_configured(struct conf *conf, struct generation *generation)
 {
     bool is_good = true;
@@ -350,8 +359,9 @@ bool cache_configured(struct conf *conf, struct generation *generation)
         const struct cache_node *node = container_of(cache, struct cache_node, cache);
 
         if (cache->path == NULL) {
-            is_good = conf_error(conf, node->use, "\"%.*s\" zone \"%.*s\" is unknown",
-                                 STR_ARG(node->use->args[0]), STR_ARG(cache->name));
+            is_good =
+                conf_error(conf, outermost(conf, node->use), "\"%.*s\" zone \"%.*s\" is unknown",
+                           STR_ARG(node->use->args[0]), STR_ARG(cache->name));
         } else if (!take_index(conf, cache)) {
             is_good = false;
         }

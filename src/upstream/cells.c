@@ -499,7 +499,7 @@ static struct cell_entry *find_spare(const struct cell_memory *memory,
 }
 
 void cell_claim(struct upstream_group *group, const struct upstream_server *server,
-               struct known_address *address)
+                struct known_address *address)
 {
     struct cell_memory *memory = group->worker_state->run_time != NULL ? NULL : group->set->memory;
     struct cell_entry *entry = NULL;

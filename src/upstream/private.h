@@ -74,7 +74,7 @@ struct peer_cell *cell_of_server(const struct upstream_group *group,
  * shared memory is full, or the group is a run-time one: a private cell.
  */
 void cell_claim(struct upstream_group *group, const struct upstream_server *server,
-               struct known_address *address);
+                struct known_address *address);
 
 /* Notes which addresses the name of a server has now, for the next worker and the next generation. */
 void cells_remember(struct upstream_group *group, const struct upstream_server *server,

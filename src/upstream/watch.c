@@ -195,6 +195,7 @@ void watch_free(struct group_state *state)
 
 /* Lives until the thread is done with it, whoever waits. */
 struct lookup {
+    struct list link; /* in lookups */
     struct thread_job job;
     struct wait_point done;
     bool is_abandoned; /* nobody waits any more */
@@ -203,8 +204,12 @@ struct lookup {
     char host[];
 };
 
+/* All there are: those that a thread has not finished when the worker ends are not lost sight of. */
+static struct list lookups = {&lookups, &lookups};
+
 static void lookup_free(struct lookup *lookup)
 {
+    list_remove(&lookup->link);
     if (lookup->found != NULL) {
         freeaddrinfo(lookup->found);
     }
@@ -271,11 +276,12 @@ static enum resolve_result look_up(struct str host, uint64_t deadline_ms, struct
     if (lookup == NULL) {
         fatal_no_memory(sizeof(*lookup) + host.len + 1);
     }
+    list_push_back(&lookups, &lookup->link);
     lookup->job.work = lookup_work;
     lookup->job.done = lookup_done;
     memcpy(lookup->host, host.data, host.len);
     if (pool == NULL || !thread_pool_submit(pool, &lookup->job)) {
-        free(lookup);
+        lookup_free(lookup);
         return RESOLVE_FAILED;
     }
     enum wait_result waited = fiber_wait(&lookup->done, deadline_ms);

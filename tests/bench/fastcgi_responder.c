@@ -64,7 +64,7 @@ struct client {
 static int epoll;
 static unsigned long connections, requests, aborts, most_running, open_now, most_open;
 static const char *max_conns, *max_reqs, *mpxs;
-static bool is_scripted, is_silent;
+static bool is_scripted, is_silent, tells_length;
 static uint32_t body_size = 13;
 static char fixed[70000]; /* what an unscripted request is answered with, id 1 */
 static size_t fixed_size;
@@ -165,7 +165,10 @@ static void make_fixed(void)
 {
     char *at = fixed + 8;
 
-    at += sprintf(at, "Content-Type: text/plain\r\n\r\n");
+    at += sprintf(at, "Content-Type: text/plain\r\n");
+    if (tells_length)
+        at += sprintf(at, "Content-Length: %u\r\n", body_size);
+    at += sprintf(at, "\r\n");
     memset(at, 'x', body_size);
     if (body_size == 13)
         memcpy(at, "Hello, world\n", 13);
@@ -523,7 +526,7 @@ static const char usage[] =
     "fastcgi_responder [options] 127.0.0.1:PORT | unix:PATH\n"
     "  -c N  FCGI_MAX_CONNS   -r N  FCGI_MAX_REQS   -m 0|1  FCGI_MPXS_CONNS; left out = not told\n"
     "  -q    says nothing when it is asked for values\n"
-    "  -b N  bytes of the answer's body (13)\n"
+    "  -b N  bytes of the answer's body (13)   -l  with Content-Length\n"
     "  -s    QUERY_STRING says what to do: size=BYTES, delay=MS, hang\n"
     "On USR1 and at its end (TERM) it prints what it counted, as JSON.\n";
 
@@ -531,7 +534,7 @@ static void read_options(int argc, char **argv)
 {
     int c;
 
-    while ((c = getopt(argc, argv, "c:r:m:qb:sh")) != -1) {
+    while ((c = getopt(argc, argv, "c:r:m:qb:lsh")) != -1) {
         switch (c) {
         case 'c':
             max_conns = optarg;
@@ -547,6 +550,9 @@ static void read_options(int argc, char **argv)
             break;
         case 'b':
             body_size = (uint32_t) atoi(optarg);
+            break;
+        case 'l':
+            tells_length = true;
             break;
         case 's':
             is_scripted = true;

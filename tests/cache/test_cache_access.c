@@ -78,7 +78,8 @@ static void a_large_body_goes_through_a_file(void **state)
     assert_str(body_of(&access), ((struct str){body, size}));
     cache_close(&access);
     char first;
-    assert_int_equal(pread(file->fd, &first, 1, (off_t) offset), 1); /* open as long as it is held */
+    assert_int_equal(pread(file->fd, &first, 1, (off_t) offset),
+                     1); /* open as long as it is held */
     cache_content_release(file);
 
     for (int i = 0; i < 2; i++) {

@@ -26,10 +26,11 @@ static void defaults(void **state)
 
 static void parameters(void **state)
 {
-    start("upstream u { keepalive 5; keepalive_requests 7; keepalive_time 8s; keepalive_timeout 9s;"
-          " queue 3 timeout=4s; zone z 1m; resolver 127.0.0.1:5353; resolver_timeout 2s;"
-          " server 127.0.0.1:81 weight=2 max_conns=3 max_fails=4 fail_timeout=5s slow_start=6s route=r id=i;"
-          " server [::1]:82 backup; server 127.0.0.1:83 down; server 127.0.0.1:84 drain; }");
+    start(
+        "upstream u { keepalive 5; keepalive_requests 7; keepalive_time 8s; keepalive_timeout 9s;"
+        " queue 3 timeout=4s; zone z 1m; resolver 127.0.0.1:5353; resolver_timeout 2s;"
+        " server 127.0.0.1:81 weight=2 max_conns=3 max_fails=4 fail_timeout=5s slow_start=6s route=r id=i;"
+        " server [::1]:82 backup; server 127.0.0.1:83 down; server 127.0.0.1:84 drain; }");
     const struct upstream_group *group = group_named("u");
     const struct upstream_server *server = server_of("u", 0);
     assert_int_equal(group->keepalive, 5);
@@ -74,7 +75,8 @@ static void wrong_words(void **state)
     } rows[] = {
         {"upstream u { }", "no servers are inside upstream"},
         {"upstream u { server 127.0.0.1 backup; }", "no servers in upstream \"u\""},
-        {"upstream u { server 127.0.0.1; } upstream U { server 127.0.0.1; }", "duplicate upstream \"U\""},
+        {"upstream u { server 127.0.0.1; } upstream U { server 127.0.0.1; }",
+         "duplicate upstream \"U\""},
         {"upstream u { server 127.0.0.1:0; }", "invalid port in upstream \"127.0.0.1:0\""},
         {"upstream u { server name.invalid:65536; }",
          "invalid port in upstream \"name.invalid:65536\""},
@@ -83,15 +85,13 @@ static void wrong_words(void **state)
         {"upstream u { server a/b; }", "invalid host in upstream \"a/b\""},
         {"upstream u { server a:b:80; }", "invalid port in upstream \"a:b:80\""},
         {"upstream u { server [zz]; }", "invalid IPv6 address in upstream \"[zz]\""},
-        {"upstream u { server unix:; }",
-         "no path in the unix domain socket in upstream \"unix:\""},
+        {"upstream u { server unix:; }", "no path in the unix domain socket in upstream \"unix:\""},
         {"upstream u { server 127.0.0.1 weight=0; }", "invalid parameter \"weight=0\""},
         {"upstream u { server 127.0.0.1 weight=70000; }", "invalid parameter \"weight=70000\""},
         {"upstream u { server 127.0.0.1 weight=99999999999999999999; }",
          "invalid parameter \"weight=99999999999999999999\""},
         {"upstream u { server 127.0.0.1 max_conns=-1; }", "invalid parameter \"max_conns=-1\""},
-        {"upstream u { server 127.0.0.1 fail_timeout=x; }",
-         "invalid parameter \"fail_timeout=x\""},
+        {"upstream u { server 127.0.0.1 fail_timeout=x; }", "invalid parameter \"fail_timeout=x\""},
         {"upstream u { server 127.0.0.1 backup=; }", "invalid parameter \"backup=\""},
         {"upstream u { server 127.0.0.1 route=; }", "invalid parameter \"route=\""},
         {"upstream u { server 127.0.0.1 down drain; }",
@@ -119,7 +119,8 @@ static void wrong_words(void **state)
 
 static void lines_of_messages(void **state)
 {
-    assert_unread("upstream u {\n server 127.0.0.1 backup;\n}\n", "no servers in upstream \"u\"", 1);
+    assert_unread("upstream u {\n server 127.0.0.1 backup;\n}\n", "no servers in upstream \"u\"",
+                  1);
     assert_unread("upstream u {\n\n}\n", "no servers are inside upstream", 3);
 }
 
@@ -153,10 +154,11 @@ static void a_balancer_after_another_warns(void **state)
 
 static void groups_by_name(void **state)
 {
-    start("server { listen 127.0.0.1:8080; location /a { proxy_pass http://late; }"
-          " location /b { proxy_pass http://127.0.0.1:81; } location /c { proxy_pass http://127.0.0.1:81/x; }"
-          " location /d { proxy_pass http://127.0.0.1; } location /e { proxy_pass http://unix:/tmp/s; } }"
-          "upstream late { server 127.0.0.1:90; }");
+    start(
+        "server { listen 127.0.0.1:8080; location /a { proxy_pass http://late; }"
+        " location /b { proxy_pass http://127.0.0.1:81; } location /c { proxy_pass http://127.0.0.1:81/x; }"
+        " location /d { proxy_pass http://127.0.0.1; } location /e { proxy_pass http://unix:/tmp/s; } }"
+        "upstream late { server 127.0.0.1:90; }");
     assert_int_equal(set->groups.count, 4);
     struct upstream_group *implicit = upstream_find(set, STR("127.0.0.1:81"), 81);
     assert_non_null(implicit);
@@ -173,8 +175,9 @@ static void groups_by_name(void **state)
 
 static void targets_that_cannot_be(void **state)
 {
-    assert_unread("upstream u { server 127.0.0.1; } server { location / { proxy_pass http://u:81; } }",
-                  "upstream \"u\" may not have port 81", 1);
+    assert_unread(
+        "upstream u { server 127.0.0.1; } server { location / { proxy_pass http://u:81; } }",
+        "upstream \"u\" may not have port 81", 1);
     assert_unread("server { location / { proxy_pass http://127.0.0.1:0; } }",
                   "invalid port in upstream \"127.0.0.1:0\"", 1);
     assert_unread("server { location / { scgi_pass 127.0.0.1; } }",

@@ -326,7 +326,8 @@ static void where_it_comes_from(void **state)
     assert_true(addr_parse_ip(STR("127.0.0.2"), &local));
     assert_true(addr_parse_ip(STR("8.8.8.8"), &foreign));
     start_peer("", "");
-    struct opening bound = open_with((struct link_options){.local = &local, .keepalive = true}, 10000);
+    struct opening bound =
+        open_with((struct link_options){.local = &local, .keepalive = true}, 10000);
     assert_int_equal(bound.result, LINK_OK);
     int fd = accept4(listening, (struct sockaddr *) &name, &len, SOCK_CLOEXEC);
     assert_int_equal(ntohl(name.sin_addr.s_addr), 0x7f000002);

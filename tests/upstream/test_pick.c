@@ -21,8 +21,9 @@ static struct peer *primary(struct upstream_group *group, unsigned index)
 
 static void turns_are_smooth(void **state)
 {
-    start("upstream u { server 127.0.0.1:8000 weight=5; server 127.0.0.1:8001; server 127.0.0.1:8002; }"
-          "upstream even { server 127.0.0.1:8000; server 127.0.0.1:8001; }");
+    start(
+        "upstream u { server 127.0.0.1:8000 weight=5; server 127.0.0.1:8001; server 127.0.0.1:8002; }"
+        "upstream even { server 127.0.0.1:8000; server 127.0.0.1:8001; }");
     assert_string_equal(turns(group_named("u"), 14), "aabacaaaabacaa");
     assert_string_equal(turns(group_named("even"), 4), "abab");
     assert_int_equal(peer_requests(primary(group_named("u"), 0)->cell), 10);
@@ -44,7 +45,8 @@ static void failures_put_a_peer_aside(void **state)
 {
     struct asker first, second;
 
-    start("upstream u { server 127.0.0.1:8000 max_fails=2 fail_timeout=10s; server 127.0.0.1:8001; }");
+    start(
+        "upstream u { server 127.0.0.1:8000 max_fails=2 fail_timeout=10s; server 127.0.0.1:8001; }");
     struct upstream_group *group = group_named("u");
     assert_int_equal(ask_once(group, PEER_FAILED), 8000);
     assert_false(was_logged("temporarily disabled"));
@@ -226,9 +228,7 @@ static void ask_in_queue(void *arg)
 
     begin(&asker, queue_group);
     enum pick_result result = upstream_pick_next(&asker.pick);
-    order[length++] = result == PICK_OK     ? *(const char *) arg
-                      : result == PICK_NONE ? '-'
-                                            : 'x';
+    order[length++] = result == PICK_OK ? *(const char *) arg : result == PICK_NONE ? '-' : 'x';
     end(&asker);
 }
 

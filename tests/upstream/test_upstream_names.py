@@ -88,7 +88,7 @@ def test_a_worker_that_died_is_followed_by_one_that_knows(serve, dns):
 
 def test_a_name_not_found_at_first(serve, dns):
     """It does not stop the service; nginx does not start."""
-    server = serve(group(dns, "server app.invalid:@PORT1@;"))
+    server = serve(group(dns, "server app.invalid:@PORT1@;", options="valid=1s"))
     assert server.get("/").status == 502
     assert "no live upstreams" in server.read("error.log")
     dns.records["app.invalid"] = ["127.0.0.2"]
@@ -103,7 +103,7 @@ def test_the_others_serve_meanwhile(serve, dns):
 
 
 def test_an_address_in_a_pass_directive(serve, dns):
-    server = serve("resolver %s ipv6=off;" % dns.address +
+    server = serve("resolver %s ipv6=off valid=1s;" % dns.address +
                    WHERE.replace("http://u;", "http://app.invalid:@PORT1@;"))
     assert server.get("/").status == 502
     dns.records["app.invalid"] = ["127.0.0.2"]

@@ -3,6 +3,10 @@
 #include "http/fields.h"
 #include "http/status.h"
 #include "http/v1/parser.h"
+#include "http/v1/repeat.h"
+
+/* Blocks of answers that are remembered, for all places of the worker. */
+#define REPEATS 16
 
 /* How much of a line that is refused is shown. */
 #define SHOWN_MAX 128
@@ -212,6 +216,14 @@ static bool check_fields(struct exchange *x)
     return true;
 }
 
+/* The block of an earlier answer at this place, which the backend may repeat. */
+static struct repeated *repeat_of(const struct exchange *x)
+{
+    static struct repeated repeats[REPEATS];
+
+    return &repeats[(uintptr_t) x->settings / sizeof(*x->settings) % REPEATS];
+}
+
 enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi,
                                      size_t *used)
 {
@@ -227,7 +239,8 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
 
     /* The room for items stays, so that a head which comes byte by byte takes it once. */
     *fields = (struct fields){.items = fields->items, .capacity = fields->capacity};
-    switch (fields_parse(input, &limits, &x->request->arena, fields, &head, &size)) {
+    switch (fields_parse_again(input, &limits, &x->request->arena, repeat_of(x), fields, &head,
+                               &size)) {
     case PARSE_MORE:
         return HEAD_MORE;
     case PARSE_BAD:

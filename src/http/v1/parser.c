@@ -354,6 +354,28 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
     }
 }
 
+enum parse_result fields_parse_again(struct str input, const struct head_limits *limits,
+                                     struct arena *arena, struct repeated *repeat,
+                                     struct fields *fields, struct head *head, uint32_t *used)
+{
+    uint32_t recalled = 0;
+
+    if (repeat != NULL && repeat_recall(repeat, input, limits, arena, fields, &recalled)) {
+        *used = recalled;
+        return PARSE_DONE;
+    }
+    struct head_limits rest = *limits;
+    rest.head_max -= recalled;
+    head->headers = fields->count;
+    enum parse_result result =
+        fields_parse(str_skip(input, recalled), &rest, arena, fields, head, used);
+    *used += recalled;
+    if (repeat != NULL && result == PARSE_DONE && head->dropped == 0) {
+        repeat_keep(repeat, str_head(input, *used), limits, fields);
+    }
+    return result;
+}
+
 /* What is wrong with a request line that has not ended yet, if anything: so that garbage is
  * answered at once. */
 static enum parse_result check_open_line(struct str line, struct head *head)
@@ -419,13 +441,7 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
     size_t line_size = (size_t) (next - input.data);
     rest.head_max = limits->head_max > line_size ? limits->head_max - (uint32_t) line_size : 0;
     struct str lines = str_from(next, end);
-    enum parse_result result = PARSE_DONE;
-    if (repeat == NULL || !repeat_recall(repeat, lines, &rest, arena, fields, &used)) {
-        result = fields_parse(lines, &rest, arena, fields, head, &used);
-        if (repeat != NULL && result == PARSE_DONE && head->dropped == 0) {
-            repeat_keep(repeat, str_head(lines, used), &rest, fields);
-        }
-    }
+    enum parse_result result = fields_parse_again(lines, &rest, arena, repeat, fields, head, &used);
     head->size = (uint32_t) (next - at) + used;
     head->end = (uint32_t) line_size + used;
     return result;

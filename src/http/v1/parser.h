@@ -54,6 +54,11 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
                                struct arena *arena, struct fields *fields, struct head *head,
                                uint32_t *used);
 
+/* The same, with the block that may come again (see head_parse); fields are fresh. */
+enum parse_result fields_parse_again(struct str input, const struct head_limits *limits,
+                                     struct arena *arena, struct repeated *repeat,
+                                     struct fields *fields, struct head *head, uint32_t *used);
+
 /* A Content-Length value: digits alone that fit in 63 bits. */
 bool content_length_parse(struct str value, int64_t *out);
 

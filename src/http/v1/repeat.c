@@ -9,29 +9,70 @@ static inline bool is_same_limits(const struct head_limits *a, const struct head
            a->ignore_invalid == b->ignore_invalid && a->underscores == b->underscores;
 }
 
-bool repeat_recall(const struct repeated *repeat, struct str input,
-                   const struct head_limits *limits, struct arena *arena, struct fields *fields,
-                   uint32_t *used)
+/* How many bytes the two have in common. */
+static uint32_t common_length(const char *a, const char *b, uint32_t len)
 {
-    if (repeat->len == 0 || repeat->len > input.len || repeat->len > limits->head_max ||
-        memcmp(repeat->bytes, input.data, repeat->len) != 0 ||
-        !is_same_limits(&repeat->limits, limits)) {
-        return false;
+    uint32_t i = 0;
+
+    for (; i + 8 <= len; i += 8) {
+        uint64_t x;
+        uint64_t y;
+        memcpy(&x, a + i, 8);
+        memcpy(&y, b + i, 8);
+        if (x != y) {
+            break;
+        }
     }
+    while (i < len && a[i] == b[i]) {
+        i++;
+    }
+    return i;
+}
+
+static inline void place(struct field *field, const struct repeat_field *from, const char *block)
+{
+    field->name = (struct str){block + from->name_start, from->name_len};
+    field->value = (struct str){block + from->value_start, from->value_len};
+    field->id = from->id;
+    field->is_removed = false;
+}
+
+/* All of it: the lists of what was seen are ready. */
+static void recall_whole(const struct repeated *repeat, struct str input, struct arena *arena,
+                         struct fields *fields)
+{
     *fields = repeat->fields;
     fields->capacity = repeat->count + 4;
     fields->items = arena_alloc(arena, fields->capacity * sizeof(*fields->items));
     for (uint32_t i = 0; i < repeat->count; i++) {
-        const struct repeat_field *from = &repeat->items[i];
-        struct field *field = &fields->items[i];
-
-        field->name = (struct str){input.data + from->name_start, from->name_len};
-        field->value = (struct str){input.data + from->value_start, from->value_len};
-        field->id = from->id;
-        field->is_removed = false;
+        place(&fields->items[i], &repeat->items[i], input.data);
     }
-    *used = repeat->len;
-    return true;
+}
+
+bool repeat_recall(const struct repeated *repeat, struct str input,
+                   const struct head_limits *limits, struct arena *arena, struct fields *fields,
+                   uint32_t *used)
+{
+    *used = 0;
+    if (repeat->len == 0 || repeat->len > limits->head_max ||
+        !is_same_limits(&repeat->limits, limits)) {
+        return false;
+    }
+    uint32_t len = repeat->len < input.len ? repeat->len : (uint32_t) input.len;
+    uint32_t common = common_length(repeat->bytes, input.data, len);
+    if (common == repeat->len) {
+        recall_whole(repeat, input, arena, fields);
+        *used = common;
+        return true;
+    }
+    /* A line is the same when the next one's first byte is within what is. */
+    for (uint32_t i = 0; i + 1 < repeat->count && repeat->items[i + 1].name_start <= common; i++) {
+        struct field field;
+        place(&field, &repeat->items[i], input.data);
+        fields_add_identified(fields, arena, (enum field_id) field.id, field.name, field.value);
+        *used = repeat->items[i + 1].name_start;
+    }
+    return false;
 }
 
 void repeat_keep(struct repeated *repeat, struct str block, const struct head_limits *limits,

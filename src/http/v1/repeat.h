@@ -1,4 +1,5 @@
-/* Header blocks that come again: clients send the same fields with request after request. */
+/* Header blocks that come again: clients send the same fields with request after request, backends with
+ * answer after answer. */
 #ifndef HTTP_V1_REPEAT_H
 #define HTTP_V1_REPEAT_H
 
@@ -16,8 +17,8 @@ struct arena;
 
 /*
  * A header block as it was parsed last: its bytes, from behind the request line to the empty line, and
- * where its fields lie in them. The same bytes under the same limits mean the same fields, so that a block
- * which equals it need not be parsed. All zero is empty.
+ * where its fields lie in them. The same lines under the same limits mean the same fields, so that those
+ * which equal it from the first on need not be parsed. All zero is empty.
  */
 struct repeated {
     uint32_t len; /* bytes of the block; 0 = none */
@@ -32,8 +33,11 @@ struct repeated {
     char bytes[REPEAT_BYTES];
 };
 
-/* Does the input begin with this block? Then its fields, as slices of the input; *used gets the block's
- * length. */
+/*
+ * The lines that the input has in common with this block, from the first on, as fields that are slices of
+ * the input; *used gets their length. True: it is the whole block, to its empty line. False: what follows
+ * is to be parsed (from the start of the input, when *used is 0).
+ */
 bool repeat_recall(const struct repeated *repeat, struct str input,
                    const struct head_limits *limits, struct arena *arena, struct fields *fields,
                    uint32_t *used);

@@ -12,9 +12,9 @@
 #define INPUT_MORE                                                                                 \
     (80 * 1024) /* of an input buffer beyond buffer_size: undecoded bytes, a long read */
 #define INPUT_LIMIT (64 * 1024 * 1024) /* … whatever buffer_size says */
-#define SCARCE_REST_MS 100  /* how long a connection to a backend with few of them may be idle … */
+#define SCARCE_REST_MS 100 /* how long a connection to a backend with few of them may be idle … */
 #define SCARCE_LIFE_MS 1000 /* … and live */
-#define WHOLE_CONTENT 4096 /* stderr and GET_VALUES_RESULT up to this size are taken whole */
+#define WHOLE_CONTENT 4096  /* stderr and GET_VALUES_RESULT up to this size are taken whole */
 
 /* ---- records that break the rules ---- */
 
@@ -71,7 +71,7 @@ size_t fastcgi_wanted(const struct record *record)
 
 /* ---- decoding in place ---- */
 
-/* Is the record one that may come now? Else it is logged, and the link is done for. */
+/* Records other than the usual ones. False: it may not come now; logged, and the link is done for. */
 static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *stream)
 {
     const struct record *record = &link->record;
@@ -81,6 +81,11 @@ static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *strea
     } else if (record->type == RECORD_STDOUT || record->type == RECORD_STDERR ||
                record->type == RECORD_END_REQUEST) {
         if (record->id == stream->id) {
+            if (stream->claimed != NULL) {
+                /* It did not answer first, so it will not. */
+                fastcgi_facts_settle(stream, (struct backend_facts){0});
+                stream->keeps = false;
+            }
             return true;
         }
         fastcgi_refuse_id(stream, record->id);
@@ -94,47 +99,30 @@ static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *strea
     return false;
 }
 
-/* The next header, when all of it is there. */
-static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *stream, struct str raw)
+/* A header has come. */
+static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *stream, const char *at)
 {
-    if (raw.len < RECORD_HEADER_SIZE) {
+    struct record *record = &link->record;
+    bool is_usual;
+
+    *record = record_read(at);
+    is_usual = record->version == RECORD_VERSION && record->id == stream->id &&
+               stream->claimed == NULL &&
+               (record->type == RECORD_STDOUT || record->type == RECORD_END_REQUEST);
+    if (!is_usual && !check_record(link, stream)) {
         return false;
     }
-    link->record = record_read(raw.data);
-    if (!check_record(link, stream)) {
-        return false;
-    }
-    link->gap += RECORD_HEADER_SIZE;
-    link->is_in_record = true;
-    if (stream->claimed != NULL && link->record.id != 0) {
-        fastcgi_facts_settle(stream, (struct backend_facts){0}); /* it did not answer first */
-        stream->keeps = false;
-    }
-    if (link->record.content == 0) {
-        if (link->record.type == RECORD_STDOUT) {
+    if (record->content == 0) {
+        if (record->type == RECORD_STDOUT) {
             stream->is_stdout_closed = true;
-        } else if (link->record.type == RECORD_END_REQUEST) {
+        } else if (record->type == RECORD_END_REQUEST) {
             fastcgi_end_stream(stream, STR_NONE);
         }
     }
     return true;
 }
 
-/* n bytes of payload move up to those that were decoded before. */
-static void add_payload(struct fastcgi_link *link, struct str raw, size_t n)
-{
-    struct conn *conn = link->link->conn;
-
-    if (link->decoded == 0) {
-        conn_consume(conn, link->gap);
-        link->gap = 0;
-    } else if (link->gap != 0) {
-        memmove(conn->in + conn->in_start + link->decoded, raw.data, n);
-    }
-    link->decoded += (uint32_t) n;
-}
-
-/* Content of other records: some of it, all of it when it is short. */
+/* Content of records that are not payload: some of it, all of it when it is short. */
 static void use_content(struct fastcgi_stream *stream, const struct record *record,
                         struct str content)
 {
@@ -152,46 +140,86 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
             bool is_answer = record->type == RECORD_GET_VALUES_RESULT;
             fastcgi_facts_settle(stream,
                                  is_answer ? facts_read(content) : (struct backend_facts){0});
-            stream->keeps = fastcgi_facts_keep(cell);
-            stream->is_strict = stream->keeps;
+            stream->keeps = stream->is_strict = fastcgi_facts_keep(cell);
         }
         break;
     }
 }
 
-/* A part of the current record is used. False: more of it has to arrive first, or it is kept for later. */
-static bool go_on(struct fastcgi_link *link, struct fastcgi_stream *stream, struct str raw,
-                  bool *joins, bool *has_news)
+/*
+ * Payload of n bytes joins what was decoded before; where nothing is unread it stays where it is, and the
+ * unread part begins there.
+ */
+static void add_payload(struct fastcgi_link *link, struct conn *conn, const char *at, size_t n)
+{
+    if (link->decoded == 0) {
+        conn_consume(conn, link->gap);
+        link->gap = 0;
+    } else if (link->gap != 0) {
+        memmove(conn->in + conn->in_start + link->decoded, at, n);
+    }
+    link->decoded += (uint32_t) n;
+}
+
+/*
+ * Uses what is there of the current record's content. False: more of it has to come first, or it is kept for
+ * later: what stands behind unread payload, unless it joins it.
+ */
+static bool use_record(struct fastcgi_link *link, struct fastcgi_stream *stream, struct conn *conn,
+                       bool joins)
+{
+    struct record *record = &link->record;
+    const char *at = conn->in + conn->in_start + link->decoded + link->gap;
+    size_t here = (size_t) (conn->in + conn->in_end - at);
+    size_t n = record->content < here ? record->content : here;
+
+    if (link->decoded != 0 && !joins && record->type != RECORD_END_REQUEST) {
+        return false;
+    }
+    if (record->type == RECORD_STDOUT) {
+        if (n == 0) {
+            return false;
+        }
+        add_payload(link, conn, at, n);
+    } else {
+        if (here < fastcgi_wanted(record)) {
+            return false;
+        }
+        n = n < WHOLE_CONTENT ? n : WHOLE_CONTENT;
+        use_content(stream, record, (struct str){at, n});
+        link->gap += (uint32_t) n;
+    }
+    record->content -= (uint16_t) n;
+    return true;
+}
+
+/* Bytes that came and were not looked at. */
+static inline size_t raw_size(const struct fastcgi_link *link, const struct conn *conn)
+{
+    return conn->in_end - conn->in_start - link->decoded - link->gap;
+}
+
+/* The rest of the current record. False: not all of it. */
+static inline bool finish_record(struct fastcgi_link *link, struct fastcgi_stream *stream,
+                                 struct conn *conn, bool *joins, bool *has_news)
 {
     struct record *record = &link->record;
 
-    if (record->content != 0) {
-        bool is_for_later = link->decoded != 0 && !*joins && record->type != RECORD_END_REQUEST;
-
-        if (raw.len < fastcgi_wanted(record) || is_for_later) {
+    while (record->content != 0) {
+        if (!use_record(link, stream, conn, *joins)) {
             return false;
         }
-        size_t n = record->content < raw.len ? record->content : raw.len;
-        if (record->type == RECORD_STDOUT) {
-            add_payload(link, raw, n);
-            *joins = false;
-        } else {
-            n = n < WHOLE_CONTENT ? n : WHOLE_CONTENT;
-            use_content(stream, record, str_head(raw, n));
-            link->gap += (uint32_t) n;
-        }
-        record->content -= (uint16_t) n;
+        *joins &= record->type != RECORD_STDOUT;
         *has_news = true;
-        return true;
     }
-    if (record->padding > raw.len) {
-        link->gap += (uint32_t) raw.len;
-        record->padding -= (uint8_t) raw.len;
-        return false;
+    if (record->padding != 0) {
+        size_t here = raw_size(link, conn);
+        size_t n = record->padding < here ? record->padding : here;
+
+        link->gap += (uint32_t) n;
+        record->padding -= (uint8_t) n;
     }
-    link->gap += record->padding;
-    link->is_in_record = false;
-    return true;
+    return record->padding == 0;
 }
 
 bool fastcgi_decode(struct exchange *x, bool joins)
@@ -203,23 +231,29 @@ bool fastcgi_decode(struct exchange *x, bool joins)
     bool had_ended = stream->has_ended;
     bool has_news = false;
 
-    if (link->is_shared || link->is_bad) {
+    if (raw_size(link, conn) == 0 || link->is_bad) {
         return false;
     }
     for (;;) {
-        struct str raw = str_skip(conn_input(conn), link->decoded + link->gap);
+        if (!link->is_in_record) {
+            const char *at = conn->in + conn->in_start + link->decoded + link->gap;
 
-        if (link->is_in_record) {
-            if (!go_on(link, stream, raw, &joins, &has_news)) {
+            if (had_ended || raw_size(link, conn) < RECORD_HEADER_SIZE ||
+                !begin_record(link, stream, at)) {
                 break;
             }
-            continue;
+            link->gap += RECORD_HEADER_SIZE;
+            link->is_in_record = true;
         }
-        if (stream->has_ended || !begin_record(link, stream, raw)) {
+        if (!finish_record(link, stream, conn, &joins, &has_news)) {
+            break;
+        }
+        link->is_in_record = false;
+        if (stream->has_ended) {
             break;
         }
     }
-    if (link->decoded == 0 && link->gap != 0) {
+    if (link->decoded == 0) {
         conn_consume(conn, link->gap);
         link->gap = 0;
     }
@@ -467,8 +501,8 @@ static void fastcgi_end(struct exchange *x, bool is_reusable)
     struct fastcgi_link *state = stream->link;
     const struct conn *conn = link->conn;
 
-    bool is_scarce = fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO &&
-                     fastcgi_facts_are_scarce(link->cell);
+    bool is_scarce =
+        fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && fastcgi_facts_are_scarce(link->cell);
 
     fastcgi_facts_release(stream);
     x->link = NULL;

@@ -167,15 +167,16 @@ void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stre
     if (stream->is_full) {
         resume_input(link, stream);
     }
-    if (stream->id != 0 && is_sound) {
+    if (stream->id != 0 && is_sound && upstream->users > 1) {
         /* The id is taken until the backend says END_REQUEST: one request less. */
         link->streams[stream->id - 1] = &fastcgi_abandoned;
         link->abandoned++;
         upstream->users_max--;
         abort_request(conn, stream->id);
-        is_sound = link->abandoned < ABANDONED_MAX && upstream->users_max != 0;
+        is_sound = link->abandoned < ABANDONED_MAX;
     } else if (stream->id != 0) {
         free_id(link, stream->id);
+        is_sound = false; /* nobody else needs it */
     }
     stream->id = 0;
     if (is_sound && stream->protocol_status != RECORD_CANT_MPX_CONN) {

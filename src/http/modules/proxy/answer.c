@@ -126,7 +126,8 @@ static enum body_result finish(struct exchange *x)
         exchange_log(x, LOG_WARN, 0,
                      "upstream sent more data than specified in \"Content-Length\" header");
     }
-    x->is_reusable = state->may_stay_open && !has_more && !state->is_unframed;
+    x->is_reusable = state->may_stay_open && !has_more && !state->is_unframed &&
+                     !proxy_settings_of(x)->proxy_protocol;
     return BODY_END;
 }
 

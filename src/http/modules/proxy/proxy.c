@@ -11,12 +11,6 @@ static struct directive_table proxy_exchange_table;
 
 /* ---- the protocol ---- */
 
-/* The sockets of a place that sends PROXY headers tell of one client each. */
-static bool may_keep(const struct exchange *x)
-{
-    return !proxy_settings_of(x)->proxy_protocol;
-}
-
 static void adapt_field(struct exchange *x, struct field *field)
 {
     const struct proxy_settings *settings = proxy_settings_of(x);
@@ -40,20 +34,28 @@ static struct str default_cache_key(struct exchange *x)
     return arena_join(&x->request->arena, parts, 3);
 }
 
-const struct protocol proxy_protocol_http = {
-    .name = STR_INIT("http"),
-    .channel = &whole_link,
-    .make_request = proxy_make_request,
-    .send_head = proxy_send_head,
-    .send_body = proxy_send_body,
-    .begin_answer = proxy_begin_answer,
-    .read_head = proxy_read_head,
-    .read_body = proxy_read_body,
-    .adapt_field = adapt_field,
-    .body_ended = proxy_body_ended,
-    .may_keep = may_keep,
-    .default_cache_key = default_cache_key,
-};
+#define HTTP_PROTOCOL                                                                              \
+    .name = STR_INIT("http"), .channel = &whole_link, .make_request = proxy_make_request,          \
+    .send_head = proxy_send_head, .send_body = proxy_send_body,                                    \
+    .begin_answer = proxy_begin_answer, .read_head = proxy_read_head,                              \
+    .read_body = proxy_read_body, .adapt_field = adapt_field, .body_ended = proxy_body_ended,      \
+    .default_cache_key = default_cache_key
+
+static bool always(const struct exchange *x)
+{
+    (void) x;
+    return true;
+}
+
+static bool never(const struct exchange *x)
+{
+    (void) x;
+    return false;
+}
+
+static const struct protocol plain_http = {HTTP_PROTOCOL, .may_keep = always};
+/* Behind a PROXY header, which tells of one client: kept connections of the other are not for it. */
+static const struct protocol announced_http = {HTTP_PROTOCOL, .may_keep = never};
 
 /* ---- the handler ---- */
 
@@ -101,7 +103,7 @@ static enum flow proxy_handle(struct request *request)
         return request_fail(request, 405);
     }
     struct exchange *x =
-        exchange_new(request, &proxy_protocol_http,
+        exchange_new(request, settings->proxy_protocol ? &announced_http : &plain_http,
                      location_settings(request->location, &proxy_exchange_table), settings);
     struct proxy_state *state = arena_new(&request->arena, struct proxy_state);
     x->state = state;
@@ -136,7 +138,9 @@ static const struct proxy_state *state_of(struct variable_env *env)
 {
     const struct exchange *x = request_exchange(variable_request(env));
 
-    return x != NULL && x->protocol == &proxy_protocol_http ? proxy_state_of(x) : NULL;
+    return x != NULL && (x->protocol == &plain_http || x->protocol == &announced_http)
+               ? proxy_state_of(x)
+               : NULL;
 }
 
 static bool get_proxy_host(struct variable_env *env, const struct variable *variable,

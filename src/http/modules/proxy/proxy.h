@@ -111,8 +111,6 @@ struct proxy_state {
     struct chunked chunked;
 };
 
-extern const struct protocol proxy_protocol_http;
-
 static inline struct proxy_state *proxy_state_of(const struct exchange *x)
 {
     return x->state;
