@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from harness import Server, binaries  # noqa: E402
+from harness.backend import Backend  # noqa: E402
 
 
 def pytest_report_header(config):
@@ -38,3 +39,17 @@ def serve():
         except AssertionError as failure:
             failures.append(str(failure))
     assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def backend():
+    """A function that makes backends by script (harness.backend) and closes them after the test."""
+    made = []
+
+    def make(*connections, **how):
+        made.append(Backend(*connections, **how))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

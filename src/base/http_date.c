@@ -91,20 +91,6 @@ static bool take_time(struct str *s, struct moment *m)
            take_text(s, STR(":")) && take_number(s, 2, &m->second);
 }
 
-/* Behind "Sun": ", 06 Nov 1994 08:49:37 GMT". */
-static bool take_fixed_form(struct str *s, struct moment *m)
-{
-    unsigned year;
-
-    if (!take_text(s, STR(", ")) || !take_number(s, 2, &m->day) || !take_text(s, STR(" ")) ||
-        !take_month(s, &m->month) || !take_text(s, STR(" ")) || !take_number(s, 4, &year) ||
-        !take_text(s, STR(" ")) || !take_time(s, m)) {
-        return false;
-    }
-    m->year = year;
-    return take_text(s, STR(" GMT"));
-}
-
 /* Behind "Sun": " Nov  6 08:49:37 1994". */
 static bool take_asctime_form(struct str *s, struct moment *m)
 {
@@ -146,6 +132,54 @@ static bool take_rfc850_form(struct str *s, struct moment *m)
     return take_text(s, STR(" GMT"));
 }
 
+/* Two digits; what is none makes the result 100 or more. */
+static inline unsigned two_digits(const char *at)
+{
+    unsigned tens = (unsigned) (unsigned char) at[0] - '0';
+    unsigned ones = (unsigned) (unsigned char) at[1] - '0';
+
+    return tens > 9 || ones > 9 ? 100 : tens * 10 + ones;
+}
+
+/* Which of the names the three letters are that stand before another byte; `count` when it is none. */
+static inline unsigned find_name(const char (*names)[4], unsigned count, const char *at)
+{
+    const char letters[4] = {at[0], at[1], at[2], '\0'};
+    uint32_t wanted;
+    unsigned i = 0;
+
+    memcpy(&wanted, letters, 4);
+    for (; i < count; i++) {
+        uint32_t name;
+        memcpy(&name, names[i], 4);
+        if (name == wanted) {
+            break;
+        }
+    }
+    return i;
+}
+
+/* "Sun, 06 Nov 1994 08:49:37 GMT", what nearly all are, by the places of its parts. */
+static bool is_usual_form(struct str s, struct moment *m)
+{
+    const char *at = s.data;
+
+    if (s.len != HTTP_DATE_LENGTH || memcmp(at + 3, ", ", 2) != 0 || at[7] != ' ' ||
+        at[11] != ' ' || at[16] != ' ' || at[19] != ':' || at[22] != ':' ||
+        memcmp(at + 25, " GMT", 4) != 0 || find_name(day_names, 7, at) == 7) {
+        return false;
+    }
+    unsigned century = two_digits(at + 12);
+    unsigned year = two_digits(at + 14);
+    m->month = find_name(month_names, 12, at + 8) + 1;
+    m->day = two_digits(at + 5);
+    m->hour = two_digits(at + 17);
+    m->minute = two_digits(at + 20);
+    m->second = two_digits(at + 23);
+    m->year = century * 100 + year;
+    return m->month <= 12 && century < 100 && year < 100;
+}
+
 static bool take_any_form(struct str *s, struct moment *m)
 {
     for (int i = 0; i < 7; i++) {
@@ -155,8 +189,7 @@ static bool take_any_form(struct str *s, struct moment *m)
     }
     for (int i = 0; i < 7; i++) {
         if (take_text(s, (struct str){day_names[i], 3})) {
-            bool is_fixed = s->len != 0 && s->data[0] == ',';
-            return is_fixed ? take_fixed_form(s, m) : take_asctime_form(s, m);
+            return take_asctime_form(s, m);
         }
     }
     return false;
@@ -166,7 +199,7 @@ time_t http_date_parse(struct str s)
 {
     struct moment m;
 
-    if (!take_any_form(&s, &m) || s.len != 0) {
+    if (!is_usual_form(s, &m) && (!take_any_form(&s, &m) || s.len != 0)) {
         return -1;
     }
     if (m.year < 1970 || m.day < 1 || m.day > days_of_month(m.year, m.month) || m.hour > 23 ||

@@ -18,7 +18,8 @@ enum {
     IDLE_SECONDS = 60, /* then a content is kept no longer */
     SWEEP_EVERY_MS = 5000,
     BUCKETS_LEAST = 256,
-    TORN_READS = 3, /* tries for a header that is being written while it is read */
+    GIVEN_AT_ONCE = 16, /* descriptors, when they have run out */
+    TORN_READS = 3,     /* tries for a header that is being written while it is read */
 };
 
 struct cache_kept cache_kept;
@@ -405,6 +406,36 @@ static enum content_result read_file(struct reading *reading, struct cache_conte
     return make_content(reading, key, &meta, out);
 }
 
+/* Descriptors have run out: those of files that were not asked for lately go. True: some did. */
+static bool give_descriptors(void)
+{
+    unsigned before = cache_kept.files;
+
+    for (struct list *item = cache_kept.is_ready ? cache_kept.order.prev : NULL;
+         item != NULL && item != &cache_kept.order && before - cache_kept.files < GIVEN_AT_ONCE;) {
+        struct cache_content *content = container_of(item, struct cache_content, kept);
+
+        item = item->prev;
+        if (content->fd != -1) {
+            cache_kept_drop(content);
+        }
+    }
+    return cache_kept.files != before;
+}
+
+static int open_file(const char *name)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+    int fd = open(name, flags);
+
+    if (fd == -1 && (errno == EMFILE || errno == ENFILE)) {
+        int error = errno;
+        fd = give_descriptors() ? open(name, flags) : -1;
+        errno = fd == -1 ? error : 0;
+    }
+    return fd;
+}
+
 enum content_result cache_content_read(const struct cache_access *access,
                                        struct cache_content **out)
 {
@@ -417,7 +448,7 @@ enum content_result cache_content_read(const struct cache_access *access,
     }
     cache_file_name(access->cache, access->hash, name);
     reading.room = room;
-    reading.fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    reading.fd = open_file(name);
     if (reading.fd == -1) {
         return errno == ENOENT ? CONTENT_NONE : failed(&reading, "open()");
     }

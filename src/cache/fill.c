@@ -251,6 +251,10 @@ static bool write_file(struct commit *commit)
     }
     cache_file_texts_write(&commit->header, access->key, &commit->meta, commit->texts);
     cache_file_header_seal(&commit->header);
+    if (cache_file_texts_size(&commit->header) > CACHE_TEXTS_MAX) {
+        errno = EFBIG;
+        return fail(access, "write() to");
+    }
     if (is_small && !open_file(access, fill)) {
         return fail(access, "open()");
     }

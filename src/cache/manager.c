@@ -2,6 +2,7 @@
  * removes what is inactive or too much, looks after purges, and saves the index. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -27,14 +28,25 @@ enum {
 
 /* ---- the lease ---- */
 
+/* Does the process live that holds it? */
+static bool is_alive(uint64_t holder)
+{
+    pid_t pid = (pid_t) (holder >> 32);
+
+    return pid > 0 && (kill(pid, 0) == 0 || errno != ESRCH);
+}
+
 static bool renew(const struct cache_keeper *keeper)
 {
     struct cache_index *index = cache_index_of(keeper->cache);
     uint64_t now_ms = cache_now_ms();
     uint64_t grace_ms = worker_slot == 0 ? 0 : LEASE_GRACE_MS;
+    uint64_t holder = __atomic_load_n(&index->keeper, __ATOMIC_RELAXED);
+    bool is_orphaned = holder != keeper->id && holder != 0 && !is_alive(holder);
 
     cache_index_take(index);
-    bool is_mine = index->keeper == keeper->id || index->keeper_until_ms + grace_ms <= now_ms;
+    bool is_mine = index->keeper == keeper->id || (is_orphaned && index->keeper == holder) ||
+                   index->keeper_until_ms + grace_ms <= now_ms;
     if (is_mine) {
         index->keeper = keeper->id;
         index->keeper_until_ms = now_ms + LEASE_MS;
@@ -360,7 +372,7 @@ void cache_keeper_end(struct cache *cache)
         return;
     }
     cache_keeper_quit(cache);
-    if (keeper->was_keeper && !worker_is_replaced && is_restored(keeper)) {
+    if ((keeper->was_keeper || worker_slot == 0) && !worker_is_replaced && is_restored(keeper)) {
         keeper->must_end = true;
         save(keeper);
     }

@@ -47,8 +47,8 @@ void messages_destroy(void);
 /* signals.c: stops watching, the mask stays. */
 void signals_destroy(void);
 
-/* fibers.c: runs woken fibers; true if more are ready by now. */
-bool fibers_run(void);
+/* fibers.c: runs woken fibers. */
+void fibers_run(void);
 void fibers_destroy(void);
 
 #endif

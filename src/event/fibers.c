@@ -59,16 +59,16 @@ bool loop_host_fibers(unsigned max_fibers)
     return true;
 }
 
-bool fibers_run(void)
+void fibers_run(void)
 {
     if (!is_hosting) {
-        return false;
+        return;
     }
     if (trim_timer.deadline_ms == NO_DEADLINE) {
         turns_at_trim = loop_turns();
         timer_set(&trim_timer, clock_now.now_ms + TRIM_EVERY_MS);
     }
-    return fiber_run_ready();
+    fiber_run_ready();
 }
 
 void fibers_destroy(void)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "event/backend.h"
+#include "fiber/fiber.h"
 
 #define EVENTS_PER_TURN 512
 #define SETTLE_ROUNDS 64 /* rounds of fibers and deferred work before events get their turn again */
@@ -15,7 +16,6 @@ static struct {
     struct list deferred_last; /* to run when all else of this turn is done */
     uint64_t turns;
     bool is_stopped;
-    bool has_ready_fibers; /* do not sleep */
 } loop;
 
 static void deferred_reset(struct list *head)
@@ -43,7 +43,6 @@ bool loop_init(const struct loop_options *options)
     loop.pulse = options->pulse;
     loop.turns = 0;
     loop.is_stopped = false;
-    loop.has_ready_fibers = false;
     unsigned events = options->events_per_turn == 0 ? EVENTS_PER_TURN : options->events_per_turn;
     clock_update();
     return loop.backend->init(events) && messages_init();
@@ -77,9 +76,9 @@ static void run_list(struct list *head)
 static void settle(void)
 {
     for (int round = 0; round < SETTLE_ROUNDS; round++) {
-        loop.has_ready_fibers = fibers_run();
+        fibers_run();
         run_list(&loop.deferred);
-        if (!loop.has_ready_fibers) {
+        if (!fiber_has_ready()) {
             break;
         }
     }
@@ -89,7 +88,7 @@ static void settle(void)
 static int sleep_for(int timeout_ms)
 {
     /* Work may have been deferred outside of a turn, or by the very last of this one. */
-    if (loop.has_ready_fibers || loop.is_stopped || !list_is_empty(&loop.deferred) ||
+    if (fiber_has_ready() || loop.is_stopped || !list_is_empty(&loop.deferred) ||
         !list_is_empty(&loop.deferred_next) || !list_is_empty(&loop.deferred_last)) {
         return 0;
     }

@@ -274,6 +274,11 @@ void fiber_resume(struct fiber *fiber)
     go_on(fiber);
 }
 
+bool fiber_has_ready(void)
+{
+    return fiber_worker.ready_first != NULL;
+}
+
 bool fiber_run_ready(void)
 {
     struct fiber *fiber = fiber_worker.ready_first;

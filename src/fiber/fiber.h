@@ -188,6 +188,9 @@ void wait_signal_later(struct wait_point *point);
    loop must not sleep. From the worker's own stack, once per turn of the loop before it sleeps. */
 bool fiber_run_ready(void);
 
+/* Are fibers queued? Then the loop must not sleep: what it did since fiber_run_ready has woken some. */
+bool fiber_has_ready(void);
+
 /* Runs one fiber that was given to host.post. From the worker's own stack. */
 void fiber_resume(struct fiber *fiber);
 

@@ -266,13 +266,22 @@ static bool copy_send(struct body_filter *filter, struct request *request,
     return is_sound;
 }
 
+/* Has it, or the response into which it goes, a filter that wants bytes? */
+static bool needs_memory(const struct request *request)
+{
+    while (request != NULL && !request->response.needs_memory) {
+        request = request->parent;
+    }
+    return request != NULL;
+}
+
 /* Last of those that add filters but range, whose filter thus stands before ours and cuts files by
  * their offsets. */
 static void copy_header(struct request *request)
 {
     const struct http_location *location = request->location;
 
-    if ((location->sendfile && location->aio == 0 && !request->response.needs_memory) ||
+    if ((location->sendfile && location->aio == 0 && !needs_memory(request)) ||
         request->response.whole.data != NULL) {
         return;
     }

@@ -98,12 +98,29 @@ void hooks_link_location(struct http_main *main, struct http_location *location)
                           0;
 }
 
+/* Handlers for every request: those that a server has use for. */
+static struct handler_list select_post_read(struct arena *arena, const struct http_main *main)
+{
+    struct vec wanted = {0};
+
+    vec_each(const struct phase_hook *, hook, &main->hooks->phases[PHASE_POST_READ]) {
+        bool is_wanted = (*hook)->is_active == NULL;
+        vec_each(struct http_server *, server, &main->servers) {
+            is_wanted = is_wanted || (*hook)->is_active((*server)->root);
+        }
+        if (is_wanted) {
+            *(const struct phase_hook **) vec_push(&wanted, arena, sizeof(*hook)) = *hook;
+        }
+    }
+    return select_handlers(arena, &wanted, NULL);
+}
+
 void hooks_link_main(struct http_main *main)
 {
     struct arena *arena = &main->generation->arena;
     const struct http_hooks *hooks = main->hooks;
 
-    main->post_read = select_handlers(arena, &hooks->phases[PHASE_POST_READ], NULL);
+    main->post_read = select_post_read(arena, main);
     main->content = select_handlers(arena, &hooks->phases[PHASE_CONTENT], NULL);
     vec_each(struct http_server *, server, &main->servers) {
         (*server)->rewrite =

@@ -31,8 +31,11 @@ struct phase_hook {
 
 /*
  * A header filter; may install body filters, and may turn the response into a failure by a status of
- * 400 and above. By rising order: 10 not_modified, 20 headers, 30 … 80
- * gzip, 90 range. */
+ * 400 and above. By rising order: 10 not_modified, 20 headers; 30 to 80 those that change the body, in
+ * the order in which they see it, each of which puts its body filter behind the others
+ * (response_append_filter): 30 gunzip, 40 sub, 45 image, 50 xslt, 55 charset, 60 ssi, 70 addition, 80
+ * gzip; 85 copy and 90 range, whose body filters come before all others (response_add_filter). What a
+ * subrequest gives went through filters of its own and comes in behind the filter that asked for it. */
 struct filter_hook {
     int order;
     header_filter run;

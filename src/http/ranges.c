@@ -163,7 +163,11 @@ static void range_header(struct request *request)
             break;
         }
     }
-    fields_add_known(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR("bytes"));
+    if ((response->fields.seen & FIELD_BIT(FIELD_ACCEPT_RANGES)) != 0) {
+        fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR("bytes"));
+    } else {
+        fields_add_known(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR("bytes"));
+    }
 }
 
 /* ---- the body ---- */

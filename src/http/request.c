@@ -54,13 +54,66 @@ void request_free(struct request *request)
     arena_free(&arena);
 }
 
+void request_client(const struct request *request, struct addr *out)
+{
+    if (request->main->client != NULL) {
+        *out = request->main->client->addr;
+    } else {
+        conn_peer(request->conn, out);
+    }
+}
+
+struct str request_client_text(const struct request *request)
+{
+    return request->main->client != NULL ? request->main->client->text
+                                         : connection_address(request->http);
+}
+
+void request_set_client(struct request *request, const struct addr *addr)
+{
+    struct request *main = request->main;
+    struct client *client = arena_new(&main->arena, struct client);
+    char *text = arena_text(&main->arena, ADDR_TEXT_MAX);
+
+    client->addr = *addr;
+    client->text = (struct str){text, addr_format(addr, false, text)};
+    main->client = client;
+}
+
+/* One of a request's list; newest first. */
+struct request_data {
+    struct request_data *next;
+    const void *key;
+    _Alignas(16) char room[]; /* the module's */
+};
+
+void *request_data(struct request *request, const void *key, size_t size)
+{
+    struct request_data *data = request->data;
+
+    while (data != NULL && data->key != key) {
+        data = data->next;
+    }
+    if (data != NULL) {
+        return data->room;
+    }
+    if (size == 0) {
+        return NULL;
+    }
+    data = arena_zalloc(&request->arena, sizeof(*data) + size);
+    data->key = key;
+    data->next = request->data;
+    request->data = data;
+    return data->room;
+}
+
 /* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */
 static void describe(const struct log *log, struct room *out)
 {
     const struct request *request = log->subject;
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
     const struct field *referer = fields_get(&request->headers, FIELD_REFERER);
-    struct str client = connection_address(request->http);
+    struct str client = request_client_text(request);
 
     room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client),
                 STR_ARG(request->server->name));

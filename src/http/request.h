@@ -14,6 +14,7 @@
 #include "fiber/fiber.h"
 #include "http/fields.h"
 #include "http/settings.h"
+#include "net/addr.h"
 #include "net/conn.h"
 
 enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
@@ -40,7 +41,8 @@ struct body_piece {
     off_t offset;
     uint64_t size;    /* bytes of the file piece */
     bool is_volatile; /* bytes are copied: the memory is reused after the call */
-    bool is_flush; /* what was given so far shall leave now (a streaming handler waits for more) */
+    bool is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on a
+                      piece without bytes a compressor, too, lets go what it holds */
     void (*release)(void *arg); /* or NULL */
     void *release_arg;
 };
@@ -83,16 +85,22 @@ struct response {
                                     content_length bytes; not 0 with slices only */
     uint64_t body_sent;          /* body bytes put on the wire, chunk frames not counted */
     unsigned is_head_sent : 1;
-    unsigned is_complete : 1;    /* the last piece was given */
-    unsigned is_header_only : 1; /* HEAD, 204, 304: no body follows */
-    unsigned is_chunked : 1;     /* set by the wire */
-    unsigned allows_ranges : 1;  /* a handler that can serve ranges of this body sets it */
-    unsigned is_tunnel : 1;      /* bytes both ways follow the head: no framing (101, CONNECT) */
+    unsigned is_complete : 1;     /* the last piece was given */
+    unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
+    unsigned is_chunked : 1;      /* set by the wire */
+    unsigned allows_ranges : 1;   /* a handler that can serve ranges of this body sets it */
+    unsigned is_tunnel : 1;       /* bytes both ways follow the head: no framing (101, CONNECT) */
     unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
                                      and its pieces come one after the other */
-    unsigned is_error_page : 1;  /* an error page is being made: no second one unless recursive */
-    unsigned needs_memory : 1;   /* a body filter needs bytes, not pieces of files: they are read
+    unsigned is_error_page : 1;   /* an error page is being made: no second one unless recursive */
+    unsigned needs_memory : 1;    /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
+};
+
+/* A client that a trusted proxy in front of us speaks for. */
+struct client {
+    struct addr addr; /* port 0 = it was not told */
+    struct str text;  /* without port */
 };
 
 /*
@@ -110,6 +118,8 @@ struct request {
     struct request *parent;       /* of a subrequest */
     struct request *main;         /* itself when it is none */
     struct log log;               /* sinks and level follow the location */
+    const struct client *client;  /* who asks, where that is not the other end of the connection:
+                                     request_set_client; of a main request; or NULL */
 
     const struct http_server *server;
     const struct http_location *location;
@@ -147,8 +157,7 @@ struct request {
     uint64_t limit_rate;    /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after;
     struct list link; /* on the connection's list of requests that are not recycled yet */
-    void *
-        *module_data; /* by module slot: what a module keeps for a request; NULL until the first */
+    struct request_data *data;  /* what modules keep for it: see request_data */
 
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
     const struct http_location *alias_with_uri; /* try_files found a file below this location's
@@ -176,7 +185,8 @@ struct request {
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
     unsigned is_timed_out : 1;     /* the client did not drink in time */
     unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
-    unsigned is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
+    unsigned
+        is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };
 
 /* A filter of response bodies. It calls next when it has something; next takes all it is given (or
@@ -210,8 +220,21 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
                             const struct http_wire *wire);
 void request_free(struct request *request);
 
+/*
+ * What a module keeps for a request, found by the address of something of its own: `size` bytes in its arena,
+ * cleared when they are asked for first. Size 0: NULL when there is none yet.
+ */
+void *request_data(struct request *request, const void *key, size_t size);
+
 /* The client is gone: cancels the fiber if it waits. */
 void request_cancel(struct request *request);
+
+/* Who asks: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */
+void request_client(const struct request *request, struct addr *out);
+/* The same as text, without port; "unix:" for a unix socket. Lives as long as the request. */
+struct str request_client_text(const struct request *request);
+/* From here on this client asks, for subrequests and the log, too. Variables that were used keep their values. */
+void request_set_client(struct request *request, const struct addr *addr);
 
 /* The number of a method's name; METHOD_OTHER when it is none of the known. */
 unsigned request_method_of(struct str name);
@@ -271,11 +294,31 @@ enum flow response_error(struct request *request);
 bool response_has_page(const struct request *request, unsigned status);
 /* Sets content_type from the extension (types, default_type). */
 void response_set_type(struct request *request);
-/* Puts a filter before those that are there. */
+/*
+ * A filter makes another body of it: its length is not told any more, and no ranges of it are served. The
+ * validators stay, the ETag as a weak one (RFC 9110, 8.8.1), or both are left out.
+ */
+void response_change_body(struct request *request, bool keeps_validators);
+/* Puts a filter before those that are there: it sees what the handler gives (ranges, copies of files). */
 static inline void response_add_filter(struct request *request, struct body_filter *filter)
 {
     filter->next = request->response.filters;
     request->response.filters = filter;
+}
+
+/*
+ * Puts a filter behind those that are there, next to the wire: for filters that change the body, so that
+ * bytes pass them in the order in which the header filters ran (sub, ssi, gzip).
+ */
+static inline void response_append_filter(struct request *request, struct body_filter *filter)
+{
+    struct body_filter **at = &request->response.filters;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    filter->next = NULL;
+    *at = filter;
 }
 
 /* ---- request bodies (body.c) ---- */

@@ -127,6 +127,24 @@ bool response_send(struct request *request, const struct body_piece *piece, bool
     return request->wire->send_body(request, piece, is_last);
 }
 
+void response_change_body(struct request *request, bool keeps_validators)
+{
+    struct response *response = &request->response;
+
+    response->content_length = -1;
+    response->allows_ranges = false;
+    fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
+    if (!keeps_validators) {
+        response->last_modified = -1;
+        response->last_modified_text = STR_NONE;
+        response->etag = STR_NONE;
+    } else if (str_starts(response->etag, STR("\""))) {
+        response->etag = arena_concat(&request->arena, STR("W/"), response->etag);
+    } else if (!str_starts(response->etag, STR("W/\""))) {
+        response->etag = STR_NONE; /* a backend's that is none */
+    }
+}
+
 enum flow response_memory(struct request *request, unsigned status, struct str content_type,
                           struct str body)
 {

@@ -172,9 +172,11 @@ struct http_location {
     request_handler handler; /* content handler of its own (empty_gif, return of …), or NULL */
     bool handler_redirects_slash; /* "/a/" of a proxy type answers "/a" with 301 */
     bool handler_carries; /* a *_pass: holds in `if` and limit_except blocks of the place, too */
-    struct upstream_group *pass_group;  /* of the *_pass here, or NULL: none, or one with variables */
-    const struct purge_settings *purge; /* `*_cache_purge zone key` here, or NULL; see exchange/purge.h */
-    bool is_internal;     /* `internal`; inherited */
+    struct upstream_group
+        *pass_group; /* of the *_pass here, or NULL: none, or one with variables */
+    const struct purge_settings
+        *purge;       /* `*_cache_purge zone key` here, or NULL; see exchange/purge.h */
+    bool is_internal; /* `internal`; inherited */
     bool
         has_steps; /* something is to be done here before the content: any of these lists, or limit_except */
     struct handler_list rewrite, preaccess, access, precontent,

@@ -50,9 +50,8 @@ static bool sub_send_body(struct request *request, const struct body_piece *piec
         return true;
     }
     if (sub->output == SUBREQUEST_INLINE) {
-        return sub->filter != NULL
-                   ? body_filter_next(sub->filter, request->parent, piece, false)
-                   : response_send(request->parent, piece, false);
+        return sub->filter != NULL ? body_filter_next(sub->filter, request->parent, piece, false)
+                                   : response_send(request->parent, piece, false);
     }
     if (sub->output == SUBREQUEST_MEMORY && piece->bytes.data != NULL) {
         is_sound = append_piece(request, state, piece);
@@ -150,6 +149,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
         child->body = parent->body;
         child->content_length = parent->body == NULL ? -1 : (int64_t) parent->body->size;
     }
+    child->response.needs_memory = sub->output == SUBREQUEST_MEMORY;
     child->uri = sub->uri;
     child->args = sub->args;
     child->is_internal = true;

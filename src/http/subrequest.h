@@ -20,19 +20,20 @@ enum subrequest_output {
 
 /* What is asked, and what came of it. */
 struct subrequest {
-    struct str uri;               /* path, normalised; or "@name" of a named location */
+    struct str uri; /* path, normalised; or "@name" of a named location */
     struct str args;
     enum subrequest_output output;
-    struct body_filter *filter;   /* INLINE: the filter of the parent on whose behalf it runs: bytes go to
+    struct body_filter
+        *filter;         /* INLINE: the filter of the parent on whose behalf it runs: bytes go to
                                      the next one; NULL: to the parent's first filter */
-    struct str method;            /* empty = GET (HEAD where the parent is HEAD) */
-    bool passes_body;             /* the parent's body, once it was read, is the subrequest's, too */
-    bool keeps_location;          /* it runs in the parent's server; uri may be the parent's own */
+    struct str method;   /* empty = GET (HEAD where the parent is HEAD) */
+    bool passes_body;    /* the parent's body, once it was read, is the subrequest's, too */
+    bool keeps_location; /* it runs in the parent's server; uri may be the parent's own */
 
     /* Filled by subrequest_run. */
-    struct request *request;      /* lives as long as the main request: its response head may be read */
-    struct str body;              /* MEMORY */
-    bool is_cut;                  /* MEMORY: there was more than the buffer holds */
+    struct request *request; /* lives as long as the main request: its response head may be read */
+    struct str body;         /* MEMORY */
+    bool is_cut;             /* MEMORY: there was more than the buffer holds */
 };
 
 /*

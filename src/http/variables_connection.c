@@ -28,23 +28,22 @@ VARIABLE_GET(get_binary_remote_addr)
     (void) variable;
     struct addr peer;
 
-    conn_peer(variable_request(env)->conn, &peer);
+    request_client(variable_request(env), &peer);
     if (peer.len != 0 && peer.any.sa_family == AF_INET6) {
         *out = (struct str){(const char *) &peer.v6.sin6_addr, sizeof(peer.v6.sin6_addr)};
     } else if (peer.len != 0 && peer.any.sa_family == AF_INET) {
         *out = (struct str){(const char *) &peer.v4.sin_addr, sizeof(peer.v4.sin_addr)};
     } else {
-        *out = connection_address(variable_request(env)->http);
+        *out = request_client_text(variable_request(env));
     }
     *out = arena_dup(env->arena, *out);
     return true;
 }
 
-/* The connection keeps the text until all its requests have ended. */
 VARIABLE_GET(get_remote_addr)
 {
     (void) variable;
-    return variable_give(out, connection_address(variable_request(env)->http));
+    return variable_give(out, request_client_text(variable_request(env)));
 }
 
 VARIABLE_GET(get_remote_port)
@@ -52,7 +51,7 @@ VARIABLE_GET(get_remote_port)
     (void) variable;
     struct addr peer;
 
-    conn_peer(variable_request(env)->conn, &peer);
+    request_client(variable_request(env), &peer);
     return give_port(env, &peer, out);
 }
 

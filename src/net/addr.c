@@ -250,7 +250,6 @@ bool addr_split_port(struct str text, struct str *host, uint16_t *port)
     return parse_port(str_skip(text, end), port);
 }
 
-
 static bool parse_ports(struct str text, bool is_range_allowed, struct port_range *out)
 {
     const char *dash = is_range_allowed ? str_find_char(text, '-') : NULL;

@@ -10,10 +10,10 @@
 #include "base/parse.h"
 
 #define V1_MAX PROXY_HEADER_V1_MAX /* bytes of a line of version 1, its end included */
-#define V2_FIXED 16    /* bytes before the addresses */
-#define UNIX_PATH 108  /* bytes of each path */
-#define VERIFY_ROOM 10 /* digits of 32 bits */
-#define SSL_FIXED 5    /* bytes before what is inside an SSL TLV */
+#define V2_FIXED 16                /* bytes before the addresses */
+#define UNIX_PATH 108              /* bytes of each path */
+#define VERIFY_ROOM 10             /* digits of 32 bits */
+#define SSL_FIXED 5                /* bytes before what is inside an SSL TLV */
 
 enum tlv_type {
     TLV_ALPN = 0x01,
@@ -356,8 +356,8 @@ static bool write_addresses(const struct addr *source, const struct addr *destin
               sizeof(from));
     inet_ntop(family, is_v6 ? (const void *) &destination->v6.sin6_addr : &destination->v4.sin_addr,
               to, sizeof(to));
-    room_printf(room, "PROXY TCP%c %s %s %u %u\r\n", is_v6 ? '6' : '4', from, to,
-                addr_port(source), addr_port(destination));
+    room_printf(room, "PROXY TCP%c %s %s %u %u\r\n", is_v6 ? '6' : '4', from, to, addr_port(source),
+                addr_port(destination));
     return true;
 }
 

@@ -88,7 +88,7 @@ struct generation {
     void *http;                          /* struct http_main *: of the http floor */
     unsigned slots;                      /* workers */
     bool is_sharded;
-    bool is_test; /* -t: nothing is bound, no process started */
+    bool is_test;             /* -t: nothing is bound, no process started */
     bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …
                                  transparent`): workers keep CAP_NET_RAW */
 };

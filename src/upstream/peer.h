@@ -12,8 +12,8 @@
  * Written by that worker alone, and on a cache line of its own: it changes with every request. */
 struct peer_use {
     _Alignas(64) _Atomic uint32_t active; /* requests in progress */
-    _Atomic uint32_t open;    /* connections, idle ones too */
-    _Atomic uint32_t waiting; /* requests that wait for a connection */
+    _Atomic uint32_t open;                /* connections, idle ones too */
+    _Atomic uint32_t waiting;             /* requests that wait for a connection */
     /* Of balancers that look at requests under way (least_time inflight): how many have no answer yet,
      * and the sum of the times when they were picked, monotonic milliseconds. */
     _Atomic uint32_t unanswered;
@@ -26,7 +26,7 @@ struct peer_use {
 
 /* What one active check of the group knows of a peer (health.c). */
 struct peer_check {
-    _Atomic uint64_t next_ms;          /* who moves it forward makes the probe; 0 = never looked at */
+    _Atomic uint64_t next_ms; /* who moves it forward makes the probe; 0 = never looked at */
     _Atomic uint64_t probes, failures; /* so far */
     _Atomic uint32_t rise, fall;       /* good or bad answers in a row */
 };
@@ -44,17 +44,18 @@ struct peer_cell {
     _Atomic uint32_t header_time_us, response_time_us; /* moving averages; 0 = not known */
 
     /* Active health checks (health.c). */
-    _Atomic uint32_t is_unhealthy; /* a bit for each check of the group that says so: not 0 = it is */
+    _Atomic uint32_t
+        is_unhealthy; /* a bit for each check of the group that says so: not 0 = it is */
     struct peer_check checks[PEER_CHECKS_MAX]; /* by place in the list group->health */
 
     /* What a protocol learned of the backend; 0 = not known (FastCGI: FCGI_GET_VALUES). */
-    _Atomic uint32_t facts_state;   /* 0 nobody asked, 1 asked, 2 known; of the protocol */
+    _Atomic uint32_t facts_state;     /* 0 nobody asked, 1 asked, 2 known; of the protocol */
     _Atomic uint32_t connections_max; /* 0 = no limit was told */
     _Atomic uint32_t requests_max;
     _Atomic uint32_t multiplexes;
 
-    uint32_t number;                /* place in the memory of its set; CELL_PRIVATE: of this worker alone */
-    uint32_t slots;                 /* entries of use */
+    uint32_t number; /* place in the memory of its set; CELL_PRIVATE: of this worker alone */
+    uint32_t slots;  /* entries of use */
     struct peer_use use[];
 };
 
@@ -70,18 +71,18 @@ struct peer_use *peer_use_mine(struct peer_cell *cell);
 
 /* One address of a group in this worker. */
 struct peer {
-    struct str name;        /* for logs and $upstream_addr: "127.0.0.1:8080", "unix:/path" */
+    struct str name; /* for logs and $upstream_addr: "127.0.0.1:8080", "unix:/path" */
     struct addr addr;
     const struct upstream_server *server;
-    struct str target;      /* of an SRV record; else empty */
+    struct str target; /* of an SRV record; else empty */
     struct peer_cell *cell;
     struct peer_local *local; /* this worker's connections to it; of link.c */
-    unsigned number;        /* bit in upstream_pick.tried; place in peer_list order, backups last */
+    unsigned number; /* bit in upstream_pick.tried; place in peer_list order, backups last */
     unsigned weight;
     int64_t current_weight; /* of weighted round robin, and of whatever balancer needs one */
     int64_t effective_weight;
-    bool has_digest;        /* digest was made; see peer_digest */
-    char digest[32];        /* MD5 of name in hex: what cookies call the peer */
+    bool has_digest; /* digest was made; see peer_digest */
+    char digest[32]; /* MD5 of name in hex: what cookies call the peer */
 };
 
 /* Peers that are alternatives to each other: the primary ones, or the backups. */
@@ -97,8 +98,8 @@ struct peer_list {
     unsigned references;
     struct upstream_group *group;
     struct peer_set primary, backup;
-    unsigned count;          /* of both */
-    bool is_single;          /* one peer in all: its failures do not make it unavailable */
+    unsigned count; /* of both */
+    bool is_single; /* one peer in all: its failures do not make it unavailable */
 };
 
 /*

@@ -121,7 +121,7 @@ void watch_prepare(struct upstream_group *group);
 bool watch_start(struct upstream_group *group);
 /* Ends the fibers, when they run next. */
 void watch_quit(struct upstream_group *group);
-/* Frees what watch_prepare made; the fibers have ended. */
+/* Frees what watch_prepare made. A fiber that was told to end and did not run since frees the rest. */
 void watch_free(struct group_state *state);
 
 /* The addresses that the name of this server has now. */
@@ -150,8 +150,8 @@ void pools_worker_end(void);
 
 /* Groups made at run time. */
 void run_time_each(void (*visit)(struct upstream_group *group, void *arg), void *arg);
-/* Frees those without users: when the worker ends. */
-void run_time_end(void);
+/* Frees those of this set that have no users: when it ends. */
+void run_time_end(const struct upstream_set *set);
 
 /* ---- the worker (worker.c) ---- */
 

@@ -41,13 +41,13 @@ static struct list *bucket_of(struct str host, uint16_t port)
     return &buckets[(str_hash_nocase(host) + port) % BUCKETS];
 }
 
-static struct run_time_group *find(struct str host, uint16_t port,
+static struct run_time_group *find(const struct upstream_set *set, struct str host, uint16_t port,
                                    const struct resolver_settings *resolver)
 {
     list_each(item, bucket_of(host, port)) {
         struct run_time_group *made = container_of(item, struct run_time_group, in_bucket);
 
-        if (made->server.port == port && made->resolver == resolver &&
+        if (made->server.port == port && made->resolver == resolver && made->group.set == set &&
             str_equal_nocase(made->server.host, host)) {
             return made;
         }
@@ -150,13 +150,17 @@ void run_time_each(void (*visit)(struct upstream_group *group, void *arg), void 
     }
 }
 
-void run_time_end(void)
+void run_time_end(const struct upstream_set *set)
 {
     if (in_order.next == NULL) {
         return;
     }
     list_each(item, &in_order) {
-        run_time_free(container_of(item, struct run_time_group, in_order));
+        struct run_time_group *made = container_of(item, struct run_time_group, in_order);
+
+        if (made->group.set == set) {
+            run_time_free(made);
+        }
     }
 }
 
@@ -210,7 +214,7 @@ struct upstream_group *upstream_at_run_time(struct upstream_set *set, struct str
                                             uint64_t deadline_ms, const struct log *log,
                                             const char **reason)
 {
-    struct run_time_group *made = find(host, port, resolver);
+    struct run_time_group *made = find(set, host, port, resolver);
     struct resolved found = {0};
     struct arena arena;
 
@@ -222,7 +226,7 @@ struct upstream_group *upstream_at_run_time(struct upstream_set *set, struct str
     enum resolve_result result =
         find_addresses(host, resolver, deadline_ms, log, &arena, &found, reason);
     if (result == RESOLVE_OK) {
-        made = find(host, port, resolver); /* it may have been made, or evicted, meanwhile */
+        made = find(set, host, port, resolver); /* it may have been made, or evicted, meanwhile */
         if (made == NULL) {
             made = run_time_new(set, host, port, resolver);
         }

@@ -27,75 +27,78 @@ struct stickiness;
 
 /* One `server` line of a group, or the one server of an implicit group. */
 struct upstream_server {
-    struct str written;        /* the address as written */
-    struct str host;           /* … without port; "unix:/path" as it is */
-    uint16_t port;             /* default port of the protocol where none was written */
+    struct str written;         /* the address as written */
+    struct str host;            /* … without port; "unix:/path" as it is */
+    uint16_t port;              /* default port of the protocol where none was written */
     struct addr_list addresses; /* found when the configuration was read; none when it did not
                                    resolve: then it is asked again at run time */
     unsigned weight;
-    unsigned max_conns;        /* requests at one time; 0 = no limit */
-    unsigned max_fails;        /* 0 = failures do not count */
+    unsigned max_conns; /* requests at one time; 0 = no limit */
+    unsigned max_fails; /* 0 = failures do not count */
     uint64_t fail_timeout_ms;
-    uint64_t slow_start_ms;    /* after it came back its weight grows for so long; 0 = at once */
+    uint64_t slow_start_ms; /* after it came back its weight grows for so long; 0 = at once */
     bool is_backup;
     bool is_down;
-    bool is_draining;          /* only requests that are bound to it */
-    bool resolves;             /* watched at run time: `resolve`, or it did not resolve at start */
-    bool wants_resolve;        /* `resolve` was written */
-    unsigned first_cell;       /* of this floor: number of the cell of the first address */
-    struct str service;        /* of SRV records; empty = none */
-    struct str route;          /* for sticky; empty = none */
-    struct str id;             /* Tengine's id=; empty = none */
-    unsigned index;            /* place among the servers of its group */
+    bool is_draining;    /* only requests that are bound to it */
+    bool resolves;       /* watched at run time: `resolve`, or it did not resolve at start */
+    bool wants_resolve;  /* `resolve` was written */
+    unsigned first_cell; /* of this floor: number of the cell of the first address */
+    struct str service;  /* of SRV records; empty = none */
+    struct str route;    /* for sticky; empty = none */
+    struct str id;       /* Tengine's id=; empty = none */
+    unsigned index;      /* place among the servers of its group */
     const struct conf_node *node; /* its line, or the *_pass line; NULL at run time */
 };
 
 /* A group: an `upstream` block, or the implicit one of an address in a *_pass directive. */
 struct upstream_group {
-    struct str name;               /* of the block, or host and port as written */
-    const struct conf_node *node;  /* the block, or the first *_pass line */
+    struct str name;              /* of the block, or host and port as written */
+    const struct conf_node *node; /* the block, or the first *_pass line */
     struct upstream_set *set;
-    struct vec servers;            /* struct upstream_server * */
+    struct vec servers; /* struct upstream_server * */
     bool is_implicit;
-    uint16_t default_port;         /* of servers without a port: 80, or the pass directive's */
+    uint16_t default_port; /* of servers without a port: 80, or the pass directive's */
 
     const struct balancer *balancer; /* never NULL after upstream_finish: round robin by default */
     void *balancer_settings;         /* the balancer's own */
     const struct stickiness *stickiness; /* sticky, session_sticky; NULL = none */
     void *stickiness_settings;
-    struct health_settings *health;  /* active checks; NULL = none (health.h) */
+    struct health_settings *health; /* active checks; NULL = none (health.h) */
 
-    unsigned keepalive;              /* idle connections kept for each worker; 0 = none */
-    bool is_keepalive_local;         /* … a pool for each location; no exchange between them */
-    bool is_keepalive_set;           /* the directive was written */
-    int64_t keepalive_requests;      /* on one connection */
-    uint64_t keepalive_time_ms;      /* a connection's longest life */
-    uint64_t keepalive_timeout_ms;   /* longest rest */
+    unsigned keepalive;            /* idle connections kept for each worker; 0 = none */
+    bool is_keepalive_local;       /* … a pool for each location; no exchange between them */
+    bool is_keepalive_set;         /* the directive was written */
+    int64_t keepalive_requests;    /* on one connection */
+    uint64_t keepalive_time_ms;    /* a connection's longest life */
+    uint64_t keepalive_timeout_ms; /* longest rest */
 
-    unsigned queue_max;              /* requests that wait when no peer may take them; 0 = none */
+    unsigned queue_max; /* requests that wait when no peer may take them; 0 = none */
     uint64_t queue_timeout_ms;
 
-    struct str zone_name;            /* empty = no zone directive */
+    struct str zone_name; /* empty = no zone directive */
     uint64_t zone_size;
     const struct resolver_settings *resolver; /* of the block, else of the http block, or NULL */
     uint64_t resolver_timeout_ms;
 
-    bool has_resolver_timeout;       /* written in the block */
+    bool has_resolver_timeout; /* written in the block */
 
-    unsigned number;                 /* place among the groups of its set; of run-time ones: none */
-    struct peer_list *peers;         /* of this worker, now; see peer.h */
+    unsigned number;         /* place among the groups of its set; of run-time ones: none */
+    struct peer_list *peers; /* of this worker, now; see peer.h */
     struct group_state *worker_state; /* of this floor: idle pool, queue, resolving fibers */
 };
 
 /* All groups of one subsystem in a reading. */
 struct upstream_set {
-    struct vec groups;             /* struct upstream_group *, in order of appearance */
+    struct vec groups; /* struct upstream_group *, in order of appearance */
     struct generation *generation;
     const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
     uint64_t resolver_timeout_ms;
-    struct cell_memory *memory;    /* of this floor: shared cells of all peers */
-    struct map blocks;             /* struct upstream_group * by name, without case */
-    struct map implicit;           /* … by "host:port" or "unix:/path" */
+    struct cell_memory *memory; /* of this floor: shared cells of all peers */
+    struct map blocks;          /* struct upstream_group * by name, without case */
+    struct map implicit;        /* … by "host:port" or "unix:/path" */
+    struct upstream_set *next;  /* of those that run in this worker */
+    bool is_running;            /* in this worker: between start and end */
+    bool is_quitting;           /* … after quit: nothing is kept any more */
 };
 
 /* ---- when the configuration is read ---- */
@@ -104,8 +107,8 @@ struct upstream_set {
  * (struct upstream_group) with the rows that stand inside, and the `upstream` row of the http block. */
 extern struct directive_table upstream_group_table;
 extern struct directive_table upstream_block_table;
-bool upstream_block_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                          void *settings);
+bool upstream_block_enter(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings);
 
 /* The group that is being read: for rows of balancers and the like. */
 static inline struct upstream_group *scope_group(const struct conf_scope *scope)
@@ -126,8 +129,8 @@ struct upstream_set *upstream_set_of(struct conf *conf);
  * port. NULL after conf_error (`upstream "x" may not have port N`, `invalid port in upstream "x"`,
  * …). Unknown names are looked up by upstream_finish.
  */
-struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *node, struct str address,
-                                    uint16_t default_port);
+struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *node,
+                                    struct str address, uint16_t default_port);
 
 /* The resolver of the http block, for groups without one of their own; before upstream_finish. */
 void upstream_set_resolver(struct conf *conf, const struct resolver_settings *resolver,
@@ -144,14 +147,15 @@ bool upstream_finish(struct conf *conf);
  * name, or the implicit group of its host and port. `name` is the target as it was evaluated, port the
  * default that holds where none is written in it. NULL: there is none.
  */
-struct upstream_group *upstream_find(const struct upstream_set *set, struct str name, uint16_t port);
+struct upstream_group *upstream_find(const struct upstream_set *set, struct str name,
+                                     uint16_t port);
 
 /* Hooks of the module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
  * are closed, names are not
  * watched any more. May be called more than once. */
 bool upstream_worker_start(struct generation *generation);
 void upstream_worker_quit(struct generation *generation);
-/* Nothing is open any more: memory is given back. Optional, for whoever looks for leaks. */
+/* Nothing is open any more: memory is given back. */
 void upstream_worker_end(struct generation *generation);
 
 /* ---- picking a peer ---- */
@@ -172,24 +176,24 @@ enum pick_result {
 /* The choice of a peer for one request, over its tries. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
     struct upstream_group *group;
-    struct peer_list *list;      /* held by a reference from upstream_pick_begin to _end */
-    struct peer *peer;           /* in use now, or NULL */
-    struct variable_env *env;    /* where keys of balancers are evaluated */
-    const struct addr *client;   /* for ip_hash */
+    struct peer_list *list;    /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;         /* in use now, or NULL */
+    struct variable_env *env;  /* where keys of balancers are evaluated */
+    const struct addr *client; /* for ip_hash */
     struct arena *arena;
     const struct log *log;
-    void *subject;               /* of the protocol floor: struct request, for stickiness */
-    uint64_t *tried;             /* a bit for each peer of the list: had its try; NULL = nobody had */
-    uint64_t tried_few;          /* tried of a list of 64 peers at most */
-    unsigned tries;              /* so far */
-    uint32_t hash;               /* of the balancer: the key's hash, once it was made */
-    unsigned rehash;             /* of the balancer: how often it was hashed again */
+    void *subject;      /* of the protocol floor: struct request, for stickiness */
+    uint64_t *tried;    /* a bit for each peer of the list: had its try; NULL = nobody had */
+    uint64_t tried_few; /* tried of a list of 64 peers at most */
+    unsigned tries;     /* so far */
+    uint32_t hash;      /* of the balancer: the key's hash, once it was made */
+    unsigned rehash;    /* of the balancer: how often it was hashed again */
     bool is_hashed;
-    bool is_unanswered;          /* of the balancer: counted in peer_use.unanswered */
-    struct peer *bound;          /* the peer that stickiness found, or NULL */
-    struct str set_cookie;       /* for the response: value of a Set-Cookie field, or empty */
-    uint64_t picked_ms;          /* when the peer in use was picked */
-    uint64_t queued_ms;          /* time spent in the queue */
+    bool is_unanswered;    /* of the balancer: counted in peer_use.unanswered */
+    struct peer *bound;    /* the peer that stickiness found, or NULL */
+    struct str set_cookie; /* for the response: value of a Set-Cookie field, or empty */
+    uint64_t picked_ms;    /* when the peer in use was picked */
+    uint64_t queued_ms;    /* time spent in the queue */
 };
 
 /* Takes a reference on the group's peers as they are now. */
@@ -217,8 +221,8 @@ void upstream_pick_end(struct upstream_pick *pick);
  * long as the worker; groups of the same name, port and settings are one. NULL: not resolved, with
  * *reason for the message; or cancelled.
  */
-struct upstream_group *upstream_at_run_time(struct upstream_set *set, struct str host, uint16_t port,
-                                            const struct resolver_settings *resolver,
+struct upstream_group *upstream_at_run_time(struct upstream_set *set, struct str host,
+                                            uint16_t port, const struct resolver_settings *resolver,
                                             uint64_t deadline_ms, const struct log *log,
                                             const char **reason);
 

@@ -22,6 +22,7 @@ struct watch {
     struct fiber *fiber;             /* that asks; NULL before and after */
     struct wait_point wake;          /* it shall ask at once */
     bool is_asking;                  /* or about to: an answer will come */
+    bool is_orphan;                  /* its group is gone: the fiber frees it */
     unsigned failures;               /* in a row */
     uint64_t asked_ms;               /* when it asked last */
     struct arena memory;             /* of addresses */
@@ -185,7 +186,11 @@ void watch_free(struct group_state *state)
 
         release_all(watch, watch->addresses, watch->count);
         arena_free(&watch->memory);
-        free(watch);
+        if (watch->fiber != NULL) {
+            watch->is_orphan = true;
+        } else {
+            free(watch);
+        }
         watch = next;
     }
     state->watches = NULL;
@@ -348,6 +353,9 @@ static uint64_t ask_and_take(struct watch *watch)
     watch->asked_ms = clock_now.now_ms;
     watch->is_asking = true;
     enum resolve_result result = ask(watch, &arena, &found);
+    if (watch->is_orphan) {
+        result = RESOLVE_CANCELLED;
+    }
     if (result == RESOLVE_OK) {
         if (watch->failures != 0) {
             log_notice(log_main, 0, "%.*s is resolved again in upstream \"%.*s\"",
@@ -370,6 +378,9 @@ static uint64_t ask_and_take(struct watch *watch)
 static void tell_waiters(struct watch *watch)
 {
     watch->is_asking = false;
+    if (watch->is_orphan) {
+        return;
+    }
     list_each(item, &watch->group->worker_state->resolving) {
         wait_signal_later(&container_of(item, struct resolve_waiter, link)->wake);
     }
@@ -381,11 +392,17 @@ static void watch_run(void *arg)
     uint64_t again_ms;
 
     watch->fiber = fiber_self();
-    do {
+    while (!watch->is_orphan) {
         again_ms = ask_and_take(watch);
         tell_waiters(watch);
-    } while (fiber_wait(&watch->wake, again_ms) != WAIT_CANCELLED);
+        if (fiber_wait(&watch->wake, again_ms) == WAIT_CANCELLED) {
+            break;
+        }
+    }
     watch->fiber = NULL;
+    if (watch->is_orphan) {
+        free(watch);
+    }
 }
 
 bool watch_start(struct upstream_group *group)

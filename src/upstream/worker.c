@@ -5,19 +5,55 @@
 #include "upstream/health.h"
 #include "upstream/private.h"
 
-static struct upstream_set *set_now; /* of this worker; NULL before and after */
+/* Newest first. A process that is its own master has several while old connections last. */
+static struct upstream_set *running;
 
-void groups_each(void (*visit)(struct upstream_group *group, void *arg), void *arg)
+static void set_each(const struct upstream_set *set,
+                     void (*visit)(struct upstream_group *group, void *arg), void *arg)
 {
-    if (set_now == NULL) {
-        return;
-    }
-    vec_each(struct upstream_group *, group, &set_now->groups) {
+    vec_each(struct upstream_group *, group, &set->groups) {
         if ((*group)->worker_state != NULL) {
             visit(*group, arg);
         }
     }
+}
+
+void groups_each(void (*visit)(struct upstream_group *group, void *arg), void *arg)
+{
+    for (const struct upstream_set *set = running; set != NULL; set = set->next) {
+        set_each(set, visit, arg);
+    }
     run_time_each(visit, arg);
+}
+
+/* Off the list; its generation may have gone without an end. */
+static void set_stop(void *arg)
+{
+    struct upstream_set *set = arg;
+    struct upstream_set **link = &running;
+
+    while (*link != NULL && *link != set) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = set->next;
+        set->is_running = false;
+        if (running == NULL) {
+            pools_worker_end();
+        }
+    }
+}
+
+static void set_run(struct upstream_set *set)
+{
+    if (running == NULL) {
+        pools_worker_start();
+    }
+    set->next = running;
+    running = set;
+    set->is_running = true;
+    set->is_quitting = false;
+    arena_on_free(&set->generation->arena, set_stop, set);
 }
 
 void group_start(struct upstream_group *group, struct run_time_group *run_time)
@@ -65,11 +101,10 @@ bool upstream_worker_start(struct generation *generation)
 {
     struct upstream_set *set = upstream_set_of(&generation->conf);
 
-    if (set->memory == NULL) {
+    if (set->memory == NULL || set->is_running) {
         return true; /* there is no http block */
     }
-    set_now = set;
-    pools_worker_start();
+    set_run(set);
     cells_worker_start(set);
     vec_each(struct upstream_group *, group, &set->groups) {
         group_start(*group, NULL);
@@ -86,29 +121,29 @@ void upstream_worker_quit(struct generation *generation)
 {
     struct upstream_set *set = upstream_set_of(&generation->conf);
 
-    if (set_now == NULL) {
+    if (!set->is_running) {
         return;
     }
+    set->is_quitting = true;
     health_worker_quit(set);
     vec_each(struct upstream_group *, group, &set->groups) {
         watch_quit(*group);
     }
-    groups_each(close_idle, NULL);
+    set_each(set, close_idle, NULL);
+    run_time_each(close_idle, NULL);
 }
 
 void upstream_worker_end(struct generation *generation)
 {
     struct upstream_set *set = upstream_set_of(&generation->conf);
 
-    if (set_now == NULL) {
+    if (!set->is_running) {
         return;
     }
-    groups_each(close_idle, NULL);
-    run_time_end();
+    run_time_end(set);
     vec_each(struct upstream_group *, group, &set->groups) {
         group_end(*group);
     }
     cells_worker_end(set);
-    pools_worker_end();
-    set_now = NULL;
+    set_stop(set);
 }

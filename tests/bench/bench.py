@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 
+import backends
 import loads
 import probes
 import report
@@ -25,6 +26,7 @@ DESCRIPTORS = 40000
 SPARE_DESCRIPTORS = 100     # a server's own, beside those of held connections
 HUGE = 1048576              # worker_connections of the row worker-memory
 SLICE_SECONDS = 0.25
+TIME_WAIT_REQUESTS = 100000
 
 
 def siblings(cpu):
@@ -59,20 +61,33 @@ class Bench:
                          "reference": options.reference}
         self.server_cpu, self.client_cpu = choose_cpus()
         self.descriptors = descriptor_limit(DESCRIPTORS)
-        program = loads.build(os.path.join(HERE, "../../objs/bench"))
+        self.programs = os.path.join(HERE, "../../objs/bench")
+        program = loads.build(self.programs)
+        backends.build(self.programs)
         self.client = loads.Client(program, [self.client_cpu], directory, options.connections,
                                    self.descriptors, options.busy)
         self.root = f"{directory}/html"
         rows.make_files(self.root)
         os.chmod(directory, 0o755)
 
+    @contextlib.contextmanager
     def server(self, row, side, wrapper=(), cpus=None, **settings):
-        """A server for a row, not yet entered."""
+        """A server for a row, with a backend of its own where the row has one."""
         port = free_port()
-        text = rows.configuration(row, self.root, port, side == "reference",
-                                  is_single=bool(wrapper), **settings)
-        return Server(self.binaries[side], f"{self.directory}/{side}", text, port,
-                      cpus or {self.server_cpu}, self.descriptors, wrapper)
+        with contextlib.ExitStack() as stack:
+            backend = None
+            if row.backend:
+                backend = stack.enter_context(backends.started(
+                    row.backend, self.directory, self.programs, set(self.client.cpus),
+                    self.descriptors))
+            text = rows.configuration(row, self.root, port, side == "reference",
+                                      is_single=bool(wrapper),
+                                      backend=backend.address if backend else "", **settings)
+            server = stack.enter_context(
+                Server(self.binaries[side], f"{self.directory}/{side}", text, port,
+                       cpus or {self.server_cpu}, self.descriptors, wrapper))
+            server.backend = backend
+            yield server
 
     @contextlib.contextmanager
     def both(self, row, order=SIDES, cpus=None, workers=1, listen=""):
@@ -162,6 +177,14 @@ def measure_held_round(bench, row, servers, order):
     return figures
 
 
+def check_passed(row, servers):
+    """Where few requests may reach the backend: they were few."""
+    for server in servers.values() if row.most_passed is not None else ():
+        passed = server.backend.counts()["requests"]
+        if passed > row.most_passed:
+            raise BenchError(f"{server.binary}, row {row.name}: {passed} requests were passed on")
+
+
 def measure_load(bench, row, **settings):
     """Rounds. Each has servers of its own, because where a process happens to lie in memory makes
     a tenth of difference; which of them is started first alternates. Gives lists by side."""
@@ -172,7 +195,22 @@ def measure_load(bench, row, **settings):
         with bench.both(row, order, **settings) as servers:
             for side, figures in measure(bench, row, servers, order).items():
                 found[side].append(figures)
+            check_passed(row, servers)
     return found
+
+
+def measure_time_wait(bench, row):
+    """How many connections to the backend are in TIME_WAIT after TIME_WAIT_REQUESTS requests. The
+    reference may run out of ports meanwhile; then its requests are those that were answered."""
+    found = {}
+    requests = TIME_WAIT_REQUESTS // (20 if bench.options.quick else 1)
+    for side in SIDES:
+        with bench.server(row, side) as server:
+            server.get(row.uris[0], row.host)
+            before = probes.time_wait_count(server.backend.port)
+            bench.client.run(server, row, requests=requests, may_fail=side == "reference")
+            found[side] = probes.time_wait_count(server.backend.port) - before
+    return {**found, "what": row.title.replace("100,000", f"{requests:,}")}
 
 
 def measure_worker_memory(bench, row):
@@ -206,6 +244,8 @@ def measure_row(bench, row):
         if "memory" in measures:
             result["bytes"] = measure_worker_memory(bench, row)
         return result
+    if "timewait" in measures & row.measures:
+        result["timewait"] = measure_time_wait(bench, row)
     with bench.both(row) as servers:
         check_answers(row, servers)
         if "syscalls" in measures & row.measures:
@@ -252,8 +292,8 @@ def parse_options(arguments):
     parser.add_argument("--connections", type=int, default=32, help="at a time (32)")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="names of rows, a,b")
     parser.add_argument("--measure", type=lambda text: text.split(","),
-                        default=["load", "syscalls", "instructions", "memory"],
-                        help="of load,syscalls,instructions,memory")
+                        default=["load", "syscalls", "instructions", "memory", "timewait"],
+                        help="of load,syscalls,instructions,memory,timewait")
     parser.add_argument("--quick", action="store_true",
                         help="one short round, 1,000 idle connections: does it work at all")
     parser.add_argument("--busy", action="store_true",

@@ -69,6 +69,17 @@ def count_syscalls(server, client, row):
     return {call: count for call, count in ordered if count >= 0.005}
 
 
+def time_wait_count(port):
+    """The TCP connections of 127.0.0.1 in TIME_WAIT that have this port at one end."""
+    text, count = f":{port:04X}", 0
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        for line in file:
+            words = line.split()
+            if words[3] == "06" and (words[1].endswith(text) or words[2].endswith(text)):
+                count += 1
+    return count
+
+
 def own_syscalls(counts):
     """The calls that a request makes for itself: without those that a turn of the loop shares."""
     return sum(count for call, count in counts.items()

@@ -55,6 +55,9 @@ def wanted_and_met(result):
     if "instructions" in targets and "portunus" in result.get("instructions", {}):
         judged.append((f"instructions ≤ {targets['instructions']:,}",
                        result["instructions"]["portunus"] <= targets["instructions"]))
+    if "timewait" in targets and "timewait" in result:
+        judged.append((f"TIME_WAIT ≤ {targets['timewait']:,}",
+                       result["timewait"]["portunus"] <= targets["timewait"]))
     if "bytes" in targets and "bytes" in result:
         judged.append((f"bytes ≤ {targets['bytes']:,}",
                        result["bytes"]["portunus"] <= targets["bytes"]))
@@ -116,6 +119,18 @@ def memory_table(results):
                           number(mine / theirs, 2), words, "yes" if met else "no"])
     return markdown(("resident memory", "bytes", "reference", "ratio", "to reach", "met"),
                     lines) if lines else ""
+
+
+def time_wait_table(results):
+    """Connections to the backend that were left in TIME_WAIT."""
+    lines = []
+    for result in results:
+        if "timewait" in result:
+            words, met = next(pair for pair in wanted_and_met(result) if "TIME_WAIT" in pair[0])
+            lines.append([result["timewait"]["what"], number(result["timewait"]["portunus"]),
+                          number(result["timewait"]["reference"]), words, "yes" if met else "no"])
+    return markdown(("connections to the backend in TIME_WAIT", "count", "reference", "to reach",
+                     "met"), lines) if lines else ""
 
 
 def syscall_table(results):
@@ -183,7 +198,7 @@ def document(heading, results):
              if {"load", "syscalls", "instructions"} & result.keys()]
     parts = [heading, markdown(HEADER, lines) if lines else "",
              STAR if any("load" in result for result in results) else "",
-             memory_table(results), syscall_table(results)]
+             memory_table(results), time_wait_table(results), syscall_table(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 
 ALL = frozenset({"load", "syscalls", "instructions"})
+CONF = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf"))
 
 EMPTY_GIF = "location = /empty.gif { empty_gif; }"
 LOG = "access_log logs/access.log;"
@@ -32,6 +33,9 @@ class Row:
     measures: frozenset = ALL
     counted: tuple = (512, 2560)        # requests of the two runs whose difference is counted
     idle: int = 0                       # idle connections held meanwhile
+    backend: tuple = ()                 # what stands behind the server: see backends.py
+    only: tuple = ("", "")              # what {only} is for Portunus, and for the reference
+    most_passed: int = None             # requests that may reach the backend: the cache has the rest
 
 
 def file_name(size_kib, number=0):
@@ -74,6 +78,18 @@ def routing_servers(port):
 ROUTING_URIS = tuple(f"/app{LATE_REGEX}/v2/items/{number}.json" for number in range(1000, 2000))
 FILES_4K = tuple(file_name(4, number) for number in range(1000))
 STATIC = "root {root};"
+
+# {backend} is the address of the backend.
+PROXY = 'location / { proxy_pass http://app; proxy_http_version 1.1; ' \
+    'proxy_set_header Connection ""; }'
+FASTCGI = "location / { fastcgi_pass app; %s include {conf}/fastcgi_params; " \
+    "fastcgi_param SCRIPT_FILENAME {root}$fastcgi_script_name; }"
+ONE_PEER = "access_log off; upstream app { server {backend}; }"
+LIMITED_PEER = "access_log off; upstream app { server {backend}{only}; }"
+KEPT_PEER = "access_log off; upstream app { server {backend}; keepalive 32; }"
+CACHE = "access_log off; upstream app { server {backend}; } " \
+    "proxy_cache_path cache levels=1:2 keys_zone=cache:10m inactive=1h use_temp_path=off;"
+CACHED = "location / { proxy_pass http://app; proxy_cache cache; proxy_cache_valid 200 1h; }"
 KEEPALIVE = {"cpu": 0.9, "syscalls": 2}
 
 ROWS = (
@@ -112,6 +128,47 @@ ROWS = (
         targets={"cpu": 0.9, "bytes": 512}, measures=frozenset({"load"})),
     Row("worker-memory", "idle worker, worker_connections 1048576", EMPTY_GIF,
         targets={"bytes": 16 * 1024 * 1024}, measures=frozenset({"memory"})),
+    Row("proxy-kept", "proxy, kept connections", PROXY, uris=("/hello",), http=KEPT_PEER,
+        body_size=13, backend=("http",), targets={"cpu": 0.8, "instructions": 9000}),
+    Row("proxy-short", "proxy, the backend closes", PROXY, uris=("/hello",), http=ONE_PEER,
+        body_size=13, backend=("http", "-c"), targets={"cpu": 0.85}),
+    Row("fastcgi-kept", "FastCGI, kept connections", FASTCGI % "fastcgi_keep_conn on;",
+        uris=("/hello",), http=KEPT_PEER, body_size=13, backend=("responder", "-l", "-m", "0"),
+        targets={"cpu": 0.75, "instructions": 10000}),
+    Row("fastcgi-kept-unix", "FastCGI, kept, unix socket", FASTCGI % "fastcgi_keep_conn on;",
+        uris=("/hello",), http=KEPT_PEER, body_size=13,
+        backend=("responder", "unix", "-l", "-m", "0"),
+        targets={"cpu": 0.75, "instructions": 10000}),
+    Row("fastcgi-mux", "FastCGI, multiplexed (reference: kept)",
+        FASTCGI % "{only}", uris=("/hello",), http=KEPT_PEER, body_size=13,
+        only=("", "fastcgi_keep_conn on;"), backend=("responder", "-l", "-m", "1"),
+        targets={"cpu": 0.65}),
+    Row("fastcgi-mux-unix", "FastCGI, multiplexed (reference: kept), unix socket",
+        FASTCGI % "{only}", uris=("/hello",), http=KEPT_PEER, body_size=13,
+        only=("", "fastcgi_keep_conn on;"), backend=("responder", "unix", "-l", "-m", "1"),
+        targets={"cpu": 0.65}),
+    Row("fastcgi-short", "FastCGI, short connections", FASTCGI % "fastcgi_keep_conn off;",
+        uris=("/hello",), http=ONE_PEER, body_size=13, backend=("responder", "-l", "-m", "0"),
+        targets={"cpu": 0.85}),
+    Row("fastcgi-short-unix", "FastCGI, short connections, unix socket",
+        FASTCGI % "fastcgi_keep_conn off;", uris=("/hello",), http=ONE_PEER, body_size=13,
+        backend=("responder", "unix", "-l", "-m", "0"), targets={"cpu": 0.85}),
+    Row("libfcgi", "FastCGI, 4 processes of libfcgi", FASTCGI % "", uris=("/hello",),
+        http=LIMITED_PEER, only=(" max_conns=4; queue 1000", ""), body_size=13,
+        backend=("libfcgi",),
+        targets={"cpu": 0.85}),
+    Row("php-fpm", "php-fpm, 4 processes, hello", FASTCGI % "", uris=("/hello.php",),
+        http=ONE_PEER, body_size=13, backend=("php",), targets={"cpu": 0.85}),
+    Row("cache-1k", "cache hit of 1 KB", CACHED, uris=("/1k",), http=CACHE, body_size=1024,
+        backend=("http", "-b", "1024"), most_passed=64, targets={"cpu": 0.6}),
+    Row("cache-100k", "cache hit of 100 KB", CACHED, uris=("/100k",), http=CACHE,
+        body_size=102400, backend=("http", "-b", "102400"), most_passed=64),
+    Row("timewait", "100,000 FastCGI requests, FCGI_MAX_CONNS=64", FASTCGI % "", uris=("/hello",),
+        http=ONE_PEER, body_size=13, backend=("responder", "-l", "-c", "64"),
+        targets={"timewait": 0}, measures=frozenset({"timewait"})),
+    Row("timewait-mux", "100,000 FastCGI requests, FCGI_MPXS_CONNS=1", FASTCGI % "",
+        uris=("/hello",), http=ONE_PEER, body_size=13, backend=("responder", "-l", "-m", "1"),
+        targets={"timewait": 0}, measures=frozenset({"timewait"})),
 )
 
 TEMPLATE = """\
@@ -140,17 +197,25 @@ http {{
 
 
 def configuration(row, root, port, is_reference, is_single=False, workers=1, listen="",
-                  worker_connections=32768):
-    """The text of nginx.conf for one row: the same for both servers, but for the port; and, where
-    root does not run them, for the places of temporary files that Debian compiled in."""
+                  worker_connections=32768, backend=""):
+    """The text of nginx.conf for one row: the same for both servers, but for the port, the address
+    of the backend, and Row.only; and, where root does not run them, with places of temporary files
+    other than those that Debian compiled in."""
     user, paths = "user root;\n", ""
     if os.geteuid() != 0:
-        user, paths = "", "client_body_temp_path temp/body;\n    "
-        if is_reference:
-            paths += "".join(f"{name}_temp_path temp/{name};\n    "
-                             for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
+        user = ""
+        paths = "client_body_temp_path temp/body;\n    " + "".join(
+            f"{name}_temp_path temp/{name};\n    " for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
+    places = {"{only}": row.only[is_reference], "{root}": root, "{conf}": CONF,
+              "{backend}": backend}
+
+    def fill(text):
+        for place, value in places.items():
+            text = text.replace(place, value)
+        return text
+
     return TEMPLATE.format(
         user=user, paths=paths, master="off" if is_single else "on", workers=workers, port=port,
-        listen=listen, worker_connections=worker_connections, http=row.http,
-        keepalive_timeout=row.keepalive_timeout, server=row.server.replace("{root}", root),
+        listen=listen, worker_connections=worker_connections, http=fill(row.http),
+        keepalive_timeout=row.keepalive_timeout, server=fill(row.server),
         more=routing_servers(port) if row.name == "routing" else "")

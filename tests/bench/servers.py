@@ -68,6 +68,7 @@ class Server:
 
     def __init__(self, binary, prefix, text, port, cpus, descriptors=20000, wrapper=()):
         self.binary, self.prefix, self.port = binary, prefix, port
+        self.backend = None     # what stands behind it, for rows that have that
         for name in ("logs", "temp"):
             os.makedirs(f"{prefix}/{name}", exist_ok=True)
         with open(f"{prefix}/nginx.conf", "w", encoding="ascii") as file:

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cache/fixture.h"
 
+#include <sys/wait.h>
 #include <utime.h>
 
 static struct cache_stats stats(void)
@@ -262,7 +263,7 @@ static void another_takes_over_when_the_lease_ends(void **state)
 {
     begin("");
     struct cache_index *index = cache_index_of(cache);
-    index->keeper = 1;
+    index->keeper = (uint64_t) getppid() << 32;
     index->keeper_until_ms = cache_now_ms() + 300;
     assert_true(cache_worker_start(generation));
     struct cache_keeper *keeper = cache->worker_state;
@@ -271,6 +272,23 @@ static void another_takes_over_when_the_lease_ends(void **state)
     turn_until(keeper->is_running);
     assert_true(cache_now_ms() >= index->keeper_until_ms - 10000);
     turn_until(!stats().is_cold);
+}
+
+static void the_lease_of_a_dead_worker_is_taken_at_once(void **state)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    begin("");
+    struct cache_index *index = cache_index_of(cache);
+    index->keeper = (uint64_t) child << 32;
+    index->keeper_until_ms = cache_now_ms() + 1000000;
+    assert_true(cache_worker_start(generation));
+    struct cache_keeper *keeper = cache->worker_state;
+    turn_until(keeper->is_running);
 }
 
 static void the_keeper_gives_its_lease_up(void **state)
@@ -328,6 +346,7 @@ int main(void)
         cache_test(a_purge_is_finished_after_a_restart),
         cache_test(the_keeper_helps_with_purges),
         cache_test(another_takes_over_when_the_lease_ends),
+        cache_test(the_lease_of_a_dead_worker_is_taken_at_once),
         cache_test(the_keeper_gives_its_lease_up),
         cache_test(the_index_lives_over_a_reload),
     };

@@ -51,8 +51,11 @@ static void take(struct str input, size_t at_first, struct outcome *out)
     struct upstream_link link = {.conn = &backend};
     struct log log = {.level = LOG_STDERR};
     struct request *request = calloc(1, sizeof(*request));
-    struct exchange x = {.magic = EXCHANGE_MAGIC, .request = request, .protocol = &protocol,
-                         .settings = &settings, .link = &link};
+    struct exchange x = {.magic = EXCHANGE_MAGIC,
+                         .request = request,
+                         .protocol = &protocol,
+                         .settings = &settings,
+                         .link = &link};
 
     arena_init(&request->arena);
     request->log = log;

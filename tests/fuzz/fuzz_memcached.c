@@ -22,8 +22,11 @@ static void take(struct str input, size_t at_first, struct outcome *out)
     struct protocol protocol = memcached_protocol;
     struct log log = {.level = LOG_STDERR};
     struct request *request = calloc(1, sizeof(*request));
-    struct exchange x = {.magic = EXCHANGE_MAGIC, .request = request, .protocol = &protocol,
-                         .settings = &settings, .module_settings = &own};
+    struct exchange x = {.magic = EXCHANGE_MAGIC,
+                         .request = request,
+                         .protocol = &protocol,
+                         .settings = &settings,
+                         .module_settings = &own};
 
     arena_init(&request->arena);
     request->log = log;
@@ -40,8 +43,8 @@ static void take(struct str input, size_t at_first, struct outcome *out)
         out->end = read_whole_body(&x, &out->body);
         out->is_reusable = x.is_reusable;
         if ((int64_t) out->body.len > x.answer.content_length ||
-            (out->is_reusable && (out->end != BODY_END ||
-                                  (int64_t) out->body.len != x.answer.content_length))) {
+            (out->is_reusable &&
+             (out->end != BODY_END || (int64_t) out->body.len != x.answer.content_length))) {
             abort();
         }
     }

@@ -95,7 +95,8 @@ static void status_lines_to_come(void **state)
     size_t used;
 
     for (size_t n = 0; n + 1 < sizeof(text); n++) {
-        assert_int_equal(answer_parse_status_line((struct str){text, n}, &answer, &used), HEAD_MORE);
+        assert_int_equal(answer_parse_status_line((struct str){text, n}, &answer, &used),
+                         HEAD_MORE);
     }
 }
 
@@ -103,7 +104,8 @@ static void status_lines_to_come(void **state)
 
 static void fields_are_kept_in_order(void **state)
 {
-    char text[] = "Content-Length: 12\r\nX_Odd.name: a\tb \r\nSet-Cookie: a\r\nset-cookie: b\r\nEmpty:\r\n\r\nB";
+    char text[] =
+        "Content-Length: 12\r\nX_Odd.name: a\tb \r\nSet-Cookie: a\r\nset-cookie: b\r\nEmpty:\r\n\r\nB";
     size_t used;
 
     begin();
@@ -162,9 +164,9 @@ static void too_big(void **state)
 
 static void invalid_lines(void **state)
 {
-    static const char *const bad[] = {"X Y: a\r\n\r\n", "X : a\r\n\r\n",   ": a\r\n\r\n",
-                                      "Foo\r\n\r\n",    "A: b\r\n c\r\n\r\n", "A: b\x01\r\n\r\n",
-                                      "A: b\rc\r\n\r\n", "A: b\x7f\r\n\r\n", "\tA: b\r\n\r\n"};
+    static const char *const bad[] = {"X Y: a\r\n\r\n",  "X : a\r\n\r\n",      ": a\r\n\r\n",
+                                      "Foo\r\n\r\n",     "A: b\r\n c\r\n\r\n", "A: b\x01\r\n\r\n",
+                                      "A: b\rc\r\n\r\n", "A: b\x7f\r\n\r\n",   "\tA: b\r\n\r\n"};
 
     for (size_t i = 0; i < COUNT(bad); i++) {
         assert_int_equal(parse(bad[i], false), HEAD_BAD);
@@ -184,7 +186,8 @@ static void framing_that_contradicts(void **state)
         {"Content-Length: 2x\r\n\r\n", "upstream sent invalid \"Content-Length\" header: \"2x\""},
         {"Content-Length: -2\r\n\r\n", "upstream sent invalid \"Content-Length\" header"},
         {"Content-Length:\r\n\r\n", "upstream sent invalid \"Content-Length\" header"},
-        {"Content-Length: 99999999999999999999\r\n\r\n", "upstream sent invalid \"Content-Length\""},
+        {"Content-Length: 99999999999999999999\r\n\r\n",
+         "upstream sent invalid \"Content-Length\""},
         {"Content-Length: 2, 2\r\n\r\n", "upstream sent invalid \"Content-Length\" header"},
         {"Content-Length: 2\r\nContent-Length: 2\r\n\r\n",
          "upstream sent duplicate header line: \"Content-Length: 2\""},

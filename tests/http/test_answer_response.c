@@ -231,8 +231,7 @@ static void to_where_nothing_may_be(void **state)
 {
     static const char *const unsafe[] = {"X-Accel-Redirect: /../x\r\n\r\n",
                                          "X-Accel-Redirect: /a/%2e%2e/x\r\n\r\n",
-                                         "X-Accel-Redirect: x\r\n\r\n",
-                                         "X-Accel-Redirect:\r\n\r\n",
+                                         "X-Accel-Redirect: x\r\n\r\n", "X-Accel-Redirect:\r\n\r\n",
                                          "X-Accel-Redirect: /a%00b\r\n\r\n"};
 
     for (size_t i = 0; i < COUNT(unsafe); i++) {

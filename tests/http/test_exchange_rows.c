@@ -98,8 +98,8 @@ static void sizes_follow_each_other(void **state)
     assert_read(PLACE("scgi_buffer_size 16k; scgi_buffers 4 16k;"));
     assert_int_equal(scgi()->busy_buffers_size, 32768);
     assert_int_equal(scgi()->temp_file_write_size, 32768);
-    assert_read("scgi_busy_buffers_size 12k; scgi_temp_file_write_size 20k;" PLACE(
-        "scgi_buffers 16 4k;"));
+    assert_read(
+        "scgi_busy_buffers_size 12k; scgi_temp_file_write_size 20k;" PLACE("scgi_buffers 16 4k;"));
     assert_int_equal(scgi()->busy_buffers_size, 12288);
     assert_int_equal(scgi()->temp_file_write_size, 20480);
     assert_read(PLACE("scgi_max_temp_file_size 0;"));
@@ -211,8 +211,8 @@ static void parameters(void **state)
     assert_unread(PLACE("scgi_param A b c;"), "invalid parameter \"c\"", 2);
     assert_unread(PLACE("uwsgi_modifier1 300;"),
                   "\"uwsgi_modifier1\" directive value must be between 0 and 255", 2);
-    assert_unread(PLACE("uwsgi_pass suwsgi://127.0.0.1:1;"),
-                  "suwsgi protocol requires SSL support", 2);
+    assert_unread(PLACE("uwsgi_pass suwsgi://127.0.0.1:1;"), "suwsgi protocol requires SSL support",
+                  2);
     assert_unread(PLACE("scgi_pass 127.0.0.1;"), "no port in upstream \"127.0.0.1\"", 2);
     assert_unread(PLACE("memcached_pass 127.0.0.1:99999;"),
                   "invalid port in upstream \"127.0.0.1:99999\"", 2);

@@ -233,6 +233,26 @@ def test_variables(serve, backend):
     assert lines[3][:2] == ["%s : %s" % (dead, alive), "502 : 201"]
 
 
+def test_ranges_that_are_forced(serve, backend):
+    scgi = backend(says(b"Content-Length: 10\r\nAccept-Ranges: none\r\n\r\n0123456789"))
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@;
+            location / { scgi_pass 127.0.0.1:@BACKEND@; scgi_force_ranges on; }
+            location /as-it-is { scgi_pass 127.0.0.1:@BACKEND@; }
+        }
+    """.replace("@BACKEND@", str(scgi.port)))
+    with server.client() as client:
+        response = client.request("/", "Range: bytes=3-4")
+        assert (response.status, response.text) == (206, "34")
+        assert response.header("Content-Range") == "bytes 3-4/10"
+        response = client.request("/", "Range: bytes=3-4,0-1")
+        assert (response.status, response.text) == (200, "0123456789")
+        assert client.request("/", "Range: bytes=20-").status == 416
+        assert client.request("/").all("Accept-Ranges") == ["bytes"]
+        response = client.request("/as-it-is", "Range: bytes=3-4")
+        assert response.status == 200 and response.all("Accept-Ranges") == ["none"]
+
+
 def test_store(serve, backend):
     scgi = backend(says(b"Content-Length: 5\r\nLast-Modified: Mon, 28 Sep 1970 06:00:00 GMT\r\n\r\n"
                         b"hello"))

@@ -1,6 +1,7 @@
 """uwsgi_pass: packets as the protocol has them, and a WSGI application behind the real uwsgi."""
 
 import contextlib
+import hashlib
 
 import pytest
 
@@ -84,7 +85,6 @@ def test_application(serve, application):
 
 @pytest.mark.parametrize("prefix", ["", "/stream"])
 def test_uploads(serve, application, prefix):
-    import hashlib
     server = serve(PLACE.replace("@BACKEND@", str(application.port)))
     with server.client() as client:
         for size in (0, 10, 100000, 5000000):

@@ -114,10 +114,8 @@ static void ends_that_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        http_test(an_entry),
-        http_test(a_compressed_entry),
-        http_test(no_entry),
-        http_test(heads_that_are_none),
+        http_test(an_entry),           http_test(a_compressed_entry),
+        http_test(no_entry),           http_test(heads_that_are_none),
         http_test(ends_that_are_none),
     };
     return http_tests_run("memcached", tests);

@@ -20,7 +20,8 @@ static void configure(void)
 static void param(const char *name, const char *value, bool skips_empty)
 {
     struct conf *conf = &generation->conf;
-    struct str args[] = {STR_INIT("x_param"), str_of(name), str_of(value), STR_INIT("if_not_empty")};
+    struct str args[] = {STR_INIT("x_param"), str_of(name), str_of(value),
+                         STR_INIT("if_not_empty")};
     bool quoted[4] = {false};
     struct conf_node node = {.args = args, .quoted = quoted, .count = skips_empty ? 4 : 3};
     struct conf_scope scope = {.conf = conf, .node = &node};

@@ -74,6 +74,24 @@ def test_a_reload_begins_with_what_is_known(serve, dns):
     assert answers(server) == {"127.0.0.2 second", "127.0.0.3 second"}
 
 
+def test_a_process_without_master_reloads(serve, dns):
+    """The old generation's groups and those of the new one live side by side for a while."""
+    dns.records["app.example"] = ["127.0.0.2"]
+    conf = group(dns, "server app.example:@PORT1@ resolve;", "server app.invalid:1;")
+    server = serve(conf, main="master_process off;")
+    assert server.get("/").text == "127.0.0.2"
+    dns.records["app.example"] = SILENCE
+    conf = conf.replace("app.example:@PORT1@", "app.example:@PORT2@")
+    with server.client() as client:  # of the old generation
+        assert client.request("/").text == "127.0.0.2"
+        server.configure(conf, main="master_process off;")
+        server.signal("reload")
+        until(lambda: server.get("/").text == "127.0.0.2 second", "the new one serves")
+        server.signal("reload")
+        until(lambda: server.read("error.log").count("reconfiguring") == 4, "and the one after")
+    assert server.get("/").text == "127.0.0.2 second"
+
+
 def test_a_worker_that_died_is_followed_by_one_that_knows(serve, dns):
     dns.records["app.example"] = ["127.0.0.2"]
     server = serve(group(dns, "server app.example:@PORT1@ resolve;"),

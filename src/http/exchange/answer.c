@@ -64,6 +64,15 @@ static bool has_control(struct str text)
 enum head_result answer_parse_status_line(struct str input, struct answer *answer, size_t *used)
 {
     static const char start[] = "HTTP/1.1 200";
+    static const struct str usual = STR_INIT("HTTP/1.1 200 OK\r\n");
+
+    if (str_starts(input, usual)) {
+        answer->version = HTTP_1_1;
+        answer->status = 200;
+        answer->reason = STR_NONE;
+        *used = usual.len;
+        return HEAD_DONE;
+    }
     size_t known = input.len < 5 ? input.len : 5;
 
     if (memcmp(input.data, start, known) != 0) {
@@ -187,8 +196,12 @@ static bool check_fields(struct exchange *x)
     uint64_t seen = 0;
 
     x->answer.content_length = -1;
-    if ((fields->seen & LOOKED_AT) == 0) {
-        return true;
+    if (!fields->has_repeats && (fields->seen & FRAMING_IDS) != FRAMING_IDS) {
+        enum field_id id = (fields->seen & FIELD_BIT(FIELD_CONTENT_LENGTH)) != 0
+                               ? FIELD_CONTENT_LENGTH
+                               : FIELD_TRANSFER_ENCODING;
+        const struct field *field = fields_get(fields, id);
+        return field == NULL || read_framing(x, field);
     }
     fields_each(field, fields) {
         uint64_t bit = FIELD_BIT(field->id);

@@ -190,7 +190,10 @@ bool answer_to_response(struct exchange *x)
     response->content_length = answer->content_length;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
-    response->allows_ranges |= x->settings->force_ranges;
+    if (x->settings->force_ranges) {
+        response->allows_ranges = true;
+        response->is_single_range = true; /* it comes piece after piece */
+    }
     obey(x);
     take_fields(x);
     settle_charset(response);

@@ -52,8 +52,7 @@ static bool begins_too_far(const struct exchange *x)
     int64_t limit = x->settings->cache_max_range_offset;
     uint64_t start;
 
-    if (limit == INT64_MAX || range == NULL ||
-        !str_starts_nocase(range->value, STR("bytes="))) {
+    if (limit == INT64_MAX || range == NULL || !str_starts_nocase(range->value, STR("bytes="))) {
         return false;
     }
     struct str rest = str_skip(range->value, 6);
@@ -110,8 +109,7 @@ static void expect_storing(struct exchange *x)
     x->renews_etag = meta->etag;
     if (meta->last_modified != -1) {
         char *text = arena_text(&x->request->arena, HTTP_DATE_LENGTH);
-        x->renews_since =
-            str_from(text, http_date_format(text, meta->last_modified));
+        x->renews_since = str_from(text, http_date_format(text, meta->last_modified));
     }
 }
 
@@ -346,8 +344,8 @@ static enum flow cached_serve(struct exchange *x, struct str status, enum cache_
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
     const struct cached *cached = x->cached;
-    unsigned broken = NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER | NEXT_500 | NEXT_502 |
-                      NEXT_503 | NEXT_504;
+    unsigned broken =
+        NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER | NEXT_500 | NEXT_502 | NEXT_503 | NEXT_504;
 
     if (cached == NULL || !cached->has_content || cached->is_bypassed) {
         return false;

@@ -8,10 +8,10 @@
 struct cached {
     struct cache_access access;
     enum cache_found found;
-    bool has_content;  /* a stored response is at hand, fresh or not */
-    bool may_store;    /* the answer may be stored: claimed, not scarce, not switched off */
-    bool is_filling;   /* it is being stored */
-    bool is_bypassed;  /* cache_bypass: it was not looked at */
+    bool has_content;       /* a stored response is at hand, fresh or not */
+    bool may_store;         /* the answer may be stored: claimed, not scarce, not switched off */
+    bool is_filling;        /* it is being stored */
+    bool is_bypassed;       /* cache_bypass: it was not looked at */
     struct cache_meta meta; /* of the answer that is being stored */
 };
 

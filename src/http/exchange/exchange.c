@@ -254,8 +254,8 @@ bool exchange_intercepts(struct exchange *x, enum flow *flow)
     struct request *request = x->request;
     unsigned status = x->answer.status;
 
-    if (!x->answer.has_no_page && (!x->settings->intercept_errors || status < 300 ||
-                                   !response_has_page(request, status))) {
+    if (!x->answer.has_no_page &&
+        (!x->settings->intercept_errors || status < 300 || !response_has_page(request, status))) {
         return false;
     }
     if (status == 401) {
@@ -277,7 +277,7 @@ static void drop_answer(struct exchange *x)
         cached_end(x, true); /* the status alone */
     }
     attempt_end(x, 0);
-    exchange_leave_link(x, x->answer.has_no_page && x->is_reusable);
+    exchange_leave_link(x, exchange_skip_body(x));
     upstream_pick_done(&x->pick, PEER_SERVED);
 }
 
@@ -335,7 +335,8 @@ enum flow exchange_fetch(struct exchange *x)
 {
     struct request *request = x->request;
     struct failure failure = {.kind = NEXT_ERROR, .status = 502};
-    bool is_shielded = x->settings->ignore_client_abort || x->settings->stores || cached_wants_fill(x);
+    bool is_shielded =
+        x->settings->ignore_client_abort || x->settings->stores || cached_wants_fill(x);
     enum flow flow = find_target(x);
 
     if (flow != FLOW_NEXT) {

@@ -15,30 +15,30 @@ struct exchange;
 
 /* How looking at the answer's head went. */
 enum head_result {
-    HEAD_MORE,    /* not whole yet */
-    HEAD_DONE,    /* x->answer is filled: a final answer or an interim one (status below 200, not 101) */
-    HEAD_BAD,     /* malformed or too big: logged; the try failed (invalid_header) */
+    HEAD_MORE, /* not whole yet */
+    HEAD_DONE, /* x->answer is filled: a final answer or an interim one (status below 200, not 101) */
+    HEAD_BAD, /* malformed or too big: logged; the try failed (invalid_header) */
 };
 
 /* How taking the next part of the answer's body went. */
 enum body_result {
-    BODY_MORE,  /* nothing now: wait */
-    BODY_DATA,  /* *data holds some; valid until the channel is asked again */
-    BODY_END,   /* it was whole; the protocol has set x->is_reusable */
-    BODY_BAD,   /* malformed or cut short: logged */
+    BODY_MORE, /* nothing now: wait */
+    BODY_DATA, /* *data holds some; valid until the channel is asked again */
+    BODY_END,  /* it was whole; the protocol has set x->is_reusable */
+    BODY_BAD,  /* malformed or cut short: logged */
 };
 
 /* What a backend answered. */
 struct answer {
     unsigned status;
-    struct str reason;          /* of the status line, or empty */
-    enum http_version version;  /* that it speaks; HTTP only */
-    struct fields fields;       /* as they came, in order; bytes live in the request's arena */
-    struct fields *trailers;    /* after the body, or NULL */
-    int64_t content_length;     /* of its body; -1 = not announced */
-    bool has_no_body;           /* 204, 304, answer to HEAD, … */
-    bool is_upgrade;            /* 101, or 2xx to CONNECT: bytes both ways from here on */
-    bool has_no_page;           /* a failure told by a status alone, as memcached's: the error page is ours */
+    struct str reason;         /* of the status line, or empty */
+    enum http_version version; /* that it speaks; HTTP only */
+    struct fields fields;      /* as they came, in order; bytes live in the request's arena */
+    struct fields *trailers;   /* after the body, or NULL */
+    int64_t content_length;    /* of its body; -1 = not announced */
+    bool has_no_body;          /* 204, 304, answer to HEAD, … */
+    bool is_upgrade;           /* 101, or 2xx to CONNECT: bytes both ways from here on */
+    bool has_no_page; /* a failure told by a status alone, as memcached's: the error page is ours */
 };
 
 /* What the bytes of one request are sent through and come back by: the whole link, or a share of one
@@ -67,7 +67,7 @@ extern const struct channel whole_link;
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
-    struct str name;              /* before "://" in logs: "http", "fastcgi" */
+    struct str name; /* before "://" in logs: "http", "fastcgi" */
     const struct channel *channel;
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
      * request->response. */
@@ -96,11 +96,11 @@ struct protocol {
 
 /* One try, for the $upstream_* variables. Times in milliseconds; UINT64_MAX = did not happen: "-". */
 struct attempt {
-    struct str peer;          /* name of the peer, or of the group when none was live */
-    unsigned status;          /* 0 = none: "-" */
+    struct str peer; /* name of the peer, or of the group when none was live */
+    unsigned status; /* 0 = none: "-" */
     uint64_t connect_ms, header_ms, response_ms, queue_ms;
     uint64_t bytes_sent, bytes_received, response_length;
-    bool is_after_redirect;   /* first one after an internal redirect: " : " before it */
+    bool is_after_redirect; /* first one after an internal redirect: " : " before it */
 };
 
 #define EXCHANGE_MAGIC 0xe8c4a26eu
@@ -115,59 +115,60 @@ struct exchange {
 
     /* Where to. One of group and target is set by the module's handler. */
     struct upstream_group *group;
-    struct template *target;     /* "host:port" with variables; the module has cut off scheme and URI */
-    struct str target_text;      /* … evaluated */
+    struct template *target; /* "host:port" with variables; the module has cut off scheme and URI */
+    struct str target_text;  /* … evaluated */
     uint16_t default_port;
-    struct str url_tail;         /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
+    struct str url_tail; /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
 
     /* What is sent. */
-    struct str head;             /* made by make_request */
-    struct str body_override;    /* proxy_set_body; data NULL = the request's own body */
-    bool sends_body;             /* false: the request's body is not passed on */
-    bool streams_body;           /* request_buffering off, and it was not read yet */
-    bool is_chunked_out;         /* the protocol frames a body of unknown length */
-    bool is_body_sent;           /* to its last byte */
-    bool has_sent;               /* something left for a backend: matters for non_idempotent */
-    bool wants_fresh;            /* this try takes no kept connection */
-    bool was_reused;             /* this try's connection was a kept one */
-    uint64_t sent_before;        /* link's conn->sent when this try began */
-    struct upload *upload;       /* the body's way while the answer is awaited, or NULL (upload.c) */
+    struct str head;          /* made by make_request */
+    struct str body_override; /* proxy_set_body; data NULL = the request's own body */
+    bool sends_body;          /* false: the request's body is not passed on */
+    bool streams_body;        /* request_buffering off, and it was not read yet */
+    bool is_chunked_out;      /* the protocol frames a body of unknown length */
+    bool is_body_sent;        /* to its last byte */
+    bool has_sent;            /* something left for a backend: matters for non_idempotent */
+    bool wants_fresh;         /* this try takes no kept connection */
+    bool was_reused;          /* this try's connection was a kept one */
+    uint64_t sent_before;     /* link's conn->sent when this try began */
+    struct upload *upload;    /* the body's way while the answer is awaited, or NULL (upload.c) */
 
     struct upstream_pick pick;
-    struct upstream_link *link;  /* NULL between tries */
-    bool is_reusable;            /* the link may carry another request when this one ends */
+    struct upstream_link *link; /* NULL between tries */
+    bool is_reusable;           /* the link may carry another request when this one ends */
     struct answer answer;
-    uint64_t body_received;      /* bytes of the answer's body, decoded */
+    uint64_t body_received; /* bytes of the answer's body, decoded */
 
-    struct vec attempts;         /* struct attempt */
-    struct attempt *attempt;     /* the current one */
-    uint64_t start_ms;           /* of the first try */
-    uint64_t try_ms;             /* of this one */
+    struct vec attempts;     /* struct attempt */
+    struct attempt *attempt; /* the current one */
+    uint64_t start_ms;       /* of the first try */
+    uint64_t try_ms;         /* of this one */
 
     /* The relay of the answer (relay.c). */
-    struct spool *spool;         /* of what the client has not taken yet; NULL while it keeps up */
-    struct store *store;         /* *_store: the file being written, or NULL */
-    bool is_buffered;            /* buffering on, and X-Accel-Buffering did not say no */
-    uint64_t limit_rate;         /* bytes per second read from the backend; 0 = none */
+    struct spool *spool; /* of what the client has not taken yet; NULL while it keeps up */
+    struct store *store; /* *_store: the file being written, or NULL */
+    bool is_buffered;    /* buffering on, and X-Accel-Buffering did not say no */
+    uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
 
     /* The cache (http/exchange/cached.c). */
-    struct cached *cached;       /* NULL: no cache at this place */
-    bool is_cacheable;           /* the answer may be stored: the whole of it is asked for, so the
+    struct cached *cached;  /* NULL: no cache at this place */
+    bool is_cacheable;      /* the answer may be stored: the whole of it is asked for, so the
                                     client's Range and conditions (If-…) are not passed on; HEAD
                                     becomes GET where cache_convert_head says so */
-    struct str renews_etag;      /* where a stored answer is renewed: its ETag and Last-Modified, sent */
-    struct str renews_since;     /* as If-None-Match and If-Modified-Since; empty = none */
-    bool is_silent;              /* nobody gets the answer but the cache: background update */
-    bool is_served;              /* the cache gave the answer */
-    struct str cache_status;     /* "HIT", "MISS", … or empty */
+    struct str renews_etag; /* where a stored answer is renewed: its ETag and Last-Modified, sent */
+    struct str renews_since; /* as If-None-Match and If-Modified-Since; empty = none */
+    bool is_silent;          /* nobody gets the answer but the cache: background update */
+    bool is_served;          /* the cache gave the answer */
+    struct str cache_status; /* "HIT", "MISS", … or empty */
 
-    struct slice *slice;         /* the part of a long answer that is asked for, or NULL (slice.c) */
+    struct slice *slice; /* the part of a long answer that is asked for, or NULL (slice.c) */
 };
 
 /* A fresh exchange for the request, with its body's rules from the settings; replaces
  * request->exchange. The handler sets group or target, url_tail and so on, then calls exchange_run. */
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
-                              const struct exchange_settings *settings, const void *module_settings);
+                              const struct exchange_settings *settings,
+                              const void *module_settings);
 
 /*
  * The whole story: read the body, look into the cache, choose a peer, connect, send, read the head,
@@ -210,7 +211,8 @@ bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, st
                       uint16_t default_port, struct pass_target *out);
 /* Gives this place's handler to the exchange's module: handler, handler_carries, redirects of "/a" to
  * "/a/". False after conf_error (`is duplicate`). */
-bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node, request_handler handler);
+bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
+                      request_handler handler);
 
 /* ---- heads of answers (answer.c) ---- */
 
@@ -229,7 +231,8 @@ enum head_result answer_parse_status_line(struct str input, struct answer *answe
  * reason (RFC 3875, 6.3); without it a Location means 302, else it is 200; a status that is there already
  * stays.
  */
-enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi, size_t *used);
+enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi,
+                                     size_t *used);
 
 /* The same on the channel's input, which is consumed when they are whole. */
 enum head_result answer_read_fields(struct exchange *x, bool is_cgi);

@@ -9,15 +9,15 @@
 
 /* What the fields of a head say. */
 struct reading {
-    bool forbids;      /* Cache-Control: no-store, private … */
+    bool forbids; /* Cache-Control: no-store, private … */
     bool has_max_age;
-    int64_t max_age;   /* seconds; s-maxage wins over max-age */
-    bool is_shared;    /* s-maxage was there */
+    int64_t max_age;                                /* seconds; s-maxage wins over max-age */
+    bool is_shared;                                 /* s-maxage was there */
     int64_t stale_while_revalidate, stale_if_error; /* seconds */
     bool has_expires;
-    time_t expires;    /* -1 = not a date: expired */
+    time_t expires; /* -1 = not a date: expired */
     enum { ACCEL_NONE, ACCEL_FORBIDS, ACCEL_SECONDS, ACCEL_UNTIL } accel; /* X-Accel-Expires */
-    int64_t accel_value; /* seconds, or a time */
+    int64_t accel_value;                                                  /* seconds, or a time */
 };
 
 /* Digits alone; what does not fit is the longest. */
@@ -183,8 +183,7 @@ void freshness_of(const struct exchange *x, unsigned status, struct freshness *o
 
     *out = (struct freshness){.is_storable = false};
     read_fields(x, &reading);
-    out->is_storable =
-        !is_personal(x) && find_lifetime(x, status, &reading, &out->valid_until);
+    out->is_storable = !is_personal(x) && find_lifetime(x, status, &reading, &out->valid_until);
     if (reading.stale_while_revalidate != 0) {
         out->stale_while_updating_until = out->valid_until + reading.stale_while_revalidate;
     }

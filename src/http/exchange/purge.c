@@ -68,7 +68,7 @@ static bool may_purge(const struct purge_settings *purge, const struct request *
     if (purge->allowed.count == 0) {
         return true;
     }
-    conn_peer(request->conn, &client);
+    request_client(request, &client);
     vec_each(const struct cidr, cidr, &purge->allowed) {
         if (cidr_contains(cidr, &client)) {
             return true;

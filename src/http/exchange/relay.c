@@ -18,10 +18,10 @@
 struct relay {
     struct exchange *x;
     struct patience patience;
-    bool is_client_gone;  /* or there is nobody to send to: a head alone was wanted */
+    bool is_client_gone;   /* or there is nobody to send to: a head alone was wanted */
     bool is_body_unwanted; /* the response has no body: HEAD, 304 */
-    bool has_unflushed;   /* something was given that has not been told to leave */
-    uint64_t begun_ms;    /* for limit_rate */
+    bool has_unflushed;    /* something was given that has not been told to leave */
+    uint64_t begun_ms;     /* for limit_rate */
 };
 
 /* Does the client take what it is given about as fast as it comes? */
@@ -251,6 +251,10 @@ enum flow relay_answer(struct exchange *x)
             store_begin(x);
         }
         request->is_body_streamed = x->upload != NULL;
+        if (request->is_body_streamed && !request->is_body_read) {
+            request->keepalive = false; /* it answered before it had all: the rest is dropped */
+            request->is_lingering_forced = true;
+        }
         request->log.action = "sending to client";
         flow = response_start(request);
     }

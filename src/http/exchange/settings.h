@@ -63,7 +63,7 @@ struct purge_settings {
 
 /* One code of a `*_cache_valid` use. */
 struct cache_valid {
-    unsigned status;    /* 0 = any */
+    unsigned status; /* 0 = any */
     uint64_t seconds;
 };
 
@@ -73,8 +73,8 @@ struct exchange_settings {
     /* Connections and tries. */
     const struct bind_settings *bind; /* NULL = any */
     uint64_t connect_timeout_ms, send_timeout_ms, read_timeout_ms;
-    uint64_t buffer_size;             /* bytes of the answer's head at most, and of one read */
-    unsigned next_upstream;           /* enum next_upstream bits */
+    uint64_t buffer_size;   /* bytes of the answer's head at most, and of one read */
+    unsigned next_upstream; /* enum next_upstream bits */
     uint64_t next_upstream_timeout_ms;
     int64_t next_upstream_tries;
     bool socket_keepalive;
@@ -87,46 +87,46 @@ struct exchange_settings {
     bool ignore_client_abort;
     bool intercept_errors;
     bool buffering;
-    struct buffers buffers;           /* memory for what the client has not taken */
-    uint64_t busy_buffers_size;       /* … of which so much may wait to be sent */
-    uint64_t max_temp_file_size;      /* then a temporary file; 0 = none */
+    struct buffers buffers;      /* memory for what the client has not taken */
+    uint64_t busy_buffers_size;  /* … of which so much may wait to be sent */
+    uint64_t max_temp_file_size; /* then a temporary file; 0 = none */
     uint64_t temp_file_write_size;
     struct wanted_path *temp_path;
-    struct template *limit_rate;      /* bytes per second read from the backend; 0 = none */
+    struct template *limit_rate; /* bytes per second read from the backend; 0 = none */
     bool force_ranges;
 
     /* Fields of the answer. */
-    unsigned ignore_headers;          /* enum ignored_field bits */
+    unsigned ignore_headers;               /* enum ignored_field bits */
     struct vec hide_headers, pass_headers; /* struct str */
-    struct map *hidden;               /* derived: names that are not passed to clients, in any case; */
-    uint64_t hidden_ids;              /* … those with a number: bit n is field number n */
+    struct map *hidden;  /* derived: names that are not passed to clients, in any case; */
+    uint64_t hidden_ids; /* … those with a number: bit n is field number n */
 
     /* The cache. */
-    struct cache *cache;              /* NULL = off, or a name with variables: */
+    struct cache *cache; /* NULL = off, or a name with variables: */
     struct template *cache_name;
-    struct template *cache_key;       /* NULL: none was given (the module may have a default) */
+    struct template *cache_key; /* NULL: none was given (the module may have a default) */
     int64_t cache_min_uses;
-    int64_t cache_max_range_offset;   /* INT64_MAX = none */
-    unsigned cache_methods;           /* enum http_method bits */
-    unsigned cache_use_stale;         /* enum next_upstream bits */
-    struct vec cache_valid;           /* struct cache_valid */
+    int64_t cache_max_range_offset;    /* INT64_MAX = none */
+    unsigned cache_methods;            /* enum http_method bits */
+    unsigned cache_use_stale;          /* enum next_upstream bits */
+    struct vec cache_valid;            /* struct cache_valid */
     struct vec cache_bypass, no_cache; /* struct template * */
     bool cache_lock;
     uint64_t cache_lock_timeout_ms, cache_lock_age_ms;
     bool cache_revalidate;
     bool cache_background_update;
-    bool cache_convert_head;          /* HEAD is asked as GET, so that it can be stored */
+    bool cache_convert_head;            /* HEAD is asked as GET, so that it can be stored */
     struct purge_settings *cache_purge; /* NULL = off */
 
     /* *_store. */
     bool stores;
-    struct template *store_path;      /* NULL: the file that the URI maps to */
-    unsigned store_access;            /* file mode */
+    struct template *store_path; /* NULL: the file that the URI maps to */
+    unsigned store_access;       /* file mode */
 
-    const char *prefix;               /* "proxy": for messages; set by the family's finish */
-    bool has_head_conversion;         /* derived from the places's rows: proxy only */
-    bool is_busy_size_written;        /* … else it follows from the buffers of each place */
-    bool is_write_size_written;       /* the same of temp_file_write_size */
+    const char *prefix;         /* "proxy": for messages; set by the family's finish */
+    bool has_head_conversion;   /* derived from the places's rows: proxy only */
+    bool is_busy_size_written;  /* … else it follows from the buffers of each place */
+    bool is_write_size_written; /* the same of temp_file_write_size */
 };
 
 extern const struct directive_word next_upstream_words[];
@@ -159,48 +159,64 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
 
 /* Connections and tries: every protocol. NEXT is the list of words of *_next_upstream. */
 #define EXCHANGE_CONNECT_ROWS(PREFIX, NEXT)                                                        \
-    {PREFIX "_bind", IN_HTTP_ALL, CUSTOM_FIELD(EXCHANGE_S, bind, exchange_bind_apply), ARGS(1, 2), \
+    {PREFIX "_bind",                                                                               \
+     IN_HTTP_ALL,                                                                                  \
+     CUSTOM_FIELD(EXCHANGE_S, bind, exchange_bind_apply),                                          \
+     ARGS(1, 2),                                                                                   \
      .syntax = "address [transparent] | off",                                                      \
      .doc = "Local address that connections to backends come from."},                              \
         {PREFIX "_connect_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, connect_timeout_ms),             \
          .initial = "60s", .doc = "Longest time for a connection to a backend to be made."},       \
-        {PREFIX "_send_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, send_timeout_ms),                   \
-         .initial = "60s",                                                                         \
+        {PREFIX "_send_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, send_timeout_ms), .initial = "60s", \
          .doc = "Longest time between two writes of a request to a backend."},                     \
-        {PREFIX "_read_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, read_timeout_ms),                   \
-         .initial = "60s", .doc = "Longest time between two reads of an answer of a backend."},    \
+        {PREFIX "_read_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, read_timeout_ms), .initial = "60s", \
+         .doc = "Longest time between two reads of an answer of a backend."},                      \
         {PREFIX "_buffer_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, buffer_size), .initial = "4k",       \
          .doc = "Memory for the head of an answer; a larger head is an error."},                   \
-        {PREFIX "_next_upstream", IN_HTTP_ALL, BITS(EXCHANGE_S, next_upstream, NEXT),              \
-         .initial = "error timeout", .repeat = REPEAT_APPEND,                                      \
+        {PREFIX "_next_upstream",                                                                  \
+         IN_HTTP_ALL,                                                                              \
+         BITS(EXCHANGE_S, next_upstream, NEXT),                                                    \
+         .initial = "error timeout",                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
          .doc = "When the request goes to another peer of the group."},                            \
         {PREFIX "_next_upstream_timeout", IN_HTTP_ALL, MSEC(EXCHANGE_S, next_upstream_timeout_ms), \
          .initial = "0", .doc = "Time in which other peers may be tried; 0 is no limit."},         \
         {PREFIX "_next_upstream_tries", IN_HTTP_ALL, NUMBER(EXCHANGE_S, next_upstream_tries),      \
          .initial = "0", .doc = "How many peers may be tried; 0 is no limit."},                    \
-        {PREFIX "_upstream_tries", IN_HTTP_ALL, NUMBER(EXCHANGE_S, next_upstream_tries),           \
-         .initial = NULL, .replaced_by = PREFIX "_next_upstream_tries",                            \
+        {PREFIX "_upstream_tries",                                                                 \
+         IN_HTTP_ALL,                                                                              \
+         NUMBER(EXCHANGE_S, next_upstream_tries),                                                  \
+         .initial = NULL,                                                                          \
+         .replaced_by = PREFIX "_next_upstream_tries",                                             \
          .doc = "How many peers may be tried; Tengine's name."},                                   \
-        {PREFIX "_socket_keepalive", IN_HTTP_ALL, FLAG(EXCHANGE_S, socket_keepalive),              \
-         .initial = "off", .doc = "SO_KEEPALIVE on connections to backends."}
+    {                                                                                              \
+        PREFIX "_socket_keepalive", IN_HTTP_ALL, FLAG(EXCHANGE_S, socket_keepalive),               \
+            .initial = "off", .doc = "SO_KEEPALIVE on connections to backends."                    \
+    }
 
 /* Socket buffers; and with low-water marks. */
 #define EXCHANGE_SOCKET_BUFFER_ROWS(PREFIX)                                                        \
     {PREFIX "_socket_sndbuf", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_sndbuf),                        \
      .doc = "SO_SNDBUF of connections to backends."},                                              \
-        {PREFIX "_socket_rcvbuf", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_rcvbuf),                    \
-         .doc = "SO_RCVBUF of connections to backends."}
+    {                                                                                              \
+        PREFIX "_socket_rcvbuf", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_rcvbuf),                     \
+            .doc = "SO_RCVBUF of connections to backends."                                         \
+    }
 #define EXCHANGE_SOCKET_ROWS(PREFIX)                                                               \
     EXCHANGE_SOCKET_BUFFER_ROWS(PREFIX),                                                           \
-        {PREFIX "_send_lowat", IN_HTTP_ALL, SIZE(EXCHANGE_S, send_lowat), .initial = "0",          \
-         .doc = "SO_SNDLOWAT where the system has it; Linux has not."}
+    {                                                                                              \
+        PREFIX "_send_lowat", IN_HTTP_ALL, SIZE(EXCHANGE_S, send_lowat),                           \
+            .initial = "0", .doc = "SO_SNDLOWAT where the system has it; Linux has not."           \
+    }
 
 /* Tengine's names for the socket buffers. */
 #define EXCHANGE_TENGINE_SOCKET_ROWS(PREFIX)                                                       \
     {PREFIX "_sndbuf_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_sndbuf),                          \
      .doc = "SO_SNDBUF of connections to backends; Tengine's name."},                              \
-        {PREFIX "_rcvbuf_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_rcvbuf),                      \
-         .doc = "SO_RCVBUF of connections to backends; Tengine's name."}
+    {                                                                                              \
+        PREFIX "_rcvbuf_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_rcvbuf),                       \
+            .doc = "SO_RCVBUF of connections to backends; Tengine's name."                         \
+    }
 
 /* Bodies, fields, buffering, store: proxy, fastcgi, uwsgi, scgi. */
 #define EXCHANGE_BODY_ROWS(PREFIX)                                                                 \
@@ -220,40 +236,67 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
          .doc = "Memory for an answer that the client has not taken yet."},                        \
         {PREFIX "_busy_buffers_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, busy_buffers_size),            \
          .doc = "How much of it may be on its way to the client; by default two buffers."},        \
-        {PREFIX "_max_temp_file_size", IN_HTTP_ALL,                                                \
+        {PREFIX "_max_temp_file_size",                                                             \
+         IN_HTTP_ALL,                                                                              \
          CUSTOM_FIELD(EXCHANGE_S, max_temp_file_size, exchange_max_temp_file_size_apply),          \
-         ARGS(1, 1), .initial = "1024m", .syntax = "size",                                         \
+         ARGS(1, 1),                                                                               \
+         .initial = "1024m",                                                                       \
+         .syntax = "size",                                                                         \
          .doc = "What is above the buffers goes to a file of this size at most; 0 is none."},      \
         {PREFIX "_temp_file_write_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, temp_file_write_size),      \
          .doc = "Bytes written there at a time; by default two buffers."},                         \
-        {PREFIX "_temp_path", IN_HTTP_ALL,                                                         \
-         CUSTOM_FIELD(EXCHANGE_S, temp_path, exchange_temp_path_apply), ARGS(1, 4),                \
-         .syntax = "path [level1 [level2 [level3]]]", .doc = "Directory of those files."},         \
-        {PREFIX "_limit_rate", IN_HTTP_ALL, TEMPLATE_SIZE(EXCHANGE_S, limit_rate),                 \
-         .initial = "0", .doc = "Bytes per second read from a backend; 0 is no limit."},           \
+        {PREFIX "_temp_path",                                                                      \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, temp_path, exchange_temp_path_apply),                            \
+         ARGS(1, 4),                                                                               \
+         .syntax = "path [level1 [level2 [level3]]]",                                              \
+         .doc = "Directory of those files."},                                                      \
+        {PREFIX "_limit_rate", IN_HTTP_ALL, TEMPLATE_SIZE(EXCHANGE_S, limit_rate), .initial = "0", \
+         .doc = "Bytes per second read from a backend; 0 is no limit."},                           \
         {PREFIX "_force_ranges", IN_HTTP_ALL, FLAG(EXCHANGE_S, force_ranges), .initial = "off",    \
          .doc = "Are ranges served whatever Accept-Ranges says?"},                                 \
         {PREFIX "_ignore_headers", IN_HTTP_ALL,                                                    \
          BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_APPEND,          \
          .doc = "Fields of the answer that are not acted on."},                                    \
-        {PREFIX "_hide_header", IN_HTTP_ALL, STRINGS(EXCHANGE_S, hide_headers), ARGS(1, 1),        \
-         .repeat = REPEAT_APPEND, .doc = "A field that is not passed to the client."},             \
-        {PREFIX "_pass_header", IN_HTTP_ALL, STRINGS(EXCHANGE_S, pass_headers), ARGS(1, 1),        \
-         .repeat = REPEAT_APPEND, .doc = "A field that is passed though it is usually not."},      \
-        {PREFIX "_store", IN_HTTP_ALL, CUSTOM_FIELD(EXCHANGE_S, stores, exchange_store_apply),     \
-         ARGS(1, 1), .initial = "off", .syntax = "on | off | string",                              \
+        {PREFIX "_hide_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, hide_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is not passed to the client."},                                      \
+        {PREFIX "_pass_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, pass_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is passed though it is usually not."},                               \
+        {PREFIX "_store",                                                                          \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, stores, exchange_store_apply),                                   \
+         ARGS(1, 1),                                                                               \
+         .initial = "off",                                                                         \
+         .syntax = "on | off | string",                                                            \
          .doc = "Keeps answers as files below root, or at the given path."},                       \
-        {PREFIX "_store_access", IN_HTTP_ALL,                                                      \
-         CUSTOM_FIELD(EXCHANGE_S, store_access, exchange_store_access_apply), ARGS(1, 3),          \
-         .initial = "user:rw", .syntax = "users:permissions ...",                                  \
-         .doc = "Permissions of those files."}
+    {                                                                                              \
+        PREFIX "_store_access", IN_HTTP_ALL,                                                       \
+            CUSTOM_FIELD(EXCHANGE_S, store_access, exchange_store_access_apply), ARGS(1, 3),       \
+            .initial = "user:rw", .syntax = "users:permissions ...",                               \
+            .doc = "Permissions of those files."                                                   \
+    }
 
 /* The cache: proxy, fastcgi, uwsgi, scgi. */
 #define EXCHANGE_CACHE_ROWS(PREFIX, STALE)                                                         \
-    {PREFIX "_cache", IN_HTTP_ALL, CUSTOM_FIELD(EXCHANGE_S, cache, exchange_cache_apply),          \
-     ARGS(1, 1), .initial = "off", .syntax = "zone | off",                                         \
+    {PREFIX "_cache",                                                                              \
+     IN_HTTP_ALL,                                                                                  \
+     CUSTOM_FIELD(EXCHANGE_S, cache, exchange_cache_apply),                                        \
+     ARGS(1, 1),                                                                                   \
+     .initial = "off",                                                                             \
+     .syntax = "zone | off",                                                                       \
      .doc = "The zone in which answers are kept."},                                                \
-        {PREFIX "_cache_path", IN_HTTP, CUSTOM(cache_path_apply), ARGS(2, ARGS_ANY),               \
+        {PREFIX "_cache_path",                                                                     \
+         IN_HTTP,                                                                                  \
+         CUSTOM(cache_path_apply),                                                                 \
+         ARGS(2, ARGS_ANY),                                                                        \
          .repeat = REPEAT_CUSTOM,                                                                  \
          .syntax = "path [levels=levels] [use_temp_path=on|off] keys_zone=name:size "              \
                    "[inactive=time] [max_size=size] [min_free=size] [manager_files=number] "       \
@@ -267,15 +310,24 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
         {PREFIX "_cache_max_range_offset", IN_HTTP_ALL,                                            \
          OFFSET(EXCHANGE_S, cache_max_range_offset), .initial = "9223372036854775807",             \
          .doc = "Ranges that begin beyond it go past the cache."},                                 \
-        {PREFIX "_cache_methods", IN_HTTP_ALL,                                                     \
-         BITS(EXCHANGE_S, cache_methods, cache_methods_words), .initial = "GET HEAD",              \
-         .repeat = REPEAT_APPEND, .doc = "Methods whose answers are kept, besides GET and HEAD."}, \
-        {PREFIX "_cache_use_stale", IN_HTTP_ALL, BITS(EXCHANGE_S, cache_use_stale, STALE),         \
-         .initial = "off", .repeat = REPEAT_APPEND,                                                \
+        {PREFIX "_cache_methods",                                                                  \
+         IN_HTTP_ALL,                                                                              \
+         BITS(EXCHANGE_S, cache_methods, cache_methods_words),                                     \
+         .initial = "GET HEAD",                                                                    \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "Methods whose answers are kept, besides GET and HEAD."},                          \
+        {PREFIX "_cache_use_stale",                                                                \
+         IN_HTTP_ALL,                                                                              \
+         BITS(EXCHANGE_S, cache_use_stale, STALE),                                                 \
+         .initial = "off",                                                                         \
+         .repeat = REPEAT_APPEND,                                                                  \
          .doc = "When an expired answer may be given."},                                           \
-        {PREFIX "_cache_valid", IN_HTTP_ALL,                                                       \
-         CUSTOM_FIELD(EXCHANGE_S, cache_valid, exchange_cache_valid_apply), ARGS(1, ARGS_ANY),     \
-         .repeat = REPEAT_APPEND, .syntax = "[code ...] time",                                     \
+        {PREFIX "_cache_valid",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, cache_valid, exchange_cache_valid_apply),                        \
+         ARGS(1, ARGS_ANY),                                                                        \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "[code ...] time",                                                              \
          .doc = "How long answers are fresh that do not tell it themselves."},                     \
         {PREFIX "_cache_bypass", IN_HTTP_ALL, TEMPLATES(EXCHANGE_S, cache_bypass),                 \
          .repeat = REPEAT_APPEND,                                                                  \
@@ -293,10 +345,12 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
         {PREFIX "_cache_background_update", IN_HTTP_ALL,                                           \
          FLAG(EXCHANGE_S, cache_background_update), .initial = "off",                              \
          .doc = "Is an expired answer fetched anew while the client is given the old one?"},       \
-        {PREFIX "_cache_purge", IN_HTTP_ALL,                                                       \
-         CUSTOM_FIELD(EXCHANGE_S, cache_purge, exchange_cache_purge_apply), ARGS(1, ARGS_ANY),     \
-         .syntax = "string ... | on | off | method [from all | address ...] | zone key",           \
-         .doc = "Requests that remove kept answers: when one of the strings is true (nginx "       \
-                "Plus), or as the module cache_purge has it."}
+    {                                                                                              \
+        PREFIX "_cache_purge", IN_HTTP_ALL,                                                        \
+            CUSTOM_FIELD(EXCHANGE_S, cache_purge, exchange_cache_purge_apply), ARGS(1, ARGS_ANY),  \
+            .syntax = "string ... | on | off | method [from all | address ...] | zone key",        \
+            .doc = "Requests that remove kept answers: when one of the strings is true (nginx "    \
+                   "Plus), or as the module cache_purge has it."                                   \
+    }
 
 #endif

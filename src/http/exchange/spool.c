@@ -17,7 +17,7 @@ struct part {
     uint64_t size;   /* bytes in it */
     uint32_t room;   /* bytes of a chunk */
     struct spool *spool;
-    char bytes[];    /* of a chunk */
+    char bytes[]; /* of a chunk */
 };
 
 struct spool {
@@ -26,15 +26,15 @@ struct spool {
     struct wait_point filled;    /* something came, or no more will */
     struct wait_point emptied;   /* something went */
     struct part *first, *last;
-    uint64_t in_memory;          /* bytes of chunks, those on their way to the client too */
+    uint64_t in_memory; /* bytes of chunks, those on their way to the client too */
     uint64_t memory_max;
-    int fd;                      /* temporary file, or -1 */
-    uint64_t file_end;           /* bytes written to it */
-    uint64_t file_left;          /* bytes of it that the client was not given yet */
-    bool is_last;                /* no more comes */
-    bool is_whole;               /* … and the last of it ends the response */
-    bool has_failed;             /* the client is gone */
-    unsigned references;         /* the exchange, and each chunk in the output queue */
+    int fd;              /* temporary file, or -1 */
+    uint64_t file_end;   /* bytes written to it */
+    uint64_t file_left;  /* bytes of it that the client was not given yet */
+    bool is_last;        /* no more comes */
+    bool is_whole;       /* … and the last of it ends the response */
+    bool has_failed;     /* the client is gone */
+    unsigned references; /* the exchange, and each chunk in the output queue */
 };
 
 static void spool_release(struct spool *spool)
@@ -226,11 +226,11 @@ static bool put_file(struct spool *spool, struct str *bytes)
         }
         unlink(name.data);
         arena_on_free(&x->request->arena, close_file, (void *) (intptr_t) spool->fd);
-        log_warn(&x->request->log, 0,
-                 "an upstream response is buffered to a temporary file %.*s", STR_ARG(name));
+        log_warn(&x->request->log, 0, "an upstream response is buffered to a temporary file %.*s",
+                 STR_ARG(name));
     }
-    size_t n = limit - spool->file_left < bytes->len ? (size_t) (limit - spool->file_left)
-                                                      : bytes->len;
+    size_t n =
+        limit - spool->file_left < bytes->len ? (size_t) (limit - spool->file_left) : bytes->len;
     if (!fs_write_all(spool->fd, str_head(*bytes, n))) {
         log_crit(&x->request->log, errno, "write() to a temporary file failed");
         return false;

@@ -96,8 +96,9 @@ static bool send_pieces(struct upload *upload)
             return false;
         }
         keep(upload, (struct str){upload->room, (size_t) n});
-        struct body_piece piece = {
-            .bytes = {upload->room, (size_t) n}, .fd = -1, .is_volatile = true};
+        struct body_piece piece = {.bytes = {upload->room, (size_t) n},
+                                   .fd = -1,
+                                   .is_volatile = true};
         bool is_last = n == 0 || request->is_body_read;
         if (x->protocol->send_body != NULL) {
             x->protocol->send_body(x, n == 0 ? NULL : &piece, is_last);

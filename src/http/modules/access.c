@@ -33,7 +33,7 @@ static enum flow check_access(struct request *request)
 {
     struct addr client;
 
-    conn_peer(request->conn, &client);
+    request_client(request, &client);
     if (client.len == 0) {
         client.any.sa_family = AF_UNIX; /* the other end of a unix socket has no name */
         client.len = sizeof(client.any.sa_family);

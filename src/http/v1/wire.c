@@ -142,7 +142,8 @@ static char *put_framing(char *at, struct request *request)
 {
     struct response *response = &request->response;
 
-    if (response->is_tunnel || response->status == 204 || (response->status < 200 && response->status >= 100)) {
+    if (response->is_tunnel || response->status == 204 ||
+        (response->status < 200 && response->status >= 100)) {
         return at;
     }
     if (response->content_length >= 0) {
@@ -223,46 +224,6 @@ static char *put_head(char *at, struct request *request)
     return PUT(at, "\r\n");
 }
 
-static void v1_send_head(struct request *request)
-{
-    struct conn *conn = request->conn;
-    struct response *response = &request->response;
-
-    request->out_start = conn->queued;
-    request->out_head_end = conn->queued;
-    response->is_head_sent = true;
-    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
-        response->is_header_only = true;
-    }
-    if (request->version < HTTP_1_0) {
-        request->keepalive = false;
-        return;
-    }
-    request->keepalive = keeps_connection(request);
-    if (!request->location->tcp_nodelay || conn->is_nodelay_known) {
-        conn_set_nodelay(conn, request->location->tcp_nodelay); /* on, unless it was said */
-    }
-    size_t size = head_room(request);
-    if (size + COPY_MAX <= OUT_CHUNK_SIZE) {
-        size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
-        char *room = conn_out_room(conn, size + whole);
-        char *end = put_head(room, request);
-        request->out_head_end = conn->queued + (uint64_t) (end - room);
-        if (takes_whole(request)) {
-            end = put(end, response->whole);
-            response->body_sent = response->whole.len;
-            response->is_complete = true;
-        }
-        conn_out_commit(conn, (size_t) (end - room));
-        return;
-    }
-    char *room = arena_text(&request->arena, size);
-    conn_write(conn, str_from(room, put_head(room, request)));
-    request->out_head_end = conn->queued;
-}
-
-/* ---- bodies ---- */
-
 /* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. */
 static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
 {
@@ -285,6 +246,67 @@ static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
         }
     }
 }
+
+/* A head that is longer than limit_rate lets go at once leaves in parts, as with nginx. MAY WAIT. */
+static void write_slowly(struct request *request, struct str head)
+{
+    while (head.len != 0) {
+        uint64_t part = wait_for_rate(request, head.len);
+
+        if (part == 0) {
+            return; /* the client is gone; whoever sends the body sees it, too */
+        }
+        conn_write(request->conn, str_head(head, part));
+        head = str_skip(head, part);
+    }
+}
+
+static void v1_send_head(struct request *request)
+{
+    struct conn *conn = request->conn;
+    struct response *response = &request->response;
+
+    request->out_start = conn->queued;
+    request->out_head_end = conn->queued;
+    response->is_head_sent = true;
+    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
+        response->is_header_only = true;
+    }
+    if (request->version < HTTP_1_0) {
+        request->keepalive = false;
+        return;
+    }
+    request->keepalive = keeps_connection(request);
+    if (!request->location->tcp_nodelay || conn->is_nodelay_known) {
+        conn_set_nodelay(conn, request->location->tcp_nodelay); /* on, unless it was said */
+    }
+    size_t size = head_room(request);
+    bool is_slow =
+        request->limit_rate != 0 && size > request->limit_rate_after + request->limit_rate;
+    if (size + COPY_MAX <= OUT_CHUNK_SIZE && !is_slow) {
+        size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
+        char *room = conn_out_room(conn, size + whole);
+        char *end = put_head(room, request);
+        request->out_head_end = conn->queued + (uint64_t) (end - room);
+        if (takes_whole(request)) {
+            end = put(end, response->whole);
+            response->body_sent = response->whole.len;
+            response->is_complete = true;
+        }
+        conn_out_commit(conn, (size_t) (end - room));
+        return;
+    }
+    char *room = arena_text(&request->arena, size);
+    struct str head = str_from(room, put_head(room, request));
+    if (is_slow) {
+        write_slowly(request, head);
+    } else {
+        conn_write(conn, head);
+    }
+    request->out_head_end = conn->queued;
+}
+
+/* ---- bodies ---- */
 
 /* Waits while too much is unsent. False: the client is gone, or does not drink. */
 static bool wait_for_room(struct request *request)

@@ -22,20 +22,29 @@ enum keep_conn {
     KEEP_CONN_AUTO, /* as the backend says when it is asked */
 };
 
-/* One part of a request's parameters, as the configuration has it. */
+/* A part of a value. */
+struct fastcgi_part {
+    struct str text;
+    const struct variable *variable; /* instead of text, or NULL */
+    bool is_plain;                   /* the variable is asked directly */
+};
+
+/* A parameter that is not constant, with what stands before it. */
 struct fastcgi_step {
-    struct str ready;                /* constant pairs before it, framed */
-    struct str name;                 /* empty: ready is all, the last step */
-    const struct variable *variable; /* of the value, when it is nothing else */
-    const struct template *value;    /* … else */
-    bool skips_empty;                /* if_not_empty */
+    struct str ready; /* constant pairs, framed; a word may be read behind them */
+    size_t framed;    /* bytes of ready with the frame and name of this one behind it: the
+                                    value's length has one byte there. Without parts: ready's */
+    struct str name;  /* empty: ready is all, the last step */
+    const struct template *value;
+    struct fastcgi_part *parts; /* of the value, when they can be told apart */
+    unsigned count;             /* of parts; 0 = the template is evaluated */
+    bool skips_empty;           /* if_not_empty */
 };
 
 /* The parameters of a place, laid out. */
 struct fastcgi_plan {
     struct fastcgi_step *steps;
     unsigned count;
-    size_t fixed;         /* bytes of all ready parts, and of names with room for their lengths */
     struct params fields; /* no configured ones: what is added of the client's fields */
 };
 

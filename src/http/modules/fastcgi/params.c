@@ -1,101 +1,302 @@
-/* Parameters of a FastCGI request: constants are framed when the configuration is read, so that a request writes its
- * own values only. */
+/* Parameters of a FastCGI request: what does not change is framed when the configuration is read; a request fills in
+ * its own values, in one pass. */
+#include "base/buf.h"
 #include "http/modules/fastcgi/fastcgi.h"
+#include "http/variables.h"
+
+#define LENGTHS_MAX (2 * (size_t) PAIR_LENGTH_SIZE)
+#define WORD 32 /* short texts are copied in words: so much is readable behind them */
+#define SCRATCH_MIN 2048
+#define SCRATCH_KEPT (256 * 1024) /* bytes of scratch that stay for the next request */
 
 /* ---- when the configuration is read ---- */
 
-/* Room for the two lengths before a name and a value. */
-#define LENGTHS_MAX (2 * (size_t) PAIR_LENGTH_SIZE)
-
-/* A name that is not followed by constants needs no step of its own. */
 static bool is_constant(const struct param *param)
 {
     return param->variable == NULL && param->value->is_constant;
 }
 
+/*
+ * Variables of the core compute their values from the request without side effects, most of them with a few
+ * instructions: they are asked directly, which is cheaper than remembering what they said.
+ */
+static bool is_plain(const struct variable *variable)
+{
+    for (const struct variable *row = core_variables; row->name.len != 0; row++) {
+        if (row->get == variable->get && str_equal(row->name, variable->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Can the value be written part by part, without being made in memory of its own first? */
+static bool is_simple(const struct template *template)
+{
+    for (unsigned i = 0; i < template->count; i++) {
+        if (template->parts[i].kind == PART_CAPTURE) {
+            return false;
+        }
+    }
+    return !template->is_path;
+}
+
+static void set_value(struct conf *conf, struct fastcgi_step *step, const struct param *param)
+{
+    const struct template *template = param->value;
+
+    step->name = param->name;
+    step->skips_empty = param->skips_empty;
+    step->value = template;
+    if (!is_simple(template) || param->name.len >= 128 ||
+        (param->skips_empty && template->count != 1)) {
+        return;
+    }
+    step->parts = arena_array(conf->arena, template->count, sizeof(*step->parts));
+    step->count = template->count;
+    for (unsigned i = 0; i < template->count; i++) {
+        const struct template_part *part = &template->parts[i];
+
+        step->parts[i].text = part->text;
+        if (part->kind == PART_VARIABLE) {
+            step->parts[i].variable = part->variable;
+            step->parts[i].is_plain = is_plain(part->variable);
+        }
+    }
+}
+
+/* What stands before a value: the constant pairs of before, and the beginning of its own. */
+static char *end_step(struct fastcgi_step *step, char *start, char *at)
+{
+    step->ready = (struct str){start, (size_t) (at - start)};
+    if (step->count != 0) {
+        *at++ = (char) step->name.len;
+        *at++ = 0;
+        memcpy(at, step->name.data, step->name.len);
+        at += step->name.len;
+    }
+    step->framed = (size_t) (at - start);
+    return at;
+}
+
 const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec *list)
 {
     struct fastcgi_plan *plan = arena_new(conf->arena, struct fastcgi_plan);
-    size_t size = 0;
-    unsigned steps = 1;
+    size_t size = WORD;
 
     vec_each(const struct param, param, list) {
-        if (is_constant(param)) {
-            size += LENGTHS_MAX + param->name.len + param->value->constant.len;
-        } else {
-            steps++;
-        }
+        size += LENGTHS_MAX + param->name.len + param->value->constant.len;
     }
-    char *at = arena_text(conf->arena, size);
-    struct fastcgi_step *step = arena_array(conf->arena, steps, sizeof(*step));
+    char *at = arena_zalloc(conf->arena, size);
+    char *start = at;
+    struct fastcgi_step *step = arena_array(conf->arena, (unsigned) list->count + 1, sizeof(*step));
 
     plan->steps = step;
     plan->fields = *params_compile(conf, list);
     plan->fields.count = 0;
-    step->ready.data = at;
     vec_each(const struct param, param, list) {
         if (!is_constant(param)) {
-            step->name = param->name;
-            step->variable = param->variable;
-            step->value = param->value;
-            step->skips_empty = param->skips_empty;
-            plan->fixed += LENGTHS_MAX + param->name.len;
-            step++;
-            step->ready.data = at;
+            set_value(conf, step, param);
+            at = start = end_step(step++, start, at);
         } else if (param->value->constant.len != 0 || !param->skips_empty) {
-            char *end = pair_write(at, param->name, param->value->constant);
-            step->ready.len += (size_t) (end - at);
-            plan->fixed += (size_t) (end - at);
-            at = end;
+            at = pair_write(at, param->name, param->value->constant);
         }
     }
-    plan->count = steps;
+    end_step(step++, start, at);
+    plan->count = (unsigned) (step - plan->steps);
     return plan;
 }
 
 /* ---- for a request ---- */
 
-/* The values of all steps, in order; *size grows by their bytes. */
-static struct str *evaluate(const struct fastcgi_plan *plan, struct request *request, size_t *size)
-{
-    struct str *values = arena_alloc(&request->arena, plan->count * sizeof(*values));
-    const struct fastcgi_step *step = plan->steps;
-    struct str *value = values;
+static struct buf scratch; /* where parameters are put together; nobody waits meanwhile */
 
-    for (const struct fastcgi_step *last = step + plan->count - 1; step < last; step++, value++) {
-        if (step->variable == NULL) {
-            *value = template_text(step->value, &request->env);
-        } else if (!variable_get(&request->env, step->variable, value)) {
-            *value = STR_NONE;
-        }
-        *size += value->len;
-    }
-    return values;
+/* Where writing stands. */
+struct writer {
+    char *at;
+    char *end; /* of the room, less WORD */
+};
+
+static __attribute__((noinline)) void grow(struct writer *writer, size_t size)
+{
+    scratch.len = scratch.data == NULL ? 0 : (size_t) (writer->at - scratch.data);
+    writer->at = buf_reserve(&scratch, size + WORD);
+    writer->end = scratch.data + scratch.capacity - WORD;
 }
 
-static inline char *put(char *at, struct str s)
+static inline __attribute__((always_inline)) void need(struct writer *writer, size_t size)
 {
-    if (s.len != 0) {
+    if (__builtin_expect((size_t) (writer->end - writer->at) < size, 0)) {
+        grow(writer, size);
+    }
+}
+
+/* Text of ours, with a word of readable bytes behind it; there is room. */
+static inline __attribute__((always_inline)) char *put_ready(char *at, const char *text,
+                                                             size_t size)
+{
+    if (size <= WORD) {
+        memcpy(at, text, WORD);
+    } else {
+        memcpy(at, text, size);
+    }
+    return at + size;
+}
+
+/* Text of others; there is room. Two copies that overlap spare the short ones a call. */
+static inline __attribute__((always_inline)) char *put(char *at, struct str s)
+{
+    char *end = at + s.len;
+
+    if (s.len > 32) {
         memcpy(at, s.data, s.len);
+    } else if (s.len >= 16) {
+        struct half {
+            char bytes[16];
+        } head, tail;
+        memcpy(&head, s.data, 16);
+        memcpy(&tail, s.data + s.len - 16, 16);
+        memcpy(at, &head, 16);
+        memcpy(end - 16, &tail, 16);
+    } else if (s.len >= 8) {
+        uint64_t head, tail;
+        memcpy(&head, s.data, 8);
+        memcpy(&tail, s.data + s.len - 8, 8);
+        memcpy(at, &head, 8);
+        memcpy(end - 8, &tail, 8);
+    } else if (s.len >= 4) {
+        uint32_t head, tail;
+        memcpy(&head, s.data, 4);
+        memcpy(&tail, s.data + s.len - 4, 4);
+        memcpy(at, &head, 4);
+        memcpy(end - 4, &tail, 4);
+    } else if (s.len != 0) {
+        at[0] = s.data[0];
+        at[s.len / 2] = s.data[s.len / 2];
+        end[-1] = s.data[s.len - 1];
     }
-    return at + s.len;
+    return end;
 }
 
-static char *write_steps(char *at, const struct fastcgi_plan *plan, const struct str *value)
+static inline __attribute__((always_inline)) struct str value_of(const struct fastcgi_part *part,
+                                                                 struct variable_env *env)
 {
-    const struct fastcgi_step *step = plan->steps;
+    const struct variable *variable = part->variable;
+    struct str value = STR_NONE;
 
-    for (const struct fastcgi_step *last = step + plan->count - 1; step < last; step++, value++) {
-        at = put(at, step->ready);
-        if (value->len != 0 || !step->skips_empty) {
-            at = pair_write(at, step->name, *value);
-        }
+    if (variable == NULL) {
+        return part->text;
     }
-    return put(at, step->ready);
+    if ((variable->flags & (VARIABLE_INDEXED | VARIABLE_VOLATILE)) == VARIABLE_INDEXED &&
+        env->values != NULL && env->values[variable->index].state == VARIABLE_FOUND) {
+        return env->values[variable->index].text;
+    }
+    bool is_found = part->is_plain && variable->get != NULL ? variable->get(env, variable, &value)
+                                                            : variable_get(env, variable, &value);
+    return is_found ? value : STR_NONE;
 }
 
-/* Parameters of any length: as many records as it takes, and the empty one. */
-static struct str frame_long(struct request *request, struct str pairs)
+/* The value that ends at `at` has a length that takes more than the one byte which is there for it; there
+ * is room. */
+static __attribute__((noinline)) char *widen(char *at, const struct fastcgi_step *step,
+                                             size_t length)
+{
+    char *name = at - length - step->name.len;
+
+    memmove(name + PAIR_LENGTH_SIZE - 1, name, step->name.len + length);
+    pair_write_length(name - 1, length);
+    return at + PAIR_LENGTH_SIZE - 1;
+}
+
+static inline __attribute__((always_inline)) char *end_value(char *at,
+                                                             const struct fastcgi_step *step,
+                                                             size_t length)
+{
+    if (__builtin_expect(length >= 128, 0)) {
+        return widen(at, step, length);
+    }
+    at[-(ptrdiff_t) (length + step->name.len) - 1] = (char) length;
+    return at;
+}
+
+/* A value of several parts, or one that has to be known as a whole. */
+static __attribute__((noinline)) void put_composed(struct writer *writer,
+                                                   const struct fastcgi_step *step,
+                                                   struct variable_env *env)
+{
+    size_t length = 0;
+
+    need(writer, step->framed);
+    if (step->count == 0) {
+        struct str value = template_text(step->value, env);
+
+        writer->at = put_ready(writer->at, step->ready.data, step->ready.len);
+        if (value.len != 0 || !step->skips_empty) {
+            need(writer, LENGTHS_MAX + step->name.len + value.len);
+            writer->at = pair_write(writer->at, step->name, value);
+        }
+        return;
+    }
+    writer->at = put_ready(writer->at, step->ready.data, step->framed);
+    for (unsigned i = 0; i < step->count; i++) {
+        struct str value = value_of(&step->parts[i], env);
+
+        need(writer, value.len + PAIR_LENGTH_SIZE);
+        writer->at = put(writer->at, value);
+        length += value.len;
+    }
+    writer->at = end_value(writer->at, step, length);
+}
+
+/* The configured parameters. */
+static void put_steps(struct writer *writer, const struct fastcgi_plan *plan,
+                      struct variable_env *env)
+{
+    const struct fastcgi_step *last = plan->steps + plan->count - 1;
+
+    for (const struct fastcgi_step *step = plan->steps; step < last; step++) {
+        if (step->count != 1) {
+            put_composed(writer, step, env);
+            continue;
+        }
+        struct str value = value_of(step->parts, env);
+        need(writer, step->framed + value.len + PAIR_LENGTH_SIZE);
+        if (value.len == 0 && step->skips_empty) {
+            writer->at = put_ready(writer->at, step->ready.data, step->ready.len);
+            continue;
+        }
+        char *at = put_ready(writer->at, step->ready.data, step->framed);
+        at = put(at, value);
+        writer->at = end_value(at, step, value.len);
+    }
+    need(writer, last->ready.len);
+    writer->at = put_ready(writer->at, last->ready.data, last->ready.len);
+}
+
+/* All parameters of the request, in scratch. */
+static struct str write_pairs(struct exchange *x)
+{
+    const struct fastcgi_plan *plan = fastcgi_settings_of(x)->plan;
+    struct writer writer = {scratch.data, scratch.data};
+    struct param_values fields;
+
+    grow(&writer, SCRATCH_MIN);
+    put_steps(&writer, plan, &x->request->env);
+    params_evaluate(&plan->fields, x, 0, &fields);
+    need(&writer, fields.bytes + fields.count * LENGTHS_MAX);
+    for (unsigned i = 0; i < fields.count; i++) {
+        const struct param_value *field = &fields.items[i];
+
+        writer.at = pair_write_length(writer.at, field->name.len);
+        writer.at = pair_write_length(writer.at, field->value.len);
+        writer.at = put(writer.at, field->name);
+        writer.at = put(writer.at, field->value);
+    }
+    return str_from(scratch.data, writer.at);
+}
+
+/* Frames them: as many PARAMS records as it takes, and the empty one. */
+static struct str frame(struct request *request, struct str pairs)
 {
     size_t records = pairs.len / RECORD_CONTENT_MAX + 2;
     size_t size = RECORD_BEGIN_SIZE + pairs.len + records * RECORD_HEADER_SIZE;
@@ -106,54 +307,29 @@ static struct str frame_long(struct request *request, struct str pairs)
         struct str part = str_head(pairs, RECORD_CONTENT_MAX);
 
         at = record_write(at, RECORD_PARAMS, 1, (uint16_t) part.len);
-        at = put(at, part);
+        memcpy(at, part.data, part.len);
+        at += part.len;
         pairs = str_skip(pairs, part.len);
     }
     at = record_write(at, RECORD_PARAMS, 1, 0);
     return str_from(text, at);
 }
 
-static struct fastcgi_stream *stream_new(struct exchange *x)
-{
-    struct fastcgi_stream *stream = arena_new(&x->request->arena, struct fastcgi_stream);
-
-    stream->x = x;
-    list_init(&stream->in_news);
-    return stream;
-}
-
 bool fastcgi_make_request(struct exchange *x)
 {
-    const struct fastcgi_plan *plan = fastcgi_settings_of(x)->plan;
     struct request *request = x->request;
-    struct param_values fields;
-    size_t size = plan->fixed;
 
     if (x->state == NULL) {
-        x->state = stream_new(x);
-    }
-    const struct str *values = evaluate(plan, request, &size);
-    params_evaluate(&plan->fields, x, 0, &fields);
-    size += fields.bytes + fields.count * LENGTHS_MAX;
+        struct fastcgi_stream *stream = arena_new(&request->arena, struct fastcgi_stream);
 
-    char *text = arena_text(&request->arena, RECORD_BEGIN_SIZE + 2 * RECORD_HEADER_SIZE + size);
-    char *pairs = text + RECORD_BEGIN_SIZE + RECORD_HEADER_SIZE;
-    char *at = write_steps(pairs, plan, values);
-    for (unsigned i = 0; i < fields.count; i++) {
-        at = pair_write(at, fields.items[i].name, fields.items[i].value);
+        stream->x = x;
+        list_init(&stream->in_news);
+        x->state = stream;
     }
-    size_t length = (size_t) (at - pairs);
-    if (length > RECORD_CONTENT_MAX) {
-        x->head = frame_long(request, str_from(pairs, at));
-        return true;
+    scratch.len = 0;
+    x->head = frame(request, write_pairs(x));
+    if (scratch.capacity > SCRATCH_KEPT) {
+        buf_free(&scratch);
     }
-    char *header = record_write_begin(text, 1, false);
-    if (length == 0) {
-        at = header;
-    } else {
-        record_write(header, RECORD_PARAMS, 1, (uint16_t) length);
-    }
-    at = record_write(at, RECORD_PARAMS, 1, 0);
-    x->head = str_from(text, at);
     return true;
 }

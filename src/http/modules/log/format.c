@@ -264,10 +264,11 @@ STEP(append_remote_addr)
     const struct conn *conn = request->conn;
 
     (void) step;
-    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL) {
+    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL &&
+        request->main->client == NULL) {
         return put_ip4(at, (const unsigned char *) &conn->peer.v4.sin_addr);
     }
-    return put(line, at, connection_address(request->http));
+    return put(line, at, request_client_text(request));
 }
 
 STEP(append_remote_user)

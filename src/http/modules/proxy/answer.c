@@ -17,6 +17,9 @@ void proxy_begin_answer(struct exchange *x)
     state->chunked = (struct chunked){0};
 }
 
+/* What most answers begin with. */
+#define USUAL_LINE STR("HTTP/1.1 200 OK\r\n")
+
 static enum head_result read_status(struct exchange *x)
 {
     const struct channel *channel = x->protocol->channel;
@@ -25,6 +28,13 @@ static enum head_result read_status(struct exchange *x)
 
     if (input.len == 0) {
         return HEAD_MORE;
+    }
+    if (str_starts(input, USUAL_LINE)) {
+        x->answer.status = 200;
+        x->answer.version = HTTP_1_1;
+        channel->consume(x, USUAL_LINE.len);
+        proxy_state_of(x)->has_status = true;
+        return HEAD_DONE;
     }
     switch (answer_parse_status_line(input, &x->answer, &used)) {
     case HEAD_MORE:
@@ -58,12 +68,17 @@ static bool has_option(const struct fields *fields, struct str wanted)
 /* May the connection carry another request once this answer was read (RFC 9112, 9.3)? */
 static bool stays_open(const struct answer *answer)
 {
-    bool is_told = (answer->fields.seen & FIELD_BIT(FIELD_CONNECTION)) != 0;
+    const struct fields *fields = &answer->fields;
+    const struct field *first = fields_get(fields, FIELD_CONNECTION);
 
-    if (answer->version >= HTTP_1_1) {
-        return !is_told || !has_option(&answer->fields, STR("close"));
+    if (first == NULL) {
+        return answer->version >= HTTP_1_1;
     }
-    return is_told && has_option(&answer->fields, STR("keep-alive"));
+    if (!fields->has_repeats && str_equal(first->value, STR("keep-alive"))) {
+        return true;
+    }
+    return !has_option(fields, STR("close")) &&
+           (answer->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
 }
 
 /* How the body's end will be known (RFC 9112, 6.3). */
@@ -175,6 +190,13 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
     }
 }
 
+/* Are trailers there to their end? Only then are they parsed. */
+static bool has_empty_line(struct str input)
+{
+    return str_starts(input, STR("\n")) || str_find(input, STR("\n\r\n")) != NULL ||
+           str_find(input, STR("\n\n")) != NULL;
+}
+
 /* Fields behind the last chunk, up to the empty line; there are none as a rule. */
 static enum body_result read_trailers(struct exchange *x)
 {
@@ -196,7 +218,7 @@ static enum body_result read_trailers(struct exchange *x)
         channel->consume(x, 2);
         return finish(x);
     }
-    if ((input.len == 0 || input.data[input.len - 1] != '\n') && input.len < limit) {
+    if (!has_empty_line(input) && input.len < limit) {
         return BODY_MORE;
     }
     switch (fields_parse(input, &limits, &x->request->arena, &fields, &head, &used)) {

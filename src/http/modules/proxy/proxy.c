@@ -165,7 +165,7 @@ static bool get_add_x_forwarded_for(struct variable_env *env, const struct varia
                                     struct str *out)
 {
     struct request *request = variable_request(env);
-    struct str address = connection_address(request->http);
+    struct str address = request_client_text(request);
     struct str former;
 
     (void) variable;

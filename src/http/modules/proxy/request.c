@@ -403,7 +403,7 @@ static void send_proxy_header(struct exchange *x)
     struct addr client = {.len = 0};
     char text[PROXY_HEADER_V1_MAX];
 
-    conn_peer(request->conn, &client);
+    request_client(request, &client);
     size_t length = proxy_header_write(&client, connection_local(request->http), text);
     conn_write(x->link->conn, (struct str){text, length});
 }

@@ -1,0 +1,253 @@
+/* May a response be compressed for this client? Accept-Encoding, and the rows gzip_* of
+ * ngx_http_core_module. */
+#include "http/gzip.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/request.h"
+
+/* For whom responses to requests with Via are compressed; one agreement is enough. */
+enum gzip_proxied {
+    PROXIED_OFF = 1 << 0, /* alone: for nobody */
+    PROXIED_EXPIRED = 1 << 1,
+    PROXIED_NO_CACHE = 1 << 2,
+    PROXIED_NO_STORE = 1 << 3,
+    PROXIED_PRIVATE = 1 << 4,
+    PROXIED_NO_LAST_MODIFIED = 1 << 5,
+    PROXIED_NO_ETAG = 1 << 6,
+    PROXIED_AUTH = 1 << 7,
+    PROXIED_ANY = 1 << 8,
+};
+
+/* Settings of one place. */
+struct gzip_rules {
+    unsigned http_version;  /* enum http_version: requests of an older one are not answered so */
+    unsigned proxied;       /* enum gzip_proxied bits */
+    struct vec disabled_for; /* struct regex *: of User-Agent */
+    bool disabled_for_msie6; /* gzip_disable "msie6": faster than the expression */
+    bool varies;             /* gzip_vary */
+};
+
+static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
+                                                      {"1.1", HTTP_1_1},
+                                                      {NULL, 0}};
+static const struct directive_word proxied_words[] = {{"off", PROXIED_OFF},
+                                                      {"expired", PROXIED_EXPIRED},
+                                                      {"no-cache", PROXIED_NO_CACHE},
+                                                      {"no-store", PROXIED_NO_STORE},
+                                                      {"private", PROXIED_PRIVATE},
+                                                      {"no_last_modified",
+                                                       PROXIED_NO_LAST_MODIFIED},
+                                                      {"no_etag", PROXIED_NO_ETAG},
+                                                      {"auth", PROXIED_AUTH},
+                                                      {"any", PROXIED_ANY},
+                                                      {NULL, 0}};
+
+static bool disable_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct gzip_rules *rules = settings;
+    bool is_ok = true;
+
+    if (!conf_is_set(scope, &http_gzip_table, row->name)) {
+        rules->disabled_for = (struct vec){0};
+        rules->disabled_for_msie6 = false;
+    }
+    for (unsigned i = 1; i < node->count; i++) {
+        if (str_is(node->args[i], "msie6")) {
+            rules->disabled_for_msie6 = true;
+            continue;
+        }
+        struct regex *regex = regex_compile(scope->conf, node, node->args[i], true, false);
+        is_ok &= regex != NULL;
+        *(struct regex **) vec_push(&rules->disabled_for, scope->conf->arena, sizeof(regex)) =
+            regex;
+    }
+    return is_ok;
+}
+
+#define S struct gzip_rules
+static const struct directive rows[] = {
+    {"gzip_http_version", IN_HTTP_ALL, ENUM(S, http_version, version_words), .initial = "1.1",
+     .doc = "Least version of a request whose response may be compressed."},
+    {"gzip_proxied", IN_HTTP_ALL, BITS(S, proxied, proxied_words), .initial = "off",
+     .repeat = REPEAT_APPEND,
+     .doc = "Which responses are compressed for requests that came through a proxy (Via)."},
+    {"gzip_disable", IN_HTTP_ALL, CUSTOM_FIELD(S, disabled_for, disable_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "regex | msie6 ...",
+     .doc = "Nothing is compressed for clients whose User-Agent matches; msie6 means MSIE 4 to 6, but "
+            "for 6 with SV1."},
+    {"gzip_vary", IN_HTTP_ALL, FLAG(S, varies), .initial = "off",
+     .doc = "Adds Vary: Accept-Encoding where a response could be compressed, unpacked or replaced by "
+            "a compressed file."},
+    {0},
+};
+#undef S
+
+struct directive_table http_gzip_table = {.rows = rows,
+                                          .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                          .size = sizeof(struct gzip_rules),
+                                          .module_name = "ngx_http_core_module"};
+
+/* ---- Accept-Encoding ---- */
+
+/* Is this weight zero? "0", "0.", "0.000" (RFC 9110, 12.4.2). */
+static bool is_zero(struct str weight)
+{
+    if (weight.len == 0 || weight.data[0] != '0') {
+        return false;
+    }
+    for (size_t i = 1; i < weight.len; i++) {
+        if (weight.data[i] != (i == 1 ? '.' : '0')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The parameters of a coding: is one of them "q=0"? */
+static bool is_refused(struct str parameters)
+{
+    while (parameters.data != NULL) {
+        struct str value = str_cut(&parameters, ';');
+        struct str name = str_trim(str_cut(&value, '='));
+
+        if (str_equal_nocase(name, STR("q")) && is_zero(str_trim(value))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "deflate, gzip;q=0.5": the first mention of gzip decides. Blanks part codings, too, as with nginx. */
+static bool lists_gzip(struct str value)
+{
+    while (value.data != NULL) {
+        struct str parameters = str_cut(&value, ',');
+        struct str names = str_trim(str_cut(&parameters, ';'));
+        struct str name = STR_NONE;
+
+        while (names.data != NULL && !str_equal_nocase(name, STR("gzip"))) {
+            name = str_cut(&names, ' ');
+        }
+        if (str_equal_nocase(name, STR("gzip"))) {
+            return names.data != NULL || !is_refused(parameters);
+        }
+    }
+    return false;
+}
+
+/* ---- gzip_disable ---- */
+
+/* MSIE 4 to 6, but for 6 with the security of SV1. */
+static bool is_msie6(struct str agent)
+{
+    const char *at = str_find(agent, STR("MSIE "));
+
+    if (at == NULL) {
+        return false;
+    }
+    struct str version = str_skip(str_from(at, agent.data + agent.len), 5);
+    if (version.len < 2 || version.data[0] < '4' || version.data[0] > '6' ||
+        version.data[1] != '.') {
+        return false;
+    }
+    return version.data[0] != '6' || str_find(version, STR("SV1")) == NULL;
+}
+
+static bool is_disabled(struct request *request, const struct gzip_rules *rules)
+{
+    const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
+
+    if (agent == NULL) {
+        return false;
+    }
+    if (rules->disabled_for_msie6 && is_msie6(agent->value)) {
+        return true;
+    }
+    vec_each(struct regex *, regex, &rules->disabled_for) {
+        if (regex_match(*regex, agent->value, NULL, &request->log)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- gzip_proxied ---- */
+
+/* Has a Cache-Control this directive? */
+static bool has_cache_control(struct request *request, struct str word)
+{
+    struct str value;
+
+    if (!fields_joined(&request->response.fields, &request->arena, FIELD_CACHE_CONTROL, &value)) {
+        return false;
+    }
+    while (value.data != NULL) {
+        struct str part = str_cut(&value, ',');
+
+        if (str_equal_nocase(str_trim(str_cut(&part, '=')), word)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_expired(const struct request *request, struct str expires)
+{
+    const struct field *date = fields_get(&request->response.fields, FIELD_DATE);
+    time_t end = http_date_parse(expires);
+    time_t now = date == NULL ? -1 : http_date_parse(date->value);
+
+    return end != -1 && end < (now == -1 ? (time_t) clock_now.seconds : now);
+}
+
+static bool agrees_for_proxies(struct request *request, unsigned proxied)
+{
+    const struct response *response = &request->response;
+    const struct field *expires = fields_get(&response->fields, FIELD_EXPIRES);
+
+    if ((proxied & PROXIED_OFF) != 0) {
+        return false;
+    }
+    if ((proxied & PROXIED_ANY) != 0 ||
+        ((proxied & PROXIED_AUTH) != 0 &&
+         fields_get(&request->headers, FIELD_AUTHORIZATION) != NULL)) {
+        return true;
+    }
+    if ((proxied & PROXIED_EXPIRED) != 0 && expires != NULL) {
+        return is_expired(request, expires->value);
+    }
+    return ((proxied & PROXIED_NO_CACHE) != 0 && has_cache_control(request, STR("no-cache"))) ||
+           ((proxied & PROXIED_NO_STORE) != 0 && has_cache_control(request, STR("no-store"))) ||
+           ((proxied & PROXIED_PRIVATE) != 0 && has_cache_control(request, STR("private"))) ||
+           ((proxied & PROXIED_NO_LAST_MODIFIED) != 0 && response->last_modified == -1) ||
+           ((proxied & PROXIED_NO_ETAG) != 0 && response->etag.len == 0);
+}
+
+bool request_accepts_gzip(struct request *request)
+{
+    const struct gzip_rules *rules = location_settings(request->location, &http_gzip_table);
+    const struct field *accepted = fields_get(&request->headers, FIELD_ACCEPT_ENCODING);
+
+    return request == request->main && accepted != NULL && lists_gzip(accepted->value) &&
+           request->version >= rules->http_version && !is_disabled(request, rules) &&
+           (fields_get(&request->headers, FIELD_VIA) == NULL ||
+            agrees_for_proxies(request, rules->proxied));
+}
+
+void response_varies_by_encoding(struct request *request)
+{
+    static const struct str own = STR_INIT("Accept-Encoding");
+    const struct gzip_rules *rules = location_settings(request->location, &http_gzip_table);
+
+    if (!rules->varies) {
+        return;
+    }
+    fields_each(field, &request->response.fields) {
+        if (field->value.data == own.data && !field->is_removed) {
+            return;
+        }
+    }
+    fields_add_known(&request->response.fields, &request->arena, FIELD_VARY, own);
+}

@@ -1,0 +1,308 @@
+/* ngx_http_realip_module: the client that a trusted proxy in front of us speaks for. */
+#include "base/parse.h"
+#include "http/connection.h"
+#include "http/hooks.h"
+#include "http/request.h"
+#include "http/variables.h"
+#include "server/module.h"
+
+/* Where its address stands. */
+enum source {
+    SOURCE_FIELD,          /* the first field of a name */
+    SOURCE_FORWARDED,      /* all X-Forwarded-For together: the last one is nearest to us */
+    SOURCE_PROXY_PROTOCOL, /* the head of the connection */
+};
+
+struct realip_settings {
+    struct vec trusted; /* struct cidr: who is believed */
+    struct str header;
+    enum source source; /* derived from header */
+    bool is_recursive;
+};
+
+static struct directive_table realip_table;
+
+static const struct realip_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &realip_table);
+}
+
+/* ---- finding the client ---- */
+
+static bool is_trusted(const struct realip_settings *settings, const struct addr *addr)
+{
+    struct addr unix_addr = {.len = sizeof(unix_addr.any.sa_family), .any.sa_family = AF_UNIX};
+
+    vec_each(const struct cidr, network, &settings->trusted) {
+        /* The other end of a unix socket has no name. */
+        if (cidr_contains(network, addr->len != 0 ? addr : &unix_addr)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "1.2.3.4", "1.2.3.4:80", "::1", "[::1]:80"; without a port it is 0. */
+static bool parse_address(struct str text, struct addr *out)
+{
+    uint16_t port;
+    struct str host;
+
+    if (text.len == 0) {
+        return false;
+    }
+    if (text.data[0] != '[' && addr_parse_ip(text, out)) {
+        return true;
+    }
+    if (!addr_split_port(text, &host, &port) || host.len == text.len) {
+        return false; /* what only begins with '[' needs a port as well */
+    }
+    if (host.len >= 2 && host.data[0] == '[' && host.data[host.len - 1] == ']') {
+        host = (struct str){host.data + 1, host.len - 2};
+    } else if (str_find_char(host, ':') != NULL) {
+        return false;
+    }
+    if (!addr_parse_ip(host, out)) {
+        return false;
+    }
+    addr_set_port(out, port);
+    return true;
+}
+
+/* Cuts the last address off a list whose parts are parted by commas and blanks. */
+static struct str cut_last(struct str *list)
+{
+    size_t end = list->len;
+
+    while (end > 0 && (list->data[end - 1] == ',' || list->data[end - 1] == ' ')) {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && list->data[start - 1] != ',' && list->data[start - 1] != ' ') {
+        start--;
+    }
+    struct str last = str_from(list->data + start, list->data + end);
+    while (start > 0 && (list->data[start - 1] == ',' || list->data[start - 1] == ' ')) {
+        start--;
+    }
+    *list = str_head(*list, start);
+    return last;
+}
+
+/*
+ * Whom the list says that *client speaks for, and where real_ip_recursive is on whom that one speaks for,
+ * and so on while they are trusted. True: the list is used up and the next may say more.
+ */
+static bool follow(const struct realip_settings *settings, struct str list, struct addr *client)
+{
+    do {
+        struct addr said = {.len = 0};
+
+        if (!is_trusted(settings, client) || !parse_address(cut_last(&list), &said)) {
+            return false;
+        }
+        *client = said;
+    } while (settings->is_recursive && list.len != 0);
+    return settings->is_recursive;
+}
+
+static void follow_forwarded(const struct realip_settings *settings, const struct fields *fields,
+                             struct addr *client)
+{
+    for (uint32_t i = fields->count; i-- > 0;) {
+        const struct field *field = &fields->items[i];
+
+        if (field->id == FIELD_X_FORWARDED_FOR && !field->is_removed &&
+            !follow(settings, field->value, client)) {
+            return;
+        }
+    }
+}
+
+static void follow_field(const struct realip_settings *settings, const struct fields *fields,
+                         struct addr *client)
+{
+    const struct field *field = fields_find(fields, settings->header);
+
+    if (field != NULL) {
+        follow(settings, field->value, client);
+    }
+}
+
+static void follow_proxy(const struct realip_settings *settings,
+                         const struct http_connection *http, struct addr *client)
+{
+    const struct proxy_header *proxy = http->details == NULL ? NULL : http->details->proxy;
+
+    if (proxy != NULL && proxy->source.len != 0 && is_trusted(settings, client)) {
+        *client = proxy->source;
+    }
+}
+
+/* For the settings of the server, before anything else; then for those of the place, if nothing came of it. */
+static enum flow find_client(struct request *request)
+{
+    const struct realip_settings *settings = settings_at(request->location);
+    struct addr peer = {.len = 0};
+
+    if (request->main->client != NULL || settings->trusted.count == 0) {
+        return FLOW_NEXT;
+    }
+    conn_peer(request->conn, &peer);
+    struct addr client = peer;
+    switch (settings->source) {
+    case SOURCE_FIELD:
+        follow_field(settings, &request->headers, &client);
+        break;
+    case SOURCE_FORWARDED:
+        follow_forwarded(settings, &request->headers, &client);
+        break;
+    case SOURCE_PROXY_PROTOCOL:
+        follow_proxy(settings, request->http, &client);
+        break;
+    }
+    if (!addr_equal(&client, &peer)) {
+        request_set_client(request, &client);
+    }
+    return FLOW_NEXT;
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->trusted.count != 0;
+}
+
+/* ---- directives ---- */
+
+static bool trust(struct conf_scope *scope, struct conf_node *node, struct realip_settings *settings,
+                  struct str text)
+{
+    struct cidr network;
+
+    if (!cidr_parse(text, &network)) {
+        return conf_error(scope->conf, node, "host not found in set_real_ip_from \"%.*s\"",
+                          STR_ARG(node->args[1]));
+    }
+    if (network.has_low_bits) {
+        conf_warn(scope->conf, node, "low address bits of %.*s are meaningless", STR_ARG(text));
+    }
+    *(struct cidr *) vec_push(&settings->trusted, scope->conf->arena, sizeof(network)) = network;
+    return true;
+}
+
+/* A name stands for all of its addresses, as they are while the configuration is read. */
+static bool trust_host(struct conf_scope *scope, struct conf_node *node,
+                       struct realip_settings *settings, struct str name)
+{
+    struct addr_list found = {.count = 0};
+    const char *error;
+
+    if (name.len == 0 || strcspn(arena_cstr(scope->conf->arena, name), ":/[*") != name.len ||
+        !addr_parse(scope->conf->arena, name, 80, false, &found, &error)) {
+        return conf_error(scope->conf, node, "host not found in set_real_ip_from \"%.*s\"",
+                          STR_ARG(name));
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        char text[ADDR_TEXT_MAX];
+        size_t length = addr_format(&found.items[i], false, text);
+
+        if (!trust(scope, node, settings, (struct str){text, length})) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool set_real_ip_from_apply(struct conf_scope *scope, const struct directive *row,
+                                   struct conf_node *node, void *settings)
+{
+    struct str text = node->args[1];
+    struct cidr network;
+
+    (void) row;
+    if (text.len == 0 || text.data[0] == '[' || str_is(text, "all") ||
+        !cidr_parse(text, &network)) {
+        return trust_host(scope, node, settings, text);
+    }
+    return trust(scope, node, settings, text);
+}
+
+static bool realip_finish(struct conf_scope *scope, void *arg)
+{
+    struct realip_settings *settings = arg;
+
+    (void) scope;
+    settings->source = str_equal_nocase(settings->header, STR("X-Forwarded-For")) ? SOURCE_FORWARDED
+                       : str_is(settings->header, "proxy_protocol") ? SOURCE_PROXY_PROTOCOL
+                                                                    : SOURCE_FIELD;
+    return true;
+}
+
+#define S struct realip_settings
+static const struct directive realip_rows[] = {
+    {"set_real_ip_from", IN_HTTP_ALL, CUSTOM_FIELD(S, trusted, set_real_ip_from_apply), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
+     .doc = "A proxy that is believed when it says for whom it speaks."},
+    {"real_ip_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Real-IP",
+     .syntax = "field | X-Real-IP | X-Forwarded-For | proxy_protocol",
+     .doc = "Where a trusted proxy says for whom it speaks: the last address in this header field, or the "
+            "head of the PROXY protocol."},
+    {"real_ip_recursive", IN_HTTP_ALL, FLAG(S, is_recursive), .initial = "off",
+     .doc = "Takes the last address that is not trusted itself, instead of the last one."},
+    {0},
+};
+#undef S
+
+static struct directive_table realip_table = {
+    .rows = realip_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct realip_settings),
+    .finish = realip_finish,
+};
+static struct directive_table *const realip_tables[] = {&realip_table, NULL};
+
+/* ---- variables: the other end of the connection ---- */
+
+static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    (void) variable;
+    return variable_give(out, connection_address(variable_request(env)->http));
+}
+
+/* A unix socket has no port: the value is there, and empty. */
+static bool get_remote_port(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    struct addr peer;
+
+    (void) variable;
+    conn_peer(variable_request(env)->conn, &peer);
+    uint16_t port = addr_port(&peer);
+    return port == 0 ? variable_give(out, STR("")) : variable_give_number(env, out, port);
+}
+
+static const struct variable realip_variables[] = {
+    {.name = STR_INIT("realip_remote_addr"), .get = get_remote_addr},
+    {.name = STR_INIT("realip_remote_port"), .get = get_remote_port},
+    {.name = {NULL, 0}},
+};
+
+static const struct phase_hook realip_phases[] = {
+    {.phase = PHASE_POST_READ, .order = 10, .run = find_client, .is_active = is_active},
+    {.phase = PHASE_PREACCESS, .order = 10, .run = find_client, .is_active = is_active},
+    {.run = NULL},
+};
+
+static const struct http_module realip_hooks = {
+    .variables = realip_variables,
+    .phases = realip_phases,
+};
+
+const struct module ngx_http_realip_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_realip_module",
+    .kind = MODULE_HTTP,
+    .tables = realip_tables,
+    .hooks = &realip_hooks,
+};

@@ -1,0 +1,159 @@
+"""The applications behind the server, in rows that pass requests on: compiled, started, ended."""
+
+import contextlib
+import glob
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import loads
+from servers import STOP_SECONDS, BenchError, cpu_ns_of, children_of, free_port, prepare_child
+
+START_SECONDS = 10
+PROCESSES = 4           # of libfcgi's application and of php-fpm: each has one request at a time
+HELLO = b"Hello, world\n"
+
+PHP_SCRIPT = "<?php header('Content-Type: text/plain'); header('Content-Length: 13');\n" \
+    "echo \"Hello, world\\n\";\n"
+PHP_FPM = """\
+[global]
+error_log = {directory}/php-fpm.log
+daemonize = no
+[bench]
+{user}listen = {address}
+listen.backlog = 4096
+pm = static
+pm.max_children = {processes}
+"""
+
+
+def build(directory):
+    """Compiles what the rows need."""
+    loads.compile_program(directory, "http_backend", ("http_backend.c",))
+    loads.compile_program(directory, "fastcgi_responder", ("fastcgi_responder.c",))
+    loads.compile_program(directory, "fastcgi_libfcgi", ("fastcgi_libfcgi.c",), ("-lfcgi",))
+
+
+class Backend:
+    """Some processes that serve an address. `address` is as a server line takes it."""
+
+    def __init__(self, address, processes):
+        self.address, self.processes = address, processes
+        self.port = None if address.startswith("unix:") else int(address.split(":")[1])
+
+    def counts(self):
+        """What the application counted since its start; nothing where it does not count."""
+        process = self.processes[0]
+        if process.stdout is None:
+            return {}
+        process.send_signal(signal.SIGUSR1)
+        return json.loads(process.stdout.readline() or "{}")
+
+    def cpu_ns(self):
+        """CPU time of all its processes until now."""
+        return sum(cpu_ns_of(pid) for process in self.processes
+                   for pid in [process.pid, *children_of(process.pid)])
+
+    def stop(self):
+        """Ends all processes, and waits for their end."""
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        if self.address.startswith("unix:"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.address[5:])
+
+
+@contextlib.contextmanager
+def started(kind, directory, programs, cpus, descriptors):
+    """A backend of a kind (first word: which; the others: its options), pinned to CPUs."""
+    word, *options = kind
+    address = f"127.0.0.1:{free_port()}"
+    if options[:1] == ["unix"]:
+        options.pop(0)
+        address = f"unix:{directory}/backend-{free_port()}.sock"
+    prepare = prepare_child(cpus, descriptors)
+    backend = STARTERS[word](address, options, directory, programs, prepare)
+    try:
+        yield backend
+    finally:
+        backend.stop()
+
+
+def start_counting(program):
+    """Gives what starts one of our own programs: it says "ready", and counts."""
+    def start(address, options, _directory, programs, prepare):
+        process = subprocess.Popen([f"{programs}/{program}", *options, address], text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   preexec_fn=prepare)
+        backend = Backend(address, [process])
+        if process.stdout.readline() != "ready\n":
+            backend.stop()
+            raise BenchError(f"{program} does not start")
+        return backend
+    return start
+
+
+def start_libfcgi(address, _options, _directory, programs, prepare):
+    """libfcgi's application. Its processes have the listener as descriptor 0, which is all that
+    spawn-fcgi does; so they are our children, and end with us."""
+    host, port = address.split(":")
+    with socket.create_server((host, int(port)), backlog=4096) as listener:
+        processes = [subprocess.Popen([f"{programs}/fastcgi_libfcgi"], stdin=listener,
+                                      stdout=subprocess.DEVNULL, preexec_fn=prepare)
+                     for _ in range(PROCESSES)]
+    return Backend(address, processes)
+
+
+def start_php(address, _options, directory, _programs, prepare):
+    """php-fpm with one pool. The script is directory/html/hello.php."""
+    found = sorted(glob.glob("/usr/sbin/php-fpm*"))
+    if not found:
+        raise BenchError("php-fpm is not there")
+    with open(f"{directory}/html/hello.php", "w", encoding="ascii") as file:
+        file.write(PHP_SCRIPT)
+    is_root = os.geteuid() == 0
+    name = f"{directory}/php-fpm.{address.split(':')[1]}.conf"
+    with open(name, "w", encoding="ascii") as file:
+        file.write(PHP_FPM.format(directory=directory, address=address, processes=PROCESSES,
+                                  user="user = root\ngroup = root\n" if is_root else ""))
+    process = subprocess.Popen([found[-1], "-y", name, *(["-R"] if is_root else [])],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, preexec_fn=prepare)
+    backend = Backend(address, [process])
+    try:
+        wait_until_ready(backend)
+    except BaseException:
+        backend.stop()
+        raise
+    return backend
+
+
+def wait_until_ready(backend):
+    """Returns when something listens on the port of a backend that does not say so itself."""
+    host, port = backend.address.split(":")
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+            return
+        except OSError:
+            process = backend.processes[0]
+            if process.poll() is not None or time.monotonic() > end:
+                raise BenchError(f"{process.args[0]} does not listen") from None
+            time.sleep(0.01)
+
+
+STARTERS = {"http": start_counting("http_backend"),
+            "responder": start_counting("fastcgi_responder"),
+            "libfcgi": start_libfcgi, "php": start_php}
