@@ -21,7 +21,9 @@ enum {
     SAVE_EVERY_MS = 60000,
     SAVE_SHARE = 100, /* saving takes at most this part of the time */
     CLAIMED_SKIPPED_MOST = 32,
-    FULL_SHARE = 64, /* this part of the entries is kept free */
+    FULL_SHARE = 64,    /* this part of the entries is kept free */
+    END_MOST_MS = 3000, /* for a thread to finish when the worker ends */
+    END_TURN_MS = 5,
     RESTORE_INLINE_MOST =
         8 << 20, /* bytes of an index file that is read before anything is served */
 };
@@ -372,8 +374,12 @@ void cache_keeper_end(struct cache *cache)
         return;
     }
     cache_keeper_quit(cache);
+    /* Its generation goes away, and with it what the fiber and its thread look at. */
+    for (uint64_t until_ms = cache_now_ms() + END_MOST_MS;
+         keeper->is_running && cache_now_ms() < until_ms;) {
+        loop_turn(END_TURN_MS);
+    }
     if ((keeper->was_keeper || worker_slot == 0) && !worker_is_replaced && is_restored(keeper)) {
-        keeper->must_end = true;
         save(keeper);
     }
     cache->worker_state = NULL;

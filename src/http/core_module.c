@@ -1,6 +1,7 @@
 /* ngx_http_core_module: every directive of http, server and location that no module owns. One row
  * is one directive. */
 #include "http/core_values.h"
+#include "http/gzip.h"
 #include "http/hooks.h"
 #include "http/resolver.h"
 #include "http/settings.h"
@@ -326,7 +327,8 @@ struct directive_table http_location_table = {.rows = location_rows,
 
 static struct directive_table *const http_tables[] = {&block_table, NULL};
 static struct directive_table *const core_tables[] = {&http_main_table, &http_server_table,
-                                                      &http_location_table, NULL};
+                                                      &http_location_table, &http_gzip_table,
+                                                      NULL};
 
 static const struct http_module core_hooks = {.variables = core_variables};
 

@@ -120,6 +120,17 @@ static void free_child(void *arg)
     request_free(arg);
 }
 
+/* One set of values: what `set` gave the parent is known to the child, and the other way round. */
+static void share_variables(struct request *parent, struct request *child)
+{
+    struct variable_env *env = &parent->env;
+
+    if (env->values == NULL) {
+        env->values = arena_array(env->arena, env->set->used.count, sizeof(struct variable_value));
+    }
+    child->env.values = env->values;
+}
+
 /* A child with the parent's head; what is asked is its own. */
 static struct request *make_child(struct request *parent, struct subrequest *sub)
 {
@@ -143,6 +154,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
         child->method = request_method_of(sub->method);
         child->method_name = sub->method;
     }
+    child->is_target_stale = true;
     child->content_length = -1;
     child->is_body_read = true;
     if (sub->passes_body) {
@@ -154,13 +166,61 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
     child->args = sub->args;
     child->is_internal = true;
     child->keepalive = parent->keepalive;
-    child->fiber = parent->fiber;
     child->start_ms = clock_now.now_ms;
     child->server = parent->server;
     request_set_location(child, parent->server->root);
     child->restart = RESTART_SERVER;
+    share_variables(parent, child);
     arena_on_free(&parent->main->arena, free_child, child);
     return child;
+}
+
+/* "@name" asks for what the parent asks for, of another place. */
+static void choose_named(struct request *parent, struct request *child)
+{
+    const struct http_location *named = map_get(&parent->server->named, child->uri);
+
+    if (named != NULL) {
+        child->uri = parent->uri;
+        child->args = parent->args;
+        request_set_location(child, named);
+        child->restart = RESTART_NAMED;
+    }
+}
+
+/* A child on its way, in the frame of the parent's fiber, which waits for its end. */
+struct child_run {
+    struct request *child;
+    enum flow flow; /* of request_answer */
+};
+
+static void run_child(void *arg)
+{
+    struct child_run *run = arg;
+
+    run->child->fiber = fiber_self();
+    run->flow = request_answer(run->child);
+    run->child->fiber = NULL;
+}
+
+/*
+ * On a fiber of its own, so that the depth of subrequests inside each other does not add up on one stack. False:
+ * there is none.
+ */
+static bool answer_child(struct request *child, enum flow *flow)
+{
+    struct child_run run = {.child = child, .flow = FLOW_CLOSED};
+    struct fiber_handle handle;
+
+    if (fiber_start_joinable(run_child, &run, &handle) == FIBER_NO_STACK) {
+        log_crit(&child->log, 0, "no stack for a subrequest: too many wait at one time");
+        return false;
+    }
+    if (fiber_join(&handle, FIBER_NEVER) != WAIT_READY) {
+        fiber_cancel_and_join(&handle);
+    }
+    *flow = run.flow;
+    return true;
 }
 
 enum flow subrequest_run(struct request *parent, struct subrequest *sub)
@@ -170,9 +230,15 @@ enum flow subrequest_run(struct request *parent, struct subrequest *sub)
     }
     struct request *child = make_child(parent, sub);
     struct sub_state *state = child->wire_state;
+    enum flow flow;
 
     sub->request = child;
-    enum flow flow = request_answer(child);
+    if (child->uri.len != 0 && child->uri.data[0] == '@') {
+        choose_named(parent, child);
+    }
+    if (!answer_child(child, &flow)) {
+        return FLOW_FAIL;
+    }
     if (sub->output == SUBREQUEST_MEMORY) {
         sub->body = arena_dup(&parent->main->arena, buf_str(&state->body));
     }
@@ -180,7 +246,6 @@ enum flow subrequest_run(struct request *parent, struct subrequest *sub)
     if (child->location->log_subrequest && child->response.status != 0) {
         request_log_handlers(child);
     }
-    child->fiber = NULL;
     if (parent->conn->is_broken || parent->main->is_cancelled) {
         return FLOW_CLOSED;
     }

@@ -39,7 +39,8 @@ struct subrequest {
 /*
  * Runs it to its end. Its access phase is skipped, it is logged where log_subrequest says so. FLOW_DONE:
  * sub->request->response.status says how it went, an error page being an answer as any other;
- * FLOW_CLOSED: the client is gone; FLOW_FAIL: too many or too deep (logged), nothing ran. MAY WAIT.
+ * FLOW_CUT: it was cut short; FLOW_CLOSED: the client is gone; FLOW_FAIL: too many or too deep (logged),
+ * nothing ran. It runs on a fiber of its own, for whose end the caller's waits. MAY WAIT.
  */
 enum flow subrequest_run(struct request *parent, struct subrequest *sub);
 

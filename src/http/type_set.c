@@ -5,7 +5,11 @@ static void add(struct conf *conf, const struct conf_node *node, struct type_set
                 struct str type)
 {
     if (map_get_nocase(&set->types, type) != NULL) {
-        conf_warn(conf, node, "duplicate MIME type \"%.*s\"", STR_ARG(type));
+        char *lower = arena_text(conf->arena, type.len);
+        for (size_t i = 0; i < type.len; i++) {
+            lower[i] = (char) ascii_lower((unsigned char) type.data[i]);
+        }
+        conf_warn(conf, node, "duplicate MIME type \"%.*s\"", (int) type.len, lower);
         return;
     }
     map_put_nocase(&set->types, conf->arena, type, set);

@@ -138,7 +138,7 @@ def test_a_worker_that_dies_while_it_fetches_holds_up_nobody(serve, backend):
     slow = backend([slow_then_fast])
     server = serve(HTTP % ("", slow.port), main="worker_processes 2;",
                    allow=["exited on signal 9"])
-    workers = server.children()
+    workers = wait_workers(server, 2)
     fetching = server.client()
     fetching.send(b"GET /k HTTP/1.1\r\nHost: x\r\n\r\n")
     slow.wait_requests(1)

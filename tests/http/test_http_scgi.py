@@ -253,6 +253,23 @@ def test_ranges_that_are_forced(serve, backend):
         assert response.status == 200 and response.all("Accept-Ranges") == ["none"]
 
 
+def test_ranges_of_what_is_kept(serve, backend):
+    """A kept answer has ranges, whatever the backend said of them, and says so once."""
+    scgi = backend(says(b"Content-Length: 10\r\nAccept-Ranges: bytes\r\n\r\n0123456789"))
+    server = serve("""
+        scgi_cache_path @DIR@/logs/cache keys_zone=z:1m;
+        server { listen 127.0.0.1:@PORT@;
+            location / { scgi_pass 127.0.0.1:%d; scgi_cache z; scgi_cache_key $uri;
+                         scgi_cache_valid 1m; }
+        }
+    """ % scgi.port)
+    with server.client() as client:
+        for _ in range(2):
+            assert client.request("/").all("Accept-Ranges") == ["bytes"]
+        assert client.request("/", "Range: bytes=3-4").text == "34"
+    assert len(scgi.requests) == 1
+
+
 def test_store(serve, backend):
     scgi = backend(says(b"Content-Length: 5\r\nLast-Modified: Mon, 28 Sep 1970 06:00:00 GMT\r\n\r\n"
                         b"hello"))

@@ -409,6 +409,50 @@ BROKEN = r"""
     server | include a b;
     server | include inc;
     http | include inc/good.conf;
+    # proxy
+    location | proxy_pass 127.0.0.1:1;
+    location | proxy_pass ftp://127.0.0.1:1;
+    location | proxy_pass "";
+    location | proxy_pass http://;
+    location | proxy_pass http:///x;
+    location | proxy_pass http://127.0.0.1:99999;
+    location | proxy_pass http://127.0.0.1:x;
+    location | proxy_pass http://127.0.0.1:0;
+    location | proxy_pass http://unix:;
+    location | proxy_pass http://127.0.0.1:1; proxy_pass http://127.0.0.1:2;
+    location | proxy_pass http://$a b;
+    location | proxy_pass http://$nosuch;
+    location | proxy_pass;
+    server | proxy_pass http://127.0.0.1:1;
+    http | proxy_pass http://127.0.0.1:1;
+    location | if ($arg_a) { proxy_pass http://127.0.0.1:1/x; }
+    location | limit_except GET { proxy_pass http://127.0.0.1:1/x; }
+    server | location ~ ^/x { proxy_pass http://127.0.0.1:1/; }
+    server | location @x { proxy_pass http://127.0.0.1:1/; }
+    http | upstream up { server 127.0.0.1:1; } server { location / { proxy_pass http://up:80; } }
+    location | proxy_redirect x;
+    location | proxy_redirect off; proxy_redirect a b;
+    location | proxy_redirect a b; proxy_redirect off;
+    location | proxy_redirect default; proxy_pass http://127.0.0.1:1;
+    location | proxy_pass http://$host; proxy_redirect default;
+    location | proxy_redirect ~( b;
+    location | proxy_cookie_domain x;
+    location | proxy_cookie_domain off; proxy_cookie_domain a b;
+    location | proxy_cookie_domain ~( b;
+    location | proxy_cookie_path x;
+    location | proxy_cookie_path a b; proxy_cookie_path off;
+    location | proxy_cookie_flags x;
+    location | proxy_cookie_flags off; proxy_cookie_flags x secure;
+    location | proxy_cookie_flags x secure httponly samesite=lax nosecure;
+    location | proxy_http_version 1.2;
+    location | proxy_method;
+    location | proxy_method GET; proxy_method PUT;
+    location | proxy_set_header X;
+    location | proxy_set_header X a b;
+    location | proxy_set_header X $nosuch;
+    location | proxy_set_body a; proxy_set_body b;
+    location | proxy_headers_hash_max_size x;
+    location | proxy_headers_hash_bucket_size 1; proxy_headers_hash_bucket_size 1;
     # others
     main | WORKER_PROCESSES 1;
     http | keepalive_time 1y2M3w;
@@ -519,6 +563,12 @@ GOOD = r"""
     location | auth_delay 1s; if_modified_since before; log_not_found off; log_subrequest on; recursive_error_pages on;
     location | port_in_redirect off; absolute_redirect off; server_name_in_redirect on; server_tokens off; reset_timedout_connection on;
     location | tcp_nodelay off; tcp_nopush on; subrequest_output_buffer_size 8k; max_ranges 5; keepalive_requests 5; keepalive_time 1h;
+    location | proxy_pass http://127.0.0.1:1; proxy_redirect default; proxy_redirect a b; proxy_redirect ~* c;
+    location | proxy_pass HTTP://127.0.0.1; proxy_method put; proxy_set_body ""; proxy_set_header X "";
+    location | proxy_pass http://[::1]:80/x?y; proxy_headers_hash_max_size 64; proxy_headers_hash_bucket_size 32;
+    location | proxy_pass http://unix:/tmp/x:/y; proxy_http_version 1.0; proxy_cookie_flags ~x secure samesite=lax;
+    location | proxy_pass http://$host$request_uri; if ($arg_a) { proxy_pass http://127.0.0.1:1; } limit_except GET { proxy_pass http://127.0.0.1:2; }
+    http | proxy_cookie_domain off; proxy_cookie_path a $host; proxy_redirect off; upstream up { server 127.0.0.1:1; } server { location / { proxy_pass http://up/; location /a { } } }
 """
 
 

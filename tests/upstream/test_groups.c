@@ -202,6 +202,7 @@ static void groups_made_at_run_time(void **state)
     assert_non_null(group);
     assert_ptr_equal(at_run_time("127.0.0.1", 81, &reason), group);
     assert_ptr_not_equal(at_run_time("127.0.0.1", 82, &reason), group);
+    assert_ptr_not_equal(at_run_time("127.0.0.1", 81 + 256, &reason), group); /* the same bucket */
     begin(&asker, group);
     assert_int_equal(upstream_pick_next(&asker.pick), PICK_OK);
     assert_text(asker.pick.peer->name, "127.0.0.1:81");

@@ -78,6 +78,23 @@ static void failures_put_a_peer_aside(void **state)
     finish();
 }
 
+static void an_answer_to_an_older_request_forgives_nothing(void **state)
+{
+    struct asker older;
+
+    start("upstream u { server 127.0.0.1:8000; server 127.0.0.1:8001; }");
+    struct upstream_group *group = group_named("u");
+    begin(&older, group);
+    assert_int_equal(upstream_pick_next(&older.pick), PICK_OK);
+    assert_int_equal(addr_port(&older.pick.peer->addr), 8000);
+    assert_int_equal(ask_once(group, PEER_SERVED), 8001);
+    assert_int_equal(ask_once(group, PEER_FAILED), 8000);
+    upstream_pick_done(&older.pick, PEER_SERVED);
+    end(&older);
+    assert_string_equal(turns(group, 3), "bbb");
+    finish();
+}
+
 static void untried_is_no_failure(void **state)
 {
     start("upstream u { server 127.0.0.1:8000; server 127.0.0.1:8001; }");
@@ -97,6 +114,10 @@ static void one_peer_alone_is_always_asked(void **state)
         assert_int_equal(ask_once(group, PEER_FAILED), 8000);
     }
     assert_false(was_logged("disabled"));
+    /* Nor does it matter that it failed while it had company. */
+    atomic_store(&primary(group, 0)->cell->fails, 5);
+    atomic_store(&primary(group, 0)->cell->checked_at_ms, clock_now.now_ms);
+    assert_int_equal(ask_once(group, PEER_SERVED), 8000);
     finish();
 }
 
@@ -264,7 +285,7 @@ static void queued_requests_go_in_order(void **state)
 static void another_worker_may_give_the_peer_back(void **state)
 {
     start_with("worker_processes 2;",
-               "upstream u { server 127.0.0.1:8000 max_conns=1; queue 2 timeout=10s; }");
+               "upstream u { server 127.0.0.1:8000 max_conns=1; queue 2 timeout=60s; }");
     queue_group = group_named("u");
     memset(order, 0, sizeof(order));
     length = 0;
@@ -300,6 +321,7 @@ int main(void)
         cmocka_unit_test(turns_are_smooth),
         cmocka_unit_test(names_with_many_addresses),
         cmocka_unit_test(failures_put_a_peer_aside),
+        cmocka_unit_test(an_answer_to_an_older_request_forgives_nothing),
         cmocka_unit_test(untried_is_no_failure),
         cmocka_unit_test(one_peer_alone_is_always_asked),
         cmocka_unit_test(each_peer_has_one_try),

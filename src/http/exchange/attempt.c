@@ -20,7 +20,7 @@ void attempt_begin(struct exchange *x, struct str name)
 
     x->attempt = vec_push(&x->attempts, &request->arena, sizeof(struct attempt));
     *x->attempt = (struct attempt){
-        .peer = name,
+        .peer = arena_dup(&request->arena, name), /* the log may come after the peer is gone */
         .connect_ms = UINT64_MAX,
         .header_ms = UINT64_MAX,
         .response_ms = UINT64_MAX,
@@ -146,7 +146,6 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         options.local = &local;
         options.is_transparent = settings->bind->is_transparent;
     }
-    x->request->log.action = "connecting to upstream";
     switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {
     case LINK_OK:
         break;

@@ -213,6 +213,7 @@ static enum try_result ask_peer(struct exchange *x, struct failure *failure)
 static enum try_result ask_peers(struct exchange *x, struct failure *failure)
 {
     for (;;) {
+        x->request->log.action = "connecting to upstream";
         switch (upstream_pick_next(&x->pick)) {
         case PICK_CANCELLED:
             return TRY_CANCELLED;

@@ -291,7 +291,7 @@ static bool compress_bytes(struct gzip_filter *gzip, struct request *request, st
 
         stream->next_in = (unsigned char *) (uintptr_t) bytes.data;
         stream->avail_in = part;
-        bytes = str_skip(bytes, part);
+        bytes = part < bytes.len ? str_skip(bytes, part) : STR_NONE;
         do {
             if (stream->avail_out == 0 && !pass_output(gzip, request, false, false)) {
                 return false;

@@ -92,7 +92,7 @@ static bool get_path_info(struct variable_env *env, const struct variable *varia
 }
 
 /* nginx computes them at each use; internal redirects change them. */
-static const struct variable fastcgi_variables[] = {
+const struct variable fastcgi_variables[] = {
     {.name = STR_INIT("fastcgi_script_name"), .get = get_script_name, .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("fastcgi_path_info"), .get = get_path_info, .flags = VARIABLE_VOLATILE},
     {.name = STR_INIT("")},

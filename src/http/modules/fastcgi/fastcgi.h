@@ -63,6 +63,11 @@ struct fastcgi_settings {
     size_t plan_count;   /* … and how many */
 };
 
+/* ---- fastcgi.c ---- */
+
+/* $fastcgi_script_name, $fastcgi_path_info; ended by an empty name. */
+extern const struct variable fastcgi_variables[];
+
 /* ---- params.c ---- */
 
 /* Lays out the parameters of a place; in the configuration's arena. */

@@ -17,14 +17,18 @@ static bool is_constant(const struct param *param)
 }
 
 /*
- * Variables of the core compute their values from the request without side effects, most of them with a few
+ * Variables of the core, and ours, compute their values from the request without side effects, most of them with a few
  * instructions: they are asked directly, which is cheaper than remembering what they said.
  */
 static bool is_plain(const struct variable *variable)
 {
-    for (const struct variable *row = core_variables; row->name.len != 0; row++) {
-        if (row->get == variable->get && str_equal(row->name, variable->name)) {
-            return true;
+    const struct variable *const lists[] = {core_variables, fastcgi_variables};
+
+    for (unsigned i = 0; i < 2; i++) {
+        for (const struct variable *row = lists[i]; row->name.len != 0; row++) {
+            if (row->get == variable->get && str_equal(row->name, variable->name)) {
+                return true;
+            }
         }
     }
     return false;
