@@ -6,9 +6,9 @@
 #include "base/parse.h"
 #include "http/request.h"
 
-/* For whom responses to requests with Via are compressed; one agreement is enough. */
+/* Which responses to requests with Via are compressed. */
 enum gzip_proxied {
-    PROXIED_OFF = 1 << 0, /* alone: for nobody */
+    PROXIED_OFF = 1 << 0, /* none, whatever else is said */
     PROXIED_EXPIRED = 1 << 1,
     PROXIED_NO_CACHE = 1 << 2,
     PROXIED_NO_STORE = 1 << 3,
@@ -184,9 +184,7 @@ static bool has_cache_control(struct request *request, struct str word)
         return false;
     }
     while (value.data != NULL) {
-        struct str part = str_cut(&value, ',');
-
-        if (str_equal_nocase(str_trim(str_cut(&part, '=')), word)) {
+        if (str_equal_nocase(str_trim(str_cut(&value, ',')), word)) {
             return true;
         }
     }
@@ -202,6 +200,10 @@ static bool is_expired(const struct request *request, struct str expires)
     return end != -1 && end < (now == -1 ? (time_t) clock_now.seconds : now);
 }
 
+/*
+ * As nginx has it: what tells how long an answer may be stored (Expires, then Cache-Control) decides, where it
+ * is there; an answer that says nothing is compressed, unless a validator speaks against it.
+ */
 static bool agrees_for_proxies(struct request *request, unsigned proxied)
 {
     const struct response *response = &request->response;
@@ -215,14 +217,18 @@ static bool agrees_for_proxies(struct request *request, unsigned proxied)
          fields_get(&request->headers, FIELD_AUTHORIZATION) != NULL)) {
         return true;
     }
-    if ((proxied & PROXIED_EXPIRED) != 0 && expires != NULL) {
-        return is_expired(request, expires->value);
+    if (expires != NULL) {
+        return (proxied & PROXIED_EXPIRED) != 0 && is_expired(request, expires->value);
     }
-    return ((proxied & PROXIED_NO_CACHE) != 0 && has_cache_control(request, STR("no-cache"))) ||
-           ((proxied & PROXIED_NO_STORE) != 0 && has_cache_control(request, STR("no-store"))) ||
-           ((proxied & PROXIED_PRIVATE) != 0 && has_cache_control(request, STR("private"))) ||
-           ((proxied & PROXIED_NO_LAST_MODIFIED) != 0 && response->last_modified == -1) ||
-           ((proxied & PROXIED_NO_ETAG) != 0 && response->etag.len == 0);
+    if (fields_get(&response->fields, FIELD_CACHE_CONTROL) != NULL) {
+        return ((proxied & PROXIED_NO_CACHE) != 0 &&
+                has_cache_control(request, STR("no-cache"))) ||
+               ((proxied & PROXIED_NO_STORE) != 0 &&
+                has_cache_control(request, STR("no-store"))) ||
+               ((proxied & PROXIED_PRIVATE) != 0 && has_cache_control(request, STR("private")));
+    }
+    return ((proxied & PROXIED_NO_LAST_MODIFIED) == 0 || response->last_modified == -1) &&
+           ((proxied & PROXIED_NO_ETAG) == 0 || response->etag.len == 0);
 }
 
 bool request_accepts_gzip(struct request *request)

@@ -226,6 +226,12 @@ void request_free(struct request *request);
  */
 void *request_data(struct request *request, const void *key, size_t size);
 
+/*
+ * The head lies in the connection's input buffer. Who reads more into that (conn_fill) while the request
+ * lives calls this first: the request takes the buffer over.
+ */
+void request_keep_head(struct request *request);
+
 /* The client is gone: cancels the fiber if it waits. */
 void request_cancel(struct request *request);
 

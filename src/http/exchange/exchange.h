@@ -86,8 +86,6 @@ struct protocol {
     /* The backend closed where the body's end was not told by a length: BODY_END or BODY_BAD. NULL: cut
      * short. */
     enum body_result (*body_ended)(struct exchange *x);
-    /* Is the protocol one whose connections may be kept at all? FastCGI & kin decide by settings. */
-    bool (*may_keep)(const struct exchange *x);
     /* Optional: the cache's key where no *_cache_key is written. */
     struct str (*default_cache_key)(struct exchange *x);
     /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */

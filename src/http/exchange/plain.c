@@ -44,12 +44,6 @@ enum flow plain_handle(struct request *request, const struct protocol *protocol,
     return exchange_run(x);
 }
 
-bool plain_may_keep(const struct exchange *x)
-{
-    (void) x;
-    return false; /* the end of the connection is the end of the answer */
-}
-
 /* ---- the answer ---- */
 
 void plain_begin_answer(struct exchange *x)

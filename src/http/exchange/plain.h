@@ -10,7 +10,6 @@ void plain_begin_answer(struct exchange *x);
 enum head_result plain_read_head(struct exchange *x);
 enum body_result plain_read_body(struct exchange *x, struct str *data);
 enum body_result plain_body_ended(struct exchange *x);
-bool plain_may_keep(const struct exchange *x);
 
 /*
  * What a handler of such a protocol does: an exchange to the target, whose body is read first when its length is not

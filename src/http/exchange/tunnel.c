@@ -120,6 +120,7 @@ enum flow tunnel_relay(struct exchange *x)
     struct request *request = x->request;
     struct tunnel tunnel = {.x = x, .active_ms = clock_now.now_ms};
 
+    request_keep_head(request);
     request->keepalive = false;
     request->is_body_read = true;
     request->response.is_tunnel = true;

@@ -199,21 +199,25 @@ static int bits_for(uint64_t size)
     return bits;
 }
 
+/* Of a window, zlib leaves so much unused (MIN_LOOKAHEAD). */
+#define WINDOW_LOST 263
+
 /* A body that is known to be small needs no window beyond itself, and a table that fits it. */
 static struct shape shape_for(const struct gzip_settings *settings, int64_t length)
 {
     int window_bits = bits_for(settings->window);
-    int memory_level = bits_for(settings->hash) - 8; /* a table of 2^(level + 8) bytes */
+    int memory_level = bits_for(settings->hash) - 9; /* a table of 2^(level + 9) bytes */
     uint64_t out = settings->buffers.number * settings->buffers.size;
 
-    if (length >= 0 && bits_for((uint64_t) length) < window_bits) {
-        int surplus = window_bits - bits_for((uint64_t) length);
+    if (length >= 0 && length < (int64_t) settings->window) {
+        int surplus = window_bits - bits_for((uint64_t) length + WINDOW_LOST);
+        surplus = surplus > 0 ? surplus : 0;
         window_bits -= surplus;
-        memory_level = memory_level > surplus ? memory_level - surplus : 1;
+        memory_level -= surplus;
     }
     return (struct shape){.level = (int) settings->level,
                           .window_bits = window_bits,
-                          .memory_level = memory_level,
+                          .memory_level = memory_level > 1 ? memory_level : 1,
                           .out_size = out < 512         ? 512
                                       : out < PIECE_MAX ? (unsigned) out
                                                         : PIECE_MAX};

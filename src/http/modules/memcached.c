@@ -190,12 +190,6 @@ static enum body_result memcached_read_body(struct exchange *x, struct str *data
     return BODY_DATA;
 }
 
-static bool memcached_may_keep(const struct exchange *x)
-{
-    (void) x;
-    return true;
-}
-
 static const struct protocol memcached_protocol = {
     .name = STR_INIT("memcached"),
     .channel = &whole_link,
@@ -203,7 +197,6 @@ static const struct protocol memcached_protocol = {
     .begin_answer = memcached_begin_answer,
     .read_head = memcached_read_head,
     .read_body = memcached_read_body,
-    .may_keep = memcached_may_keep,
 };
 
 static enum flow memcached_answer(struct request *request)

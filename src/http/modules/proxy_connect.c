@@ -139,12 +139,6 @@ static enum body_result read_body(struct exchange *x, struct str *data)
     return BODY_BAD;
 }
 
-static bool may_keep(const struct exchange *x)
-{
-    (void) x;
-    return false;
-}
-
 static const struct protocol connect_protocol = {
     .name = STR_INIT("connect"),
     .channel = &connect_channel,
@@ -153,7 +147,6 @@ static const struct protocol connect_protocol = {
     .send_body = send_no_body,
     .read_head = read_head,
     .read_body = read_body,
-    .may_keep = may_keep,
 };
 
 /* ---- the handler ---- */

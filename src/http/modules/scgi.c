@@ -87,7 +87,6 @@ static const struct protocol scgi_protocol = {
     .read_head = plain_read_head,
     .read_body = plain_read_body,
     .body_ended = plain_body_ended,
-    .may_keep = plain_may_keep,
 };
 
 static enum flow scgi_answer(struct request *request)

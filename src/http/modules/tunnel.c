@@ -45,12 +45,6 @@ static enum body_result read_body(struct exchange *x, struct str *data)
     return BODY_BAD;
 }
 
-static bool may_keep(const struct exchange *x)
-{
-    (void) x;
-    return false;
-}
-
 static const struct protocol tunnel_protocol = {
     .name = STR_INIT("tunnel"),
     .channel = &whole_link,
@@ -59,7 +53,6 @@ static const struct protocol tunnel_protocol = {
     .send_body = send_no_body,
     .read_head = read_head,
     .read_body = read_body,
-    .may_keep = may_keep,
 };
 
 /* ---- the handler ---- */

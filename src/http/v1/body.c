@@ -172,31 +172,13 @@ static ssize_t read_chunked(struct request *request, struct v1_body *body, void 
     }
 }
 
-/* A buffer in which the request's head lies; chunked bodies are read into a fresh one. */
-struct head_buffer {
-    char *data;
-    uint32_t size;
-};
-
-static void free_head_buffer(void *arg)
-{
-    struct head_buffer *buffer = arg;
-
-    conn_buffer_free(buffer->data, buffer->size);
-}
-
 static struct v1_body *start(struct request *request)
 {
     struct v1_body *body = arena_new(&request->arena, struct v1_body);
 
     request->wire_state = body;
     if (request->is_chunked_body) {
-        struct head_buffer *buffer = arena_new(&request->arena, struct head_buffer);
-
-        buffer->data = conn_input_detach(request->conn, &buffer->size);
-        if (buffer->data != NULL) {
-            arena_on_free(&request->arena, free_head_buffer, buffer);
-        }
+        request_keep_head(request);
     } else {
         body->left = request->content_length > 0 ? (uint64_t) request->content_length : 0;
     }

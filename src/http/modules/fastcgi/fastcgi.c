@@ -9,11 +9,6 @@ static struct directive_table fastcgi_family_table;
 
 /* ---- the handler ---- */
 
-static bool fastcgi_may_keep(const struct exchange *x)
-{
-    return fastcgi_settings_of(x)->keep_conn != KEEP_CONN_OFF;
-}
-
 static const struct protocol fastcgi_protocol = {
     .name = STR_INIT("fastcgi"),
     .channel = &fastcgi_channel,
@@ -23,7 +18,6 @@ static const struct protocol fastcgi_protocol = {
     .read_head = fastcgi_read_head,
     .read_body = fastcgi_read_body,
     .body_ended = fastcgi_body_ended,
-    .may_keep = fastcgi_may_keep,
     .open_max = fastcgi_open_max,
 };
 

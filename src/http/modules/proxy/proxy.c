@@ -41,21 +41,9 @@ static struct str default_cache_key(struct exchange *x)
     .read_body = proxy_read_body, .adapt_field = adapt_field, .body_ended = proxy_body_ended,      \
     .default_cache_key = default_cache_key
 
-static bool always(const struct exchange *x)
-{
-    (void) x;
-    return true;
-}
-
-static bool never(const struct exchange *x)
-{
-    (void) x;
-    return false;
-}
-
-static const struct protocol plain_http = {HTTP_PROTOCOL, .may_keep = always};
+static const struct protocol plain_http = {HTTP_PROTOCOL};
 /* Behind a PROXY header, which tells of one client: kept connections of the other are not for it. */
-static const struct protocol announced_http = {HTTP_PROTOCOL, .may_keep = never};
+static const struct protocol announced_http = {HTTP_PROTOCOL};
 
 /* ---- the handler ---- */
 

@@ -1,0 +1,123 @@
+/* ngx_http_addition_filter_module: what other places give, before and behind a response. */
+#include "http/hooks.h"
+#include "http/request.h"
+#include "http/subrequest.h"
+#include "http/type_set.h"
+#include "server/module.h"
+
+struct addition_settings {
+    struct str before; /* URI of a subrequest, or empty */
+    struct str after;
+    struct type_set *types;
+};
+
+static struct directive_table addition_table;
+
+static const struct addition_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &addition_table);
+}
+
+/* Of a response; in the request's arena. */
+struct addition_filter {
+    struct body_filter filter;
+    const struct addition_settings *settings;
+    bool has_begun;
+};
+
+/* What this URI gives, or the page that tells why it gives nothing. MAY WAIT. False: the client is gone. */
+static bool add(struct addition_filter *addition, struct request *request, struct str uri)
+{
+    struct subrequest sub = {
+        .uri = uri,
+        .output = SUBREQUEST_INLINE,
+        .filter = &addition->filter,
+    };
+
+    return uri.len == 0 || subrequest_run(request, &sub) != FLOW_CLOSED;
+}
+
+static bool addition_send(struct body_filter *filter, struct request *request,
+                          const struct body_piece *piece, bool is_last)
+{
+    struct addition_filter *addition = container_of(filter, struct addition_filter, filter);
+    const struct addition_settings *settings = addition->settings;
+
+    if (!addition->has_begun) {
+        addition->has_begun = true;
+        if (!add(addition, request, settings->before)) {
+            if (piece != NULL && piece->release != NULL) {
+                piece->release(piece->release_arg);
+            }
+            return false;
+        }
+    }
+    if (!is_last || settings->after.len == 0) {
+        return body_filter_next(filter, request, piece, is_last);
+    }
+    return body_filter_next(filter, request, piece, false) &&
+           add(addition, request, settings->after) && body_filter_next(filter, request, NULL, true);
+}
+
+static void addition_header(struct request *request)
+{
+    const struct addition_settings *settings = settings_at(request->location);
+    struct response *response = &request->response;
+
+    if (response->status != 200 || request != request->main ||
+        !type_set_has(settings->types, response->content_type)) {
+        return;
+    }
+    response_change_body(request, true);
+    if (response->is_header_only) {
+        return;
+    }
+    struct addition_filter *addition = arena_new(&request->arena, struct addition_filter);
+    addition->filter.send = addition_send;
+    addition->settings = settings;
+    response_append_filter(request, &addition->filter);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    const struct addition_settings *settings = settings_at(location);
+
+    return settings->before.len != 0 || settings->after.len != 0;
+}
+
+#define S struct addition_settings
+static const struct directive addition_rows[] = {
+    {"add_before_body", IN_HTTP_ALL, STRING(S, before), .syntax = "uri",
+     .doc = "Puts what this URI of the server gives before the bodies of responses of status 200. An empty "
+            "one puts nothing."},
+    {"add_after_body", IN_HTTP_ALL, STRING(S, after), .syntax = "uri",
+     .doc = "Puts what this URI of the server gives behind the bodies of responses of status 200. An empty "
+            "one puts nothing."},
+    {"addition_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
+     .doc = "Media types of the responses that something is added to, beside text/html; * is any."},
+    {0},
+};
+#undef S
+
+static struct directive_table addition_table = {
+    .rows = addition_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct addition_settings),
+};
+static struct directive_table *const addition_tables[] = {&addition_table, NULL};
+
+/* Behind all that changes the body itself: what is added is not changed with it. */
+static const struct filter_hook addition_filters[] = {
+    {.order = 70, .run = addition_header, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module addition_hooks = {.filters = addition_filters};
+
+const struct module ngx_http_addition_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_addition_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = addition_tables,
+    .hooks = &addition_hooks,
+};
