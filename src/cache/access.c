@@ -360,9 +360,8 @@ void cache_claim_end(struct cache_access *access)
 
 /* A request of this worker that waits for another's; on the frame of its fiber. */
 struct waiter {
-    struct list link;
-    const struct cache *cache;
-    const uint8_t *hash;
+    struct list link; /* in the order of their coming */
+    struct cache_access *access;
     struct wait_point point;
 };
 
@@ -378,76 +377,140 @@ static struct list *waiters_of(const uint8_t *hash)
     return list;
 }
 
+static bool waits_for(const struct waiter *waiter, const struct cache *cache, const uint8_t *hash)
+{
+    return cache_index_of(waiter->access->cache) == cache_index_of(cache) &&
+           memcmp(waiter->access->hash, hash, CACHE_KEY_SIZE) == 0;
+}
+
 void cache_wake(const struct cache *cache, const uint8_t *hash)
 {
     list_each(item, waiters_of(hash)) {
         struct waiter *waiter = container_of(item, struct waiter, link);
 
-        if (cache_index_of(waiter->cache) == cache_index_of(cache) &&
-            memcmp(waiter->hash, hash, CACHE_KEY_SIZE) == 0) {
+        if (waits_for(waiter, cache, hash)) {
             wait_signal_later(&waiter->point);
         }
     }
 }
 
-/* Has the claim that was seen ended, or was something stored? */
-static bool has_changed(struct cache_access *access)
+/* Who came first of those in this worker that wait for the same; NULL when nobody does. */
+static struct waiter *first_waiter(const struct cache_access *access)
+{
+    list_each(item, waiters_of(access->hash)) {
+        struct waiter *waiter = container_of(item, struct waiter, link);
+
+        if (waits_for(waiter, access->cache, access->hash)) {
+            return waiter;
+        }
+    }
+    return NULL;
+}
+
+/* A claim as it is now. */
+struct claim {
+    bool has_changed; /* it ended, or something was stored */
+    int32_t pid;      /* of who holds it */
+    uint64_t until_ms;
+};
+
+static struct claim look_at_claim(struct cache_access *access)
 {
     struct cache_index *index = cache_index_of(access->cache);
-    int32_t pid = 0;
+    struct claim claim = {.has_changed = true};
+
+    cache_index_take(index);
+    const struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
+    if (entry != NULL) {
+        claim.has_changed = entry->claim != access->seen_claim ||
+                            entry->uniq != access->seen_uniq ||
+                            !cache_entry_is_claimed(entry, clock_now.now_ms);
+        claim.pid = entry->claim_pid;
+        claim.until_ms = entry->claim_until_ms;
+    }
+    cache_index_release(index);
+    return claim;
+}
+
+/* The worker that fetched it is gone. */
+static void end_claim_of_dead(struct cache_access *access)
+{
+    struct cache_index *index = cache_index_of(access->cache);
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    bool has_changed = entry == NULL || entry->claim != access->seen_claim ||
-                       entry->uniq != access->seen_uniq ||
-                       !cache_entry_is_claimed(entry, clock_now.now_ms);
-    if (!has_changed) {
-        pid = entry->claim_pid;
-    }
-    cache_index_release(index);
-    if (has_changed || pid == getpid() || kill(pid, 0) == 0 || errno != ESRCH) {
-        return has_changed;
-    }
-    /* The worker that fetched it is gone. */
-    cache_index_take(index);
-    entry = cache_index_again(index, access->entry, access->hash);
     if (entry != NULL && entry->claim == access->seen_claim) {
         entry->claim = 0;
     }
     cache_index_release(index);
+}
+
+/* Has what is waited for happened? Else how long until the next look, unless somebody wakes us: a claim
+ * of this worker needs none before it ages; for one of another worker the first who waits looks. */
+static bool has_changed(const struct waiter *waiter, uint64_t poll_ms, uint64_t *pause_ms)
+{
+    struct claim claim = look_at_claim(waiter->access);
+
+    *pause_ms = UINT64_MAX;
+    if (claim.has_changed) {
+        return true;
+    }
+    if (claim.pid == getpid()) {
+        *pause_ms = claim.until_ms - clock_now.now_ms;
+        return false;
+    }
+    if (first_waiter(waiter->access) != waiter) {
+        return false;
+    }
+    *pause_ms = poll_ms;
+    if (kill(claim.pid, 0) == 0 || errno != ESRCH) {
+        return false;
+    }
+    end_claim_of_dead(waiter->access);
     return true;
 }
 
-static enum cache_lock_result wait_for_change(struct cache_access *access, struct waiter *waiter,
-                                              uint64_t timeout_ms)
+static enum cache_lock_result wait_for_change(struct waiter *waiter, uint64_t timeout_ms)
 {
+    const struct cache_access *access = waiter->access;
     uint64_t start_ms = clock_now.now_ms;
     uint64_t poll_ms = POLL_FIRST_MS;
+    uint64_t pause_ms;
+    enum wait_result result = WAIT_READY;
 
-    for (;;) {
-        if (has_changed(access)) {
-            return CACHE_LOCK_READY;
-        }
+    while (!has_changed(waiter, poll_ms, &pause_ms)) {
         uint64_t passed_ms = clock_now.now_ms - start_ms;
         if (passed_ms >= timeout_ms) {
             return CACHE_LOCK_TIMED_OUT;
         }
         uint64_t left_ms = timeout_ms - passed_ms;
-        uint64_t pause_ms = left_ms < poll_ms ? left_ms : poll_ms;
-        if (fiber_wait(&waiter->point, clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
+        result = fiber_wait(&waiter->point,
+                            clock_now.now_ms + (left_ms < pause_ms ? left_ms : pause_ms));
+        if (result == WAIT_CANCELLED) {
             return CACHE_LOCK_CANCELLED;
         }
         poll_ms = poll_ms * 2 > POLL_LAST_MS ? POLL_LAST_MS : poll_ms * 2;
     }
+    if (result == WAIT_TIMED_OUT) {
+        cache_wake(access->cache, access->hash); /* this one saw it; the others did not look */
+    }
+    return CACHE_LOCK_READY;
 }
 
 enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_ms)
 {
-    struct waiter waiter = {.cache = access->cache, .hash = access->hash};
+    struct waiter waiter = {.access = access};
 
     list_push_back(waiters_of(access->hash), &waiter.link);
-    enum cache_lock_result result = wait_for_change(access, &waiter, timeout_ms);
+    enum cache_lock_result result = wait_for_change(&waiter, timeout_ms);
+    bool was_first = first_waiter(access) == &waiter;
     list_remove(&waiter.link);
+    if (was_first && result != CACHE_LOCK_READY) {
+        struct waiter *next = first_waiter(access);
+        if (next != NULL) {
+            wait_signal_later(&next->point); /* whose turn it is to look now */
+        }
+    }
     return result;
 }
 

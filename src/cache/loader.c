@@ -27,6 +27,7 @@ struct cache_loader {
     size_t lengths[DEPTH_MOST];   /* of their paths in `path`, slash included */
     char path[CACHE_NAME_MAX];    /* of the deepest */
     unsigned depth;               /* how many are open */
+    bool has_failed;              /* a directory could not be opened: not all files were seen */
     bool is_done;
 };
 
@@ -42,6 +43,15 @@ static void open_directory(struct cache_loader *loader, int fd, size_t length)
     }
 }
 
+/* A directory that is gone is no failure. */
+static void note_failure(struct cache_loader *loader, int fd, const char *name)
+{
+    if (fd == -1 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
+        log_crit(log_main, errno, "open() \"%s\" failed", name);
+        loader->has_failed = true;
+    }
+}
+
 struct cache_loader *cache_loader_new(struct cache *cache)
 {
     struct cache_loader *loader = calloc(1, sizeof(*loader));
@@ -53,9 +63,7 @@ struct cache_loader *cache_loader_new(struct cache *cache)
     size_t length =
         (size_t) snprintf(loader->path, sizeof(loader->path), "%.*s/", STR_ARG(cache->path->name));
     int fd = open(loader->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd == -1) {
-        log_crit(log_main, errno, "open() \"%s\" failed", loader->path);
-    }
+    note_failure(loader, fd, loader->path);
     open_directory(loader, fd, length);
     return loader;
 }
@@ -262,6 +270,7 @@ static void descend(struct cache_loader *loader, struct str name)
         return;
     }
     int fd = openat(here(loader), name.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    note_failure(loader, fd, name.data);
     if (fd != -1) {
         memcpy(loader->path + length, name.data, name.len);
         memcpy(loader->path + length + name.len, "/", 2);
@@ -308,7 +317,8 @@ static void drop_unseen(struct cache_loader *loader)
             if (number > index->used_numbers) {
                 is_last = true;
                 index->is_cold = false;
-            } else if (cache_index_at(index, number)->flags & ENTRY_RESTORED) {
+            } else if (!loader->has_failed &&
+                       (cache_index_at(index, number)->flags & ENTRY_RESTORED) != 0) {
                 cache_index_drop(index, cache_index_at(index, number));
             }
         }

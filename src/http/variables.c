@@ -18,7 +18,7 @@
 const struct variable core_variables[] = {
     /* The request. */
     {NAMED("request"), PART(line)},
-    {NAMED("request_method"), PART(method_name), VOLATILE},
+    {NAMED("request_method"), .get = get_request_method, VOLATILE},
     {NAMED("request_uri"), .get = get_request_uri},
     {NAMED("uri"), PART(uri), VOLATILE},
     {NAMED("document_uri"), PART(uri), VOLATILE},

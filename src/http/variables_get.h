@@ -16,6 +16,7 @@ VARIABLE_GET(get_header_by_name);
 VARIABLE_GET(get_content_length);
 VARIABLE_GET(get_cookie);
 VARIABLE_GET(get_argument);
+VARIABLE_GET(get_request_method);
 VARIABLE_GET(get_is_args);
 VARIABLE_SET(set_args);
 VARIABLE_GET(get_host);

@@ -12,6 +12,16 @@ VARIABLE_GET(get_request_part)
     return out->data != NULL;
 }
 
+/* Of the client, in subrequests too. */
+VARIABLE_GET(get_request_method)
+{
+    const struct request *request = variable_request(env)->main;
+
+    (void) variable;
+    *out = request->method_name;
+    return out->data != NULL;
+}
+
 /* ---- the target ---- */
 
 VARIABLE_SET(set_args)

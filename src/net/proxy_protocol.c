@@ -241,7 +241,7 @@ static void read_unix(struct addr *addr, const char *path)
     addr->len = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
-/* Bytes of the two addresses of a family; SIZE_MAX for one that may not be. */
+/* Bytes of the two addresses of a family. */
 static size_t address_size(unsigned family)
 {
     switch (family) {
@@ -254,7 +254,7 @@ static size_t address_size(unsigned family)
     case 3:
         return 2 * UNIX_PATH;
     default:
-        return SIZE_MAX;
+        return 0;
     }
 }
 
@@ -296,7 +296,7 @@ static enum proxy_header_result parse_v2(struct str input, struct proxy_header *
         size > PROXY_HEADER_MAX - V2_FIXED) {
         return PROXY_HEADER_BAD;
     }
-    bool is_local = command == 0x20;
+    bool is_local = command == 0x20 || family > 3; /* of unknown families nothing is known, as with nginx */
     if (!is_local && addresses > size) {
         return PROXY_HEADER_BAD;
     }

@@ -28,8 +28,23 @@ struct link_waiter {
 
 static struct list free_links = {&free_links, &free_links}; /* by in_pool; last in, first out */
 
+static struct str key_dup(struct str key)
+{
+    char *copy;
+
+    if (key.len == 0) {
+        return STR_NONE;
+    }
+    copy = malloc(key.len);
+    if (copy == NULL) {
+        fatal_no_memory(key.len);
+    }
+    memcpy(copy, key.data, key.len);
+    return (struct str){copy, key.len};
+}
+
 static struct upstream_link *link_new(struct upstream_pick *pick, struct conn *conn,
-                                      const void *tag)
+                                      const struct link_kind *kind)
 {
     struct list *free_one = list_pop_front(&free_links);
     struct upstream_link *link;
@@ -49,7 +64,7 @@ static struct upstream_link *link_new(struct upstream_pick *pick, struct conn *c
         .cell = pick->peer->cell,
         .local = pick->peer->local,
         .addr = pick->peer->addr,
-        .tag = tag,
+        .kind = {kind->tag, key_dup(kind->key)},
         .opened_ms = clock_now.now_ms,
         .users_max = 1,
     };
@@ -81,6 +96,7 @@ void link_destroy(struct upstream_link *link)
     link->group->worker_state->users--;
     wake_waiter(local);
     cell_let_go(cell, local);
+    free((char *) link->kind.key.data);
     link->magic = 0;
     link->conn = NULL;
     list_push_front(&free_links, &link->in_pool);
@@ -100,7 +116,8 @@ const struct conn_owner link_owner = {.input = wake_owner, .drained = wake_owner
 /* ---- opening ---- */
 
 /* One of the connections in use that has room for another request. */
-static struct upstream_link *find_shared(const struct peer_local *local, const void *tag)
+static struct upstream_link *find_shared(const struct peer_local *local,
+                                         const struct link_kind *kind)
 {
     if (atomic_load_explicit(&local->cell->multiplexes, memory_order_relaxed) == 0) {
         return NULL;
@@ -108,8 +125,8 @@ static struct upstream_link *find_shared(const struct peer_local *local, const v
     list_each(item, &local->busy) {
         struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
 
-        if (link->users < link->users_max && link->tag == tag && !link->is_doomed &&
-            !link->conn->is_broken && !link->conn->is_peer_closed &&
+        if (link->users < link->users_max && link_kind_is(&link->kind, kind) &&
+            !link->is_doomed &&            !link->conn->is_broken && !link->conn->is_peer_closed &&
             (int64_t) link->requests < link->group->keepalive_requests) {
             return link;
         }

@@ -33,6 +33,12 @@ enum link_result {
                        answers 500 */
 };
 
+/* Requests of one kind may use each other's connections. */
+struct link_kind {
+    const void *tag; /* as link_options say */
+    struct str key;  /* of the group's slices; empty = none */
+};
+
 #define LINK_MAGIC 0x11c00f1eu
 
 /*
@@ -46,7 +52,7 @@ struct upstream_link {
     struct peer_cell *cell;
     struct peer_local *local; /* what this worker has open to the peer */
     struct addr addr;         /* of the peer */
-    const void *tag;
+    struct link_kind kind;  /* the key is the link's own */
     struct idle_pool *pool; /* while it is idle, else NULL */
     struct list in_pool;    /* while it is idle: in the pool; else among the peer's busy ones */
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */

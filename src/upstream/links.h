@@ -18,14 +18,14 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
 
 /* ---- pool.c ---- */
 
-/* An idle link to the peer with this tag, sound as far as is known, off its pool; or NULL. */
+/* An idle link of this kind to the peer, sound as far as is known, off its pool; or NULL. */
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const void *tag);
+                                const struct link_kind *kind);
 
 /* Puts it to rest. False: it may not rest, or the loop cannot watch it. */
 bool pool_keep(struct upstream_link *link);
 
-/* Closes one idle link to the peer, whatever its tag. False: there is none. */
+/* Closes one idle link to the peer, whatever its kind. False: there is none. */
 bool pool_close_one(const struct upstream_group *group, const struct peer_local *local);
 
 #endif

@@ -21,17 +21,28 @@ struct peer_local {
     unsigned turns;    /* links that our own waiters got since other workers had theirs */
 };
 
+/* Tengine's slices of `keepalive`: requests with the same key share a pool of their own. */
+struct keepalive_slices {
+    const struct template *key;
+    const struct template *switch_on; /* only where it is neither empty nor "0"; NULL: always */
+    unsigned connections;             /* kept for one key */
+    unsigned keys_max;                /* pools with a key */
+    unsigned key_length_max; /* connections of longer keys are not kept, or shared in any way */
+};
+
 /* Idle links that may be exchanged with each other. */
 struct idle_pool {
     struct list in_group; /* in group_state.pools */
     struct list links;    /* struct upstream_link by in_pool: the one that came last is first */
-    const void *tag;      /* of a group whose pools are local; else NULL */
-    unsigned count;       /* of links */
+    struct link_kind
+        kind;       /* tag is NULL unless the group's pools are local; the key is the pool's own */
+    unsigned count; /* of links */
 };
 
 /* What a worker keeps for a group. */
 struct group_state {
-    struct list pools;     /* struct idle_pool */
+    struct list pools; /* struct idle_pool; of those with a key, the one used last comes first */
+    unsigned keys;     /* of the pools: those with a key */
     struct list queue;     /* struct queued: requests that wait for a peer */
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */

@@ -20,6 +20,7 @@ struct balancer;
 struct cell_memory;
 struct group_state;
 struct health_settings;
+struct keepalive_slices;
 struct peer;
 struct peer_cell;
 struct peer_list;
@@ -71,6 +72,7 @@ struct upstream_group {
     int64_t keepalive_requests;    /* on one connection */
     uint64_t keepalive_time_ms;    /* a connection's longest life */
     uint64_t keepalive_timeout_ms; /* longest rest */
+    const struct keepalive_slices *slices; /* a pool for each key as well (private.h); NULL = none */
 
     unsigned queue_max; /* requests that wait when no peer may take them; 0 = none */
     uint64_t queue_timeout_ms;

@@ -307,6 +307,44 @@ static void waiting_ends_in_time(void **state)
     cache_close(&access);
 }
 
+/* Many that wait for a claim of another worker: one of them looks, all are told. */
+static unsigned ready_count;
+
+static void wait_in_crowd(void *arg)
+{
+    struct cache_access access;
+
+    open_key(&access, "key");
+    if (!cache_claim(&access, 100000) &&
+        cache_wait(&access, *(uint64_t *) arg) == CACHE_LOCK_READY) {
+        ready_count++;
+    }
+    cache_close(&access);
+}
+
+static void a_crowd_is_told_by_the_one_that_looks(void **state)
+{
+    struct cache_access access;
+    uint64_t soon_ms = 30, late_ms = 1000000;
+
+    begin("");
+    ready_count = 0;
+    open_key(&access, "key");
+    assert_true(cache_claim(&access, 100000));
+    access.entry->claim_pid = getppid();        /* lives, and is not this worker */
+    fiber_start(wait_in_crowd, &soon_ms, NULL); /* looks first, and gives up */
+    for (int i = 0; i < 20; i++) {
+        fiber_start(wait_in_crowd, &late_ms, NULL);
+    }
+    struct fiber_pool_stats fibers;
+    turn_until((fiber_pool_stats(&fibers), fibers.in_use == 20));
+    access.entry->claim = 0;
+    turn_until(ready_count == 20);
+    turn_until((fiber_pool_stats(&fibers), fibers.in_use == 0));
+    access.is_mine = false;
+    cache_close(&access);
+}
+
 /* As a claim of another worker, whose end nobody tells. */
 static void the_claim_of_a_dead_worker_is_noticed(void **state)
 {
@@ -516,6 +554,7 @@ int main(void)
         cache_test(a_claim_is_had_by_one),
         cache_test(a_commit_wakes_who_waits),
         cache_test(waiting_ends_in_time),
+        cache_test(a_crowd_is_told_by_the_one_that_looks),
         cache_test(the_claim_of_a_dead_worker_is_noticed),
         cache_test(variants_lie_side_by_side),
         cache_test(another_vary_is_told_by_the_key),

@@ -91,6 +91,7 @@ static const struct {
     {"main", IN_MAIN},         {"events", IN_EVENTS},           {"dso", IN_DSO},
     {"http", IN_HTTP},         {"server", IN_SERVER},           {"server-if", IN_SERVER_IF},
     {"location", IN_LOCATION}, {"location-if", IN_LOCATION_IF}, {"limit_except", IN_LIMIT_EXCEPT},
+    {"upstream", IN_UPSTREAM},
 };
 
 static struct str contexts_text(uint32_t contexts)

@@ -241,6 +241,7 @@ CONFIGS = [
         HEAD /a.html
         GET /big.html | Accept-Encoding: gzip
         GET /unbuffered/a.html | Accept-Encoding: gzip
+            => 200 kept | Content-Encoding: gzip | Transfer-Encoding: chunked -- a body that came whole needs no flush before its end
         GET /asks/a.html | Accept-Encoding: gzip
         GET /weak/a.html | Accept-Encoding: gzip
         GET /odd/a.html | Accept-Encoding: gzip

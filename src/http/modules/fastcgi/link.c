@@ -314,11 +314,16 @@ static struct str fastcgi_input(struct exchange *x)
 {
     const struct fastcgi_stream *stream = fastcgi_stream_of(x);
     const struct fastcgi_pending *reading = &stream->reading;
+    const struct fastcgi_link *link = stream->link;
+    const struct conn *conn = x->link->conn;
 
-    if (stream->link->is_shared) {
+    if (link->decoded != 0) {
+        return (struct str){conn->in + conn->in_start, link->decoded};
+    }
+    if (reading->start != reading->end) { /* of a shared link */
         return (struct str){reading->data + reading->start, reading->end - reading->start};
     }
-    return str_head(conn_input(x->link->conn), stream->link->decoded);
+    return STR_NONE;
 }
 
 static void fastcgi_consume(struct exchange *x, size_t n)

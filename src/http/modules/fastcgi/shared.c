@@ -73,6 +73,9 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
     struct fastcgi_pending *reading = &stream->reading;
     struct fastcgi_pending *arriving = &stream->arriving;
 
+    if (stream->is_full && unread(stream) < UNREAD_MAX) {
+        resume_input(stream->link, stream);
+    }
     if (arriving->end == 0) {
         return false;
     }
@@ -83,9 +86,6 @@ bool fastcgi_shared_fill(struct fastcgi_stream *stream)
         pending_free(reading);
         *reading = *arriving;
         *arriving = (struct fastcgi_pending){0};
-    }
-    if (stream->is_full && unread(stream) < UNREAD_MAX) {
-        resume_input(stream->link, stream);
     }
     return true;
 }

@@ -1,0 +1,68 @@
+/* HPACK (RFC 7541): header blocks of HTTP/2, both ways. Pure functions on slices; Huffman by table. */
+#ifndef HTTP_V2_HPACK_H
+#define HTTP_V2_HPACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+#define HPACK_TABLE_DEFAULT 4096 /* bytes, as RFC 7541 counts them */
+
+/* A dynamic table: entries in a ring, newest first. Memory of its own, freed by hpack_table_free. */
+struct hpack_entry;
+struct hpack_table {
+    char *bytes;              /* ring of names and values */
+    size_t capacity;
+    struct hpack_entry *entries;
+    unsigned count, first, room;
+    size_t size, max_size;    /* as RFC 7541, 4.1 counts */
+    size_t limit;             /* max_size may be set up to this by the peer */
+};
+void hpack_table_init(struct hpack_table *table, size_t limit);
+void hpack_table_free(struct hpack_table *table);
+
+/* One decoded field; slices live in the arena, in the static table, or in the dynamic table's memory
+ * until the next change to it: copied by the decoder to the arena. */
+struct hpack_field {
+    struct str name;  /* lower case as sent; checked by the caller */
+    struct str value;
+    bool is_indexed_name; /* the name came from the static table: its number tells which */
+    uint8_t static_index; /* 1 to 61, or 0 */
+    bool never_indexed;
+};
+
+enum hpack_result {
+    HPACK_FIELD, /* *field was decoded */
+    HPACK_END,   /* the block is used up */
+    HPACK_BAD,   /* COMPRESSION_ERROR: the connection ends (RFC 9113, 4.3) */
+};
+
+/* The next field of a block that is whole (HEADERS and its CONTINUATIONs joined). Sizes above max_string
+ * are HPACK_BAD. */
+enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, struct arena *arena,
+                               size_t max_string, struct hpack_field *field);
+
+/* The encoder: writes at the end of a room and gives the new end; room is at least
+ * hpack_field_room(name, value). Names are written in lower case. */
+static inline size_t hpack_field_room(struct str name, struct str value)
+{
+    return name.len + value.len + 24;
+}
+char *hpack_put_status(char *at, struct hpack_table *table, unsigned status);
+/* static_index: of the name, or 0. may_index: worth a place in the table (not for lengths and dates). */
+char *hpack_put_field(char *at, struct hpack_table *table, uint8_t static_index, struct str name,
+                      struct str value, bool may_index);
+/* A new limit by the peer's SETTINGS_HEADER_TABLE_SIZE: said at the start of the next block. */
+void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
+char *hpack_put_limit(char *at, struct hpack_table *table);
+
+/* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS, bad
+ * padding) or room is too small. */
+ptrdiff_t huffman_decode(struct str in, char *out, size_t room);
+size_t huffman_size(struct str text);            /* bytes when encoded */
+char *huffman_encode(char *at, struct str text);
+
+#endif

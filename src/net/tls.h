@@ -1,0 +1,141 @@
+/* TLS behind struct conn: contexts made when the configuration is read, handshakes, what a connection
+ * negotiated. All of OpenSSL is on this side of the face. */
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/shm.h"
+#include "base/str.h"
+#include "net/conn.h"
+
+enum tls_protocol {
+    TLS_SSLV2 = 1, /* accepted in lists, never spoken */
+    TLS_SSLV3 = 2,
+    TLS_1_0 = 4,
+    TLS_1_1 = 8,
+    TLS_1_2 = 16,
+    TLS_1_3 = 32,
+};
+
+enum tls_verify { TLS_VERIFY_OFF, TLS_VERIFY_ON, TLS_VERIFY_OPTIONAL, TLS_VERIFY_OPTIONAL_NO_CA };
+
+/* One certificate with its key, as the configuration names them: files (full paths), "data:PEM",
+ * "engine:…", "store:…". */
+struct tls_certificate {
+    struct str certificate;
+    struct str key;
+};
+
+/* What a context is made of. Strings live as long as the generation. Members that only one side has
+ * are ignored by the other. */
+struct tls_settings {
+    bool is_client;              /* towards upstreams */
+    struct vec certificates;     /* struct tls_certificate; none: a client without, or a server that
+                                    rejects, or whose certificates come from variables */
+    struct vec passwords;        /* struct str: tried in turn for encrypted keys */
+    unsigned protocols;          /* enum tls_protocol bits */
+    struct str ciphers;          /* of TLS 1.2 and below */
+    struct str curves;           /* "auto" or a list */
+    struct str dhparam;          /* file or empty */
+    bool prefer_server_ciphers;
+    struct vec commands;         /* struct str pairs, name and value: ssl_conf_command */
+    struct str client_certificate; /* CA file for clients, names are sent; or empty */
+    struct str trusted_certificate; /* CA file, names are not sent; or empty */
+    struct str crl;
+    unsigned verify;             /* enum tls_verify; a client: OFF or ON */
+    unsigned verify_depth;
+    bool rejects_handshake;      /* ssl_reject_handshake */
+    bool early_data;
+    bool compresses_certificates;
+    bool tickets;
+    struct vec ticket_keys;      /* struct str: files of 48 or 80 bytes; the first encrypts */
+    bool has_session_cache;      /* sessions are resumed by identifier: shared zone or builtin */
+    struct zone *session_zone;   /* shared:…; or NULL */
+    unsigned builtin_sessions;   /* 0 = none */
+    uint64_t session_timeout_s;
+    bool stapling, stapling_verify;
+    struct str stapling_file, stapling_responder;
+    uint64_t buffer_size;        /* ssl_buffer_size: bytes of a record at most */
+    bool watches_files;          /* ssl_certificate_watch: changed files are taken up */
+};
+
+struct tls_context; /* an SSL_CTX and what belongs to it */
+
+/* What a context says when it cannot be made: file and reason, in nginx's words, e.g.
+ * `cannot load certificate "x": BIO_new_file() failed (SSL: error:…)`. Text in the arena. */
+struct tls_context *tls_context_new(const struct tls_settings *settings, struct arena *arena,
+                                    const struct log *log, struct str *error);
+void tls_context_free(struct tls_context *context);
+
+/*
+ * Whose certificate a client gets: asked in the handshake with the SNI name (lower case, empty when there
+ * is none). Gives the context to go on with, or NULL: the handshake is rejected (unrecognized_name).
+ * *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"), empty = no ALPN.
+ * Certificates from variables: the owner calls tls_use_certificate inside it.
+ */
+struct tls_selector {
+    struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols, void *arg);
+    void *arg;
+};
+/* During select: this connection's certificate, loaded from file names or data made of variables; kept in
+ * a cache of `cache_max` entries. False: logged; the handshake fails. */
+bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key);
+
+enum tls_progress {
+    TLS_DONE,   /* established */
+    TLS_MORE,   /* waits for the peer; conn_watch and try again when something happened */
+    TLS_FAILED, /* logged as nginx does, with its level by fault; the connection is to be closed */
+    TLS_PLAIN,  /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone */
+};
+
+/* The server's side on an accepted connection whose input may hold bytes already (after a PROXY header). */
+bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls_selector *selector);
+/* Steps of the handshake, on either side, as far as it goes now. */
+enum tls_progress tls_handshake(struct conn *conn);
+
+/*
+ * The client's side, on a connected conn: the whole handshake. name: SNI and, with verify, the name that
+ * the certificate must have; empty = neither. sni false: the name is for verifying only. session_key
+ * identifies sessions that may be resumed (NULL = none). False: logged, *error the errno or 0. MAY WAIT.
+ */
+struct tls_client_options {
+    struct str name;
+    bool sends_name;
+    bool verifies;
+    bool reuses_session;
+    struct str alpn;          /* wire form or empty */
+    const void *session_key;  /* sessions are kept by this and the peer's address */
+};
+bool tls_connect(struct conn *conn, struct tls_context *context, const struct tls_client_options *options,
+                 uint64_t deadline_ms, const struct log *log);
+
+static inline bool conn_is_tls(const struct conn *conn)
+{
+    return conn->transport != NULL;
+}
+
+/* What was negotiated. Texts are in the arena; false or empty: not known. */
+struct str tls_alpn(const struct conn *conn);
+struct str tls_server_name(const struct conn *conn);
+bool tls_is_early(const struct conn *conn);       /* early data, and the handshake is not finished */
+/* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate tells
+ * whether one was sent. */
+long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason);
+bool tls_variable(const struct conn *conn, struct str name, struct arena *arena, struct str *out);
+/* name: "protocol", "cipher", "ciphers", "curve", "curves", "session_id", "session_reused",
+ * "client_cert", … : the part behind "ssl_" of the variables of ngx_http_ssl_module. */
+
+/* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
+ * which the upper floor hands down: an HTTP POST that MAY WAIT). */
+bool tls_worker_start(const struct log *log);
+void tls_worker_end(void);
+
+/* Library and its version for -V: "OpenSSL 3.0.17 1 Jul 2025". */
+const char *tls_version_built(void);
+const char *tls_version_running(void);
+
+#endif
