@@ -212,7 +212,7 @@ static enum cache_found read_content(struct cache_access *access, const struct a
     if (learn_presence(access, answer, content)) {
         content->entry = access->entry;
         content->rules_stamp = rules_stamp;
-        content->touched = clock_now.seconds;
+        cache_content_touched(content, clock_now.seconds);
         cache_kept_put(content);
     }
     cache_access_take(access, content);
@@ -262,6 +262,7 @@ static enum cache_found look_up(struct cache_access *access)
             cache_kept_drop(content);
             content = NULL;
         } else if (content->touched == clock_now.seconds &&
+                   content->epoch == __atomic_load_n(&index->epoch, __ATOMIC_RELAXED) &&
                    content->meta.valid_until >= clock_now.seconds) {
             access->entry = content->entry;
             access->seen_uniq = content->uniq;
@@ -273,7 +274,7 @@ static enum cache_found look_up(struct cache_access *access)
     struct answer answer = ask_index(access, content == NULL ? NULL : content->entry);
     if (content != NULL) {
         if (answer.size != 0 && answer.uniq == content->uniq) {
-            content->touched = clock_now.seconds;
+            cache_content_touched(content, clock_now.seconds);
             return take_kept(access, content);
         }
         cache_kept_drop(content);

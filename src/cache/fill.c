@@ -367,7 +367,7 @@ bool cache_fill_commit(struct cache_access *access, const struct cache_meta *met
     if (entry != NULL) {
         content->entry = entry;
         content->rules_stamp = commit.rules_stamp;
-        content->touched = clock_now.seconds;
+        cache_content_touched(content, clock_now.seconds);
         cache_kept_put(content);
     }
     cache_access_take(access, content);

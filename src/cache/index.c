@@ -9,7 +9,9 @@
 enum {
     SEGMENT_SHIFT_MOST = 9, /* 512 entries: ten pages */
     EVICT_SEARCH_MOST = 32, /* entries looked at for one that nobody fetches */
-    MERGE_LISTS = 32,       /* of sorting: up to 2^32 entries */
+    EPOCH_SHARE = 4,        /* part of the entries that is new in an epoch */
+    EPOCH_LEAST = 32,
+    MERGE_LISTS = 32, /* of sorting: up to 2^32 entries */
 };
 
 /* ---- layout ---- */
@@ -309,6 +311,10 @@ struct cache_entry *cache_index_add(struct cache_index *index, const uint8_t *ha
     order_push(index, entry);
     index->count++;
     index->variants += is_variant;
+    if (++index->added > index->count / EPOCH_SHARE + EPOCH_LEAST) {
+        index->added = 0;
+        __atomic_store_n(&index->epoch, index->epoch + 1, __ATOMIC_RELAXED);
+    }
     return entry;
 }
 

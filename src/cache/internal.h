@@ -90,10 +90,12 @@ struct cache_index {
     uint32_t files;          /* … that have a file */
     uint32_t variants;       /* … that are variants */
     uint64_t size;           /* bytes of all files */
-    uint64_t stamp;          /* last one given: nanoseconds of the epoch, rising always */
-    uint64_t claims;         /* last number given */
-    uint64_t changes;        /* of what the index file holds */
-    uint64_t rules_stamp;    /* of the newest rule; read without the lock */
+    uint32_t added;          /* entries since the epoch began */
+    uint32_t epoch;       /* a quarter of all was new each time it was raised; read without lock */
+    uint64_t stamp;       /* last one given: nanoseconds of the epoch, rising always */
+    uint64_t claims;      /* last number given */
+    uint64_t changes;     /* of what the index file holds */
+    uint64_t rules_stamp; /* of the newest rule; read without the lock */
     struct cache_rule rules[CACHE_RULES];
     uint64_t keeper;          /* which worker manages files */
     uint64_t keeper_until_ms; /* monotonic; then another may */
@@ -201,6 +203,7 @@ struct cache_content {
     uint8_t opened_as[CACHE_KEY_SIZE]; /* variant that was asked for; zero = the key alone */
     uint64_t uniq;                     /* of the entry when it was current */
     uint64_t rules_stamp;              /* rules that it was held against */
+    uint32_t epoch;                    /* of the index when the entry was last made the newest */
     time_t touched;                    /* second in which the entry was last made the newest */
     time_t used_at;                    /* second of the last request for it */
     struct str key;
@@ -234,6 +237,12 @@ struct cache_content *cache_kept_find(const struct cache *cache, uint64_t hash, 
                                       const uint8_t *opened_as);
 /* Keeps it, instead of what was kept for the same. */
 void cache_kept_put(struct cache_content *content);
+/* Its entry was made the newest just now. */
+static inline void cache_content_touched(struct cache_content *content, time_t now)
+{
+    content->touched = now;
+    content->epoch = __atomic_load_n(&cache_index_of(content->cache)->epoch, __ATOMIC_RELAXED);
+}
 /* It is used: newest. */
 void cache_kept_use(struct cache_content *content);
 /* Keeps it no longer. */

@@ -10,6 +10,83 @@ struct keepalive_settings {
     uint64_t timeout_ms;
 };
 
+enum {
+    SLICE_KEYS = 20,         /* slice_poolsize, unless told otherwise … */
+    SLICE_KEYS_MOST = 65535, /* … and at most */
+    SLICE_KEY_LENGTH = 40,   /* slice_keylen */
+    SLICE_KEY_LENGTH_MOST = 4096,
+};
+
+/* The number of "name=number", from 1. */
+static bool read_number(struct str value, unsigned most, unsigned *out)
+{
+    uint64_t n;
+
+    if (!parse_uint(value, &n) || n == 0 || n > most) {
+        return false;
+    }
+    *out = (unsigned) n;
+    return true;
+}
+
+static bool is_parameter(struct str parameter, struct str name, struct str *value)
+{
+    *value = str_starts(parameter, name) ? str_skip(parameter, name.len) : STR_NONE;
+    return value->len != 0;
+}
+
+/* One parameter that begins with "slice_". False: it is none, or its value is wrong. */
+static bool read_slice(struct conf *conf, const struct conf_node *node, struct str parameter,
+                       struct keepalive_slices *slices)
+{
+    struct str value;
+
+    if (is_parameter(parameter, STR("slice_key="), &value)) {
+        return (slices->key = template_compile(conf, node, value)) != NULL;
+    }
+    if (is_parameter(parameter, STR("slice_dyn="), &value)) {
+        return value.data[0] == '$' &&
+               (slices->switch_on = template_compile(conf, node, value)) != NULL;
+    }
+    if (is_parameter(parameter, STR("slice_conn="), &value)) {
+        return read_number(value, INT32_MAX, &slices->connections);
+    }
+    if (is_parameter(parameter, STR("slice_poolsize="), &value)) {
+        return read_number(value, SLICE_KEYS_MOST, &slices->keys_max);
+    }
+    return is_parameter(parameter, STR("slice_keylen="), &value) &&
+           read_number(value, SLICE_KEY_LENGTH_MOST, &slices->key_length_max);
+}
+
+/* The parameters behind the number. False after conf_error. */
+static bool read_parameters(struct conf *conf, const struct conf_node *node,
+                            struct upstream_group *group)
+{
+    struct keepalive_slices *slices = NULL;
+
+    group->is_keepalive_local = false;
+    for (unsigned i = 2; i < node->count; i++) {
+        if (str_is(node->args[i], "local")) {
+            group->is_keepalive_local = true;
+            continue;
+        }
+        if (slices == NULL) {
+            slices = arena_new(conf->arena, struct keepalive_slices);
+            slices->connections = group->keepalive;
+            slices->keys_max = SLICE_KEYS;
+            slices->key_length_max = SLICE_KEY_LENGTH;
+        }
+        if (!read_slice(conf, node, node->args[i], slices)) {
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[i]));
+        }
+    }
+    if (slices != NULL && slices->key == NULL) {
+        return conf_error(conf, node, "slices of \"keepalive\" need \"slice_key\"");
+    }
+    group->slices = slices;
+    return true;
+}
+
 static bool keepalive_apply(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
@@ -22,17 +99,13 @@ static bool keepalive_apply(struct conf_scope *scope, const struct directive *ro
         return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"%.*s\" directive",
                           STR_ARG(node->args[1]), STR_ARG(node->args[0]));
     }
-    if (node->count > 2 && !str_is(node->args[2], "local")) {
-        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
-    }
     if (scope->parent == NULL) {
         return true; /* the default, which groups have of themselves */
     }
     group = scope_group(scope);
     group->keepalive = (unsigned) n;
-    group->is_keepalive_local = node->count > 2;
     group->is_keepalive_set = true;
-    return true;
+    return read_parameters(scope->conf, node, group);
 }
 
 static bool keepalive_finish(struct conf_scope *scope, void *settings)
@@ -48,10 +121,17 @@ static bool keepalive_finish(struct conf_scope *scope, void *settings)
 
 #define K struct keepalive_settings
 static const struct directive keepalive_rows[] = {
-    {"keepalive", IN_UPSTREAM, CUSTOM(keepalive_apply), ARGS(1, 2), .initial = "32 local",
-     .syntax = "connections [local]",
+    {"keepalive", IN_UPSTREAM, CUSTOM(keepalive_apply), ARGS(1, ARGS_ANY),
+     .initial = "32 local",
+     .syntax = "connections [local] [slice_key=string] [slice_conn=number] [slice_dyn=$variable] "
+               "[slice_poolsize=number] [slice_keylen=number]",
      .doc = "Idle connections that each worker keeps, 0 for none. With `local` each place that "
-            "passes requests to the group has a pool of its own; without it they share one."},
+            "passes requests to the group has a pool of its own; without it they share one. With "
+            "`slice_key` requests use only connections of requests whose key was the same: "
+            "slice_conn for each key (the first number, unless told otherwise), for the "
+            "slice_poolsize keys used last (20); a connection whose key is longer than "
+            "slice_keylen (40) is closed after its request; without a key, or where the "
+            "variable of slice_dyn is empty or 0, the common pool serves."},
     {"keepalive_requests", IN_UPSTREAM, NUMBER(K, requests), .initial = "1000",
      .doc = "Requests on one connection; then it is closed."},
     {"keepalive_time", IN_UPSTREAM, MSEC(K, time_ms), .initial = "1h",

@@ -14,6 +14,15 @@
 /* Where other workers wait for connections, too, every so many of ours goes to them. */
 #define TURNS_OF_OURS 4
 
+/* What a request wants; on its fiber's stack. */
+struct link_wish {
+    struct upstream_pick *pick;
+    const struct link_options *options;
+    struct link_kind kind;
+    bool is_alone; /* nobody may have the connection before or after */
+    uint64_t deadline_ms;
+};
+
 /* A request that waits for a connection to its peer; on its fiber's stack. */
 struct link_waiter {
     struct list link; /* in peer_local.waiters */
@@ -28,24 +37,9 @@ struct link_waiter {
 
 static struct list free_links = {&free_links, &free_links}; /* by in_pool; last in, first out */
 
-static struct str key_dup(struct str key)
+static struct upstream_link *link_new(const struct link_wish *wish, struct conn *conn)
 {
-    char *copy;
-
-    if (key.len == 0) {
-        return STR_NONE;
-    }
-    copy = malloc(key.len);
-    if (copy == NULL) {
-        fatal_no_memory(key.len);
-    }
-    memcpy(copy, key.data, key.len);
-    return (struct str){copy, key.len};
-}
-
-static struct upstream_link *link_new(struct upstream_pick *pick, struct conn *conn,
-                                      const struct link_kind *kind)
-{
+    struct upstream_pick *pick = wish->pick;
     struct list *free_one = list_pop_front(&free_links);
     struct upstream_link *link;
 
@@ -64,7 +58,8 @@ static struct upstream_link *link_new(struct upstream_pick *pick, struct conn *c
         .cell = pick->peer->cell,
         .local = pick->peer->local,
         .addr = pick->peer->addr,
-        .kind = {kind->tag, key_dup(kind->key)},
+        .kind = {wish->kind.tag, pool_key_dup(wish->kind.key)},
+        .is_doomed = wish->is_alone,
         .opened_ms = clock_now.now_ms,
         .users_max = 1,
     };
@@ -145,17 +140,16 @@ static struct upstream_link *use(struct upstream_link *link)
 }
 
 /* One that is open already, or NULL. */
-static struct upstream_link *reuse(const struct upstream_pick *pick,
-                                   const struct link_options *options)
+static struct upstream_link *reuse(const struct link_wish *wish)
 {
-    struct peer_local *local = pick->peer->local;
+    struct peer_local *local = wish->pick->peer->local;
 
-    if (options->wants_fresh) {
+    if (wish->options->wants_fresh || wish->is_alone) {
         return NULL;
     }
-    struct upstream_link *link = pool_take(pick->group, local, options->tag);
+    struct upstream_link *link = pool_take(wish->pick->group, local, &wish->kind);
     if (link == NULL) {
-        link = find_shared(local, options->tag);
+        link = find_shared(local, &wish->kind);
     }
     if (link != NULL) {
         link->is_reused = true;
@@ -169,10 +163,11 @@ static struct upstream_link *reuse(const struct upstream_pick *pick,
  * first and looked at then, so that workers that do this at one time go below the limit rather than
  * above. False: nothing was counted.
  */
-static bool reserve(const struct upstream_pick *pick, unsigned open_max)
+static bool reserve(const struct link_wish *wish)
 {
-    const struct peer_local *local = pick->peer->local;
+    const struct peer_local *local = wish->pick->peer->local;
     struct peer_use *mine = peer_use_mine(local->cell);
+    unsigned open_max = wish->options->open_max;
 
     if (open_max == 0) {
         USE_ADD(mine->open, 1);
@@ -184,40 +179,41 @@ static bool reserve(const struct upstream_pick *pick, unsigned open_max)
             return true;
         }
         atomic_fetch_sub(&mine->open, 1);
-    } while (pool_close_one(pick->group, local));
+    } while (pool_close_one(wish->pick->group, local));
     return false;
 }
 
 /* A fresh one; it was reserved. */
-static enum link_result open_fresh(struct upstream_pick *pick, const struct link_options *options,
-                                   uint64_t deadline_ms, struct upstream_link **out, int *error)
+static enum link_result open_fresh(const struct link_wish *wish, struct upstream_link **out,
+                                   int *error)
 {
+    struct upstream_pick *pick = wish->pick;
     struct conn *conn;
-    enum link_result result = link_connect(pick, options, deadline_ms, &conn, error);
+    enum link_result result = link_connect(pick, wish->options, wish->deadline_ms, &conn, error);
 
     if (result != LINK_OK) {
         USE_ADD(peer_use_mine(pick->peer->cell)->open, -1u);
         wake_waiter(pick->peer->local);
         return result;
     }
-    *out = use(link_new(pick, conn, options->tag));
+    *out = use(link_new(wish, conn));
     return LINK_OK;
 }
 
 /* Until it is our turn, and a connection is free or was reserved. *out stays NULL in the latter case. */
-static enum link_result wait_for_turn(struct upstream_pick *pick,
-                                      const struct link_options *options, uint64_t deadline_ms,
-                                      struct link_waiter *self, struct upstream_link **out)
+static enum link_result wait_for_turn(const struct link_wish *wish, struct link_waiter *self,
+                                      struct upstream_link **out)
 {
-    struct peer_local *local = pick->peer->local;
+    const struct peer_local *local = wish->pick->peer->local;
+    uint64_t deadline_ms = wish->deadline_ms;
 
     for (;;) {
         bool is_first = local->waiters.next == &self->link;
         uint64_t poll_ms = clock_now.now_ms + POLL_MS;
 
         if (is_first) {
-            *out = reuse(pick, options);
-            if (*out != NULL || reserve(pick, options->open_max)) {
+            *out = reuse(wish);
+            if (*out != NULL || reserve(wish)) {
                 return LINK_OK;
             }
         }
@@ -232,25 +228,25 @@ static enum link_result wait_for_turn(struct upstream_pick *pick,
 }
 
 /* As many connections are open as the peer allows: in the order of coming. */
-static enum link_result open_in_turn(struct upstream_pick *pick, const struct link_options *options,
-                                     uint64_t deadline_ms, struct upstream_link **out, int *error)
+static enum link_result open_in_turn(const struct link_wish *wish, struct upstream_link **out,
+                                     int *error)
 {
-    struct peer_local *local = pick->peer->local;
+    struct peer_local *local = wish->pick->peer->local;
     struct peer_use *mine = peer_use_mine(local->cell);
     struct link_waiter self = {.wake = {0}};
 
     list_push_back(&local->waiters, &self.link);
     USE_ADD(mine->waiting, 1);
-    enum link_result result = wait_for_turn(pick, options, deadline_ms, &self, out);
+    enum link_result result = wait_for_turn(wish, &self, out);
     USE_ADD(mine->waiting, -1u);
     list_remove(&self.link);
     if (result == LINK_OK && *out == NULL) {
-        return open_fresh(pick, options, deadline_ms, out, error);
+        return open_fresh(wish, out, error);
     }
     wake_waiter(local);
     if (result == LINK_TIMED_OUT) {
         *error = ETIMEDOUT;
-        log_error(pick->log, ETIMEDOUT, "upstream timed out");
+        log_error(wish->pick->log, ETIMEDOUT, "upstream timed out");
     }
     return result;
 }
@@ -259,21 +255,27 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
                            uint64_t connect_timeout_ms, struct upstream_link **out, int *error)
 {
     struct peer_local *local = pick->peer->local;
-    uint64_t deadline_ms = clock_now.now_ms + connect_timeout_ms;
+    struct link_wish wish = {.pick = pick,
+                             .options = options,
+                             .kind = {.tag = options->tag},
+                             .deadline_ms = clock_now.now_ms + connect_timeout_ms};
 
+    if (pick->group->slices != NULL) {
+        wish.is_alone = !pool_key(pick, &wish.kind.key);
+    }
     *out = NULL;
     *error = 0;
     local->open_max = options->open_max;
     if (__builtin_expect(list_is_empty(&local->waiters), 1)) {
-        *out = reuse(pick, options);
+        *out = reuse(&wish);
         if (*out != NULL) {
             return LINK_OK;
         }
-        if (reserve(pick, options->open_max)) {
-            return open_fresh(pick, options, deadline_ms, out, error);
+        if (reserve(&wish)) {
+            return open_fresh(&wish, out, error);
         }
     }
-    return open_in_turn(pick, options, deadline_ms, out, error);
+    return open_in_turn(&wish, out, error);
 }
 
 /* ---- letting go ---- */

@@ -18,6 +18,16 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
 
 /* ---- pool.c ---- */
 
+static inline bool link_kind_is(const struct link_kind *a, const struct link_kind *b)
+{
+    return a->tag == b->tag && str_equal(a->key, b->key);
+}
+
+/* The key of the request's slice; empty: it has none. False: it is longer than keys may be. */
+bool pool_key(const struct upstream_pick *pick, struct str *key);
+/* A copy from the heap, for links and pools. */
+struct str pool_key_dup(struct str key);
+
 /* An idle link of this kind to the peer, sound as far as is known, off its pool; or NULL. */
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
                                 const struct link_kind *kind);

@@ -11,36 +11,81 @@
 
 /* ---- pools ---- */
 
-static const void *pool_tag(const struct upstream_group *group, const void *tag)
+bool pool_key(const struct upstream_pick *pick, struct str *key)
 {
-    return group->is_keepalive_local ? tag : NULL;
+    const struct keepalive_slices *slices = pick->group->slices;
+    struct str on;
+
+    *key = STR_NONE;
+    if (pick->env == NULL) {
+        return true;
+    }
+    if (slices->switch_on != NULL) {
+        on = template_text(slices->switch_on, pick->env);
+        if (on.len == 0 || str_is(on, "0")) {
+            return true;
+        }
+    }
+    *key = template_text(slices->key, pick->env);
+    return key->len <= slices->key_length_max;
 }
 
-static struct idle_pool *pool_find(struct group_state *state, const void *tag)
+struct str pool_key_dup(struct str key)
 {
+    char *copy;
+
+    if (key.len == 0) {
+        return STR_NONE;
+    }
+    copy = malloc(key.len);
+    if (copy == NULL) {
+        fatal_no_memory(key.len);
+    }
+    memcpy(copy, key.data, key.len);
+    return (struct str){copy, key.len};
+}
+
+/* What a pool for links of this kind is of. */
+static struct link_kind kind_of_pool(const struct upstream_group *group,
+                                     const struct link_kind *kind)
+{
+    return (struct link_kind){group->is_keepalive_local ? kind->tag : NULL, kind->key};
+}
+
+/* The one that is used comes first among those with a key. */
+static struct idle_pool *pool_find(const struct upstream_group *group,
+                                   const struct link_kind *link_kind)
+{
+    struct group_state *state = group->worker_state;
+    const struct link_kind kind = kind_of_pool(group, link_kind);
+
     list_each(item, &state->pools) {
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
-        if (pool->tag == tag) {
+        if (link_kind_is(&pool->kind, &kind)) {
+            if (kind.key.len != 0) {
+                list_remove(item);
+                list_push_front(&state->pools, item);
+            }
             return pool;
         }
     }
     return NULL;
 }
 
-static struct idle_pool *pool_of(const struct upstream_group *group, const void *tag)
+static struct idle_pool *pool_new(const struct upstream_group *group, const struct link_kind *kind)
 {
-    struct idle_pool *pool = pool_find(group->worker_state, pool_tag(group, tag));
+    struct group_state *state = group->worker_state;
+    struct idle_pool *pool = calloc(1, sizeof(*pool));
 
     if (pool == NULL) {
-        pool = calloc(1, sizeof(*pool));
-        if (pool == NULL) {
-            fatal_no_memory(sizeof(*pool));
-        }
-        pool->tag = pool_tag(group, tag);
-        list_init(&pool->links);
-        list_push_back(&group->worker_state->pools, &pool->in_group);
+        fatal_no_memory(sizeof(*pool));
     }
+    pool->kind = kind_of_pool(group, kind);
+    pool->kind.key = pool_key_dup(kind->key);
+    list_init(&pool->links);
+    list_push_front(&state->pools, &pool->in_group);
+    state->keys += kind->key.len != 0;
     return pool;
 }
 
@@ -63,6 +108,48 @@ static void idle_close(struct upstream_link *link)
 {
     pool_remove(link);
     link_destroy(link);
+}
+
+static void pool_empty(struct idle_pool *pool)
+{
+    while (pool->count != 0) {
+        idle_close(longest_idle_of(pool));
+    }
+}
+
+static void pool_free(struct group_state *state, struct idle_pool *pool)
+{
+    pool_empty(pool);
+    list_remove(&pool->in_group);
+    state->keys -= pool->kind.key.len != 0;
+    free((char *) pool->kind.key.data);
+    free(pool);
+}
+
+/* The key that was used least recently goes, with its links. */
+static void drop_one_key(struct group_state *state)
+{
+    for (struct list *item = state->pools.prev; item != &state->pools; item = item->prev) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        if (pool->kind.key.len != 0) {
+            pool_free(state, pool);
+            return;
+        }
+    }
+}
+
+static struct idle_pool *pool_of(const struct upstream_group *group, const struct link_kind *kind)
+{
+    struct idle_pool *pool = pool_find(group, kind);
+
+    if (pool != NULL) {
+        return pool;
+    }
+    if (kind->key.len != 0 && group->worker_state->keys >= group->slices->keys_max) {
+        drop_one_key(group->worker_state);
+    }
+    return pool_new(group, kind);
 }
 
 /* ---- what happens to an idle one ---- */
@@ -145,10 +232,9 @@ static bool is_sound(struct conn *conn)
 }
 
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const void *tag)
+                                const struct link_kind *kind)
 {
-    struct idle_pool *pool =
-        local->idle == 0 ? NULL : pool_find(group->worker_state, pool_tag(group, tag));
+    struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
 
     if (pool == NULL) {
         return NULL;
@@ -156,7 +242,7 @@ struct upstream_link *pool_take(const struct upstream_group *group, struct peer_
     list_each(item, &pool->links) {
         struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
 
-        if (link->local != local || link->tag != tag) {
+        if (link->local != local || link->kind.tag != kind->tag) {
             continue;
         }
         if (!is_sound(link->conn)) {
@@ -183,6 +269,11 @@ static bool may_rest(const struct upstream_link *link)
            clock_now.now_ms - link->opened_ms < group->keepalive_time_ms;
 }
 
+static unsigned most_of(const struct upstream_group *group, const struct idle_pool *pool)
+{
+    return pool->kind.key.len != 0 ? group->slices->connections : group->keepalive;
+}
+
 bool pool_keep(struct upstream_link *link)
 {
     struct conn *conn = link->conn;
@@ -190,8 +281,8 @@ bool pool_keep(struct upstream_link *link)
     if (!may_rest(link)) {
         return false;
     }
-    struct idle_pool *pool = pool_of(link->group, link->tag);
-    if (pool->count >= link->group->keepalive) {
+    struct idle_pool *pool = pool_of(link->group, &link->kind);
+    if (pool->count >= most_of(link->group, pool)) {
         idle_close(longest_idle_of(pool));
     }
     conn_input_release(conn);
@@ -255,20 +346,14 @@ void pools_close_peer(struct group_state *state, const struct peer_local *local)
 void pools_close(struct group_state *state)
 {
     list_each(item, &state->pools) {
-        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
-
-        while (pool->count != 0) {
-            idle_close(longest_idle_of(pool));
-        }
+        pool_empty(container_of(item, struct idle_pool, in_group));
     }
 }
 
 void pools_free(struct group_state *state)
 {
-    pools_close(state);
     list_each(item, &state->pools) {
-        list_remove(item);
-        free(container_of(item, struct idle_pool, in_group));
+        pool_free(state, container_of(item, struct idle_pool, in_group));
     }
 }
 

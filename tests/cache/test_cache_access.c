@@ -47,6 +47,24 @@ static void a_hit_on_a_kept_response_reads_no_file(void **state)
     assert_quiet();
 }
 
+/* A hit that takes no lock may not let its entry grow old. */
+static void what_is_hit_all_the_time_does_not_give_way(void **state)
+{
+    char key[32];
+
+    begin("");
+    store("hot", "body", 60);
+    for (unsigned i = 0; i < 30000; i++) {
+        snprintf(key, sizeof(key), "key %u", i);
+        look(key);
+        if (look("hot") != CACHE_FRESH) {
+            fail_msg("gone after %u others", i);
+        }
+    }
+    assert_true(cache_index_of(cache)->capacity < 20000);
+    assert_quiet();
+}
+
 static void a_large_body_goes_through_a_file(void **state)
 {
     struct cache_access access;
@@ -542,6 +560,7 @@ int main(void)
         cache_test(what_was_stored_is_found),
         cache_test(names_of_files_are_those_of_nginx),
         cache_test(a_hit_on_a_kept_response_reads_no_file),
+        cache_test(what_is_hit_all_the_time_does_not_give_way),
         cache_test(a_large_body_goes_through_a_file),
         cache_test(an_empty_body_is_a_body),
         cache_test(what_is_aborted_leaves_nothing),

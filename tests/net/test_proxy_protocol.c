@@ -228,6 +228,20 @@ static void version_2_local_and_unspecified_have_no_addresses(void **state)
     free(header);
 }
 
+static void version_2_of_unknown_families_has_no_addresses(void **state)
+{
+    static const unsigned char families[] = {0x41, 0xf1};
+
+    for (size_t i = 0; i < COUNT(families); i++) {
+        begin(0x21, families[i]);
+        buf_append(&packet, STR("\1\2\3\4"));
+        struct proxy_header *header = parse_good(end());
+        assert_int_equal(header->source.len, 0);
+        assert_int_equal(header->tlvs.len, 0);
+        free(header);
+    }
+}
+
 static void values_are_found_by_name_and_number(void **state)
 {
     struct str value;
@@ -298,7 +312,7 @@ static void bad_headers_of_version_2(void **state)
 {
     static const unsigned char heads[][2] = {
         {0x11, 0x11}, {0x31, 0x11}, {0x22, 0x11}, {0x2f, 0x11},
-        {0x21, 0x13}, {0x21, 0x41}, {0x21, 0xf1},
+        {0x21, 0x13},
     };
 
     for (size_t i = 0; i < COUNT(heads); i++) {
@@ -347,6 +361,7 @@ int main(void)
         cmocka_unit_test(version_2_with_ip6),
         cmocka_unit_test(version_2_with_unix_paths),
         cmocka_unit_test(version_2_local_and_unspecified_have_no_addresses),
+        cmocka_unit_test(version_2_of_unknown_families_has_no_addresses),
         cmocka_unit_test(values_are_found_by_name_and_number),
         cmocka_unit_test(the_checksum_is_checked),
         cmocka_unit_test(bad_headers_of_version_2),

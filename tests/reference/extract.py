@@ -3,8 +3,8 @@
     /usr/bin/python3 tests/reference/extract.py PATH/reference/directives.tsv
 
 The catalogue that it reads is kept outside of the repository. It takes the modules that auto/modules
-says are built, leaves out what only the commercial nginx has and the entries of free-form blocks,
-and where nginx and Tengine differ about one directive it takes what nginx says.
+says are built, leaves out the entries of free-form blocks and what only the commercial nginx has
+(but for COMMERCIAL), and where nginx and Tengine differ about one directive it takes what nginx says.
 """
 
 import csv
@@ -21,6 +21,10 @@ HEAD = """\
 # Where the catalogue's module is another than ours.
 SAME = {"ngx_thread_pool_module": "ngx_core_module"}
 
+# What only the commercial nginx has, and we have as well.
+COMMERCIAL = {"health_check", "match", "queue", "proxy_cache_purge", "fastcgi_cache_purge",
+              "scgi_cache_purge", "uwsgi_cache_purge"}
+
 
 def built_modules():
     with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
@@ -34,12 +38,15 @@ def facts(path):
     with open(path, encoding="utf-8", newline="") as table:
         for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
             contexts = row["contexts"].split(",")
-            if row["module"] not in modules or row["origin"] not in ("nginx-oss", "tengine"):
+            origin = row["origin"]
+            is_ours = origin in ("nginx-oss", "tengine") or \
+                origin == "nginx-commercial" and row["directive"] in COMMERCIAL
+            if row["module"] not in modules or not is_ours:
                 continue
             if row["directive"].startswith("(") or contexts[0].endswith("-block"):
                 continue
             key = SAME.get(row["module"], row["module"]), row["directive"]
-            if key in chosen and row["origin"] == "tengine":
+            if key in chosen and origin == "tengine":
                 continue
             chosen[key] = (",".join(contexts), "block" if row["takes_block"] == "yes" else "line",
                            row["arity"], row["default"])

@@ -183,12 +183,6 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
          .initial = "0", .doc = "Time in which other peers may be tried; 0 is no limit."},         \
         {PREFIX "_next_upstream_tries", IN_HTTP_ALL, NUMBER(EXCHANGE_S, next_upstream_tries),      \
          .initial = "0", .doc = "How many peers may be tried; 0 is no limit."},                    \
-        {PREFIX "_upstream_tries",                                                                 \
-         IN_HTTP_ALL,                                                                              \
-         NUMBER(EXCHANGE_S, next_upstream_tries),                                                  \
-         .initial = NULL,                                                                          \
-         .replaced_by = PREFIX "_next_upstream_tries",                                             \
-         .doc = "How many peers may be tried; Tengine's name."},                                   \
     {                                                                                              \
         PREFIX "_socket_keepalive", IN_HTTP_ALL, FLAG(EXCHANGE_S, socket_keepalive),               \
             .initial = "off", .doc = "SO_KEEPALIVE on connections to backends."                    \
@@ -207,6 +201,14 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
     {                                                                                              \
         PREFIX "_send_lowat", IN_HTTP_ALL, SIZE(EXCHANGE_S, send_lowat),                           \
             .initial = "0", .doc = "SO_SNDLOWAT where the system has it; Linux has not."           \
+    }
+
+/* Tengine's name of *_next_upstream_tries, which tunnel has not. */
+#define EXCHANGE_TENGINE_TRIES_ROW(PREFIX)                                                         \
+    {                                                                                              \
+        PREFIX "_upstream_tries", IN_HTTP_ALL, NUMBER(EXCHANGE_S, next_upstream_tries),            \
+            .replaced_by = PREFIX "_next_upstream_tries",                                          \
+            .doc = "How many peers may be tried; Tengine's name."                                  \
     }
 
 /* Tengine's names for the socket buffers. */

@@ -256,6 +256,7 @@ static const struct directive memcached_rows[] = {
 
 static const struct directive memcached_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("memcached", memcached_next_upstream_words),
+    EXCHANGE_TENGINE_TRIES_ROW("memcached"),
     {0},
 };
 

@@ -131,6 +131,7 @@ static const struct directive scgi_rows[] = {
 
 static const struct directive scgi_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("scgi", fastcgi_next_upstream_words),
+    EXCHANGE_TENGINE_TRIES_ROW("scgi"),
     EXCHANGE_SOCKET_BUFFER_ROWS("scgi"),
     EXCHANGE_BODY_ROWS("scgi"),
     EXCHANGE_CACHE_ROWS("scgi", fastcgi_cache_use_stale_words),

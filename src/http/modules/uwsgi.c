@@ -138,6 +138,7 @@ static const struct directive uwsgi_rows[] = {
 
 static const struct directive uwsgi_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("uwsgi", fastcgi_next_upstream_words),
+    EXCHANGE_TENGINE_TRIES_ROW("uwsgi"),
     EXCHANGE_SOCKET_BUFFER_ROWS("uwsgi"),
     EXCHANGE_BODY_ROWS("uwsgi"),
     EXCHANGE_CACHE_ROWS("uwsgi", fastcgi_cache_use_stale_words),

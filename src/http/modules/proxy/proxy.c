@@ -387,6 +387,7 @@ static struct directive_table proxy_table = {.rows = proxy_rows,
 
 static const struct directive proxy_exchange_rows[] = {
     EXCHANGE_CONNECT_ROWS("proxy", next_upstream_words),
+    EXCHANGE_TENGINE_TRIES_ROW("proxy"),
     EXCHANGE_SOCKET_ROWS("proxy"),
     EXCHANGE_TENGINE_SOCKET_ROWS("proxy"),
     EXCHANGE_BODY_ROWS("proxy"),
