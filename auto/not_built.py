@@ -5,7 +5,8 @@
 The catalogue that it reads (directives.tsv and modules.tsv) is kept outside of the repository. A row
 is a module of nginx, of Tengine or of their well-known companions that a build can be without, with
 those of its directives that may stand where this server reads. Rows of modules that were built in the
-meantime do no harm: a directive that is known is not looked up.
+meantime do no harm: a directive that is known is not looked up, and one that is not is one that the
+module lacks.
 """
 
 import csv
@@ -16,18 +17,13 @@ import textwrap
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 TARGET = os.path.join(ROOT, "src/server/not_built_rows.h")
 CONTEXTS = {"main", "events", "dso", "http", "server", "location", "server-if", "location-if",
-            "limit_except", "any"}
+            "limit_except", "upstream", "any"}
 ORIGINS = ["nginx-oss", "tengine", "echo", "headers-more", "redis2", "slowfs", "cache_purge", "lua",
            "brotli", "nginx-commercial"]  # who is named when several have the directive
 
-# Where a module that is always there has directives that come with another one.
-MOVED = {
-    "gzip_disable": "ngx_http_gzip_filter_module",
-    "gzip_http_version": "ngx_http_gzip_filter_module",
-    "gzip_proxied": "ngx_http_gzip_filter_module",
-    "gzip_vary": "ngx_http_gzip_filter_module",
-    "retry_cached_connection": "ngx_http_upstream_module",
-}
+# Directives of modules that are always there, and that these lack.
+LACKING = {"ntlm", "pipe_set_size", "retry_cached_connection", "rr_discarded_range", "state",
+           "upstream_change_no_server_status"}
 
 HEAD = """\
 /* Modules that a build can be without, and their directives. Written by auto/not_built.py out of the
@@ -71,9 +67,9 @@ def owners(directives, there):
     chosen = {}
     for origin in ORIGINS:
         for row in directives:
-            name, module = row["directive"], MOVED.get(row["directive"], row["module"])
-            if row["origin"] == origin and module not in there and not name.startswith("(") \
-                    and CONTEXTS & set(row["contexts"].split(",")):
+            name, module = row["directive"], row["module"]
+            if row["origin"] == origin and (module not in there or name in LACKING) \
+                    and not name.startswith("(") and CONTEXTS & set(row["contexts"].split(",")):
                 chosen.setdefault(name, module)
     return chosen
 

@@ -10,12 +10,22 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, binaries  # noqa: E402
 from harness.backend import Backend  # noqa: E402
 
+ID_MOST = 48  # bytes of one parameter in a test's name
+
 
 def pytest_report_header(config):
     return [
         "under test: %s (%s)" % (binaries.under_test(), binaries.version(binaries.under_test())),
         "reference:  %s (%s)" % (binaries.reference(), binaries.version(binaries.reference())),
     ]
+
+
+def pytest_make_parametrize_id(val):
+    """A long parameter is cut in the name of its test, which is for reading and for the shell."""
+    if not isinstance(val, (str, bytes)) or len(val) <= ID_MOST:
+        return None
+    text = val if isinstance(val, str) else val.decode("latin-1")
+    return text[:ID_MOST].encode("unicode_escape").decode("ascii") + "..."
 
 
 @pytest.fixture

@@ -11,21 +11,22 @@ _Static_assert(ESCAPE_LOG < 16, "the sets of a byte fit in its class");
 #define A (1 << ESCAPE_ARGS)
 #define C (1 << ESCAPE_URI_COMPONENT)
 #define M (1 << ESCAPE_MEMCACHED)
+#define P (1 << ESCAPE_IN_PAGE)
 #define H (1 << ESCAPE_HTML)
 #define J (1 << ESCAPE_JSON)
 #define L (1 << ESCAPE_LOG)
 #define N (1 << ESCAPE_CONTROLS)
 
 static const uint16_t classes[256] = {
-    [0 ... 31] = U | R | A | C | M | J | L | N,
-    [' '] = U | R | A | C | M,
+    [0 ... 31] = U | R | A | C | M | J | L | N | P,
+    [' '] = U | R | A | C | M | P,
     ['!'] = C,
-    ['"'] = U | R | A | C | H | J | L,
-    ['#'] = U | R | A | C,
+    ['"'] = U | R | A | C | H | J | L | P,
+    ['#'] = U | R | A | C | P,
     ['$'] = C,
-    ['%'] = U | R | A | C | M,
+    ['%'] = U | R | A | C | M | P,
     ['&'] = A | C | H,
-    ['\''] = C,
+    ['\''] = C | P,
     ['('] = C,
     [')'] = C,
     ['*'] = C,
@@ -34,21 +35,21 @@ static const uint16_t classes[256] = {
     ['/'] = C,
     [':'] = C,
     [';'] = A | C,
-    ['<'] = U | A | C | H,
+    ['<'] = U | A | C | H | P,
     ['='] = C,
-    ['>'] = U | A | C | H,
+    ['>'] = U | A | C | H | P,
     ['?'] = U | A | C,
     ['@'] = C,
     ['['] = C,
-    ['\\'] = U | A | C | J | L,
+    ['\\'] = U | A | C | J | L | P,
     [']'] = C,
-    ['^'] = U | A | C,
-    ['`'] = U | A | C,
-    ['{'] = U | A | C,
-    ['|'] = U | A | C,
-    ['}'] = U | A | C,
-    [127] = U | R | A | C | L | N,
-    [128 ... 255] = U | R | A | C | L,
+    ['^'] = U | A | C | P,
+    ['`'] = U | A | C | P,
+    ['{'] = U | A | C | P,
+    ['|'] = U | A | C | P,
+    ['}'] = U | A | C | P,
+    [127] = U | R | A | C | L | N | P,
+    [128 ... 255] = U | R | A | C | L | P,
 };
 
 static const char upper_digits[] = "0123456789ABCDEF";

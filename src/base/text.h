@@ -33,6 +33,7 @@ enum escape_set {
     ESCAPE_URI_COMPONENT, /* all but unreserved characters (RFC 3986, 2.3) */
     ESCAPE_CONTROLS,  /* below 32, and 127: a text that goes into a header field as it is else */
     ESCAPE_MEMCACHED, /* a key of memcached: up to 32, and % */
+    ESCAPE_IN_PAGE,   /* a URL that is put into a page: as ESCAPE_URI, and ', but not ? */
     ESCAPE_HTML,      /* < > & " as entities */
     ESCAPE_JSON,      /* string contents of JSON (RFC 8259, 7): below 32, " and \ */
     ESCAPE_LOG,       /* access log default: below 32, above 126, " and \ as \xHH */

@@ -6,6 +6,7 @@
 #include "conf/internal.h"
 #include "conf/regex.h"
 #include "conf/regex_internal.h"
+#include "fiber/fiber.h"
 
 #define MATCH_LIMIT 500000          /* steps of one match, then it is given up */
 #define HEAP_LIMIT_KIB 16384        /* memory of one match without JIT */
@@ -229,4 +230,98 @@ bool regex_match(const struct regex *regex, struct str subject, struct variable_
         set_captures(regex, str_from((const char *) text, (const char *) text + subject.len), env);
     }
     return true;
+}
+
+/* ---- patterns that become known at run time */
+
+/* What regex_match_once is asked, and its answer: for the worker's own stack. */
+struct match_once {
+    struct arena *arena;
+    struct str pattern;
+    struct str subject;
+    const struct log *log;
+    struct vec *groups;
+    enum regex_result result;
+};
+
+static void tell_invalid(const struct match_once *match, int error, size_t offset)
+{
+    unsigned char text[256] = "unknown error";
+
+    pcre2_get_error_message(error, text, sizeof(text));
+    if (offset >= match->pattern.len) {
+        log_error(match->log, 0, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text,
+                  STR_ARG(match->pattern));
+        return;
+    }
+    struct str rest = str_skip(match->pattern, offset);
+    log_error(match->log, 0, "pcre2_compile() failed: %s in \"%.*s\" at \"%.*s\"",
+              (const char *) text, STR_ARG(match->pattern), STR_ARG(rest));
+}
+
+static void take_groups(struct match_once *match, const pcre2_code *code, unsigned count)
+{
+    const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(matcher.data);
+    uint32_t names = 0;
+    uint32_t entry_size = 0;
+    PCRE2_SPTR entry = NULL;
+
+    *match->groups = (struct vec){0};
+    for (unsigned i = 0; i < count; i++) {
+        struct regex_group *group = vec_push(match->groups, match->arena, sizeof(*group));
+        PCRE2_SIZE start = offsets[2 * i];
+        PCRE2_SIZE end = offsets[2 * i + 1];
+        bool is_set = start != PCRE2_UNSET && start <= end;
+        group->value = is_set ? (struct str){match->subject.data + start, end - start} : STR("");
+    }
+    pcre2_pattern_info(code, PCRE2_INFO_NAMECOUNT, &names);
+    pcre2_pattern_info(code, PCRE2_INFO_NAMEENTRYSIZE, &entry_size);
+    pcre2_pattern_info(code, PCRE2_INFO_NAMETABLE, &entry);
+    for (uint32_t i = 0; i < names; i++, entry += entry_size) {
+        unsigned number = (unsigned) (entry[0] << 8 | entry[1]);
+        vec_at(match->groups, struct regex_group, number)->name =
+            arena_dup(match->arena, str_of((const char *) entry + 2));
+    }
+}
+
+static void match_now(void *arg)
+{
+    struct match_once *match = arg;
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    uint32_t groups = 0;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR) match->pattern.data, match->pattern.len, 0,
+                                     &error, &offset, NULL);
+
+    if (code == NULL) {
+        tell_invalid(match, error, offset);
+        match->result = REGEX_INVALID;
+        return;
+    }
+    pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &groups);
+    prepare_matcher(groups + 1);
+    error = pcre2_match(code, (PCRE2_SPTR) match->subject.data, match->subject.len, 0, 0,
+                        matcher.data, matcher.context);
+    match->result = error < 0 ? REGEX_NO_MATCH : REGEX_MATCH;
+    if (error >= 0) {
+        take_groups(match, code, groups + 1);
+    } else if (error != PCRE2_ERROR_NOMATCH) {
+        struct str shown = str_head(match->subject, SUBJECT_SHOWN);
+        log_error(match->log, 0, "pcre2_match() failed: %d on \"%.*s\" using \"%.*s\"", error,
+                  STR_ARG(shown), STR_ARG(match->pattern));
+    }
+    pcre2_code_free(code);
+}
+
+enum regex_result regex_match_once(struct arena *arena, struct str pattern, struct str subject,
+                                   const struct log *log, struct vec *groups)
+{
+    struct match_once match = {.arena = arena,
+                               .pattern = pattern.data == NULL ? STR("") : pattern,
+                               .subject = subject.data == NULL ? STR("") : subject,
+                               .log = log,
+                               .groups = groups};
+
+    fiber_call_on_main(match_now, &match);
+    return match.result;
 }

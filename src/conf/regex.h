@@ -32,6 +32,22 @@ void regex_use_jit(bool on);
 bool regex_match(const struct regex *regex, struct str subject, struct variable_env *env,
                  const struct log *log);
 
+/* A group of a pattern that became known at run time, and what it matched. */
+struct regex_group {
+    struct str name;  /* of a named group; empty else */
+    struct str value; /* a part of the subject; empty when the group took no part */
+};
+
+enum regex_result { REGEX_NO_MATCH, REGEX_MATCH, REGEX_INVALID };
+
+/*
+ * One match of a pattern that became known while a request is served (ssi): compiled, matched, freed, on the
+ * worker's own stack. groups gets the groups of a match by number, $0 first, in the arena. REGEX_INVALID
+ * for what is no pattern, which is logged. Bounded as regex_match is; never waits.
+ */
+enum regex_result regex_match_once(struct arena *arena, struct str pattern, struct str subject,
+                                   const struct log *log, struct vec *groups);
+
 /*
  * A list of expressions in order of preference. regex_set_first gives the index of the first that
  * matches, or -1. With vectorscan one pass says which may match and PCRE2 confirms; a literal

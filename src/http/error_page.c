@@ -47,6 +47,7 @@ static void forget_description(struct request *request, unsigned status)
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
     response->allows_ranges = false;
+    response->is_built_in = false;
     response->filters = NULL;
     response->reason = STR_NONE;
     fields_set(&response->fields, &request->arena, FIELD_CONTENT_ENCODING, STR_NONE);
@@ -224,6 +225,7 @@ static enum flow built_in(struct request *request, unsigned status)
     unsigned sent = shown >= 494 && shown <= 497 ? 400 : shown;
 
     response->error_status = 0;
+    response->is_built_in = true;
     if (title.len == 0) {
         response->status = sent;
         response->content_length = 0;

@@ -93,6 +93,7 @@ struct response {
     unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
                                      and its pieces come one after the other */
     unsigned is_error_page : 1;   /* an error page is being made: no second one unless recursive */
+    unsigned is_built_in : 1;     /* the server's own page for a failure or a redirect */
     unsigned needs_memory : 1;    /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };

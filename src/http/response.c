@@ -138,6 +138,7 @@ void response_change_body(struct request *request, bool keeps_validators)
         response->last_modified = -1;
         response->last_modified_text = STR_NONE;
         response->etag = STR_NONE;
+        fields_set(&response->fields, &request->arena, FIELD_LAST_MODIFIED, STR_NONE);
     } else if (str_starts(response->etag, STR("\""))) {
         response->etag = arena_concat(&request->arena, STR("W/"), response->etag);
     } else if (!str_starts(response->etag, STR("W/\""))) {

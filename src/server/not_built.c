@@ -1,6 +1,7 @@
 /* Modules that this build is without: whose an unknown directive is. */
 #include "server/not_built.h"
 
+#include "server/generation.h"
 #include "server/module.h"
 #include "server/not_built_rows.h"
 
@@ -17,14 +18,29 @@ static bool is_loadable(const char *module)
     return false;
 }
 
-static bool is_linked(const char *module)
+static bool is_among(const struct module *const *modules, const char *name)
 {
-    for (const struct module *const *m = linked_modules; *m != NULL; m++) {
-        if (str_is(str_of((*m)->name), module)) {
+    for (const struct module *const *m = modules; *m != NULL; m++) {
+        if (str_is(str_of((*m)->name), name)) {
             return true;
         }
     }
     return false;
+}
+
+/* Has this reading the module, linked or loaded? Then it lacks the directive alone. */
+static bool is_present(const struct conf *conf, const char *module)
+{
+    const struct generation *generation = conf->generation;
+
+    return is_among(generation != NULL && generation->modules != NULL ? generation->modules
+                                                                      : linked_modules,
+                    module);
+}
+
+static bool needs_tls(struct str directive)
+{
+    return str_find(directive, STR("_ssl_")) != NULL || str_find(directive, STR("_ntls")) != NULL;
 }
 
 static bool has_name(struct str names, struct str name)
@@ -42,10 +58,17 @@ struct str not_built_explain(struct conf *conf, struct str directive)
     for (size_t i = 0; i < ROW_COUNT; i++) {
         const struct not_built_row *row = &not_built_rows[i];
 
-        if (directive.len != 0 && has_name(str_of(row->names), directive)) {
+        if (directive.len == 0 || !has_name(str_of(row->names), directive)) {
+            continue;
+        }
+        if (!is_present(conf, row->module)) {
             return arena_printf(conf->arena, "it belongs to %s, which is not %s", row->module,
                                 is_loadable(row->module) ? "loaded" : "built");
         }
+        if (needs_tls(directive)) {
+            return STR("it needs TLS, which is not built");
+        }
+        return arena_printf(conf->arena, "%s is built without it", row->module);
     }
     return STR_NONE;
 }
@@ -54,7 +77,8 @@ bool not_built_is(struct str module)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (str_is(module, not_built_rows[i].module)) {
-            return !is_linked(not_built_rows[i].module) && !is_loadable(not_built_rows[i].module);
+            return !is_among(linked_modules, not_built_rows[i].module) &&
+                   !is_loadable(not_built_rows[i].module);
         }
     }
     return false;

@@ -8,7 +8,8 @@
 
 /*
  * For conf->explain_unknown: "it belongs to ngx_http_gzip_filter_module, which is not built" of
- * "gzip"; empty when nobody is known to have such a directive.
+ * "gzip"; of a module that is there but lacks the directive, "it needs TLS, which is not built" or
+ * "ngx_http_proxy_module is built without it"; empty when nobody is known to have such a directive.
  */
 struct str not_built_explain(struct conf *conf, struct str directive);
 

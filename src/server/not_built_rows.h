@@ -15,6 +15,7 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_aio_module", ""},
     {"ngx_backtrace_module", "backtrace_log backtrace_max_stack_size"},
     {"ngx_cache_path_status_module", ""},
+    {"ngx_core_module", "pipe_set_size"},
     {"ngx_devpoll_module", "devpoll_changes devpoll_events"},
     {"ngx_eventport_module", "eventport_events"},
     {"ngx_google_perftools_module", "google_perftools_profiles"},
@@ -43,6 +44,7 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_http_concat_module",
      "concat concat_delimiter concat_ignore_file_error concat_max_files concat_types "
      "concat_unique"},
+    {"ngx_http_core_module", "retry_cached_connection"},
     {"ngx_http_dav_module", "create_full_put_path dav_access dav_methods min_delete_depth"},
     {"ngx_http_debug_conn_module", "debug_conn"},
     {"ngx_http_debug_pool_module", "debug_pool"},
@@ -101,9 +103,8 @@ static const struct not_built_row not_built_rows[] = {
      "grpc_ssl_verify_depth"},
     {"ngx_http_gunzip_filter_module", "gunzip gunzip_buffers"},
     {"ngx_http_gzip_filter_module",
-     "gzip gzip_buffers gzip_clear_etag gzip_comp_level gzip_disable gzip_hash "
-     "gzip_http_version gzip_min_length gzip_no_buffer gzip_proxied gzip_types gzip_vary "
-     "gzip_window postpone_gzipping"},
+     "gzip gzip_buffers gzip_clear_etag gzip_comp_level gzip_hash gzip_min_length "
+     "gzip_no_buffer gzip_types gzip_window postpone_gzipping"},
     {"ngx_http_gzip_static_module", "gzip_static"},
     {"ngx_http_headers_more_filter_module",
      "more_clear_headers more_clear_input_headers more_set_headers more_set_input_headers"},
@@ -131,21 +132,21 @@ static const struct not_built_row not_built_rows[] = {
      "limit_req_zone"},
     {"ngx_http_lua_module",
      "access_by_lua access_by_lua_block access_by_lua_file access_by_lua_no_postpone "
-     "body_filter_by_lua body_filter_by_lua_block body_filter_by_lua_file content_by_lua "
-     "content_by_lua_block content_by_lua_file exit_worker_by_lua_block "
-     "exit_worker_by_lua_file header_filter_by_lua header_filter_by_lua_block "
-     "header_filter_by_lua_file init_by_lua init_by_lua_block init_by_lua_file "
-     "init_worker_by_lua init_worker_by_lua_block init_worker_by_lua_file log_by_lua "
-     "log_by_lua_block log_by_lua_file lua_capture_error_log lua_check_client_abort "
-     "lua_code_cache lua_http10_buffering lua_load_resty_core lua_malloc_trim "
-     "lua_max_pending_timers lua_max_running_timers lua_need_request_body lua_package_cpath "
-     "lua_package_path lua_regex_cache_max_entries lua_regex_match_limit lua_sa_restart "
-     "lua_shared_dict lua_socket_buffer_size lua_socket_connect_timeout "
-     "lua_socket_keepalive_timeout lua_socket_log_errors lua_socket_pool_size "
-     "lua_socket_read_timeout lua_socket_send_lowat lua_socket_send_timeout "
-     "lua_ssl_certificate lua_ssl_certificate_key lua_ssl_ciphers lua_ssl_conf_command "
-     "lua_ssl_crl lua_ssl_key_log lua_ssl_protocols lua_ssl_trusted_certificate "
-     "lua_ssl_verify_depth lua_thread_cache_max_entries "
+     "balancer_by_lua_block balancer_by_lua_file balancer_keepalive body_filter_by_lua "
+     "body_filter_by_lua_block body_filter_by_lua_file content_by_lua content_by_lua_block "
+     "content_by_lua_file exit_worker_by_lua_block exit_worker_by_lua_file "
+     "header_filter_by_lua header_filter_by_lua_block header_filter_by_lua_file init_by_lua "
+     "init_by_lua_block init_by_lua_file init_worker_by_lua init_worker_by_lua_block "
+     "init_worker_by_lua_file log_by_lua log_by_lua_block log_by_lua_file "
+     "lua_capture_error_log lua_check_client_abort lua_code_cache lua_http10_buffering "
+     "lua_load_resty_core lua_malloc_trim lua_max_pending_timers lua_max_running_timers "
+     "lua_need_request_body lua_package_cpath lua_package_path lua_regex_cache_max_entries "
+     "lua_regex_match_limit lua_sa_restart lua_shared_dict lua_socket_buffer_size "
+     "lua_socket_connect_timeout lua_socket_keepalive_timeout lua_socket_log_errors "
+     "lua_socket_pool_size lua_socket_read_timeout lua_socket_send_lowat "
+     "lua_socket_send_timeout lua_ssl_certificate lua_ssl_certificate_key lua_ssl_ciphers "
+     "lua_ssl_conf_command lua_ssl_crl lua_ssl_key_log lua_ssl_protocols "
+     "lua_ssl_trusted_certificate lua_ssl_verify_depth lua_thread_cache_max_entries "
      "lua_transform_underscores_in_response_headers lua_upstream_skip_openssl_default_verify "
      "lua_use_default_type lua_worker_thread_vm_pool_size precontent_by_lua_block "
      "precontent_by_lua_file precontent_by_lua_no_postpone proxy_ssl_certificate_by_lua_block "
@@ -167,7 +168,7 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_http_mp4_module",
      "mp4 mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size "
      "mp4_start_key_frame"},
-    {"ngx_http_multi_upstream_module", ""},
+    {"ngx_http_multi_upstream_module", "multi"},
     {"ngx_http_num_map_module", "num_map"},
     {"ngx_http_oidc_module", "auth_oidc oidc_provider"},
     {"ngx_http_perl_module", "perl perl_modules perl_require perl_set"},
@@ -274,25 +275,28 @@ static const struct not_built_row not_built_rows[] = {
      "tunnel_connect_timeout tunnel_next_upstream tunnel_next_upstream_timeout "
      "tunnel_next_upstream_tries tunnel_pass tunnel_read_timeout tunnel_send_lowat "
      "tunnel_send_timeout tunnel_socket_keepalive tunnel_socket_rcvbuf tunnel_socket_sndbuf"},
-    {"ngx_http_upstream_check_module", "check_shm_size check_status"},
+    {"ngx_http_upstream_check_module",
+     "check check_fastcgi_param check_http_expect_alive check_http_send "
+     "check_keepalive_requests check_shm_size check_status"},
     {"ngx_http_upstream_conf_module", "upstream_conf"},
-    {"ngx_http_upstream_consistent_hash_module", ""},
-    {"ngx_http_upstream_dynamic_module", ""},
-    {"ngx_http_upstream_hash_module", ""},
+    {"ngx_http_upstream_consistent_hash_module", "consistent_hash"},
+    {"ngx_http_upstream_dynamic_module", "dynamic_resolve"},
+    {"ngx_http_upstream_hash_module", "hash"},
     {"ngx_http_upstream_hc_module", "health_check match"},
-    {"ngx_http_upstream_ip_hash_module", ""},
-    {"ngx_http_upstream_iwrr_module", ""},
-    {"ngx_http_upstream_keepalive_module", ""},
-    {"ngx_http_upstream_least_conn_module", ""},
-    {"ngx_http_upstream_least_time_module", ""},
+    {"ngx_http_upstream_ip_hash_module", "ip_hash"},
+    {"ngx_http_upstream_iwrr_module", "iwrr"},
+    {"ngx_http_upstream_keepalive_module",
+     "keepalive keepalive_requests keepalive_time keepalive_timeout"},
+    {"ngx_http_upstream_least_conn_module", "least_conn"},
+    {"ngx_http_upstream_least_time_module", "least_time"},
     {"ngx_http_upstream_module",
-     "retry_cached_connection rr_discarded_range upstream upstream_change_no_server_status"},
-    {"ngx_http_upstream_random_module", ""},
+     "ntlm rr_discarded_range state upstream_change_no_server_status"},
+    {"ngx_http_upstream_random_module", "random"},
     {"ngx_http_upstream_session_sticky_module",
-     "session_sticky_header session_sticky_hide_cookie"},
-    {"ngx_http_upstream_sticky_module", ""},
-    {"ngx_http_upstream_vnswrr_module", ""},
-    {"ngx_http_upstream_zone_module", ""},
+     "session_sticky session_sticky_header session_sticky_hide_cookie"},
+    {"ngx_http_upstream_sticky_module", "sticky"},
+    {"ngx_http_upstream_vnswrr_module", "vnswrr"},
+    {"ngx_http_upstream_zone_module", "zone"},
     {"ngx_http_user_agent_module", "user_agent"},
     {"ngx_http_userid_filter_module",
      "userid userid_domain userid_expires userid_flags userid_mark userid_name userid_p3p "

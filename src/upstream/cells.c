@@ -21,9 +21,9 @@ enum {
 
 /* A cell and what it is about. */
 struct cell_entry {
-    uint32_t group, server;    /* numbers in the set and in the group */
-    bool is_taken;             /* an address has it; static ones always */
-    bool is_known;             /* spare ones: the name had this address when it was asked last */
+    uint32_t group, server; /* numbers in the set and in the group */
+    bool is_taken;          /* an address has it; static ones always */
+    bool is_known;          /* of a watched name, which had this address when it was asked last */
     uint16_t priority, weight; /* of an SRV record */
     uint16_t target_length;
     char target[TARGET_MAX];
@@ -296,6 +296,18 @@ static struct upstream_server *find_heir(const struct upstream_group *group,
     return found;
 }
 
+/* The entry that the configuration gave this address of a server; NULL: none. */
+static struct cell_entry *find_fixed(const struct cell_memory *memory,
+                                     const struct upstream_server *server, const struct addr *addr)
+{
+    for (size_t i = 0; i < server->addresses.count; i++) {
+        if (addr_equal(&server->addresses.items[i], addr)) {
+            return entry_at(memory, server->first_cell + (unsigned) i);
+        }
+    }
+    return NULL;
+}
+
 /* An address that a watched name had in the former generation, for the same name in this one. */
 static void inherit_address(struct cell_memory *memory, unsigned *next_spare,
                             const struct cell_memory *old, struct cell_entry *from)
@@ -307,16 +319,22 @@ static void inherit_address(struct cell_memory *memory, unsigned *next_spare,
     const struct upstream_group *group = map_get_nocase(names, old_group->name);
     const struct upstream_server *server = group == NULL ? NULL : find_heir(group, old_server);
 
-    if (server == NULL || *next_spare == memory->count) {
+    if (server == NULL) {
         return;
     }
-    struct cell_entry *entry = entry_at(memory, (*next_spare)++);
     struct known_address address = {.addr = from->addr,
                                     .priority = from->priority,
                                     .weight = from->weight,
                                     .target = {from->target, from->target_length}};
     if (server->service.len == 0) {
         addr_set_port(&address.addr, server->port);
+    }
+    struct cell_entry *entry = find_fixed(memory, server, &address.addr);
+    if (entry == NULL && *next_spare != memory->count) {
+        entry = entry_at(memory, (*next_spare)++);
+    }
+    if (entry == NULL) {
+        return;
     }
     fill_entry(entry, group, server, &address);
     entry->is_known = true;
@@ -337,7 +355,7 @@ static void inherit(struct cell_memory *memory, struct cell_memory *old)
         if (from->is_taken) {
             map_put(&by_key, &arena, entry_key(&arena, old, from), from);
         }
-        if (i >= old->fixed && from->is_taken && from->is_known) {
+        if (from->is_taken && from->is_known) {
             inherit_address(memory, &next_spare, old, from);
         }
     }
@@ -466,13 +484,16 @@ void cell_release(struct peer_cell *cell, struct peer_local *local)
     cell_let_go(cell, local);
 }
 
-/* The spare entry of the address, or one that it may have. NULL: all are in use. Under the lock. */
-static struct cell_entry *find_spare(const struct cell_memory *memory,
+/* The entry of the address, or a spare one that it may have. NULL: all are in use. Under the lock. */
+static struct cell_entry *find_entry(const struct cell_memory *memory,
                                      const struct upstream_group *group,
                                      const struct upstream_server *server, const struct addr *addr)
 {
-    struct cell_entry *free_one = NULL, *unused = NULL;
+    struct cell_entry *free_one = find_fixed(memory, server, addr), *unused = NULL;
 
+    if (free_one != NULL) {
+        return free_one;
+    }
     for (unsigned i = memory->fixed; i < memory->count; i++) {
         struct cell_entry *entry = entry_at(memory, i);
 
@@ -506,7 +527,7 @@ void cell_claim(struct upstream_group *group, const struct upstream_server *serv
 
     if (memory != NULL) {
         shm_lock_take(lock_of(memory));
-        entry = find_spare(memory, group, server, &address->addr);
+        entry = find_entry(memory, group, server, &address->addr);
         if (entry != NULL) {
             fill_entry(entry, group, server, address);
             address->cell = &entry->cell;
@@ -536,7 +557,7 @@ void cells_remember(struct upstream_group *group, const struct upstream_server *
         return;
     }
     shm_lock_take(lock_of(memory));
-    for (unsigned i = memory->fixed; i < memory->count; i++) {
+    for (unsigned i = 0; i < memory->count; i++) {
         struct cell_entry *entry = entry_at(memory, i);
 
         if (!entry->is_taken || entry->group != group->number || entry->server != server->index) {
@@ -559,7 +580,7 @@ void cells_recall(struct upstream_group *group, const struct upstream_server *se
         return;
     }
     shm_lock_take(lock_of(memory));
-    for (unsigned i = memory->fixed; i < memory->count; i++) {
+    for (unsigned i = 0; i < memory->count; i++) {
         struct cell_entry *entry = entry_at(memory, i);
 
         if (entry->is_taken && entry->is_known && entry->group == group->number &&

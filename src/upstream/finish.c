@@ -53,7 +53,7 @@ static void resolve_server(struct conf *conf, struct map *known, const struct up
                   STR_ARG(group->is_implicit ? server->host : server->written));
         return;
     }
-    server->resolves = false;
+    server->resolves = group->fallback != FALLBACK_NONE;
     server->addresses.items =
         arena_array(conf->arena, found->list.count, sizeof(*server->addresses.items));
     server->addresses.count = found->list.count;

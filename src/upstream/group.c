@@ -24,6 +24,7 @@ struct upstream_set *upstream_set_of(struct conf *conf)
     if (set->generation == NULL) {
         set->generation = conf->generation;
         set->resolver_timeout_ms = DEFAULT_RESOLVER_TIMEOUT_MS;
+        set->no_server_status = 502;
     }
     return set;
 }
@@ -380,14 +381,41 @@ struct directive_table upstream_group_table = {.rows = group_rows,
                                                .finish = group_finish,
                                                .fresh = group_fresh};
 
+/* What the http block says of all its groups; goes into the set when the block was read. */
+struct set_settings {
+    int64_t discard_most;
+    bool is_no_server_502;
+};
+
+static bool set_finish(struct conf_scope *scope, void *settings)
+{
+    const struct set_settings *written = settings;
+    struct upstream_set *set = upstream_set_of(scope->conf);
+
+    set->no_server_status = written->is_no_server_502 ? 502 : 500;
+    set->discard_most = (uint64_t) written->discard_most;
+    return true;
+}
+
 static const struct directive block_rows[] = {
     {"upstream", IN_HTTP, BLOCK(upstream_block_enter), .apply = block_apply, ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "name",
      .doc = "A group of servers, to be named where an address could stand."},
+    {"upstream_change_no_server_status", IN_HTTP, FLAG(struct set_settings, is_no_server_502),
+     .initial = "on",
+     .doc = "The answer to a request that finds no server of its group usable: 502, or 500 when "
+            "this is off, as it is in Tengine unless told otherwise."},
+    {"rr_discarded_range", IN_HTTP, NUMBER(struct set_settings, discard_most), .initial = "0",
+     .doc =
+         "Round robin begins at a random one of so many first turns in each worker, so that many "
+         "workers and machines do not all begin with the first servers of a large group."},
     {0},
 };
 
-struct directive_table upstream_block_table = {.rows = block_rows, .contexts = IN_HTTP};
+struct directive_table upstream_block_table = {.rows = block_rows,
+                                               .contexts = IN_HTTP,
+                                               .size = sizeof(struct set_settings),
+                                               .finish = set_finish};
 
 void upstream_set_balancer(struct conf_scope *scope, const struct conf_node *node,
                            const struct balancer *balancer, void *settings)

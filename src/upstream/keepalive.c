@@ -121,8 +121,7 @@ static bool keepalive_finish(struct conf_scope *scope, void *settings)
 
 #define K struct keepalive_settings
 static const struct directive keepalive_rows[] = {
-    {"keepalive", IN_UPSTREAM, CUSTOM(keepalive_apply), ARGS(1, ARGS_ANY),
-     .initial = "32 local",
+    {"keepalive", IN_UPSTREAM, CUSTOM(keepalive_apply), ARGS(1, ARGS_ANY), .initial = "32 local",
      .syntax = "connections [local] [slice_key=string] [slice_conn=number] [slice_dyn=$variable] "
                "[slice_poolsize=number] [slice_keylen=number]",
      .doc = "Idle connections that each worker keeps, 0 for none. With `local` each place that "

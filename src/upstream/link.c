@@ -120,8 +120,8 @@ static struct upstream_link *find_shared(const struct peer_local *local,
     list_each(item, &local->busy) {
         struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
 
-        if (link->users < link->users_max && link_kind_is(&link->kind, kind) &&
-            !link->is_doomed &&            !link->conn->is_broken && !link->conn->is_peer_closed &&
+        if (link->users < link->users_max && link_kind_is(&link->kind, kind) && !link->is_doomed &&
+            !link->conn->is_broken && !link->conn->is_peer_closed &&
             (int64_t) link->requests < link->group->keepalive_requests) {
             return link;
         }

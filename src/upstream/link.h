@@ -52,9 +52,9 @@ struct upstream_link {
     struct peer_cell *cell;
     struct peer_local *local; /* what this worker has open to the peer */
     struct addr addr;         /* of the peer */
-    struct link_kind kind;  /* the key is the link's own */
-    struct idle_pool *pool; /* while it is idle, else NULL */
-    struct list in_pool;    /* while it is idle: in the pool; else among the peer's busy ones */
+    struct link_kind kind;    /* the key is the link's own */
+    struct idle_pool *pool;   /* while it is idle, else NULL */
+    struct list in_pool;      /* while it is idle: in the pool; else among the peer's busy ones */
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_doomed;                 /* closes when the last user lets go */
     uint64_t opened_ms;

@@ -160,8 +160,11 @@ void peers_renew(struct upstream_group *group)
     list->references = 1;
     list->group = group;
     vec_each(struct upstream_server *, server, &group->servers) {
-        draft_fixed(&drafts, &scratch, group, *server);
-        draft_watched(&drafts, &scratch, group, *server);
+        if ((*server)->resolves) {
+            draft_watched(&drafts, &scratch, group, *server);
+        } else {
+            draft_fixed(&drafts, &scratch, group, *server);
+        }
     }
     fill_set(block, &list->primary, &drafts, false);
     fill_set(block, &list->backup, &drafts, true);

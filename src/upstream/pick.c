@@ -106,9 +106,14 @@ struct peer *pick_now(struct upstream_pick *pick)
 {
     struct peer *peer = choose(pick);
 
-    if (peer != NULL) {
-        take(pick, peer);
+    if (peer == NULL) {
+        return NULL;
     }
+    if (pick->group->fallback == FALLBACK_SHUTDOWN && watch_has_failed(pick->group, peer->server)) {
+        pick->is_shut = true;
+        return NULL;
+    }
+    take(pick, peer);
     return peer;
 }
 
@@ -147,6 +152,9 @@ static enum pick_result pick_slowly(struct upstream_pick *pick)
     struct upstream_group *group = pick->group;
     bool has_next = upstream_pick_has_next(pick);
 
+    if (pick->is_shut) {
+        return nobody(pick, ", the name of the next server is not resolved");
+    }
     if (pick->list->count == 0 && pick->tries == 0) {
         if (watch_wait(group) == WAIT_CANCELLED) {
             return PICK_CANCELLED;
@@ -187,7 +195,8 @@ static bool has_untried(const struct upstream_pick *pick, const struct peer_set 
 
 bool upstream_pick_has_next(const struct upstream_pick *pick)
 {
-    return has_untried(pick, &pick->list->primary) || has_untried(pick, &pick->list->backup);
+    return !pick->is_shut &&
+           (has_untried(pick, &pick->list->primary) || has_untried(pick, &pick->list->backup));
 }
 
 void upstream_pick_responded(struct upstream_pick *pick)

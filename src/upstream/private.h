@@ -43,7 +43,7 @@ struct idle_pool {
 struct group_state {
     struct list pools; /* struct idle_pool; of those with a key, the one used last comes first */
     unsigned keys;     /* of the pools: those with a key */
-    struct list queue;     /* struct queued: requests that wait for a peer */
+    struct list queue; /* struct queued: requests that wait for a peer */
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */
     unsigned users;        /* picks under way and links: a run-time group with users stays */
@@ -122,6 +122,9 @@ static inline bool queue_is_empty(const struct group_state *state)
     return list_is_empty(&state->queue);
 }
 
+/* Passes over a random number of turns, as the set of groups wants it. */
+void round_robin_discard(const struct upstream_set *set, struct peer_set *peers);
+
 /* ---- names (watch.c) ---- */
 
 struct watch;
@@ -138,6 +141,8 @@ void watch_free(struct group_state *state);
 /* The addresses that the name of this server has now. */
 const struct known_address *watch_addresses(const struct upstream_group *group,
                                             const struct upstream_server *server, unsigned *count);
+/* Is the name of this server one that could not be resolved when it was asked last? */
+bool watch_has_failed(const struct upstream_group *group, const struct upstream_server *server);
 /* The only watched name of a group has these addresses from now on. */
 void watch_answer(struct upstream_group *group, const struct resolved *found);
 

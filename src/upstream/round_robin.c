@@ -1,4 +1,5 @@
 /* Weighted round robin, smooth: of the weights 5, 1, 1 come a a b a c a a, not five a in a row. */
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "upstream/private.h"
 
@@ -52,6 +53,34 @@ struct peer *round_robin_pick(struct upstream_pick *pick, struct peer_set *set)
         best->current_weight -= total;
     }
     return best;
+}
+
+/* Looks at peers that discarding turns may take at the start of a worker. */
+#define DISCARD_WORK 10000000
+
+void round_robin_discard(const struct upstream_set *set, struct peer_set *peers)
+{
+    /* After total_weight turns it is where it was. */
+    uint64_t most =
+        set->discard_most < peers->total_weight ? set->discard_most : peers->total_weight;
+
+    if (most < 2) {
+        return;
+    }
+    if (most > DISCARD_WORK / peers->count) {
+        most = DISCARD_WORK / peers->count + 1;
+    }
+    for (uint64_t n = random_uint32() % most; n != 0; n--) {
+        struct peer *best = peers->peers;
+
+        for (unsigned i = 0; i < peers->count; i++) {
+            struct peer *peer = &peers->peers[i];
+
+            peer->current_weight += peer->weight * (int64_t) PEER_WEIGHT_UNIT;
+            best = peer->current_weight > best->current_weight ? peer : best;
+        }
+        best->current_weight -= peers->total_weight * (int64_t) PEER_WEIGHT_UNIT;
+    }
 }
 
 const struct balancer balancer_round_robin = {.name = "round_robin", .pick = round_robin_pick};

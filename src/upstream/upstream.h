@@ -32,7 +32,8 @@ struct upstream_server {
     struct str host;            /* … without port; "unix:/path" as it is */
     uint16_t port;              /* default port of the protocol where none was written */
     struct addr_list addresses; /* found when the configuration was read; none when it did not
-                                   resolve: then it is asked again at run time */
+                                   resolve: then it is asked again at run time. Of a watched
+                                   name: those that it begins with */
     unsigned weight;
     unsigned max_conns; /* requests at one time; 0 = no limit */
     unsigned max_fails; /* 0 = failures do not count */
@@ -41,7 +42,8 @@ struct upstream_server {
     bool is_backup;
     bool is_down;
     bool is_draining;    /* only requests that are bound to it */
-    bool resolves;       /* watched at run time: `resolve`, or it did not resolve at start */
+    bool resolves;       /* watched at run time: `resolve`, `dynamic_resolve`, or it did not resolve
+                            at start */
     bool wants_resolve;  /* `resolve` was written */
     unsigned first_cell; /* of this floor: number of the cell of the first address */
     struct str service;  /* of SRV records; empty = none */
@@ -49,6 +51,14 @@ struct upstream_server {
     struct str id;       /* Tengine's id=; empty = none */
     unsigned index;      /* place among the servers of its group */
     const struct conf_node *node; /* its line, or the *_pass line; NULL at run time */
+};
+
+/* What becomes of a server of a group with `dynamic_resolve` when its name cannot be resolved. */
+enum resolve_fallback {
+    FALLBACK_NONE,     /* the group has no `dynamic_resolve` */
+    FALLBACK_STALE,    /* the addresses that it had serve on */
+    FALLBACK_NEXT,     /* it has none: other servers serve */
+    FALLBACK_SHUTDOWN, /* requests that are its turn fail */
 };
 
 /* A group: an `upstream` block, or the implicit one of an address in a *_pass directive. */
@@ -72,7 +82,8 @@ struct upstream_group {
     int64_t keepalive_requests;    /* on one connection */
     uint64_t keepalive_time_ms;    /* a connection's longest life */
     uint64_t keepalive_timeout_ms; /* longest rest */
-    const struct keepalive_slices *slices; /* a pool for each key as well (private.h); NULL = none */
+    const struct keepalive_slices
+        *slices; /* a pool for each key as well (private.h); NULL = none */
 
     unsigned queue_max; /* requests that wait when no peer may take them; 0 = none */
     uint64_t queue_timeout_ms;
@@ -83,6 +94,9 @@ struct upstream_group {
     uint64_t resolver_timeout_ms;
 
     bool has_resolver_timeout; /* written in the block */
+    enum resolve_fallback fallback;
+    uint64_t
+        resolve_fail_timeout_ms; /* a name that failed is not asked for so long; 0 = as usual */
 
     unsigned number;         /* place among the groups of its set; of run-time ones: none */
     struct peer_list *peers; /* of this worker, now; see peer.h */
@@ -95,6 +109,8 @@ struct upstream_set {
     struct generation *generation;
     const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
     uint64_t resolver_timeout_ms;
+    unsigned no_server_status;  /* of requests that find nobody to serve them: 502 or 500 */
+    uint64_t discard_most;      /* turns of round robin that are passed over at first, at most */
     struct cell_memory *memory; /* of this floor: shared cells of all peers */
     struct map blocks;          /* struct upstream_group * by name, without case */
     struct map implicit;        /* … by "host:port" or "unix:/path" */
@@ -192,6 +208,7 @@ struct upstream_pick {
     unsigned rehash;    /* of the balancer: how often it was hashed again */
     bool is_hashed;
     bool is_unanswered;    /* of the balancer: counted in peer_use.unanswered */
+    bool is_shut;          /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
     struct peer *bound;    /* the peer that stickiness found, or NULL */
     struct str set_cookie; /* for the response: value of a Set-Cookie field, or empty */
     uint64_t picked_ms;    /* when the peer in use was picked */

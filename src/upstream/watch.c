@@ -25,6 +25,7 @@ struct watch {
     bool is_orphan;                  /* its group is gone: the fiber frees it */
     unsigned failures;               /* in a row */
     uint64_t asked_ms;               /* when it asked last */
+    uint64_t quiet_until_ms;         /* fail_timeout: nobody has it ask before */
     struct arena memory;             /* of addresses */
     struct known_address *addresses; /* now; each holds its cell */
     unsigned count;
@@ -38,18 +39,24 @@ struct resolve_waiter {
 
 /* ---- addresses ---- */
 
+static const struct watch *find_watch(const struct upstream_group *group,
+                                      const struct upstream_server *server)
+{
+    const struct watch *watch = group->worker_state->watches;
+
+    while (watch != NULL && watch->server != server) {
+        watch = watch->next;
+    }
+    return watch;
+}
+
 const struct known_address *watch_addresses(const struct upstream_group *group,
                                             const struct upstream_server *server, unsigned *count)
 {
-    for (const struct watch *watch = group->worker_state->watches; watch != NULL;
-         watch = watch->next) {
-        if (watch->server == server) {
-            *count = watch->count;
-            return watch->addresses;
-        }
-    }
-    *count = 0;
-    return NULL;
+    const struct watch *watch = find_watch(group, server);
+
+    *count = watch == NULL ? 0 : watch->count;
+    return watch == NULL ? NULL : watch->addresses;
 }
 
 static void release_all(const struct watch *watch, struct known_address *addresses, unsigned count)
@@ -74,6 +81,13 @@ static void set_addresses(struct watch *watch, struct arena memory, struct vec *
     watch->count = (unsigned) found->count;
     release_all(watch, old, old_count);
     arena_free(&old_memory);
+}
+
+bool watch_has_failed(const struct upstream_group *group, const struct upstream_server *server)
+{
+    const struct watch *watch = find_watch(group, server);
+
+    return watch != NULL && watch->failures != 0;
 }
 
 static bool is_same(const struct known_address *a, const struct known_address *b)
@@ -151,6 +165,25 @@ void watch_answer(struct upstream_group *group, const struct resolved *found)
     take_answer(group->worker_state->watches, found);
 }
 
+/* What the name had when it was asked last, in this generation or the former one; else what was found when
+ * the configuration was read. */
+static struct vec first_addresses(struct upstream_group *group,
+                                  const struct upstream_server *server, struct arena *arena)
+{
+    struct vec known = {0};
+
+    cells_recall(group, server, arena, &known);
+    if (known.count != 0) {
+        return known;
+    }
+    for (size_t i = 0; i < server->addresses.count; i++) {
+        struct known_address *address = vec_push(&known, arena, sizeof(*address));
+
+        address->addr = server->addresses.items[i];
+    }
+    return known;
+}
+
 void watch_prepare(struct upstream_group *group)
 {
     struct watch **end = &group->worker_state->watches;
@@ -160,7 +193,6 @@ void watch_prepare(struct upstream_group *group)
             continue;
         }
         struct watch *watch = calloc(1, sizeof(*watch));
-        struct vec known = {0};
         struct arena memory;
 
         if (watch == NULL) {
@@ -170,7 +202,7 @@ void watch_prepare(struct upstream_group *group)
         watch->server = *server;
         arena_init(&watch->memory);
         arena_init(&memory);
-        cells_recall(group, *server, &memory, &known);
+        struct vec known = first_addresses(group, *server, &memory);
         set_addresses(watch, memory, &known);
         *end = watch;
         end = &watch->next;
@@ -332,6 +364,10 @@ static uint64_t note_failure(struct watch *watch, enum resolve_result result)
         log_error(log_main, 0, "%.*s could not be resolved (%s) in upstream \"%.*s\"",
                   STR_ARG(watch->server->host), text, STR_ARG(group->name));
     }
+    if (group->resolve_fail_timeout_ms != 0) {
+        watch->quiet_until_ms = clock_now.now_ms + group->resolve_fail_timeout_ms;
+        return watch->quiet_until_ms;
+    }
     for (unsigned i = 1; i < watch->failures && delay_ms < RETRY_MOST_MS; i++) {
         delay_ms *= 2;
     }
@@ -340,6 +376,19 @@ static uint64_t note_failure(struct watch *watch, enum resolve_result result)
         delay_ms = group->resolver_timeout_ms;
     }
     return clock_now.now_ms + (delay_ms < LEAST_MS ? LEAST_MS : delay_ms);
+}
+
+/* Does the server lose its addresses when its name fails like this? */
+static bool loses_addresses(const struct upstream_group *group, enum resolve_result result)
+{
+    switch (group->fallback) {
+    case FALLBACK_NONE:
+        return result == RESOLVE_NOT_FOUND;
+    case FALLBACK_NEXT:
+        return result != RESOLVE_CANCELLED;
+    default:
+        return false;
+    }
 }
 
 /* One question, and what follows from its answer; when to ask again. */
@@ -366,8 +415,8 @@ static uint64_t ask_and_take(struct watch *watch)
         again_ms = found.valid_until_ms;
     } else {
         again_ms = result == RESOLVE_CANCELLED ? FIBER_NEVER : note_failure(watch, result);
-        if (result == RESOLVE_NOT_FOUND) {
-            take_answer(watch, &(struct resolved){0}); /* it has no addresses any more */
+        if (loses_addresses(watch->group, result)) {
+            take_answer(watch, &(struct resolved){0});
         }
     }
     arena_free(&arena);
@@ -436,7 +485,8 @@ static bool ask_all(const struct group_state *state)
 
     for (struct watch *watch = state->watches; watch != NULL; watch = watch->next) {
         if (watch->fiber != NULL && !watch->is_asking &&
-            clock_now.now_ms - watch->asked_ms >= LEAST_MS) {
+            clock_now.now_ms - watch->asked_ms >= LEAST_MS &&
+            clock_now.now_ms >= watch->quiet_until_ms) {
             watch->is_asking = true;
             wait_signal_later(&watch->wake);
         }

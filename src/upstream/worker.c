@@ -70,6 +70,10 @@ void group_start(struct upstream_group *group, struct run_time_group *run_time)
     group->worker_state = state;
     watch_prepare(group);
     peers_renew(group);
+    if (group->balancer == &balancer_round_robin) {
+        round_robin_discard(group->set, &group->peers->primary);
+        round_robin_discard(group->set, &group->peers->backup);
+    }
 }
 
 void group_end(struct upstream_group *group)

@@ -1,5 +1,6 @@
 """The load generator counts what it should: against a server that answers by script."""
 
+import itertools
 import json
 import os
 import resource
@@ -224,9 +225,10 @@ def test_a_silent_server_is_an_error_of_a_timed_run(program):
 def test_hold_keeps_connections_and_tells_of_lost_ones(program):
     """Ten are held from 127.0.0.2; the server closes four of them."""
     peers, release, gone = [], threading.Event(), threading.Semaphore(0)
+    numbers = itertools.count()     # next() is one step: no two connections have the same
 
     def serve(server, connection):
-        number = len(peers)
+        number = next(numbers)
         peers.append(connection.getpeername()[0])
         heads = server.read_heads(connection)
         next(heads)

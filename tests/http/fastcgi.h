@@ -104,6 +104,7 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
     if (!fastcgi_channel.begin(&stage->x)) {
         abort();
     }
+    stream->link->has_asked = what->asks;
     return stage;
 }
 

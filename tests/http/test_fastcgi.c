@@ -289,6 +289,12 @@ static void broken_records(void **state)
     add_stdout(HEAD "abc");
     add_record(77, 1, STR("x"), 0);
     assert_told(&usual, false, TOLD_BAD, "abc");
+    add_stdout(HEAD "abc");
+    add_record(RECORD_STDOUT, 1, STR_NONE, 0);
+    add_stdout("def");
+    add_end(0);
+    assert_told(&usual, false, TOLD_BAD, "abc");
+    assert_true(was_logged("upstream sent unexpected FastCGI record: 6"));
 }
 
 static void ends_before_the_head(void **state)

@@ -8,7 +8,7 @@
 enum aspect { CONTEXTS, KIND, ARGUMENTS, DEFAULT, MISSING, EXTRA };
 
 struct deviation {
-    const char *module; /* ours */
+    const char *module; /* ours; here and in the name one "*" stands for any text */
     const char *name;
     enum aspect aspect;
     const char
@@ -18,6 +18,13 @@ struct deviation {
 
 #define CORE "ngx_core_module"
 #define HTTP "ngx_http_core_module"
+#define PROXY "ngx_http_proxy_module"
+#define CONNECT "ngx_http_proxy_connect_module"
+#define FASTCGI "ngx_http_fastcgi_module"
+#define UPSTREAM "ngx_http_upstream_module"
+#define CHECK "ngx_http_upstream_check_module"
+#define STICKY "ngx_http_upstream_session_sticky_module"
+#define FAMILY "ngx_http_*_module" /* proxy, fastcgi, uwsgi, scgi, memcached, tunnel */
 
 static const struct deviation deviations[] = {
     /* Defaults that a table cannot hold, or that say the same in other words. */
@@ -50,20 +57,54 @@ static const struct deviation deviations[] = {
     {"ngx_http_log_module", "access_log", DEFAULT, "",
      "the default log is opened when no level has one"},
     {"ngx_http_log_module", "log_format", DEFAULT, "", "\"combined\" is always there"},
+    {PROXY, "proxy_cache_key", DEFAULT, "", "the module gives it where no level has one"},
+    {PROXY, "proxy_set_header", DEFAULT, "", "both fields are sent unless a level sets them"},
+    {FAMILY, "*_param", DEFAULT, "", "HTTP_HOST is sent unless a level sets it"},
+    {FAMILY, "*_temp_path", DEFAULT, "",
+     "configure says where; made when no level of the configuration has one"},
+    {FAMILY, "*_busy_buffers_size", DEFAULT, "",
+     "two buffers, whatever their size is at that place"},
+    {FAMILY, "*_temp_file_write_size", DEFAULT, "",
+     "two buffers, whatever their size is at that place"},
+    {FAMILY, "*_cache_max_range_offset", DEFAULT, "9223372036854775807", "no limit, as a number"},
+    {FAMILY, "*_upstream_tries", DEFAULT, "",
+     "an older name: the default is in the row of *_next_upstream_tries"},
+    {FAMILY, "*_sndbuf_size", DEFAULT, "", "an older name: none, as *_socket_sndbuf has it"},
+    {FAMILY, "*_rcvbuf_size", DEFAULT, "", "an older name: none, as *_socket_rcvbuf has it"},
+    {CONNECT, "proxy_connect_read_timeout", DEFAULT, "",
+     "an older name: the default is in the row of proxy_connect_data_timeout"},
+    {CONNECT, "proxy_connect_send_timeout", DEFAULT, "", "has no effect, in Tengine neither"},
+    {FASTCGI, "fastcgi_keep_conn", DEFAULT, "auto",
+     "connections are kept with backends that say that they are made for it"},
+    {CHECK, "check", DEFAULT, "",
+     "without it nothing is checked; the fact are its parameters' defaults"},
+    {STICKY, "session_sticky", DEFAULT, "",
+     "without it nobody is bound; the fact are its parameters' defaults"},
 
     /* Arguments. */
     {HTTP, "error_page", ARGUMENTS, "1+",
      "Tengine's \"error_page default\" has one; the count is checked when the row is read"},
     {HTTP, "keepalive_disable", ARGUMENTS, "1+",
      "all three words may be named, each more than once"},
+    {"ngx_http_upstream_keepalive_module", "keepalive", ARGUMENTS, "1+",
+     "nginx's `local` and Tengine's slices"},
+    {STICKY, "session_sticky", ARGUMENTS, "0+", "each parameter has a default"},
 
     /* Not there yet: these are unknown directives until what they belong to is built. */
     {CORE, "pipe_set_size", MISSING, "", "comes with logs to a pipe"},
-    {HTTP, "gzip_disable", MISSING, "", "comes with gzip"},
-    {HTTP, "gzip_http_version", MISSING, "", "comes with gzip"},
-    {HTTP, "gzip_proxied", MISSING, "", "comes with gzip"},
-    {HTTP, "gzip_vary", MISSING, "", "comes with gzip"},
-    {HTTP, "retry_cached_connection", MISSING, "", "comes with upstream connections"},
+    {PROXY, "proxy_ssl_*", MISSING, "", "comes with TLS"},
+    {"ngx_http_uwsgi_module", "uwsgi_ssl_*", MISSING, "", "comes with TLS"},
+    {FAMILY, "*_enable_ntls", MISSING, "", "comes with TLS"},
+
+    /* Not to come. */
+    {HTTP, "retry_cached_connection", MISSING, "",
+     "whether a kept connection that died may be tried again follows from the request alone"},
+    {UPSTREAM, "rr_discarded_range", MISSING, "", "tunes Tengine's round robin, which ours is not"},
+    {UPSTREAM, "upstream_change_no_server_status", MISSING, "",
+     "a group without a usable server gives 502, as in nginx; Tengine gives 500 unless told"},
+
+    /* Ours alone. */
+    {PROXY, "proxy_protocol", EXTRA, "", "nginx has it for stream and mail only"},
 
     /* Ours by another name or place. */
     {"ngx_dso_module", "include", MISSING, "",
@@ -76,5 +117,12 @@ static const struct deviation deviations[] = {
 
 #undef CORE
 #undef HTTP
+#undef PROXY
+#undef CONNECT
+#undef FASTCGI
+#undef UPSTREAM
+#undef CHECK
+#undef STICKY
+#undef FAMILY
 
 #endif

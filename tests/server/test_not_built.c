@@ -1,6 +1,8 @@
 /* Tests of what is said of directives and modules that this build is without. */
 #include "base/unit.h"
 
+#include <string.h>
+
 #include "server/module.h"
 #include "server/not_built.h"
 
@@ -14,6 +16,32 @@ static void a_directive_leads_to_its_module(void **state)
                 "it belongs to ngx_http_auth_jwt_module, which is not built");
     assert_text(not_built_explain(&conf, STR("auth_require")),
                 "it belongs to ngx_http_auth_require_module, which is not built");
+}
+
+static bool is_linked(const char *name)
+{
+    for (const struct module *const *module = linked_modules; *module != NULL; module++) {
+        if (strcmp((*module)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* proxy_bind_dynamic is of the commercial nginx, proxy_ssl_verify waits for TLS. */
+static void a_module_that_is_there_lacks_the_directive(void **state)
+{
+    assert_text(not_built_explain(&conf, STR("retry_cached_connection")),
+                "ngx_http_core_module is built without it");
+    if (!is_linked("ngx_http_proxy_module")) {
+        assert_true(str_starts(not_built_explain(&conf, STR("proxy_ssl_verify")),
+                               STR("it belongs to ngx_http_proxy_module, which is not ")));
+        return;
+    }
+    assert_text(not_built_explain(&conf, STR("proxy_ssl_verify")),
+                "it needs TLS, which is not built");
+    assert_text(not_built_explain(&conf, STR("proxy_bind_dynamic")),
+                "ngx_http_proxy_module is built without it");
 }
 
 static void only_whole_names_count(void **state)
@@ -48,6 +76,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_directive_leads_to_its_module),
+        cmocka_unit_test(a_module_that_is_there_lacks_the_directive),
         cmocka_unit_test(only_whole_names_count),
         cmocka_unit_test(modules_that_are_here_are_built),
     };

@@ -9,7 +9,7 @@ static void start_sliced(const char *parameters)
 {
     char text[512];
 
-    listening = listen_somewhere(&port, 16);
+    listening = listen_somewhere(&port, 64);
     snprintf(text, sizeof(text),
              "map $pid $k { default \"\"; } map $pid $on { default \"\"; }"
              "upstream u { server 127.0.0.1:%u; keepalive %s; }",
@@ -33,8 +33,7 @@ static void say(const struct template *template, const char *value)
     assert_int_equal(template->parts[0].kind, PART_VARIABLE);
     unsigned index = template->parts[0].variable->index;
     assert_true(index < 16);
-    env.values[index] =
-        (struct variable_value){.text = str_of(value), .state = VARIABLE_FOUND};
+    env.values[index] = (struct variable_value){.text = str_of(value), .state = VARIABLE_FOUND};
 }
 
 static struct opening open_keyed(const char *key, const void *tag)
@@ -242,8 +241,8 @@ static void who_has_no_variables_uses_the_common_pool(void **state)
 static void what_is_refused(void **state)
 {
     assert_read(GROUP("keepalive 4 slice_keylen=9 slice_conn=1 slice_key=$uri local;"));
-    assert_unread(GROUP("keepalive 4 slice_conn=2;"),
-                  "slices of \"keepalive\" need \"slice_key\"", 1);
+    assert_unread(GROUP("keepalive 4 slice_conn=2;"), "slices of \"keepalive\" need \"slice_key\"",
+                  1);
     assert_unread(GROUP("keepalive 4 slice_key=;"), "invalid parameter \"slice_key=\"", 1);
     assert_unread(GROUP("keepalive 4 slice_key=$uri slice_conn=0;"),
                   "invalid parameter \"slice_conn=0\"", 1);
@@ -256,8 +255,6 @@ static void what_is_refused(void **state)
     assert_unread(GROUP("keepalive 4 slice_key=$uri slice_dyn=on;"),
                   "invalid parameter \"slice_dyn=on\"", 1);
     assert_unread(GROUP("keepalive 4 slice_key=$uri both;"), "invalid parameter \"both\"", 1);
-    assert_unread(GROUP("keepalive 4 slice_key=$nothing_of_this_name;"),
-                  "unknown \"nothing_of_this_name\" variable", 1);
 }
 
 int main(void)

@@ -331,10 +331,10 @@ static enum flow cached_serve(struct exchange *x, struct str status, enum cache_
         if (exchange_intercepts(x, &flow) || answer_redirects(x, &flow)) {
             return flow;
         }
+        request->response.allows_ranges = true;
         if (!answer_to_response(x)) {
             return request_fail(request, 502);
         }
-        request->response.allows_ranges = true;
         request->response.is_single_range = x->slice != NULL;
     }
     request->log.action = "sending to client";

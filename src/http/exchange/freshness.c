@@ -192,6 +192,20 @@ void freshness_of(const struct exchange *x, unsigned status, struct freshness *o
     }
 }
 
+/* The members of a list, so that spaces and empty ones make no difference (RFC 9110, 5.6.1). */
+static void append_list(struct buf *text, struct str list, bool *is_first)
+{
+    while (list.data != NULL) {
+        struct str member = str_trim(str_cut(&list, ','));
+
+        if (member.len != 0) {
+            buf_append(text, *is_first ? STR_NONE : STR(","));
+            buf_append(text, member);
+            *is_first = false;
+        }
+    }
+}
+
 bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_KEY_SIZE])
 {
     struct request *request = x->request;
@@ -214,9 +228,7 @@ bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_K
         buf_append_char(&text, ':');
         fields_each(field, &request->headers) {
             if (!field->is_removed && str_equal_nocase(field->name, name)) {
-                buf_append(&text, is_first ? STR_NONE : STR(","));
-                buf_append(&text, str_trim(field->value));
-                is_first = false;
+                append_list(&text, field->value, &is_first);
             }
         }
         buf_append_char(&text, '\n');

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "http/modules/fastcgi/fastcgi.h"
+#include "http/modules/fastcgi/link.h"
 
 /* peer_cell.facts_state */
 enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN };
@@ -54,7 +54,7 @@ static bool claim(struct fastcgi_stream *stream, struct peer_cell *cell)
 
 void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts facts)
 {
-    struct peer_cell *cell = stream->claimed;
+    struct peer_cell *cell = stream->link->link->cell;
 
     atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
     atomic_store_explicit(&cell->requests_max, facts.requests_max, memory_order_relaxed);

@@ -31,6 +31,12 @@ void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type)
     exchange_log(stream->x, LOG_ERROR, 0, "upstream sent invalid FastCGI record type: %u", type);
 }
 
+void fastcgi_refuse_record(struct fastcgi_stream *stream, unsigned type)
+{
+    stream->is_bad = true;
+    exchange_log(stream->x, LOG_ERROR, 0, "upstream sent unexpected FastCGI record: %u", type);
+}
+
 void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id)
 {
     stream->is_bad = true;
@@ -78,22 +84,23 @@ static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *strea
 
     if (record->version != RECORD_VERSION) {
         fastcgi_refuse_version(stream, record->version);
-    } else if (record->type == RECORD_STDOUT || record->type == RECORD_STDERR ||
-               record->type == RECORD_END_REQUEST) {
-        if (record->id == stream->id) {
-            if (stream->claimed != NULL) {
-                /* It did not answer first, so it will not. */
-                fastcgi_facts_settle(stream, (struct backend_facts){0});
-                stream->keeps = false;
-            }
-            return true;
-        }
-        fastcgi_refuse_id(stream, record->id);
-    } else if (record->id == 0 && stream->claimed != NULL &&
+    } else if (link->has_asked && record->id == 0 &&
                (record->type == RECORD_GET_VALUES_RESULT || record->type == RECORD_UNKNOWN_TYPE)) {
         return true;
-    } else {
+    } else if (record->type != RECORD_STDOUT && record->type != RECORD_STDERR &&
+               record->type != RECORD_END_REQUEST) {
         fastcgi_refuse_type(stream, record->type);
+    } else if (record->id != stream->id) {
+        fastcgi_refuse_id(stream, record->id);
+    } else if (fastcgi_comes_late(stream, record)) {
+        fastcgi_refuse_record(stream, record->type);
+    } else {
+        if (stream->claimed != NULL) {
+            /* It did not answer first; others need not wait for that. */
+            fastcgi_facts_settle(stream, (struct backend_facts){0});
+            stream->keeps = false;
+        }
+        return true;
     }
     link->is_bad = true;
     return false;
@@ -108,7 +115,8 @@ static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *strea
     *record = record_read(at);
     is_usual = record->version == RECORD_VERSION && record->id == stream->id &&
                stream->claimed == NULL &&
-               (record->type == RECORD_STDOUT || record->type == RECORD_END_REQUEST);
+               (record->type == RECORD_END_REQUEST ||
+                (record->type == RECORD_STDOUT && !stream->is_stdout_closed));
     if (!is_usual && !check_record(link, stream)) {
         return false;
     }
@@ -134,14 +142,12 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
         fastcgi_end_stream(stream, content);
         break;
     case RECORD_GET_VALUES_RESULT:
+        fastcgi_facts_settle(stream, facts_read(content));
+        stream->keeps = stream->is_strict = fastcgi_facts_keep(stream->link->link->cell);
+        break;
     case RECORD_UNKNOWN_TYPE:
-        if (stream->claimed != NULL) {
-            struct peer_cell *cell = stream->claimed;
-            bool is_answer = record->type == RECORD_GET_VALUES_RESULT;
-            fastcgi_facts_settle(stream,
-                                 is_answer ? facts_read(content) : (struct backend_facts){0});
-            stream->keeps = stream->is_strict = fastcgi_facts_keep(cell);
-        }
+        fastcgi_facts_settle(stream, (struct backend_facts){0});
+        stream->keeps = stream->is_strict = false;
         break;
     }
 }

@@ -28,6 +28,7 @@ struct fastcgi_link {
     struct record record;            /* the current one: what is left of its content and padding */
     bool is_in_record;               /* not all of its content and padding was seen */
     bool is_shared;
+    bool has_asked;   /* FCGI_GET_VALUES went out, so that an answer may come */
     bool is_bad;      /* a broken rule: nothing more is believed */
     bool is_in_demux; /* fibers are woken: it may not be freed */
     bool is_let_go;   /* … and was to be */
@@ -52,7 +53,15 @@ static inline bool fastcgi_link_is_clean(const struct fastcgi_link *link)
 /* Breaking of rules: why, to the log of the stream. */
 void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version);
 void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type);
+void fastcgi_refuse_record(struct fastcgi_stream *stream, unsigned type);
 void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id);
+
+/* Payload after the end of STDOUT was told. */
+static inline bool fastcgi_comes_late(const struct fastcgi_stream *stream,
+                                      const struct record *record)
+{
+    return record->type == RECORD_STDOUT && record->content != 0 && stream->is_stdout_closed;
+}
 
 /* END_REQUEST with these bytes of content. */
 void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content);

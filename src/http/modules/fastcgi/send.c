@@ -14,6 +14,7 @@ void fastcgi_send_head(struct exchange *x)
 
     if (stream->claimed != NULL) {
         conn_write(conn, get_values_record);
+        stream->link->has_asked = true;
     }
     if (record_read(head).id != stream->id) {
         records_set_id(head, x->head.len, stream->id);

@@ -212,6 +212,7 @@ static struct fastcgi_stream *find_stream(const struct fastcgi_link *link, uint1
 static void begin_record(struct fastcgi_link *link)
 {
     const struct record *record = &link->record;
+    const struct fastcgi_stream *stream = find_stream(link, record->id);
 
     if (record->version != RECORD_VERSION) {
         break_link(link, fastcgi_refuse_version, record->version);
@@ -221,8 +222,10 @@ static void begin_record(struct fastcgi_link *link)
     case RECORD_STDOUT:
     case RECORD_STDERR:
     case RECORD_END_REQUEST:
-        if (find_stream(link, record->id) == NULL) {
+        if (stream == NULL) {
             break_link(link, fastcgi_refuse_id, record->id);
+        } else if (fastcgi_comes_late(stream, record)) {
+            break_link(link, fastcgi_refuse_record, record->type);
         }
         return;
     case RECORD_GET_VALUES_RESULT: /* a late answer */
