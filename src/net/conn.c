@@ -140,6 +140,12 @@ static void conn_ready_otherwise(struct conn *conn, unsigned events)
     /* A transport may have waited for input before it could send. */
     if (conn->is_output_waiting && (events & EVENT_WRITE || conn->transport != NULL)) {
         conn->is_writable = 1;
+        if (conn->transport != NULL && conn->transport->drain != NULL) {
+            conn->transport->drain(conn);
+            if (conn->life != life) {
+                return;
+            }
+        }
         conn_flush_from_loop(conn);
         if (conn->life != life) {
             return;

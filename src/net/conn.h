@@ -31,6 +31,11 @@ struct conn_transport {
     /* NULL: pieces of files are read into memory first. */
     ssize_t (*sendfile)(struct conn *conn, int fd, off_t offset, size_t size);
     void (*close)(struct conn *conn); /* before the descriptor is closed; frees transport_state */
+    /* Our side ends, the queue is empty: says so in the transport's own words. Or NULL. */
+    void (*end)(struct conn *conn);
+    /* The socket drinks: sends what the transport itself held back. May call the owner, who may close
+     * it. Or NULL. */
+    void (*drain)(struct conn *conn);
 };
 
 /*

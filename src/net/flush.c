@@ -124,6 +124,9 @@ static bool wait_to_send(struct conn *conn)
 static void shut_down(struct conn *conn)
 {
     conn->is_shutdown_wanted = 0;
+    if (conn->transport != NULL && conn->transport->end != NULL) {
+        conn->transport->end(conn);
+    }
     /* ENOTCONN: the peer was faster. */
     shutdown(conn->source.fd, SHUT_WR);
 }

@@ -296,7 +296,8 @@ static enum proxy_header_result parse_v2(struct str input, struct proxy_header *
         size > PROXY_HEADER_MAX - V2_FIXED) {
         return PROXY_HEADER_BAD;
     }
-    bool is_local = command == 0x20 || family > 3; /* of unknown families nothing is known, as with nginx */
+    bool is_local =
+        command == 0x20 || family > 3; /* of unknown families nothing is known, as with nginx */
     if (!is_local && addresses > size) {
         return PROXY_HEADER_BAD;
     }

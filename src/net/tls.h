@@ -52,6 +52,8 @@ struct tls_settings {
     bool early_data;
     bool compresses_certificates;
     bool tickets;
+    struct zone *ticket_zone;    /* where keys of tickets live that are made by themselves, shared by
+                                    all workers; NULL: the library's own, of this context alone */
     struct vec ticket_keys;      /* struct str: files of 48 or 80 bytes; the first encrypts */
     bool has_session_cache;      /* sessions are resumed by identifier: shared zone or builtin */
     struct zone *session_zone;   /* shared:…; or NULL */
@@ -59,6 +61,11 @@ struct tls_settings {
     uint64_t session_timeout_s;
     bool stapling, stapling_verify;
     struct str stapling_file, stapling_responder;
+    struct vec ech_files;        /* struct str: keys of encrypted ClientHellos, PEM */
+    unsigned ocsp;               /* clients' certificates: 0 not asked about, 1 all of the chain, 2 the
+                                    client's own */
+    struct str ocsp_responder;   /* URL in place of the one in the certificate; or empty */
+    struct zone *ocsp_zone;      /* where answers are kept; or NULL */
     uint64_t buffer_size;        /* ssl_buffer_size: bytes of a record at most */
     bool watches_files;          /* ssl_certificate_watch: changed files are taken up */
 };
@@ -79,11 +86,18 @@ void tls_context_free(struct tls_context *context);
  */
 struct tls_selector {
     struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols, void *arg);
+    /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
+    bool (*certify)(struct conn *conn, void *arg);
     void *arg;
 };
-/* During select: this connection's certificate, loaded from file names or data made of variables; kept in
- * a cache of `cache_max` entries. False: logged; the handshake fails. */
-bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key);
+/* Certificates by variable that were loaded, and how long they are kept: ssl_certificate_cache. */
+struct tls_certificate_cache;
+struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, unsigned max,
+                                                        uint64_t inactive_s, uint64_t valid_s);
+/* During certify: this connection's certificate, loaded from full file names or data made of variables.
+ * cache may be NULL. passwords: struct str. False: logged; the handshake fails. */
+bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key,
+                         const struct vec *passwords, struct tls_certificate_cache *cache);
 
 enum tls_progress {
     TLS_DONE,   /* established */
@@ -119,7 +133,7 @@ static inline bool conn_is_tls(const struct conn *conn)
 }
 
 /* What was negotiated. Texts are in the arena; false or empty: not known. */
-struct str tls_alpn(const struct conn *conn);
+struct str tls_alpn(const struct conn *conn); /* as long as the connection */
 struct str tls_server_name(const struct conn *conn);
 bool tls_is_early(const struct conn *conn);       /* early data, and the handshake is not finished */
 /* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate tells
@@ -128,6 +142,13 @@ long tls_verify_result(const struct conn *conn, bool *has_certificate, const cha
 bool tls_variable(const struct conn *conn, struct str name, struct arena *arena, struct str *out);
 /* name: "protocol", "cipher", "ciphers", "curve", "curves", "session_id", "session_reused",
  * "client_cert", … : the part behind "ssl_" of the variables of ngx_http_ssl_module. */
+
+/* Between the end of the handshake and the first write: ciphertext that is held back for company leaves. */
+void tls_flush(struct conn *conn);
+
+/* Files and data that one reading has loaded are not read again by it; with `inherits` those of the reading
+ * in force, too, when they did not change. Before the first context of that arena. */
+void tls_objects_begin(struct arena *arena, bool inherits);
 
 /* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
  * which the upper floor hands down: an HTTP POST that MAY WAIT). */

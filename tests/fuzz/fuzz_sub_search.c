@@ -28,8 +28,8 @@ static void search_simply(struct str text, struct buf *out)
     while (text.len != 0) {
         unsigned i = 0;
 
-        while (i < count && (is_used[i] || patterns[i].len == 0 ||
-                             !str_starts_nocase(text, patterns[i]))) {
+        while (i < count &&
+               (is_used[i] || patterns[i].len == 0 || !str_starts_nocase(text, patterns[i]))) {
             i++;
         }
         if (i < count) {

@@ -1,5 +1,7 @@
 """addition: subrequests before and behind a body, of files, of backends, to slow clients."""
 
+import threading
+
 import pytest
 
 from harness import Closed
@@ -86,17 +88,17 @@ def test_added_part_that_breaks_off(serve, backend):
 def test_added_part_that_cannot_be_had(serve):
     server = serve(conf("location = /a.html { add_before_body /missing; add_after_body /refused; }",
                         "location = /refused { proxy_pass http://127.0.0.1:@PORT1@; }"),
-                   files={"html/a.html": "body"})
-    text = server.get("/a.html").text
-    assert "404 Not Found" in text.split("body")[0] and "502 Bad Gateway" in text.rsplit("body", 1)[1]
+                   files={"html/a.html": "*middle*"})
+    before, behind = server.get("/a.html").text.split("*middle*")
+    assert "404 Not Found" in before and "502 Bad Gateway" in behind
 
 
 def test_client_that_leaves_ends_the_subrequest(serve, backend):
     def never(conn, request):
-        assert conn.recv(1) == b""
-        left.append(True)
+        if conn.recv(1) == b"":
+            left.set()
 
-    left = []
+    left = threading.Event()
     back = backend([never])
     server = serve(conf("location = /a.html { add_after_body /b; }",
                         "location = /b { proxy_pass http://127.0.0.1:%d; }" % back.port)
@@ -104,9 +106,8 @@ def test_client_that_leaves_ends_the_subrequest(serve, backend):
     with server.client() as client:
         client.send("GET /a.html HTTP/1.1\r\nHost: a\r\n\r\n")
         back.wait_requests(1)
+    assert left.wait(10)
     server.wait_lines("logs/a.log", 1)
-    back.problems == []
-    assert server.get("/").status in (403, 404)
 
 
 def test_values_of_set_are_shared(serve):

@@ -90,9 +90,10 @@ static void a_dead_worker_is_cleared(void **state)
 #define NAMED                                                                                      \
     "upstream n { zone z 64k; server 127.0.0.1:1; server a.invalid:8000; server 127.0.0.1:2; }"
 
-static void addresses_are(const char *list)
+/* The only watched name of the group has these addresses now. */
+static void addresses_of(const char *name, const char *list)
 {
-    struct upstream_group *group = group_named("n");
+    struct upstream_group *group = group_named(name);
     struct resolved_address items[8];
     struct resolved found = {.items = items};
     struct str rest = str_of(list);
@@ -103,6 +104,11 @@ static void addresses_are(const char *list)
         found.count++;
     }
     watch_answer(group, &found);
+}
+
+static void addresses_are(const char *list)
+{
+    addresses_of("n", list);
 }
 
 static void peers_are(const char *wanted)
@@ -193,6 +199,69 @@ static void spare_cells_run_out(void **state)
     finish();
 }
 
+static void what_is_known_is_no_spare_cell(void **state)
+{
+    char text[32];
+    const struct peer_cell *last = NULL;
+
+    start("upstream n { server a.invalid:8000; } upstream m { server b.invalid:8000; }");
+    struct generation *same = generation;
+    addresses_of("n", "10.9.9.9");
+    /* A worker that begins clears its lines before it claims what is known. */
+    atomic_store(&cell("n", 0)->use[0].held, 0);
+    for (unsigned i = 0; i < 400 && (last == NULL || last->number != CELL_PRIVATE); i++) {
+        snprintf(text, sizeof(text), "10.0.%u.%u", i / 250, i % 250);
+        addresses_of("m", text);
+        atomic_store(&cell("m", 0)->use[0].active, 1);
+        last = cell("m", 0);
+    }
+    assert_int_equal(last->number, CELL_PRIVATE);
+    worker_ends();
+    worker_begins(same);
+    peers_are("10.9.9.9:8000");
+    finish();
+}
+
+#define DYNAMIC "upstream n { dynamic_resolve; server localhost:8000; }"
+
+static void addresses_of_the_start_have_cells_of_their_own(void **state)
+{
+    start(DYNAMIC);
+    const struct upstream_server *server =
+        *vec_at(&group_named("n")->servers, struct upstream_server *, 0);
+    assert_true(server->resolves);
+    assert_true(server->addresses.count != 0); /* 127.0.0.1, [::1], or both */
+    unsigned count = group_named("n")->peers->count;
+    assert_int_equal(count, server->addresses.count);
+    struct peer_cell *first = cell_of_server(group_named("n"), server, 0);
+    assert_ptr_equal(cell("n", 0), first);
+    atomic_store(&first->connections_max, 4);
+
+    /* They keep them when the name is resolved, and the one that comes has a spare one. */
+    char text[64];
+    struct addr addr = server->addresses.items[0];
+    size_t length = addr_format(&addr, false, text);
+    snprintf(text + length, sizeof(text) - length, " 10.0.0.1");
+    addresses_are(text);
+    assert_int_equal(group_named("n")->peers->count, 2);
+    assert_ptr_equal(cell("n", 0), first);
+    assert_true(cell("n", 1)->number >= count);
+
+    /* What is known outlives a reload, and what the configuration's reading found is not added. */
+    reload(DYNAMIC);
+    assert_int_equal(group_named("n")->peers->count, 2);
+    assert_int_equal(atomic_load(&cell("n", 0)->connections_max), 4);
+    assert_text(group_named("n")->peers->primary.peers[1].name, "10.0.0.1:8000");
+    addresses_are("10.0.0.1");
+    reload(DYNAMIC);
+    peers_are("10.0.0.1:8000");
+
+    /* Without the directive those that were found serve. */
+    reload("upstream n { server localhost:8000; }");
+    assert_int_equal(group_named("n")->peers->count, count);
+    finish();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +272,8 @@ int main(void)
         cmocka_unit_test(addresses_come_and_go),
         cmocka_unit_test(addresses_are_remembered),
         cmocka_unit_test(spare_cells_run_out),
+        cmocka_unit_test(what_is_known_is_no_spare_cell),
+        cmocka_unit_test(addresses_of_the_start_have_cells_of_their_own),
     };
 
     return upstream_tests_run("cells", tests);

@@ -30,6 +30,30 @@ static void turns_are_smooth(void **state)
     finish();
 }
 
+static void turns_begin_anywhere(void **state)
+{
+    bool seen[26] = {false};
+    const char *text;
+
+    for (unsigned i = 0; i < 100; i++) {
+        start("rr_discarded_range 1000; upstream u { server 127.0.0.1:8000; "
+              "server 127.0.0.1:8001; server 127.0.0.1:8002; server 127.0.0.1:8003 backup; }");
+        text = turns(group_named("u"), 6);
+        seen[text[0] - 'a'] = true;
+        assert_non_null(strstr("abcabcabc", text));
+        finish();
+    }
+    assert_true(seen[0] && seen[1] && seen[2]);
+
+    for (unsigned i = 0; i < 20; i++) {
+        start("rr_discarded_range 2; upstream u { server 127.0.0.1:8000 weight=5; "
+              "server 127.0.0.1:8001; server 127.0.0.1:8002; }");
+        text = turns(group_named("u"), 7);
+        assert_true(strcmp(text, "aabacaa") == 0 || strcmp(text, "abacaaa") == 0);
+        finish();
+    }
+}
+
 static void names_with_many_addresses(void **state)
 {
     start("upstream u { server 127.0.0.1:8000; server [::1]:8001; server unix:/tmp/x; }");
@@ -282,6 +306,24 @@ static void queued_requests_go_in_order(void **state)
     finish();
 }
 
+static void who_comes_later_does_not_go_first(void **state)
+{
+    start_with("worker_processes 2;",
+               "upstream u { server 127.0.0.1:8000 max_conns=1; queue 2 timeout=60s; }");
+    queue_group = group_named("u");
+    memset(order, 0, sizeof(order));
+    length = 0;
+    atomic_store(&primary(queue_group, 0)->cell->use[1].active, 1);
+    start_asking(0, "a");
+    /* The peer is free, which the first has not noticed yet. */
+    atomic_store(&primary(queue_group, 0)->cell->use[1].active, 0);
+    start_asking(1, "b");
+    assert_string_equal(order, "");
+    turn_until(length == 2);
+    assert_string_equal(order, "ab");
+    finish();
+}
+
 static void another_worker_may_give_the_peer_back(void **state)
 {
     start_with("worker_processes 2;",
@@ -319,6 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_are_smooth),
+        cmocka_unit_test(turns_begin_anywhere),
         cmocka_unit_test(names_with_many_addresses),
         cmocka_unit_test(failures_put_a_peer_aside),
         cmocka_unit_test(an_answer_to_an_older_request_forgives_nothing),
@@ -331,6 +374,7 @@ int main(void)
         cmocka_unit_test(limits_hold_over_all_workers),
         cmocka_unit_test(who_came_back_begins_slowly),
         cmocka_unit_test(queued_requests_go_in_order),
+        cmocka_unit_test(who_comes_later_does_not_go_first),
         cmocka_unit_test(another_worker_may_give_the_peer_back),
         cmocka_unit_test(waiting_has_an_end),
     };

@@ -218,7 +218,8 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
         case PICK_CANCELLED:
             return TRY_CANCELLED;
         case PICK_NONE:
-            *failure = (struct failure){.kind = NEXT_ERROR, .status = x->group->set->no_server_status};
+            *failure = (struct failure){.kind = NEXT_ERROR,
+                                        .status = x->group->set->no_server_status};
             attempt_begin(x, x->group->name);
             attempt_end(x, failure->status);
             return TRY_FAILED;

@@ -88,11 +88,13 @@ static bool is_active(const struct http_location *location)
 #define S struct addition_settings
 static const struct directive addition_rows[] = {
     {"add_before_body", IN_HTTP_ALL, STRING(S, before), .syntax = "uri",
-     .doc = "Puts what this URI of the server gives before the bodies of responses of status 200. An empty "
-            "one puts nothing."},
+     .doc =
+         "Puts what this URI of the server gives before the bodies of responses of status 200. An empty "
+         "one puts nothing."},
     {"add_after_body", IN_HTTP_ALL, STRING(S, after), .syntax = "uri",
-     .doc = "Puts what this URI of the server gives behind the bodies of responses of status 200. An empty "
-            "one puts nothing."},
+     .doc =
+         "Puts what this URI of the server gives behind the bodies of responses of status 200. An empty "
+         "one puts nothing."},
     {"addition_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
      .doc = "Media types of the responses that something is added to, beside text/html; * is any."},

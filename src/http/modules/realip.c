@@ -129,8 +129,8 @@ static void follow_field(const struct realip_settings *settings, const struct fi
     }
 }
 
-static void follow_proxy(const struct realip_settings *settings,
-                         const struct http_connection *http, struct addr *client)
+static void follow_proxy(const struct realip_settings *settings, const struct http_connection *http,
+                         struct addr *client)
 {
     const struct proxy_header *proxy = http->details == NULL ? NULL : http->details->proxy;
 
@@ -174,8 +174,8 @@ static bool is_active(const struct http_location *location)
 
 /* ---- directives ---- */
 
-static bool trust(struct conf_scope *scope, struct conf_node *node, struct realip_settings *settings,
-                  struct str text)
+static bool trust(struct conf_scope *scope, struct conf_node *node,
+                  struct realip_settings *settings, struct str text)
 {
     struct cidr network;
 
@@ -245,8 +245,9 @@ static const struct directive realip_rows[] = {
      .doc = "A proxy that is believed when it says for whom it speaks."},
     {"real_ip_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Real-IP",
      .syntax = "field | X-Real-IP | X-Forwarded-For | proxy_protocol",
-     .doc = "Where a trusted proxy says for whom it speaks: the last address in this header field, or the "
-            "head of the PROXY protocol."},
+     .doc =
+         "Where a trusted proxy says for whom it speaks: the last address in this header field, or the "
+         "head of the PROXY protocol."},
     {"real_ip_recursive", IN_HTTP_ALL, FLAG(S, is_recursive), .initial = "off",
      .doc = "Takes the last address that is not trusted itself, instead of the last one."},
     {0},

@@ -42,7 +42,7 @@ enum head_result fastcgi_read_head(struct exchange *x)
     for (;;) {
         enum head_result result = stream->is_caught ? HEAD_BAD : HEAD_MORE;
 
-        if (result == HEAD_MORE && x->protocol->channel->input(x).len != 0) {
+        if (result == HEAD_MORE && fastcgi_input(x).len != 0) {
             result = answer_read_fields(x, true);
         }
         if (result == HEAD_DONE && x->answer.status >= 200) {
@@ -81,8 +81,7 @@ static bool is_short(const struct exchange *x, const struct fastcgi_stream *stre
 /* Bytes that came, without those that are too many. May be none. */
 static struct str take(struct exchange *x, struct fastcgi_stream *stream)
 {
-    const struct channel *channel = x->protocol->channel;
-    struct str data = channel->input(x);
+    struct str data = fastcgi_input(x);
     size_t came = data.len;
 
     if (x->answer.has_no_body) {
@@ -98,7 +97,7 @@ static struct str take(struct exchange *x, struct fastcgi_stream *stream)
             }
         }
     }
-    channel->consume(x, came);
+    fastcgi_consume(x, came);
     stream->given += data.len;
     return data;
 }
@@ -123,7 +122,7 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
 
     do {
-        if (x->protocol->channel->input(x).len != 0) {
+        if (fastcgi_input(x).len != 0) {
             *data = take(x, stream);
             if (data->len != 0) {
                 return BODY_DATA;

@@ -26,7 +26,8 @@ enum keep_conn {
 struct fastcgi_part {
     struct str text;
     const struct variable *variable; /* instead of text, or NULL */
-    bool is_plain;                   /* the variable is asked directly */
+    /* The variable's own get, when it may be asked directly. */
+    bool (*get)(struct variable_env *env, const struct variable *variable, struct str *out);
 };
 
 /* A parameter that is not constant, with what stands before it. */

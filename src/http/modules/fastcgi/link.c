@@ -152,80 +152,95 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
     }
 }
 
-/*
- * Payload of n bytes joins what was decoded before; where nothing is unread it stays where it is, and the
- * unread part begins there.
- */
-static void add_payload(struct fastcgi_link *link, struct conn *conn, const char *at, size_t n)
-{
-    if (link->decoded == 0) {
-        conn_consume(conn, link->gap);
-        link->gap = 0;
-    } else if (link->gap != 0) {
-        memmove(conn->in + conn->in_start + link->decoded, at, n);
-    }
-    link->decoded += (uint32_t) n;
-}
+/* Where decoding stands in the input buffer; pointers, so that the usual answer is a few comparisons. */
+struct decoding {
+    char *start; /* payload that is unread: from here … */
+    char *end;   /* … to here */
+    char *at;    /* first byte that was not used */
+    char *limit; /* end of what has come */
+    bool joins;  /* payload may be put behind what is unread */
+    bool has_news;
+};
 
-/*
- * Uses what is there of the current record's content. False: more of it has to come first, or it is kept for
- * later: what stands behind unread payload, unless it joins it.
- */
-static bool use_record(struct fastcgi_link *link, struct fastcgi_stream *stream, struct conn *conn,
-                       bool joins)
+/* Payload joins what is unread; where nothing is, it stays where it lies. False: it has to wait. */
+static inline bool use_payload(struct decoding *now, struct record *record)
 {
-    struct record *record = &link->record;
-    const char *at = conn->in + conn->in_start + link->decoded + link->gap;
-    size_t here = (size_t) (conn->in + conn->in_end - at);
+    size_t here = (size_t) (now->limit - now->at);
     size_t n = record->content < here ? record->content : here;
 
-    if (link->decoded != 0 && !joins && record->type != RECORD_END_REQUEST) {
+    if (n == 0) {
         return false;
     }
-    if (record->type == RECORD_STDOUT) {
-        if (n == 0) {
-            return false;
-        }
-        add_payload(link, conn, at, n);
+    if (now->start == now->end) {
+        now->start = now->at;
+        now->end = now->at + n;
+    } else if (!now->joins) {
+        return false;
     } else {
-        if (here < fastcgi_wanted(record)) {
+        if (now->end != now->at) {
+            memmove(now->end, now->at, n);
+        }
+        now->end += n;
+    }
+    now->at += n;
+    record->content -= (uint16_t) n;
+    now->joins = false;
+    now->has_news = true;
+    return record->content == 0;
+}
+
+/* Content of other records. False: more of it has to come first, or it waits behind unread payload. */
+static bool use_other(struct decoding *now, struct record *record, struct fastcgi_stream *stream)
+{
+    while (record->content != 0) {
+        size_t here = (size_t) (now->limit - now->at);
+        size_t n = record->content < here ? record->content : here;
+
+        if (here < fastcgi_wanted(record) ||
+            (now->start != now->end && !now->joins && record->type != RECORD_END_REQUEST)) {
             return false;
         }
         n = n < WHOLE_CONTENT ? n : WHOLE_CONTENT;
-        use_content(stream, record, (struct str){at, n});
-        link->gap += (uint32_t) n;
+        use_content(stream, record, (struct str){now->at, n});
+        now->at += n;
+        record->content -= (uint16_t) n;
+        now->has_news = true;
     }
-    record->content -= (uint16_t) n;
     return true;
 }
 
-/* Bytes that came and were not looked at. */
-static inline size_t raw_size(const struct fastcgi_link *link, const struct conn *conn)
-{
-    return conn->in_end - conn->in_start - link->decoded - link->gap;
-}
-
-/* The rest of the current record. False: not all of it. */
-static inline bool finish_record(struct fastcgi_link *link, struct fastcgi_stream *stream,
-                                 struct conn *conn, bool *joins, bool *has_news)
+/* Records, until one has to wait. */
+static void use_records(struct fastcgi_link *link, struct fastcgi_stream *stream,
+                        struct decoding *now)
 {
     struct record *record = &link->record;
 
-    while (record->content != 0) {
-        if (!use_record(link, stream, conn, *joins)) {
-            return false;
+    for (;;) {
+        if (!link->is_in_record) {
+            if (now->limit - now->at < RECORD_HEADER_SIZE || stream->has_ended ||
+                !begin_record(link, stream, now->at)) {
+                return;
+            }
+            now->at += RECORD_HEADER_SIZE;
+            link->is_in_record = true;
         }
-        *joins &= record->type != RECORD_STDOUT;
-        *has_news = true;
-    }
-    if (record->padding != 0) {
-        size_t here = raw_size(link, conn);
-        size_t n = record->padding < here ? record->padding : here;
+        if (record->content != 0 &&
+            !(record->type == RECORD_STDOUT ? use_payload(now, record)
+                                            : use_other(now, record, stream))) {
+            return;
+        }
+        if (record->padding != 0) {
+            size_t here = (size_t) (now->limit - now->at);
+            size_t n = record->padding < here ? record->padding : here;
 
-        link->gap += (uint32_t) n;
-        record->padding -= (uint8_t) n;
+            now->at += n;
+            record->padding -= (uint8_t) n;
+            if (record->padding != 0) {
+                return;
+            }
+        }
+        link->is_in_record = false;
     }
-    return record->padding == 0;
 }
 
 bool fastcgi_decode(struct exchange *x, bool joins)
@@ -233,38 +248,28 @@ bool fastcgi_decode(struct exchange *x, bool joins)
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
     struct fastcgi_link *link = stream->link;
     struct conn *conn = link->link->conn;
-    bool was_closed = stream->is_stdout_closed;
-    bool had_ended = stream->has_ended;
-    bool has_news = false;
+    unsigned before = stream->is_stdout_closed + 2u * stream->has_ended;
 
-    if (raw_size(link, conn) == 0 || link->is_bad) {
+    if (conn->in_end - conn->in_start == link->decoded + link->gap || link->is_bad) {
         return false;
     }
-    for (;;) {
-        if (!link->is_in_record) {
-            const char *at = conn->in + conn->in_start + link->decoded + link->gap;
-
-            if (had_ended || raw_size(link, conn) < RECORD_HEADER_SIZE ||
-                !begin_record(link, stream, at)) {
-                break;
-            }
-            link->gap += RECORD_HEADER_SIZE;
-            link->is_in_record = true;
-        }
-        if (!finish_record(link, stream, conn, &joins, &has_news)) {
-            break;
-        }
-        link->is_in_record = false;
-        if (stream->has_ended) {
-            break;
-        }
+    char *start = conn->in + conn->in_start;
+    struct decoding now = {
+        .start = start,
+        .end = start + link->decoded,
+        .at = start + link->decoded + link->gap,
+        .limit = conn->in + conn->in_end,
+        .joins = joins,
+    };
+    use_records(link, stream, &now);
+    if (now.start == now.end) {
+        now.start = now.end = now.at;
     }
-    if (link->decoded == 0) {
-        conn_consume(conn, link->gap);
-        link->gap = 0;
-    }
-    return has_news || stream->is_bad || stream->is_stdout_closed != was_closed ||
-           stream->has_ended != had_ended;
+    conn->in_start = (uint32_t) (now.start - conn->in);
+    link->decoded = (uint32_t) (now.end - now.start);
+    link->gap = (uint32_t) (now.at - now.end);
+    return now.has_news || stream->is_bad ||
+           stream->is_stdout_closed + 2u * stream->has_ended != before;
 }
 
 /* ---- a link that carries one request at a time ---- */
@@ -316,37 +321,14 @@ static bool fastcgi_fill(struct exchange *x)
     }
 }
 
-static struct str fastcgi_input(struct exchange *x)
+static struct str channel_input(struct exchange *x)
 {
-    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    const struct fastcgi_pending *reading = &stream->reading;
-    const struct fastcgi_link *link = stream->link;
-    const struct conn *conn = x->link->conn;
-
-    if (link->decoded != 0) {
-        return (struct str){conn->in + conn->in_start, link->decoded};
-    }
-    if (reading->start != reading->end) { /* of a shared link */
-        return (struct str){reading->data + reading->start, reading->end - reading->start};
-    }
-    return STR_NONE;
+    return fastcgi_input(x);
 }
 
-static void fastcgi_consume(struct exchange *x, size_t n)
+static void channel_consume(struct exchange *x, size_t n)
 {
-    struct fastcgi_stream *stream = fastcgi_stream_of(x);
-    struct fastcgi_link *link = stream->link;
-
-    if (link->is_shared) {
-        stream->reading.start += (uint32_t) n;
-        return;
-    }
-    link->decoded -= (uint32_t) n;
-    if (link->decoded == 0) {
-        n += link->gap;
-        link->gap = 0;
-    }
-    conn_consume(x->link->conn, n);
+    fastcgi_consume(x, n);
 }
 
 static bool fastcgi_has_ended(struct exchange *x)
@@ -537,8 +519,8 @@ static void fastcgi_end(struct exchange *x, bool is_reusable)
 
 const struct channel fastcgi_channel = {
     .begin = fastcgi_begin,
-    .input = fastcgi_input,
-    .consume = fastcgi_consume,
+    .input = channel_input,
+    .consume = channel_consume,
     .fill = fastcgi_fill,
     .has_ended = fastcgi_has_ended,
     .wait = fastcgi_wait,

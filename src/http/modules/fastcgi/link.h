@@ -50,6 +50,39 @@ static inline bool fastcgi_link_is_clean(const struct fastcgi_link *link)
     return !link->is_bad && !link->is_in_record && conn->in_start == conn->in_end;
 }
 
+/* What the channel gives and takes. */
+static inline struct str fastcgi_input(const struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    const struct fastcgi_pending *reading = &stream->reading;
+    const struct fastcgi_link *link = stream->link;
+
+    if (link->decoded != 0) {
+        return (struct str){link->link->conn->in + link->link->conn->in_start, link->decoded};
+    }
+    if (reading->start != reading->end) { /* of a shared link */
+        return (struct str){reading->data + reading->start, reading->end - reading->start};
+    }
+    return STR_NONE;
+}
+
+static inline void fastcgi_consume(struct exchange *x, size_t n)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct fastcgi_link *link = stream->link;
+
+    if (link->is_shared) {
+        stream->reading.start += (uint32_t) n;
+        return;
+    }
+    link->decoded -= (uint32_t) n;
+    if (link->decoded == 0) {
+        n += link->gap;
+        link->gap = 0;
+    }
+    conn_consume(link->link->conn, n);
+}
+
 /* Breaking of rules: why, to the log of the stream. */
 void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version);
 void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type);

@@ -11,11 +11,6 @@
 
 /* ---- when the configuration is read ---- */
 
-static bool is_constant(const struct param *param)
-{
-    return param->variable == NULL && param->value->is_constant;
-}
-
 /*
  * Variables of the core, and ours, compute their values from the request without side effects, most of them with a few
  * instructions: they are asked directly, which is cheaper than remembering what they said.
@@ -32,6 +27,30 @@ static bool is_plain(const struct variable *variable)
         }
     }
     return false;
+}
+
+/* Text that is known when the configuration is read: without variables, or with the version only. */
+static bool is_constant(const struct param *param)
+{
+    const struct template *template = param->value;
+
+    for (unsigned i = 0; i < template->count; i++) {
+        const struct template_part *part = &template->parts[i];
+
+        if (part->kind == PART_CAPTURE ||
+            (part->kind == PART_VARIABLE &&
+             (!str_is(part->variable->name, "nginx_version") || !is_plain(part->variable)))) {
+            return false;
+        }
+    }
+    return !template->is_path;
+}
+
+static struct str constant_of(struct conf *conf, const struct param *param)
+{
+    struct variable_env nobody = {.arena = conf->arena, .set = conf_variables(conf)};
+
+    return template_text(param->value, &nobody);
 }
 
 /* Can the value be written part by part, without being made in memory of its own first? */
@@ -64,7 +83,7 @@ static void set_value(struct conf *conf, struct fastcgi_step *step, const struct
         step->parts[i].text = part->text;
         if (part->kind == PART_VARIABLE) {
             step->parts[i].variable = part->variable;
-            step->parts[i].is_plain = is_plain(part->variable);
+            step->parts[i].get = is_plain(part->variable) ? part->variable->get : NULL;
         }
     }
 }
@@ -89,7 +108,8 @@ const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec 
     size_t size = WORD;
 
     vec_each(const struct param, param, list) {
-        size += LENGTHS_MAX + param->name.len + param->value->constant.len;
+        size += LENGTHS_MAX + param->name.len;
+        size += is_constant(param) ? constant_of(conf, param).len : 0;
     }
     char *at = arena_zalloc(conf->arena, size);
     char *start = at;
@@ -102,8 +122,11 @@ const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec 
         if (!is_constant(param)) {
             set_value(conf, step, param);
             at = start = end_step(step++, start, at);
-        } else if (param->value->constant.len != 0 || !param->skips_empty) {
-            at = pair_write(at, param->name, param->value->constant);
+            continue;
+        }
+        struct str value = constant_of(conf, param);
+        if (value.len != 0 || !param->skips_empty) {
+            at = pair_write(at, param->name, value);
         }
     }
     end_step(step++, start, at);
@@ -147,57 +170,48 @@ static inline __attribute__((always_inline)) char *put_ready(char *at, const cha
     return at + size;
 }
 
-/* Text of others; there is room. Two copies that overlap spare the short ones a call. */
+/* Two copies that overlap spare a short text a call. */
+#define PUT_BOTH_ENDS(type)                                                                        \
+    do {                                                                                           \
+        type head_, tail_;                                                                         \
+        memcpy(&head_, s.data, sizeof(type));                                                      \
+        memcpy(&tail_, s.data + s.len - sizeof(type), sizeof(type));                               \
+        memcpy(at, &head_, sizeof(type));                                                          \
+        memcpy(at + s.len - sizeof(type), &tail_, sizeof(type));                                   \
+    } while (0)
+
+/* Text of others; there is room. */
 static inline __attribute__((always_inline)) char *put(char *at, struct str s)
 {
-    char *end = at + s.len;
-
     if (s.len > 32) {
         memcpy(at, s.data, s.len);
     } else if (s.len >= 16) {
-        struct half {
-            char bytes[16];
-        } head, tail;
-        memcpy(&head, s.data, 16);
-        memcpy(&tail, s.data + s.len - 16, 16);
-        memcpy(at, &head, 16);
-        memcpy(end - 16, &tail, 16);
+        PUT_BOTH_ENDS(__uint128_t);
     } else if (s.len >= 8) {
-        uint64_t head, tail;
-        memcpy(&head, s.data, 8);
-        memcpy(&tail, s.data + s.len - 8, 8);
-        memcpy(at, &head, 8);
-        memcpy(end - 8, &tail, 8);
+        PUT_BOTH_ENDS(uint64_t);
     } else if (s.len >= 4) {
-        uint32_t head, tail;
-        memcpy(&head, s.data, 4);
-        memcpy(&tail, s.data + s.len - 4, 4);
-        memcpy(at, &head, 4);
-        memcpy(end - 4, &tail, 4);
+        PUT_BOTH_ENDS(uint32_t);
     } else if (s.len != 0) {
         at[0] = s.data[0];
         at[s.len / 2] = s.data[s.len / 2];
-        end[-1] = s.data[s.len - 1];
+        at[s.len - 1] = s.data[s.len - 1];
     }
-    return end;
+    return at + s.len;
 }
 
 static inline __attribute__((always_inline)) struct str value_of(const struct fastcgi_part *part,
                                                                  struct variable_env *env)
 {
     const struct variable *variable = part->variable;
-    struct str value = STR_NONE;
+    struct str value = part->text;
 
-    if (variable == NULL) {
-        return part->text;
+    if (variable != NULL) {
+        bool is_found = part->get != NULL && part->get == variable->get
+                            ? part->get(env, variable, &value)
+                            : variable_get(env, variable, &value);
+        value.len = is_found ? value.len : 0;
     }
-    if ((variable->flags & (VARIABLE_INDEXED | VARIABLE_VOLATILE)) == VARIABLE_INDEXED &&
-        env->values != NULL && env->values[variable->index].state == VARIABLE_FOUND) {
-        return env->values[variable->index].text;
-    }
-    bool is_found = part->is_plain && variable->get != NULL ? variable->get(env, variable, &value)
-                                                            : variable_get(env, variable, &value);
-    return is_found ? value : STR_NONE;
+    return value;
 }
 
 /* The value that ends at `at` has a length that takes more than the one byte which is there for it; there
@@ -257,22 +271,32 @@ static void put_steps(struct writer *writer, const struct fastcgi_plan *plan,
                       struct variable_env *env)
 {
     const struct fastcgi_step *last = plan->steps + plan->count - 1;
+    char *at = writer->at;
 
     for (const struct fastcgi_step *step = plan->steps; step < last; step++) {
         if (step->count != 1) {
+            writer->at = at;
             put_composed(writer, step, env);
+            at = writer->at;
             continue;
         }
         struct str value = value_of(step->parts, env);
-        need(writer, step->framed + value.len + PAIR_LENGTH_SIZE);
-        if (value.len == 0 && step->skips_empty) {
-            writer->at = put_ready(writer->at, step->ready.data, step->ready.len);
-            continue;
+        if (__builtin_expect((size_t) (writer->end - at) <
+                                 step->framed + value.len + PAIR_LENGTH_SIZE,
+                             0)) {
+            writer->at = at;
+            grow(writer, step->framed + value.len + PAIR_LENGTH_SIZE);
+            at = writer->at;
         }
-        char *at = put_ready(writer->at, step->ready.data, step->framed);
-        at = put(at, value);
-        writer->at = end_value(at, step, value.len);
+        if (value.len != 0) {
+            at = put_ready(at, step->ready.data, step->framed);
+            at = end_value(put(at, value), step, value.len);
+        } else {
+            at =
+                put_ready(at, step->ready.data, step->skips_empty ? step->ready.len : step->framed);
+        }
     }
+    writer->at = at;
     need(writer, last->ready.len);
     writer->at = put_ready(writer->at, last->ready.data, last->ready.len);
 }

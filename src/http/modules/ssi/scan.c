@@ -51,6 +51,7 @@ static enum ssi_token scan_opening(struct ssi_scanner *scanner, struct str *inpu
             scanner->quote = 0;
             scanner->is_escaped = false;
             scanner->expects_value = false;
+            scanner->is_cut = false;
             return SSI_MORE;
         }
     }
@@ -120,6 +121,7 @@ static enum ssi_token scan_directive(struct ssi_scanner *scanner, struct str *in
         }
         if (scanner->directive.len > directive_max(scanner)) {
             scanner->state = SSI_IN_REST;
+            scanner->is_cut = true;
         }
     }
     *input = str_skip(*input, input->len);

@@ -29,6 +29,7 @@ struct ssi_scanner {
     char quote;            /* that began it; 0 outside of values */
     bool is_escaped;       /* a backslash came last, in a value */
     bool expects_value;    /* '=' came, and nothing but blanks since */
+    bool is_cut;           /* the directive that was given last is too long: not all of it is there */
 };
 
 enum ssi_token {

@@ -6,24 +6,26 @@
 /* A beginning of one or more patterns. The children of a node are a list; number 0 is the root, and as a
  * child, brother or link it means none. */
 struct node {
-    uint32_t depth;    /* bytes from the root */
-    uint32_t child;    /* first of those that are one byte longer */
-    uint32_t brother;  /* next child of the same parent */
-    uint32_t fail;     /* the longest node that is a proper end of this one */
-    uint32_t match;    /* the longest node that is an end of this one (itself, too) and a whole pattern */
-    uint8_t byte;      /* the last one, in lower case */
-    uint8_t pattern;   /* lowest number of those that are this, or NO_PATTERN */
-    uint8_t below;     /* … of those that are longer and begin with this, or NO_PATTERN */
+    uint32_t depth;   /* bytes from the root */
+    uint32_t child;   /* first of those that are one byte longer */
+    uint32_t brother; /* next child of the same parent */
+    uint32_t fail;    /* the longest node that is a proper end of this one */
+    uint32_t
+        match; /* the longest node that is an end of this one (itself, too) and a whole pattern */
+    uint8_t byte;    /* the last one, in lower case */
+    uint8_t pattern; /* lowest number of those that are this, or NO_PATTERN */
+    uint8_t below;   /* … of those that are longer and begin with this, or NO_PATTERN */
 };
 
 struct search_set {
     struct node *nodes;
-    uint32_t count;          /* of nodes */
-    uint32_t longest;        /* bytes of the longest pattern */
-    unsigned patterns;       /* that are not empty */
-    uint64_t empty[4];       /* bit n: pattern n is empty */
-    uint32_t roots[256];     /* child of the root by its byte, in either case; 0 = none */
-    uint8_t next_same[SEARCH_PATTERNS_MAX]; /* the next pattern that is the same as this one, or NO_PATTERN */
+    uint32_t count;      /* of nodes */
+    uint32_t longest;    /* bytes of the longest pattern */
+    unsigned patterns;   /* that are not empty */
+    uint64_t empty[4];   /* bit n: pattern n is empty */
+    uint32_t roots[256]; /* child of the root by its byte, in either case; 0 = none */
+    uint8_t next_same
+        [SEARCH_PATTERNS_MAX]; /* the next pattern that is the same as this one, or NO_PATTERN */
 };
 
 /* ---- the automaton ---- */
@@ -217,6 +219,22 @@ static bool is_final(const struct search *search)
            (search->best_start == start && node->below >= search->best);
 }
 
+/* The first byte with which a pattern begins, or the end. */
+static const unsigned char *skip(const struct search_set *set, const unsigned char *at,
+                                 const unsigned char *end)
+{
+    const uint32_t *roots = set->roots;
+
+    while (end - at >= 8 && (roots[at[0]] | roots[at[1]] | roots[at[2]] | roots[at[3]] |
+                             roots[at[4]] | roots[at[5]] | roots[at[6]] | roots[at[7]]) == 0) {
+        at += 8;
+    }
+    while (at < end && roots[*at] == 0) {
+        at++;
+    }
+    return at;
+}
+
 /* Looks at the bytes of one part of the window, the first of which stands at search->at. */
 static void scan_part(struct search *search, struct str part)
 {
@@ -227,9 +245,7 @@ static void scan_part(struct search *search, struct str part)
     while (at < end) {
         if (search->node == 0) {
             const unsigned char *start = at;
-            while (at < end && set->roots[*at] == 0) {
-                at++;
-            }
+            at = skip(set, at, end);
             search->at += (size_t) (at - start);
             if (at == end) {
                 return;

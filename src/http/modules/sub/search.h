@@ -29,19 +29,19 @@ unsigned search_set_count(const struct search_set *set);
  */
 struct search {
     const struct search_set *set;
-    uint32_t node;        /* of the automaton: the longest beginning of a pattern that ends at `at` */
-    unsigned left;        /* patterns that are searched for */
-    uint64_t dropped[4];  /* bit n: pattern n is not searched for any more */
-    char *held;           /* bytes of former pieces that are not decided on; owned by the arena */
+    uint32_t node; /* of the automaton: the longest beginning of a pattern that ends at `at` */
+    unsigned left; /* patterns that are searched for */
+    uint64_t dropped[4]; /* bit n: pattern n is not searched for any more */
+    char *held;          /* bytes of former pieces that are not decided on; owned by the arena */
     size_t held_len;
-    struct str piece;     /* stands behind the held bytes: together they are the window */
-    size_t at;            /* in the window: the next byte to look at */
-    size_t from;          /* … the first that was not given back */
-    size_t best_start;    /* … of the match that was found: */
+    struct str piece;  /* stands behind the held bytes: together they are the window */
+    size_t at;         /* in the window: the next byte to look at */
+    size_t from;       /* … the first that was not given back */
+    size_t best_start; /* … of the match that was found: */
     size_t best_end;
-    unsigned best;        /* its pattern, or SEARCH_PATTERNS_MAX: none */
-    bool is_best_final;   /* nothing that is still to come goes before it */
-    bool is_last;         /* nothing comes behind the piece */
+    unsigned best;      /* its pattern, or SEARCH_PATTERNS_MAX: none */
+    bool is_best_final; /* nothing that is still to come goes before it */
+    bool is_last;       /* nothing comes behind the piece */
 };
 
 /* Begins; the room for held bytes is taken from the arena. */

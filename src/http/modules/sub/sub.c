@@ -22,8 +22,9 @@ struct sub_settings {
     struct type_set *types;
     bool is_once; /* each pattern is replaced where it stands first */
     bool keeps_last_modified;
-    const struct search_set *set; /* of the patterns; NULL: some have variables, or there are none */
-    const void *set_of;           /* rules.items that it was made of */
+    const struct search_set
+        *set;           /* of the patterns; NULL: some have variables, or there are none */
+    const void *set_of; /* rules.items that it was made of */
 };
 
 static struct directive_table sub_table;
@@ -60,8 +61,8 @@ static bool give_output(struct sub_filter *sub, struct request *request, bool is
                                .is_flush = is_flush};
 
     sub->output_len = 0;
-    return body_filter_next(&sub->filter, request, piece.bytes.len == 0 && !is_flush ? NULL : &piece,
-                            is_last);
+    return body_filter_next(&sub->filter, request,
+                            piece.bytes.len == 0 && !is_flush ? NULL : &piece, is_last);
 }
 
 /* Gathers bytes. MAY WAIT. */
@@ -240,15 +241,17 @@ static bool sub_finish(struct conf_scope *scope, void *arg)
 static const struct directive sub_rows[] = {
     {"sub_filter", IN_HTTP_ALL, CUSTOM_FIELD(S, rules, sub_filter_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .syntax = "string replacement",
-     .doc = "Replaces this text in response bodies, in any case of ASCII letters. Of several lines the match "
-            "that begins first is taken, then the line that comes first. Both texts may have variables."},
+     .doc =
+         "Replaces this text in response bodies, in any case of ASCII letters. Of several lines the match "
+         "that begins first is taken, then the line that comes first. Both texts may have variables."},
     {"sub_filter_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
      .doc = "Media types of the responses that sub_filter looks at, beside text/html; * is any."},
     {"sub_filter_once", IN_HTTP_ALL, FLAG(S, is_once), .initial = "on",
      .doc = "Replaces each text only where it stands first."},
     {"sub_filter_last_modified", IN_HTTP_ALL, FLAG(S, keeps_last_modified), .initial = "off",
-     .doc = "Keeps Last-Modified, and the ETag as a weak one, of responses that sub_filter looks at."},
+     .doc =
+         "Keeps Last-Modified, and the ETag as a weak one, of responses that sub_filter looks at."},
     {0},
 };
 #undef S

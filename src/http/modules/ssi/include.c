@@ -1,0 +1,208 @@
+/* `include`: another place's answer in the page, instead of it a block, or in a variable. */
+#include "base/list.h"
+#include "base/text.h"
+#include "http/modules/ssi/ssi.h"
+#include "http/subrequest.h"
+#include "http/uri.h"
+
+/* ---- what is asked for ---- */
+
+static bool tell_unsafe(struct request *request, struct str uri)
+{
+    log_error(&request->log, 0, "unsafe URI \"%.*s\" was detected", STR_ARG(uri));
+    return false;
+}
+
+/* "a.html" of the page "/dir/x" is "/dir/a.html". */
+static struct str make_absolute(struct request *request, struct str uri)
+{
+    const char *slash;
+
+    if (uri.len != 0 && uri.data[0] == '/') {
+        return uri;
+    }
+    slash = str_find_last_char(request->uri, '/');
+    return slash == NULL ? arena_concat(&request->arena, STR("/"), uri)
+                         : arena_concat(&request->arena, str_from(request->uri.data, slash + 1),
+                                        uri);
+}
+
+/* Path and arguments of the text of virtual= or file=. False after an error. */
+static bool read_target(struct request *request, struct str text, struct subrequest *sub)
+{
+    struct str uri;
+
+    if (!ssi_evaluate(request, text, &text)) {
+        return false;
+    }
+    text = make_absolute(request, text);
+    const char *question = str_find_char(text, '?');
+    uri = question == NULL ? text : str_from(text.data, question);
+    sub->args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
+    uri = percent_decode(&request->arena, uri);
+    if (!uri_is_safe(uri)) {
+        return tell_unsafe(request, uri);
+    }
+    sub->uri = arena_dup(&request->arena, uri);
+    sub->args = arena_dup(&request->arena, sub->args);
+    return true;
+}
+
+/* ---- set= ---- */
+
+/* What went wrong there gives an empty value, as with nginx. */
+static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, struct str name)
+{
+    sub->output = SUBREQUEST_MEMORY;
+    enum flow flow = subrequest_run(page->request, sub);
+
+    if (flow == FLOW_CLOSED) {
+        page->is_dead = true;
+        return true;
+    }
+    if (flow == FLOW_FAIL || sub->is_cut) {
+        return false;
+    }
+    bool is_good = sub->request->response.status < 300;
+    ssi_set(page->request, name, is_good ? sub->body : STR(""));
+    return true;
+}
+
+/* ---- stub= ---- */
+
+/* Stands between a subrequest and the page's output: lets nothing through of the server's own pages for
+ * failures, and knows whether there was anything. */
+struct stub_gate {
+    struct body_filter before; /* in whose name the subrequest runs: its next one is the gate */
+    struct body_filter gate;
+    struct ssi_page *page;
+    const struct subrequest *sub;
+    bool has_output;
+    bool is_open; /* the stub itself goes through */
+};
+
+static bool gate_send(struct body_filter *filter, struct request *request,
+                      const struct body_piece *piece, bool is_last)
+{
+    struct stub_gate *gate = container_of(filter, struct stub_gate, gate);
+    bool is_failure = gate->sub->request->response.is_built_in && !gate->is_open;
+    bool is_empty = piece == NULL || (piece->bytes.len == 0 && piece->size == 0);
+
+    if (is_failure || is_empty) {
+        if (piece != NULL && piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+        return true;
+    }
+    gate->has_output = true;
+    return body_filter_next(&gate->page->filter, request, piece, is_last);
+}
+
+static const struct ssi_block *find_block(const struct ssi_page *page, struct str name)
+{
+    const struct ssi_block *block = page->blocks;
+
+    while (block != NULL && !str_equal(block->name, name)) {
+        block = block->next;
+    }
+    return block;
+}
+
+/* The block, as a page of the subrequest: it leaves the way that the subrequest's answer would have
+ * taken. */
+static void put_stub(struct ssi_page *page, struct request *request, struct str text)
+{
+    const struct ssi_settings *settings = ssi_settings_at(request->location);
+    struct ssi_page *stub = arena_alloc(&request->arena, sizeof(*stub));
+
+    ssi_page_begin(stub, request, settings);
+    if (settings->is_on) {
+        ssi_page_put(stub, text);
+        ssi_page_end(stub);
+    } else {
+        ssi_output(stub, text);
+    }
+    ssi_output_flush(stub, false, false);
+    page->is_dead = page->is_dead || stub->is_dead;
+}
+
+static bool include_or_stub(struct ssi_page *page, struct subrequest *sub, struct str stub)
+{
+    const struct ssi_block *block = find_block(page, stub);
+    struct stub_gate gate = {.page = page, .sub = sub, .gate.send = gate_send};
+
+    if (block == NULL) {
+        log_error(&page->request->log, 0, "\"stub\"=\"%.*s\" for \"include\" not found",
+                  STR_ARG(stub));
+        return false;
+    }
+    gate.before.next = &gate.gate;
+    sub->filter = &gate.before;
+    enum flow flow = subrequest_run(page->request, sub);
+    if (flow == FLOW_CLOSED) {
+        page->is_dead = true;
+        return true;
+    }
+    if (flow == FLOW_FAIL) {
+        return false;
+    }
+    if (!gate.has_output) {
+        gate.is_open = true;
+        put_stub(page, sub->request, buf_str(&block->text));
+    }
+    return true;
+}
+
+/* ---- the command ---- */
+
+static bool check(struct ssi_page *page, const struct ssi_include *include)
+{
+    const struct log *log = &page->request->log;
+
+    if (include->virtual != NULL && include->file != NULL) {
+        log_error(log, 0, "inclusion may be either virtual=\"%.*s\" or file=\"%.*s\"",
+                  STR_ARG(*include->virtual), STR_ARG(*include->file));
+        return false;
+    }
+    if (include->virtual == NULL && include->file == NULL) {
+        log_error(log, 0, "no parameter in \"include\" SSI command");
+        return false;
+    }
+    if (include->set != NULL && include->stub != NULL) {
+        log_error(log, 0,
+                  "\"set\" and \"stub\" cannot be used together in \"include\" SSI command");
+        return false;
+    }
+    if (include->wait != NULL && !str_is(*include->wait, "yes") && !str_is(*include->wait, "no")) {
+        log_error(log, 0, "invalid value \"%.*s\" in the \"wait\" parameter",
+                  STR_ARG(*include->wait));
+        return false;
+    }
+    return true;
+}
+
+bool ssi_include(struct ssi_page *page, const struct ssi_include *include)
+{
+    struct subrequest sub = {.output = SUBREQUEST_INLINE,
+                             .filter = &page->filter,
+                             .passes_body = page->request->body != NULL};
+
+    if (!check(page, include) ||
+        !read_target(page->request, include->virtual != NULL ? *include->virtual : *include->file,
+                     &sub)) {
+        return false;
+    }
+    ssi_output_flush(page, false, false);
+    if (page->is_dead) {
+        return true;
+    }
+    if (include->set != NULL) {
+        return include_in_variable(page, &sub, *include->set);
+    }
+    if (include->stub != NULL) {
+        return include_or_stub(page, &sub, *include->stub);
+    }
+    enum flow flow = subrequest_run(page->request, &sub);
+    page->is_dead = page->is_dead || flow == FLOW_CLOSED;
+    return flow != FLOW_FAIL;
+}

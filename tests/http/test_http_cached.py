@@ -1,0 +1,260 @@
+"""The cache in front of backends: what is stored, when it is given, and who fetches it anew."""
+
+import os
+import threading
+
+import pytest
+
+from harness import Closed, until
+
+
+def answer(body, *fields, status=b"200 OK"):
+    head = b"".join(field + b"\r\n" for field in fields)
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), head, body)
+
+
+class Counter:
+    """Answers with a number that grows: who was asked can be told from who was not."""
+
+    def __init__(self, *fields, status=b"200 OK"):
+        self.fields, self.status, self.count = fields, status, 0
+        self.lock = threading.Lock()
+
+    def __call__(self, conn, request):
+        with self.lock:
+            self.count += 1
+            number = self.count
+        conn.sendall(answer(b"%d" % number, *self.fields, status=self.status))
+
+
+def cached(port, settings="", more=""):
+    return ("access_log access.log; proxy_cache_path cache keys_zone=one:1m inactive=1h; %s "
+            "server { listen 127.0.0.1:@PORT@; add_header X-Cache $upstream_cache_status always; "
+            "location / { proxy_pass http://127.0.0.1:%d; proxy_cache one; %s } }"
+            % (more, port, settings))
+
+
+def got(server, target="/", *headers):
+    response = server.get(target, *headers)
+    return response.header("X-Cache"), response.text
+
+
+def test_miss_then_hit(serve, backend):
+    back = backend([Counter(b"Cache-Control: max-age=60", b"X-Own: a", b"Set-Thing: b")] * 9)
+    server = serve(cached(back.port))
+    first = server.get("/")
+    second = server.get("/")
+    assert (first.header("X-Cache"), second.header("X-Cache")) == ("MISS", "HIT")
+    assert first.text == second.text == "1"
+    assert second.header("X-Own") == "a" and second.header("Content-Length") == "1"
+    assert second.all("Accept-Ranges") == ["bytes"]
+    assert server.get("/", "Range: bytes=0-0").status == 206
+    assert server.get("/other").text == "2"
+
+
+def test_configured_lifetimes(serve, backend):
+    back = backend([Counter(status=b"404 No")] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 404 1h; proxy_cache_valid 200 1s;"))
+    assert [got(server) for _ in range(2)] == [("MISS", "1"), ("HIT", "1")]
+    server = serve(cached(back.port, "proxy_cache_valid 200 1h;"))
+    assert [got(server)[0] for _ in range(2)] == ["MISS", "MISS"]
+
+
+def test_methods_and_switches(serve, backend):
+    back = backend([Counter()] * 9)
+    server = serve(cached(back.port, """proxy_cache_valid 1h; proxy_cache_bypass $arg_fresh;
+        proxy_no_cache $arg_keepnot; proxy_cache_key $uri;"""))
+    with server.client() as client:
+        assert client.request("/", method="POST", body=b"x").header("X-Cache") is None
+    assert got(server, "/?keepnot=1") == ("MISS", "2")
+    assert got(server) == ("MISS", "3")
+    assert got(server) == ("HIT", "3")
+    assert got(server, "/?fresh=1") == ("BYPASS", "4")
+    assert got(server) == ("HIT", "4")
+
+
+def test_min_uses(serve, backend):
+    back = backend([Counter()] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 1h; proxy_cache_min_uses 3;"))
+    assert [got(server) for _ in range(4)] == [("MISS", "1"), ("MISS", "2"), ("MISS", "3"), ("HIT", "3")]
+
+
+def test_head_is_stored_as_get(serve, backend):
+    back = backend([Counter()] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    with server.client() as client:
+        head = client.request("/", method="HEAD")
+        assert (head.header("X-Cache"), head.body) == ("MISS", b"")
+        assert client.request("/").text == "1"
+    assert back.requests[0].startswith(b"GET ")
+
+
+def test_conditions_of_clients_are_not_passed_on(serve, backend):
+    back = backend([answer(b"x", b'ETag: "t"')] * 3)
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    response = server.get("/", 'If-None-Match: "t"', "Range: bytes=0-0")
+    assert response.status == 304
+    assert b"If-None-Match" not in back.requests[0] and b"Range" not in back.requests[0]
+    assert got(server) == ("HIT", "x")
+
+
+def test_stale_when_the_backend_fails(serve, backend):
+    back = backend([answer(b"old", b"X-Accel-Expires: @1")], [lambda conn, _: None])
+    server = serve(cached(back.port, "proxy_cache_use_stale error; proxy_set_header Connection close;"))
+    assert got(server) == ("MISS", "old")
+    assert got(server) == ("STALE", "old")
+    back = backend([answer(b"old", b"X-Accel-Expires: @1"), answer(b"no", status=b"500 No")])
+    server = serve(cached(back.port, "proxy_cache_use_stale http_500;"))
+    assert got(server) == ("MISS", "old")
+    assert got(server) == ("STALE", "old")
+    back = backend([answer(b"old", b"X-Accel-Expires: @1"), answer(b"no", status=b"500 No")])
+    server = serve(cached(back.port))
+    assert got(server) == ("MISS", "old")
+    assert got(server) == ("EXPIRED", "no")
+
+
+def test_revalidation(serve, backend):
+    back = backend([answer(b"kept", b"X-Accel-Expires: @1", b'ETag: "t"',
+                           b"Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT"),
+                    b"HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\n\r\n"])
+    server = serve(cached(back.port, "proxy_cache_revalidate on;"))
+    assert got(server) == ("MISS", "kept")
+    assert got(server) == ("REVALIDATED", "kept")
+    assert got(server) == ("HIT", "kept")
+    assert b'If-None-Match: "t"' in back.requests[1]
+    assert b"If-Modified-Since: Wed, 01 Jan 2020 00:00:00 GMT" in back.requests[1]
+    assert back.connections == 1
+
+
+def test_one_fetches_while_others_wait(serve, backend):
+    gate = threading.Event()
+
+    def slowly(conn, _):
+        assert gate.wait(10)
+        conn.sendall(answer(b"once"))
+    back = backend([slowly] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 1h; proxy_cache_lock on;"))
+    clients = [server.client() for _ in range(5)]
+    for client in clients:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    back.wait_requests(1)
+    gate.set()
+    assert sorted(client.response().header("X-Cache") for client in clients) == ["HIT"] * 4 + ["MISS"]
+    assert len(back.requests) == 1
+    for client in clients:
+        client.close()
+
+
+def test_others_go_on_when_the_fetch_fails(serve, backend):
+    back = backend([lambda conn, _: None], [answer(b"good")])
+    server = serve(cached(back.port, """proxy_cache_valid 200 1h; proxy_cache_lock on;
+        proxy_set_header Connection close;"""))
+    assert server.get("/").status == 502
+    assert got(server) == ("MISS", "good")
+    assert got(server) == ("HIT", "good")
+
+
+def test_lock_timeout(serve, backend):
+    gate = threading.Event()
+
+    def slowly(conn, _):
+        assert gate.wait(10)
+        conn.sendall(answer(b"late"))
+    back = backend([slowly], [answer(b"mine")])
+    server = serve(cached(back.port, """proxy_cache_valid 1h; proxy_cache_lock on;
+        proxy_cache_lock_timeout 50ms;"""))
+    with server.client() as first:
+        first.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        back.wait_requests(1)
+        assert got(server) == ("MISS", "mine")
+        gate.set()
+        assert first.response().text == "late"
+    assert got(server) == ("HIT", "late")
+
+
+def test_updating_in_the_background(serve, backend):
+    gate = threading.Event()
+
+    def slowly(conn, _):
+        assert gate.wait(10)
+        conn.sendall(answer(b"new", b"Cache-Control: max-age=60"))
+    back = backend([answer(b"old", b"X-Accel-Expires: @1"), slowly])
+    server = serve(cached(back.port, "proxy_cache_use_stale updating; proxy_cache_background_update on;"))
+    assert got(server) == ("MISS", "old")
+    with server.client() as client:
+        assert client.request("/").header("X-Cache") == "STALE"     # at once
+        back.wait_requests(2)
+        assert got(server) == ("UPDATING", "old")
+        gate.set()
+        until(lambda: got(server) == ("HIT", "new"), "the new answer")
+        assert client.request("/").text == "new"
+    assert len(back.requests) == 2
+
+
+def test_stored_although_the_client_left(serve, backend):
+    gate = threading.Event()
+
+    def slowly(conn, _):
+        conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nfir")
+        assert gate.wait(10)
+        conn.sendall(b"sty")
+    back = backend([slowly])
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    with server.client() as client:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        back.wait_requests(1)
+    gate.set()
+    until(lambda: server.read("access.log"), "the end of the first request")
+    assert got(server) == ("HIT", "firsty")
+    assert len(back.requests) == 1
+
+
+def test_answer_cut_short_is_not_stored(serve, backend):
+    back = backend([lambda conn, _: conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nfir")],
+                   [answer(b"whole")])
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    with server.client() as client:
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        with pytest.raises(Closed):
+            client.response()
+    assert got(server) == ("MISS", "whole")
+    assert got(server) == ("HIT", "whole")
+
+
+def test_long_bodies_are_given_from_the_file(serve, backend):
+    body = os.urandom(300000)
+    back = backend([answer(body)])
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    assert server.get("/").body == body
+    hit = server.get("/")
+    assert (hit.header("X-Cache"), hit.body) == ("HIT", body)
+    assert server.get("/", "Range: bytes=1000-200000").body == body[1000:200001]
+
+
+def test_vary(serve, backend):
+    def by_language(conn, request):
+        word = [line for line in request.split(b"\r\n") if line.startswith(b"Accept-Language")]
+        conn.sendall(answer(word[0] if word else b"none", b"Vary: Accept-Language"))
+    back = backend([by_language] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    assert got(server, "/", "Accept-Language: de")[0] == "MISS"
+    assert got(server, "/", "Accept-Language: de") == ("HIT", "Accept-Language: de")
+    assert got(server, "/", "Accept-Language: en")[0] == "MISS"
+    assert got(server, "/", "Accept-Language: en") == ("HIT", "Accept-Language: en")
+    assert got(server, "/", "Accept-Language: de") == ("HIT", "Accept-Language: de")
+
+
+def test_intercepted_errors_are_remembered(serve, backend):
+    back = backend([Counter(status=b"404 No")] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 404 1h; proxy_intercept_errors on; "
+                          "error_page 404 /ours;").replace("} }", "} location /ours { return 200 ours; } }"))
+    assert [server.get("/").text for _ in range(3)] == ["ours"] * 3
+    assert len(back.requests) == 1
+
+
+def test_cache_survives_a_restart(serve, backend):
+    back = backend([Counter()] * 9)
+    server = serve(cached(back.port, "proxy_cache_valid 1h;"))
+    assert got(server) == ("MISS", "1")
+    server.reload()
+    assert got(server) == ("HIT", "1")
