@@ -21,8 +21,8 @@ enum gzip_proxied {
 
 /* Settings of one place. */
 struct gzip_rules {
-    unsigned http_version;  /* enum http_version: requests of an older one are not answered so */
-    unsigned proxied;       /* enum gzip_proxied bits */
+    unsigned http_version;   /* enum http_version: requests of an older one are not answered so */
+    unsigned proxied;        /* enum gzip_proxied bits */
     struct vec disabled_for; /* struct regex *: of User-Agent */
     bool disabled_for_msie6; /* gzip_disable "msie6": faster than the expression */
     bool varies;             /* gzip_vary */
@@ -31,17 +31,12 @@ struct gzip_rules {
 static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
                                                       {"1.1", HTTP_1_1},
                                                       {NULL, 0}};
-static const struct directive_word proxied_words[] = {{"off", PROXIED_OFF},
-                                                      {"expired", PROXIED_EXPIRED},
-                                                      {"no-cache", PROXIED_NO_CACHE},
-                                                      {"no-store", PROXIED_NO_STORE},
-                                                      {"private", PROXIED_PRIVATE},
-                                                      {"no_last_modified",
-                                                       PROXIED_NO_LAST_MODIFIED},
-                                                      {"no_etag", PROXIED_NO_ETAG},
-                                                      {"auth", PROXIED_AUTH},
-                                                      {"any", PROXIED_ANY},
-                                                      {NULL, 0}};
+static const struct directive_word proxied_words[] =
+    {{"off", PROXIED_OFF},           {"expired", PROXIED_EXPIRED},
+     {"no-cache", PROXIED_NO_CACHE}, {"no-store", PROXIED_NO_STORE},
+     {"private", PROXIED_PRIVATE},   {"no_last_modified", PROXIED_NO_LAST_MODIFIED},
+     {"no_etag", PROXIED_NO_ETAG},   {"auth", PROXIED_AUTH},
+     {"any", PROXIED_ANY},           {NULL, 0}};
 
 static bool disable_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
@@ -75,11 +70,13 @@ static const struct directive rows[] = {
      .doc = "Which responses are compressed for requests that came through a proxy (Via)."},
     {"gzip_disable", IN_HTTP_ALL, CUSTOM_FIELD(S, disabled_for, disable_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "regex | msie6 ...",
-     .doc = "Nothing is compressed for clients whose User-Agent matches; msie6 means MSIE 4 to 6, but "
-            "for 6 with SV1."},
+     .doc =
+         "Nothing is compressed for clients whose User-Agent matches; msie6 means MSIE 4 to 6, but "
+         "for 6 with SV1."},
     {"gzip_vary", IN_HTTP_ALL, FLAG(S, varies), .initial = "off",
-     .doc = "Adds Vary: Accept-Encoding where a response could be compressed, unpacked or replaced by "
-            "a compressed file."},
+     .doc =
+         "Adds Vary: Accept-Encoding where a response could be compressed, unpacked or replaced by "
+         "a compressed file."},
     {0},
 };
 #undef S
@@ -221,10 +218,8 @@ static bool agrees_for_proxies(struct request *request, unsigned proxied)
         return (proxied & PROXIED_EXPIRED) != 0 && is_expired(request, expires->value);
     }
     if (fields_get(&response->fields, FIELD_CACHE_CONTROL) != NULL) {
-        return ((proxied & PROXIED_NO_CACHE) != 0 &&
-                has_cache_control(request, STR("no-cache"))) ||
-               ((proxied & PROXIED_NO_STORE) != 0 &&
-                has_cache_control(request, STR("no-store"))) ||
+        return ((proxied & PROXIED_NO_CACHE) != 0 && has_cache_control(request, STR("no-cache"))) ||
+               ((proxied & PROXIED_NO_STORE) != 0 && has_cache_control(request, STR("no-store"))) ||
                ((proxied & PROXIED_PRIVATE) != 0 && has_cache_control(request, STR("private")));
     }
     return ((proxied & PROXIED_NO_LAST_MODIFIED) == 0 || response->last_modified == -1) &&

@@ -101,7 +101,7 @@ static bool may_run(struct request *parent, const struct subrequest *sub)
     for (const struct request *at = parent; at != main; at = at->parent) {
         depth++;
     }
-    if (depth >= SUBREQUEST_DEPTH_MAX) {
+    if (depth > SUBREQUEST_DEPTH_MAX) {
         log_error(&parent->log, 0, "subrequests cycle while processing \"%.*s\"",
                   STR_ARG(sub->uri));
         return false;

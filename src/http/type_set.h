@@ -10,8 +10,8 @@
 
 /* Media types, in the configuration's arena. */
 struct type_set {
-    struct map types; /* by name, in any case; the value is the set itself */
-    bool has_all;     /* "*" was written */
+    struct map types;              /* by name, in any case; the value is the set itself */
+    bool has_all;                  /* "*" was written */
     const struct conf_node *level; /* the block where it was written: more lines there add to it */
 };
 

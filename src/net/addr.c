@@ -29,15 +29,29 @@ static struct str unix_path(const struct addr *addr)
     return (struct str){addr->un.sun_path, strnlen(addr->un.sun_path, len)};
 }
 
+/* The numbers of an address as text: three characters at most, and in the fourth how many. */
+static char octets[256][4];
+
+static void octets_fill(void)
+{
+    for (unsigned n = 0; n < 256; n++) {
+        octets[n][3] = (char) (format_uint(octets[n], n) - octets[n]);
+    }
+}
+
 static char *format_v4(char *at, const unsigned char *bytes)
 {
-    for (int i = 0; i < 4; i++) {
-        if (i != 0) {
-            *at++ = '.';
-        }
-        at = format_uint(at, bytes[i]);
+    if (octets[0][3] == 0) {
+        octets_fill();
     }
-    return at;
+    for (int i = 0; i < 4; i++) {
+        const char *octet = octets[bytes[i]];
+
+        memcpy(at, octet, 3); /* what is too much is written over */
+        at += octet[3];
+        *at++ = '.';
+    }
+    return at - 1;
 }
 
 size_t addr_format(const struct addr *addr, bool with_port, char *out)

@@ -34,6 +34,7 @@ struct tls_certificate {
  * are ignored by the other. */
 struct tls_settings {
     bool is_client;              /* towards upstreams */
+    struct str directory;        /* with a slash at its end: of relative files in `commands` */
     struct vec certificates;     /* struct tls_certificate; none: a client without, or a server that
                                     rejects, or whose certificates come from variables */
     struct vec passwords;        /* struct str: tried in turn for encrypted keys */

@@ -13,6 +13,8 @@
 #include "base/map.h"
 #include "net/tls_private.h"
 
+#define PATH_ROOM 2048 /* bytes of a file name */
+
 enum object_kind { OBJECT_CHAIN, OBJECT_KEY, OBJECT_CA, OBJECT_CRL };
 
 /* One that was loaded. In the arena of its reading. */
@@ -173,7 +175,7 @@ static bool is_data(struct str name)
 /* A file, or the data itself. NULL with an error of OpenSSL; *what tells what failed. */
 static BIO *open_source(struct str name, const char **what)
 {
-    char path[4096];
+    char path[PATH_ROOM];
 
     if (is_data(name)) {
         struct str data = str_skip(name, 5);
@@ -365,7 +367,7 @@ static EVP_PKEY *read_key_engine(struct str name, const char **what)
 /* "store:URI": of a provider. */
 static EVP_PKEY *read_key_store(struct str name, const struct vec *passwords, const char **what)
 {
-    char uri[4096];
+    char uri[PATH_ROOM];
     EVP_PKEY *key = NULL;
     struct str *password =
         passwords != NULL && passwords->count != 0 ? vec_at(passwords, struct str, 0) : NULL;
@@ -448,7 +450,7 @@ static void *load(struct arena *cache_arena, struct arena *arena, enum object_ki
 {
     const char *what = "";
     struct stat st;
-    char path[4096];
+    char path[PATH_ROOM];
 
     ERR_clear_error();
     if (cache_arena == NULL) {

@@ -68,6 +68,7 @@ struct tls {
     const char *ocsp_reason; /* text of it, static */
     char early_byte;       /* the first byte of early data, until it is read */
     bool has_early_byte;
+    bool reads_early;      /* early data may come: SSL_read_early_data is to be asked first */
     bool is_client;
     bool is_established;   /* the handshake is done, or early data is read */
     bool is_early;         /* early data is read: the handshake is still open */
@@ -79,7 +80,7 @@ struct tls {
     bool wants_write;      /* kTLS: the handshake waits for the socket to drink */
     bool has_selected;     /* the ClientHello has chosen a context */
     bool was_looked_at;    /* the first byte is of TLS */
-    bool is_sending_later; /* what the handshake wrote last leaves with the first answer */
+    bool is_held_back;     /* what `out` has is in no hurry: it leaves with the first answer */
 };
 
 static inline struct tls *tls_of(const struct conn *conn)
@@ -173,6 +174,12 @@ bool tls_staples_init(struct tls_context *context, SSL_CTX *ctx, struct vec *ide
 void tls_staple_free(struct tls_staple *staple);
 void tls_staples_start(const struct log *log);
 void tls_staples_end(void);
+
+/* Is the client's certificate still good? Begins to ask its authority. TLS_DONE: known, see ocsp_error. TLS_MORE:
+ * the owner's input is called when it is. */
+enum tls_progress tls_ocsp_check(struct tls *tls);
+/* The connection ends while its question is open. */
+void tls_ocsp_forget(struct tls *tls);
 
 /* ---- tls_watch.c ---- */
 

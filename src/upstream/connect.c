@@ -211,7 +211,6 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
         conn_close(conn);
         return result;
     }
-    conn_set_nodelay(conn, true);
     *out = conn;
     return LINK_OK;
 }

@@ -144,7 +144,7 @@ static struct upstream_link *reuse(const struct link_wish *wish)
 {
     struct peer_local *local = wish->pick->peer->local;
 
-    if (wish->options->wants_fresh || wish->is_alone) {
+    if (wish->options->wants_fresh) {
         return NULL;
     }
     struct upstream_link *link = pool_take(wish->pick->group, local, &wish->kind);

@@ -157,6 +157,7 @@ static void escape_sets_are_those_of_nginx(void **state)
     check_set(ESCAPE_ARGS, STR("\"#%&+;<>?\\^`{|}"), true, true, true);
     check_set(ESCAPE_URI_COMPONENT, STR("!\"#$%&'()*+,/:;<=>?@[\\]^`{|}"), true, true, true);
     check_set(ESCAPE_MEMCACHED, STR("%"), true, true, false);
+    check_set(ESCAPE_IN_PAGE, STR("\"#%'<>\\^`{|}"), true, true, true);
     check_set(ESCAPE_HTML, STR("<>&\""), false, false, false);
     check_set(ESCAPE_JSON, STR("\"\\"), true, false, false);
     check_set(ESCAPE_LOG, STR("\"\\"), true, false, true);

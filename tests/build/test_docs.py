@@ -3,12 +3,14 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from harness import binaries
+from harness.server import run_binary
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 DOCS = os.path.join(ROOT, "docs")
@@ -93,3 +95,39 @@ def test_every_page_is_in_the_index():
     for name in os.listdir(DOCS):
         if name.endswith(".md") and name != "README.md":
             assert "(%s)" % name in index, "docs/README.md does not name %s" % name
+
+
+# ---- examples
+
+def examples():
+    """The blocks of the pages that are marked as nginx's language: [(page:line, text)]."""
+    found = []
+    for path in pages():
+        text = open(path, encoding="utf-8").read()
+        for block in re.finditer(r"^```nginx\n(.*?)^```$", text, re.S | re.M):
+            line = text.count("\n", 0, block.start()) + 2
+            found.append(pytest.param(block.group(1), id="%s:%d" % (os.path.basename(path), line)))
+    return found
+
+
+# What an example may be a part of, from outside in.
+FRAMES = ("%s", "http { %s }", "http { server { listen 8000; %s } }",
+          "http { server { listen 8000; location / { %s } } }")
+
+
+@pytest.mark.parametrize("text", examples())
+def test_examples_are_accepted(tmp_path, text):
+    """Each stands in one of the frames without an error or a warning."""
+    shutil.copytree(os.path.join(ROOT, "conf"), str(tmp_path / "conf"))
+    for name in ("logs", "cache"):
+        (tmp_path / name).mkdir()
+    text = text.replace("/var/cache/nginx", str(tmp_path / "cache"))
+    said = []
+    for frame in FRAMES:
+        (tmp_path / "conf/nginx.conf").write_text("events { }\n" + frame % text)
+        done = run_binary("-t", "-p", "%s/" % tmp_path, "-e", "stderr", "-c", "conf/nginx.conf")
+        if "is successful" in done.stderr:
+            assert done.stderr.count("\n") == 2, done.stderr
+            return
+        said.append(done.stderr)
+    pytest.fail("\n".join(said))

@@ -1,7 +1,9 @@
 """FastCGI backends: by a script, record by record, and real ones (php-fpm, php-cgi, libfcgi, the benchmark's responder),
 for test_http_fastcgi.py."""
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -174,21 +176,15 @@ class Scripted:
 class Responder:
     """tests/bench/fastcgi_responder on a free port; counts() tells what it saw."""
 
-    program = None
-
     def __init__(self, *options):
-        if Responder.program is None:
-            directory = tempfile.mkdtemp(prefix="portunus-responder-")
-            Responder.program = os.path.join(directory, "fastcgi_responder")
-            subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O1", "-o",
-                            Responder.program,
-                            os.path.join(TOP, "tests", "bench", "fastcgi_responder.c")],
-                           check=True)
+        with open(os.path.join(TOP, "tests", "bench", "fastcgi_responder.c"),
+                  encoding="utf-8") as file:
+            program = compiled("fastcgi_responder", file.read())
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.process = subprocess.Popen(
-            [Responder.program, "-s", *options, "127.0.0.1:%d" % self.port],
+            [program, "-s", *options, "127.0.0.1:%d" % self.port],
             stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
@@ -297,21 +293,24 @@ int main(void)
 """
 
 
+@functools.lru_cache(maxsize=None)
+def compiled(name, source, *libraries):
+    """A C program, compiled once; its file goes when the tests end."""
+    directory = tempfile.mkdtemp(prefix="portunus-programs-")
+    atexit.register(shutil.rmtree, directory, True)
+    program = os.path.join(directory, name)
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O1", "-o", program, "-x", "c", "-",
+                    *libraries], check=True, input=source, text=True)
+    return program
+
+
 def libfcgi(processes=1):
     """A program on libfcgi, started by spawn-fcgi: `processes` of them on one port."""
     if shutil.which("spawn-fcgi") is None or not os.path.exists("/usr/include/fcgi_stdio.h"):
         pytest.skip("libfcgi or spawn-fcgi is not installed")
-    directory = tempfile.mkdtemp(prefix="portunus-libfcgi-")
-    source, program = os.path.join(directory, "app.c"), os.path.join(directory, "app")
-    with open(source, "w", encoding="ascii") as file:
-        file.write(LIBFCGI)
-    subprocess.run([os.environ.get("CC", "cc"), "-o", program, source, "-lfcgi"], check=True)
-    if processes == 1:
-        started = Program("spawn-fcgi", "-n", "-a", "127.0.0.1", "-p", "@PORT@", "--", program)
-    else:
+    command = [compiled("application", LIBFCGI, "-lfcgi")]
+    if processes != 1:
         # Each of them inherits the socket, as spawn-fcgi -F has it; these end with their group.
-        script = "for i in $(seq %d); do '%s' <&0 & done; wait" % (processes, program)
-        started = Program("spawn-fcgi", "-n", "-a", "127.0.0.1", "-p", "@PORT@", "--",
-                          "/bin/sh", "-c", script)
-    shutil.rmtree(directory)
-    return started
+        script = "exec 3<&0; for i in $(seq %d); do %s <&3 & done; wait" % (processes, command[0])
+        command = ["/bin/sh", "-c", script]
+    return Program("spawn-fcgi", "-n", "-a", "127.0.0.1", "-p", "@PORT@", "--", *command)

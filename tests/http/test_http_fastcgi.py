@@ -627,6 +627,26 @@ def test_libfcgi(serve):
             assert response.text == "/c%d-%d 0\n" % (client, n)
 
 
+def test_processes_of_libfcgi_are_found(serve):
+    """Each says that it takes one connection; under load all of them work."""
+    with contextlib.closing(fastcgi_backends.libfcgi(3)) as backend:
+        server = serve("""
+            server { listen 127.0.0.1:@PORT@; location / { fastcgi_pass 127.0.0.1:%d;
+                fastcgi_param REQUEST_URI $request_uri; } }
+        """ % backend.port)
+        assert server.get("/").status == 201
+        seen = set()
+
+        def all_seen():
+            found = load(server, 6, 4, lambda client, n: "/slow/c%d-%d" % (client, n))
+            for (client, n), response in found.items():
+                assert response.text == "/slow/c%d-%d 0\n" % (client, n)
+                seen.add(response.header("X-Pid"))
+            return len(seen) == 3
+
+        until(all_seen, "three processes at work")
+
+
 def test_two_groups_of_one_process(serve):
     """A backend with one connection is not held by an idle one of another group."""
     with contextlib.closing(fastcgi_backends.libfcgi()) as backend:

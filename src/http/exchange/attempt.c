@@ -175,6 +175,7 @@ void exchange_send_piece(struct exchange *x, const struct body_piece *piece)
 
     if (piece->bytes.data == NULL) {
         if (piece->size != 0) {
+            conn_set_nodelay(conn, true); /* sendfile() leaves in parts of any size */
             conn_write_file(conn, piece->fd, piece->offset, piece->size, piece->release,
                             piece->release_arg);
         }
@@ -236,7 +237,14 @@ static bool send_request(struct exchange *x)
     } else {
         send_body(x);
     }
-    conn_flush(conn);
+    if (x->link->users_max > 1) {
+        conn_flush_later(conn); /* together with what others send on it in this turn */
+    } else {
+        conn_flush(conn);
+    }
+    if (conn_unsent(conn) != 0) {
+        conn_set_nodelay(conn, true); /* the next write does not wait for an acknowledgement */
+    }
     return is_sound;
 }
 

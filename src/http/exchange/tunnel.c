@@ -130,6 +130,7 @@ enum flow tunnel_relay(struct exchange *x)
         return flow;
     }
     request->log.action = "proxying upgraded connection";
+    conn_set_nodelay(x->link->conn, true);
     conn_flush(request->conn);
     if (fiber_start_joinable(run_upward, &tunnel, &tunnel.upward) == FIBER_NO_STACK) {
         log_crit(&request->log, 0, "no stack for a tunnel");

@@ -138,6 +138,7 @@ bool upload_start(struct exchange *x)
         upload->room = arena_text(&x->request->arena, PIECE_SIZE);
         x->upload = upload;
     }
+    conn_set_nodelay(x->link->conn, true); /* there will be several writes */
     upload->is_kept = true;
     upload->is_done = false;
     upload->has_failed = false;

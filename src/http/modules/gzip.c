@@ -18,12 +18,12 @@ struct gzip_settings {
     bool is_on;
     bool passes_at_once; /* gzip_no_buffer */
     bool clears_etag;
-    int64_t level;           /* 1 to 9 */
-    uint64_t min_length;     /* bytes; shorter bodies stay as they are */
-    uint64_t window;         /* bytes: how far back repetitions are found */
-    uint64_t hash;           /* bytes of the compressor's table */
-    uint64_t postpone;       /* bytes of input that are gathered first; 0 = none */
-    struct buffers buffers;  /* of output; together they bound a piece that is passed on */
+    int64_t level;          /* 1 to 9 */
+    uint64_t min_length;    /* bytes; shorter bodies stay as they are */
+    uint64_t window;        /* bytes: how far back repetitions are found */
+    uint64_t hash;          /* bytes of the compressor's table */
+    uint64_t postpone;      /* bytes of input that are gathered first; 0 = none */
+    struct buffers buffers; /* of output; together they bound a piece that is passed on */
     struct type_set *types;
 };
 
@@ -47,9 +47,8 @@ static bool check_window(struct conf_scope *scope, const struct directive *row,
 {
     (void) row;
     return is_power_within(((struct gzip_settings *) settings)->window, 32 * 1024) ||
-           conf_error(
-               scope->conf, node,
-               "\"gzip_window\" directive must be 512, 1k, 2k, 4k, 8k, 16k, or 32k");
+           conf_error(scope->conf, node,
+                      "\"gzip_window\" directive must be 512, 1k, 2k, 4k, 8k, 16k, or 32k");
 }
 
 static bool check_hash(struct conf_scope *scope, const struct directive *row,
@@ -345,7 +344,8 @@ static bool compress_piece(struct gzip_filter *gzip, struct request *request, st
         return pass_output(gzip, request, false, true);
     }
     bool has_output = gzip->compressor->stream.avail_out != gzip->compressor->shape.out_size;
-    return !(mode == Z_SYNC_FLUSH || (has_output && (is_flush || gzip->settings->passes_at_once))) ||
+    return !(mode == Z_SYNC_FLUSH ||
+             (has_output && (is_flush || gzip->settings->passes_at_once))) ||
            pass_output(gzip, request, is_flush, false);
 }
 
@@ -355,9 +355,9 @@ static bool compress_piece(struct gzip_filter *gzip, struct request *request, st
  */
 static int mode_for(const struct body_piece *piece, bool is_last)
 {
-    return is_last                                                          ? Z_FINISH
+    return is_last                                                     ? Z_FINISH
            : piece != NULL && piece->is_flush && piece->bytes.len == 0 ? Z_SYNC_FLUSH
-                                                                            : Z_NO_FLUSH;
+                                                                       : Z_NO_FLUSH;
 }
 
 static bool gzip_send(struct body_filter *filter, struct request *request,

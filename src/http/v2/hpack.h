@@ -14,12 +14,19 @@
 /* A dynamic table: entries in a ring, newest first. Memory of its own, freed by hpack_table_free. */
 struct hpack_entry;
 struct hpack_table {
-    char *bytes;              /* ring of names and values */
-    size_t capacity;
-    struct hpack_entry *entries;
-    unsigned count, first, room;
-    size_t size, max_size;    /* as RFC 7541, 4.1 counts */
-    size_t limit;             /* max_size may be set up to this by the peer */
+    char *bytes;                 /* ring of names and values; NULL until something is inserted */
+    size_t capacity;             /* bytes of the ring */
+    size_t tail;                 /* where the next entry's bytes go */
+    struct hpack_entry *entries; /* ring, by number */
+    unsigned count;              /* entries in use */
+    unsigned first;              /* number of the newest entry: as many were inserted ever */
+    unsigned room;               /* of entries, a power of two */
+    uint32_t *seek;              /* encoder: numbers of entries by hash; or NULL */
+    size_t size, max_size;       /* as RFC 7541, 4.1 counts */
+    size_t limit;                /* max_size may be set up to this by the peer */
+    size_t least;                /* encoder: the smallest limit since the last block */
+    bool has_new_limit;          /* encoder: it has to be said at the start of the next block */
+    bool is_in_block;            /* decoder: a field was read, no more updates may come (4.2) */
 };
 void hpack_table_init(struct hpack_table *table, size_t limit);
 void hpack_table_free(struct hpack_table *table);

@@ -23,9 +23,9 @@ void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text)
 }
 
 /* More for the exchange to see, without asking the socket. */
-static bool decode_more(struct exchange *x, struct fastcgi_stream *stream, bool joins)
+static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
 {
-    return stream->link->is_shared ? fastcgi_shared_fill(stream) : fastcgi_decode(x, joins);
+    return stream->link->is_shared ? fastcgi_shared_fill(stream) : fastcgi_decode(stream, joins);
 }
 
 /* ---- the head ---- */
@@ -52,7 +52,7 @@ enum head_result fastcgi_read_head(struct exchange *x)
         if (result != HEAD_MORE) {
             return result;
         }
-        if (!decode_more(x, stream, true)) {
+        if (!decode_more(stream, true)) {
             break;
         }
     }
@@ -128,7 +128,7 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
                 return BODY_DATA;
             }
         }
-    } while (decode_more(x, stream, false));
+    } while (decode_more(stream, false));
     if (stream->is_bad) {
         return BODY_BAD;
     }

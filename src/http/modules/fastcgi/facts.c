@@ -5,8 +5,13 @@
 #include "base/clock.h"
 #include "http/modules/fastcgi/link.h"
 
-/* peer_cell.facts_state */
-enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN };
+/* The low bits of peer_cell.facts_state; above them stands when processes may be looked for again, in units of
+ * LOOK_UNIT_MS. */
+enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN, FACTS_MASK };
+
+#define FACTS_BITS 2
+#define LOOK_UNIT_MS 64
+#define PAUSE_UNITS_MAX 4096 /* what is further in the future is from before the counter's turn */
 
 #define ANSWER_AWAITED_MS 250 /* how long other requests wait for the answer */
 #define LOOK_EVERY_MS 4       /* the one that asks may be in another worker */
@@ -21,7 +26,8 @@ static bool change_state(struct peer_cell *cell, enum facts_state from, enum fac
 
 static enum facts_state state_of(const struct peer_cell *cell)
 {
-    return (enum facts_state) atomic_load_explicit(&cell->facts_state, memory_order_acquire);
+    return (enum facts_state)(atomic_load_explicit(&cell->facts_state, memory_order_acquire) &
+                              FACTS_MASK);
 }
 
 /* ---- the one that asks ---- */
@@ -57,7 +63,9 @@ void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts fa
     struct peer_cell *cell = stream->link->link->cell;
 
     atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
-    atomic_store_explicit(&cell->requests_max, facts.requests_max, memory_order_relaxed);
+    atomic_store_explicit(&cell->requests_max,
+                          facts.multiplexes || facts.connections_max == 1 ? facts.requests_max : 0,
+                          memory_order_relaxed);
     atomic_store_explicit(&cell->multiplexes, facts.multiplexes, memory_order_relaxed);
     atomic_store_explicit(&cell->facts_state, FACTS_KNOWN, memory_order_release);
     stream->claimed = NULL;
@@ -104,8 +112,13 @@ unsigned fastcgi_open_max(const struct exchange *x)
             }
         }
     }
-    return written != 0 ? written
-                        : atomic_load_explicit(&cell->connections_max, memory_order_relaxed);
+    if (written != 0) {
+        return written;
+    }
+    if (__builtin_expect(fastcgi_facts_are_scarce(cell), 0)) {
+        fastcgi_processes_look(x);
+    }
+    return atomic_load_explicit(&cell->connections_max, memory_order_relaxed);
 }
 
 bool fastcgi_facts_keep(const struct peer_cell *cell)
@@ -129,6 +142,20 @@ unsigned fastcgi_facts_users_max(const struct peer_cell *cell)
     }
     uint32_t told = atomic_load_explicit(&cell->requests_max, memory_order_relaxed);
     return told == 0 || told > MULTIPLEX_MAX ? MULTIPLEX_MAX : told;
+}
+
+bool fastcgi_facts_may_look(struct peer_cell *cell, uint64_t pause_ms)
+{
+    uint32_t now = (uint32_t) (clock_now.now_ms / LOOK_UNIT_MS) & (UINT32_MAX >> FACTS_BITS);
+    uint32_t next = now + (uint32_t) (pause_ms / LOOK_UNIT_MS);
+    uint32_t before = atomic_load_explicit(&cell->facts_state, memory_order_relaxed);
+    uint32_t due = before >> FACTS_BITS;
+
+    if (pause_ms != 0 && due > now && due - now <= PAUSE_UNITS_MAX) {
+        return false;
+    }
+    return atomic_compare_exchange_strong(&cell->facts_state, &before,
+                                          next << FACTS_BITS | (before & FACTS_MASK));
 }
 
 void fastcgi_facts_no_multiplexing(struct peer_cell *cell)

@@ -104,6 +104,7 @@ struct fastcgi_stream {
     uint16_t id;               /* on the link; 0 = it has none any more */
     unsigned protocol_status;  /* enum record_end */
     bool is_claim_guarded;     /* the claim is given back when the request's memory goes */
+    bool asks;                 /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
     bool keeps;                /* BEGIN_REQUEST said so: the link may carry another request */
     bool is_strict;            /* an end of the connection without END_REQUEST is a failure */
     bool has_begun;            /* the answer's head was read */
@@ -126,12 +127,6 @@ static inline const struct fastcgi_settings *fastcgi_settings_of(const struct ex
 }
 
 extern const struct channel fastcgi_channel;
-
-/*
- * Decodes what has arrived for the stream of a link that is its own, up to the next part of the body.
- * joins: a part is put behind what is unread already. True: something came of it.
- */
-bool fastcgi_decode(struct exchange *x, bool joins);
 
 /* protocol.send_head and send_body. */
 void fastcgi_send_head(struct exchange *x);
@@ -159,8 +154,23 @@ bool fastcgi_facts_keep(const struct peer_cell *cell);
 bool fastcgi_facts_are_scarce(const struct peer_cell *cell);
 /* Requests at one time on one connection; 1 = it does not multiplex. */
 unsigned fastcgi_facts_users_max(const struct peer_cell *cell);
+/*
+ * May this request look for more processes now? The next one may after pause_ms; a pause of 0 only says that it may at
+ * once.
+ */
+bool fastcgi_facts_may_look(struct peer_cell *cell, uint64_t pause_ms);
 /* It refused a second request on a connection. */
 void fastcgi_facts_no_multiplexing(struct peer_cell *cell);
+
+/* ---- processes.c ---- */
+
+/* More requests are under way than the backend is known to have processes: asks whether there is one more.
+ * MAY WAIT, for some milliseconds. */
+void fastcgi_processes_look(const struct exchange *x);
+/* Shall a fresh connection be asked whether somebody has taken it? */
+bool fastcgi_processes_asks(const struct upstream_link *link);
+/* It has answered; if it took long there are fewer processes than was thought. */
+void fastcgi_processes_answered(const struct upstream_link *link);
 
 /* ---- answer.c ---- */
 

@@ -142,10 +142,17 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
         fastcgi_end_stream(stream, content);
         break;
     case RECORD_GET_VALUES_RESULT:
+        if (stream->claimed == NULL && fastcgi_facts_keep(stream->link->link->cell)) {
+            fastcgi_processes_answered(stream->link->link);
+            break;
+        }
         fastcgi_facts_settle(stream, facts_read(content));
         stream->keeps = stream->is_strict = fastcgi_facts_keep(stream->link->link->cell);
         break;
     case RECORD_UNKNOWN_TYPE:
+        if (stream->claimed == NULL) {
+            break;
+        }
         fastcgi_facts_settle(stream, (struct backend_facts){0});
         stream->keeps = stream->is_strict = false;
         break;
@@ -243,14 +250,13 @@ static void use_records(struct fastcgi_link *link, struct fastcgi_stream *stream
     }
 }
 
-bool fastcgi_decode(struct exchange *x, bool joins)
+bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins)
 {
-    struct fastcgi_stream *stream = fastcgi_stream_of(x);
     struct fastcgi_link *link = stream->link;
     struct conn *conn = link->link->conn;
     unsigned before = stream->is_stdout_closed + 2u * stream->has_ended;
 
-    if (conn->in_end - conn->in_start == link->decoded + link->gap || link->is_bad) {
+    if (link->is_bad) {
         return false;
     }
     char *start = conn->in + conn->in_start;
@@ -312,7 +318,7 @@ static bool fastcgi_fill(struct exchange *x)
         return fastcgi_shared_fill(stream);
     }
     for (;;) {
-        if (fastcgi_decode(x, true)) {
+        if (fastcgi_decode(stream, true)) {
             return true;
         }
         if (stream->has_ended || stream->is_bad || !read_more(x, x->link->conn)) {
@@ -445,6 +451,9 @@ static bool fastcgi_begin(struct exchange *x)
         fastcgi_facts_release(stream);
     }
     decide_keeping(stream, link);
+    stream->asks =
+        stream->claimed != NULL ||
+        (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && fastcgi_processes_asks(link));
     if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && stream->claimed == NULL) {
         share(state);
     }

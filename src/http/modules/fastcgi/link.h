@@ -83,6 +83,21 @@ static inline void fastcgi_consume(struct exchange *x, size_t n)
     conn_consume(link->link->conn, n);
 }
 
+bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins);
+
+/*
+ * Decodes what has arrived for the stream of a link that is its own, up to the next part of the body.
+ * joins: a part is put behind what is unread already. True: something came of it.
+ */
+static inline bool fastcgi_decode(struct fastcgi_stream *stream, bool joins)
+{
+    const struct fastcgi_link *link = stream->link;
+    const struct conn *conn = link->link->conn;
+
+    return conn->in_end - conn->in_start != link->decoded + link->gap &&
+           fastcgi_decode_raw(stream, joins);
+}
+
 /* Breaking of rules: why, to the log of the stream. */
 void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version);
 void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type);

@@ -12,7 +12,7 @@ void fastcgi_send_head(struct exchange *x)
     struct conn *conn = x->link->conn;
     char *head = (char *) x->head.data; /* ours: made by fastcgi_make_request */
 
-    if (stream->claimed != NULL) {
+    if (stream->asks) {
         conn_write(conn, get_values_record);
         stream->link->has_asked = true;
     }

@@ -22,21 +22,27 @@ struct command {
 
 /* ---- echo, set, config ---- */
 
-static struct str encode(struct ssi_page *page, struct str value, const struct str *encoding)
+/* What is not known leaves the encoding as it was. */
+static void choose_encoding(struct ssi_page *page, struct str name)
 {
-    struct arena *arena = &page->request->arena;
-
-    if (encoding != NULL && str_is(*encoding, "none")) {
-        return value;
-    }
-    if (encoding != NULL && str_is(*encoding, "url")) {
-        return escape_str(arena, value, ESCAPE_IN_PAGE);
-    }
-    if (encoding != NULL && !str_is(*encoding, "entity")) {
+    if (str_is(name, "none")) {
+        page->encoding = SSI_NONE;
+    } else if (str_is(name, "url")) {
+        page->encoding = SSI_URL;
+    } else if (str_is(name, "entity")) {
+        page->encoding = SSI_ENTITY;
+    } else {
         log_error(&page->request->log, 0, "unknown encoding \"%.*s\" in the \"echo\" command",
-                  STR_ARG(*encoding));
+                  STR_ARG(name));
     }
-    return escape_str(arena, value, ESCAPE_HTML);
+}
+
+static struct str encode(struct ssi_page *page, struct str value)
+{
+    return page->encoding == SSI_NONE
+               ? value
+               : escape_str(&page->request->arena, value,
+                            page->encoding == SSI_URL ? ESCAPE_IN_PAGE : ESCAPE_HTML);
 }
 
 /* var, default, encoding */
@@ -51,7 +57,10 @@ static bool run_echo(struct ssi_page *page, const struct str *const *values)
         }
         value = *values[1];
     }
-    ssi_output(page, encode(page, value, values[2]));
+    if (values[2] != NULL) {
+        choose_encoding(page, *values[2]);
+    }
+    ssi_output(page, encode(page, value));
     return true;
 }
 
@@ -158,9 +167,10 @@ static bool run_endif(struct ssi_page *page, const struct str *const *values)
 /* name */
 static bool run_block(struct ssi_page *page, const struct str *const *values)
 {
-    struct ssi_block *block = arena_new(&page->request->arena, struct ssi_block);
+    struct arena *arena = &page->request->main->arena;
+    struct ssi_block *block = arena_new(arena, struct ssi_block);
 
-    block->name = arena_dup(&page->request->arena, *values[0]);
+    block->name = arena_dup(arena, *values[0]);
     page->open_block = block;
     page->block_depth = 0;
     return true;

@@ -22,9 +22,9 @@ static struct str make_absolute(struct request *request, struct str uri)
         return uri;
     }
     slash = str_find_last_char(request->uri, '/');
-    return slash == NULL ? arena_concat(&request->arena, STR("/"), uri)
-                         : arena_concat(&request->arena, str_from(request->uri.data, slash + 1),
-                                        uri);
+    return slash == NULL
+               ? arena_concat(&request->arena, STR("/"), uri)
+               : arena_concat(&request->arena, str_from(request->uri.data, slash + 1), uri);
 }
 
 /* Path and arguments of the text of virtual= or file=. False after an error. */
@@ -98,16 +98,6 @@ static bool gate_send(struct body_filter *filter, struct request *request,
     return body_filter_next(&gate->page->filter, request, piece, is_last);
 }
 
-static const struct ssi_block *find_block(const struct ssi_page *page, struct str name)
-{
-    const struct ssi_block *block = page->blocks;
-
-    while (block != NULL && !str_equal(block->name, name)) {
-        block = block->next;
-    }
-    return block;
-}
-
 /* The block, as a page of the subrequest: it leaves the way that the subrequest's answer would have
  * taken. */
 static void put_stub(struct ssi_page *page, struct request *request, struct str text)
@@ -128,7 +118,7 @@ static void put_stub(struct ssi_page *page, struct request *request, struct str 
 
 static bool include_or_stub(struct ssi_page *page, struct subrequest *sub, struct str stub)
 {
-    const struct ssi_block *block = find_block(page, stub);
+    const struct ssi_block *block = ssi_find_block(page->request, stub);
     struct stub_gate gate = {.page = page, .sub = sub, .gate.send = gate_send};
 
     if (block == NULL) {

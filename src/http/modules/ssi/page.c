@@ -1,7 +1,4 @@
 /* A page that is worked on: text and directives in order, blocks that are put aside, output. */
-#include <stdlib.h>
-
-#include "base/fatal.h"
 #include "http/modules/ssi/ssi.h"
 
 #define DEFAULT_ERROR "[an error occurred while processing the directive]"
@@ -10,8 +7,7 @@
 
 static void send_piece(struct ssi_page *page, struct str bytes, bool is_flush, bool is_last)
 {
-    struct body_piece piece = {
-        .bytes = bytes, .fd = -1, .is_volatile = true, .is_flush = is_flush};
+    struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true, .is_flush = is_flush};
     bool is_empty = bytes.len == 0 && !is_flush;
 
     if (!page->is_dead &&
@@ -61,30 +57,19 @@ void ssi_fail(struct ssi_page *page)
 
 static bool add_to_block(struct ssi_page *page, struct str text)
 {
-    if (page->blocks_size + text.len > SSI_BLOCKS_MAX) {
+    if (!ssi_count_block_bytes(page->request, text.len)) {
         return false;
     }
-    page->blocks_size += text.len;
     buf_append(&page->open_block->text, text);
     return true;
-}
-
-static void end_block(struct ssi_page *page)
-{
-    struct ssi_block **at = &page->blocks;
-
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    *at = page->open_block;
-    page->open_block = NULL;
 }
 
 /* A directive inside a block is put aside with it, as it was written. */
 static void keep_directive(struct ssi_page *page, struct str text, struct str command)
 {
     if (str_is(command, "endblock") && page->block_depth == 0) {
-        end_block(page);
+        ssi_keep_block(page->request, page->open_block);
+        page->open_block = NULL;
         return;
     }
     page->block_depth += str_is(command, "block");
@@ -162,24 +147,15 @@ void ssi_page_end(struct ssi_page *page)
     take_text(page, ssi_scan_end(&page->scanner));
 }
 
-static void free_block(struct ssi_block *block)
-{
-    if (block != NULL) {
-        buf_free(&block->text);
-    }
-}
-
 void ssi_page_free(void *arg)
 {
     struct ssi_page *page = arg;
 
     ssi_scanner_free(&page->scanner);
-    free_block(page->open_block);
-    for (struct ssi_block *block = page->blocks; block != NULL; block = block->next) {
-        free_block(block);
+    if (page->open_block != NULL) {
+        buf_free(&page->open_block->text);
+        page->open_block = NULL;
     }
-    page->open_block = NULL;
-    page->blocks = NULL;
 }
 
 void ssi_page_begin(struct ssi_page *page, struct request *request,

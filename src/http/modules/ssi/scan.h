@@ -16,20 +16,20 @@ enum ssi_state {
     SSI_IN_TEXT,
     SSI_IN_OPENING,   /* some bytes of "<!--#" came, not all */
     SSI_IN_DIRECTIVE, /* its text is gathered */
-    SSI_IN_REST,      /* of a directive that is too long: up to its end, whatever stands in quotes */
+    SSI_IN_REST, /* of a directive that is too long: up to its end, whatever stands in quotes */
 };
 
 /* Reads a page that comes in pieces. All zero but for value_max is the start. */
 struct ssi_scanner {
     enum ssi_state state;
-    unsigned matched;      /* bytes of "<!--#" or of "-->" that came last */
-    size_t value_max;      /* bytes of a value; more is told as an error */
-    struct buf directive;  /* what stands between the marks; bounded by value_max; owned */
-    size_t value_size;     /* bytes of the value that is being gathered */
-    char quote;            /* that began it; 0 outside of values */
-    bool is_escaped;       /* a backslash came last, in a value */
-    bool expects_value;    /* '=' came, and nothing but blanks since */
-    bool is_cut;           /* the directive that was given last is too long: not all of it is there */
+    unsigned matched;     /* bytes of "<!--#" or of "-->" that came last */
+    size_t value_max;     /* bytes of a value; more is told as an error */
+    struct buf directive; /* what stands between the marks; bounded by value_max; owned */
+    size_t value_size;    /* bytes of the value that is being gathered */
+    char quote;           /* that began it; 0 outside of values */
+    bool is_escaped;      /* a backslash came last, in a value */
+    bool expects_value;   /* '=' came, and nothing but blanks since */
+    bool is_cut; /* the directive that was given last is too long: not all of it is there */
 };
 
 enum ssi_token {

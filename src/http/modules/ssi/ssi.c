@@ -24,7 +24,8 @@ static const struct directive rows[] = {
     {"ssi_value_length", IN_HTTP_ALL, SIZE(S, value_length), .initial = "256", .min = 0,
      .max = 1024 * 1024, .doc = "Most bytes of a value in a directive."},
     {"ssi_min_file_chunk", IN_HTTP_ALL, SIZE(S, min_file_chunk), .initial = "1k",
-     .doc = "Understood; a page is read into memory, and its includes are sent as they would be alone."},
+     .doc =
+         "Understood; a page is read into memory, and its includes are sent as they would be alone."},
     {"ssi_ignore_recycled_buffers", IN_HTTP_ALL, FLAG(S, ignores_recycled), .initial = "off",
      .doc = "Understood; no buffer that is used again waits behind an include."},
     {0},

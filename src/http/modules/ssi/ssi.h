@@ -6,28 +6,31 @@
 #include "http/modules/ssi/scan.h"
 #include "http/request.h"
 
-#define SSI_IF_DEPTH_MAX 32             /* `if` inside `if` */
-#define SSI_BLOCKS_MAX (1024 * 1024)    /* bytes of all blocks of a page */
-#define SSI_OUTPUT_SIZE 4096            /* bytes of small outputs that are gathered */
-#define SSI_DATE_MAX 2048               /* bytes of a date */
+#define SSI_IF_DEPTH_MAX 32          /* `if` inside `if` */
+#define SSI_BLOCKS_MAX (1024 * 1024) /* bytes of all blocks of a request and its subrequests */
+#define SSI_OUTPUT_SIZE 4096         /* bytes of small outputs that are gathered */
+#define SSI_DATE_MAX 2048            /* bytes of a date */
 #define SSI_DEFAULT_TIMEFMT "%A, %d-%b-%Y %H:%M:%S %Z"
+
+/* How echo writes a value. */
+enum ssi_encoding { SSI_ENTITY, SSI_URL, SSI_NONE };
 
 /* Settings of one place. */
 struct ssi_settings {
     bool is_on;
-    bool is_silent;             /* ssi_silent_errors */
-    bool keeps_last_modified;   /* ssi_last_modified */
-    bool ignores_recycled;      /* understood: nothing is kept back in memory that others want */
-    uint64_t min_file_chunk;    /* understood: pages are read into memory */
-    uint64_t value_length;      /* bytes of a value, at most */
+    bool is_silent;           /* ssi_silent_errors */
+    bool keeps_last_modified; /* ssi_last_modified */
+    bool ignores_recycled;    /* understood: nothing is kept back in memory that others want */
+    uint64_t min_file_chunk;  /* understood: pages are read into memory */
+    uint64_t value_length;    /* bytes of a value, at most */
     struct type_set *types;
 };
 
-/* A text put aside by `block`, for `stub` of an include. */
+/* A text put aside by `block`, for `stub` of an include in any page of the request. */
 struct ssi_block {
     struct ssi_block *next; /* in order of appearance */
     struct str name;
-    struct buf text; /* as written; owned */
+    struct buf text; /* as written; freed with the main request's arena, once it is kept */
 };
 
 /* An `if` that has not ended yet. */
@@ -47,17 +50,16 @@ struct ssi_page {
     struct request *request; /* in whose name directives are carried out */
     const struct ssi_settings *settings;
     struct ssi_scanner scanner;
-    struct ssi_block *blocks;
-    struct ssi_block *open_block;   /* that is being gathered, or NULL; not among blocks yet */
-    unsigned block_depth;           /* blocks that were begun inside it */
-    size_t blocks_size;             /* bytes of all blocks */
+    struct ssi_block *open_block; /* that is being gathered, or NULL; owned until it is kept */
+    unsigned block_depth;         /* blocks that were begun inside it */
     struct ssi_if ifs[SSI_IF_DEPTH_MAX];
     unsigned if_count;
-    struct str error_message;       /* config errmsg */
-    struct str timefmt;             /* config timefmt; NUL-terminated */
-    char *output;                   /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
-    size_t output_size;             /* bytes gathered there */
-    bool is_dead;                   /* the client is gone: nothing more is done */
+    enum ssi_encoding encoding; /* of the last echo that said one, and of those behind it */
+    struct str error_message; /* config errmsg */
+    struct str timefmt;       /* config timefmt; NUL-terminated */
+    char *output;             /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
+    size_t output_size;       /* bytes gathered there */
+    bool is_dead;             /* the client is gone: nothing more is done */
 };
 
 /* ---- page.c ---- */
@@ -102,6 +104,12 @@ bool ssi_include(struct ssi_page *page, const struct ssi_include *include);
 
 /* Keeps a variable for the main request and all its subrequests; the value is copied. */
 void ssi_set(struct request *request, struct str name, struct str value);
+/* A block that ended. */
+void ssi_keep_block(struct request *request, struct ssi_block *block);
+/* The first of this name; NULL = none. */
+const struct ssi_block *ssi_find_block(struct request *request, struct str name);
+/* Counts bytes of blocks; false: there are too many. */
+bool ssi_count_block_bytes(struct request *request, size_t size);
 /* The captures of the last expression that matched. */
 void ssi_set_captures(struct request *request, struct vec groups);
 /* By name: variables of `set`, captures, those of the configuration. False = there is none. */

@@ -10,10 +10,12 @@ struct ssi_variable {
     struct str value;
 };
 
-/* What the pages of a request and of its subrequests share; of the main request. */
+/* What the pages of a request and of its subrequests share; in the main request's arena. */
 struct ssi_shared {
     struct ssi_variable *variables;
-    struct vec groups; /* struct regex_group: of the last match */
+    struct vec groups;        /* struct regex_group: of the last match */
+    struct ssi_block *blocks; /* in order of appearance */
+    size_t blocks_size;       /* bytes of all blocks, of those that have not ended, too */
 };
 
 static const char shared_key;
@@ -75,6 +77,45 @@ bool ssi_get(struct request *request, struct str name, struct str *out)
         }
     }
     return get_capture(shared, name, out) || variable_get_by_name(&request->env, name, out);
+}
+
+/* ---- blocks ---- */
+
+static void free_block(void *arg)
+{
+    buf_free(&((struct ssi_block *) arg)->text);
+}
+
+void ssi_keep_block(struct request *request, struct ssi_block *block)
+{
+    struct ssi_block **at = &shared_of(request)->blocks;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    *at = block;
+    arena_on_free(&request->main->arena, free_block, block);
+}
+
+const struct ssi_block *ssi_find_block(struct request *request, struct str name)
+{
+    const struct ssi_block *block = shared_of(request)->blocks;
+
+    while (block != NULL && !str_equal(block->name, name)) {
+        block = block->next;
+    }
+    return block;
+}
+
+bool ssi_count_block_bytes(struct request *request, size_t size)
+{
+    struct ssi_shared *shared = shared_of(request);
+
+    if (shared->blocks_size + size > SSI_BLOCKS_MAX) {
+        return false;
+    }
+    shared->blocks_size += size;
+    return true;
 }
 
 /* ---- text ---- */
@@ -179,9 +220,9 @@ static bool match(struct request *request, struct str left, struct str right, bo
     if (!ssi_evaluate(request, pattern, &pattern)) {
         return false;
     }
-    enum regex_result result = regex_match_once(&request->main->arena, pattern,
-                                                arena_dup(&request->main->arena, left),
-                                                &request->log, &groups);
+    enum regex_result result =
+        regex_match_once(&request->main->arena, pattern, arena_dup(&request->main->arena, left),
+                         &request->log, &groups);
     if (result == REGEX_MATCH) {
         ssi_set_captures(request, groups);
     }

@@ -1,0 +1,210 @@
+/* Parts of a context: its certificates, whom it trusts, and what tells its sessions from others'. */
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include "net/tls_private.h"
+
+/* ---- certificates ---- */
+
+void tls_identities_free(struct vec *identities)
+{
+    vec_each(struct tls_identity, identity, identities) {
+        X509_free(identity->leaf);
+        X509_free(identity->issuer);
+        if (identity->staple != NULL) {
+            tls_staple_free(identity->staple);
+        }
+    }
+    *identities = (struct vec){0};
+}
+
+/* The next one of the chain, if it issued the leaf. */
+static X509 *issuer_in(const STACK_OF(X509) *chain, X509 *leaf)
+{
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        X509 *one = sk_X509_value(chain, i);
+        if (X509_check_issued(one, leaf) == X509_V_OK) {
+            X509_up_ref(one);
+            return one;
+        }
+    }
+    return NULL;
+}
+
+static bool use_chain(SSL_CTX *ctx, struct arena *arena, struct str name, STACK_OF(X509) *chain,
+                      struct tls_identity *identity, struct str *error)
+{
+    X509 *leaf = sk_X509_shift(chain);
+
+    identity->name = arena_dup(arena, name);
+    identity->leaf = leaf;
+    identity->issuer = issuer_in(chain, leaf);
+    if (SSL_CTX_use_certificate(ctx, leaf) == 0) {
+        sk_X509_pop_free(chain, X509_free);
+        *error = tls_reason(arena, "SSL_CTX_use_certificate(\"%.*s\") failed", STR_ARG(name));
+        return false;
+    }
+    if (SSL_CTX_set0_chain(ctx, chain) == 0) {
+        sk_X509_pop_free(chain, X509_free);
+        *error = tls_reason(arena, "SSL_CTX_set0_chain(\"%.*s\") failed", STR_ARG(name));
+        return false;
+    }
+    return true;
+}
+
+bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
+                            struct arena *arena, struct vec *identities, struct str *error)
+{
+    vec_each(struct tls_certificate, pair, &context->settings.certificates) {
+        /* While the terminal can be asked, it is: when the configuration is read. */
+        const struct vec *passwords = &context->settings.passwords;
+        if (cache == NULL && passwords->count == 0) {
+            passwords = NULL;
+        }
+        STACK_OF(X509) *chain = tls_load_chain(cache, arena, pair->certificate, error);
+        if (chain == NULL) {
+            return false;
+        }
+        struct tls_identity *identity = vec_push(identities, arena, sizeof(*identity));
+        if (!use_chain(ctx, arena, pair->certificate, chain, identity, error)) {
+            return false;
+        }
+        EVP_PKEY *key = tls_load_key(cache, arena, pair->key, passwords, error);
+        if (key == NULL) {
+            return false;
+        }
+        int is_used = SSL_CTX_use_PrivateKey(ctx, key);
+        EVP_PKEY_free(key);
+        if (is_used == 0) {
+            struct str name = str_starts(pair->key, STR("data:")) ? STR("data:...") : pair->key;
+            *error = tls_reason(arena, "SSL_CTX_use_PrivateKey(\"%.*s\") failed", STR_ARG(name));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- verification ---- */
+
+/* The handshake goes on whatever is wrong with a client's certificate: the request is refused. */
+static int accept_any(int is_good, X509_STORE_CTX *store)
+{
+    (void) is_good;
+    (void) store;
+    return 1;
+}
+
+static bool trust(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct str name,
+                  bool sends_names, struct str *error)
+{
+    STACK_OF(X509) *list = tls_load_ca(cache, arena, name, error);
+    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    bool is_good = list != NULL;
+
+    for (int i = 0; is_good && i < sk_X509_num(list); i++) {
+        X509 *one = sk_X509_value(list, i);
+        is_good = X509_STORE_add_cert(store, one) == 1;
+        if (is_good && sends_names) {
+            is_good = SSL_CTX_add_client_CA(ctx, one) == 1;
+        }
+        if (!is_good) {
+            *error =
+                tls_reason(arena, "X509_STORE_add_cert(\"%.*s\") failed", STR_ARG(name));
+        }
+    }
+    sk_X509_pop_free(list, X509_free);
+    return is_good;
+}
+
+static bool use_crl(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct str name,
+                    struct str *error)
+{
+    STACK_OF(X509_CRL) *list = tls_load_crl(cache, arena, name, error);
+    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    bool is_good = list != NULL;
+
+    for (int i = 0; is_good && i < sk_X509_CRL_num(list); i++) {
+        is_good = X509_STORE_add_crl(store, sk_X509_CRL_value(list, i)) == 1;
+        if (!is_good) {
+            *error = tls_reason(arena, "X509_STORE_add_crl(\"%.*s\") failed", STR_ARG(name));
+        }
+    }
+    sk_X509_CRL_pop_free(list, X509_CRL_free);
+    if (is_good) {
+        X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+    }
+    return is_good;
+}
+
+bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
+                            struct arena *arena, struct str *error)
+{
+    const struct tls_settings *settings = &context->settings;
+
+    if (settings->verify != TLS_VERIFY_OFF) {
+        /* A client looks at the result, and at the name, when the handshake is done. */
+        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, accept_any);
+    }
+    SSL_CTX_set_verify_depth(ctx, (int) settings->verify_depth);
+    if (settings->client_certificate.len != 0 &&
+        !trust(ctx, cache, arena, settings->client_certificate, true, error)) {
+        return false;
+    }
+    if (settings->trusted_certificate.len != 0 &&
+        !trust(ctx, cache, arena, settings->trusted_certificate, false, error)) {
+        return false;
+    }
+    return settings->crl.len == 0 || use_crl(ctx, cache, arena, settings->crl, error);
+}
+
+/* ---- whose sessions are whose ---- */
+
+static bool digest_certificate(EVP_MD_CTX *md, X509 *certificate)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned len;
+
+    return X509_digest(certificate, EVP_sha1(), hash, &len) == 1 &&
+           EVP_DigestUpdate(md, hash, len) == 1;
+}
+
+static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx)
+{
+    bool is_good = EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
+                   EVP_DigestUpdate(md, "HTTP", 4) == 1;
+
+    for (int more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); is_good && more == 1;
+         more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {
+        X509 *certificate = SSL_CTX_get0_certificate(ctx);
+        is_good = certificate == NULL || digest_certificate(md, certificate);
+    }
+    const STACK_OF(X509_NAME) *names = SSL_CTX_get_client_CA_list(ctx);
+    for (int i = 0; is_good && i < sk_X509_NAME_num(names); i++) {
+        unsigned char hash[EVP_MAX_MD_SIZE];
+        unsigned len;
+        is_good = X509_NAME_digest(sk_X509_NAME_value(names, i), EVP_sha1(), hash, &len) == 1 &&
+                  EVP_DigestUpdate(md, hash, len) == 1;
+    }
+    return is_good;
+}
+
+/*
+ * Sessions may be resumed by servers of the same certificates and client authorities (RFC 8446, 4.6.1: what a
+ * session says was authenticated must hold where it is resumed).
+ */
+bool tls_apply_session_id_context(SSL_CTX *ctx, struct arena *arena, struct str *error)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    bool is_good = md != NULL && digest_all(md, ctx) && EVP_DigestFinal_ex(md, hash, &len) == 1 &&
+                   SSL_CTX_set_session_id_context(ctx, hash, len) == 1;
+
+    EVP_MD_CTX_free(md);
+    if (!is_good) {
+        *error = tls_reason(arena, "SSL_CTX_set_session_id_context() failed");
+    }
+    return is_good;
+}

@@ -1,0 +1,811 @@
+/* TLS as a transport: records over the socket of a connection. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/conn_private.h"
+#include "net/tls_private.h"
+
+#define RECORDS_PER_SEND 4
+#define RECORD_ROOM (TLS_RECORD_MAX + 512) /* a record with what TLS adds */
+#define HELD_MOST (512u * 1024) /* ciphertext held for a socket that does not drink */
+
+/* ---- ciphertext on its way out ---- */
+
+/*
+ * Records of one call gather here and leave with one send. Nothing waits between tls_gather_begin and
+ * tls_gather_end, so that one room is enough for a worker.
+ */
+static char gather[RECORDS_PER_SEND * RECORD_ROOM];
+static uint32_t gathered;
+static struct tls *gathering; /* whose; NULL = nobody's */
+
+/* What the socket takes of these bytes; it is broken when tls->io_error is set. */
+static size_t send_some(struct tls *tls, const char *at, size_t size, bool more_follows)
+{
+    size_t sent = 0;
+
+    while (sent < size && tls->io_error == 0) {
+        ssize_t n = send(tls->conn->source.fd, at + sent, size - sent,
+                         MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
+        if (n >= 0) {
+            sent += (size_t) n;
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (errno != EINTR) {
+            tls->io_error = errno;
+        }
+    }
+    return sent;
+}
+
+/* Behind what is held already. */
+static void hold(struct tls *tls, const char *at, size_t size)
+{
+    uint32_t held = tls->out_end - tls->out_at;
+
+    if (size > HELD_MOST - held) {
+        tls->io_error = ENOBUFS; /* a peer that makes us speak and does not listen */
+        return;
+    }
+    if (tls->out_size - tls->out_end < size) {
+        uint32_t room = held + (uint32_t) size;
+        char *bigger = malloc(room);
+
+        if (bigger == NULL) {
+            fatal_no_memory(room);
+        }
+        if (held != 0) {
+            memcpy(bigger, tls->out + tls->out_at, held);
+        }
+        free(tls->out);
+        tls->out = bigger;
+        tls->out_size = room;
+        tls->out_at = 0;
+        tls->out_end = held;
+    }
+    memcpy(tls->out + tls->out_end, at, size);
+    tls->out_end += (uint32_t) size;
+    tls->is_held_back = false;
+}
+
+/* Sends what is held; true: nothing is left. */
+static bool send_held(struct tls *tls, bool more_follows)
+{
+    if (tls->out != NULL) {
+        tls->out_at += (uint32_t) send_some(tls, tls->out + tls->out_at,
+                                            tls->out_end - tls->out_at, more_follows);
+        if (tls->out_at != tls->out_end) {
+            return false;
+        }
+        free(tls->out);
+        tls->out = NULL;
+        tls->out_at = tls->out_end = tls->out_size = 0;
+    }
+    return true;
+}
+
+static void send_gathered(struct tls *tls, bool more_follows)
+{
+    size_t sent = 0;
+
+    if (gathered == 0) {
+        return;
+    }
+    if (send_held(tls, true)) {
+        sent = send_some(tls, gather, gathered, more_follows);
+    }
+    if (sent < gathered && tls->io_error == 0) {
+        hold(tls, gather + sent, gathered - sent);
+    }
+    gathered = 0;
+}
+
+void tls_gather_begin(struct tls *tls)
+{
+    assert(gathering == NULL);
+    gathering = tls;
+    gathered = 0;
+}
+
+bool tls_gather_end(struct tls *tls, bool more_follows)
+{
+    if (gathered != 0) {
+        send_gathered(tls, more_follows);
+    }
+    gathering = NULL;
+    return tls->io_error == 0;
+}
+
+/* Something is held and the queue is empty: the loop has to tell when the socket drinks. */
+static void want_drain(struct conn *conn)
+{
+    conn->is_output_waiting = 1;
+    conn->is_writable = 0;
+    if (!event_want_output(&conn->source)) {
+        conn_break(conn, errno);
+    }
+}
+
+/* ---- the BIO: OpenSSL's face of the socket ---- */
+
+static int bio_read(BIO *bio, char *at, int size)
+{
+    struct tls *tls = BIO_get_data(bio);
+
+    BIO_clear_retry_flags(bio);
+    if (size <= 0) {
+        return 0;
+    }
+    if (tls->prefix != NULL) {
+        uint32_t n = tls->prefix_end - tls->prefix_at;
+
+        n = n < (uint32_t) size ? n : (uint32_t) size;
+        memcpy(at, tls->prefix + tls->prefix_at, n);
+        tls->prefix_at += n;
+        if (tls->prefix_at == tls->prefix_end) {
+            conn_buffer_free(tls->prefix, tls->prefix_size);
+            tls->prefix = NULL;
+        }
+        return (int) n;
+    }
+    if (tls->is_raw_closed) {
+        return 0;
+    }
+    if (!tls->is_raw_readable) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    ssize_t n;
+    do {
+        n = recv(tls->conn->source.fd, at, (size_t) size, 0);
+    } while (n == -1 && errno == EINTR);
+    if (n > 0) {
+        /* As with plain sockets: fewer bytes than asked for, and it is empty. */
+        if (n < size && !tls->conn->is_peer_closed) {
+            tls->is_raw_readable = false;
+        }
+        return (int) n;
+    }
+    tls->is_raw_readable = false;
+    if (n == 0) {
+        tls->is_raw_closed = true;
+        return 0;
+    }
+    if (errno == EAGAIN) {
+        BIO_set_retry_read(bio);
+    } else {
+        tls->io_error = errno;
+    }
+    return -1;
+}
+
+static int bio_write(BIO *bio, const char *at, int size)
+{
+    struct tls *tls = BIO_get_data(bio);
+
+    BIO_clear_retry_flags(bio);
+    if (size <= 0) {
+        return 0;
+    }
+    assert(gathering == tls);
+    if ((size_t) size > sizeof(gather) - gathered) {
+        send_gathered(tls, true);
+    }
+    if ((size_t) size > sizeof(gather)) {
+        tls->io_error = EMSGSIZE;
+    }
+    if (tls->io_error != 0) {
+        return -1;
+    }
+    memcpy(gather + gathered, at, (size_t) size);
+    gathered += (uint32_t) size;
+    return size;
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+    struct tls *tls = BIO_get_data(bio);
+
+    (void) number;
+    (void) pointer;
+    switch (command) {
+    case BIO_CTRL_FLUSH:
+    case BIO_CTRL_DUP:
+        return 1;
+    case BIO_CTRL_EOF:
+        return tls != NULL && tls->is_raw_closed;
+    default:
+        return 0;
+    }
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *bio_method(void)
+{
+    static BIO_METHOD *method;
+
+    if (method == NULL) {
+        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "connection");
+        if (method == NULL) {
+            fatal_no_memory(sizeof(void *));
+        }
+        BIO_meth_set_read(method, bio_read);
+        BIO_meth_set_write(method, bio_write);
+        BIO_meth_set_ctrl(method, bio_ctrl);
+        BIO_meth_set_create(method, bio_create);
+    }
+    return method;
+}
+
+SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx)
+{
+    SSL *ssl = SSL_new(ctx);
+    BIO *bio = ssl == NULL ? NULL : BIO_new(bio_method());
+
+    if (bio == NULL) {
+        SSL_free(ssl);
+        tls_log_at(tls->conn->log, LOG_ALERT, "SSL_new() failed");
+        return NULL;
+    }
+    BIO_set_data(bio, tls);
+    SSL_set0_rbio(ssl, bio);
+#if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
+    if (SSL_CTX_get_options(ctx) & SSL_OP_ENABLE_KTLS) {
+        /* The kernel encrypts: OpenSSL must have the socket itself. */
+        BIO *out = BIO_new_socket(tls->conn->source.fd, BIO_NOCLOSE);
+
+        if (out == NULL) {
+            SSL_free(ssl);
+            tls_log_at(tls->conn->log, LOG_ALERT, "BIO_new_socket() failed");
+            return NULL;
+        }
+        tls->uses_ktls = true;
+        tls->conn->transport = &tls_transport_ktls;
+        SSL_set0_wbio(ssl, out);
+    }
+#endif
+    if (!tls->uses_ktls) {
+        BIO_up_ref(bio);
+        SSL_set0_wbio(ssl, bio);
+    }
+    SSL_set_ex_data(ssl, tls_index, tls);
+    tls->ssl = ssl;
+    return ssl;
+}
+
+struct tls *tls_attach(struct conn *conn, struct tls_context *context)
+{
+    struct tls *tls = calloc(1, sizeof(*tls));
+
+    if (tls == NULL) {
+        fatal_no_memory(sizeof(*tls));
+    }
+    tls->conn = conn;
+    tls->context = context;
+    tls->start_ms = (uint32_t) clock_now.now_ms;
+    conn->transport_state = tls;
+    conn->transport = &tls_transport;
+    return tls;
+}
+
+/* ---- failures ---- */
+
+/* What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection. */
+static int say_failure(struct tls *tls, int kind, const char *call, const char *failed)
+{
+    const struct log *log = tls->conn->log;
+
+    if (tls->io_error != 0) {
+        int error = tls->io_error;
+        tls_log_errno(log, error, call);
+        tls->is_failed = true;
+        return error;
+    }
+    tls->is_failed = true;
+    if (kind == SSL_ERROR_SYSCALL && ERR_peek_error() == 0) {
+        return ECONNRESET;
+    }
+    tls_log_failure(log, failed);
+    return EPROTO;
+}
+
+/* ---- reading ---- */
+
+/* Early data while it lasts: bytes, 0 = there is no more of it, -1 as recv. */
+static ssize_t recv_early(struct tls *tls, void *at, size_t size)
+{
+    size_t n = 0;
+
+    if (tls->has_early_byte && size != 0) {
+        *(char *) at = tls->early_byte;
+        tls->has_early_byte = false;
+        return 1;
+    }
+    switch (SSL_read_early_data(tls->ssl, at, size, &n)) {
+    case SSL_READ_EARLY_DATA_SUCCESS:
+        return (ssize_t) n;
+    case SSL_READ_EARLY_DATA_FINISH:
+        tls->is_early = false;
+        return 0;
+    default:
+        break;
+    }
+    int kind = SSL_get_error(tls->ssl, 0);
+    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
+        errno = EAGAIN;
+        return -1;
+    }
+    errno = say_failure(tls, kind, "SSL_read_early_data() failed", "SSL_read_early_data() failed");
+    return -1;
+}
+
+static ssize_t recv_plain(struct tls *tls, void *at, size_t size)
+{
+    int n = SSL_read(tls->ssl, at, size > INT32_MAX ? INT32_MAX : (int) size);
+
+    if (n > 0) {
+        return n;
+    }
+    int kind = SSL_get_error(tls->ssl, n);
+    switch (kind) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        errno = EAGAIN;
+        return -1;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    default:
+        break;
+    }
+    if (tls->is_raw_closed && tls->io_error == 0 && ERR_peek_error() == 0) {
+        return 0;
+    }
+    errno = say_failure(tls, kind, "SSL_read() failed", "SSL_read() failed");
+    return -1;
+}
+
+static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
+{
+    struct tls *tls = tls_of(conn);
+    ssize_t n = 0;
+
+    if (tls->is_failed || tls->ssl == NULL) {
+        errno = EPROTO;
+        return -1;
+    }
+    ERR_clear_error();
+    tls->is_raw_readable = true;
+    tls_gather_begin(tls);
+    if (tls->is_early) {
+        n = recv_early(tls, at, size);
+    }
+    if (n == 0) {
+        n = recv_plain(tls, at, size);
+    }
+    int error = errno;
+    if (!tls_gather_end(tls, false) && n >= 0) {
+        error = tls->io_error;
+        n = -1;
+    }
+    if (tls->out != NULL && conn->out == NULL && !tls->is_held_back) {
+        want_drain(conn);
+    }
+    if (n > 0 && !tls->is_raw_readable && !tls->has_early_byte && !SSL_has_pending(tls->ssl)) {
+        conn->is_readable = 0;
+    }
+    errno = error;
+    return n;
+}
+
+/* ---- writing ---- */
+
+/* Encrypts up to a record; bytes taken, or -1 with errno. */
+static int write_record(struct tls *tls, const void *at, size_t size)
+{
+    int n;
+
+    if (tls->is_early) {
+        size_t written = 0;
+        n = SSL_write_early_data(tls->ssl, at, size, &written) == 1 ? (int) written : 0;
+    } else {
+        n = SSL_write(tls->ssl, at, (int) size);
+    }
+    if (n > 0) {
+        return n;
+    }
+    int kind = SSL_get_error(tls->ssl, n);
+    if (kind == SSL_ERROR_WANT_WRITE || kind == SSL_ERROR_WANT_READ) {
+        errno = EAGAIN;
+        return -1;
+    }
+    errno = say_failure(tls, kind, "SSL_write() failed", "SSL_write() failed");
+    return -1;
+}
+
+/* Plain bytes of several pieces that make one record. */
+static char record[TLS_RECORD_MAX];
+
+/* The next bytes of the list, in one piece of at most `most`; they are taken off it. */
+static struct str next_bytes(struct iovec *iov, int *first, int count, size_t skip, size_t most)
+{
+    const char *at = (const char *) iov[*first].iov_base + skip;
+    size_t left = iov[*first].iov_len - skip;
+
+    if (left >= most || *first == count - 1) {
+        return (struct str){at, left < most ? left : most};
+    }
+    size_t n = 0;
+    for (int i = *first; i < count && n < most; i++) {
+        size_t part = iov[i].iov_len - skip;
+        part = part < most - n ? part : most - n;
+        memcpy(record + n, (const char *) iov[i].iov_base + skip, part);
+        n += part;
+        skip = 0;
+    }
+    return (struct str){record, n};
+}
+
+static size_t record_size(const struct tls *tls)
+{
+    uint64_t size = tls->context->settings.buffer_size;
+
+    return size == 0 || size > TLS_RECORD_MAX ? TLS_RECORD_MAX : (size_t) size;
+}
+
+/* Encrypts pieces of memory until there is enough for one send. Bytes taken, or -1 with errno. */
+static ssize_t encrypt(struct tls *tls, const struct iovec *pieces, int count)
+{
+    struct iovec *iov = (struct iovec *) pieces;
+    size_t most = record_size(tls);
+    ssize_t total = 0;
+    size_t skip = 0;
+    int first = 0;
+
+    while (first < count && (uint32_t) total + most <= RECORDS_PER_SEND * TLS_RECORD_MAX) {
+        struct str bytes = next_bytes(iov, &first, count, skip, most);
+        int n = bytes.len == 0 ? 0 : write_record(tls, bytes.data, bytes.len);
+
+        if (n < 0) {
+            return total != 0 && errno == EAGAIN ? total : -1;
+        }
+        total += n;
+        skip += (size_t) n;
+        while (first < count && skip >= iov[first].iov_len) {
+            skip -= iov[first].iov_len;
+            first++;
+        }
+    }
+    return total;
+}
+
+/*
+ * What begins each way of writing: what is held goes first. 0: go on. Else what is to be returned, -1 with
+ * errno included.
+ */
+static ssize_t write_begin(struct tls *tls)
+{
+    if (tls->is_failed || tls->ssl == NULL) {
+        errno = EPROTO;
+        return -1;
+    }
+    ERR_clear_error();
+    if (tls->out != NULL && !tls->is_held_back) {
+        bool is_empty = send_held(tls, false);
+
+        if (tls->io_error != 0) {
+            tls->is_failed = true;
+            errno = tls->io_error;
+            return -1;
+        }
+        if (!is_empty) {
+            errno = EAGAIN;
+            return -1;
+        }
+        ssize_t ahead = tls->ahead;
+        tls->ahead = 0;
+        return ahead;
+    }
+    return 0;
+}
+
+/* What was held back joins what is written now. */
+static void take_held_back(struct tls *tls)
+{
+    if (tls->is_held_back) {
+        memcpy(gather, tls->out + tls->out_at, tls->out_end - tls->out_at);
+        gathered = tls->out_end - tls->out_at;
+        tls->is_held_back = false;
+        free(tls->out);
+        tls->out = NULL;
+        tls->out_at = tls->out_end = tls->out_size = 0;
+    }
+}
+
+/* … and ends it: n bytes were encrypted. They count as sent when the socket has them. */
+static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
+{
+    int error = errno;
+
+    if (!tls_gather_end(tls, more_follows)) {
+        tls->is_failed = true;
+        errno = tls->io_error;
+        return -1;
+    }
+    if (tls->out != NULL && n > 0) {
+        tls->ahead = (uint32_t) n;
+        errno = EAGAIN;
+        return -1;
+    }
+    errno = error;
+    return n;
+}
+
+static ssize_t tls_writev(struct conn *conn, const struct iovec *iov, int count, bool more_follows)
+{
+    struct tls *tls = tls_of(conn);
+    ssize_t n = write_begin(tls);
+
+    if (n != 0) {
+        return n;
+    }
+    tls_gather_begin(tls);
+    take_held_back(tls);
+    n = encrypt(tls, iov, count);
+    return write_end(tls, n, more_follows);
+}
+
+/* What is read of a file to be encrypted. */
+static char file_bytes[RECORDS_PER_SEND * TLS_RECORD_MAX];
+
+static ssize_t tls_sendfile(struct conn *conn, int fd, off_t offset, size_t size)
+{
+    struct tls *tls = tls_of(conn);
+    ssize_t n = write_begin(tls);
+
+    if (n != 0) {
+        return n;
+    }
+    do {
+        n = pread(fd, file_bytes, size < sizeof(file_bytes) ? size : sizeof(file_bytes), offset);
+    } while (n == -1 && errno == EINTR);
+    if (n <= 0) {
+        if (n == 0 || errno == EAGAIN) {
+            errno = EIO;
+        }
+        return -1;
+    }
+    struct iovec iov = {file_bytes, (size_t) n};
+    bool more_follows = (size_t) n < size;
+    tls_gather_begin(tls);
+    take_held_back(tls);
+    n = encrypt(tls, &iov, 1);
+    return write_end(tls, n, more_follows);
+}
+
+#if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
+/* The kernel encrypts what it sends, if it took the keys over. */
+static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t size)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (!BIO_get_ktls_send(SSL_get_wbio(tls->ssl)) || tls->is_early) {
+        return tls_sendfile(conn, fd, offset, size);
+    }
+    ERR_clear_error();
+    ssize_t n = SSL_sendfile(tls->ssl, fd, offset, size, 0);
+    if (n > 0) {
+        return n;
+    }
+    int kind = SSL_get_error(tls->ssl, (int) n);
+    if (kind == SSL_ERROR_WANT_WRITE || (n == -1 && errno == EAGAIN)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (n == 0) {
+        errno = EIO;
+        return -1;
+    }
+    errno = say_failure(tls, kind, "SSL_sendfile() failed", "SSL_sendfile() failed");
+    return -1;
+}
+#endif
+
+/* ---- the end ---- */
+
+/* close_notify (RFC 8446, 6.1), once; we do not wait for the peer's. */
+static void tls_end(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->is_end_said || !tls->is_established || tls->is_failed || conn->is_broken ||
+        tls->ssl == NULL || tls->io_error != 0 || SSL_in_init(tls->ssl)) {
+        return;
+    }
+    tls->is_end_said = true;
+    ERR_clear_error();
+    tls_gather_begin(tls);
+    take_held_back(tls);
+    SSL_shutdown(tls->ssl);
+    tls_gather_end(tls, false);
+    ERR_clear_error();
+}
+
+static void tls_close(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    tls_end(conn);
+    if (tls->ssl != NULL) {
+        if (!tls->is_failed) {
+            /* So that a session may be resumed although its connection just broke off. */
+            SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+        }
+        SSL_free(tls->ssl);
+        ERR_clear_error();
+    }
+    if (tls->ocsp != NULL) {
+        tls_ocsp_forget(tls);
+    }
+    conn_buffer_free(tls->prefix, tls->prefix_size);
+    free(tls->out);
+    free(tls);
+    conn->transport = NULL;
+    conn->transport_state = NULL;
+}
+
+static void tls_drain(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->wants_write) {
+        tls->wants_write = false;
+        conn_call_input(conn);
+        return;
+    }
+    if (tls->out == NULL || tls->is_held_back || conn->out != NULL) {
+        return; /* the queue goes first through tls_writev */
+    }
+    if (!send_held(tls, false)) {
+        if (tls->io_error != 0) {
+            tls->is_failed = true;
+            conn_break(conn, tls->io_error);
+        } else {
+            want_drain(conn);
+        }
+    }
+}
+
+void tls_flush(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (conn->transport == NULL || tls->out == NULL || conn->out != NULL) {
+        return;
+    }
+    tls->is_held_back = false;
+    if (!send_held(tls, false) && tls->io_error == 0) {
+        want_drain(conn);
+    }
+}
+
+const struct conn_transport tls_transport = {
+    .recv = tls_recv,
+    .writev = tls_writev,
+    .sendfile = tls_sendfile,
+    .close = tls_close,
+    .end = tls_end,
+    .drain = tls_drain,
+};
+
+const struct conn_transport tls_transport_ktls = {
+    .recv = tls_recv,
+    .writev = tls_writev,
+#if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
+    .sendfile = tls_sendfile_ktls,
+#endif
+    .close = tls_close,
+    .end = tls_end,
+    .drain = tls_drain,
+};
+
+/* ---- the handshake ---- */
+
+/* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 = as the
+ * usual handshake, which goes on, -1 = see SSL_get_error. */
+static int step_early(struct tls *tls)
+{
+    size_t n;
+
+    switch (SSL_read_early_data(tls->ssl, &tls->early_byte, 1, &n)) {
+    case SSL_READ_EARLY_DATA_SUCCESS:
+        tls->has_early_byte = n != 0;
+        tls->is_early = true;
+        return 1;
+    case SSL_READ_EARLY_DATA_FINISH:
+        tls->reads_early = false;
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+static int step(struct tls *tls)
+{
+    if (tls->reads_early) {
+        int result = step_early(tls);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return SSL_do_handshake(tls->ssl);
+}
+
+/* The handshake did not end: waits, or has failed. */
+static enum tls_progress not_done(struct tls *tls, int result)
+{
+    struct conn *conn = tls->conn;
+    int kind = SSL_get_error(tls->ssl, result);
+
+    if (kind == SSL_ERROR_WANT_READ) {
+        return TLS_MORE;
+    }
+    if (kind == SSL_ERROR_WANT_WRITE) {
+        tls->wants_write = true;
+        want_drain(conn);
+        return TLS_MORE;
+    }
+    tls->is_failed = true;
+    if (tls->is_raw_closed || (kind == SSL_ERROR_SYSCALL && tls->io_error == 0)) {
+        ERR_clear_error();
+        log_info(conn->log, 0, "peer closed connection in SSL handshake");
+    } else if (tls->io_error != 0) {
+        tls_log_errno(conn->log, tls->io_error, "SSL_do_handshake() failed");
+    } else {
+        tls_log_failure(conn->log, "SSL_do_handshake() failed");
+    }
+    return TLS_FAILED;
+}
+
+enum tls_progress tls_step(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    ERR_clear_error();
+    tls->is_raw_readable = conn->is_readable;
+    tls_gather_begin(tls);
+    int result = step(tls);
+    enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
+    if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
+        /* Tickets are in no hurry: they leave with the first answer. */
+        if (gathered != 0 && !tls->uses_ktls) {
+            hold(tls, gather, gathered);
+            gathered = 0;
+            tls->is_held_back = true;
+        }
+    }
+    if (!tls_gather_end(tls, false) && progress != TLS_FAILED) {
+        tls->is_failed = true;
+        tls_log_errno(conn->log, tls->io_error, "SSL_do_handshake() failed");
+        progress = TLS_FAILED;
+    }
+    conn->is_readable =
+        tls->is_raw_readable || tls->has_early_byte || SSL_has_pending(tls->ssl) != 0;
+    if (progress == TLS_DONE) {
+        tls->is_established = true;
+        tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
+    } else if (progress == TLS_MORE && tls->out != NULL) {
+        want_drain(conn);
+    }
+    return progress;
+}
