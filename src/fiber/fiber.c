@@ -136,6 +136,10 @@ static inline enum fiber_started start(void (*run)(void *), void *arg, struct fi
     fiber->result = WAIT_READY;
     fiber->timer_state = TIMER_UNUSED;
     fiber->is_cancelled = false;
+    fiber->era = fiber->resumer == NULL ? fiber_worker.era : fiber->resumer->era;
+    if (likely_false(fiber->era != fiber_worker.era)) {
+        fiber_worker.former++;
+    }
     fiber->handle = handle;
     if (handle != NULL) {
         handle->fiber = fiber;
@@ -188,11 +192,28 @@ void *fiber_finish(void)
     if (likely_false(stack_pool.has_checks)) {
         stack_measure(fiber);
     }
+    if (likely_false(fiber->era != fiber_worker.era)) {
+        fiber_worker.former--;
+    }
     fiber->magic = 0;
     stack_give(fiber);
     fiber_worker.self = resumer;
     watch_leave(NULL, resumer);
     return fiber->resumer_pointer;
+}
+
+void fiber_era_begin(void)
+{
+    struct fiber_pool_stats stats;
+
+    fiber_pool_stats(&stats);
+    fiber_worker.era++;
+    fiber_worker.former = stats.in_use;
+}
+
+size_t fiber_former_count(void)
+{
+    return fiber_worker.former;
 }
 
 /* ---- Going on ---- */

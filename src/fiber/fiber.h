@@ -133,6 +133,13 @@ enum fiber_started fiber_start(void (*run)(void *), void *arg, struct fiber **ou
 enum fiber_started fiber_start_joinable(void (*run)(void *), void *arg,
                                         struct fiber_handle *handle);
 
+/* From now on the worker's own stack starts fibers of a new era. Those that live are of former ones, and
+   so is what they start. */
+void fiber_era_begin(void);
+
+/* How many fibers of former eras live: while there are any, what they use must stay. */
+size_t fiber_former_count(void);
+
 /* The running fiber; NULL on the worker's own stack. */
 struct fiber *fiber_self(void);
 

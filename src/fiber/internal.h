@@ -32,6 +32,7 @@ struct fiber {
     uint8_t result;              /* enum wait_result: what the present wait gives when it goes on */
     uint8_t timer_state;         /* enum timer_state */
     bool is_cancelled;           /* asked to return */
+    uint32_t era;                /* in which it, or who started it, began */
     struct fiber_handle *handle; /* the parent's, or NULL */
     void *stack_pointer;         /* where it goes on; set while it does not run */
     struct wait_point *point;    /* where it waits; NULL while it sleeps */
@@ -48,6 +49,8 @@ struct fiber_worker {
     struct fiber *ready_first; /* woken fibers, oldest first */
     struct fiber *ready_last;  /* the newest; meaningless when ready_first is NULL */
     struct fiber_host host;    /* the event floor */
+    uint32_t era;              /* of fibers that the worker's own stack starts */
+    size_t former;             /* fibers of other eras that live */
 };
 
 extern struct fiber_worker fiber_worker FIBER_HIDDEN;

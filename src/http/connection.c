@@ -10,6 +10,8 @@
 #include "http/request.h"
 #include "server/generation.h"
 
+void (*http_secure_accepted)(struct listener *listener, int fd, const struct addr *peer);
+
 /* Free http_connection structs, last in, first out. */
 struct free_connection {
     struct free_connection *next;
@@ -117,18 +119,56 @@ struct str connection_address(struct http_connection *http)
 
 const struct addr *connection_local(struct http_connection *http)
 {
+    if (!http->listen->needs_local_address) {
+        return &http->listen->listener->addr;
+    }
     struct connection_details *details = connection_details(http);
 
     if (details->local.len == 0) {
         socklen_t len = sizeof(details->local) - offsetof(struct addr, any);
 
-        if (!http->listen->needs_local_address) {
-            details->local = http->listen->listener->addr;
-        } else if (getsockname(http->conn->source.fd, &details->local.any, &len) == 0) {
+        if (getsockname(http->conn->source.fd, &details->local.any, &len) == 0) {
             details->local.len = len;
         }
     }
     return &details->local;
+}
+
+/* The client's connection that this is, or NULL: upstreams have none. */
+static struct http_connection *connection_of(const struct conn *conn)
+{
+    return conn->listener != NULL && conn->listener->handed_over == http_handed_over ? conn->user
+                                                                                     : NULL;
+}
+
+static void quit_one(struct conn *conn, void *arg)
+{
+    struct http_connection *http = connection_of(conn);
+
+    (void) arg;
+    if (http != NULL) {
+        http->protocol->quit(http);
+    }
+}
+
+void connections_quit(void)
+{
+    conn_each(quit_one, NULL);
+}
+
+static void abort_one(struct conn *conn, void *arg)
+{
+    struct http_connection *http = connection_of(conn);
+
+    (void) arg;
+    if (http != NULL) {
+        http->protocol->abort(http);
+    }
+}
+
+void connections_abort(void)
+{
+    conn_each(abort_one, NULL);
 }
 
 /* ", client: A, server: ADDR": what a line about a connection without a request ends with. */

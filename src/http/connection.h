@@ -15,6 +15,15 @@
 
 struct request;
 
+struct http_connection;
+
+/* What a worker asks of its connections, whatever they speak: v1, v2. On the loop's stack; the connection may
+ * be gone afterwards. */
+struct http_protocol {
+    void (*quit)(struct http_connection *http);  /* the worker is on its way out */
+    void (*abort)(struct http_connection *http); /* … at once: break off */
+};
+
 #define HTTP_CONNECTION_MAGIC 0x477c0227u
 
 /* What is known of a connection only once somebody asked; given back while it rests. */
@@ -30,6 +39,8 @@ struct http_connection {
     uint32_t magic;
     uint32_t requests; /* begun so far, the current one included */
     struct conn *conn;
+    const struct http_protocol *protocol;
+    void *wire_state; /* of the protocol: struct v2_connection *; NULL with v1 */
     const struct http_listen *listen; /* the local address is taken into account already */
     struct request *current;          /* that is worked on, or NULL */
     struct list unfinished;           /* requests whose response is not wholly sent, oldest first */
@@ -37,6 +48,7 @@ struct http_connection {
     struct connection_details *details; /* or NULL */
     const struct http_location
         *rest_location;        /* of the last request: whose keep-alive times hold */
+    const struct http_server *secure_server; /* that the TLS handshake chose by name; or NULL */
     uint64_t linger_until_ms;  /* end of lingering; while state says so */
     struct deferred settle;    /* a request ended outside of the pump: see to it this turn */
     uint16_t unfinished_count; /* requests on that list */
@@ -46,6 +58,12 @@ struct http_connection {
     bool was_parsed_partly;    /* a head is there in part: its time runs */
     bool wants_reset;          /* is to be ended with a reset, not a close */
 };
+
+/*
+ * Of ngx_http_ssl_module, handed up: what http_accepted is on addresses that speak TLS. NULL: the module is
+ * not there, and `listen … ssl` an error.
+ */
+extern void (*http_secure_accepted)(struct listener *listener, int fd, const struct addr *peer);
 
 /* Called for each listener of http (struct listener). */
 void http_accepted(struct listener *listener, int fd, const struct addr *peer);

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "http/connection.h"
 #include "http/settings.h"
+#include "http/v2/v2.h"
 
 /* What one line says beside its address. */
 struct listen_line {
@@ -12,6 +13,9 @@ struct listen_line {
     bool has_options; /* options of the socket were written: once per address */
     bool is_default;
     bool is_proxy_protocol;
+    bool is_ssl;
+    bool is_http2;
+    bool allows_plain_http;
 };
 
 static bool invalid_parameter(struct conf_scope *scope, const struct conf_node *node,
@@ -67,11 +71,8 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node, st
                       struct listen_line *line)
 {
     static const char *const later[][2] = {
-        {"ssl", "ngx_http_ssl_module"},
-        {"http2", "ngx_http_v2_module"},
         {"spdy", "ngx_http_spdy_module"},
         {"quic", "ngx_http_v3_module"},
-        {"https_allow_http", "ngx_http_ssl_module"},
     };
 
     if (str_is(text, "default_server") || str_is(text, "default")) {
@@ -80,6 +81,28 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node, st
     }
     if (str_is(text, "proxy_protocol")) {
         line->is_proxy_protocol = true;
+        return 1;
+    }
+    if (str_is(text, "http2")) {
+        if (v2_server_table.defaults == NULL) {
+            conf_error(scope->conf, node,
+                       "the \"http2\" parameter requires ngx_http_v2_module");
+            return -1;
+        }
+        conf_warn(scope->conf, node,
+                  "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive "
+                  "instead");
+        line->is_http2 = true;
+        return 1;
+    }
+    if (str_is(text, "ssl") || str_is(text, "https_allow_http")) {
+        if (http_secure_accepted == NULL) {
+            conf_error(scope->conf, node, "the \"%.*s\" parameter requires ngx_http_ssl_module",
+                       STR_ARG(text));
+            return -1;
+        }
+        line->is_ssl |= str_is(text, "ssl");
+        line->allows_plain_http |= str_is(text, "https_allow_http");
         return 1;
     }
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
@@ -241,10 +264,18 @@ static bool add_address(struct conf_scope *scope, const struct conf_node *node,
     if (listen == NULL) {
         listen = new_listen(conf, server->main, addr);
         listen->is_proxy_protocol = line->is_proxy_protocol;
-    } else if (node != NULL && listen->is_proxy_protocol != line->is_proxy_protocol) {
+        listen->is_ssl = line->is_ssl;
+    } else if (node != NULL && (listen->is_proxy_protocol != line->is_proxy_protocol ||
+                                listen->is_ssl != line->is_ssl)) {
         conf_warn(conf, node, "protocol options redefined for %.*s",
                   STR_ARG(listen->listener->text));
         listen->is_proxy_protocol |= line->is_proxy_protocol;
+        listen->is_ssl |= line->is_ssl;
+    }
+    listen->is_http2 |= line->is_http2;
+    listen->allows_plain_http |= line->allows_plain_http;
+    if (line->is_ssl && listen->ssl_node == NULL) {
+        listen->ssl_node = node;
     }
     struct str text = listen->listener->text;
     vec_each(struct http_server *, other, &listen->servers) {

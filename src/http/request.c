@@ -65,8 +65,17 @@ void request_client(const struct request *request, struct addr *out)
 
 struct str request_client_text(const struct request *request)
 {
-    return request->main->client != NULL ? request->main->client->text
-                                         : connection_address(request->http);
+    const struct conn *conn = request->conn;
+
+    if (request->main->client != NULL) {
+        return request->main->client->text;
+    }
+    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL) {
+        /* The connection would have to keep the text. */
+        char *text = arena_text((struct arena *) &request->arena, 16);
+        return str_from(text, addr_put_v4(text, (const unsigned char *) &conn->peer.v4.sin_addr));
+    }
+    return connection_address(request->http);
 }
 
 void request_set_client(struct request *request, const struct addr *addr)
@@ -122,6 +131,9 @@ static void free_head_buffer(void *arg)
 
 void request_keep_head(struct request *request)
 {
+    if (request->version >= HTTP_2) {
+        return; /* it lies in the request's arena */
+    }
     struct head_buffer *buffer = arena_new(&request->arena, struct head_buffer);
 
     buffer->data = conn_input_detach(request->conn, &buffer->size);

@@ -62,6 +62,8 @@ struct http_wire {
     /* The request was worked on to its end; the last thing its fiber does. FLOW_CLOSED: the client
      * is gone or shall be dropped. */
     void (*ended)(struct request *request, enum flow flow);
+    /* Bytes that were given for this request and the client has not taken: does it keep up? */
+    uint64_t (*backlog)(const struct request *request);
 };
 
 struct response {

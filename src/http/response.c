@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "http/connection.h"
 #include "http/request.h"
+#include "http/variables.h"
 
 /* Is this one of the codes with which a Location is sent to the client? */
 static bool is_redirect(unsigned status)
@@ -18,7 +19,7 @@ static struct str visible_port(struct request *request)
         return STR_NONE;
     }
     uint16_t port = addr_port(connection_local(request->http));
-    if (port == 0 || port == 80) {
+    if (port == 0 || port == (request_is_encrypted(request) ? 443 : 80)) {
         return STR_NONE;
     }
     return arena_printf(&request->arena, ":%u", port);
@@ -40,7 +41,8 @@ static void make_location_absolute(struct request *request)
             host = (struct str){text, addr_format(connection_local(request->http), false, text)};
         }
     }
-    const struct str parts[] = {STR("http://"), host, visible_port(request), location};
+    struct str scheme = request_is_encrypted(request) ? STR("https://") : STR("http://");
+    const struct str parts[] = {scheme, host, visible_port(request), location};
     request->response.location = arena_join(&request->arena, parts, 4);
 }
 

@@ -143,10 +143,9 @@ bool variables_add_optional(struct conf *conf, struct http_main *main)
 
 bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number)
 {
-    char digits[20];
-    char *end = format_uint(digits, number);
+    char *digits = arena_text(env->arena, 20);
 
-    *out = arena_dup(env->arena, str_from(digits, end));
+    *out = str_from(digits, format_uint(digits, number));
     return true;
 }
 

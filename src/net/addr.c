@@ -29,27 +29,28 @@ static struct str unix_path(const struct addr *addr)
     return (struct str){addr->un.sun_path, strnlen(addr->un.sun_path, len)};
 }
 
-/* The numbers of an address as text: three characters at most, and in the fourth how many. */
+/* "0." to "255."; laid out at the first use. */
 static char octets[256][4];
 
-static void octets_fill(void)
+static void lay_out_octets(void)
 {
-    for (unsigned n = 0; n < 256; n++) {
-        octets[n][3] = (char) (format_uint(octets[n], n) - octets[n]);
+    for (unsigned i = 0; i < 256; i++) {
+        char text[24];
+        char *end = format_uint(text, i);
+
+        *end++ = '.';
+        memcpy(octets[i], text, (size_t) (end - text));
     }
 }
 
-static char *format_v4(char *at, const unsigned char *bytes)
+char *addr_put_v4(char *at, const unsigned char *bytes)
 {
-    if (octets[0][3] == 0) {
-        octets_fill();
+    if (octets[0][0] == 0) {
+        lay_out_octets();
     }
-    for (int i = 0; i < 4; i++) {
-        const char *octet = octets[bytes[i]];
-
-        memcpy(at, octet, 3); /* what is too much is written over */
-        at += octet[3];
-        *at++ = '.';
+    for (unsigned i = 0; i < 4; i++) {
+        memcpy(at, octets[bytes[i]], 4);
+        at += bytes[i] >= 100 ? 4 : bytes[i] >= 10 ? 3 : 2;
     }
     return at - 1;
 }
@@ -63,7 +64,7 @@ size_t addr_format(const struct addr *addr, bool with_port, char *out)
     }
     switch (addr->any.sa_family) {
     case AF_INET:
-        at = format_v4(at, (const unsigned char *) &addr->v4.sin_addr);
+        at = addr_put_v4(at, (const unsigned char *) &addr->v4.sin_addr);
         break;
     case AF_INET6: {
         char text[INET6_ADDRSTRLEN];

@@ -29,6 +29,9 @@ struct addr {
  * written to out (ADDR_TEXT_MAX).
  */
 size_t addr_format(const struct addr *addr, bool with_port, char *out);
+/* Writes the four bytes of an IPv4 address, 16 characters at most of which the end that is given are
+ * meant. */
+char *addr_put_v4(char *at, const unsigned char *bytes);
 uint16_t addr_port(const struct addr *addr);
 void addr_set_port(struct addr *addr, uint16_t port);
 bool addr_equal(const struct addr *a, const struct addr *b);

@@ -140,6 +140,10 @@ bool tls_is_early(const struct conn *conn);       /* early data, and the handsha
 /* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate tells
  * whether one was sent. */
 long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason);
+/* Does the result only say that the authority is not known: what TLS_VERIFY_OPTIONAL_NO_CA lets through? */
+bool tls_verify_may_be_foreign(long result);
+/* The session of this connection may not be resumed. */
+void tls_forget_session(struct conn *conn);
 bool tls_variable(const struct conn *conn, struct str name, struct arena *arena, struct str *out);
 /* name: "protocol", "cipher", "ciphers", "curve", "curves", "session_id", "session_reused",
  * "client_cert", … : the part behind "ssl_" of the variables of ngx_http_ssl_module. */

@@ -126,7 +126,7 @@ static struct item *find(struct tls_certificate_cache *cache, struct arena *aren
     }
     item->used_ms = clock_now.now_ms;
     list_remove(&item->link);
-    list_insert_after(&cache->used, &item->link);
+    list_push_front(&cache->used, &item->link);
     return item;
 }
 
@@ -157,7 +157,7 @@ static void keep(struct tls_certificate_cache *cache, struct arena *arena, enum 
     struct item **bucket = &cache->buckets[str_hash(name) % BUCKETS];
     item->next = *bucket;
     *bucket = item;
-    list_insert_after(&cache->used, &item->link);
+    list_push_front(&cache->used, &item->link);
     cache->count++;
 }
 

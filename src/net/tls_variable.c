@@ -557,3 +557,21 @@ long tls_verify_result(const struct conn *conn, bool *has_certificate, const cha
     }
     return result;
 }
+
+bool tls_verify_may_be_foreign(long result)
+{
+    return result == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
+           result == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
+           result == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+           result == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
+}
+
+void tls_forget_session(struct conn *conn)
+{
+    SSL *ssl = tls_of(conn)->ssl;
+    SSL_SESSION *session = SSL_get0_session(ssl);
+
+    if (session != NULL) {
+        SSL_CTX_remove_session(SSL_get_SSL_CTX(ssl), session);
+    }
+}

@@ -49,11 +49,11 @@ static void libraries(struct buf *out)
 {
 #ifdef HAVE_OPENSSL
     built_with(out, OPENSSL_VERSION_TEXT, OpenSSL_version(OPENSSL_VERSION));
+    buf_printf(out, "TLS SNI support enabled\n");
 #else
     (void) built_with;
-#endif
-    /* No module terminates TLS yet. */
     buf_printf(out, "TLS SNI support disabled\n");
+#endif
 
     buf_printf(out, "libraries:");
 #ifdef HAVE_PCRE2

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "event/loop.h"
+#include "fiber/fiber.h"
 #include "net/conn.h"
 #include "net/listener.h"
 #include "server/cells.h"
@@ -20,7 +21,7 @@
 
 enum { OLD_MOST = 16 };
 
-/* Generations that connections may still belong to; freed when none is open. */
+/* Generations that connections and fibers may still belong to; freed when none is left. */
 static struct generation *old[OLD_MOST];
 static unsigned old_count;
 static bool must_end;
@@ -69,6 +70,7 @@ static void take_over(struct generation *next)
     struct generation *former = generation_now;
 
     acceptors_stop();
+    fiber_era_begin();
     generation_now = next;
     if (!worker_modules_start(next) || !worker_accept(next)) {
         log_alert(log_main, 0, "the new configuration does not work in this process");
@@ -111,10 +113,10 @@ static void reload(void)
 
 static bool is_done(void)
 {
-    if (must_reload) {
+    if (must_reload && !worker_is_quitting && !must_end) {
         reload();
     }
-    if (old_count != 0 && conn_pool.used == 0) {
+    if (old_count != 0 && conn_pool.used == 0 && fiber_former_count() == 0) {
         free_old();
     }
     return must_end || worker_is_done();

@@ -167,7 +167,7 @@ static bool reserve(const struct link_wish *wish)
 {
     const struct peer_local *local = wish->pick->peer->local;
     struct peer_use *mine = peer_use_mine(local->cell);
-    unsigned open_max = wish->options->open_max;
+    unsigned open_max = local->open_max;
 
     if (open_max == 0) {
         USE_ADD(mine->open, 1);

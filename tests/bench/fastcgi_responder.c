@@ -62,7 +62,8 @@ struct client {
 };
 
 static int epoll;
-static unsigned long connections, requests, aborts, most_running, open_now, most_open;
+static unsigned long connections, requests, aborts, most_running, open_now, most_open, running_now,
+    most_at_once;
 static const char *max_conns, *max_reqs, *mpxs;
 static bool is_scripted, is_silent, tells_length;
 static uint32_t body_size = 13;
@@ -137,6 +138,7 @@ static void finish(struct client *client, unsigned id)
 
     work->is_used = false;
     client->running--;
+    running_now--;
     if (!work->keeps)
         client->closes = true;
 }
@@ -297,6 +299,8 @@ static bool begin(struct client *client, unsigned id, const char *content)
     work->received = 0;
     work->query[0] = 0;
     client->running++;
+    if (++running_now > most_at_once)
+        most_at_once = running_now;
     if (client->running > most_running)
         most_running = client->running;
     return true;
@@ -344,6 +348,7 @@ static void client_close(struct client *client)
     for (unsigned i = 0; i < waiting_count; i++)
         if (waiting[i] == client)
             waiting[i] = waiting[--waiting_count];
+    running_now -= client->running;
     close(client->fd);
     client->next_free = free_clients;
     free_clients = client;
@@ -517,8 +522,8 @@ static int listen_at(const char *address)
 static void tell_counts(void)
 {
     printf("{\"connections\": %lu, \"requests\": %lu, \"aborts\": %lu, \"most_running\": %lu, "
-           "\"most_open\": %lu}\n",
-           connections, requests, aborts, most_running, most_open);
+           "\"most_open\": %lu, \"most_at_once\": %lu}\n",
+           connections, requests, aborts, most_running, most_open, most_at_once);
     fflush(stdout);
 }
 

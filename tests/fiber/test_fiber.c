@@ -422,10 +422,58 @@ static void registers_live_through_a_switch(void **state)
     assert_int_equal(in.sum, a ^ b ^ c ^ d ^ e ^ f);
 }
 
+static struct wait_point starting;
+
+/* Starts a fiber when it is told, and ends when it is told again. */
+static void run_starter_later(void *arg)
+{
+    fiber_wait(&starting, FIBER_NEVER);
+    start_waiter(arg, 'c', FIBER_NEVER);
+    fiber_wait(&starting, FIBER_NEVER);
+}
+
+static void fibers_of_former_eras_are_counted(void **state)
+{
+    struct waiter a, b, child;
+
+    (void) state;
+    assert_int_equal(fiber_former_count(), 0);
+    start_waiter(&a, 'a', FIBER_NEVER);
+    assert_int_equal(fiber_former_count(), 0);
+    fiber_era_begin();
+    assert_int_equal(fiber_former_count(), 1);
+    start_waiter(&b, 'b', FIBER_NEVER);
+    assert_int_equal(fiber_former_count(), 1);
+    wait_signal(&b.point);
+    assert_int_equal(fiber_former_count(), 1);
+    wait_signal(&a.point);
+    assert_int_equal(fiber_former_count(), 0);
+
+    /* What they start belongs to their era, whenever that is. */
+    start_waiter(&a, 'a', FIBER_NEVER);
+    assert_int_equal(fiber_start(run_starter_later, &child, NULL), FIBER_WAITING);
+    fiber_era_begin();
+    start_waiter(&b, 'b', FIBER_NEVER);
+    fiber_era_begin();
+    assert_int_equal(fiber_former_count(), 3);
+    wait_signal(&starting);
+    assert_int_equal(fiber_former_count(), 4);
+    wait_signal(&starting); /* the starter ends, its child does not */
+    assert_int_equal(fiber_former_count(), 3);
+    wait_signal(&child.point);
+    wait_signal(&b.point);
+    assert_int_equal(fiber_former_count(), 1);
+    fiber_cancel(a.fiber);
+    assert_int_equal(fiber_former_count(), 1); /* it has not run yet */
+    fiber_run_ready();
+    assert_int_equal(fiber_former_count(), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(fibers_of_former_eras_are_counted),
         TEST(a_fiber_that_does_not_wait_ends_at_once),
         TEST(signal_on_the_workers_stack_switches_at_once),
         TEST(a_signal_before_the_wait_is_kept_once),

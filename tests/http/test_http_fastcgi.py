@@ -465,7 +465,8 @@ def test_connections_are_never_more_than_told(serve):
         found = load(server, 12, 10, lambda client, n: "/?c%d-%d&delay=2" % (client, n))
         for (client, n), response in found.items():
             assert response.text == "c%d-%d&delay=2 0\n" % (client, n)
-        assert backend.counts()["most_open"] <= 3
+        # What is closed here may still be open there, for a moment, but does no work.
+        assert backend.counts()["most_at_once"] <= 3
         assert backend.counts()["connections"] < 60
 
 
@@ -477,7 +478,7 @@ def test_max_conns_weighs_more(serve):
                 location / { fastcgi_pass u; fastcgi_param QUERY_STRING $query_string; } }
         """ % backend.port)
         load(server, 8, 5, lambda client, n: "/?delay=2")
-        assert backend.counts()["most_open"] <= 2
+        assert backend.counts()["most_at_once"] <= 2
 
 
 def test_a_slow_reader_does_not_fill_our_memory(serve):

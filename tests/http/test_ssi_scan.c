@@ -152,8 +152,9 @@ static void what_is_wrong_is_told(void **state)
                 "unexpected \"c\" symbol before value of \"b\" parameter in \"a\" SSI command");
     assert_text(read_directive("a b="),
                 "unexpected \"-\" symbol before value of \"b\" parameter in \"a\" SSI command");
-    assert_text(read_directive("a b=\"c\"d"),
-                "unexpected \"d\" symbol after \"c\" value of \"b\" parameter in \"a\" SSI command");
+    assert_text(
+        read_directive("a b=\"c\"d"),
+        "unexpected \"d\" symbol after \"c\" value of \"b\" parameter in \"a\" SSI command");
     assert_text(read_directive("a b=\"123456789\""),
                 "too long \"123456789...\" value of \"b\" parameter in \"a\" SSI command");
     assert_text(read_directive("a b=\"1"),

@@ -33,7 +33,7 @@ static bool keeps_up(const struct exchange *x)
     if (request->limit_rate != 0) {
         return false;
     }
-    return conn_unsent(request->conn) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
+    return request->wire->backlog(request) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
 }
 
 /* A buffer of the link's connection that went to the client's output queue. */

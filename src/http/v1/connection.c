@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "http/v1/v1.h"
+#include "http/v2/v2.h"
 #include "server/generation.h"
 
 /* ---- accepting ---- */
@@ -30,6 +31,7 @@ struct http_connection *v1_make(struct listener *listener, int fd, const struct 
 
     if (http != NULL) {
         http->conn->listener = listener;
+        http->protocol = &v1_protocol;
         deferred_init(&http->settle, settle_deferred);
     }
     return http;
@@ -43,6 +45,9 @@ void http_accepted(struct listener *listener, int fd, const struct addr *peer)
     if (http != NULL) {
         counters_mine->handled++;
         v1_begin(http);
+        if (http->listen->detects_http2) {
+            http->conn->owner = &v2_detecting_owner;
+        }
         conn_start(http->conn);
     }
 }

@@ -48,12 +48,11 @@ static bool is_too_young(const struct http_connection *http)
     return clock_now.now_ms - http->start_ms < http->rest_location->keepalive_min_timeout_ms;
 }
 
-static void quit_one(struct conn *conn, void *arg)
+static void quit(struct http_connection *http)
 {
-    (void) arg;
-    struct http_connection *http = conn->user;
+    struct conn *conn = http->conn;
 
-    if (conn->owner != &v1_owner || conn_input(conn).len != 0 || http->requests == 0) {
+    if (conn->owner != &v1_owner || !conn->is_idle || conn_input(conn).len != 0 || http->requests == 0) {
         return; /* a client that has just connected is about to speak */
     }
     if (hand_over(http) || worker_is_replaced) {
@@ -66,18 +65,13 @@ static void quit_one(struct conn *conn, void *arg)
     }
 }
 
-void connections_quit(void)
+static void abort_connection(struct http_connection *http)
 {
-    conn_each_idle(quit_one, NULL);
-}
+    struct conn *conn = http->conn;
 
-static void abort_one(struct conn *conn, void *arg)
-{
-    (void) arg;
     if (conn->owner != &v1_owner && conn->owner != &v1_lingering_owner) {
         return;
     }
-    struct http_connection *http = conn->user;
     conn_fail(conn, ECANCELED);
     if (http->current != NULL) {
         http->is_last = true;
@@ -87,10 +81,7 @@ static void abort_one(struct conn *conn, void *arg)
     }
 }
 
-void connections_abort(void)
-{
-    conn_each(abort_one, NULL);
-}
+const struct http_protocol v1_protocol = {.quit = quit, .abort = abort_connection};
 
 /* Idle from now on: no buffers, no request, the keep-alive deadline. The connection may be gone
  * afterwards. */

@@ -36,6 +36,7 @@ extern const struct http_wire v1_wire;
 /* What the loop tells of a connection, unless it lingers (connection.c). */
 extern const struct conn_owner v1_owner;
 extern const struct conn_owner v1_lingering_owner;
+extern const struct http_protocol v1_protocol;
 
 /* A connection from an accepted or handed over descriptor, which is closed when there is no room: NULL. */
 struct http_connection *v1_make(struct listener *listener, int fd, const struct addr *peer);

@@ -476,10 +476,16 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
     conn_flush_later(conn);
 }
 
+static uint64_t v1_backlog(const struct request *request)
+{
+    return conn_unsent(request->conn);
+}
+
 const struct http_wire v1_wire = {
     .send_head = v1_send_head,
     .send_body = v1_send_body,
     .send_interim = v1_send_interim,
     .read_body = v1_read_body,
     .ended = v1_request_ended,
+    .backlog = v1_backlog,
 };

@@ -482,6 +482,16 @@ char *hpack_put_field(char *at, struct hpack_table *table, uint8_t static_index,
     return put_string(at, value);
 }
 
+char *hpack_put_number(char *at, const struct hpack_table *table, unsigned number)
+{
+    unsigned age = table->first - number;
+
+    if (number == 0 || age >= table->count) {
+        return NULL;
+    }
+    return put_integer(at, 0x80, 7, STATIC_COUNT + 1 + age);
+}
+
 void hpack_encoder_limit(struct hpack_table *table, uint32_t limit)
 {
     /* More than the usual size is not used: memory of each connection. */

@@ -62,6 +62,8 @@ char *hpack_put_status(char *at, struct hpack_table *table, unsigned status);
 /* static_index: of the name, or 0. may_index: worth a place in the table (not for lengths and dates). */
 char *hpack_put_field(char *at, struct hpack_table *table, uint8_t static_index, struct str name,
                       struct str value, bool may_index);
+/* The whole field that was inserted as this number (table->first after it was); NULL: it is gone. */
+char *hpack_put_number(char *at, const struct hpack_table *table, unsigned number);
 /* A new limit by the peer's SETTINGS_HEADER_TABLE_SIZE: said at the start of the next block. */
 void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
 char *hpack_put_limit(char *at, struct hpack_table *table);

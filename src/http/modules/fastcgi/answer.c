@@ -30,9 +30,11 @@ static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
 
 /* ---- the head ---- */
 
+/* An application that sends a body to HEAD all the same fills the cache with it, as with nginx. */
 static bool has_no_body(const struct exchange *x)
 {
-    return x->answer.status == 204 || x->answer.status == 304 || x->request->method == METHOD_HEAD;
+    return x->answer.status == 204 || x->answer.status == 304 ||
+           (x->request->method == METHOD_HEAD && !x->is_cacheable);
 }
 
 enum head_result fastcgi_read_head(struct exchange *x)
@@ -66,7 +68,11 @@ enum head_result fastcgi_read_head(struct exchange *x)
     if (stream->has_ended) {
         exchange_log(x, LOG_ERROR, 0, "upstream sent unexpected FastCGI record: %d",
                      RECORD_END_REQUEST);
-        return HEAD_BAD;
+        /* A request that was refused has not begun: for it the connection just ended. */
+        return stream->protocol_status == RECORD_CANT_MPX_CONN ||
+                       stream->protocol_status == RECORD_OVERLOADED
+                   ? HEAD_MORE
+                   : HEAD_BAD;
     }
     return HEAD_MORE;
 }

@@ -113,6 +113,7 @@ struct fastcgi_stream {
     bool is_bad;    /* the backend broke the rules: logged */
     bool is_caught; /* stderr held a text of fastcgi_catch_stderr */
     bool is_excess; /* more body came than Content-Length said */
+    bool has_heard; /* of a shared link: payload came */
     bool is_full;   /* of a shared link: so much is unread that its input is paused */
 };
 

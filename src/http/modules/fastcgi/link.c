@@ -469,7 +469,6 @@ static bool fastcgi_begin(struct exchange *x)
         stream->wake = x->streams_body ? &link->wake : &stream->own_wake;
         return fastcgi_shared_enter(state, stream);
     }
-    state->only = stream;
     state->decoded = state->gap = 0;
     stream->wake = &link->wake;
     return true;
@@ -513,7 +512,6 @@ static void fastcgi_end(struct exchange *x, bool is_reusable)
         fastcgi_shared_leave(state, stream);
         return;
     }
-    state->only = NULL;
     if (is_reusable && stream->has_ended && stream->keeps && fastcgi_link_is_clean(state) &&
         !conn->is_broken && !conn->is_input_closed && conn_unsent(conn) == 0) {
         if (is_scarce) {

@@ -16,7 +16,6 @@
  */
 struct fastcgi_link {
     struct upstream_link *link;
-    struct fastcgi_stream *only;     /* the request of a link that is not shared, or NULL */
     struct fastcgi_stream **streams; /* of a shared one: by id - 1; NULL = free. Owned, grows */
     uint32_t capacity;               /* entries of streams */
     uint32_t lowest;                 /* entries below it are taken */

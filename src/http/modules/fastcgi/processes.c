@@ -28,6 +28,7 @@ static bool is_answered(struct conn *conn, uint64_t deadline_ms)
         return false;
     }
     conn_write(conn, get_values_record);
+    conn_write(conn, get_values_record); /* libfcgi answers a record when it sees the next */
     if (!conn_flush(conn)) {
         return false;
     }

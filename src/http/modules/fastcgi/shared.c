@@ -198,6 +198,8 @@ static void break_link(struct fastcgi_link *link,
 
         if (stream != NULL && stream != &fastcgi_abandoned) {
             refuse(stream, what);
+            /* Who has heard nothing yet may ask again elsewhere: for that request the link just ended. */
+            stream->is_bad = stream->has_heard || link->link->users == 1;
             add_news(link, stream);
         }
     }
@@ -272,6 +274,7 @@ static void use_content(struct fastcgi_link *link, struct str content)
         stream->is_stdout_closed = true;
     } else {
         pending_add(&stream->arriving, content);
+        stream->has_heard = true;
         stream->x->attempt->bytes_received += content.len;
         pause_input(link, stream);
     }

@@ -234,30 +234,6 @@ STEP(append_capture)
     return log_put_value(line, at, request->env.captures[step->capture]);
 }
 
-/* "0." to "255.": laid out when the first format is compiled. */
-static char octets[256][4];
-
-static void lay_out_octets(void)
-{
-    for (unsigned i = 0; i < 256; i++) {
-        char text[24];
-        char *end = format_uint(text, i);
-
-        *end++ = '.';
-        memcpy(octets[i], text, (size_t) (end - text));
-    }
-}
-
-/* "1.2.3.4" */
-static inline char *put_ip4(char *at, const unsigned char *bytes)
-{
-    for (unsigned i = 0; i < 4; i++) {
-        memcpy(at, octets[bytes[i]], 4);
-        at += bytes[i] >= 100 ? 4 : bytes[i] >= 10 ? 3 : 2;
-    }
-    return at - 1;
-}
-
 /* Usual clients are laid out here: the connection would have to keep the text. */
 STEP(append_remote_addr)
 {
@@ -266,7 +242,7 @@ STEP(append_remote_addr)
     (void) step;
     if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL &&
         request->main->client == NULL) {
-        return put_ip4(at, (const unsigned char *) &conn->peer.v4.sin_addr);
+        return addr_put_v4(at, (const unsigned char *) &conn->peer.v4.sin_addr);
     }
     return put(line, at, request_client_text(request));
 }
@@ -498,7 +474,6 @@ bool log_format_compile(struct conf *conf, const struct conf_node *node, struct 
     if (!check_dollars(conf, node, text)) {
         return false;
     }
-    lay_out_octets();
     const struct template *template = template_compile(conf, node, text);
     if (template == NULL) {
         return false;

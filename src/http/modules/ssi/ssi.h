@@ -55,11 +55,11 @@ struct ssi_page {
     struct ssi_if ifs[SSI_IF_DEPTH_MAX];
     unsigned if_count;
     enum ssi_encoding encoding; /* of the last echo that said one, and of those behind it */
-    struct str error_message; /* config errmsg */
-    struct str timefmt;       /* config timefmt; NUL-terminated */
-    char *output;             /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
-    size_t output_size;       /* bytes gathered there */
-    bool is_dead;             /* the client is gone: nothing more is done */
+    struct str error_message;   /* config errmsg */
+    struct str timefmt;         /* config timefmt; NUL-terminated */
+    char *output;               /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
+    size_t output_size;         /* bytes gathered there */
+    bool is_dead;               /* the client is gone: nothing more is done */
 };
 
 /* ---- page.c ---- */

@@ -1,0 +1,81 @@
+/* Requests over TLS that may not be answered: plain ones (497), without a good client certificate (495, 496),
+ * for another server than the handshake's (421). */
+#include "http/modules/ssl/ssl.h"
+#include "http/request.h"
+
+/* A plain request on a TLS address that allows it is sent to where it belongs. */
+static enum flow send_to_https(struct request *request)
+{
+    uint16_t port = addr_port(connection_local(request->http));
+    struct str host = request->host.len != 0 ? request->host : request->server->name;
+    struct str target = request_origin_form(request);
+
+    if (host.len == 0) {
+        return request_fail(request, 400);
+    }
+    struct str shown = port == 443 || port == 0 ? STR("")
+                                                : arena_printf(&request->arena, ":%u", port);
+    const struct str parts[] = {STR("https://"), host, shown, target};
+    return response_redirect(request, 301, arena_join(&request->arena, parts, 4));
+}
+
+static enum flow refuse(struct request *request, unsigned status)
+{
+    request->keepalive = false;
+    return request_fail(request, status);
+}
+
+static enum flow check_plain(struct request *request)
+{
+    if (request->http->listen->allows_plain_http) {
+        request->keepalive = false;
+        return send_to_https(request);
+    }
+    log_info(&request->log, 0, "client sent plain HTTP request to HTTPS port");
+    return refuse(request, 497);
+}
+
+static enum flow check_certificate(struct request *request, unsigned verify)
+{
+    bool has_certificate;
+    const char *reason;
+    long result = tls_verify_result(request->http->conn, &has_certificate, &reason);
+
+    if (result != 0 &&
+        (verify != TLS_VERIFY_OPTIONAL_NO_CA || !tls_verify_may_be_foreign(result))) {
+        log_info(&request->log, 0, "client SSL certificate verify error: (%ld:%s)", result, reason);
+        tls_forget_session(request->http->conn);
+        return refuse(request, 495);
+    }
+    if (verify == TLS_VERIFY_ON && !has_certificate) {
+        log_info(&request->log, 0, "client sent no required SSL certificate");
+        tls_forget_session(request->http->conn);
+        return refuse(request, 496);
+    }
+    return FLOW_NEXT;
+}
+
+enum flow ssl_check(struct request *request)
+{
+    struct http_connection *http = request->http;
+
+    if (!http->listen->is_ssl) {
+        return FLOW_NEXT;
+    }
+    if (!conn_is_tls(http->conn)) {
+        return check_plain(request);
+    }
+    if (request->host.len == 0 && http->secure_server != NULL) {
+        request_set_location(request, http->secure_server->root);
+    }
+    const struct ssl_settings *settings = ssl_settings_of(request->server);
+    if (settings->verify == TLS_VERIFY_OFF) {
+        return FLOW_NEXT;
+    }
+    if (http->secure_server != request->server) {
+        log_info(&request->log, 0, "client attempted to request the server name different from the "
+                                   "one that was negotiated");
+        return request_fail(request, 421);
+    }
+    return check_certificate(request, settings->verify);
+}

@@ -1,0 +1,300 @@
+/* Rows of ngx_http_ssl_module that read their arguments themselves. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "http/modules/ssl/ssl.h"
+#include "server/generation.h"
+
+#define PASSWORD_FILE_MAX (64 * 1024)
+#define SESSION_ZONE_LEAST (8 * 4096)
+#define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
+
+static char session_zone_tag; /* who uses zones of sessions */
+static char ocsp_zone_tag;    /* … and of OCSP answers */
+
+/* ---- files of lines ---- */
+
+/* A file into memory of its own that is cleared by the caller; NULL after conf_error. */
+static char *read_small_file(struct conf *conf, const struct conf_node *node, struct str name,
+                             size_t *len)
+{
+    static char bytes[PASSWORD_FILE_MAX];
+    int fd = open(arena_cstr(conf->arena, name), O_RDONLY | O_CLOEXEC);
+
+    if (fd == -1) {
+        conf_errno(conf, node, errno, "open() \"%.*s\" failed", STR_ARG(name));
+        return NULL;
+    }
+    ssize_t n;
+    *len = 0;
+    while ((n = read(fd, bytes + *len, sizeof(bytes) - *len)) > 0) {
+        *len += (size_t) n;
+    }
+    int error = errno;
+    close(fd);
+    if (n == -1) {
+        conf_errno(conf, node, error, "read() \"%.*s\" failed", STR_ARG(name));
+        return NULL;
+    }
+    return bytes;
+}
+
+/* Passwords do not stay in memory that somebody else gets. */
+static void clear_text(void *arg)
+{
+    struct str *text = arg;
+
+    explicit_bzero((char *) (uintptr_t) text->data, text->len);
+}
+
+static void add_password(struct conf *conf, struct vec *passwords, struct str text)
+{
+    struct str *kept = arena_new(conf->arena, struct str);
+
+    *kept = arena_dup(conf->arena, text);
+    arena_on_free(conf->arena, clear_text, kept);
+    *(struct str *) vec_push(passwords, conf->arena, sizeof(*kept)) = *kept;
+}
+
+bool ssl_password_file_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct ssl_settings *ssl = settings;
+    struct str name = conf_full_name(conf, node->args[1], true);
+    size_t len;
+    char *bytes = read_small_file(conf, node, name, &len);
+
+    (void) row;
+    if (bytes == NULL) {
+        return false;
+    }
+    struct str rest = {bytes, len};
+    ssl->passwords = (struct vec){0};
+    while (rest.data != NULL && rest.len != 0) {
+        struct str line = str_cut(&rest, '\n');
+        if (str_ends(line, STR("\r"))) {
+            line.len--;
+        }
+        if (line.len != 0) {
+            add_password(conf, &ssl->passwords, line);
+        }
+    }
+    explicit_bzero(bytes, len);
+    return true;
+}
+
+/* "builtin" asks at the terminal; "exec:PROGRAM" is asked for the pass phrase, which it prints. */
+bool ssl_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct ssl_settings *ssl = settings;
+    struct str value = node->args[1];
+    char line[1024];
+
+    (void) row;
+    if (str_is(value, "builtin")) {
+        return true;
+    }
+    if (!str_starts(value, STR("exec:"))) {
+        return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(value));
+    }
+    struct str program = conf_full_name(conf, str_skip(value, 5), true);
+    FILE *pipe = popen(arena_cstr(conf->arena, program), "re");
+    if (pipe == NULL || fgets(line, sizeof(line), pipe) == NULL) {
+        if (pipe != NULL) {
+            pclose(pipe);
+        }
+        return conf_error(conf, node, "\"%.*s\" gave no pass phrase", STR_ARG(program));
+    }
+    pclose(pipe);
+    struct str text = str_of(line);
+    while (text.len != 0 && (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r')) {
+        text.len--;
+    }
+    ssl->passwords = vec_copy(&ssl->passwords, conf->arena, sizeof(struct str));
+    add_password(conf, &ssl->passwords, text);
+    explicit_bzero(line, sizeof(line));
+    return true;
+}
+
+/* ---- lists ---- */
+
+/* The first use at a level replaces what was inherited. */
+static bool ticket_key_is_good(struct conf *conf, const struct conf_node *node, struct str name)
+{
+    struct stat st;
+
+    if (stat(arena_cstr(conf->arena, name), &st) == -1) {
+        return conf_errno(conf, node, errno, "open() \"%.*s\" failed", STR_ARG(name));
+    }
+    if (st.st_size != 48 && st.st_size != 80) {
+        return conf_error(conf, node, "\"%.*s\" must be 48 or 80 bytes", STR_ARG(name));
+    }
+    return true;
+}
+
+bool ssl_ticket_key_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+    struct str name = conf_full_name(scope->conf, node->args[1], true);
+
+    if (!conf_is_set(scope, &ssl_table, row->name)) {
+        ssl->ticket_keys = (struct vec){0};
+    }
+    *(struct str *) vec_push(&ssl->ticket_keys, scope->conf->arena, sizeof(name)) = name;
+    return ticket_key_is_good(scope->conf, node, name);
+}
+
+bool ssl_ech_file_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+    struct str name = conf_full_name(scope->conf, node->args[1], true);
+
+    if (!conf_is_set(scope, &ssl_table, row->name)) {
+        ssl->ech_files = (struct vec){0};
+    }
+    *(struct str *) vec_push(&ssl->ech_files, scope->conf->arena, sizeof(name)) = name;
+    return true;
+}
+
+bool ssl_conf_command_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+
+    if (!conf_is_set(scope, &ssl_table, row->name)) {
+        ssl->commands = (struct vec){0};
+    }
+    for (unsigned i = 1; i <= 2; i++) {
+        *(struct str *) vec_push(&ssl->commands, scope->conf->arena, sizeof(struct str)) =
+            node->args[i];
+    }
+    return true;
+}
+
+/* ---- caches ---- */
+
+/* "shared:NAME:SIZE" to a zone; NULL after conf_error, in the words of `what`. */
+static struct zone *shared_zone(struct conf *conf, struct conf_node *node, struct str text,
+                                const char *what, const void *tag)
+{
+    struct str rest = str_skip(text, 7);
+    struct str name = str_cut(&rest, ':');
+    uint64_t size;
+
+    if (name.len == 0 || rest.data == NULL || !parse_size(rest, &size)) {
+        conf_error(conf, node, "invalid %s \"%.*s\"", what, STR_ARG(text));
+        return NULL;
+    }
+    if (size < SESSION_ZONE_LEAST) {
+        conf_error(conf, node, "%s \"%.*s\" is too small", what, STR_ARG(text));
+        return NULL;
+    }
+    return generation_zone(conf->generation, node, name, size, tag);
+}
+
+static bool session_cache_word(struct conf *conf, struct conf_node *node, struct str word,
+                               struct ssl_settings *ssl)
+{
+    uint64_t count;
+
+    ssl->has_session_cache = true;
+    if (str_is(word, "off")) {
+        ssl->has_session_cache = false;
+        return true;
+    }
+    if (str_is(word, "none")) {
+        return true;
+    }
+    if (str_is(word, "builtin")) {
+        ssl->builtin_sessions = SSL_BUILTIN_SESSIONS;
+        return true;
+    }
+    if (str_starts(word, STR("builtin:")) && parse_uint(str_skip(word, 8), &count) &&
+        count <= INT32_MAX) {
+        ssl->builtin_sessions = count == 0 ? SSL_BUILTIN_SESSIONS : (unsigned) count;
+        return true;
+    }
+    if (str_starts(word, STR("shared:"))) {
+        ssl->session_zone = shared_zone(conf, node, word, "session cache", &session_zone_tag);
+        return ssl->session_zone != NULL;
+    }
+    return conf_error(conf, node, "invalid session cache \"%.*s\"", STR_ARG(word));
+}
+
+bool ssl_session_cache_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+
+    (void) row;
+    ssl->session_zone = NULL;
+    ssl->builtin_sessions = 0;
+    for (unsigned i = 1; i < node->count; i++) {
+        if (!session_cache_word(scope->conf, node, node->args[i], ssl)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ssl_ocsp_cache_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+    struct str word = node->args[1];
+
+    (void) row;
+    ssl->ocsp_zone = NULL;
+    if (str_is(word, "off")) {
+        return true;
+    }
+    if (!str_starts(word, STR("shared:"))) {
+        return conf_error(scope->conf, node, "invalid OCSP cache \"%.*s\"", STR_ARG(word));
+    }
+    ssl->ocsp_zone = shared_zone(scope->conf, node, word, "OCSP cache", &ocsp_zone_tag);
+    return ssl->ocsp_zone != NULL;
+}
+
+/* off | max=N [inactive=time] [valid=time] */
+bool ssl_certificate_cache_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+    uint64_t max = 0, inactive_s = 10, valid_s = 60;
+
+    ssl->certificate_cache = NULL;
+    for (unsigned i = 1; i < node->count; i++) {
+        struct str word = node->args[i];
+        bool is_good;
+
+        if (str_starts(word, STR("max="))) {
+            is_good = parse_uint(str_skip(word, 4), &max) && max != 0 && max <= INT32_MAX;
+        } else if (str_starts(word, STR("inactive="))) {
+            is_good = parse_sec(str_skip(word, 9), &inactive_s);
+        } else if (str_starts(word, STR("valid="))) {
+            is_good = parse_sec(str_skip(word, 6), &valid_s);
+        } else if (str_is(word, "off") && node->count == 2) {
+            return true;
+        } else {
+            is_good = false;
+        }
+        if (!is_good) {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+        }
+    }
+    if (max == 0) {
+        return conf_error(scope->conf, node, "\"%s\" must have the \"max\" parameter", row->name);
+    }
+    ssl->certificate_cache =
+        tls_certificate_cache_new(scope->conf->arena, (unsigned) max, inactive_s, valid_s);
+    return true;
+}

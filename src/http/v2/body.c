@@ -1,0 +1,265 @@
+/* Request bodies of HTTP/2: DATA as it comes, held within the window, read as a handler asks for it. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/v2/v2.h"
+#include "server/generation.h"
+
+#define BUFFER_FIRST 4096
+
+void v2_body_free(struct v2_stream *stream)
+{
+    conn_buffer_free(stream->in, stream->in_size);
+    stream->in = NULL;
+    stream->in_size = stream->in_start = stream->in_end = 0;
+}
+
+/* ---- as it comes ---- */
+
+/* How much the client may have on its way, and here unread: more when somebody reads. */
+static int64_t window_of(const struct v2_stream *stream)
+{
+    int64_t preread = (int64_t) stream->connection->settings->preread_size;
+
+    return stream->is_body_wanted && preread < WINDOW_DEFAULT ? WINDOW_DEFAULT : preread;
+}
+
+/* Gives back the window of what was read, once it is worth a frame. */
+static void replenish(struct v2_stream *stream)
+{
+    int64_t window = window_of(stream);
+    int64_t used = window - stream->recv_window - (stream->in_end - stream->in_start);
+
+    if (used <= 0 || used < window / 2 || stream->is_input_ended || stream->is_reset) {
+        return;
+    }
+    stream->recv_window += used;
+    v2_put_window(stream->connection, stream->id, (uint32_t) used);
+}
+
+static void store(struct v2_stream *stream, struct str bytes)
+{
+    uint32_t unread = stream->in_end - stream->in_start;
+
+    if (unread == 0) {
+        stream->in_start = stream->in_end = 0;
+    }
+    if (stream->in_size - stream->in_end < bytes.len) {
+        uint32_t size = stream->in_size < BUFFER_FIRST ? BUFFER_FIRST : stream->in_size;
+        while (size - unread < bytes.len) {
+            size *= 2;
+        }
+        char *room = stream->in;
+        if (size != stream->in_size) {
+            room = conn_buffer_alloc(size);
+        }
+        if (unread != 0) {
+            memmove(room, stream->in + stream->in_start, unread);
+        }
+        if (room != stream->in) {
+            conn_buffer_free(stream->in, stream->in_size);
+        }
+        stream->in = room;
+        stream->in_size = size;
+        stream->in_start = 0;
+        stream->in_end = unread;
+    }
+    memcpy(stream->in + stream->in_end, bytes.data, bytes.len);
+    stream->in_end += (uint32_t) bytes.len;
+}
+
+/* The body is not what was announced: whoever reads it is told, and the stream ends with an error. */
+static void break_body(struct v2_stream *stream, const char *reason)
+{
+    log_info(&stream->request->log, 0, "%s", reason);
+    stream->error = V2_PROTOCOL_ERROR;
+    stream->is_input_ended = true;
+    stream->has_rest = true;
+    v2_wake(stream);
+}
+
+void v2_body_ended(struct v2_stream *stream)
+{
+    const struct request *request = stream->request;
+
+    stream->is_input_ended = true;
+    if (request->content_length >= 0 && !stream->is_websocket &&
+        stream->body_bytes != (uint64_t) request->content_length) {
+        break_body(stream, "client prematurely closed stream");
+        return;
+    }
+    v2_wake(stream);
+}
+
+/* The connection's window is always wide: streams have theirs. */
+static bool take_window(struct v2_connection *c, uint32_t size)
+{
+    if (size > c->recv_window) {
+        v2_fail(c, V2_FLOW_CONTROL_ERROR, "violated the connection's flow control");
+        return false;
+    }
+    c->recv_window -= size;
+    if (c->recv_window < WINDOW_MAX / 4) {
+        v2_put_window(c, 0, (uint32_t) (WINDOW_MAX - c->recv_window));
+        c->recv_window = WINDOW_MAX;
+    }
+    return true;
+}
+
+/* DATA of a stream that is not worked on. */
+static void take_orphan(struct v2_connection *c, uint32_t id)
+{
+    bool by_us;
+
+    if (id > c->last_stream || id % 2 == 0) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA of an idle stream");
+    } else if ((!v2_was_closed(c, id, &by_us) || !by_us) && v2_guard(c, GUARD_ERRORS)) {
+        v2_put_reset(c, id, V2_STREAM_CLOSED);
+        v2_note_closed(c, id, true);
+    }
+}
+
+void v2_take_data(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    struct v2_stream *stream = v2_find(c, head->stream);
+    bool is_last = (head->flags & FLAG_END_STREAM) != 0;
+
+    if (!take_window(c, head->length)) {
+        return;
+    }
+    if (!frame_unpad(head, &payload, NULL)) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA with wrong padding");
+        return;
+    }
+    if (payload.len == 0 && !is_last && !v2_guard(c, GUARD_EMPTY)) {
+        return;
+    }
+    if (stream == NULL) {
+        take_orphan(c, head->stream);
+        return;
+    }
+    if (stream->is_reset || stream->has_rest) {
+        return;
+    }
+    if (stream->is_input_ended) {
+        if (v2_guard(c, GUARD_ERRORS)) {
+            v2_reset(stream, V2_STREAM_CLOSED);
+        }
+        return;
+    }
+    if (head->length > stream->recv_window) {
+        log_info(&stream->request->log, 0, "client violated flow control for stream %u",
+                 stream->id);
+        if (v2_guard(c, GUARD_ERRORS)) {
+            v2_reset(stream, V2_FLOW_CONTROL_ERROR);
+        }
+        return;
+    }
+    struct request *request = stream->request;
+    stream->recv_window -= head->length;
+    stream->body_bytes += payload.len;
+    request->body_received += head->length;
+    if (request->content_length >= 0 && !stream->is_websocket &&
+        stream->body_bytes > (uint64_t) request->content_length) {
+        break_body(stream, "client intended to send body data larger than declared");
+        return;
+    }
+    if (payload.len != 0) {
+        store(stream, payload);
+        v2_wake(stream);
+    }
+    if (is_last) {
+        v2_body_ended(stream);
+    } else {
+        replenish(stream);
+    }
+}
+
+/* ---- as it is read ---- */
+
+static ssize_t refuse(struct request *request, unsigned status)
+{
+    request->response.status = status;
+    request->is_body_read = true;
+    return -1;
+}
+
+/* Waits for more. False: time is up, or the stream is over. MAY WAIT. */
+static bool wait_for_input(struct v2_stream *stream)
+{
+    struct request *request = stream->request;
+    uint64_t deadline = request->response.is_tunnel
+                            ? FIBER_NEVER
+                            : clock_now.now_ms + request->location->client_body_timeout_ms;
+
+    if (request->reads_no_further) {
+        return false;
+    }
+    stream->input.is_signalled = false;
+    switch (fiber_wait(&stream->input, deadline)) {
+    case WAIT_READY:
+        return true;
+    case WAIT_TIMED_OUT:
+        request->log.action = "reading client request body";
+        log_info(&request->log, ETIMEDOUT, "client timed out");
+        request->response.status = 408;
+        return false;
+    case WAIT_CANCELLED:
+        break;
+    }
+    request->response.status = 0;
+    return false;
+}
+
+/* The first who asks: the client may send, and is told so. */
+static void want_body(struct v2_stream *stream)
+{
+    struct request *request = stream->request;
+
+    if (request->reads_no_further) {
+        return; /* only what is there is looked at */
+    }
+    stream->is_body_wanted = true;
+    if (request->expects_continue && stream->body_bytes == 0 && !request->response.is_head_sent) {
+        request->expects_continue = false;
+        v2_wire.send_interim(request, 100, NULL);
+    }
+    replenish(stream);
+}
+
+ssize_t v2_read_body(struct request *request, void *at, size_t size)
+{
+    struct v2_stream *stream = request->wire_state;
+
+    if (request->is_body_read && !request->response.is_tunnel) {
+        return 0;
+    }
+    if (!stream->is_body_wanted) {
+        want_body(stream);
+    }
+    while (stream->in_start == stream->in_end || stream->has_rest) {
+        if (stream->is_reset) {
+            return refuse(request, 0);
+        }
+        if (stream->has_rest) {
+            return refuse(request, 400);
+        }
+        if (stream->is_input_ended) {
+            request->is_body_read = true;
+            return 0;
+        }
+        if (!wait_for_input(stream)) {
+            return -1;
+        }
+    }
+    size_t unread = stream->in_end - stream->in_start;
+    size_t n = unread < size ? unread : size;
+    memcpy(at, stream->in + stream->in_start, n);
+    stream->in_start += (uint32_t) n;
+    if (n == unread && stream->is_input_ended) {
+        v2_body_free(stream);
+        request->is_body_read = !request->response.is_tunnel;
+    }
+    replenish(stream);
+    return (ssize_t) n;
+}

@@ -1,0 +1,446 @@
+/* The life of a client's HTTP/2 connection: its preface, its input, its rest and its end. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "http/v1/v1.h"
+#include "http/v2/v2.h"
+#include "server/generation.h"
+
+#define PREFACE STR(V2_PREFACE)
+#define INPUT_FIRST 4096 /* bytes of a fresh input buffer */
+#define READ_ROUNDS 8    /* reads of one connection before others get their turn */
+/* Unsent bytes above which a client that does not read is not read, either. */
+#define UNSENT_STOP (256 * 1024)
+
+/* ---- the end ---- */
+
+static void v2_free(struct v2_connection *c)
+{
+    c->http->wire_state = NULL;
+    counters_mine->writing -= c->is_writing;
+    hpack_table_free(&c->decoder);
+    hpack_table_free(&c->encoder);
+    free(c->block);
+    free(c->streams);
+    free(c);
+}
+
+static void end_connection(struct v2_connection *c)
+{
+    struct http_connection *http = c->http;
+
+    v2_free(c);
+    if (http->wants_reset) {
+        connection_reset(http);
+    } else {
+        connection_close(http);
+    }
+}
+
+/* All is said: the connection ends, gently where the client may still be sending. */
+static void finish(struct v2_connection *c)
+{
+    struct http_connection *http = c->http;
+    const struct http_location *location = http->rest_location;
+    bool is_over = http->conn->is_input_closed || http->conn->is_broken ||
+                   location->lingering_close == LINGERING_OFF;
+
+    if (is_over) {
+        end_connection(c);
+        return;
+    }
+    v2_free(c);
+    http->linger_until_ms = clock_now.now_ms + location->lingering_time_ms;
+    v1_linger(http, location);
+}
+
+void v2_go_away(struct v2_connection *c, enum v2_error error)
+{
+    if (c->is_going_away && error == V2_NO_ERROR) {
+        return;
+    }
+    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
+    put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->last_stream), error);
+    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
+    c->is_going_away = true;
+    c->http->is_last = true;
+    v2_settle_later(c);
+}
+
+static void cancel_one(struct v2_stream *stream, void *arg)
+{
+    (void) arg;
+    if (!stream->is_reset) {
+        v2_cancel(stream);
+    }
+}
+
+void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason)
+{
+    struct log log;
+
+    if (c->is_failed) {
+        return;
+    }
+    if (reason != NULL) {
+        connection_log(c->http, "processing HTTP/2 connection", &log);
+        log_info(&log, 0, "client %s", reason);
+    }
+    c->is_failed = true;
+    v2_go_away(c, error);
+    v2_each(c, cancel_one, NULL);
+}
+
+/* ---- input ---- */
+
+/* Takes the preface off the input. False: there is not all of it yet, or the connection has failed. */
+static bool take_preface(struct v2_connection *c)
+{
+    struct str input = conn_input(c->conn);
+    struct str part = str_head(PREFACE, input.len);
+
+    if (!str_starts(input, part)) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent invalid connection preface");
+        return false;
+    }
+    if (part.len < PREFACE.len) {
+        return false;
+    }
+    conn_consume(c->conn, part.len);
+    c->has_preface = true;
+    return true;
+}
+
+/* A frame that is wrong in itself. */
+static void refuse_frame(struct v2_connection *c, const struct frame_head *head,
+                         enum v2_error error, bool is_stream_error)
+{
+    struct v2_stream *stream = is_stream_error ? v2_find(c, head->stream) : NULL;
+
+    if (stream == NULL && !(is_stream_error && head->type == FRAME_PRIORITY)) {
+        v2_fail(c, error, "sent a frame of wrong size or stream");
+    } else if (!v2_guard(c, GUARD_ERRORS)) {
+        return;
+    } else if (stream != NULL) {
+        v2_reset(stream, error);
+    } else {
+        v2_put_reset(c, head->stream, error);
+    }
+}
+
+/* Works on all frames that are whole. */
+static void process(struct v2_connection *c)
+{
+    struct conn *conn = c->conn;
+
+    if (!c->has_preface && !take_preface(c)) {
+        return;
+    }
+    while (!c->is_failed && conn->in_end - conn->in_start >= FRAME_HEAD_SIZE &&
+           conn_unsent(conn) < UNSENT_STOP) {
+        struct str input = conn_input(conn);
+        struct frame_head head = frame_read(input.data);
+        bool is_stream_error;
+        enum v2_error error = frame_check(&head, FRAME_SIZE_DEFAULT, &is_stream_error);
+
+        if (error != V2_NO_ERROR && (!is_stream_error || head.length > FRAME_SIZE_DEFAULT)) {
+            v2_fail(c, error, "sent a frame of wrong size or stream");
+            return;
+        }
+        if (input.len < FRAME_HEAD_SIZE + head.length) {
+            return;
+        }
+        conn_consume(conn, FRAME_HEAD_SIZE + head.length);
+        if (error != V2_NO_ERROR) {
+            refuse_frame(c, &head, error, is_stream_error);
+        } else {
+            v2_receive(c, &head,
+                       (struct str){input.data + FRAME_HEAD_SIZE, head.length});
+        }
+    }
+}
+
+/* Reads and works until there is nothing more, or others are to have their turn. */
+static void pump(struct v2_connection *c)
+{
+    struct conn *conn = c->conn;
+    size_t most = FRAME_HEAD_SIZE + FRAME_SIZE_DEFAULT;
+
+    if (c->settings->recv_buffer_size > most) {
+        most = c->settings->recv_buffer_size < 65536 ? c->settings->recv_buffer_size : 65536;
+    }
+    c->is_pumping = true;
+    process(c);
+    for (unsigned rounds = 0; rounds < READ_ROUNDS && !c->is_failed; rounds++) {
+        if (conn_unsent(conn) >= UNSENT_STOP || c->finished_count > 1024 ||
+            !conn_fill(conn, INPUT_FIRST, most)) {
+            break;
+        }
+        process(c);
+        v2_run_woken(c);
+    }
+    v2_run_woken(c);
+    c->is_pumping = false;
+}
+
+/* ---- settling ---- */
+
+/* What the connection waits for next, and how long. */
+static void wait_on(struct v2_connection *c)
+{
+    struct conn *conn = c->conn;
+    struct http_connection *http = c->http;
+    const struct http_location *location = http->rest_location;
+    bool is_idle = c->stream_count == 0 && list_is_empty(&c->finished);
+    bool has_part = c->block_stream != 0 || !c->has_settings || conn->in_end != conn->in_start;
+    uint64_t now_ms = clock_now.now_ms;
+    uint64_t deadline = NO_DEADLINE;
+
+    if (conn_unsent(conn) == 0 || conn->sent != c->drained_to) {
+        c->drained_to = conn->sent;
+        c->drained_ms = now_ms;
+    }
+    if (has_part != c->was_partly) {
+        c->was_partly = has_part;
+        c->part_ms = now_ms;
+    }
+    if (has_part) {
+        deadline = c->part_ms + http->listen->default_server->client_header_timeout_ms;
+    } else if (is_idle) {
+        deadline = now_ms + location->keepalive_timeout_ms;
+    }
+    if (conn_unsent(conn) != 0 && c->drained_ms + location->send_timeout_ms < deadline) {
+        deadline = c->drained_ms + location->send_timeout_ms;
+    }
+    conn_set_deadline(conn, deadline);
+    if (is_idle && conn_unsent(conn) == 0 ? !conn_park(conn) : !conn_watch(conn)) {
+        conn_fail(conn, errno);
+        v2_settle_later(c);
+    }
+}
+
+/* Sends, and gives turns as long as that brings more. */
+static void send_and_serve(struct v2_connection *c)
+{
+    for (unsigned rounds = 0; rounds < 4; rounds++) {
+        conn_flush(c->conn);
+        v2_run_woken(c);
+        if (c->waiting_count == 0 || (!v2_has_room(c) && !c->conn->is_broken)) {
+            break;
+        }
+        v2_serve(c);
+    }
+    if (conn_unsent(c->conn) != 0) {
+        conn_flush(c->conn);
+    }
+    v2_recycle(c);
+}
+
+void v2_settle(struct v2_connection *c)
+{
+    struct conn *conn = c->conn;
+
+    c->is_pumping = true;
+    if (worker_is_quitting && !c->is_going_away) {
+        v2_go_away(c, V2_NO_ERROR);
+    }
+    send_and_serve(c);
+    c->is_pumping = false;
+    loop_undefer(&c->http->settle);
+    if (conn->is_broken || conn->is_input_closed) {
+        v2_each(c, cancel_one, NULL);
+        c->http->is_last = true;
+    }
+    if (conn->is_broken ? c->stream_count == 0
+                        : c->stream_count == 0 && list_is_empty(&c->finished) &&
+                              c->http->is_last && conn_unsent(conn) == 0) {
+        v2_recycle(c);
+        finish(c);
+        return;
+    }
+    if (conn->is_broken) {
+        return; /* the last of its requests leads here again */
+    }
+    if (c->waiting_count != 0 && v2_has_room(c)) {
+        loop_defer_next(&c->http->settle); /* others first */
+    }
+    wait_on(c);
+}
+
+static void on_input(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    struct v2_connection *c = http->wire_state;
+
+    if (!c->is_failed) {
+        pump(c);
+    } else {
+        /* What still comes is not looked at. */
+        conn->in_start = conn->in_end;
+        while (conn_fill(conn, INPUT_FIRST, INPUT_FIRST)) {
+            conn->in_start = conn->in_end;
+        }
+    }
+    v2_settle(c);
+}
+
+static void on_drained(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    struct v2_connection *c = http->wire_state;
+
+    if (conn->in_end - conn->in_start >= FRAME_HEAD_SIZE && !c->is_failed) {
+        pump(c);
+    }
+    v2_settle(c);
+}
+
+static void on_timeout(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    struct v2_connection *c = http->wire_state;
+    struct log log;
+
+    connection_log(http, "processing HTTP/2 connection", &log);
+    if (conn_unsent(conn) != 0) {
+        log_info(&log, ETIMEDOUT, "client timed out");
+        http->wants_reset = http->rest_location->reset_timedout_connection;
+        conn_fail(conn, ETIMEDOUT);
+    } else if (c->was_partly && c->has_settings) {
+        log_error(&log, ETIMEDOUT, "client timed out while sending a frame");
+        counters_mine->limited++;
+        v2_fail(c, V2_ENHANCE_YOUR_CALM, NULL);
+    } else {
+        if (c->was_partly) {
+            log_info(&log, ETIMEDOUT, "client timed out");
+        }
+        v2_go_away(c, V2_NO_ERROR);
+        conn_flush(conn);
+        conn->is_input_closed = 1; /* at rest: nothing is on its way that had to be read */
+    }
+    v2_settle(c);
+}
+
+const struct conn_owner v2_owner = {
+    .input = on_input,
+    .drained = on_drained,
+    .timed_out = on_timeout,
+};
+
+/* ---- the beginning ---- */
+
+static void settle_deferred(struct deferred *deferred)
+{
+    struct http_connection *http = container_of(deferred, struct http_connection, settle);
+
+    v2_settle(http->wire_state);
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL) {
+        fatal_no_memory(count * size);
+    }
+    return memory;
+}
+
+/* Worker hook: no further streams. */
+static void quit(struct http_connection *http)
+{
+    struct v2_connection *c = http->wire_state;
+
+    v2_go_away(c, V2_NO_ERROR);
+}
+
+static void abort_connection(struct http_connection *http)
+{
+    struct v2_connection *c = http->wire_state;
+
+    conn_fail(http->conn, ECANCELED);
+    v2_each(c, cancel_one, NULL);
+    loop_defer(&http->settle);
+}
+
+static const struct http_protocol v2_protocol = {.quit = quit, .abort = abort_connection};
+
+void v2_begin(struct http_connection *http)
+{
+    const struct http_server *server = http->listen->default_server;
+    struct v2_connection *c = allocate(1, sizeof(*c));
+
+    c->http = http;
+    c->conn = http->conn;
+    c->settings = server->settings[v2_server_table.index];
+    c->bucket_mask = (uint32_t) c->settings->index_size - 1;
+    c->streams = allocate((size_t) c->settings->index_size, sizeof(*c->streams));
+    c->send_window = c->peer_window = WINDOW_DEFAULT;
+    c->recv_window = WINDOW_MAX;
+    c->peer_frame_max = FRAME_SIZE_DEFAULT;
+    hpack_table_init(&c->decoder, HPACK_TABLE_DEFAULT);
+    hpack_table_init(&c->encoder, HPACK_TABLE_DEFAULT);
+    list_init(&c->finished);
+    list_init(&c->woken);
+    for (unsigned urgency = 0; urgency < URGENCIES; urgency++) {
+        list_init(&c->waiting[urgency]);
+    }
+    loop_undefer(&http->settle);
+    deferred_init(&http->settle, settle_deferred);
+    http->wire_state = c;
+    http->protocol = &v2_protocol;
+    http->rest_location = server->root;
+    http->conn->owner = &v2_owner;
+    c->drained_ms = clock_now.now_ms;
+    conn_set_nodelay(http->conn, true);
+    c->is_pumping = true;
+    v2_put_settings(c);
+    v2_put_window(c, 0, WINDOW_MAX - WINDOW_DEFAULT);
+    on_input(http->conn);
+}
+
+/* ---- prior knowledge: which protocol does a client on a plain socket begin with? ---- */
+
+/* It is HTTP/1, or nothing. */
+static void become_v1(struct conn *conn)
+{
+    conn->owner = &v1_owner;
+    v1_owner.input(conn);
+}
+
+static void detect(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+
+    if (http->state == V1_PROXY && !v1_read_proxy_header(http)) {
+        return;
+    }
+    if (conn->in_end == conn->in_start || conn_input(conn).len < PREFACE.len) {
+        conn_fill(conn, V1_FIRST_BUFFER, V1_FIRST_BUFFER * 2);
+    }
+    struct str input = str_head(conn_input(conn), PREFACE.len);
+    if (input.len == PREFACE.len && str_equal(input, PREFACE)) {
+        v2_begin(http);
+        return;
+    }
+    if (conn->is_broken || conn->is_input_closed || !str_starts(PREFACE, input)) {
+        become_v1(conn);
+        return;
+    }
+    if (!conn_watch(conn)) {
+        connection_close(http);
+    }
+}
+
+static void detect_timeout(struct conn *conn)
+{
+    conn->owner = &v1_owner;
+    v1_owner.timed_out(conn);
+}
+
+const struct conn_owner v2_detecting_owner = {
+    .input = detect,
+    .timed_out = detect_timeout,
+};

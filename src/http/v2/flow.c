@@ -1,0 +1,201 @@
+/* Flow control and turns: how much of a body may leave now, and whose. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/v2/v2.h"
+#include "server/generation.h"
+
+/* More unsent bytes than this, and streams wait for the socket. */
+#define UNSENT_MAX (64 * 1024)
+/* Bytes of a body that a client takes within send_timeout, or it is left. */
+#define PROGRESS_MIN 1024
+
+bool v2_has_room(const struct v2_connection *c)
+{
+    return c->send_window > 0 && conn_unsent(c->conn) < UNSENT_MAX;
+}
+
+bool v2_widen(struct v2_connection *c, uint32_t by)
+{
+    c->send_window += by;
+    return c->send_window <= WINDOW_MAX;
+}
+
+bool v2_stream_widen(struct v2_stream *stream, int64_t by)
+{
+    stream->send_window += by;
+    if (stream->send_window > WINDOW_MAX) {
+        return false;
+    }
+    if (stream->is_window_waited && stream->send_window > 0) {
+        v2_wake(stream);
+    }
+    return true;
+}
+
+/* ---- turns ---- */
+
+/* Does another stream wait whose turn is before this one's next? */
+static bool has_rival(const struct v2_stream *stream)
+{
+    const struct v2_connection *c = stream->connection;
+
+    if (c->waiting_count == 0) {
+        return false;
+    }
+    for (unsigned urgency = 0; urgency < stream->urgency; urgency++) {
+        if (!list_is_empty(&c->waiting[urgency])) {
+            return true;
+        }
+    }
+    return stream->is_incremental && !list_is_empty(&c->waiting[stream->urgency]);
+}
+
+/* To the list of those that wait. One that is not incremental goes on before others of its urgency. */
+static void wait_for_turn(struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+    struct list *list = &c->waiting[stream->urgency];
+
+    if (stream->is_turn_waited) {
+        return;
+    }
+    stream->is_turn_waited = true;
+    c->waiting_count++;
+    if (stream->is_incremental || stream->body_given == 0) {
+        list_push_back(list, &stream->turn_link);
+    } else {
+        list_push_front(list, &stream->turn_link);
+    }
+}
+
+static void leave_turns(struct v2_stream *stream)
+{
+    if (stream->is_turn_waited) {
+        stream->is_turn_waited = false;
+        stream->connection->waiting_count--;
+        list_remove(&stream->turn_link);
+    }
+}
+
+void v2_serve(struct v2_connection *c)
+{
+    /* Each runs once at most: what comes back to the list waits for the next time. */
+    for (uint32_t left = c->waiting_count; left != 0 && c->waiting_count != 0; left--) {
+        unsigned urgency = 0;
+
+        if (!v2_has_room(c) && !c->conn->is_broken && !c->is_failed) {
+            return;
+        }
+        while (list_is_empty(&c->waiting[urgency])) {
+            urgency++;
+        }
+        struct v2_stream *stream =
+            container_of(c->waiting[urgency].next, struct v2_stream, turn_link);
+        leave_turns(stream);
+        wait_signal(&stream->output);
+    }
+}
+
+/* ---- waiting ---- */
+
+/*
+ * The client does not take what it asked for. When nothing else moves, either, the connection is held for
+ * nothing, and ends; else this stream does.
+ */
+static void give_up(struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+    struct request *request = stream->request;
+
+    request->log.action = "sending to client";
+    log_info(&request->log, ETIMEDOUT, "client timed out");
+    request->is_timed_out = true;
+    counters_mine->limited++;
+    if (clock_now.now_ms - c->progress_ms >= request->location->send_timeout_ms) {
+        v2_fail(c, V2_ENHANCE_YOUR_CALM, "does not open its windows");
+    }
+}
+
+/* Waits until the stream may go on. False: it is over. MAY WAIT. */
+static bool wait_to_send(struct v2_stream *stream)
+{
+    struct request *request = stream->request;
+
+    if (stream->stalled_until_ms == 0 ||
+        stream->body_given - stream->stalled_given >= PROGRESS_MIN) {
+        stream->stalled_until_ms = clock_now.now_ms + request->location->send_timeout_ms;
+        stream->stalled_given = stream->body_given;
+    }
+    stream->output.is_signalled = false;
+    enum wait_result result = fiber_wait(&stream->output, stream->stalled_until_ms);
+    leave_turns(stream);
+    stream->is_window_waited = false;
+    if (result == WAIT_TIMED_OUT) {
+        give_up(stream);
+    }
+    return result == WAIT_READY;
+}
+
+/* How many bytes limit_rate lets go; waits until some may. 0: the client is gone. MAY WAIT. */
+static uint64_t wait_for_rate(struct v2_stream *stream, uint64_t wanted)
+{
+    struct request *request = stream->request;
+
+    for (;;) {
+        uint64_t elapsed_ms = clock_now.now_ms - request->start_ms;
+        uint64_t allowed =
+            request->limit_rate_after + request->limit_rate * (elapsed_ms / 1000 + 1);
+
+        if (allowed > stream->given) {
+            return allowed - stream->given < wanted ? allowed - stream->given : wanted;
+        }
+        uint64_t pause_ms = (stream->given - allowed) * 1000 / request->limit_rate + 1;
+        if (fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
+            return 0;
+        }
+    }
+}
+
+size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
+{
+    struct v2_connection *c = stream->connection;
+    uint64_t most = wanted < c->peer_frame_max ? wanted : c->peer_frame_max;
+
+    if (stream->request->limit_rate != 0) {
+        most = wait_for_rate(stream, most);
+    }
+    while (most != 0 && !stream->is_reset && !c->conn->is_broken) {
+        if (stream->send_window <= 0) {
+            stream->is_window_waited = true;
+        } else if (!v2_has_room(c) || has_rival(stream)) {
+            wait_for_turn(stream);
+            v2_settle_later(c);
+        } else {
+            most = most < (uint64_t) stream->send_window ? most : (uint64_t) stream->send_window;
+            return (size_t) (most < (uint64_t) c->send_window ? most : (uint64_t) c->send_window);
+        }
+        if (!wait_to_send(stream)) {
+            break;
+        }
+    }
+    return 0;
+}
+
+void v2_spend(struct v2_stream *stream, size_t size, bool is_tiny)
+{
+    struct v2_connection *c = stream->connection;
+
+    stream->send_window -= (int64_t) size;
+    c->send_window -= (int64_t) size;
+    stream->body_given += size;
+    stream->given += size + FRAME_HEAD_SIZE;
+    stream->request->out_sent = stream->given;
+    c->progress_ms = clock_now.now_ms;
+    v2_appease(c, GUARD_WINDOWS, 2);
+    if (is_tiny) {
+        v2_guard(c, GUARD_TINY);
+    } else {
+        v2_appease(c, GUARD_TINY, 1);
+    }
+}

@@ -1,0 +1,134 @@
+/* ngx_http_v2_module: the directives of HTTP/2 and $http2. */
+#include "http/hooks.h"
+#include "http/v2/v2.h"
+#include "http/variables.h"
+#include "server/module.h"
+
+static bool check_index_size(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    const struct v2_settings *v2 = settings;
+
+    (void) row;
+    if ((v2->index_size & (v2->index_size - 1)) != 0) {
+        return conf_error(scope->conf, node, "must be a power of two");
+    }
+    return true;
+}
+
+static bool check_preread_size(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    const struct v2_settings *v2 = settings;
+
+    (void) row;
+    if (v2->preread_size > WINDOW_MAX) {
+        return conf_error(scope->conf, node,
+                          "the maximum body preread buffer size is %d", WINDOW_MAX);
+    }
+    return true;
+}
+
+#define V struct v2_settings
+static const struct directive server_rows[] = {
+    {"http2", IN_HTTP | IN_SERVER, FLAG(V, is_on), .initial = "off",
+     .doc = "Speaks HTTP/2: with TLS where the client offers it, on plain sockets when the client begins with it."},
+    {"http2_max_concurrent_streams", IN_HTTP | IN_SERVER, NUMBER(V, max_streams), .initial = "128",
+     .max = UINT32_MAX, .doc = "Most requests of one connection at one time."},
+    {"http2_body_preread_size", IN_HTTP | IN_SERVER, SIZE(V, preread_size), .initial = "64k",
+     .apply = check_preread_size,
+     .doc = "Bytes of a request body that a client may send before somebody reads it."},
+    {"http2_recv_buffer_size", IN_HTTP, SIZE(V, recv_buffer_size), .initial = "256k",
+     .doc = "Most bytes that are read from a connection at a time; no more than 64k are used."},
+    {"http2_pool_size", IN_HTTP | IN_SERVER, SIZE(V, pool_size), .initial = "4k",
+     .doc = "Understood; memory of a connection grows by itself."},
+    {"http2_streams_index_size", IN_HTTP | IN_SERVER, NUMBER(V, index_size), .initial = "32",
+     .min = 1, .max = 65536, .apply = check_index_size,
+     .doc = "Buckets of the table of a connection's streams, a power of two."},
+    {"http2_recv_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .syntax = "time", .replaced_by = "client_header_timeout",
+     .doc = "Obsolete since nginx 1.19.7: client_header_timeout holds."},
+    {"http2_idle_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .syntax = "time", .replaced_by = "keepalive_timeout",
+     .doc = "Obsolete since nginx 1.19.7: keepalive_timeout holds."},
+    {"http2_max_requests", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .syntax = "number", .replaced_by = "keepalive_requests",
+     .doc = "Obsolete since nginx 1.19.7: keepalive_requests holds."},
+    {"http2_max_field_size", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .syntax = "size", .replaced_by = "large_client_header_buffers",
+     .doc = "Obsolete since nginx 1.19.7: large_client_header_buffers holds."},
+    {"http2_max_header_size", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .syntax = "size", .replaced_by = "large_client_header_buffers",
+     .doc = "Obsolete since nginx 1.19.7: large_client_header_buffers holds."},
+    {"http2_max_concurrent_pushes", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .syntax = "number", .doc = "Obsolete since nginx 1.25.1: nothing is pushed."},
+    {0},
+};
+#undef V
+
+struct directive_table v2_server_table = {.rows = server_rows,
+                                          .contexts = IN_HTTP | IN_SERVER,
+                                          .size = sizeof(struct v2_settings)};
+
+#define V struct v2_place
+static const struct directive location_rows[] = {
+    {"http2_chunk_size", IN_HTTP_ALL, SIZE(V, chunk_size), .initial = "8k", .min = 1,
+     .max = 1 << 30, .doc = "Most bytes of a DATA frame."},
+    {"http2_push", IN_HTTP_ALL, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "uri | off",
+     .doc = "Obsolete since nginx 1.25.1: nothing is pushed."},
+    {"http2_push_preload", IN_HTTP_ALL, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "on | off",
+     .doc = "Obsolete since nginx 1.25.1: nothing is pushed."},
+    {0},
+};
+#undef V
+
+struct directive_table v2_location_table = {.rows = location_rows,
+                                            .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                            .size = sizeof(struct v2_place)};
+
+static struct directive_table *const v2_tables[] = {&v2_server_table, &v2_location_table, NULL};
+
+/* "h2" with TLS, "h2c" without; empty for the other versions. */
+static bool get_http2(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct request *request = variable_request(env);
+
+    (void) variable;
+    if (request->main->version != HTTP_2) {
+        return false;
+    }
+    return variable_give(out, request_is_encrypted(request) ? STR("h2") : STR("h2c"));
+}
+
+static const struct variable v2_variables[] = {
+    {.name = STR_INIT("http2"), .get = get_http2},
+    {.name = {NULL, 0}},
+};
+
+/* Addresses whose default server has `http2 on`: clients are asked what they speak. */
+static bool v2_end(struct conf *conf, struct http_main *main)
+{
+    (void) conf;
+    vec_each(struct http_listen *, listen, &main->listens) {
+        (*listen)->detects_http2 =
+            !(*listen)->is_ssl && ((*listen)->is_http2 || v2_is_on((*listen)->default_server));
+    }
+    return true;
+}
+
+bool v2_is_on(const struct http_server *server)
+{
+    const struct v2_settings *settings = server->settings[v2_server_table.index];
+
+    return v2_server_table.defaults != NULL && settings->is_on;
+}
+
+static const struct http_module v2_hooks = {.variables = v2_variables, .end = v2_end};
+
+const struct module ngx_http_v2_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_v2_module",
+    .kind = MODULE_HTTP,
+    .tables = v2_tables,
+    .hooks = &v2_hooks,
+};

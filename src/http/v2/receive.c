@@ -1,0 +1,336 @@
+/* What each frame does (RFC 9113, 6). */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "http/v2/v2.h"
+#include "server/generation.h"
+
+#define CONTINUATIONS_MAX 64 /* frames of one header block; its bytes are limited, too */
+
+/* ---- header blocks ---- */
+
+static size_t block_limit(const struct v2_connection *c)
+{
+    return c->http->listen->default_server->head_limits.head_max;
+}
+
+/* Adds a part to the block that is being joined. False: the connection has failed. */
+static bool join_block(struct v2_connection *c, struct str part)
+{
+    if (c->block_size + part.len > block_limit(c)) {
+        v2_guard_failed(c, "bytes in a header block");
+        return false;
+    }
+    if (c->block_size + part.len > c->block_room) {
+        size_t room = c->block_room < 4096 ? 4096 : c->block_room;
+        while (room < c->block_size + part.len) {
+            room *= 2;
+        }
+        char *bigger = realloc(c->block, room);
+        if (bigger == NULL) {
+            fatal_no_memory(room);
+        }
+        c->block = bigger;
+        c->block_room = room;
+    }
+    if (part.len != 0) {
+        memcpy(c->block + c->block_size, part.data, part.len);
+    }
+    c->block_size += part.len;
+    return true;
+}
+
+static void block_is_whole(struct v2_connection *c)
+{
+    uint32_t id = c->block_stream;
+
+    c->block_stream = 0;
+    v2_take_block(c, id, c->block_flags, (struct str){c->block, c->block_size});
+    free(c->block);
+    c->block = NULL;
+    c->block_size = c->block_room = 0;
+}
+
+static void on_headers(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    struct frame_priority priority;
+
+    if (!frame_unpad(head, &payload, &priority)) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with wrong padding");
+        return;
+    }
+    if (head->stream % 2 == 0) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with an even stream identifier");
+        return;
+    }
+    if (priority.is_there && priority.depends_on == head->stream) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
+        return;
+    }
+    if ((head->flags & FLAG_END_HEADERS) != 0) {
+        v2_take_block(c, head->stream, head->flags, payload);
+        return;
+    }
+    c->block_stream = head->stream;
+    c->block_flags = head->flags;
+    c->block_frames = 0;
+    join_block(c, payload);
+}
+
+static void on_continuation(struct v2_connection *c, const struct frame_head *head,
+                            struct str payload)
+{
+    if (c->block_stream == 0) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent an unexpected CONTINUATION");
+        return;
+    }
+    if (++c->block_frames > CONTINUATIONS_MAX) {
+        v2_guard_failed(c, "CONTINUATION frames");
+        return;
+    }
+    if (join_block(c, payload) && (head->flags & FLAG_END_HEADERS) != 0) {
+        block_is_whole(c);
+    }
+}
+
+/* ---- settings ---- */
+
+static void widen_one(struct v2_stream *stream, void *arg)
+{
+    if (!v2_stream_widen(stream, *(int64_t *) arg)) {
+        v2_fail(stream->connection, V2_FLOW_CONTROL_ERROR, "sent too large an initial window");
+    }
+}
+
+static void shift_received(struct v2_stream *stream, void *arg)
+{
+    stream->recv_window += *(int64_t *) arg;
+}
+
+static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
+{
+    int64_t change;
+
+    switch (id) {
+    case SETTING_HEADER_TABLE_SIZE:
+        hpack_encoder_limit(&c->encoder, value);
+        break;
+    case SETTING_ENABLE_PUSH:
+        if (value > 1) {
+            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong ENABLE_PUSH");
+        }
+        break;
+    case SETTING_INITIAL_WINDOW_SIZE:
+        if (value > WINDOW_MAX) {
+            v2_fail(c, V2_FLOW_CONTROL_ERROR, "sent SETTINGS with a wrong INITIAL_WINDOW_SIZE");
+            break;
+        }
+        change = (int64_t) value - c->peer_window;
+        c->peer_window = value;
+        v2_each(c, widen_one, &change);
+        break;
+    case SETTING_MAX_FRAME_SIZE:
+        if (value < FRAME_SIZE_DEFAULT || value > 16777215) {
+            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong MAX_FRAME_SIZE");
+            break;
+        }
+        c->peer_frame_max = value;
+        break;
+    case SETTING_ENABLE_CONNECT_PROTOCOL:
+    case SETTING_NO_RFC7540_PRIORITIES:
+        if (value > 1) {
+            v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong value");
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_settings(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    if ((head->flags & FLAG_ACK) != 0) {
+        if (!c->is_acknowledged) {
+            int64_t change = (int64_t) c->settings->preread_size - WINDOW_DEFAULT;
+            c->is_acknowledged = true;
+            v2_each(c, shift_received, &change);
+        }
+        return;
+    }
+    if (!v2_guard(c, GUARD_SETTINGS)) {
+        return;
+    }
+    c->has_settings = true;
+    for (; payload.len != 0 && !c->is_failed; payload = str_skip(payload, 6)) {
+        const unsigned char *b = (const unsigned char *) payload.data;
+        take_setting(c, (uint16_t) (b[0] << 8 | b[1]), get_u32(payload.data + 2));
+    }
+    if (!c->is_failed) {
+        char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
+        frame_put(room, 0, FRAME_SETTINGS, FLAG_ACK, 0);
+        conn_out_commit(c->conn, FRAME_HEAD_SIZE);
+    }
+}
+
+/* ---- the small ones ---- */
+
+static void on_ping(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    if ((head->flags & FLAG_ACK) != 0 || !v2_guard(c, GUARD_PINGS)) {
+        return;
+    }
+    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
+    memcpy(frame_put(room, 8, FRAME_PING, FLAG_ACK, 0), payload.data, 8);
+    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
+}
+
+/* Is the identifier one that no stream has had yet? Then the connection has failed. */
+static bool is_idle(struct v2_connection *c, uint32_t id, const char *reason)
+{
+    if (id > c->last_stream || id % 2 == 0) {
+        v2_fail(c, V2_PROTOCOL_ERROR, reason);
+        return true;
+    }
+    return false;
+}
+
+static void on_reset(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    struct v2_stream *stream = v2_find(c, head->stream);
+
+    if (stream == NULL) {
+        bool by_us;
+        if (is_idle(c, head->stream, "sent RST_STREAM of an idle stream")) {
+            return;
+        }
+        /* A stream that was answered before its reset came is not a quick one. */
+        if (!v2_was_closed(c, head->stream, &by_us)) {
+            v2_guard(c, GUARD_RESETS);
+        }
+        return;
+    }
+    if (!stream->is_reset) {
+        log_info(&stream->request->log, 0, "client terminated stream %u with status %u", stream->id,
+                 get_u32(payload.data));
+        v2_cancel(stream);
+        v2_guard(c, GUARD_RESETS);
+    }
+}
+
+static void on_window(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    uint32_t by = get_u32(payload.data) & 0x7fffffff;
+
+    if (!v2_guard(c, GUARD_WINDOWS)) {
+        return;
+    }
+    if (head->stream == 0) {
+        if (by == 0) {
+            v2_fail(c, V2_PROTOCOL_ERROR, "sent WINDOW_UPDATE with increment 0");
+        } else if (!v2_widen(c, by)) {
+            v2_fail(c, V2_FLOW_CONTROL_ERROR, "violated flow control: too large a window");
+        }
+        return;
+    }
+    struct v2_stream *stream = v2_find(c, head->stream);
+    if (stream == NULL) {
+        is_idle(c, head->stream, "sent WINDOW_UPDATE of an idle stream");
+        return;
+    }
+    if (stream->is_reset) {
+        return;
+    }
+    if (by == 0) {
+        log_info(&stream->request->log, 0, "client sent WINDOW_UPDATE with increment 0");
+        if (v2_guard(c, GUARD_ERRORS)) {
+            v2_reset(stream, V2_PROTOCOL_ERROR);
+        }
+    } else if (!v2_stream_widen(stream, by)) {
+        log_info(&stream->request->log, 0, "client violated flow control for stream %u",
+                 stream->id);
+        if (v2_guard(c, GUARD_ERRORS)) {
+            v2_reset(stream, V2_FLOW_CONTROL_ERROR);
+        }
+    }
+}
+
+/* The old scheme of priorities is not followed (RFC 9113, 5.3.2); only its errors are told. */
+static void on_priority(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    if (!v2_guard(c, GUARD_PRIORITIES)) {
+        return;
+    }
+    if ((get_u32(payload.data) & 0x7fffffff) == head->stream) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
+    }
+}
+
+/* RFC 9218, 7.1. What comes before its stream does is not kept. */
+static void on_priority_update(struct v2_connection *c, struct str payload)
+{
+    uint32_t id = get_u32(payload.data) & 0x7fffffff;
+
+    if (!v2_guard(c, GUARD_PRIORITIES)) {
+        return;
+    }
+    if (id == 0 || id % 2 == 0) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent PRIORITY_UPDATE of no request");
+        return;
+    }
+    struct v2_stream *stream = v2_find(c, id);
+    if (stream != NULL && !stream->is_turn_waited) {
+        priority_parse(str_skip(payload, 4), &stream->urgency, &stream->is_incremental);
+    }
+}
+
+void v2_receive(struct v2_connection *c, const struct frame_head *head, struct str payload)
+{
+    if (c->block_stream != 0 &&
+        (head->type != FRAME_CONTINUATION || head->stream != c->block_stream)) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent another frame inside a header block");
+        return;
+    }
+    if (!c->has_settings && (head->type != FRAME_SETTINGS || (head->flags & FLAG_ACK) != 0)) {
+        v2_fail(c, V2_PROTOCOL_ERROR, "did not begin with SETTINGS");
+        return;
+    }
+    switch (head->type) {
+    case FRAME_DATA:
+        v2_take_data(c, head, payload);
+        break;
+    case FRAME_HEADERS:
+        on_headers(c, head, payload);
+        break;
+    case FRAME_PRIORITY:
+        on_priority(c, head, payload);
+        break;
+    case FRAME_RST_STREAM:
+        on_reset(c, head, payload);
+        break;
+    case FRAME_SETTINGS:
+        on_settings(c, head, payload);
+        break;
+    case FRAME_PUSH_PROMISE:
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent PUSH_PROMISE");
+        break;
+    case FRAME_PING:
+        on_ping(c, head, payload);
+        break;
+    case FRAME_GOAWAY:
+        c->http->is_last = true;
+        break;
+    case FRAME_WINDOW_UPDATE:
+        on_window(c, head, payload);
+        break;
+    case FRAME_CONTINUATION:
+        on_continuation(c, head, payload);
+        break;
+    case FRAME_PRIORITY_UPDATE:
+        on_priority_update(c, payload);
+        break;
+    default:
+        v2_guard(c, GUARD_UNKNOWN);
+        break;
+    }
+}

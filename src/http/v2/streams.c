@@ -1,0 +1,210 @@
+/* Streams: the table of those that are worked on, their end, and the end of their requests. */
+#include "base/clock.h"
+#include "http/v2/v2.h"
+#include "server/generation.h"
+
+/* ---- the table ---- */
+
+static struct v2_stream **bucket_of(const struct v2_connection *c, uint32_t id)
+{
+    return &c->streams[id >> 1 & c->bucket_mask];
+}
+
+struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id)
+{
+    struct v2_stream *stream = *bucket_of(c, id);
+
+    while (stream != NULL && stream->id != id) {
+        stream = stream->next;
+    }
+    return stream;
+}
+
+void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id)
+{
+    struct v2_stream **bucket = bucket_of(c, id);
+
+    stream->connection = c;
+    stream->id = id;
+    stream->send_window = c->peer_window;
+    stream->recv_window =
+        c->is_acknowledged ? (int64_t) c->settings->preread_size : WINDOW_DEFAULT;
+    list_init(&stream->turn_link);
+    list_init(&stream->woken_link);
+    stream->next = *bucket;
+    *bucket = stream;
+    c->stream_count++;
+    if (!c->is_writing) {
+        c->is_writing = true;
+        counters_mine->writing++;
+    }
+}
+
+static void remove_stream(struct v2_connection *c, struct v2_stream *stream)
+{
+    struct v2_stream **at = bucket_of(c, stream->id);
+
+    while (*at != stream) {
+        at = &(*at)->next;
+    }
+    *at = stream->next;
+    c->stream_count--;
+    if (stream->is_turn_waited) {
+        stream->is_turn_waited = false;
+        c->waiting_count--;
+        list_remove(&stream->turn_link);
+    }
+    list_remove(&stream->woken_link);
+}
+
+void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg), void *arg)
+{
+    for (uint32_t i = 0; i <= c->bucket_mask; i++) {
+        struct v2_stream *next;
+        for (struct v2_stream *stream = c->streams[i]; stream != NULL; stream = next) {
+            next = stream->next;
+            visit(stream, arg);
+        }
+    }
+}
+
+/* ---- those that have ended ---- */
+
+#define BY_US 0x80000000u
+
+void v2_note_closed(struct v2_connection *c, uint32_t id, bool by_us)
+{
+    c->closed[c->closed_next++ % CLOSED_KEPT] = id | (by_us ? BY_US : 0);
+}
+
+bool v2_was_closed(const struct v2_connection *c, uint32_t id, bool *by_us)
+{
+    *by_us = false;
+    for (unsigned i = 0; i < CLOSED_KEPT; i++) {
+        if ((c->closed[i] & ~BY_US) == id) {
+            *by_us = (c->closed[i] & BY_US) != 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
+{
+    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
+
+    put_u32(frame_put(room, 4, FRAME_RST_STREAM, 0, id), error);
+    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
+    v2_settle_later(c);
+}
+
+void v2_cancel(struct v2_stream *stream)
+{
+    stream->is_reset = true;
+    stream->is_input_ended = true;
+    request_cancel(stream->request);
+}
+
+void v2_reset(struct v2_stream *stream, enum v2_error error)
+{
+    if (!stream->is_reset) {
+        v2_put_reset(stream->connection, stream->id, error);
+        v2_cancel(stream);
+    }
+}
+
+/* ---- waking ---- */
+
+void v2_wake(struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+
+    if (list_is_empty(&stream->woken_link)) {
+        list_push_back(&c->woken, &stream->woken_link);
+        v2_settle_later(c);
+    }
+}
+
+/* On the loop's stack: the fibers run at once, and their streams may be gone afterwards. */
+void v2_run_woken(struct v2_connection *c)
+{
+    while (!list_is_empty(&c->woken)) {
+        struct v2_stream *stream = container_of(c->woken.next, struct v2_stream, woken_link);
+
+        list_remove(&stream->woken_link);
+        if (stream->is_window_waited) {
+            stream->is_window_waited = false;
+            wait_signal(&stream->output);
+        } else if (stream->input.waiter != NULL) {
+            wait_signal(&stream->input);
+        }
+    }
+}
+
+/* ---- the end ---- */
+
+/* What is still to be said to the client of a stream whose request was worked on. */
+static void end_stream(struct v2_stream *stream, enum flow flow)
+{
+    struct v2_connection *c = stream->connection;
+    bool is_ours = false;
+
+    if (stream->is_reset) {
+        v2_note_closed(c, stream->id, true);
+        return;
+    }
+    if (!stream->is_output_ended) {
+        enum v2_error error = stream->error != 0 ? (enum v2_error) stream->error
+                              : stream->request->is_timed_out ? V2_CANCEL
+                                                              : V2_INTERNAL_ERROR;
+        (void) flow;
+        v2_put_reset(c, stream->id, error);
+        is_ours = true;
+    } else if (!stream->is_input_ended || stream->error != 0) {
+        /* The answer is whole without the rest of the request (RFC 9113, 8.1). */
+        v2_put_reset(c, stream->id, (enum v2_error) stream->error);
+        is_ours = true;
+    } else {
+        v2_appease(c, GUARD_RESETS, 1);
+    }
+    v2_note_closed(c, stream->id, is_ours);
+}
+
+void v2_request_ended(struct request *request, enum flow flow)
+{
+    struct v2_stream *stream = request->wire_state;
+    struct v2_connection *c = stream->connection;
+
+    c->http->rest_location = request->location;
+    end_stream(stream, flow);
+    remove_stream(c, stream);
+    v2_body_free(stream);
+    stream->end_at = c->conn->queued;
+    request->out_end = stream->given;
+    request->out_sent = stream->given;
+    list_push_back(&c->finished, &request->link);
+    c->finished_count++;
+    v2_settle_later(c);
+}
+
+void v2_recycle(struct v2_connection *c)
+{
+    struct conn *conn = c->conn;
+
+    while (!list_is_empty(&c->finished)) {
+        struct request *request = container_of(c->finished.next, struct request, link);
+        struct v2_stream *stream = request->wire_state;
+
+        if (conn->sent < stream->end_at && !conn->is_broken) {
+            break;
+        }
+        list_remove(&request->link);
+        c->finished_count--;
+        request_log(request);
+        request_free(request);
+    }
+    if (c->is_writing && c->stream_count == 0 && list_is_empty(&c->finished)) {
+        c->is_writing = false;
+        counters_mine->writing--;
+    }
+}

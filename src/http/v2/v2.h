@@ -1,0 +1,247 @@
+/* HTTP/2 on the wire: the faces of this folder's parts to each other. */
+#ifndef HTTP_V2_V2_H
+#define HTTP_V2_V2_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "http/connection.h"
+#include "http/request.h"
+#include "http/v2/frame.h"
+#include "http/v2/hpack.h"
+
+/* ngx_http_v2_module, server level. */
+struct v2_settings {
+    bool is_on;                /* http2 */
+    uint64_t preread_size;     /* http2_body_preread_size: window of a body nobody reads yet */
+    uint64_t pool_size;        /* understood */
+    uint64_t recv_buffer_size; /* http2_recv_buffer_size: most bytes that are read at a time */
+    int64_t max_streams;       /* http2_max_concurrent_streams */
+    int64_t index_size;        /* http2_streams_index_size: buckets of the table of streams */
+};
+/* … location level. */
+struct v2_place {
+    uint64_t chunk_size; /* http2_chunk_size: most bytes of a DATA frame */
+};
+extern struct directive_table v2_server_table;
+extern struct directive_table v2_location_table;
+
+/*
+ * What a client may do, in frames: at most `burst` at once and `rate` a second after that. One list serves
+ * the enum, the limits and the log line. X(id, burst, rate, "what too many of are logged as")
+ */
+#define V2_GUARDS(X)                                                                               \
+    X(GUARD_RESETS, 200, 20, "streams that it cancelled")                                          \
+    X(GUARD_ERRORS, 200, 20, "streams with errors")                                                \
+    X(GUARD_SETTINGS, 100, 10, "SETTINGS frames")                                                  \
+    X(GUARD_PINGS, 200, 20, "PING frames")                                                         \
+    X(GUARD_PRIORITIES, 1000, 200, "PRIORITY frames")                                              \
+    X(GUARD_WINDOWS, 10000, 2000, "WINDOW_UPDATE frames")                                          \
+    X(GUARD_EMPTY, 100, 20, "empty frames")                                                        \
+    X(GUARD_UNKNOWN, 1000, 100, "frames of unknown types")                                         \
+    X(GUARD_TINY, 2000, 100, "windows of a few bytes")
+
+enum v2_guard {
+#define V2_GUARD_ENUM(id, burst, rate, text) id,
+    V2_GUARDS(V2_GUARD_ENUM)
+#undef V2_GUARD_ENUM
+        GUARD_COUNT
+};
+
+#define URGENCIES 8
+#define CLOSED_KEPT 32 /* identifiers of streams that ended last */
+
+/* A connection; freed when it ends, which is never before its last stream has. */
+struct v2_connection {
+    struct http_connection *http;
+    struct conn *conn;
+    const struct v2_settings *settings; /* of the address's default server */
+    struct hpack_table decoder, encoder;
+
+    struct v2_stream **streams; /* buckets by identifier, a power of two of them; owned */
+    uint32_t bucket_mask;
+    uint32_t stream_count;  /* whose requests are worked on */
+    struct list finished;   /* requests whose last frame is in the queue, oldest first */
+    uint32_t finished_count;
+    uint32_t last_stream;   /* highest identifier that the client has used */
+    uint32_t first_refused; /* after GOAWAY: last_stream then; streams above it are overlooked */
+    uint32_t closed[CLOSED_KEPT]; /* ring; the low 31 bits, and the highest: we have reset it */
+    uint32_t closed_next;
+
+    /* A header block that is not whole yet. */
+    char *block;           /* joined so far; from malloc */
+    size_t block_size;     /* bytes in it */
+    size_t block_room;
+    uint32_t block_stream; /* 0 = none is open */
+    uint32_t block_frames; /* CONTINUATIONs so far */
+    uint8_t block_flags;   /* of HEADERS */
+
+    /* Windows and what waits for them. */
+    int64_t send_window;     /* bytes of DATA that all streams together may send */
+    int64_t recv_window;     /* … that the client may */
+    int64_t peer_window;     /* a new stream's send window */
+    uint32_t peer_frame_max; /* bytes of a frame's payload */
+    struct list waiting[URGENCIES]; /* streams with bytes to send, whose turn it is not */
+    uint32_t waiting_count;
+    struct list woken;     /* streams whose fibers go on when this input was seen through */
+    uint64_t progress_ms;  /* when DATA was sent last */
+    uint64_t drained_ms;   /* when the socket last took something, or its queue became not empty */
+    uint64_t drained_to;   /* conn->sent then */
+
+    /* Texts that responses repeat: their numbers in the encoder's table. */
+    const char *server_text;
+    uint32_t server_number;
+    uint32_t date_number;
+    time_t date_second;
+
+    /* The host that was asked for last, which most often comes again. */
+    char host[64];
+    uint8_t host_len; /* 0 = none is kept */
+    uint8_t host_name_len, host_port_len;
+    const struct http_server *host_server;
+
+    struct {
+        uint32_t count;
+        uint32_t since_ms;
+    } guards[GUARD_COUNT];
+
+    uint64_t part_ms;     /* since when a frame or a block is there in part; while was_partly */
+    bool was_partly;
+    bool has_preface;     /* the client's was read */
+    bool has_settings;    /* its first SETTINGS came */
+    bool is_acknowledged; /* ours were acknowledged: the window of new streams is ours */
+    bool is_going_away;   /* GOAWAY was sent: no further streams */
+    bool is_failed;       /* with an error: nothing more is read */
+    bool is_pumping;      /* input is being worked on further down on the stack */
+    bool is_writing;      /* counted as being answered */
+};
+
+/* A stream; in the arena of its request. */
+struct v2_stream {
+    struct v2_connection *connection;
+    struct request *request;
+    struct v2_stream *next; /* in its bucket */
+    uint32_t id;
+    uint8_t urgency;         /* RFC 9218: 0 first, 7 last */
+    bool is_incremental;     /* parts of it are of use: it takes turns */
+    bool is_input_ended;     /* END_STREAM was received */
+    bool is_output_ended;    /* END_STREAM was sent */
+    bool is_reset;           /* by either side, or the connection failed: nothing more is sent */
+    bool is_turn_waited;     /* it is on the list of those that wait for their turn */
+    bool is_window_waited;   /* its fiber waits for the stream's own window */
+    bool is_websocket;       /* extended CONNECT (RFC 8441) */
+    bool is_body_wanted;     /* somebody reads the body: its window is that of a reader */
+    bool has_rest;           /* the body came to its end in disorder: see error */
+    uint8_t error;           /* enum v2_error that the stream is reset with at its end */
+    struct list turn_link;   /* on connection->waiting */
+    struct list woken_link;  /* on connection->woken */
+    struct wait_point input; /* the fiber that reads the body */
+    struct wait_point output; /* … that sends */
+
+    /* Sending. */
+    int64_t send_window;
+    uint64_t given;          /* bytes of frames of this stream, heads included */
+    uint64_t stalled_until_ms; /* the client has to let something go until then; 0 = no wait */
+    uint64_t stalled_given;  /* … and had got so many bytes of body */
+    uint64_t body_given;
+    uint64_t end_at;         /* conn->queued behind its last frame */
+
+    /* Receiving. */
+    int64_t recv_window; /* bytes that the client may still send */
+    char *in;            /* pooled buffer of body bytes not read yet, or NULL */
+    uint32_t in_size, in_start, in_end;
+    uint64_t body_bytes; /* received, without padding */
+};
+
+extern const struct http_wire v2_wire;
+extern const struct conn_owner v2_owner;
+extern const struct conn_owner v2_detecting_owner;
+
+/* Most bytes of a DATA frame at the place that answers. */
+static inline uint64_t v2_chunk_size(const struct request *request)
+{
+    const struct v2_place *place = location_settings(request->location, &v2_location_table);
+    return place->chunk_size;
+}
+
+/* Does this address speak HTTP/2 (on plain sockets by prior knowledge, with TLS by ALPN)? */
+bool v2_is_on(const struct http_server *server);
+
+/* The connection speaks HTTP/2 from now on; the client's preface, or a part of it, may be in the input. The
+ * connection may be gone afterwards. */
+void v2_begin(struct http_connection *http);
+
+/* connection.c */
+/* Sees to everything that may go on: sends, recycles, gives turns, rests or closes. On the loop's stack
+ * only. The connection may be gone afterwards. */
+void v2_settle(struct v2_connection *c);
+/* … at the end of this turn; from anywhere. */
+static inline void v2_settle_later(struct v2_connection *c)
+{
+    if (!c->is_pumping) {
+        loop_defer(&c->http->settle);
+    }
+}
+/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs "client …". */
+void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason);
+/* No further streams; those that are open come to their end. */
+void v2_go_away(struct v2_connection *c, enum v2_error error);
+
+/* receive.c: works on one frame whose payload is whole. */
+void v2_receive(struct v2_connection *c, const struct frame_head *head, struct str payload);
+
+/* head.c: a header block that is whole. HEADERS of a new stream, or trailers. */
+void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct str block);
+
+/* streams.c */
+struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id);
+void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id);
+/* Was this stream among the last to end? *by_us: with our RST_STREAM. */
+bool v2_was_closed(const struct v2_connection *c, uint32_t id, bool *by_us);
+void v2_note_closed(struct v2_connection *c, uint32_t id, bool by_us);
+void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
+/* RST_STREAM to the client, its request is cancelled. */
+void v2_reset(struct v2_stream *stream, enum v2_error error);
+/* The request ends without a word to the client. */
+void v2_cancel(struct v2_stream *stream);
+void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg), void *arg);
+void v2_request_ended(struct request *request, enum flow flow);
+/* Logs and frees requests whose last byte is sent. */
+void v2_recycle(struct v2_connection *c);
+/* Has the fiber that waits here gone on when the input was seen through. */
+void v2_wake(struct v2_stream *stream);
+void v2_run_woken(struct v2_connection *c);
+
+/* flow.c */
+/* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over. */
+size_t v2_grant(struct v2_stream *stream, uint64_t wanted);
+void v2_spend(struct v2_stream *stream, size_t size, bool is_tiny);
+/* Gives streams that wait their turn what there is. On the loop's stack. */
+void v2_serve(struct v2_connection *c);
+bool v2_has_room(const struct v2_connection *c);
+/* WINDOW_UPDATE and a changed initial window. False: beyond 2^31-1. */
+bool v2_widen(struct v2_connection *c, uint32_t by);
+bool v2_stream_widen(struct v2_stream *stream, int64_t by);
+
+/* body.c */
+/* DATA has come. False: the connection has failed. */
+void v2_take_data(struct v2_connection *c, const struct frame_head *head, struct str payload);
+void v2_body_ended(struct v2_stream *stream);
+ssize_t v2_read_body(struct request *request, void *at, size_t size);
+void v2_body_free(struct v2_stream *stream);
+
+/* guards.c: counts one. False: that was one too many, the connection has failed. */
+bool v2_guard(struct v2_connection *c, enum v2_guard guard);
+/* Something good happened that weighs against `count` of them. */
+static inline void v2_appease(struct v2_connection *c, enum v2_guard guard, uint32_t count)
+{
+    c->guards[guard].count -= c->guards[guard].count < count ? c->guards[guard].count : count;
+}
+/* Ends the connection with ENHANCE_YOUR_CALM: "client sent too many …". */
+void v2_guard_failed(struct v2_connection *c, const char *what);
+
+/* send.c: frames of the connection itself. */
+void v2_put_settings(struct v2_connection *c);
+void v2_put_window(struct v2_connection *c, uint32_t stream, uint32_t by);
+
+#endif
