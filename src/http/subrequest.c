@@ -83,12 +83,19 @@ static void sub_ended(struct request *request, enum flow flow)
     (void) flow;
 }
 
+/* What goes into the parent's response is taken as that is. */
+static uint64_t sub_backlog(const struct request *request)
+{
+    return request->main->wire->backlog(request->main);
+}
+
 static const struct http_wire sub_wire = {
     .send_head = sub_send_head,
     .send_body = sub_send_body,
     .send_interim = sub_send_interim,
     .read_body = sub_read_body,
     .ended = sub_ended,
+    .backlog = sub_backlog,
 };
 
 /* ---- running ---- */

@@ -67,6 +67,8 @@ struct tls_settings {
                                     client's own */
     struct str ocsp_responder;   /* URL in place of the one in the certificate; or empty */
     struct zone *ocsp_zone;      /* where answers are kept; or NULL */
+    const struct resolver_settings *resolver; /* finds the addresses of responders; or NULL */
+    uint64_t resolver_timeout_ms;
     uint64_t buffer_size;        /* ssl_buffer_size: bytes of a record at most */
     bool watches_files;          /* ssl_certificate_watch: changed files are taken up */
 };
@@ -112,21 +114,43 @@ bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls
 /* Steps of the handshake, on either side, as far as it goes now. */
 enum tls_progress tls_handshake(struct conn *conn);
 
-/*
- * The client's side, on a connected conn: the whole handshake. name: SNI and, with verify, the name that
- * the certificate must have; empty = neither. sni false: the name is for verifying only. session_key
- * identifies sessions that may be resumed (NULL = none). False: logged, *error the errno or 0. MAY WAIT.
- */
+/* The client's side. Strings live at least as long as the call. */
 struct tls_client_options {
-    struct str name;
-    bool sends_name;
-    bool verifies;
+    struct str name;     /* SNI and, with verify, what the certificate must be for; a host without port */
+    bool sends_name;     /* as SNI, unless it is empty or an address (RFC 6066, 3) */
+    bool verifies;       /* chain and name; the context was made for it, too */
     bool reuses_session;
-    struct str alpn;          /* wire form or empty */
-    const void *session_key;  /* sessions are kept by this and the peer's address */
+    struct str alpn;     /* wire form or empty */
+    struct str certificate; /* full file name or data, made of variables; empty: what the context has */
+    struct str key;
+    const struct vec *passwords; /* struct str: of that key; or NULL */
+    struct tls_certificate_cache *certificate_cache; /* or NULL */
+    uint64_t identity;   /* of tls_client_identity; sessions are kept by it and the peer's address */
 };
-bool tls_connect(struct conn *conn, struct tls_context *context, const struct tls_client_options *options,
-                 uint64_t deadline_ms, const struct log *log);
+
+/*
+ * A number, never 0, that two connections share only when their contexts and all that their options say of
+ * names, certificates and protocols are the same: one may then stand for the other. It is the same as
+ * long as the process lives, but for contexts whose files have changed. False alarms: 1 in 2^64.
+ */
+uint64_t tls_client_identity(struct tls_context *context, const struct tls_client_options *options);
+
+enum tls_connected {
+    TLS_CONNECTED,
+    TLS_CONNECT_FAILED,    /* the peer: handshake, certificate or its name */
+    TLS_CONNECT_TIMED_OUT,
+    TLS_CONNECT_CANCELLED,
+    TLS_CONNECT_ERROR,     /* our own trouble: a certificate that does not load, a name too long */
+};
+
+/*
+ * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is logged, in
+ * the handshake itself with the action `SSL handshaking to upstream`; *error gets the errno or 0. The caller closes the connection
+ * then. MAY WAIT.
+ */
+enum tls_connected tls_connect(struct conn *conn, struct tls_context *context,
+                               const struct tls_client_options *options, uint64_t deadline_ms,
+                               const struct log *log, int *error);
 
 static inline bool conn_is_tls(const struct conn *conn)
 {

@@ -269,7 +269,7 @@ struct tls_context *tls_context_new(const struct tls_settings *settings, struct 
         return NULL;
     }
     context->ctx = tls_ctx_new(context, arena, arena, &context->identities, error);
-    if (context->ctx == NULL ||
+    if (context->ctx == NULL || !tls_ocsp_init(context, arena, error) ||
         !tls_staples_init(context, context->ctx, &context->identities, arena, log, error)) {
         SSL_CTX_free(context->ctx);
         tls_identities_free(&context->identities);
@@ -303,7 +303,6 @@ void tls_context_free(struct tls_context *context)
 
 bool tls_worker_start(const struct log *log)
 {
-    tls_staples_start(log);
     tls_watch_start(log);
     return true;
 }
@@ -311,7 +310,6 @@ bool tls_worker_start(const struct log *log)
 void tls_worker_end(void)
 {
     tls_watch_end();
-    tls_staples_end();
 }
 
 const char *tls_version_built(void)

@@ -4,6 +4,7 @@
 
 #include <openssl/ssl.h>
 
+#include "net/resolver.h"
 #include "net/tls.h"
 
 /* Is there this, in the library that we are built with? */
@@ -40,7 +41,7 @@ struct tls_context {
     size_t ticket_key_count;
     struct session_store *sessions;       /* of the shared zone; or NULL */
     struct ticket_ring *ring;             /* keys that make themselves; or NULL */
-    struct ocsp_store *ocsp_store;        /* of ocsp_zone; or NULL */
+    struct ocsp_target *ocsp_target;      /* ssl_ocsp_responder; or NULL */
     struct tls_watch *watch;              /* files as they were loaded; or NULL */
     struct tls_context *next;             /* of all contexts of this process */
     struct arena *arena;                  /* of the generation */
@@ -66,6 +67,7 @@ struct tls {
     struct tls_ocsp *ocsp; /* asking about the client's certificate; or NULL */
     long ocsp_error;       /* X509_V_ERR_… or X509_V_OK */
     const char *ocsp_reason; /* text of it, static */
+    bool ocsp_is_checked;    /* asked about, or nothing to ask */
     char early_byte;       /* the first byte of early data, until it is read */
     bool has_early_byte;
     bool reads_early;      /* early data may come: SSL_read_early_data is to be asked first */
@@ -166,15 +168,56 @@ struct tls *tls_attach(struct conn *conn, struct tls_context *context);
 /* SSL_do_handshake or SSL_read_early_data, and what became of it. */
 enum tls_progress tls_step(struct conn *conn);
 
+/* ---- tls_responder.c, tls_status.c: asking an authority about a certificate (RFC 6960) ---- */
+
+/* A responder: http://host[:port][/path]. Strings in the arena. */
+struct ocsp_target {
+    struct str host, path; /* path without a slash at its end */
+    uint16_t port;
+    struct addr_list addresses; /* known since the configuration was read; or none */
+};
+
+/* False: it is no such URL. */
+bool ocsp_target_parse(struct arena *arena, struct str url, struct ocsp_target *out);
+
+/* What the authority says. */
+struct ocsp_answer {
+    int status;          /* V_OCSP_CERTSTATUS_… */
+    uint64_t valid_until; /* seconds of the wall clock */
+    struct str der;      /* the whole answer; in the arena */
+};
+
+/* Who is asked, about what. */
+struct ocsp_question {
+    X509 *certificate; /* borrowed */
+    X509 *issuer;      /* borrowed */
+    X509_STORE *store; /* whom we trust */
+    bool verifies;     /* the answer's signature */
+    const struct ocsp_target *target;
+    const struct tls_settings *settings; /* for the resolver */
+    const struct log *log;
+};
+
+/* Asks; false: logged. MAY WAIT; on a fiber. */
+bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_answer *out);
+/* Reads an answer to the question; false: logged. */
+bool ocsp_answer_read(const struct ocsp_question *question, struct str der,
+                      struct ocsp_answer *out);
+/* The bytes that the responder is sent: an OCSPRequest; empty on failure. */
+struct str ocsp_request_bytes(const struct ocsp_question *question, struct arena *arena);
+/* The HTTP part of it. MAY WAIT. */
+bool ocsp_fetch(const struct ocsp_question *question, struct str request, struct arena *arena,
+                struct str *answer);
+
 /* ---- tls_staple.c, tls_ocsp.c ---- */
 
 /* Sets up the staples of a fresh context; false with *error. */
 bool tls_staples_init(struct tls_context *context, SSL_CTX *ctx, struct vec *identities,
                       struct arena *arena, const struct log *log, struct str *error);
 void tls_staple_free(struct tls_staple *staple);
-void tls_staples_start(const struct log *log);
-void tls_staples_end(void);
 
+/* Checks the settings of ssl_ocsp; false with *error. */
+bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str *error);
 /* Is the client's certificate still good? Begins to ask its authority. TLS_DONE: known, see ocsp_error. TLS_MORE:
  * the owner's input is called when it is. */
 enum tls_progress tls_ocsp_check(struct tls *tls);

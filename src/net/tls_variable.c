@@ -242,7 +242,7 @@ static bool get_early_data(const struct tls *tls, struct arena *arena, struct st
 {
     (void) arena;
     *out = STR("1");
-    return tls->is_early && SSL_in_init(tls->ssl);
+    return tls->is_early && !SSL_is_init_finished(tls->ssl);
 }
 
 static bool get_server_name(const struct tls *tls, struct arena *arena, struct str *out)
@@ -539,7 +539,8 @@ struct str tls_server_name(const struct conn *conn)
 
 bool tls_is_early(const struct conn *conn)
 {
-    return conn_is_tls(conn) && tls_of(conn)->is_early && SSL_in_init(tls_of(conn)->ssl);
+    return conn_is_tls(conn) && tls_of(conn)->is_early &&
+           !SSL_is_init_finished(tls_of(conn)->ssl);
 }
 
 long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason)

@@ -65,7 +65,7 @@ struct str not_built_explain(struct conf *conf, struct str directive)
             return arena_printf(conf->arena, "it belongs to %s, which is not %s", row->module,
                                 is_loadable(row->module) ? "loaded" : "built");
         }
-        if (needs_tls(directive)) {
+        if (needs_tls(directive) && !is_present(conf, "ngx_http_ssl_module")) {
             return STR("it needs TLS, which is not built");
         }
         return arena_printf(conf->arena, "%s is built without it", row->module);

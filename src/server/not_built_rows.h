@@ -381,8 +381,6 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_mail_smtp_module", ""},
     {"ngx_mail_ssl_module", ""},
     {"ngx_mgmt_module", ""},
-    {"ngx_openssl_cache_module", "ssl_object_cache_inheritable"},
-    {"ngx_openssl_module", "ssl_engine"},
     {"ngx_otel_module",
      "otel_exporter otel_resource_attr otel_service_name otel_span_attr otel_span_name "
      "otel_trace otel_trace_context"},

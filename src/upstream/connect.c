@@ -143,6 +143,13 @@ static enum link_result refused(const struct upstream_pick *pick, int error, boo
     return LINK_FAILED;
 }
 
+static enum link_result timed_out(const struct upstream_pick *pick, int *error)
+{
+    *error = ETIMEDOUT;
+    log_error(pick->log, ETIMEDOUT, "upstream timed out");
+    return LINK_TIMED_OUT;
+}
+
 /* Over loopback the handshake is done by the time that connect() returns. */
 static bool is_up_already(int fd, const struct addr *addr)
 {
@@ -158,9 +165,7 @@ static enum link_result await(const struct upstream_pick *pick, struct conn *con
     case WAIT_CANCELLED:
         return LINK_CANCELLED;
     case WAIT_TIMED_OUT:
-        *error = ETIMEDOUT;
-        log_error(pick->log, ETIMEDOUT, "upstream timed out");
-        return LINK_TIMED_OUT;
+        return timed_out(pick, error);
     default:
         break;
     }
@@ -169,6 +174,38 @@ static enum link_result await(const struct upstream_pick *pick, struct conn *con
         return refused(pick, conn->error, false);
     }
     return LINK_OK;
+}
+
+/* MAY WAIT. */
+static enum link_result secure(const struct upstream_pick *pick, const struct link_tls *tls,
+                               struct conn *conn, uint64_t deadline_ms, int *error)
+{
+    conn_set_nodelay(conn, true); /* there will be several writes */
+    if (tls->preface.len != 0) {
+        conn_write(conn, tls->preface);
+        switch (conn_wait_output(conn, 1, deadline_ms)) {
+        case WAIT_READY:
+            break;
+        case WAIT_TIMED_OUT:
+            return timed_out(pick, error);
+        case WAIT_CANCELLED:
+            *error = conn->error;
+            return conn->is_broken ? refused(pick, conn->error, false) : LINK_CANCELLED;
+        }
+    }
+    switch (tls_connect(conn, tls->context, &tls->options, deadline_ms, pick->log, error)) {
+    case TLS_CONNECTED:
+        return LINK_OK;
+    case TLS_CONNECT_TIMED_OUT:
+        return LINK_TIMED_OUT;
+    case TLS_CONNECT_CANCELLED:
+        return LINK_CANCELLED;
+    case TLS_CONNECT_ERROR:
+        return LINK_ERROR;
+    case TLS_CONNECT_FAILED:
+        break;
+    }
+    return LINK_FAILED;
 }
 
 enum link_result link_connect(struct upstream_pick *pick, const struct link_options *options,
@@ -206,6 +243,9 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
         *error = errno;
         log_alert(pick->log, errno, "epoll_ctl() failed");
         result = LINK_ERROR;
+    }
+    if (result == LINK_OK && options->tls != NULL) {
+        result = secure(pick, options->tls, conn, deadline_ms, error);
     }
     if (result != LINK_OK) {
         conn_close(conn);

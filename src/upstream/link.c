@@ -58,7 +58,7 @@ static struct upstream_link *link_new(const struct link_wish *wish, struct conn 
         .cell = pick->peer->cell,
         .local = pick->peer->local,
         .addr = pick->peer->addr,
-        .kind = {wish->kind.tag, pool_key_dup(wish->kind.key)},
+        .kind = {wish->kind.tag, pool_key_dup(wish->kind.key), wish->kind.identity},
         .is_doomed = wish->is_alone,
         .opened_ms = clock_now.now_ms,
         .users_max = 1,
@@ -260,6 +260,9 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
                              .kind = {.tag = options->tag},
                              .deadline_ms = clock_now.now_ms + connect_timeout_ms};
 
+    if (options->tls != NULL) {
+        wish.kind.identity = options->tls->options.identity;
+    }
     if (pick->group->slices != NULL) {
         wish.is_alone = !pool_key(pick, &wish.kind.key);
     }

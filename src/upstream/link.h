@@ -8,7 +8,15 @@
 #include "base/list.h"
 #include "fiber/fiber.h"
 #include "net/conn.h"
+#include "net/tls.h"
 #include "upstream/upstream.h"
+
+/* TLS on a connection. Lives at least as long as the call. */
+struct link_tls {
+    struct tls_context *context;
+    struct str preface; /* goes in the clear before the handshake: a PROXY header; or empty */
+    struct tls_client_options options; /* its identity tells connections of different ones apart */
+};
 
 /* How a connection is to be made. Lives at least as long as the call. */
 struct link_options {
@@ -19,6 +27,7 @@ struct link_options {
     uint64_t receive_buffer;  /* SO_RCVBUF */
     uint64_t send_lowat;      /* SO_SNDLOWAT; no effect on Linux */
     const void *tag;          /* who may share an idle connection: same tag only */
+    const struct link_tls *tls; /* NULL = plain */
     bool wants_fresh;         /* no kept one */
     unsigned open_max;        /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
@@ -37,6 +46,7 @@ enum link_result {
 struct link_kind {
     const void *tag; /* as link_options say */
     struct str key;  /* of the group's slices; empty = none */
+    uint64_t identity; /* with TLS: of the peer's and our own names; 0 = plain. Of pools: 0 */
 };
 
 #define LINK_MAGIC 0x11c00f1eu
@@ -75,8 +85,8 @@ struct upstream_link {
 };
 
 /*
- * A connection for pick->peer: an idle one, a shared one with room, or a fresh one, connected. MAY
- * WAIT: for connect; for its turn under open_max. *error gets the errno.
+ * A connection for pick->peer: an idle one, a shared one with room, or a fresh one, connected, its TLS
+ * handshake done. MAY WAIT: for these; for its turn under open_max. *error gets the errno.
  */
 enum link_result link_open(struct upstream_pick *pick, const struct link_options *options,
                            uint64_t connect_timeout_ms, struct upstream_link **out, int *error);

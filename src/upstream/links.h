@@ -20,7 +20,7 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
 
 static inline bool link_kind_is(const struct link_kind *a, const struct link_kind *b)
 {
-    return a->tag == b->tag && str_equal(a->key, b->key);
+    return a->tag == b->tag && a->identity == b->identity && str_equal(a->key, b->key);
 }
 
 /* The key of the request's slice; empty: it has none. False: it is longer than keys may be. */

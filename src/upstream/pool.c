@@ -49,7 +49,7 @@ struct str pool_key_dup(struct str key)
 static struct link_kind kind_of_pool(const struct upstream_group *group,
                                      const struct link_kind *kind)
 {
-    return (struct link_kind){group->is_keepalive_local ? kind->tag : NULL, kind->key};
+    return (struct link_kind){group->is_keepalive_local ? kind->tag : NULL, kind->key, 0};
 }
 
 /* The one that is used comes first among those with a key. */
@@ -242,7 +242,8 @@ struct upstream_link *pool_take(const struct upstream_group *group, struct peer_
     list_each(item, &pool->links) {
         struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
 
-        if (link->local != local || link->kind.tag != kind->tag) {
+        if (link->local != local || link->kind.tag != kind->tag ||
+            link->kind.identity != kind->identity) {
             continue;
         }
         if (!is_sound(link->conn)) {

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import loads
-from servers import STOP_SECONDS, BenchError, cpu_ns_of, children_of, free_port, prepare_child
+from servers import STOP_SECONDS, BenchError, free_port, prepare_child
 
 START_SECONDS = 10
 PROCESSES = 4           # of libfcgi's application and of php-fpm: each has one request at a time
@@ -51,11 +51,6 @@ class Backend:
             return {}
         process.send_signal(signal.SIGUSR1)
         return json.loads(process.stdout.readline() or "{}")
-
-    def cpu_ns(self):
-        """CPU time of all its processes until now."""
-        return sum(cpu_ns_of(pid) for process in self.processes
-                   for pid in [process.pid, *children_of(process.pid)])
 
     def stop(self):
         """Ends all processes, and waits for their end."""

@@ -36,11 +36,12 @@ struct client {
 
 static int epoll;
 static bool closes;                 /* -c: after each answer */
+static bool waits;                  /* -w: never answers */
 static size_t body_size = 13;       /* -b */
 static char *answer;                /* head and body, the same for everybody */
 static size_t answer_size;          /* its bytes */
 static unsigned long connections;   /* accepted */
-static unsigned long requests;      /* answered */
+static unsigned long requests;      /* answered; with -w those that came */
 static struct client *free_clients; /* their memory is warm */
 
 static void client_close(struct client *client)
@@ -84,6 +85,11 @@ static bool client_send(struct client *client)
 {
     bool wanted_room = client->wants_room;
 
+    if (waits) {
+        requests += client->due;
+        client->due = 0;
+        return true;
+    }
     client->wants_room = false;
     while (client->due > 0) {
         ssize_t n =
@@ -215,6 +221,7 @@ static int listen_at(const char *address)
 static const char usage[] = "http_backend [options] 127.0.0.1:PORT\n"
                             "  -b N     bytes of the answer's body (13)\n"
                             "  -c       closes the connection after each answer\n"
+                            "  -w       waits for ever: there is no answer\n"
                             "  -H LINE  one more header line of the answer\n"
                             "On USR1 and at its end (TERM) it prints what it counted, as JSON.\n";
 
@@ -223,13 +230,16 @@ static const char *read_options(int argc, char **argv)
     const char *extra = "";
     int option;
 
-    while ((option = getopt(argc, argv, "b:cH:h")) != -1) {
+    while ((option = getopt(argc, argv, "b:cwH:h")) != -1) {
         switch (option) {
         case 'b':
             body_size = strtoul(optarg, NULL, 10);
             break;
         case 'c':
             closes = true;
+            break;
+        case 'w':
+            waits = true;
             break;
         case 'H':
             extra = optarg;

@@ -1,11 +1,13 @@
 """The load generator: compiled, started, and its answers read."""
 
+import contextlib
 import json
 import os
 import subprocess
 
 from servers import BenchError, prepare_child
 
+WAITING_SECONDS = 60    # longer than anybody needs that waits for waiting requests
 SOURCES = ("load.c", "answer.c", "latency.c", "options.c", "requests.c")
 
 
@@ -54,6 +56,17 @@ class Client:
         return subprocess.Popen(self.command(server, row, options), stdout=subprocess.PIPE,
                                 preexec_fn=prepare_child({cpu}, self.descriptors), text=True,
                                 **streams)
+
+    @contextlib.contextmanager
+    def waiting(self, server, row, count):
+        """A block during which so many requests are out, one on each connection."""
+        process = self.start(server, row, ("-c", str(count), "-t", str(WAITING_SECONDS)),
+                             self.cpus[0])
+        try:
+            yield
+        finally:
+            process.kill()
+            process.communicate()
 
     def run(self, server, row, seconds=None, requests=None, may_fail=False):
         """Makes load for some seconds or requests. Gives the sum of what the processes say."""

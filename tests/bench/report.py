@@ -114,9 +114,11 @@ def memory_table(results):
     for result in results:
         if "bytes" in result:
             mine, theirs = result["bytes"]["portunus"], result["bytes"]["reference"]
-            words, met = next(pair for pair in wanted_and_met(result) if "bytes" in pair[0])
+            words, met = next((pair for pair in wanted_and_met(result) if "bytes" in pair[0]),
+                              ("–", None))
             lines.append([result["bytes"]["what"], number(mine), number(theirs),
-                          number(mine / theirs, 2), words, "yes" if met else "no"])
+                          number(mine / theirs, 2), words,
+                          {True: "yes", False: "no"}.get(met, "–")])
     return markdown(("resident memory", "bytes", "reference", "ratio", "to reach", "met"),
                     lines) if lines else ""
 

@@ -162,12 +162,12 @@ def test_many_servers_and_locations(serve):
 @portunus
 def test_directive_of_a_later_capability_is_named(check):
     done = check(HEAD + "http { server { listen 127.0.0.1:@PORT@;\n location / {\n"
-                        "proxy_pass http://127.0.0.1:1;\n} } }\n")
-    assert done.returncode == 1 and "proxy_pass" in done.stderr.split("\n")[0]
+                        "tfs_pass x;\n} } }\n")
+    assert done.returncode == 1 and "tfs_pass" in done.stderr.split("\n")[0]
 
 
 @portunus
-@pytest.mark.parametrize("parameter", ["ssl", "http2", "quic"])
+@pytest.mark.parametrize("parameter", ["quic"])
 def test_listen_parameters_of_later_work_say_so(check, parameter):
     done = check(HEAD + "http { server { listen 127.0.0.1:@PORT@ %s; } }\n" % parameter)
     assert done.returncode == 1 and parameter in done.stderr.split("\n")[0]

@@ -345,6 +345,16 @@ def test_slices(serve, backend):
         assert client.request("/", method="HEAD").header("Content-Length") == str(len(WHOLE))
 
 
+def test_slices_of_a_range_alone(serve, backend):
+    back = backend([sliced] * 100)
+    server = serve(SLICES % back.port)
+    part = server.get("/", "Range: bytes=1500-3500")
+    assert (part.status, part.body) == (206, WHOLE[1500:3501])
+    assert len(back.requests) == 3
+    several = server.get("/", "Range: bytes=0-1,5-6")
+    assert (several.status, several.body) == (200, WHOLE)
+
+
 def test_slices_of_another_version_cut_the_response(serve, backend):
     def changed(conn, request):
         first, last = ranges(request)

@@ -71,9 +71,11 @@ static void schemes(void **state)
 
     assert_true(proxy_url_scheme(&text, &is_https));
     assert_same(text, "a");
-    text = STR("https://a");
-    assert_false(proxy_url_scheme(&text, &is_https));
+    assert_false(is_https);
+    text = STR("https://b");
+    assert_true(proxy_url_scheme(&text, &is_https));
     assert_true(is_https);
+    assert_same(text, "b");
     text = STR("http:/a");
     assert_false(proxy_url_scheme(&text, &is_https));
     assert_false(is_https);

@@ -19,20 +19,16 @@ struct deviation {
 #define CORE "ngx_core_module"
 #define HTTP "ngx_http_core_module"
 #define PROXY "ngx_http_proxy_module"
-#define CONNECT "ngx_http_proxy_connect_module"
 #define FASTCGI "ngx_http_fastcgi_module"
 #define UPSTREAM "ngx_http_upstream_module"
 #define CHECK "ngx_http_upstream_check_module"
 #define STICKY "ngx_http_upstream_session_sticky_module"
+#define SSL "ngx_http_ssl_module"
 #define FAMILY "ngx_http_*_module" /* proxy, fastcgi, uwsgi, scgi, memcached, tunnel */
 
 static const struct deviation deviations[] = {
     /* Defaults that a table cannot hold, or that say the same in other words. */
     {CORE, "user", DEFAULT, NULL, "configure says who"},
-    {CORE, "force_exit", DEFAULT, "",
-     "an older name: the default is in the row of worker_shutdown_timeout, none"},
-    {CORE, "thread_stack_size", DEFAULT, "", "has no effect, in Tengine neither"},
-    {CORE, "worker_threads", DEFAULT, "", "has no effect, in Tengine neither"},
     {"ngx_dso_module", "path", DEFAULT, NULL, "configure says where, relative to the run prefix"},
     {"ngx_regex_module", "pcre_jit", DEFAULT, "on",
      "expressions match the same, faster; nginx has it off for builds of PCRE of long ago"},
@@ -42,15 +38,8 @@ static const struct deviation deviations[] = {
     {HTTP, "listen", DEFAULT, "",
      "depends on the user, so code decides: *:80, or *:8000 without root's rights"},
     {HTTP, "max_ranges", DEFAULT, "2147483647", "no limit, as a number"},
-    {HTTP, "open_file_cache_retest", DEFAULT, "",
-     "an older name: the default is in the row of open_file_cache_valid"},
-    {HTTP, "optimize_server_names", DEFAULT, "",
-     "an older name: the default is in the row of server_name_in_redirect"},
-    {HTTP, "client_body_buffers", DEFAULT, "", "has no effect, in Tengine since 2.3 neither"},
-    {HTTP, "client_body_postpone_size", DEFAULT, "", "has no effect, in Tengine since 2.3 neither"},
     {HTTP, "server_info", DEFAULT, "off",
      "users of nginx expect plain pages; server_admin, which only Tengine has, turns it on"},
-    {HTTP, "satisfy_any", DEFAULT, "", "an older name: the default is in the row of satisfy"},
     {HTTP, "server_name", DEFAULT, "",
      "a server without names gets the empty one when its block was read"},
     {HTTP, "types", DEFAULT, "", "the three types are there when no level has a block of its own"},
@@ -67,17 +56,17 @@ static const struct deviation deviations[] = {
     {FAMILY, "*_temp_file_write_size", DEFAULT, "",
      "two buffers, whatever their size is at that place"},
     {FAMILY, "*_cache_max_range_offset", DEFAULT, "9223372036854775807", "no limit, as a number"},
-    {FAMILY, "*_upstream_tries", DEFAULT, "",
-     "an older name: the default is in the row of *_next_upstream_tries"},
     {FAMILY, "*_sndbuf_size", DEFAULT, "", "an older name: none, as *_socket_sndbuf has it"},
     {FAMILY, "*_rcvbuf_size", DEFAULT, "", "an older name: none, as *_socket_rcvbuf has it"},
-    {CONNECT, "proxy_connect_read_timeout", DEFAULT, "",
-     "an older name: the default is in the row of proxy_connect_data_timeout"},
-    {CONNECT, "proxy_connect_send_timeout", DEFAULT, "", "has no effect, in Tengine neither"},
+    {SSL, "ssl_pass_phrase_dialog", DEFAULT, "", "the terminal, where nothing is said"},
     {FASTCGI, "fastcgi_keep_conn", DEFAULT, "auto",
      "connections are kept with backends that say that they are made for it"},
     {CHECK, "check", DEFAULT, "",
      "without it nothing is checked; the fact are its parameters' defaults"},
+    {UPSTREAM, "rr_discarded_range", DEFAULT, "0",
+     "round robin begins with the first, as in nginx"},
+    {UPSTREAM, "upstream_change_no_server_status", DEFAULT, "on",
+     "a group without a usable server gives 502, as in nginx; Tengine gives 500 unless told"},
     {STICKY, "session_sticky", DEFAULT, "",
      "without it nobody is bound; the fact are its parameters' defaults"},
 
@@ -99,11 +88,16 @@ static const struct deviation deviations[] = {
     /* Not to come. */
     {HTTP, "retry_cached_connection", MISSING, "",
      "whether a kept connection that died may be tried again follows from the request alone"},
-    {UPSTREAM, "rr_discarded_range", MISSING, "", "tunes Tengine's round robin, which ours is not"},
-    {UPSTREAM, "upstream_change_no_server_status", MISSING, "",
-     "a group without a usable server gives 502, as in nginx; Tengine gives 500 unless told"},
+
+    {SSL, "*enable_ntls", MISSING, "", "of Tongsuo, a fork of OpenSSL"},
+    {SSL, "ssl_*_certificate", MISSING, "", "of Tongsuo"},
+    {SSL, "ssl_*_certificate_key", MISSING, "", "of Tongsuo"},
+    {SSL, "ssl_async", MISSING, "", "of a fork of OpenSSL"},
+    {SSL, "ssl_verify_client_exception", MISSING, "", "not built"},
+    {"ngx_http_v2_module", "spdy_*", MISSING, "", "SPDY is gone; last in Tengine 2.3.4"},
 
     /* Ours alone. */
+    {SSL, "ssl_certificate_watch", EXTRA, "", "certificates that change without a reload"},
     {PROXY, "proxy_protocol", EXTRA, "", "nginx has it for stream and mail only"},
 
     /* Ours by another name or place. */
@@ -118,11 +112,11 @@ static const struct deviation deviations[] = {
 #undef CORE
 #undef HTTP
 #undef PROXY
-#undef CONNECT
 #undef FASTCGI
 #undef UPSTREAM
 #undef CHECK
 #undef STICKY
+#undef SSL
 #undef FAMILY
 
 #endif

@@ -235,6 +235,9 @@ static void compare(const struct module *module, const struct fact *fact)
     if (fact->arity.len != 0 && !str_equal(ours, fact->arity)) {
         differ(fact->module, fact->name, ARGUMENTS, ours, fact->arity);
     }
+    if (row->initial == NULL && (row->type == TYPE_OBSOLETE || row->replaced_by != NULL)) {
+        return; /* what has no effect has no default, and that of an older name is the newer one's */
+    }
     ours = row->initial == NULL ? STR("") : str_of(row->initial);
     if (!is_one_of(ours, fact->initial)) {
         differ(fact->module, fact->name, DEFAULT, ours, fact->initial);

@@ -38,8 +38,9 @@ static void a_module_that_is_there_lacks_the_directive(void **state)
                                STR("it belongs to ngx_http_proxy_module, which is not ")));
         return;
     }
-    assert_text(not_built_explain(&conf, STR("proxy_ssl_verify")),
-                "it needs TLS, which is not built");
+    assert_str(not_built_explain(&conf, STR("proxy_ssl_verify")),
+               is_linked("ngx_http_ssl_module") ? STR("ngx_http_proxy_module is built without it")
+                                                : STR("it needs TLS, which is not built"));
     assert_text(not_built_explain(&conf, STR("proxy_bind_dynamic")),
                 "ngx_http_proxy_module is built without it");
 }

@@ -51,6 +51,9 @@ void exchange_leave_link(struct exchange *x, bool is_reusable)
     upload_stop(x);
     if (x->link != NULL) {
         x->attempt->bytes_sent += x->link->conn->sent - x->sent_before;
+        if (x->link->conn->log == &x->request->log) {
+            x->link->conn->log = log_main;
+        }
         x->protocol->channel->end(x, is_reusable && x->is_body_sent);
     }
 }
@@ -130,6 +133,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     const struct exchange_settings *settings = x->settings;
     const struct protocol *protocol = x->protocol;
     struct addr local = {.len = 0};
+    struct link_tls tls;
     struct link_options options = {
         .keepalive = settings->socket_keepalive,
         .send_buffer = settings->socket_sndbuf,
@@ -145,6 +149,10 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     if (settings->bind != NULL && local_address(x, &local) && local.len != 0) {
         options.local = &local;
         options.is_transparent = settings->bind->is_transparent;
+    }
+    if (x->is_secure) {
+        exchange_secure(x, &tls);
+        options.tls = &tls;
     }
     switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {
     case LINK_OK:
@@ -163,6 +171,9 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     x->attempt->connect_ms = clock_now.now_ms - x->try_ms;
     if (!protocol->channel->begin(x)) {
         return fail_try(x, failure, NEXT_ERROR, 502);
+    }
+    if (x->is_secure && x->link->users_max == 1) {
+        x->link->conn->log = &x->request->log; /* TLS has more to say than errno */
     }
     return TRY_ANSWERED;
 }

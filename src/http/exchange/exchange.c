@@ -58,8 +58,10 @@ void exchange_describe(const struct exchange *x, struct room *out)
         peer = x->group->name; /* none was live */
     }
     if (peer.len != 0) {
-        room_printf(out, ", upstream: \"%.*s://%.*s%.*s\"", STR_ARG(x->protocol->name),
-                    STR_ARG(peer), STR_ARG(x->url_tail));
+        struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;
+
+        room_printf(out, ", upstream: \"%.*s://%.*s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
+                    STR_ARG(x->url_tail));
     }
 }
 
@@ -218,8 +220,8 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
         case PICK_CANCELLED:
             return TRY_CANCELLED;
         case PICK_NONE:
-            *failure = (struct failure){.kind = NEXT_ERROR,
-                                        .status = x->group->set->no_server_status};
+            *failure =
+                (struct failure){.kind = NEXT_ERROR, .status = x->group->set->no_server_status};
             attempt_begin(x, x->group->name);
             attempt_end(x, failure->status);
             return TRY_FAILED;
@@ -314,6 +316,8 @@ static enum flow pass_answer(struct exchange *x)
         drop_answer(x);
         return flow;
     }
+    request->response.is_single_range = true;
+    request->response.allows_ranges = x->slice != NULL;
     if (!answer_to_response(x)) {
         exchange_leave_link(x, false);
         return request_fail(request, 502);

@@ -68,6 +68,7 @@ extern const struct channel whole_link;
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
     struct str name; /* before "://" in logs: "http", "fastcgi" */
+    struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
     const struct channel *channel;
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
      * request->response. */
@@ -116,6 +117,8 @@ struct exchange {
     struct template *target; /* "host:port" with variables; the module has cut off scheme and URI */
     struct str target_text;  /* … evaluated */
     uint16_t default_port;
+    bool is_secure;          /* over TLS, as settings->tls says */
+    struct str preface;      /* … bytes that go before the handshake; empty = none */
     struct str url_tail; /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
 
     /* What is sent. */
@@ -204,6 +207,7 @@ struct pass_target {
     struct upstream_group *group; /* or */
     struct template *text;        /* with variables */
     uint16_t default_port;
+    bool is_secure; /* the module's: TLS */
 };
 bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
                       uint16_t default_port, struct pass_target *out);

@@ -167,6 +167,9 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
         own->prefix = prefix_of(scope->conf, table);
         own->has_head_conversion = has_row(table, own->prefix, "_cache_convert_head");
     }
+    if (own->tls.is_needed && !exchange_tls_finish(scope, own)) {
+        return false;
+    }
     own->next_upstream = sole_off(own->next_upstream);
     own->cache_use_stale = sole_off(own->cache_use_stale);
     if (!has_row(table, own->prefix, "_buffers")) {

@@ -67,6 +67,10 @@ struct patience {
 void patience_begin(struct exchange *x, struct patience *patience);
 enum wait_result patience_wait(struct exchange *x, struct patience *patience);
 
+/* secure.c: how the connection of this exchange speaks TLS. */
+struct link_tls;
+void exchange_secure(struct exchange *x, struct link_tls *out);
+
 /* ---- cached.c ---- */
 
 /* Looks into the cache where this place has one. FLOW_NEXT: a backend is to be asked (and x->cached

@@ -27,6 +27,22 @@ uint64_t plain_body_size(const struct exchange *x)
     return request->body != NULL ? request->body->size : 0;
 }
 
+/* What variables made of the target, without a scheme that stands before it. */
+static void evaluate_target(struct exchange *x, struct str scheme)
+{
+    struct str text = template_text(x->target, &x->request->env);
+    struct str secure = x->protocol->secure_name;
+    struct str rest = str_skip(text, secure.len < text.len ? secure.len : text.len);
+
+    if (secure.len != 0 && str_starts_nocase(text, secure) && str_starts(rest, STR("://"))) {
+        x->is_secure = true;
+        text = str_skip(rest, 3);
+    } else if (str_starts_nocase(text, scheme)) {
+        text = str_skip(text, scheme.len);
+    }
+    x->target_text = text;
+}
+
 enum flow plain_handle(struct request *request, const struct protocol *protocol,
                        const struct exchange_settings *settings, const void *module_settings,
                        const struct pass_target *target, struct str scheme)
@@ -37,9 +53,9 @@ enum flow plain_handle(struct request *request, const struct protocol *protocol,
     x->group = target->group;
     x->target = target->text;
     x->default_port = target->default_port;
+    x->is_secure = target->is_secure;
     if (x->group == NULL) {
-        struct str text = template_text(target->text, &request->env);
-        x->target_text = str_starts_nocase(text, scheme) ? str_skip(text, scheme.len) : text;
+        evaluate_target(x, scheme);
     }
     return exchange_run(x);
 }

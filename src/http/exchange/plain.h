@@ -14,7 +14,7 @@ enum body_result plain_body_ended(struct exchange *x);
 /*
  * What a handler of such a protocol does: an exchange to the target, whose body is read first when its length is not
  * known, for these protocols announce it. scheme: "uwsgi://", which may stand before a target that comes
- * from variables; or empty. MAY WAIT.
+ * from variables, as the protocol's secure_name may; or empty. MAY WAIT.
  */
 enum flow plain_handle(struct request *request, const struct protocol *protocol,
                        const struct exchange_settings *settings, const void *module_settings,

@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "conf/directive.h"
 #include "net/addr.h"
+#include "net/tls.h"
 #include "server/generation.h"
 
 /* When to ask another peer, and when an expired stored response may serve. */
@@ -67,6 +68,29 @@ struct cache_valid {
     uint64_t seconds;
 };
 
+/* TLS towards backends: *_ssl_…. */
+struct exchange_tls {
+    /* As written. */
+    struct template *certificate, *certificate_key;  /* ours; NULL = none */
+    struct vec passwords;                            /* struct str: of the key */
+    struct tls_certificate_cache *certificate_cache; /* of those with variables; NULL = off */
+    unsigned protocols;                              /* enum tls_protocol bits */
+    struct str ciphers;
+    struct vec commands;   /* struct str pairs */
+    struct template *name; /* whom we expect; NULL = the host of *_pass */
+    bool server_name;      /* it is sent */
+    bool session_reuse;
+    bool verify;
+    int64_t verify_depth;
+    struct str trusted_certificate; /* full path, or empty */
+    struct str crl;                 /* likewise */
+
+    /* Derived. */
+    bool is_needed;              /* a *_pass here leads, or may lead, to TLS */
+    bool is_certificate_late;    /* has variables: it is loaded for each handshake */
+    struct tls_context *context; /* NULL unless needed */
+};
+
 /* All options at one place. Members after the first group are not used by protocols that lack their
  * rows (memcached, tunnel). */
 struct exchange_settings {
@@ -123,6 +147,8 @@ struct exchange_settings {
     struct template *store_path; /* NULL: the file that the URI maps to */
     unsigned store_access;       /* file mode */
 
+    struct exchange_tls tls; /* of protocols that can */
+
     const char *prefix;         /* "proxy": for messages; set by the family's finish */
     bool has_head_conversion;   /* derived from the places's rows: proxy only */
     bool is_busy_size_written;  /* … else it follows from the buffers of each place */
@@ -144,6 +170,16 @@ typedef bool exchange_row_apply(struct conf_scope *scope, const struct directive
 exchange_row_apply exchange_bind_apply, exchange_temp_path_apply, exchange_store_apply,
     exchange_store_access_apply, exchange_cache_apply, exchange_cache_valid_apply,
     exchange_cache_purge_apply, exchange_max_temp_file_size_apply;
+
+/* The rows of TLS (tls_rows.c). */
+extern const struct directive_word exchange_tls_words[];
+exchange_row_apply exchange_password_file_apply, exchange_conf_command_apply,
+    exchange_certificate_cache_apply;
+/* Makes the context, where one is needed; of exchange_settings_finish. False after conf_error. */
+bool exchange_tls_finish(struct conf_scope *scope, struct exchange_settings *own);
+/* A *_pass at this place leads to TLS, or not. To be called by its apply, and by what undoes it. */
+void exchange_needs_tls(const struct conf_scope *scope, const struct directive_table *family,
+                        bool is_needed);
 
 /* Cross checks and derived values; finish of the family's tables (finish.c). The settings of such a table
  * are a struct exchange_settings and nothing else; its first row is PREFIX_bind. */
@@ -353,6 +389,64 @@ bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, c
             .syntax = "string ... | on | off | method [from all | address ...] | zone key",        \
             .doc = "Requests that remove kept answers: when one of the strings is true (nginx "    \
                    "Plus), or as the module cache_purge has it."                                   \
+    }
+
+/* TLS: proxy, uwsgi, grpc. */
+#define EXCHANGE_TLS_ROWS(PREFIX)                                                                  \
+    {PREFIX "_ssl_certificate", IN_HTTP_ALL, TEMPLATE(EXCHANGE_S, tls.certificate),                \
+     .doc = "Our certificate for backends that ask for one: a PEM file, or data:text; variables "  \
+            "are looked at for each handshake."},                                                  \
+        {PREFIX "_ssl_certificate_key", IN_HTTP_ALL, TEMPLATE(EXCHANGE_S, tls.certificate_key),    \
+         .doc = "Its key: a PEM file, data:text, engine:name:id or store:URI."},                   \
+        {PREFIX "_ssl_certificate_cache",                                                          \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, tls.certificate_cache, exchange_certificate_cache_apply),        \
+         ARGS(1, 3),                                                                               \
+         .initial = "off",                                                                         \
+         .syntax = "off | max=N [inactive=time] [valid=time]",                                     \
+         .doc = "Keeps certificates and keys that were loaded by names with variables."},          \
+        {PREFIX "_ssl_password_file",                                                              \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, tls.passwords, exchange_password_file_apply),                    \
+         ARGS(1, 1),                                                                               \
+         .syntax = "file",                                                                         \
+         .doc = "Pass phrases of keys, one a line; they are tried in turn."},                      \
+        {PREFIX "_ssl_protocols",                                                                  \
+         IN_HTTP_ALL,                                                                              \
+         BITS(EXCHANGE_S, tls.protocols, exchange_tls_words),                                      \
+         .initial = "TLSv1.2 TLSv1.3",                                                             \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "Versions of TLS that backends are spoken to in."},                                \
+        {PREFIX "_ssl_ciphers", IN_HTTP_ALL, STRING(EXCHANGE_S, tls.ciphers),                      \
+         .initial = "DEFAULT", .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},               \
+        {PREFIX "_ssl_conf_command",                                                               \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, tls.commands, exchange_conf_command_apply),                      \
+         ARGS(2, 2),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "name value",                                                                   \
+         .doc = "A command of OpenSSL's SSL_CONF_cmd()."},                                         \
+        {PREFIX "_ssl_name", IN_HTTP_ALL, TEMPLATE(EXCHANGE_S, tls.name),                          \
+         .doc = "The name that the backend's certificate must have, and that is sent to it; by "   \
+                "default the host of " PREFIX "_pass."},                                           \
+        {PREFIX "_ssl_server_name", IN_HTTP_ALL, FLAG(EXCHANGE_S, tls.server_name),                \
+         .initial = "off", .doc = "Is the name sent (SNI, RFC 6066)?"},                            \
+        {PREFIX "_ssl_session_reuse", IN_HTTP_ALL, FLAG(EXCHANGE_S, tls.session_reuse),            \
+         .initial = "on", .doc = "Are sessions of former connections resumed?"},                   \
+        {PREFIX "_ssl_verify", IN_HTTP_ALL, FLAG(EXCHANGE_S, tls.verify), .initial = "off",        \
+         .doc = "Must the backend's certificate be trusted, and be for the name?"},                \
+        {PREFIX "_ssl_verify_depth",                                                               \
+         IN_HTTP_ALL,                                                                              \
+         NUMBER(EXCHANGE_S, tls.verify_depth),                                                     \
+         .initial = "1",                                                                           \
+         .max = INT32_MAX,                                                                         \
+         .doc = "Longest chain of certificates."},                                                 \
+        {PREFIX "_ssl_trusted_certificate", IN_HTTP_ALL,                                           \
+         CONF_PATH(EXCHANGE_S, tls.trusted_certificate),                                           \
+         .doc = "PEM file of authorities that are trusted."},                                      \
+    {                                                                                              \
+        PREFIX "_ssl_crl", IN_HTTP_ALL, CONF_PATH(EXCHANGE_S, tls.crl),                            \
+            .doc = "PEM file of revoked certificates."                                             \
     }
 
 #endif

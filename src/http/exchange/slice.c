@@ -158,6 +158,8 @@ static struct exchange *next_exchange(const struct exchange *x, struct slice *sl
     next->target = x->target;
     next->target_text = x->target_text;
     next->default_port = x->default_port;
+    next->is_secure = x->is_secure;
+    next->preface = x->preface;
     next->url_tail = x->url_tail;
     next->sends_body = false;
     next->is_body_sent = true;

@@ -27,6 +27,24 @@ static bool wait_for_room(struct conn *conn, uint64_t timeout_ms)
     return conn_wait_output(conn, UNSENT_MAX / 2, clock_now.now_ms + timeout_ms) == WAIT_READY;
 }
 
+/* Is the client's connection shared by several requests, so that their bytes have frames around them? */
+static bool is_framed(const struct request *request)
+{
+    return request->version >= HTTP_2;
+}
+
+/* Bytes to the client; MAY WAIT. False: it is gone. */
+static bool give_down(struct request *request, struct str bytes)
+{
+    if (is_framed(request)) {
+        struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true, .is_flush = true};
+        return request->wire->send_body(request, &piece, false);
+    }
+    conn_write(request->conn, bytes);
+    request->response.body_sent += bytes.len;
+    return true;
+}
+
 /* From client to backend; what it has ended, the backend is told. MAY WAIT. */
 static void pump_up(struct tunnel *tunnel)
 {
@@ -64,11 +82,43 @@ static void pump_up(struct tunnel *tunnel)
     }
 }
 
+/* The same where the client's bytes come in frames among those of other requests. MAY WAIT. */
+static void pump_frames_up(struct tunnel *tunnel)
+{
+    struct exchange *x = tunnel->x;
+    struct request *request = x->request;
+    struct conn *backend = x->link->conn;
+    char *room = arena_text(&request->arena, READ_SIZE);
+
+    for (;;) {
+        ssize_t n = request->wire->read_body(request, room, READ_SIZE);
+
+        if (n == 0) {
+            conn_shutdown_output(backend);
+            return;
+        }
+        if (n < 0) {
+            tunnel->is_over = true;
+            return;
+        }
+        conn_write(backend, (struct str){room, (size_t) n});
+        tunnel->active_ms = clock_now.now_ms;
+        if (!wait_for_room(backend, x->settings->send_timeout_ms)) {
+            tunnel->is_over = true;
+            return;
+        }
+    }
+}
+
 static void run_upward(void *arg)
 {
     struct tunnel *tunnel = arg;
 
-    pump_up(tunnel);
+    if (is_framed(tunnel->x->request)) {
+        pump_frames_up(tunnel);
+    } else {
+        pump_up(tunnel);
+    }
     if (tunnel->is_over && tunnel->x->link != NULL) {
         wait_signal(&tunnel->x->link->wake);
     }
@@ -86,13 +136,13 @@ static void pump_down(struct tunnel *tunnel)
         struct str input = channel->input(x);
 
         if (input.len != 0) {
-            conn_write(client, input);
+            bool is_given = give_down(request, input);
             channel->consume(x, input.len);
             x->body_received += input.len;
             x->attempt->response_length = x->body_received;
-            request->response.body_sent += input.len;
             tunnel->active_ms = clock_now.now_ms;
-            if (!wait_for_room(client, request->location->send_timeout_ms)) {
+            if (!is_given || (!is_framed(request) &&
+                              !wait_for_room(client, request->location->send_timeout_ms))) {
                 return;
             }
         }
@@ -138,6 +188,9 @@ enum flow tunnel_relay(struct exchange *x)
     }
     pump_down(&tunnel);
     fiber_cancel_and_join(&tunnel.upward);
+    if (is_framed(request) && !request->wire->send_body(request, NULL, true)) {
+        request->is_cancelled = true;
+    }
     attempt_end(x, 0);
     exchange_leave_link(x, false);
     upstream_pick_done(&x->pick, PEER_SERVED);

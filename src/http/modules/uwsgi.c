@@ -74,6 +74,7 @@ static bool uwsgi_make_request(struct exchange *x)
 
 static const struct protocol uwsgi_protocol = {
     .name = STR_INIT("uwsgi"),
+    .secure_name = STR_INIT("suwsgi"),
     .channel = &whole_link,
     .make_request = uwsgi_make_request,
     .begin_answer = plain_begin_answer,
@@ -100,14 +101,19 @@ static bool uwsgi_pass_apply(struct conf_scope *scope, const struct directive *r
     struct str address = node->args[1];
 
     (void) row;
-    if (str_starts_nocase(address, STR(TLS_SCHEME))) {
-        return conf_error(scope->conf, node, "suwsgi protocol requires SSL support");
-    }
-    if (str_starts_nocase(address, STR(SCHEME))) {
+    bool is_secure = str_starts_nocase(address, STR(TLS_SCHEME));
+
+    if (is_secure) {
+        address = str_skip(address, sizeof(TLS_SCHEME) - 1);
+    } else if (str_starts_nocase(address, STR(SCHEME))) {
         address = str_skip(address, sizeof(SCHEME) - 1);
     }
-    return pass_target_read(scope, node, address, 0, &own->target) &&
-           pass_handler_set(scope, node, uwsgi_answer);
+    if (!pass_target_read(scope, node, address, 0, &own->target)) {
+        return false;
+    }
+    own->target.is_secure = is_secure;
+    exchange_needs_tls(scope, &uwsgi_family_table, is_secure || own->target.text != NULL);
+    return pass_handler_set(scope, node, uwsgi_answer);
 }
 
 static bool uwsgi_finish(struct conf_scope *scope, void *settings)
@@ -122,7 +128,7 @@ static bool uwsgi_finish(struct conf_scope *scope, void *settings)
 static const struct directive uwsgi_rows[] = {
     {"uwsgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, uwsgi_pass_apply),
      ARGS(1, 1), .syntax = "[protocol://]address",
-     .doc = "The uwsgi server, or group of them, that answers."},
+     .doc = "The uwsgi server, or group of them, that answers: uwsgi:// or, over TLS, suwsgi://."},
     {"uwsgi_param", IN_HTTP_ALL, CUSTOM_FIELD(S, list, param_apply), ARGS(2, 3),
      .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",
      .doc = "A parameter of the request; the client's fields are added as HTTP_*."},
@@ -142,6 +148,7 @@ static const struct directive uwsgi_family_rows[] = {
     EXCHANGE_SOCKET_BUFFER_ROWS("uwsgi"),
     EXCHANGE_BODY_ROWS("uwsgi"),
     EXCHANGE_CACHE_ROWS("uwsgi", fastcgi_cache_use_stale_words),
+    EXCHANGE_TLS_ROWS("uwsgi"),
     {0},
 };
 

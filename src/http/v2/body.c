@@ -107,10 +107,14 @@ static bool take_window(struct v2_connection *c, uint32_t size)
 }
 
 /* DATA of a stream that is not worked on. */
-static void take_orphan(struct v2_connection *c, uint32_t id)
+static void take_orphan(struct v2_connection *c, const struct frame_head *head, size_t size)
 {
+    uint32_t id = head->stream;
     bool by_us;
 
+    if (v2_drain_data(c, head, size)) {
+        return;
+    }
     if (id > c->last_stream || id % 2 == 0) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA of an idle stream");
     } else if ((!v2_was_closed(c, id, &by_us) || !by_us) && v2_guard(c, GUARD_ERRORS)) {
@@ -135,7 +139,7 @@ void v2_take_data(struct v2_connection *c, const struct frame_head *head, struct
         return;
     }
     if (stream == NULL) {
-        take_orphan(c, head->stream);
+        take_orphan(c, head, payload.len);
         return;
     }
     if (stream->is_reset || stream->has_rest) {

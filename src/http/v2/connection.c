@@ -19,6 +19,7 @@
 static void v2_free(struct v2_connection *c)
 {
     c->http->wire_state = NULL;
+    timer_remove(&c->drain_timer);
     counters_mine->writing -= c->is_writing;
     hpack_table_free(&c->decoder);
     hpack_table_free(&c->encoder);
@@ -193,7 +194,7 @@ static void wait_on(struct v2_connection *c)
     struct conn *conn = c->conn;
     struct http_connection *http = c->http;
     const struct http_location *location = http->rest_location;
-    bool is_idle = c->stream_count == 0 && list_is_empty(&c->finished);
+    bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
     bool has_part = c->block_stream != 0 || !c->has_settings || conn->in_end != conn->in_start;
     uint64_t now_ms = clock_now.now_ms;
     uint64_t deadline = NO_DEADLINE;
@@ -382,6 +383,7 @@ void v2_begin(struct http_connection *http)
     c->peer_frame_max = FRAME_SIZE_DEFAULT;
     hpack_table_init(&c->decoder, HPACK_TABLE_DEFAULT);
     hpack_table_init(&c->encoder, HPACK_TABLE_DEFAULT);
+    v2_drains_init(c);
     list_init(&c->finished);
     list_init(&c->woken);
     for (unsigned urgency = 0; urgency < URGENCIES; urgency++) {

@@ -93,6 +93,7 @@ void v2_serve(struct v2_connection *c)
         struct v2_stream *stream =
             container_of(c->waiting[urgency].next, struct v2_stream, turn_link);
         leave_turns(stream);
+        stream->has_turn = true;
         wait_signal(&stream->output);
     }
 }
@@ -168,10 +169,11 @@ size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
     while (most != 0 && !stream->is_reset && !c->conn->is_broken) {
         if (stream->send_window <= 0) {
             stream->is_window_waited = true;
-        } else if (!v2_has_room(c) || has_rival(stream)) {
+        } else if (!v2_has_room(c) || (!stream->has_turn && has_rival(stream))) {
             wait_for_turn(stream);
             v2_settle_later(c);
         } else {
+            stream->has_turn = false;
             most = most < (uint64_t) stream->send_window ? most : (uint64_t) stream->send_window;
             return (size_t) (most < (uint64_t) c->send_window ? most : (uint64_t) c->send_window);
         }

@@ -581,16 +581,21 @@ static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
 
 /* ---- the block ---- */
 
-/* A block that belongs to no stream is decoded all the same: it changes the table. */
-static bool decode_unused(struct v2_connection *c, struct str block)
+/*
+ * A block that belongs to no stream is decoded all the same: it changes the table. *has_fault: it would have
+ * been wrong as trailers. False: the connection has failed.
+ */
+static bool decode_unused(struct v2_connection *c, struct str block, bool *has_fault)
 {
     struct request *request = request_new(c->conn, c->http, &v2_wire);
     struct heading heading = {.c = c,
                               .request = request,
                               .fields = &request->headers,
-                              .limits = &c->http->listen->default_server->head_limits};
+                              .limits = &c->http->listen->default_server->head_limits,
+                              .is_trailer = true};
     bool is_sound = decode(&heading, block);
 
+    *has_fault = heading.status != 0;
     request_free(request);
     return is_sound;
 }
@@ -605,7 +610,8 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
                               .is_trailer = true};
 
     if (stream->is_input_ended && !stream->is_reset) {
-        if (decode_unused(c, block) && v2_guard(c, GUARD_ERRORS)) {
+        bool has_fault;
+        if (decode_unused(c, block, &has_fault) && v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_STREAM_CLOSED);
         }
         return;
@@ -630,16 +636,20 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
 }
 
 /* An identifier that was used before, or skipped (5.1.1). */
-static void take_stale(struct v2_connection *c, uint32_t id, struct str block)
+static void take_stale(struct v2_connection *c, uint32_t id, uint8_t flags, struct str block)
 {
-    bool by_us;
+    bool by_us, has_fault;
 
-    if (!v2_was_closed(c, id, &by_us)) {
+    if (v2_drain_has(c, id)) {
+        if (decode_unused(c, block, &has_fault)) {
+            v2_drain_trailers(c, id, !has_fault && (flags & FLAG_END_STREAM) != 0);
+        }
+    } else if (!v2_was_closed(c, id, &by_us)) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with a stale stream identifier");
     } else if (!by_us) {
         v2_fail(c, V2_STREAM_CLOSED, "sent HEADERS of a closed stream");
     } else {
-        decode_unused(c, block);
+        decode_unused(c, block, &has_fault);
     }
 }
 
@@ -652,12 +662,13 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         return;
     }
     if (id <= c->last_stream) {
-        take_stale(c, id, block);
+        take_stale(c, id, flags, block);
         return;
     }
     c->last_stream = id;
     if (c->is_going_away || c->stream_count >= (uint64_t) c->settings->max_streams) {
-        if (decode_unused(c, block) && !c->is_going_away && v2_guard(c, GUARD_ERRORS)) {
+        bool has_fault;
+        if (decode_unused(c, block, &has_fault) && !c->is_going_away && v2_guard(c, GUARD_ERRORS)) {
             v2_put_reset(c, id, V2_REFUSED_STREAM);
             v2_note_closed(c, id, true);
         }

@@ -150,6 +150,7 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
 
 static void on_settings(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
+    c->has_settings = true;
     if ((head->flags & FLAG_ACK) != 0) {
         if (!c->is_acknowledged) {
             int64_t change = (int64_t) c->settings->preread_size - WINDOW_DEFAULT;
@@ -161,7 +162,6 @@ static void on_settings(struct v2_connection *c, const struct frame_head *head, 
     if (!v2_guard(c, GUARD_SETTINGS)) {
         return;
     }
-    c->has_settings = true;
     for (; payload.len != 0 && !c->is_failed; payload = str_skip(payload, 6)) {
         const unsigned char *b = (const unsigned char *) payload.data;
         take_setting(c, (uint16_t) (b[0] << 8 | b[1]), get_u32(payload.data + 2));
@@ -201,6 +201,9 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
 
     if (stream == NULL) {
         bool by_us;
+        if (v2_drain_reset(c, head->stream)) {
+            return;
+        }
         if (is_idle(c, head->stream, "sent RST_STREAM of an idle stream")) {
             return;
         }
@@ -208,6 +211,7 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
         if (!v2_was_closed(c, head->stream, &by_us)) {
             v2_guard(c, GUARD_RESETS);
         }
+        v2_note_reset(c, head->stream);
         return;
     }
     if (!stream->is_reset) {
@@ -235,7 +239,11 @@ static void on_window(struct v2_connection *c, const struct frame_head *head, st
     }
     struct v2_stream *stream = v2_find(c, head->stream);
     if (stream == NULL) {
-        is_idle(c, head->stream, "sent WINDOW_UPDATE of an idle stream");
+        if (!v2_drain_window(c, head->stream, by) &&
+            !is_idle(c, head->stream, "sent WINDOW_UPDATE of an idle stream") && by == 0 &&
+            v2_guard(c, GUARD_ERRORS)) {
+            v2_put_reset(c, head->stream, V2_PROTOCOL_ERROR);
+        }
         return;
     }
     if (stream->is_reset) {
@@ -291,7 +299,7 @@ void v2_receive(struct v2_connection *c, const struct frame_head *head, struct s
         v2_fail(c, V2_PROTOCOL_ERROR, "sent another frame inside a header block");
         return;
     }
-    if (!c->has_settings && (head->type != FRAME_SETTINGS || (head->flags & FLAG_ACK) != 0)) {
+    if (!c->has_settings && head->type != FRAME_SETTINGS) {
         v2_fail(c, V2_PROTOCOL_ERROR, "did not begin with SETTINGS");
         return;
     }

@@ -89,6 +89,15 @@ bool v2_was_closed(const struct v2_connection *c, uint32_t id, bool *by_us)
     return false;
 }
 
+void v2_note_reset(struct v2_connection *c, uint32_t id)
+{
+    for (unsigned i = 0; i < CLOSED_KEPT; i++) {
+        if ((c->closed[i] & ~BY_US) == id) {
+            c->closed[i] = id;
+        }
+    }
+}
+
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
 {
     char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
@@ -109,6 +118,7 @@ void v2_reset(struct v2_stream *stream, enum v2_error error)
 {
     if (!stream->is_reset) {
         v2_put_reset(stream->connection, stream->id, error);
+        stream->is_reset_by_us = true;
         v2_cancel(stream);
     }
 }
@@ -150,7 +160,7 @@ static void end_stream(struct v2_stream *stream, enum flow flow)
     bool is_ours = false;
 
     if (stream->is_reset) {
-        v2_note_closed(c, stream->id, true);
+        v2_note_closed(c, stream->id, stream->is_reset_by_us);
         return;
     }
     if (!stream->is_output_ended) {
@@ -160,8 +170,11 @@ static void end_stream(struct v2_stream *stream, enum flow flow)
         (void) flow;
         v2_put_reset(c, stream->id, error);
         is_ours = true;
-    } else if (!stream->is_input_ended || stream->error != 0) {
+    } else if (!stream->is_input_ended && stream->error == 0) {
         /* The answer is whole without the rest of the request (RFC 9113, 8.1). */
+        v2_drain(stream);
+        return;
+    } else if (stream->error != 0) {
         v2_put_reset(c, stream->id, (enum v2_error) stream->error);
         is_ours = true;
     } else {

@@ -51,6 +51,17 @@ enum v2_guard {
 #define URGENCIES 8
 #define CLOSED_KEPT 32 /* identifiers of streams that ended last */
 
+#define DRAINS 16 /* streams that are answered and not wholly received */
+
+/* Such a stream; its request is gone. */
+struct v2_drained {
+    uint32_t id;       /* 0 = free */
+    int64_t announced; /* content-length, or -1 */
+    uint64_t received; /* bytes of body */
+    int64_t window;    /* bytes that the client may still send */
+    int64_t send_window; /* ours, which has to stay within bounds */
+};
+
 /* A connection; freed when it ends, which is never before its last stream has. */
 struct v2_connection {
     struct http_connection *http;
@@ -67,6 +78,9 @@ struct v2_connection {
     uint32_t first_refused; /* after GOAWAY: last_stream then; streams above it are overlooked */
     uint32_t closed[CLOSED_KEPT]; /* ring; the low 31 bits, and the highest: we have reset it */
     uint32_t closed_next;
+    struct v2_drained drains[DRAINS];
+    uint32_t drain_count;
+    struct timer drain_timer; /* when they have had their moment */
 
     /* A header block that is not whole yet. */
     char *block;           /* joined so far; from malloc */
@@ -127,7 +141,9 @@ struct v2_stream {
     bool is_input_ended;     /* END_STREAM was received */
     bool is_output_ended;    /* END_STREAM was sent */
     bool is_reset;           /* by either side, or the connection failed: nothing more is sent */
+    bool is_reset_by_us;
     bool is_turn_waited;     /* it is on the list of those that wait for their turn */
+    bool has_turn;           /* it was given one: a frame may leave though others wait */
     bool is_window_waited;   /* its fiber waits for the stream's own window */
     bool is_websocket;       /* extended CONNECT (RFC 8441) */
     bool is_body_wanted;     /* somebody reads the body: its window is that of a reader */
@@ -199,6 +215,8 @@ void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t i
 /* Was this stream among the last to end? *by_us: with our RST_STREAM. */
 bool v2_was_closed(const struct v2_connection *c, uint32_t id, bool *by_us);
 void v2_note_closed(struct v2_connection *c, uint32_t id, bool by_us);
+/* The client has reset it, too: what else it says of it is an error. */
+void v2_note_reset(struct v2_connection *c, uint32_t id);
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
 /* RST_STREAM to the client, its request is cancelled. */
 void v2_reset(struct v2_stream *stream, enum v2_error error);
@@ -229,6 +247,16 @@ void v2_take_data(struct v2_connection *c, const struct frame_head *head, struct
 void v2_body_ended(struct v2_stream *stream);
 ssize_t v2_read_body(struct request *request, void *at, size_t size);
 void v2_body_free(struct v2_stream *stream);
+
+/* drain.c: false where the stream is none of those that are drained. */
+void v2_drains_init(struct v2_connection *c);
+void v2_drains_end(struct v2_connection *c);
+void v2_drain(struct v2_stream *stream);
+bool v2_drain_data(struct v2_connection *c, const struct frame_head *head, size_t size);
+bool v2_drain_has(struct v2_connection *c, uint32_t id);
+void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound);
+bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by);
+bool v2_drain_reset(struct v2_connection *c, uint32_t id);
 
 /* guards.c: counts one. False: that was one too many, the connection has failed. */
 bool v2_guard(struct v2_connection *c, enum v2_guard guard);

@@ -43,12 +43,19 @@ static void end_nothing(struct request *request, enum flow flow)
     (void) flow;
 }
 
+static uint64_t no_backlog(const struct request *request)
+{
+    (void) request;
+    return 0;
+}
+
 static const struct http_wire no_wire = {
     .send_head = send_no_head,
     .send_body = send_no_body,
     .send_interim = send_no_interim,
     .read_body = read_no_body,
     .ended = end_nothing,
+    .backlog = no_backlog,
 };
 
 static const struct protocol no_protocol = {.name = STR_INIT("http")};

@@ -29,17 +29,18 @@ static void adapt_field(struct exchange *x, struct field *field)
 static struct str default_cache_key(struct exchange *x)
 {
     const struct proxy_url *url = &proxy_state_of(x)->url;
-    const struct str parts[] = {STR("http://"), url->host, url->uri};
+    const struct str parts[] = {url->is_https ? STR("https://") : STR("http://"), url->host,
+                                url->uri};
 
     return arena_join(&x->request->arena, parts, 3);
 }
 
 #define HTTP_PROTOCOL                                                                              \
-    .name = STR_INIT("http"), .channel = &whole_link, .make_request = proxy_make_request,          \
-    .send_head = proxy_send_head, .send_body = proxy_send_body,                                    \
-    .begin_answer = proxy_begin_answer, .read_head = proxy_read_head,                              \
-    .read_body = proxy_read_body, .adapt_field = adapt_field, .body_ended = proxy_body_ended,      \
-    .default_cache_key = default_cache_key
+    .name = STR_INIT("http"), .secure_name = STR_INIT("https"), .channel = &whole_link,            \
+    .make_request = proxy_make_request, .send_head = proxy_send_head,                              \
+    .send_body = proxy_send_body, .begin_answer = proxy_begin_answer,                              \
+    .read_head = proxy_read_head, .read_body = proxy_read_body, .adapt_field = adapt_field,        \
+    .body_ended = proxy_body_ended, .default_cache_key = default_cache_key
 
 static const struct protocol plain_http = {HTTP_PROTOCOL};
 /* Behind a PROXY header, which tells of one client: kept connections of the other are not for it. */
@@ -58,17 +59,10 @@ static enum flow evaluate_target(struct request *request, const struct proxy_tar
                                  struct proxy_url *url)
 {
     struct str rest;
-    bool is_https;
 
     url->text = template_text(target->text, &request->env);
     rest = url->text;
-    if (!proxy_url_scheme(&rest, &is_https)) {
-        return refuse_url(request,
-                          is_https ? "https protocol requires SSL support in"
-                                   : "invalid URL prefix in",
-                          url->text);
-    }
-    if (rest.len == 0) {
+    if (!proxy_url_scheme(&rest, &url->is_https) || rest.len == 0) {
         return refuse_url(request, "invalid URL prefix in", url->text);
     }
     proxy_url_cut(rest, url);
@@ -95,7 +89,6 @@ static enum flow proxy_handle(struct request *request)
                      location_settings(request->location, &proxy_exchange_table), settings);
     struct proxy_state *state = arena_new(&request->arena, struct proxy_state);
     x->state = state;
-    x->default_port = 80;
     state->url = target->url;
     if (target->text != NULL) {
         enum flow flow = evaluate_target(request, target, &state->url);
@@ -106,6 +99,11 @@ static enum flow proxy_handle(struct request *request)
         x->target_text = state->url.address;
     } else {
         x->group = target->group;
+    }
+    x->is_secure = state->url.is_https;
+    x->default_port = x->is_secure ? 443 : 80;
+    if (x->is_secure && settings->proxy_protocol) {
+        x->preface = proxy_announcement(x);
     }
     state->url.uri = proxy_request_uri(request, target, state->url.uri);
     x->url_tail = state->url.uri;
@@ -240,7 +238,8 @@ static bool read_static(struct conf_scope *scope, const struct conf_node *node, 
     if (target->url.address.len == 0) {
         return conf_error(conf, node, "no host in upstream \"%.*s\"", STR_ARG(rest));
     }
-    if (!pass_target_read(scope, node, target->url.address, 80, &found)) {
+    if (!pass_target_read(scope, node, target->url.address, target->url.is_https ? 443 : 80,
+                          &found)) {
         return false;
     }
     target->group = found.group;
@@ -265,15 +264,11 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
     struct proxy_target *target = arena_new(conf->arena, struct proxy_target);
     struct str text = node->args[1];
     struct str rest = text;
-    bool is_https;
-    bool has_scheme = proxy_url_scheme(&rest, &is_https);
+    bool has_scheme = proxy_url_scheme(&rest, &target->url.is_https);
 
     (void) row;
     ((struct proxy_settings *) settings)->target = NULL;
     target->url.text = text;
-    if (is_https) {
-        return conf_error(conf, node, "https protocol requires SSL support");
-    }
     if (template_variable_count(text) != 0) {
         target->text = template_compile(conf, node, text);
         if (target->text == NULL) {
@@ -285,6 +280,7 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
         return false;
     }
     ((struct proxy_settings *) settings)->target = target;
+    exchange_needs_tls(scope, &proxy_exchange_table, target->url.is_https || target->text != NULL);
     return pass_handler_set(scope, node, proxy_handle);
 }
 
@@ -314,6 +310,7 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
     settings->has_default_redirect = false;
     if (!is_set && scope->context == IN_LOCATION) {
         settings->target = NULL;
+        exchange_needs_tls(scope, &proxy_exchange_table, false);
     }
     settings->plan = NULL;
     if (settings->target == NULL) {
@@ -338,9 +335,10 @@ static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
 static const struct directive proxy_rows[] = {
     {"proxy_pass", IN_LOCATION | IN_LOCATION_IF | IN_LIMIT_EXCEPT, CUSTOM(proxy_pass_apply),
      ARGS(1, 1), .syntax = "URL",
-     .doc = "Passes requests on to an HTTP server: http://address[URI]. A URI takes the place of "
-            "the location's name at the start of the request's; without one the request's own is "
-            "passed as it came."},
+     .doc =
+         "Passes requests on to an HTTP server: http://address[URI] or https://address[URI]. A URI takes the place of "
+         "the location's name at the start of the request's; without one the request's own is "
+         "passed as it came."},
     {"proxy_method", IN_HTTP_ALL, TEMPLATE(P, method),
      .doc = "Method of requests to the backend, instead of the client's."},
     {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
@@ -392,6 +390,7 @@ static const struct directive proxy_exchange_rows[] = {
     EXCHANGE_TENGINE_SOCKET_ROWS("proxy"),
     EXCHANGE_BODY_ROWS("proxy"),
     EXCHANGE_CACHE_ROWS("proxy", cache_use_stale_words),
+    EXCHANGE_TLS_ROWS("proxy"),
     {"proxy_cache_convert_head", IN_HTTP_ALL, FLAG(struct exchange_settings, cache_convert_head),
      .initial = "on", .doc = "Is HEAD asked as GET, so that the answer can be kept?"},
     {0},

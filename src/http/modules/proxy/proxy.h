@@ -19,6 +19,7 @@ struct proxy_url {
     struct str
         host; /* $proxy_host: the address without the usual port; "localhost" of a unix socket */
     struct str port; /* $proxy_port; empty of a unix socket */
+    bool is_https;
 };
 
 /* What proxy_pass of a place says. */
@@ -125,9 +126,9 @@ static inline const struct proxy_settings *proxy_settings_of(const struct exchan
 
 /* Cuts the text behind the scheme into address and URI. */
 void proxy_url_cut(struct str rest, struct proxy_url *url);
-/* Fills host and port from the address. */
+/* Fills host and port from address and scheme. */
 void proxy_url_name(struct proxy_url *url);
-/* Takes "http://" off. False: another scheme; *is_https tells which. */
+/* Takes "http://" or "https://" off; *is_https tells which. False: another scheme. */
 bool proxy_url_scheme(struct str *text, bool *is_https);
 /* The URI that a request asks the backend for, with its arguments. */
 struct str proxy_request_uri(struct request *request, const struct proxy_target *target,
@@ -139,6 +140,8 @@ struct str proxy_request_uri(struct request *request, const struct proxy_target 
 struct head_plan *head_plan_make(struct arena *arena, const struct proxy_settings *settings);
 bool proxy_make_request(struct exchange *x);
 void proxy_send_head(struct exchange *x);
+/* The PROXY header that tells of the client. */
+struct str proxy_announcement(struct exchange *x);
 void proxy_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);
 
 /* ---- answer.c ---- */

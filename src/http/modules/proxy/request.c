@@ -397,7 +397,7 @@ bool proxy_make_request(struct exchange *x)
 
 /* ---- sending ---- */
 
-static void send_proxy_header(struct exchange *x)
+struct str proxy_announcement(struct exchange *x)
 {
     struct request *request = x->request;
     struct addr client = {.len = 0};
@@ -405,13 +405,13 @@ static void send_proxy_header(struct exchange *x)
 
     request_client(request, &client);
     size_t length = proxy_header_write(&client, connection_local(request->http), text);
-    conn_write(x->link->conn, (struct str){text, length});
+    return arena_dup(&request->arena, (struct str){text, length});
 }
 
 void proxy_send_head(struct exchange *x)
 {
-    if (proxy_settings_of(x)->proxy_protocol) {
-        send_proxy_header(x);
+    if (proxy_settings_of(x)->proxy_protocol && !x->is_secure) {
+        conn_write(x->link->conn, proxy_announcement(x));
     }
     conn_write(x->link->conn, x->head);
 }

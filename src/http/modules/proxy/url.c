@@ -6,10 +6,10 @@
 bool proxy_url_scheme(struct str *text, bool *is_https)
 {
     *is_https = str_starts_nocase(*text, STR("https://"));
-    if (!str_starts_nocase(*text, STR("http://"))) {
+    if (!*is_https && !str_starts_nocase(*text, STR("http://"))) {
         return false;
     }
-    *text = str_skip(*text, 7);
+    *text = str_skip(*text, *is_https ? 8 : 7);
     return true;
 }
 
@@ -44,12 +44,13 @@ void proxy_url_name(struct proxy_url *url)
         return;
     }
     url->host = address;
-    url->port = STR("80");
+    url->port = url->is_https ? STR("443") : STR("80");
     if (colon == NULL || (bracket != NULL && colon < bracket)) {
         return;
     }
+    struct str usual = url->port;
     url->port = str_from(colon + 1, address.data + address.len);
-    if (str_is(url->port, "80")) {
+    if (str_equal(url->port, usual)) {
         url->host = str_from(address.data, colon);
     }
 }

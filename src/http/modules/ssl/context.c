@@ -132,6 +132,8 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
         return false;
     }
     struct tls_settings made = settings_of(conf, settings);
+    made.resolver = scope_location(scope)->resolver;
+    made.resolver_timeout_ms = scope_location(scope)->resolver_timeout_ms;
     if (!settings->has_variables) {
         list_pairs(conf, settings, &made.certificates);
     }

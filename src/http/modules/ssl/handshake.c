@@ -5,13 +5,9 @@
 #include "http/modules/ssl/ssl.h"
 #include "http/request.h"
 #include "http/v1/v1.h"
+#include "http/v2/v2.h"
 #include "net/conn.h"
 #include "server/generation.h"
-
-/* HTTP/2, where it is built. */
-void v2_begin(struct http_connection *http) __attribute__((weak));
-bool v2_is_wanted(const struct http_listen *listen, const struct http_server *server)
-    __attribute__((weak));
 
 static const struct conn_owner secure_owner;
 
@@ -39,7 +35,7 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
     }
     http->secure_server = server;
     *protocols = STR("\x08http/1.1\x08http/1.0\x08http/0.9");
-    if (v2_begin != NULL && v2_is_wanted != NULL && v2_is_wanted(listen, server)) {
+    if (listen->is_http2 || v2_is_on(server)) {
         *protocols = STR("\x02h2\x08http/1.1\x08http/1.0\x08http/0.9");
     }
     const struct ssl_settings *settings = ssl_settings_of(server);
@@ -120,7 +116,7 @@ static void established(struct http_connection *http)
     if (http->secure_server != NULL) {
         http->rest_location = http->secure_server->root;
     }
-    if (v2_begin != NULL && str_is(tls_alpn(conn), "h2")) {
+    if (str_is(tls_alpn(conn), "h2")) {
         v2_begin(http);
         return;
     }

@@ -1,0 +1,63 @@
+/* TLS towards a backend, for one request: whom it must be, and who we are. */
+#include "http/exchange/internal.h"
+#include "server/generation.h"
+
+/* The host that the target of *_pass names. */
+static struct str target_host(const struct exchange *x)
+{
+    struct str target = x->target_text.len != 0 ? x->target_text : x->group->name;
+
+    return str_starts_nocase(target, STR("unix:")) ? STR("localhost") : target;
+}
+
+/* A host is not told apart by a port; an IPv6 address keeps its brackets. */
+static struct str without_port(struct str name)
+{
+    const char *end = name.data;
+
+    if (name.len != 0 && name.data[0] == '[') {
+        end = str_find_char(name, ']');
+    }
+    if (end == NULL) {
+        return name;
+    }
+    struct str rest = str_from(end, name.data + name.len);
+    const char *colon = rest.len == 0 ? NULL : str_find_char(rest, ':');
+    return colon == NULL ? name : str_from(name.data, colon);
+}
+
+static struct str full_name(struct exchange *x, struct str name)
+{
+    if (name.len == 0 || name.data[0] == '/' || str_starts(name, STR("data:")) ||
+        str_starts(name, STR("engine:")) || str_starts(name, STR("store:"))) {
+        return name;
+    }
+    return arena_concat(&x->request->arena, generation_now->conf.conf_prefix, name);
+}
+
+void exchange_secure(struct exchange *x, struct link_tls *out)
+{
+    const struct exchange_tls *tls = &x->settings->tls;
+    struct variable_env *env = &x->request->env;
+    struct str name = tls->name != NULL ? template_text(tls->name, env) : target_host(x);
+
+    *out = (struct link_tls){
+        .context = tls->context,
+        .preface = x->preface,
+        .options =
+            {
+                .name = without_port(name),
+                .sends_name = tls->server_name,
+                .verifies = tls->verify,
+                .reuses_session = tls->session_reuse,
+                .passwords = &tls->passwords,
+                .certificate_cache = tls->certificate_cache,
+            },
+    };
+    if (tls->is_certificate_late) {
+        /* An empty name is none: this connection has no certificate. */
+        out->options.certificate = full_name(x, template_text(tls->certificate, env));
+        out->options.key = full_name(x, template_text(tls->certificate_key, env));
+    }
+    out->options.identity = tls_client_identity(tls->context, &out->options);
+}

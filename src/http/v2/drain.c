@@ -1,0 +1,138 @@
+/*
+ * Streams whose answer is whole and whose request is not: what still comes of it is read and dropped for a
+ * moment, so that a client which is about to end gets no RST_STREAM, and a malformed end is told.
+ */
+#include "base/clock.h"
+#include "http/v2/v2.h"
+
+#define DRAIN_MS 100
+
+static struct v2_drained *find(struct v2_connection *c, uint32_t id)
+{
+    for (unsigned i = 0; i < DRAINS && c->drain_count != 0; i++) {
+        if (c->drains[i].id == id) {
+            return &c->drains[i];
+        }
+    }
+    return NULL;
+}
+
+static void end(struct v2_connection *c, struct v2_drained *drained, enum v2_error error)
+{
+    v2_put_reset(c, drained->id, error);
+    v2_note_closed(c, drained->id, true);
+    drained->id = 0;
+    c->drain_count--;
+}
+
+static void forget(struct v2_connection *c, struct v2_drained *drained)
+{
+    v2_note_closed(c, drained->id, false);
+    drained->id = 0;
+    c->drain_count--;
+}
+
+static void fire(struct timer *timer)
+{
+    v2_drains_end(container_of(timer, struct v2_connection, drain_timer));
+}
+
+void v2_drains_init(struct v2_connection *c)
+{
+    timer_init(&c->drain_timer, fire);
+}
+
+void v2_drains_end(struct v2_connection *c)
+{
+    for (unsigned i = 0; i < DRAINS; i++) {
+        if (c->drains[i].id != 0) {
+            end(c, &c->drains[i], V2_NO_ERROR);
+        }
+    }
+}
+
+void v2_drain(struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+    struct v2_drained *drained = find(c, 0);
+
+    if (c->drain_count == 0) {
+        drained = &c->drains[0];
+        timer_set(&c->drain_timer, clock_now.now_ms + DRAIN_MS);
+    } else if (drained == NULL) {
+        drained = &c->drains[0];
+        end(c, drained, V2_NO_ERROR);
+    }
+    *drained = (struct v2_drained){
+        .id = stream->id,
+        .announced = stream->is_websocket ? -1 : stream->request->content_length,
+        .received = stream->body_bytes,
+        .window = stream->recv_window,
+        .send_window = stream->send_window,
+    };
+    c->drain_count++;
+}
+
+bool v2_drain_data(struct v2_connection *c, const struct frame_head *head, size_t size)
+{
+    struct v2_drained *drained = find(c, head->stream);
+    bool is_last = (head->flags & FLAG_END_STREAM) != 0;
+
+    if (drained == NULL) {
+        return false;
+    }
+    drained->received += size;
+    drained->window -= head->length;
+    bool is_wrong = drained->announced >= 0 &&
+                    (drained->received > (uint64_t) drained->announced ||
+                     (is_last && drained->received != (uint64_t) drained->announced));
+    if (is_wrong || drained->window < 0) {
+        if (v2_guard(c, GUARD_ERRORS)) {
+            end(c, drained, is_wrong ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
+        }
+    } else if (is_last) {
+        forget(c, drained);
+    }
+    return true;
+}
+
+bool v2_drain_has(struct v2_connection *c, uint32_t id)
+{
+    return find(c, id) != NULL;
+}
+
+void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound)
+{
+    struct v2_drained *drained = find(c, id);
+
+    if (is_sound) {
+        forget(c, drained);
+    } else if (v2_guard(c, GUARD_ERRORS)) {
+        end(c, drained, V2_PROTOCOL_ERROR);
+    }
+}
+
+bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by)
+{
+    struct v2_drained *drained = find(c, id);
+
+    if (drained == NULL) {
+        return false;
+    }
+    drained->send_window += by;
+    if ((by == 0 || drained->send_window > WINDOW_MAX) && v2_guard(c, GUARD_ERRORS)) {
+        end(c, drained, by == 0 ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
+    }
+    return true;
+}
+
+bool v2_drain_reset(struct v2_connection *c, uint32_t id)
+{
+    struct v2_drained *drained = find(c, id);
+
+    if (drained == NULL) {
+        return false;
+    }
+    forget(c, drained);
+    return true;
+}

@@ -1,0 +1,83 @@
+/* ngx_openssl_module and ngx_openssl_cache_module: engines, and what one reading has loaded for the next. */
+#include "config.h"
+
+#ifdef HAVE_OPENSSL
+#include <openssl/opensslconf.h>
+#include <openssl/err.h>
+#ifndef OPENSSL_NO_ENGINE
+#include <openssl/engine.h>
+#endif
+
+#include "net/tls.h"
+#include "server/module.h"
+
+/* ---- ssl_engine ---- */
+
+static bool apply_engine(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    (void) row;
+    (void) settings;
+#ifndef OPENSSL_NO_ENGINE
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    ENGINE *engine = ENGINE_by_id(arena_cstr(scope->conf->arena, node->args[1]));
+    bool is_good = engine != NULL && ENGINE_set_default(engine, ENGINE_METHOD_ALL) == 1;
+
+    ENGINE_free(engine);
+    ERR_clear_error();
+#pragma GCC diagnostic pop
+    return is_good || conf_error(scope->conf, node, "engine \"%.*s\" could not be used",
+                                 STR_ARG(node->args[1]));
+#else
+    return conf_error(scope->conf, node, "\"ssl_engine\" is not supported by this OpenSSL");
+#endif
+}
+
+static const struct directive engine_rows[] = {
+    {"ssl_engine", IN_MAIN, CUSTOM(apply_engine), ARGS(1, 1), .syntax = "device",
+     .doc = "An engine of OpenSSL that does its work."},
+    {0},
+};
+static struct directive_table engine_table = {.rows = engine_rows, .contexts = IN_MAIN};
+static struct directive_table *const engine_tables[] = {&engine_table, NULL};
+
+const struct module ngx_openssl_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_openssl_module",
+    .kind = MODULE_CORE,
+    .tables = engine_tables,
+};
+
+/* ---- ssl_object_cache_inheritable ---- */
+
+struct cache_settings {
+    bool inherits;
+};
+
+/* Before any block is read that loads something. */
+static bool cache_finish(struct conf_scope *scope, void *settings)
+{
+    tls_objects_begin(scope->conf->arena, ((struct cache_settings *) settings)->inherits);
+    return true;
+}
+
+static const struct directive cache_rows[] = {
+    {"ssl_object_cache_inheritable", IN_MAIN, FLAG(struct cache_settings, inherits),
+     .initial = "on",
+     .doc = "A reload takes certificates, keys and lists over whose files did not change."},
+    {0},
+};
+static struct directive_table cache_table = {.rows = cache_rows,
+                                             .contexts = IN_MAIN,
+                                             .size = sizeof(struct cache_settings),
+                                             .finish = cache_finish};
+static struct directive_table *const cache_tables[] = {&cache_table, NULL};
+
+const struct module ngx_openssl_cache_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_openssl_cache_module",
+    .kind = MODULE_CORE,
+    .tables = cache_tables,
+};
+#endif
