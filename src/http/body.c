@@ -151,6 +151,10 @@ enum flow request_read_body(struct request *request)
     struct request_body *body = arena_new(&request->arena, struct request_body);
     body->fd = -1;
     if (request->is_body_read) {
+        if (request->expects_continue) { /* an empty one is awaited, too */
+            request->expects_continue = false;
+            request->wire->send_interim(request, 100, NULL);
+        }
         request->body = body;
         return FLOW_NEXT;
     }
@@ -168,7 +172,7 @@ enum flow request_read_body(struct request *request)
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    if ((body->fd != -1 || (collector.always_file && body->size != 0)) && !spill(&collector)) {
+    if ((body->fd != -1 || collector.always_file) && !spill(&collector)) {
         return request_fail(request, 500);
     }
     if (body->fd == -1) {

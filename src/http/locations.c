@@ -2,6 +2,7 @@
  * 17). */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "http/hooks.h"
 #include "http/request.h"
 
@@ -391,7 +392,7 @@ void location_find(struct request *request)
     find_in(request, request->server->root, &found);
     request_set_location(request, found);
     if (request->needs_slash) {
-        const struct str parts[] = {request->uri, STR("/"),
+        const struct str parts[] = {escape_str(&request->arena, request->uri, ESCAPE_URI), STR("/"),
                                     request->args.len != 0 ? STR("?") : STR_NONE, request->args};
         request->response.location = arena_join(&request->arena, parts, 4);
         request->response.status = 301;

@@ -49,6 +49,7 @@ static const struct deviation deviations[] = {
     {PROXY, "proxy_cache_key", DEFAULT, "", "the module gives it where no level has one"},
     {PROXY, "proxy_set_header", DEFAULT, "", "both fields are sent unless a level sets them"},
     {FAMILY, "*_param", DEFAULT, "", "HTTP_HOST is sent unless a level sets it"},
+    {FAMILY, "*_ssl_name", DEFAULT, "", "the host of *_pass, unless it is written"},
     {FAMILY, "*_temp_path", DEFAULT, "",
      "configure says where; made when no level of the configuration has one"},
     {FAMILY, "*_busy_buffers_size", DEFAULT, "",
@@ -81,15 +82,16 @@ static const struct deviation deviations[] = {
 
     /* Not there yet: these are unknown directives until what they belong to is built. */
     {CORE, "pipe_set_size", MISSING, "", "comes with logs to a pipe"},
-    {PROXY, "proxy_ssl_*", MISSING, "", "comes with TLS"},
-    {"ngx_http_uwsgi_module", "uwsgi_ssl_*", MISSING, "", "comes with TLS"},
-    {FAMILY, "*_enable_ntls", MISSING, "", "comes with TLS"},
 
     /* Not to come. */
     {HTTP, "retry_cached_connection", MISSING, "",
      "whether a kept connection that died may be tried again follows from the request alone"},
 
-    {SSL, "*enable_ntls", MISSING, "", "of Tongsuo, a fork of OpenSSL"},
+    {FAMILY, "*enable_ntls", MISSING, "", "of Tongsuo, a fork of OpenSSL"},
+    {FAMILY, "*_ssl_sign_certificate", MISSING, "", "of Tongsuo"},
+    {FAMILY, "*_ssl_sign_certificate_key", MISSING, "", "of Tongsuo"},
+    {FAMILY, "*_ssl_enc_certificate", MISSING, "", "of Tongsuo"},
+    {FAMILY, "*_ssl_enc_certificate_key", MISSING, "", "of Tongsuo"},
     {SSL, "ssl_*_certificate", MISSING, "", "of Tongsuo"},
     {SSL, "ssl_*_certificate_key", MISSING, "", "of Tongsuo"},
     {SSL, "ssl_async", MISSING, "", "of a fork of OpenSSL"},

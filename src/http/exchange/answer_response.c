@@ -165,6 +165,9 @@ static void take_fields(struct exchange *x)
     const struct exchange_settings *settings = x->settings;
     const struct map *hidden = settings->hidden;
     uint64_t dropped_ids = settings->hidden_ids | HOP_IDS;
+    if (x->request->version >= HTTP_2) {
+        dropped_ids |= FIELD_BIT(FIELD_UPGRADE); /* RFC 9113, 8.2.2 */
+    }
     bool hides_others = hidden != NULL && hidden->count != 0;
 
     fields_each(field, &x->answer.fields) {

@@ -153,7 +153,12 @@ bool upload_start(struct exchange *x)
 void upload_stop(struct exchange *x)
 {
     if (x->upload != NULL && !x->upload->fiber.has_ended) {
+        unsigned status = x->request->response.status;
+
         fiber_cancel_and_join(&x->upload->fiber);
+        /* It was we who broke it off: that is no failure, and says nothing of the answer. */
+        x->upload->has_failed = false;
+        x->request->response.status = status;
     }
 }
 

@@ -20,9 +20,24 @@ void v1_begin(struct http_connection *http)
     conn_set_deadline(conn, clock_now.now_ms + server->client_header_timeout_ms);
 }
 
+static void end_connection(struct http_connection *http)
+{
+    if (http->wants_reset) {
+        connection_reset(http);
+    } else {
+        connection_close(http);
+    }
+}
+
 static void settle_deferred(struct deferred *deferred)
 {
-    v1_settle(container_of(deferred, struct http_connection, settle));
+    struct http_connection *http = container_of(deferred, struct http_connection, settle);
+
+    if (http->state == V1_ENDING) {
+        end_connection(http);
+    } else {
+        v1_settle(http);
+    }
 }
 
 struct http_connection *v1_make(struct listener *listener, int fd, const struct addr *peer)
@@ -79,23 +94,17 @@ static void recycle_sent(struct http_connection *http)
     }
 }
 
-static void end_connection(struct http_connection *http)
-{
-    if (http->wants_reset) {
-        connection_reset(http);
-    } else {
-        connection_close(http);
-    }
-}
-
-/* The last response is out: the connection ends, gently where the client may still be sending. */
+/* The last response is out: the connection ends, gently where the client may still be sending. Who sees
+ * its end may look for the log line at once. */
 static void finish(struct http_connection *http)
 {
     if (http->linger_until_ms != 0 && !http->conn->is_input_closed && !http->conn->is_broken) {
         v1_linger(http, http->rest_location);
         return;
     }
-    end_connection(http);
+    http->state = V1_ENDING;
+    loop_undefer(&http->settle);
+    loop_defer_last(&http->settle);
 }
 
 /* A head is there in part, or a request is worked on, or output waits: what the connection waits
@@ -143,6 +152,9 @@ void v1_settle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
+    if (http->state == V1_ENDING) {
+        return;
+    }
     send_and_recycle(http);
     for (unsigned rounds = 0; may_pump(http); rounds++) {
         if (rounds == PUMP_ROUNDS) {
@@ -198,6 +210,9 @@ static void on_input(struct conn *conn)
 {
     struct http_connection *http = conn->user;
 
+    if (http->state == V1_ENDING) {
+        return;
+    }
     if (http->state == V1_PROXY && !v1_read_proxy_header(http)) {
         return;
     }
@@ -224,7 +239,7 @@ static void on_timeout(struct conn *conn)
     const struct http_location *location = http->rest_location;
     struct log log;
 
-    if (http->current != NULL) {
+    if (http->current != NULL || http->state == V1_ENDING) {
         return; /* its fiber keeps its own deadlines */
     }
     if (!list_is_empty(&http->unfinished)) {

@@ -17,6 +17,7 @@ enum v1_state {
     V1_READING,   /* a request head is awaited or there in part, or requests are worked on */
     V1_RESTING,   /* idle between requests: parked */
     V1_LINGERING, /* our side is shut; what still comes is read and dropped */
+    V1_ENDING,    /* to be closed at the end of this turn, when its log lines are written */
 };
 
 /* The reading of one request's body; in the request's arena. */

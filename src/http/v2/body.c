@@ -6,6 +6,8 @@
 #include "server/generation.h"
 
 #define BUFFER_FIRST 4096
+/* Bytes more that a client may send once its body is read. */
+#define READER_WINDOW 65536
 
 void v2_body_free(struct v2_stream *stream)
 {
@@ -21,7 +23,7 @@ static int64_t window_of(const struct v2_stream *stream)
 {
     int64_t preread = (int64_t) stream->connection->settings->preread_size;
 
-    return stream->is_body_wanted && preread < WINDOW_DEFAULT ? WINDOW_DEFAULT : preread;
+    return stream->is_body_wanted && preread < WINDOW_MAX / 2 ? preread + READER_WINDOW : preread;
 }
 
 /* Gives back the window of what was read, once it is worth a frame. */
