@@ -36,6 +36,18 @@ static inline struct str str_from(const char *start, const char *end)
     return (struct str){start, (size_t) (end - start)};
 }
 
+/* Writes the bytes to `at`, where there is room for them; gives the place behind them. */
+static inline char *str_put(char *at, struct str s)
+{
+    if (s.len != 0) {
+        memcpy(at, s.data, s.len);
+    }
+    return at + s.len;
+}
+
+/* The same of a string literal. `at` is evaluated twice. */
+#define STR_PUT(at, literal) (memcpy(at, literal, sizeof(literal) - 1), (at) + sizeof(literal) - 1)
+
 static inline bool str_is_empty(struct str s)
 {
     return s.len == 0;

@@ -46,13 +46,13 @@ void cache_content_release(void *arg)
     free(content);
 }
 
-static char *put(char *at, struct str *text)
+/* Copies a text to `at` and makes it point there; gives the place behind it. */
+static char *adopt(char *at, struct str *text)
 {
-    if (text->len != 0) {
-        memcpy(at, text->data, text->len);
-    }
+    char *end = str_put(at, *text);
+
     text->data = at;
-    return at + text->len;
+    return end;
 }
 
 struct cache_content *cache_content_new(struct cache *cache, struct str key,
@@ -72,13 +72,13 @@ struct cache_content *cache_content_new(struct cache *cache, struct str key,
     content->memory = memory;
     content->meta = *meta;
     content->key = key;
-    char *at = put((char *) (content + 1), &content->key);
-    at = put(at, &content->meta.etag);
-    at = put(at, &content->meta.vary);
-    at = put(at, &content->meta.head);
+    char *at = adopt((char *) (content + 1), &content->key);
+    at = adopt(at, &content->meta.etag);
+    at = adopt(at, &content->meta.vary);
+    at = adopt(at, &content->meta.head);
     if (body.data != NULL) {
         content->body = at;
-        put(at, &body);
+        adopt(at, &body);
     }
     content->body_size = meta->body_size;
     list_init(&content->kept);

@@ -130,18 +130,13 @@ void cache_file_header_make(struct cache_file_header *header, struct str key,
     header->body_size = meta->body_size;
 }
 
-static char *put(char *at, struct str text)
-{
-    return text.len == 0 ? at : (char *) memcpy(at, text.data, text.len) + text.len;
-}
-
 void cache_file_texts_write(struct cache_file_header *header, struct str key,
                             const struct cache_meta *meta, char *out)
 {
-    char *at = put(out, key);
+    char *at = str_put(out, key);
 
-    at = put(at, meta->etag);
-    at = put(at, meta->vary);
-    at = put(at, meta->head);
+    at = str_put(at, meta->etag);
+    at = str_put(at, meta->vary);
+    at = str_put(at, meta->head);
     header->texts_crc = crc32_of(str_from(out, at));
 }

@@ -4,12 +4,10 @@
 #include "base/parse.h"
 #include "conf/directive.h"
 #include "http/file.h"
+#include "http/temp_file.h"
 
 /* Heads of responses have room for so much (v1/wire.c counts the lines of fixed length together). */
 enum { SERVER_TAG_MAX = 128 };
-
-/* Subdirectories of temporary files are named by digits of the file's name, which has so many. */
-enum { TEMP_NAME_DIGITS = 10 };
 
 /* `root` and `alias` exclude each other, and each may come once. */
 static bool check_root_or_alias(struct conf_scope *scope, const struct conf_node *node)
@@ -287,23 +285,9 @@ bool client_body_temp_path_apply(struct conf_scope *scope, const struct directiv
                                  struct conf_node *node, void *settings)
 {
     struct http_location *location = settings;
-    unsigned levels[3] = {0, 0, 0};
-    uint64_t left = TEMP_NAME_DIGITS;
 
     (void) row;
-    for (unsigned i = 2; i < node->count; i++) {
-        uint64_t level;
-        if (!parse_uint(node->args[i], &level) || level == 0 || level > left) {
-            return conf_error(scope->conf, node,
-                              "\"client_body_temp_path\" directive invalid value");
-        }
-        levels[i - 2] = (unsigned) level;
-        left -= level;
-    }
-    location->client_body_temp_path =
-        generation_path(scope->conf->generation, node,
-                        conf_full_name(scope->conf, node->args[1], false), levels);
-    return location->client_body_temp_path != NULL;
+    return temp_path_read(scope, node, &location->client_body_temp_path);
 }
 
 /* ---- the rest ---- */

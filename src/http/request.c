@@ -116,29 +116,16 @@ void *request_data(struct request *request, const void *key, size_t size)
     return data->room;
 }
 
-/* An input buffer that left its connection. */
-struct head_buffer {
-    char *data;
-    uint32_t size;
-};
-
-static void free_head_buffer(void *arg)
-{
-    struct head_buffer *buffer = arg;
-
-    conn_buffer_free(buffer->data, buffer->size);
-}
-
 void request_keep_head(struct request *request)
 {
     if (request->version >= HTTP_2) {
         return; /* it lies in the request's arena */
     }
-    struct head_buffer *buffer = arena_new(&request->arena, struct head_buffer);
+    struct conn_buffer *buffer = arena_new(&request->arena, struct conn_buffer);
 
     buffer->data = conn_input_detach(request->conn, &buffer->size);
     if (buffer->data != NULL) {
-        arena_on_free(&request->arena, free_head_buffer, buffer);
+        arena_on_free(&request->arena, conn_buffer_release, buffer);
     }
 }
 

@@ -177,6 +177,7 @@ struct http_location {
     bool handler_carries; /* a *_pass: holds in `if` and limit_except blocks of the place, too */
     struct upstream_group
         *pass_group; /* of the *_pass here, or NULL: none, or one with variables */
+    const struct exchange_tls *pass_tls; /* … which is spoken to over TLS, like this; or NULL */
     const struct purge_settings
         *purge;       /* `*_cache_purge zone key` here, or NULL; see exchange/purge.h */
     bool is_internal; /* `internal`; inherited */

@@ -7,17 +7,39 @@
 #include <sys/stat.h>
 
 #include "base/checksum.h"
+#include "base/parse.h"
+#include "conf/conf.h"
 #include "server/generation.h"
 
 #define TRIES_MAX 64
+#define NAME_DIGITS 10 /* of a file's name; the last ones make the subdirectories */
 
-/* As nginx spells them: ten digits, the last ones make the subdirectories. */
+bool temp_path_read(struct conf_scope *scope, struct conf_node *node, struct wanted_path **out)
+{
+    unsigned levels[3] = {0, 0, 0};
+    uint64_t left = NAME_DIGITS;
+
+    for (unsigned i = 2; i < node->count; i++) {
+        uint64_t level;
+        if (!parse_uint(node->args[i], &level) || level == 0 || level > left) {
+            return conf_error(scope->conf, node, "\"%.*s\" directive invalid value",
+                              STR_ARG(node->args[0]));
+        }
+        levels[i - 2] = (unsigned) level;
+        left -= level;
+    }
+    *out = generation_path(scope->conf->generation, node,
+                           conf_full_name(scope->conf, node->args[1], false), levels);
+    return *out != NULL;
+}
+
+/* As nginx spells them. */
 static struct str next_name(struct request *request, const struct wanted_path *path)
 {
     static uint32_t serial;
-    char digits[11];
+    char digits[NAME_DIGITS + 1];
     struct str name = path->name;
-    size_t end = 10;
+    size_t end = NAME_DIGITS;
 
     if (serial == 0) {
         serial = random_uint32() % 1000000;

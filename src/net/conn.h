@@ -219,6 +219,13 @@ char *conn_input_detach(struct conn *conn, uint32_t *size);
 char *conn_buffer_alloc(uint32_t size);
 void conn_buffer_free(char *buffer, uint32_t size);
 
+/* A buffer for who frees it by a function of one argument: conn_buffer_release(struct conn_buffer *). */
+struct conn_buffer {
+    char *data; /* of conn_buffer_alloc or conn_input_detach; NULL = none */
+    uint32_t size;
+};
+void conn_buffer_release(void *buffer);
+
 /*
  * The owner wants input again; its callback is called at the next turn if some was held back. False
  * with errno.

@@ -75,6 +75,13 @@ void conn_buffer_free(char *buffer, uint32_t size)
     free(buffer);
 }
 
+void conn_buffer_release(void *arg)
+{
+    struct conn_buffer *buffer = arg;
+
+    conn_buffer_free(buffer->data, buffer->size);
+}
+
 void conn_input_release(struct conn *conn)
 {
     if (conn->in != NULL && conn->in_start == conn->in_end) {

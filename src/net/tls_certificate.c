@@ -101,15 +101,23 @@ static void drop_inactive(struct tls_certificate_cache *cache)
     }
 }
 
-/* One that is good still; what has expired is dropped. */
-static struct item *find(struct tls_certificate_cache *cache, struct arena *arena,
-                         enum item_kind kind, struct str name)
+static struct item *find_kept(const struct tls_certificate_cache *cache, enum item_kind kind,
+                              struct str name)
 {
     struct item *item = cache->buckets[str_hash(name) % BUCKETS];
 
     while (item != NULL && (item->kind != kind || !str_equal(item->name, name))) {
         item = item->next;
     }
+    return item;
+}
+
+/* One that is good still; what has expired is dropped. */
+static struct item *find(struct tls_certificate_cache *cache, struct arena *arena,
+                         enum item_kind kind, struct str name)
+{
+    struct item *item = find_kept(cache, kind, name);
+
     if (item == NULL) {
         return NULL;
     }
@@ -176,13 +184,14 @@ static void *get(struct tls_certificate_cache *cache, struct arena *arena, enum 
     }
     void *value = kind == ITEM_KEY ? (void *) tls_load_key(NULL, arena, name, passwords, error)
                                    : (void *) tls_load_chain(NULL, arena, name, error);
-    if (value != NULL && cache != NULL && cache->max != 0) {
+    bool is_secret = kind == ITEM_KEY && tls_key_was_encrypted();
+    if (value != NULL && cache != NULL && cache->max != 0 && !is_secret) {
         keep(cache, arena, kind, name, value);
     }
     return value;
 }
 
-static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) *chain, EVP_PKEY *key,
+static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) * chain, EVP_PKEY *key,
                 struct str *error)
 {
     X509 *leaf = sk_X509_shift(chain);
@@ -201,6 +210,34 @@ static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) *chain, EVP
     return is_good;
 }
 
+static bool load_and_use(struct conn *conn, struct arena *arena, struct str certificate,
+                         struct str key, const struct vec *passwords,
+                         struct tls_certificate_cache *cache, struct str *error)
+{
+    STACK_OF(X509) *chain = get(cache, arena, ITEM_CHAIN, certificate, NULL, error);
+    EVP_PKEY *pkey = chain == NULL ? NULL : get(cache, arena, ITEM_KEY, key, passwords, error);
+    bool is_good = pkey != NULL && use(tls_of(conn), arena, chain, pkey, error);
+
+    sk_X509_pop_free(chain, X509_free);
+    EVP_PKEY_free(pkey);
+    return is_good;
+}
+
+/* Drops what is kept of both; false: nothing was. */
+static bool forget(struct tls_certificate_cache *cache, struct str certificate, struct str key)
+{
+    struct item *chain = find_kept(cache, ITEM_CHAIN, certificate);
+    struct item *pkey = find_kept(cache, ITEM_KEY, key);
+
+    if (chain != NULL) {
+        item_free(cache, chain);
+    }
+    if (pkey != NULL) {
+        item_free(cache, pkey);
+    }
+    return chain != NULL || pkey != NULL;
+}
+
 bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key,
                          const struct vec *passwords, struct tls_certificate_cache *cache)
 {
@@ -212,12 +249,12 @@ bool tls_use_certificate(struct conn *conn, struct str certificate, struct str k
     if (passwords != NULL && passwords->count == 0) {
         passwords = NULL; /* nobody is asked at a terminal now */
     }
-    STACK_OF(X509) *chain = get(cache, &arena, ITEM_CHAIN, certificate, NULL, &error);
-    EVP_PKEY *pkey =
-        chain == NULL ? NULL : get(cache, &arena, ITEM_KEY, key, passwords, &error);
-    bool is_good = pkey != NULL && use(tls_of(conn), &arena, chain, pkey, &error);
-    sk_X509_pop_free(chain, X509_free);
-    EVP_PKEY_free(pkey);
+    bool is_good = load_and_use(conn, &arena, certificate, key, passwords, cache, &error);
+    if (!is_good && cache != NULL && forget(cache, certificate, key)) {
+        /* One of the two was renewed since the other was kept. */
+        ERR_clear_error();
+        is_good = load_and_use(conn, &arena, certificate, key, passwords, cache, &error);
+    }
     if (!is_good) {
         log_error(conn->log, 0, "%.*s", STR_ARG(error));
     }

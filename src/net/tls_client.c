@@ -143,7 +143,7 @@ uint64_t tls_client_identity(struct tls_context *context, const struct tls_clien
     const uint64_t words[] = {
         context_number(context->ctx),
         (uint64_t) options->sends_name | (uint64_t) options->verifies << 1,
-        keyed_hash(options->name),
+        options->sends_name || options->verifies ? keyed_hash(options->name) : 0,
         keyed_hash(options->alpn),
         keyed_hash(options->certificate),
         keyed_hash(options->key),

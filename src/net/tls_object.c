@@ -287,10 +287,13 @@ static void *read_crl(struct str name, const char **what)
 
 /* ---- keys ---- */
 
+static bool was_password_asked;
+
 static int give_password(char *at, int size, int is_writing, void *arg)
 {
     const struct str *password = arg;
 
+    was_password_asked = true;
     if (is_writing || password == NULL || password->len > (size_t) size) {
         return 0;
     }
@@ -453,6 +456,7 @@ static void *load(struct arena *cache_arena, struct arena *arena, enum object_ki
     char path[PATH_ROOM];
 
     ERR_clear_error();
+    was_password_asked = false;
     if (cache_arena == NULL) {
         void *value = read_object(kind, name, passwords, &what);
         if (value == NULL) {
@@ -486,6 +490,11 @@ EVP_PKEY *tls_load_key(struct arena *cache, struct arena *arena, struct str name
                        const struct vec *passwords, struct str *error)
 {
     return load(cache, arena, OBJECT_KEY, name, passwords, error);
+}
+
+bool tls_key_was_encrypted(void)
+{
+    return was_password_asked;
 }
 
 STACK_OF(X509) *tls_load_ca(struct arena *cache, struct arena *arena, struct str name,

@@ -63,6 +63,7 @@ struct tls {
     uint32_t ahead;     /* bytes at the head of the connection's queue that are in `out` already */
     uint32_t start_ms;  /* of the handshake, of the monotonic clock, low half */
     uint32_t took_ms;   /* the handshake */
+    uint32_t drained_turn; /* of the loop in which the socket was found empty; low half */
     int io_error;       /* errno of the last failed read or write of the socket, or 0 */
     struct tls_ocsp *ocsp; /* asking about the client's certificate; or NULL */
     long ocsp_error;       /* X509_V_ERR_… or X509_V_OK */
@@ -125,6 +126,8 @@ STACK_OF(X509) *tls_load_chain(struct arena *cache, struct arena *arena, struct 
                                struct str *error);
 EVP_PKEY *tls_load_key(struct arena *cache, struct arena *arena, struct str name,
                        const struct vec *passwords, struct str *error);
+/* Did the key that was loaded last want a password? Such are for those who know it. */
+bool tls_key_was_encrypted(void);
 STACK_OF(X509) *tls_load_ca(struct arena *cache, struct arena *arena, struct str name,
                             struct str *error);
 STACK_OF(X509_CRL) *tls_load_crl(struct arena *cache, struct arena *arena, struct str name,

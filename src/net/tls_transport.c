@@ -169,6 +169,7 @@ static int bio_read(BIO *bio, char *at, int size)
         /* As with plain sockets: fewer bytes than asked for, and it is empty. */
         if (n < size && !tls->conn->is_peer_closed) {
             tls->is_raw_readable = false;
+            tls->drained_turn = (uint32_t) loop_turns();
         }
         return (int) n;
     }
@@ -294,6 +295,7 @@ struct tls *tls_attach(struct conn *conn, struct tls_context *context)
     tls->conn = conn;
     tls->context = context;
     tls->start_ms = (uint32_t) clock_now.now_ms;
+    tls->drained_turn = (uint32_t) loop_turns() - 1;
     conn->transport_state = tls;
     conn->transport = &tls_transport;
     return tls;
@@ -385,7 +387,8 @@ static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
         return -1;
     }
     ERR_clear_error();
-    tls->is_raw_readable = true;
+    /* What has come since it was empty, the loop tells at its next turn at the earliest. */
+    tls->is_raw_readable = tls->drained_turn != (uint32_t) loop_turns();
     tls_gather_begin(tls);
     if (tls->is_early) {
         n = recv_early(tls, at, size);
@@ -787,8 +790,8 @@ enum tls_progress tls_step(struct conn *conn)
     int result = step(tls);
     enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
     if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
-        /* Tickets are in no hurry: they leave with the first answer. */
-        if (gathered != 0 && !tls->uses_ktls) {
+        /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */
+        if (gathered != 0 && !tls->uses_ktls && SSL_version(tls->ssl) == TLS1_3_VERSION) {
             hold(tls, gather, gathered);
             gathered = 0;
             tls->is_held_back = true;

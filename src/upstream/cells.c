@@ -91,44 +91,23 @@ static struct upstream_server *server_at(const struct upstream_group *group, uns
 
 /* ---- sums ---- */
 
-#define SUM_OF_USE(member)                                                                         \
-    do {                                                                                           \
+/* Defines a function that adds up a member of all workers' lines. */
+#define SUM_OF_USE(type, function, member)                                                         \
+    type function(const struct peer_cell *cell)                                                    \
+    {                                                                                              \
+        type sum = 0;                                                                              \
+                                                                                                   \
         for (uint32_t i = 0; i < cell->slots; i++) {                                               \
             sum += atomic_load_explicit(&cell->use[i].member, memory_order_relaxed);               \
         }                                                                                          \
-    } while (0)
+        return sum;                                                                                \
+    }
 
-uint32_t peer_active(const struct peer_cell *cell)
-{
-    uint32_t sum = 0;
-
-    SUM_OF_USE(active);
-    return sum;
-}
-
-uint32_t peer_open(const struct peer_cell *cell)
-{
-    uint32_t sum = 0;
-
-    SUM_OF_USE(open);
-    return sum;
-}
-
-uint32_t peer_waiting(const struct peer_cell *cell)
-{
-    uint32_t sum = 0;
-
-    SUM_OF_USE(waiting);
-    return sum;
-}
-
-uint64_t peer_requests(const struct peer_cell *cell)
-{
-    uint64_t sum = 0;
-
-    SUM_OF_USE(requests);
-    return sum;
-}
+SUM_OF_USE(uint32_t, peer_active, active)
+SUM_OF_USE(uint32_t, peer_open, open)
+SUM_OF_USE(uint32_t, peer_waiting, waiting)
+SUM_OF_USE(uint64_t, peer_requests, requests)
+static SUM_OF_USE(uint32_t, peer_held, held)
 
 struct peer_use *peer_use_mine(struct peer_cell *cell)
 {
@@ -137,12 +116,7 @@ struct peer_use *peer_use_mine(struct peer_cell *cell)
 
 static bool is_held(const struct peer_cell *cell)
 {
-    uint32_t sum = 0;
-
-    SUM_OF_USE(held);
-    SUM_OF_USE(active);
-    SUM_OF_USE(open);
-    return sum != 0;
+    return peer_held(cell) + peer_active(cell) + peer_open(cell) != 0;
 }
 
 /* ---- laying out ---- */

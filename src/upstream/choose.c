@@ -66,6 +66,31 @@ void weight_table_forget(struct peer_set *set)
     set->balancer_data = NULL;
 }
 
+struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
+                            uint64_t (*next_place)(struct upstream_pick *pick, struct str key),
+                            struct str key, const struct peer *except)
+{
+    const struct weight_table *table = set->balancer_data;
+    unsigned misses = 0;
+
+    if (table == NULL || pick->list->is_single) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
+        uint64_t place = next_place(pick, key) % table->total;
+        struct peer *peer = &set->peers[weight_table_at(table, place)];
+
+        if (peer == except || peer_was_tried(pick, peer)) {
+            continue;
+        }
+        if (peer_may_serve(pick, peer, false)) {
+            return peer;
+        }
+        misses++;
+    }
+    return NULL;
+}
+
 /* ---- the least load ---- */
 
 #define LOAD_NONE UINT64_MAX /* of a peer that may not serve */

@@ -31,6 +31,15 @@ unsigned weight_table_at(const struct weight_table *table, uint64_t place);
 void weight_table_prepare(struct upstream_group *group, struct peer_set *set);
 void weight_table_forget(struct peer_set *set);
 
+/*
+ * The peer at a place on the line of the set's table, which `next_place` gives (any number: it goes round),
+ * and again for as long as the peer there is `except`, had its try or cannot serve. key is for next_place. NULL:
+ * there is no choice, or nobody was met who can serve; round robin finds who is left.
+ */
+struct peer *choose_on_line(struct upstream_pick *pick, struct peer_set *set,
+                            uint64_t (*next_place)(struct upstream_pick *pick, struct str key),
+                            struct str key, const struct peer *except);
+
 /* Had this peer its try in this pick? */
 static inline bool peer_was_tried(const struct upstream_pick *pick, const struct peer *peer)
 {

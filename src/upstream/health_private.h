@@ -72,7 +72,8 @@ struct health_worker {
     const struct upstream_set *set;
     struct checked_group *groups; /* in the order of the groups: that says who leads */
     unsigned group_count;
-    unsigned first; /* which one is looked at first: all get their turn under PROBES_MAX */
+    unsigned first_group, first; /* its prober that is looked at first: all get their turn where
+                                    there are more than probes under way may be */
     struct list runs;
     unsigned running;
     struct fiber *fiber;    /* the one that knows what is due; NULL when it has ended */
@@ -84,8 +85,8 @@ struct health_worker {
 void health_free_prober(struct prober *prober);
 /* Closes the connection that was kept for the next probe. */
 void health_drop_conn(struct prober *prober);
-/* The next probe is ours, claimed by that value of next_ms: a fiber makes it. */
-void health_start_probe(struct prober *prober, uint64_t claimed_ms);
+/* The next probe is ours, claimed by that value of next_ms: a fiber makes it. False: there is none. */
+bool health_start_probe(struct prober *prober, uint64_t claimed_ms);
 
 /* The list of peers may be another one than before: who is new, who has left? True: it was; or no
  * memory, *is_ok false. (health_peers.c) */

@@ -38,7 +38,7 @@ static bool connect_probe(struct prober *prober, struct probe_run *run, struct h
                           bool *is_our_fault)
 {
     static const struct log nowhere; /* one line tells of the change, not one for each try */
-    const struct link_options options = {0};
+    const struct link_options options = {.tls = prober->settings->tls};
     struct peer peer = *run->peer;
 
     if (prober->settings->port != 0 && peer.addr.any.sa_family != AF_UNIX) {
@@ -211,13 +211,13 @@ static void run_probe(void *arg)
 }
 
 /* The claim is ours: a fiber makes the probe. */
-void health_start_probe(struct prober *prober, uint64_t claimed_ms)
+bool health_start_probe(struct prober *prober, uint64_t claimed_ms)
 {
     struct health_worker *worker = prober->checked->worker;
     struct probe_run *run = calloc(1, sizeof(*run));
 
     if (run == NULL) {
-        return; /* the claim expires */
+        return false; /* the claim expires */
     }
     arena_init(&run->arena);
     run->worker = worker;
@@ -238,7 +238,9 @@ void health_start_probe(struct prober *prober, uint64_t claimed_ms)
         prober->run = NULL;
         plan_next(run, prober, next_time(prober->settings, run->start_ms));
         end_run(run);
+        return false;
     }
+    return true;
 }
 
 void health_free_prober(struct prober *prober)

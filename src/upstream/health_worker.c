@@ -28,8 +28,9 @@ static uint64_t due_time(const struct prober *prober)
     return due;
 }
 
-/* Starts the probe when it is due and nobody else was faster. Gives when to look again. */
-static uint64_t look_at(struct prober *prober)
+/* Starts the probe when it is due and nobody else was faster. Gives when to look again; *is_full: no probe
+ * more can be made now. */
+static uint64_t look_at(struct prober *prober, bool *is_full)
 {
     uint64_t now = clock_now.now_ms;
     uint64_t due;
@@ -53,19 +54,35 @@ static uint64_t look_at(struct prober *prober)
         health_drop_conn(prober);
         return next;
     }
-    health_start_probe(prober, claim);
+    if (!health_start_probe(prober, claim)) {
+        *is_full = true;
+        return atomic_load(&prober->cell->checks[prober->index].next_ms);
+    }
     return UINT64_MAX;
+}
+
+/* The prober at this place, or at the next where there is one. */
+static struct prober *prober_at(const struct health_worker *worker, unsigned *group,
+                                unsigned *index)
+{
+    while (*index >= worker->groups[*group].count) {
+        *index = 0;
+        *group = (*group + 1) % worker->group_count;
+    }
+    return worker->groups[*group].probers[*index];
 }
 
 /* All checks. Gives when to look again. */
 static uint64_t look_around(struct health_worker *worker)
 {
     uint64_t soonest = clock_now.now_ms + LOOK_EVERY_MS;
+    unsigned group = worker->first_group, index = worker->first, count = 0;
     bool has_changed = false;
     bool is_ok = true;
 
     for (unsigned w = 0; w < worker->group_count; w++) {
         has_changed |= health_renew_group(&worker->groups[w], &is_ok);
+        count += worker->groups[w].count;
     }
     if (!is_ok) {
         log_alert(log_main, ENOMEM, "some peers are not checked");
@@ -73,16 +90,18 @@ static uint64_t look_around(struct health_worker *worker)
     if (has_changed) {
         health_choose_leaders(worker);
     }
-    for (unsigned w = 0; w < worker->group_count; w++) {
-        unsigned which = (worker->first + w) % worker->group_count;
-        struct checked_group *checked = &worker->groups[which];
-        for (unsigned i = 0; i < checked->count; i++) {
-            if (worker->running >= PROBES_MAX) {
-                worker->first = which;
-                return soonest;
-            }
-            uint64_t again = look_at(checked->probers[i]);
+    for (unsigned n = 0; n < count; n++, index++) {
+        struct prober *prober = prober_at(worker, &group, &index);
+        bool is_full = worker->running >= PROBES_MAX;
+
+        if (!is_full) {
+            uint64_t again = look_at(prober, &is_full);
             soonest = again < soonest ? again : soonest;
+        }
+        if (is_full) {
+            worker->first_group = group; /* who goes without now comes first the next time */
+            worker->first = index;
+            break;
         }
     }
     return soonest;

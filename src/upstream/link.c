@@ -19,7 +19,7 @@ struct link_wish {
     struct upstream_pick *pick;
     const struct link_options *options;
     struct link_kind kind;
-    bool is_alone; /* nobody may have the connection before or after */
+    bool is_alone; /* as options say; or its key is too long */
     uint64_t deadline_ms;
 };
 
@@ -144,7 +144,7 @@ static struct upstream_link *reuse(const struct link_wish *wish)
 {
     struct peer_local *local = wish->pick->peer->local;
 
-    if (wish->options->wants_fresh) {
+    if (wish->options->wants_fresh || wish->is_alone) {
         return NULL;
     }
     struct upstream_link *link = pool_take(wish->pick->group, local, &wish->kind);
@@ -258,13 +258,14 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
     struct link_wish wish = {.pick = pick,
                              .options = options,
                              .kind = {.tag = options->tag},
+                             .is_alone = options->is_alone,
                              .deadline_ms = clock_now.now_ms + connect_timeout_ms};
 
     if (options->tls != NULL) {
         wish.kind.identity = options->tls->options.identity;
     }
     if (pick->group->slices != NULL) {
-        wish.is_alone = !pool_key(pick, &wish.kind.key);
+        wish.is_alone |= !pool_key(pick, &wish.kind.key);
     }
     *out = NULL;
     *error = 0;

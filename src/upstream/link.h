@@ -29,6 +29,7 @@ struct link_options {
     const void *tag;          /* who may share an idle connection: same tag only */
     const struct link_tls *tls; /* NULL = plain */
     bool wants_fresh;         /* no kept one */
+    bool is_alone;            /* nobody may have the connection before or after */
     unsigned open_max;        /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
 };

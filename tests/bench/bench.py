@@ -283,12 +283,11 @@ def measure_row(bench, row):
 
 
 def measure_row_again(bench, row):
-    """The same; once more after a failure of the reference, which has no other consequence here."""
+    """The same; once more after a failure, which it tells: a machine that is busy with other things may
+    stand still for as long as a slice of load takes."""
     try:
         return measure_row(bench, row)
     except BenchError as error:
-        if bench.binaries["reference"] not in str(error):
-            raise
         print(f"bench: {row.name}: {error}; once more", file=sys.stderr)
     return measure_row(bench, row)
 

@@ -168,7 +168,6 @@ static inline struct upstream_group *group_named(const char *name)
 struct asker {
     struct upstream_pick pick;
     struct arena arena;
-    struct addr client;
 };
 
 static inline void begin(struct asker *asker, struct upstream_group *group)
@@ -177,7 +176,6 @@ static inline void begin(struct asker *asker, struct upstream_group *group)
     arena_init(&asker->arena);
     asker->pick.arena = &asker->arena;
     asker->pick.log = &memory_log;
-    asker->pick.client = &asker->client;
     upstream_pick_begin(&asker->pick, group);
 }
 

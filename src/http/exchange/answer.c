@@ -101,6 +101,23 @@ enum head_result answer_parse_status_line(struct str input, struct answer *answe
     return HEAD_DONE;
 }
 
+enum head_result answer_read_status_line(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct str input = channel->input(x);
+    size_t used;
+
+    if (input.len == 0) {
+        return HEAD_MORE;
+    }
+    enum head_result result = answer_parse_status_line(input, &x->answer, &used);
+    if (result == HEAD_DONE) {
+        x->answer.reason = exchange_keep(x, x->answer.reason);
+        channel->consume(x, used);
+    }
+    return result;
+}
+
 /* ---- fields ---- */
 
 static enum head_result refuse_line(struct exchange *x, const struct head *head)

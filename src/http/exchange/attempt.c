@@ -153,6 +153,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     if (x->is_secure) {
         exchange_secure(x, &tls);
         options.tls = &tls;
+        options.is_alone = settings->tls.is_certificate_late && x->group->is_implicit;
     }
     switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {
     case LINK_OK:

@@ -4,23 +4,23 @@
 /* Bytes that one read of a body takes at most; a head fits buffer_size. */
 #define BODY_READ_SIZE (64 * 1024)
 
-static bool whole_begin(struct exchange *x)
+bool whole_link_begin(struct exchange *x)
 {
     x->link->conn->owner = &link_owner;
     return true;
 }
 
-static struct str whole_input(struct exchange *x)
+struct str whole_link_input(struct exchange *x)
 {
     return conn_input(x->link->conn);
 }
 
-static void whole_consume(struct exchange *x, size_t n)
+void whole_link_consume(struct exchange *x, size_t n)
 {
     conn_consume(x->link->conn, n);
 }
 
-static bool whole_fill(struct exchange *x)
+bool whole_link_fill(struct exchange *x)
 {
     struct conn *conn = x->link->conn;
     size_t first = x->settings->buffer_size;
@@ -40,22 +40,22 @@ static bool whole_fill(struct exchange *x)
     return true;
 }
 
-static bool whole_has_ended(struct exchange *x)
+bool whole_link_has_ended(struct exchange *x)
 {
     return x->link->conn->is_input_closed || x->link->conn->is_broken;
 }
 
-static enum wait_result whole_wait(struct exchange *x, uint64_t deadline_ms)
+enum wait_result whole_link_wait(struct exchange *x, uint64_t deadline_ms)
 {
     return link_wait(x->link, deadline_ms);
 }
 
-static uint64_t whole_unsent(struct exchange *x)
+uint64_t whole_link_unsent(struct exchange *x)
 {
     return conn_unsent(x->link->conn);
 }
 
-static void whole_end(struct exchange *x, bool is_reusable)
+void whole_link_end(struct exchange *x, bool is_reusable)
 {
     struct upstream_link *link = x->link;
     struct conn *conn = link->conn;
@@ -70,12 +70,12 @@ static void whole_end(struct exchange *x, bool is_reusable)
 }
 
 const struct channel whole_link = {
-    .begin = whole_begin,
-    .input = whole_input,
-    .consume = whole_consume,
-    .fill = whole_fill,
-    .has_ended = whole_has_ended,
-    .wait = whole_wait,
-    .unsent = whole_unsent,
-    .end = whole_end,
+    .begin = whole_link_begin,
+    .input = whole_link_input,
+    .consume = whole_link_consume,
+    .fill = whole_link_fill,
+    .has_ended = whole_link_has_ended,
+    .wait = whole_link_wait,
+    .unsent = whole_link_unsent,
+    .end = whole_link_end,
 };

@@ -62,8 +62,16 @@ struct channel {
     void (*end)(struct exchange *x, bool is_reusable);
 };
 
-/* The channel of protocols that have a link for themselves (channel.c). */
+/* The channel of protocols that have a link for themselves (channel.c), and what it is made of. */
 extern const struct channel whole_link;
+bool whole_link_begin(struct exchange *x);
+struct str whole_link_input(struct exchange *x);
+void whole_link_consume(struct exchange *x, size_t n);
+bool whole_link_fill(struct exchange *x);
+bool whole_link_has_ended(struct exchange *x);
+enum wait_result whole_link_wait(struct exchange *x, uint64_t deadline_ms);
+uint64_t whole_link_unsent(struct exchange *x);
+void whole_link_end(struct exchange *x, bool is_reusable);
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
@@ -71,7 +79,7 @@ struct protocol {
     struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
     const struct channel *channel;
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
-     * request->response. */
+     * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);
     /* Queues the head on x->link; NULL: x->head as it is. */
     void (*send_head)(struct exchange *x);
@@ -80,6 +88,7 @@ struct protocol {
     /* Before each try: parsers start anew. */
     void (*begin_answer)(struct exchange *x);
     enum head_result (*read_head)(struct exchange *x);
+    /* NULL where each answer is an upgrade: those have no body. */
     enum body_result (*read_body)(struct exchange *x, struct str *data);
     /* Optional: the answer's head was accepted; changes fields on their way to the client
      * (proxy_redirect, proxy_cookie_*). */
@@ -211,6 +220,10 @@ struct pass_target {
 };
 bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
                       uint16_t default_port, struct pass_target *out);
+/* TLS for connections to a group that belong to no request, such as probes: what the options of a place
+ * say, as far as they hold no variables. */
+const struct link_tls *exchange_secure_group(struct arena *arena, const struct exchange_tls *tls,
+                                             const struct upstream_group *group);
 /* Gives this place's handler to the exchange's module: handler, handler_carries, redirects of "/a" to
  * "/a/". False after conf_error (`is duplicate`). */
 bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
@@ -223,6 +236,9 @@ bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
  * slices of input. HEAD_DONE: *used is its length with the line end. HEAD_BAD is not logged.
  */
 enum head_result answer_parse_status_line(struct str input, struct answer *answer, size_t *used);
+
+/* The same of the channel's input, which is consumed up to the line's end when it is whole. */
+enum head_result answer_read_status_line(struct exchange *x);
 
 /*
  * Reads header lines of an answer up to the empty line, for HTTP, FastCGI, SCGI and uwsgi: names and values into

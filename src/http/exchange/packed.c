@@ -29,10 +29,7 @@ struct str answer_pack(const struct answer *answer, struct arena *arena)
     char *at = bytes;
     memcpy(at, &reason_len, sizeof(reason_len));
     at += sizeof(reason_len);
-    if (reason_len != 0) {
-        memcpy(at, answer->reason.data, reason_len);
-        at += reason_len;
-    }
+    at = str_put(at, answer->reason);
     memcpy(at, &count, sizeof(count));
     at += sizeof(count);
     fields_each(field, &answer->fields) {
@@ -44,12 +41,8 @@ struct str answer_pack(const struct answer *answer, struct arena *arena)
                                     .id = field->id};
         memcpy(at, &head, sizeof(head));
         at += sizeof(head);
-        memcpy(at, field->name.data, field->name.len);
-        at += field->name.len;
-        if (field->value.len != 0) {
-            memcpy(at, field->value.data, field->value.len);
-            at += field->value.len;
-        }
+        at = str_put(at, field->name);
+        at = str_put(at, field->value);
     }
     return (struct str){bytes, (size_t) (at - bytes)};
 }

@@ -176,13 +176,9 @@ static struct str joined_value(struct arena *arena, const struct fields *fields,
             if (!is_same_field(first, field)) {
                 continue;
             }
-            memcpy(at, separator.data, separator.len);
-            at += separator.len;
+            at = str_put(at, separator);
         }
-        if (field->value.len != 0) {
-            memcpy(at, field->value.data, field->value.len);
-            at += field->value.len;
-        }
+        at = str_put(at, field->value);
     }
     return (struct str){text, size};
 }

@@ -9,6 +9,7 @@ bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, st
 
     *out = (struct pass_target){.default_port = default_port};
     location->pass_group = NULL;
+    location->pass_tls = NULL;
     if (template_variable_count(address) != 0) {
         out->text = template_compile(scope->conf, node, address);
         return out->text != NULL;

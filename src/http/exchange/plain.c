@@ -75,29 +75,20 @@ void plain_begin_answer(struct exchange *x)
 
 enum head_result plain_read_head(struct exchange *x)
 {
-    const struct channel *channel = x->protocol->channel;
     struct plain_answer *state = x->state;
+    enum head_result result;
 
     if (!state->is_line_read) {
-        struct str input = channel->input(x);
-        size_t used;
-        if (input.len == 0) {
+        result = answer_read_status_line(x);
+        if (result == HEAD_MORE) {
             return HEAD_MORE;
         }
-        switch (answer_parse_status_line(input, &x->answer, &used)) {
-        case HEAD_MORE:
-            return HEAD_MORE;
-        case HEAD_DONE:
-            x->answer.reason = exchange_keep(x, x->answer.reason);
-            channel->consume(x, used);
-            break;
-        case HEAD_BAD:
+        if (result == HEAD_BAD) {
             x->answer.status = 0; /* it begins with the fields */
-            break;
         }
         state->is_line_read = true;
     }
-    enum head_result result = answer_read_fields(x, true);
+    result = answer_read_fields(x, true);
     if (result == HEAD_DONE) {
         x->answer.has_no_body = x->answer.status == 204 || x->answer.status == 304;
         if (x->answer.has_no_body) {

@@ -51,6 +51,40 @@ static void decide_keeping(struct health_probe *probe, bool may_keep)
     probe->keeps_conn = may_keep && probe->may_keep && conn_input(probe->conn).len == 0;
 }
 
+/*
+ * Sends the request, and lets `take` have what comes until it wants no more; *step is what it said last. False:
+ * nothing was answered, or not all of it; the probe's reason tells.
+ */
+static bool converse(struct health_probe *probe,
+                     enum probe_step (*take)(void *reader, struct str *input, bool is_end),
+                     void *reader, enum probe_step *step)
+{
+    const struct http_probe *http = probe->settings->speak_settings;
+    bool is_end = false;
+
+    if (!probe_send(probe, probe->may_keep ? http->request_kept : http->request)) {
+        return false;
+    }
+    for (*step = PROBE_MORE; *step == PROBE_MORE;) {
+        if (is_end) {
+            return fail(probe, "answer, which was cut short", 0);
+        }
+        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
+            return false;
+        }
+        struct str input = conn_input(probe->conn);
+        size_t before = input.len;
+        *step = take(reader, &input, is_end);
+        conn_consume(probe->conn, before - input.len);
+    }
+    return true;
+}
+
+static enum probe_step take_answer(void *parser, struct str *input, bool is_end)
+{
+    return probe_parse(parser, input, is_end);
+}
+
 bool probe_speak_http(struct health_probe *probe)
 {
     const struct http_probe *http = probe->settings->speak_settings;
@@ -59,20 +93,10 @@ bool probe_speak_http(struct health_probe *probe)
         .wants_body = http->wants_body,
         .wants_end = probe->may_keep,
     };
-    enum probe_step step = PROBE_MORE;
-    bool is_end;
+    enum probe_step step;
 
-    if (!probe_send(probe, probe->may_keep ? http->request_kept : http->request)) {
+    if (!converse(probe, take_answer, &parser, &step)) {
         return false;
-    }
-    while (step == PROBE_MORE) {
-        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
-            return false;
-        }
-        struct str input = conn_input(probe->conn);
-        size_t before = input.len;
-        step = probe_parse(&parser, &input, is_end);
-        conn_consume(probe->conn, before - input.len);
     }
     if (step == PROBE_BAD) {
         return fail(probe, parser.reason, 0);
@@ -81,30 +105,25 @@ bool probe_speak_http(struct health_probe *probe)
     return http->judge(probe, &parser.answer, http->judge_settings);
 }
 
+static enum probe_step take_records(void *records, struct str *input, bool is_end)
+{
+    (void) is_end;
+    return probe_records_take(records, input);
+}
+
 bool probe_speak_fastcgi(struct health_probe *probe)
 {
     const struct http_probe *http = probe->settings->speak_settings;
     struct probe_records records = {.arena = probe->arena};
-    struct probe_parser parser = {.arena = probe->arena,
-                                  .is_cgi = true,
-                                  .wants_body = http->wants_body};
-    enum probe_step step = PROBE_MORE;
-    bool is_end;
+    struct probe_parser parser = {
+        .arena = probe->arena,
+        .is_cgi = true,
+        .wants_body = http->wants_body,
+    };
+    enum probe_step step;
 
-    if (!probe_send(probe, probe->may_keep ? http->request_kept : http->request)) {
+    if (!converse(probe, take_records, &records, &step)) {
         return false;
-    }
-    while (step == PROBE_MORE) {
-        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
-            return false;
-        }
-        struct str input = conn_input(probe->conn);
-        size_t before = input.len;
-        step = probe_records_take(&records, &input);
-        conn_consume(probe->conn, before - input.len);
-        if (step == PROBE_MORE && is_end) {
-            return fail(probe, "answer, which was cut short", 0);
-        }
     }
     if (step == PROBE_BAD) {
         return fail(probe, records.reason, 0);

@@ -56,7 +56,7 @@ enum probe_step probe_parse(struct probe_parser *parser, struct str *input, bool
 /* Gathers what a FastCGI responder sends to its standard output (FastCGI 1.0, 3.3 and 5). */
 struct probe_records {
     struct arena *arena;
-    uint8_t head[8];   /* of the current record, as far as it has come */
+    char head[8];      /* of the current record, as far as it has come */
     uint8_t head_size; /* bytes of that */
     uint8_t type;      /* of the current record */
     uint8_t padding;   /* bytes that follow its content */

@@ -20,6 +20,7 @@ struct relay {
     struct patience patience;
     bool is_client_gone;   /* or there is nobody to send to: a head alone was wanted */
     bool is_body_unwanted; /* the response has no body: HEAD, 304 */
+    bool is_ended;         /* the response has its last piece: its length told which */
     bool has_unflushed;    /* something was given that has not been told to leave */
     uint64_t begun_ms;     /* for limit_rate */
 };
@@ -36,19 +37,6 @@ static bool keeps_up(const struct exchange *x)
     return request->wire->backlog(request) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
 }
 
-/* A buffer of the link's connection that went to the client's output queue. */
-struct handed {
-    char *buffer;
-    uint32_t size;
-};
-
-static void handed_taken(void *arg)
-{
-    struct handed *handed = arg;
-
-    conn_buffer_free(handed->buffer, handed->size);
-}
-
 /*
  * A large piece that is the last thing in the connection's buffer goes on with the buffer itself.
  * False: it has to be copied.
@@ -62,11 +50,11 @@ static bool hand_on(struct exchange *x, struct body_piece *piece)
         bytes.data < conn->in || bytes.data + bytes.len > conn->in + conn->in_end) {
         return false;
     }
-    struct handed *handed = arena_new(&x->request->arena, struct handed);
-    handed->buffer = conn_input_detach(conn, &handed->size);
+    struct conn_buffer *buffer = arena_new(&x->request->arena, struct conn_buffer);
+    buffer->data = conn_input_detach(conn, &buffer->size);
     piece->is_volatile = false;
-    piece->release = handed_taken;
-    piece->release_arg = handed;
+    piece->release = conn_buffer_release;
+    piece->release_arg = buffer;
     return true;
 }
 
@@ -87,7 +75,9 @@ static void give(struct relay *relay, struct str bytes)
     }
     struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true};
     hand_on(x, &piece);
-    relay->is_client_gone = !response_send(x->request, &piece, false);
+    relay->is_ended =
+        (int64_t) x->body_received == x->answer.content_length && slice_is_last(x);
+    relay->is_client_gone = !response_send(x->request, &piece, relay->is_ended);
     relay->has_unflushed = true;
 }
 
@@ -202,13 +192,13 @@ static enum flow end_response(struct relay *relay, bool is_whole)
         bool is_given = spool_finish(x->spool, is_last);
         x->spool = NULL;
         relay->is_client_gone |= !is_given;
-    } else if (!relay->is_client_gone && !relay->is_body_unwanted && is_last) {
+    } else if (!relay->is_client_gone && !relay->is_body_unwanted && !relay->is_ended && is_last) {
         relay->is_client_gone = !response_send(request, NULL, true);
     }
     if (relay->is_client_gone) {
         return FLOW_CLOSED;
     }
-    if (relay->is_body_unwanted) {
+    if (relay->is_body_unwanted || relay->is_ended) {
         return FLOW_DONE;
     }
     return is_last ? FLOW_DONE : is_whole ? FLOW_NEXT : FLOW_CUT;

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "http/exchange/purge.h"
 #include "http/settings.h"
+#include "http/temp_file.h"
 
 /* ---- words ---- */
 
@@ -149,28 +150,13 @@ bool exchange_bind_apply(struct conf_scope *scope, const struct directive *row,
 
 /* ---- temporary files ---- */
 
-/* Subdirectories of temporary files are named by digits of the file's name, which has so many. */
-enum { TEMP_NAME_DIGITS = 10 };
-
 bool exchange_temp_path_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
     struct exchange_settings *own = settings;
-    unsigned levels[3] = {0, 0, 0};
-    uint64_t left = TEMP_NAME_DIGITS;
 
     (void) row;
-    for (unsigned i = 2; i < node->count; i++) {
-        uint64_t level;
-        if (!parse_uint(node->args[i], &level) || level == 0 || level > left) {
-            return invalid_value(scope, node);
-        }
-        levels[i - 2] = (unsigned) level;
-        left -= level;
-    }
-    own->temp_path = generation_path(scope->conf->generation, node,
-                                     conf_full_name(scope->conf, node->args[1], false), levels);
-    return own->temp_path != NULL;
+    return temp_path_read(scope, node, &own->temp_path);
 }
 
 bool exchange_max_temp_file_size_apply(struct conf_scope *scope, const struct directive *row,

@@ -3,10 +3,8 @@
 #include "server/generation.h"
 
 /* The host that the target of *_pass names. */
-static struct str target_host(const struct exchange *x)
+static struct str host_of(struct str target)
 {
-    struct str target = x->target_text.len != 0 ? x->target_text : x->group->name;
-
     return str_starts_nocase(target, STR("unix:")) ? STR("localhost") : target;
 }
 
@@ -35,11 +33,29 @@ static struct str full_name(struct exchange *x, struct str name)
     return arena_concat(&x->request->arena, generation_now->conf.conf_prefix, name);
 }
 
+const struct link_tls *exchange_secure_group(struct arena *arena, const struct exchange_tls *tls,
+                                             const struct upstream_group *group)
+{
+    bool has_name = tls->name != NULL && tls->name->is_constant;
+    struct link_tls *made = arena_new(arena, struct link_tls);
+
+    made->context = tls->context;
+    made->options = (struct tls_client_options){
+        .name = without_port(has_name ? tls->name->constant : host_of(group->name)),
+        .sends_name = tls->server_name,
+        .verifies = tls->verify,
+        .reuses_session = tls->session_reuse,
+    };
+    made->options.identity = tls_client_identity(made->context, &made->options);
+    return made;
+}
+
 void exchange_secure(struct exchange *x, struct link_tls *out)
 {
     const struct exchange_tls *tls = &x->settings->tls;
     struct variable_env *env = &x->request->env;
-    struct str name = tls->name != NULL ? template_text(tls->name, env) : target_host(x);
+    struct str target = x->target_text.len != 0 ? x->target_text : x->group->name;
+    struct str name = tls->name != NULL ? template_text(tls->name, env) : host_of(target);
 
     *out = (struct link_tls){
         .context = tls->context,

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/parse.h"
 #include "http/exchange/settings.h"
+#include "http/settings.h"
 
 #define PASSWORD_FILE_MAX (64 * 1024) /* bytes */
 
@@ -139,6 +140,7 @@ void exchange_needs_tls(const struct conf_scope *scope, const struct directive_t
     struct exchange_settings *own = conf_settings(scope, family);
 
     own->tls.is_needed = is_needed;
+    scope_location(scope)->pass_tls = is_needed ? &own->tls : NULL;
 }
 
 /* ---- contexts ---- */

@@ -45,6 +45,16 @@ static bool give_down(struct request *request, struct str bytes)
     return true;
 }
 
+/* Bytes went to the backend. False: it takes no more, and the tunnel is over. MAY WAIT. */
+static bool has_gone_up(struct tunnel *tunnel)
+{
+    struct exchange *x = tunnel->x;
+
+    tunnel->active_ms = clock_now.now_ms;
+    tunnel->is_over = !wait_for_room(x->link->conn, x->settings->send_timeout_ms);
+    return !tunnel->is_over;
+}
+
 /* From client to backend; what it has ended, the backend is told. MAY WAIT. */
 static void pump_up(struct tunnel *tunnel)
 {
@@ -59,9 +69,7 @@ static void pump_up(struct tunnel *tunnel)
             conn_write(backend, input);
             conn_consume(client, input.len);
             x->request->body_received += input.len;
-            tunnel->active_ms = clock_now.now_ms;
-            if (!wait_for_room(backend, x->settings->send_timeout_ms)) {
-                tunnel->is_over = true;
+            if (!has_gone_up(tunnel)) {
                 return;
             }
         }
@@ -102,9 +110,7 @@ static void pump_frames_up(struct tunnel *tunnel)
             return;
         }
         conn_write(backend, (struct str){room, (size_t) n});
-        tunnel->active_ms = clock_now.now_ms;
-        if (!wait_for_room(backend, x->settings->send_timeout_ms)) {
-            tunnel->is_over = true;
+        if (!has_gone_up(tunnel)) {
             return;
         }
     }

@@ -54,10 +54,7 @@ static char *put_part(char *at, const struct attempt *attempt, enum attempt_part
 {
     switch (part) {
     case PART_PEER:
-        if (attempt->peer.len != 0) {
-            memcpy(at, attempt->peer.data, attempt->peer.len);
-        }
-        return at + attempt->peer.len;
+        return str_put(at, attempt->peer);
     case PART_STATUS:
         return attempt->status == 0 ? put_time(at, UINT64_MAX) : format_uint(at, attempt->status);
     case PART_CONNECT_TIME:
@@ -95,10 +92,7 @@ GETTER(get_attempts)
     const struct attempt *first = x->attempts.items;
     vec_each(const struct attempt, attempt, &x->attempts) {
         if (attempt != first) {
-            const char *separator = attempt->is_after_redirect ? " : " : ", ";
-            size_t length = attempt->is_after_redirect ? 3 : 2;
-            memcpy(at, separator, length);
-            at += length;
+            at = str_put(at, attempt->is_after_redirect ? STR(" : ") : STR(", "));
         }
         at = put_part(at, attempt, part);
     }

@@ -36,25 +36,10 @@ static const struct connect_settings *settings_at(const struct http_location *lo
 
 /* ---- the channel: the whole link, and a note of the first byte ---- */
 
-static bool channel_begin(struct exchange *x)
-{
-    return whole_link.begin(x);
-}
-
-static struct str channel_input(struct exchange *x)
-{
-    return whole_link.input(x);
-}
-
-static void channel_consume(struct exchange *x, size_t n)
-{
-    whole_link.consume(x, n);
-}
-
-static bool channel_fill(struct exchange *x)
+static bool fill(struct exchange *x)
 {
     struct connect_state *state = x->state;
-    bool has_more = whole_link.fill(x);
+    bool has_more = whole_link_fill(x);
 
     if (has_more && state->first_byte_ms == 0) {
         state->first_byte_ms = clock_now.now_ms;
@@ -62,56 +47,18 @@ static bool channel_fill(struct exchange *x)
     return has_more;
 }
 
-static bool channel_has_ended(struct exchange *x)
-{
-    return whole_link.has_ended(x);
-}
-
-static enum wait_result channel_wait(struct exchange *x, uint64_t deadline_ms)
-{
-    return whole_link.wait(x, deadline_ms);
-}
-
-static uint64_t channel_unsent(struct exchange *x)
-{
-    return whole_link.unsent(x);
-}
-
-static void channel_end(struct exchange *x, bool is_reusable)
-{
-    whole_link.end(x, is_reusable);
-}
-
 static const struct channel connect_channel = {
-    .begin = channel_begin,
-    .input = channel_input,
-    .consume = channel_consume,
-    .fill = channel_fill,
-    .has_ended = channel_has_ended,
-    .wait = channel_wait,
-    .unsent = channel_unsent,
-    .end = channel_end,
+    .begin = whole_link_begin,
+    .input = whole_link_input,
+    .consume = whole_link_consume,
+    .fill = fill,
+    .has_ended = whole_link_has_ended,
+    .wait = whole_link_wait,
+    .unsent = whole_link_unsent,
+    .end = whole_link_end,
 };
 
 /* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
-
-static bool make_request(struct exchange *x)
-{
-    x->head = STR("");
-    return true;
-}
-
-static void send_nothing(struct exchange *x)
-{
-    (void) x;
-}
-
-static void send_no_body(struct exchange *x, const struct body_piece *piece, bool is_last)
-{
-    (void) x;
-    (void) piece;
-    (void) is_last;
-}
 
 /* The head of proxy_connect_response, read as if it had been sent. */
 static enum head_result read_head(struct exchange *x)
@@ -131,22 +78,10 @@ static enum head_result read_head(struct exchange *x)
     return HEAD_DONE;
 }
 
-/* An upgrade has no body. */
-static enum body_result read_body(struct exchange *x, struct str *data)
-{
-    (void) x;
-    (void) data;
-    return BODY_BAD;
-}
-
 static const struct protocol connect_protocol = {
     .name = STR_INIT("connect"),
     .channel = &connect_channel,
-    .make_request = make_request,
-    .send_head = send_nothing,
-    .send_body = send_no_body,
     .read_head = read_head,
-    .read_body = read_body,
 };
 
 /* ---- the handler ---- */
@@ -222,6 +157,7 @@ static enum flow connect_handle(struct request *request)
     x->state = state;
     x->target_text = target_of(request, settings);
     x->default_port = parse_uint(request->port, &port) ? (uint16_t) port : 0;
+    x->head = STR("");
     x->sends_body = false;
     return exchange_run(x);
 }

@@ -39,13 +39,9 @@ static bool is_framable(struct exchange *x, const struct param_value *param)
 
 static char *put_header(char *at, struct str name, struct str value)
 {
-    memcpy(at, name.data, name.len);
-    at += name.len;
+    at = str_put(at, name);
     *at++ = '\0';
-    if (value.len != 0) {
-        memcpy(at, value.data, value.len);
-        at += value.len;
-    }
+    at = str_put(at, value);
     *at++ = '\0';
     return at;
 }

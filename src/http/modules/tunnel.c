@@ -11,24 +11,6 @@ struct tunnel_settings {
 
 /* ---- the protocol: nothing is sent, and a connection that is up is the answer ---- */
 
-static bool make_request(struct exchange *x)
-{
-    x->head = STR("");
-    return true;
-}
-
-static void send_nothing(struct exchange *x)
-{
-    (void) x;
-}
-
-static void send_no_body(struct exchange *x, const struct body_piece *piece, bool is_last)
-{
-    (void) x;
-    (void) piece;
-    (void) is_last;
-}
-
 static enum head_result read_head(struct exchange *x)
 {
     x->answer.status = 200;
@@ -37,22 +19,10 @@ static enum head_result read_head(struct exchange *x)
     return HEAD_DONE;
 }
 
-/* An upgrade has no body. */
-static enum body_result read_body(struct exchange *x, struct str *data)
-{
-    (void) x;
-    (void) data;
-    return BODY_BAD;
-}
-
 static const struct protocol tunnel_protocol = {
     .name = STR_INIT("tunnel"),
     .channel = &whole_link,
-    .make_request = make_request,
-    .send_head = send_nothing,
-    .send_body = send_no_body,
     .read_head = read_head,
-    .read_body = read_body,
 };
 
 /* ---- the handler ---- */
@@ -74,6 +44,7 @@ static enum flow tunnel_handle(struct request *request)
         x->target = target->text;
         x->target_text = template_text(target->text, &request->env);
     }
+    x->head = STR("");
     x->sends_body = false;
     return exchange_run(x);
 }

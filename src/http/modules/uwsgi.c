@@ -34,11 +34,7 @@ static char *put_length(char *at, size_t length)
 
 static char *put_text(char *at, struct str text)
 {
-    at = put_length(at, text.len);
-    if (text.len != 0) {
-        memcpy(at, text.data, text.len);
-    }
-    return at + text.len;
+    return str_put(put_length(at, text.len), text);
 }
 
 /* modifier1, length, modifier2; then names and values, each behind its length, low byte first. */
@@ -64,11 +60,7 @@ static bool uwsgi_make_request(struct exchange *x)
         at = put_text(at, params.items[i].name);
         at = put_text(at, params.items[i].value);
     }
-    if (own->string.len != 0) {
-        memcpy(at, own->string.data, own->string.len);
-        at += own->string.len;
-    }
-    x->head = str_from(text, at);
+    x->head = str_from(text, str_put(at, own->string));
     return true;
 }
 

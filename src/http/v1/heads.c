@@ -4,31 +4,6 @@
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
-/* An input buffer in which the heads of live requests lie. */
-struct kept_buffer {
-    char *data;
-    uint32_t size;
-};
-
-static void release_buffer(void *arg)
-{
-    struct kept_buffer *kept = arg;
-
-    conn_buffer_free(kept->data, kept->size);
-}
-
-/* The buffer goes to the newest request that uses it; reading goes on in a fresh one. */
-static void keep_buffer(struct http_connection *http)
-{
-    struct request *newest = container_of(http->unfinished.prev, struct request, link);
-    struct kept_buffer *kept = arena_alloc(&newest->arena, sizeof(*kept));
-
-    kept->data = conn_input_detach(http->conn, &kept->size);
-    if (kept->data != NULL) {
-        arena_on_free(&newest->arena, release_buffer, kept);
-    }
-}
-
 /* More bytes into the buffer, which may not move while requests use heads in it. */
 static bool fill(struct http_connection *http, uint32_t max)
 {
@@ -37,7 +12,8 @@ static bool fill(struct http_connection *http, uint32_t max)
 
     if (!list_is_empty(&http->unfinished) && conn->in != NULL &&
         (conn->in_end == conn->in_size || conn->in_start == conn->in_end)) {
-        keep_buffer(http);
+        /* The newest request takes it over; reading goes on in a fresh one. */
+        request_keep_head(container_of(http->unfinished.prev, struct request, link));
     }
     if (unread >= max) {
         return false;

@@ -58,13 +58,13 @@ bool repeat_recall(const struct repeated *repeat, struct str input,
         !is_same_limits(&repeat->limits, limits)) {
         return false;
     }
-    uint32_t len = repeat->len < input.len ? repeat->len : (uint32_t) input.len;
-    uint32_t common = common_length(repeat->bytes, input.data, len);
-    if (common == repeat->len) {
+    if (repeat->len <= input.len && memcmp(repeat->bytes, input.data, repeat->len) == 0) {
         recall_whole(repeat, input, arena, fields);
-        *used = common;
+        *used = repeat->len;
         return true;
     }
+    uint32_t len = repeat->len < input.len ? repeat->len : (uint32_t) input.len;
+    uint32_t common = common_length(repeat->bytes, input.data, len);
     /* A line is the same when the next one's first byte is within what is. */
     for (uint32_t i = 0; i + 1 < repeat->count && repeat->items[i + 1].name_start <= common; i++) {
         struct field field;

@@ -68,24 +68,6 @@ static size_t head_room(const struct request *request)
     return size;
 }
 
-static char *put(char *at, struct str s)
-{
-    if (s.len != 0) {
-        memcpy(at, s.data, s.len);
-    }
-    return at + s.len;
-}
-
-#define PUT(at, literal) (memcpy(at, literal, sizeof(literal) - 1), (at) + sizeof(literal) - 1)
-
-static char *put_line(char *at, struct str name, struct str value)
-{
-    at = put(at, name);
-    at = PUT(at, ": ");
-    at = put(at, value);
-    return PUT(at, "\r\n");
-}
-
 /* Status line, Server and Date: for 200 laid out when the configuration was read. */
 static char *put_start(char *at, const struct request *request)
 {
@@ -94,11 +76,11 @@ static char *put_start(char *at, const struct request *request)
     bool has_own = (response->fields.seen & own) != 0;
 
     if (response->status == 200 && response->reason.len == 0 && !has_own) {
-        at = put(at, request->location->head_200);
-        at = put(at, CLOCK_STR(http_date));
-        return PUT(at, "\r\n");
+        at = str_put(at, request->location->head_200);
+        at = str_put(at, CLOCK_STR(http_date));
+        return STR_PUT(at, "\r\n");
     }
-    at = PUT(at, "HTTP/1.1 ");
+    at = STR_PUT(at, "HTTP/1.1 ");
     struct str reason =
         response->reason.len != 0 ? response->reason : status_phrase(response->status);
     if (response->status < 100) {
@@ -109,15 +91,15 @@ static char *put_start(char *at, const struct request *request)
     }
     at = format_uint(at, response->status);
     *at++ = ' ';
-    at = put(at, reason);
-    at = PUT(at, "\r\n");
+    at = str_put(at, reason);
+    at = STR_PUT(at, "\r\n");
     if (!has_own || fields_get(&response->fields, FIELD_SERVER) == NULL) {
-        at = put(at, request->location->server_field);
+        at = str_put(at, request->location->server_field);
     }
     if (!has_own || fields_get(&response->fields, FIELD_DATE) == NULL) {
-        at = PUT(at, "Date: ");
-        at = put(at, CLOCK_STR(http_date));
-        at = PUT(at, "\r\n");
+        at = STR_PUT(at, "Date: ");
+        at = str_put(at, CLOCK_STR(http_date));
+        at = STR_PUT(at, "\r\n");
     }
     return at;
 }
@@ -127,13 +109,13 @@ static char *put_content_type(char *at, const struct response *response)
     if (response->content_type.len == 0) {
         return at;
     }
-    at = PUT(at, "Content-Type: ");
-    at = put(at, response->content_type);
+    at = STR_PUT(at, "Content-Type: ");
+    at = str_put(at, response->content_type);
     if (response->charset.len != 0) {
-        at = PUT(at, "; charset=");
-        at = put(at, response->charset);
+        at = STR_PUT(at, "; charset=");
+        at = str_put(at, response->charset);
     }
-    return PUT(at, "\r\n");
+    return STR_PUT(at, "\r\n");
 }
 
 /* Length or chunks, and when neither can be, the end of the connection ends the body (RFC
@@ -147,9 +129,9 @@ static char *put_framing(char *at, struct request *request)
         return at;
     }
     if (response->content_length >= 0) {
-        at = PUT(at, "Content-Length: ");
+        at = STR_PUT(at, "Content-Length: ");
         at = format_uint(at, (uint64_t) response->content_length);
-        return PUT(at, "\r\n");
+        return STR_PUT(at, "\r\n");
     }
     if (response->is_header_only) {
         return at;
@@ -165,19 +147,19 @@ static char *put_framing(char *at, struct request *request)
 static char *put_connection(char *at, const struct request *request)
 {
     if (request->response.is_chunked) {
-        at = PUT(at, "Transfer-Encoding: chunked\r\n");
+        at = STR_PUT(at, "Transfer-Encoding: chunked\r\n");
     }
     if (request->response.is_tunnel) {
-        return request->response.status == 101 ? PUT(at, "Connection: upgrade\r\n") : at;
+        return request->response.status == 101 ? STR_PUT(at, "Connection: upgrade\r\n") : at;
     }
     if (!request->keepalive) {
-        return PUT(at, "Connection: close\r\n");
+        return STR_PUT(at, "Connection: close\r\n");
     }
-    at = PUT(at, "Connection: keep-alive\r\n");
+    at = STR_PUT(at, "Connection: keep-alive\r\n");
     if (request->location->keepalive_header_s != 0) {
-        at = PUT(at, "Keep-Alive: timeout=");
+        at = STR_PUT(at, "Keep-Alive: timeout=");
         at = format_uint(at, request->location->keepalive_header_s);
-        at = PUT(at, "\r\n");
+        at = STR_PUT(at, "\r\n");
     }
     return at;
 }
@@ -204,24 +186,24 @@ static char *put_head(char *at, struct request *request)
     at = put_content_type(at, response);
     at = put_framing(at, request);
     if (response->last_modified != -1) {
-        at = PUT(at, "Last-Modified: ");
-        at = response->last_modified_text.len != 0 ? put(at, response->last_modified_text)
+        at = STR_PUT(at, "Last-Modified: ");
+        at = response->last_modified_text.len != 0 ? str_put(at, response->last_modified_text)
                                                    : http_date_format(at, response->last_modified);
-        at = PUT(at, "\r\n");
+        at = STR_PUT(at, "\r\n");
     }
     if (response->location.len != 0) {
-        at = put_line(at, STR("Location"), response->location);
+        at = field_put(at, STR("Location"), response->location);
     }
     at = put_connection(at, request);
     if (response->etag.len != 0) {
-        at = put_line(at, STR("ETag"), response->etag);
+        at = field_put(at, STR("ETag"), response->etag);
     }
     fields_each(field, &response->fields) {
         if (!field->is_removed) {
-            at = put_line(at, field->name, field->value);
+            at = field_put(at, field->name, field->value);
         }
     }
-    return PUT(at, "\r\n");
+    return STR_PUT(at, "\r\n");
 }
 
 /* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. */
@@ -289,7 +271,7 @@ static void v1_send_head(struct request *request)
         char *end = put_head(room, request);
         request->out_head_end = conn->queued + (uint64_t) (end - room);
         if (takes_whole(request)) {
-            end = put(end, response->whole);
+            end = str_put(end, response->whole);
             response->body_sent = response->whole.len;
             response->is_complete = true;
         }
@@ -394,7 +376,7 @@ static void put_chunk_size(struct conn *conn, uint64_t size)
     while (n != 0) {
         *at++ = digits[--n];
     }
-    at = PUT(at, "\r\n");
+    at = STR_PUT(at, "\r\n");
     conn_out_commit(conn, (size_t) (at - room));
 }
 

@@ -209,6 +209,7 @@ static bool wait_for_input(struct v2_stream *stream)
         request->log.action = "reading client request body";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->response.status = 408;
+        stream->error = V2_PROTOCOL_ERROR;
         return false;
     case WAIT_CANCELLED:
         break;

@@ -150,6 +150,10 @@ static void process(struct v2_connection *c)
             v2_fail(c, error, "sent a frame of wrong size or stream");
             return;
         }
+        if (head.type == FRAME_PUSH_PROMISE) {
+            v2_fail(c, V2_PROTOCOL_ERROR, "sent PUSH_PROMISE");
+            return;
+        }
         if (input.len < FRAME_HEAD_SIZE + head.length) {
             return;
         }
@@ -205,10 +209,11 @@ static void wait_on(struct v2_connection *c)
     }
     if (has_part != c->was_partly) {
         c->was_partly = has_part;
-        c->part_ms = now_ms;
+        c->part_ends_ms = now_ms + http->listen->default_server->client_header_timeout_ms;
+        c->is_part_late = false;
     }
     if (has_part) {
-        deadline = c->part_ms + http->listen->default_server->client_header_timeout_ms;
+        deadline = c->part_ends_ms;
     } else if (is_idle) {
         deadline = now_ms + location->keepalive_timeout_ms;
     }
@@ -298,6 +303,35 @@ static void on_drained(struct conn *conn)
     v2_settle(c);
 }
 
+/* After its stream was given up, what is left of a frame has this time, or as long as it had at first. */
+#define PART_GRACE_MS 5000
+
+/*
+ * A frame, or a header block, is not whole in time. The stream that it would begin is lost; the connection is
+ * only when the frame goes on to hold up all others.
+ */
+static void give_up_part(struct v2_connection *c)
+{
+    uint64_t timeout_ms = c->http->listen->default_server->client_header_timeout_ms;
+    uint32_t id = c->block_stream;
+    struct str input = conn_input(c->conn);
+    struct log log;
+
+    if (id == 0 && input.len >= FRAME_HEAD_SIZE) {
+        struct frame_head head = frame_read(input.data);
+        id = head.type == FRAME_HEADERS && head.stream > c->last_stream ? head.stream : 0;
+    }
+    connection_log(c->http, "reading client request headers", &log);
+    log_info(&log, ETIMEDOUT, "client timed out");
+    if (id != 0) {
+        v2_put_reset(c, id, V2_PROTOCOL_ERROR);
+        c->late_stream = id;
+    }
+    c->is_part_late = true;
+    c->part_ends_ms =
+        clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
+}
+
 static void on_timeout(struct conn *conn)
 {
     struct http_connection *http = conn->user;
@@ -309,10 +343,10 @@ static void on_timeout(struct conn *conn)
         log_info(&log, ETIMEDOUT, "client timed out");
         http->wants_reset = http->rest_location->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
+    } else if (c->was_partly && c->has_settings && !c->is_part_late) {
+        give_up_part(c);
     } else if (c->was_partly && c->has_settings) {
-        log_error(&log, ETIMEDOUT, "client timed out while sending a frame");
-        counters_mine->limited++;
-        v2_fail(c, V2_ENHANCE_YOUR_CALM, NULL);
+        v2_guard_failed(c, "seconds for a frame");
     } else {
         if (c->was_partly) {
             log_info(&log, ETIMEDOUT, "client timed out");

@@ -161,7 +161,7 @@ static uint64_t wait_for_rate(struct v2_stream *stream, uint64_t wanted)
 size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
 {
     struct v2_connection *c = stream->connection;
-    uint64_t most = wanted < c->peer_frame_max ? wanted : c->peer_frame_max;
+    uint64_t most = wanted;
 
     if (stream->request->limit_rate != 0) {
         most = wait_for_rate(stream, most);
@@ -184,17 +184,17 @@ size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
     return 0;
 }
 
-void v2_spend(struct v2_stream *stream, size_t size, bool is_tiny)
+void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny)
 {
     struct v2_connection *c = stream->connection;
 
     stream->send_window -= (int64_t) size;
     c->send_window -= (int64_t) size;
     stream->body_given += size;
-    stream->given += size + FRAME_HEAD_SIZE;
+    stream->given += size + frames * FRAME_HEAD_SIZE;
     stream->request->out_sent = stream->given;
     c->progress_ms = clock_now.now_ms;
-    v2_appease(c, GUARD_WINDOWS, 2);
+    v2_appease(c, GUARD_WINDOWS, (uint32_t) frames * 2);
     if (is_tiny) {
         v2_guard(c, GUARD_TINY);
     } else {

@@ -383,12 +383,12 @@ static void set_tunnel_target(struct heading *heading)
 {
     struct request *request = heading->request;
 
-    if (heading->has_scheme || heading->has_path) {
+    if (!request->server->accepts_connect) {
+        refuse(heading, 405, "client sent CONNECT method", NULL);
+    } else if (heading->has_scheme || heading->has_path) {
         refuse(heading, 400, "client sent CONNECT with \":scheme\" or \":path\"", NULL);
     } else if (request->host.len == 0 || request->port.len == 0) {
         refuse(heading, 400, "client sent CONNECT without host and port", NULL);
-    } else if (!request->server->accepts_connect) {
-        refuse(heading, 405, "client sent CONNECT method", NULL);
     }
     request->target = heading->authority;
     request->uri = STR("/");
@@ -666,6 +666,12 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
         return;
     }
     c->last_stream = id;
+    if (id == c->late_stream) {
+        bool has_fault;
+        decode_unused(c, block, &has_fault);
+        v2_note_closed(c, id, true);
+        return;
+    }
     if (c->is_going_away || c->stream_count >= (uint64_t) c->settings->max_streams) {
         bool has_fault;
         if (decode_unused(c, block, &has_fault) && !c->is_going_away && v2_guard(c, GUARD_ERRORS)) {

@@ -119,8 +119,10 @@ struct v2_connection {
         uint32_t since_ms;
     } guards[GUARD_COUNT];
 
-    uint64_t part_ms;     /* since when a frame or a block is there in part; while was_partly */
-    bool was_partly;
+    uint64_t part_ends_ms; /* a frame or block that is there in part has to be whole then */
+    uint32_t late_stream;  /* whose header block was not; it was reset */
+    bool was_partly;       /* there is one */
+    bool is_part_late;     /* … and it has had its time */
     bool has_preface;     /* the client's was read */
     bool has_settings;    /* its first SETTINGS came */
     bool is_acknowledged; /* ours were acknowledged: the window of new streams is ours */
@@ -233,7 +235,8 @@ void v2_run_woken(struct v2_connection *c);
 /* flow.c */
 /* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over. */
 size_t v2_grant(struct v2_stream *stream, uint64_t wanted);
-void v2_spend(struct v2_stream *stream, size_t size, bool is_tiny);
+/* … and have left, in this many frames. */
+void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny);
 /* Gives streams that wait their turn what there is. On the loop's stack. */
 void v2_serve(struct v2_connection *c);
 bool v2_has_room(const struct v2_connection *c);

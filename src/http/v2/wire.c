@@ -1,8 +1,12 @@
 /* Responses of HTTP/2 on the wire: heads, DATA, trailers, interim responses. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "base/parse.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
@@ -292,7 +296,7 @@ static void v2_send_head(struct request *request)
             end = frame_put(end, (uint32_t) whole.len, FRAME_DATA, FLAG_END_STREAM, stream->id);
             memcpy(end, whole.data, whole.len);
             end += whole.len;
-            v2_spend(stream, whole.len, false);
+            v2_spend(stream, whole.len, 1, false);
             response->body_sent = whole.len;
             response->is_complete = true;
             is_last = true;
@@ -361,66 +365,132 @@ static void put_end(struct v2_stream *stream)
         char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
         frame_put(room, 0, FRAME_DATA, FLAG_END_STREAM, stream->id);
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);
-        v2_spend(stream, 0, false);
+        v2_spend(stream, 0, 1, false);
     }
 }
 
-/* Bytes [from, from + size) of the piece, to `at`. False: a file that has become shorter, or cannot be read. */
-static bool copy_part(struct request *request, const struct body_piece *piece, uint64_t from,
-                      size_t size, char *at)
+/* DATA frames of memory: head and bytes go where there is room. */
+static void put_memory(struct v2_stream *stream, struct str bytes, size_t chunk, bool is_last)
 {
-    if (piece->bytes.data != NULL) {
-        memcpy(at, piece->bytes.data + from, size);
-        return true;
+    struct conn *conn = stream->connection->conn;
+
+    while (bytes.len != 0) {
+        struct str part = str_head(bytes, chunk);
+        char *room = conn_out_room(conn, FRAME_HEAD_SIZE);
+
+        bytes = str_skip(bytes, part.len);
+        frame_put(room, (uint32_t) part.len, FRAME_DATA,
+                  bytes.len == 0 && is_last ? FLAG_END_STREAM : 0, stream->id);
+        conn_out_commit(conn, FRAME_HEAD_SIZE);
+        conn_write(conn, part);
     }
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(piece->fd, at + done, size - done, piece->offset + (off_t) (from + done));
-        if (n > 0) {
-            done += (size_t) n;
-        } else if (n == 0 || errno != EINTR) {
+}
+
+#define BATCH_BYTES (64 * 1024) /* of DATA frames that are read from a file at a time, with their heads */
+#define BATCH_FRAMES 32
+
+/* Frames of a file, on their way to the socket. */
+struct batch {
+    char *buffer;
+    uint32_t size;
+};
+
+static void batch_sent(void *arg)
+{
+    struct batch *batch = arg;
+
+    conn_buffer_free(batch->buffer, batch->size);
+    free(batch);
+}
+
+/* Reads into all of these. False: the file has become shorter, or cannot be read. */
+static bool read_all(struct request *request, int fd, off_t offset, struct iovec *iov, int count)
+{
+    while (count != 0) {
+        ssize_t n = preadv(fd, iov, count, offset);
+        if (n <= 0) {
+            if (n < 0 && errno == EINTR) {
+                continue;
+            }
             request->log.action = "sending response to client";
-            log_alert(&request->log, n == 0 ? 0 : errno, "file was truncated at %llu",
-                      (unsigned long long) (from + done));
+            log_alert(&request->log, n == 0 ? 0 : errno, "file was truncated at %lld",
+                      (long long) offset);
             return false;
+        }
+        offset += n;
+        for (; count != 0 && (size_t) n >= iov->iov_len; iov++, count--) {
+            n -= (ssize_t) iov->iov_len;
+        }
+        if (count != 0) {
+            iov->iov_base = (char *) iov->iov_base + n;
+            iov->iov_len -= (size_t) n;
         }
     }
     return true;
 }
 
-/* Less room than this in the last chunk of the queue, and a fresh one is taken. */
-#define ROOM_MIN 2048
-
-/* One DATA frame; gives its size, 0: the stream is over. MAY WAIT. */
-static size_t put_frame(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
-                        uint64_t left, bool ends_stream)
+/*
+ * DATA frames of a file: many with one read, and the reading is no more than sendfile would do, which would
+ * be asked for each frame alone.
+ */
+static bool put_file(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
+                     size_t size, size_t chunk, bool is_last)
 {
     struct conn *conn = stream->connection->conn;
-    struct request *request = stream->request;
-    uint64_t chunk = v2_chunk_size(request);
-    size_t size = v2_grant(stream, left < chunk ? left : chunk);
+    size_t frames = (size + chunk - 1) / chunk;
+    struct batch *batch = malloc(sizeof(*batch));
+    struct iovec iov[BATCH_FRAMES];
 
+    if (batch == NULL) {
+        fatal_no_memory(sizeof(*batch));
+    }
+    batch->size = (uint32_t) (size + frames * FRAME_HEAD_SIZE);
+    batch->buffer = conn_buffer_alloc(batch->size);
+    char *at = batch->buffer;
+    size_t left = size;
+    for (size_t i = 0; i < frames; i++) {
+        size_t part = left < chunk ? left : chunk;
+        left -= part;
+        at = frame_put(at, (uint32_t) part, FRAME_DATA, left == 0 && is_last ? FLAG_END_STREAM : 0,
+                       stream->id);
+        iov[i] = (struct iovec){.iov_base = at, .iov_len = part};
+        at += part;
+    }
+    if (!read_all(stream->request, piece->fd, piece->offset + (off_t) from, iov, (int) frames)) {
+        batch_sent(batch);
+        return false;
+    }
+    conn_write_reference(conn, (struct str){batch->buffer, batch->size}, batch_sent, batch);
+    return true;
+}
+
+/*
+ * DATA frames as many as may leave now; gives the size of their bytes, 0: the stream is over. Only one where
+ * others wait for their turn. MAY WAIT.
+ */
+static size_t put_frames(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
+                         uint64_t left, bool ends_stream)
+{
+    struct v2_connection *c = stream->connection;
+    uint64_t chunk = v2_chunk_size(stream->request);
+
+    chunk = chunk < c->peer_frame_max ? chunk : c->peer_frame_max;
+    chunk = chunk < BATCH_BYTES - FRAME_HEAD_SIZE ? chunk : BATCH_BYTES - FRAME_HEAD_SIZE;
+    uint64_t frames = BATCH_BYTES / (chunk + FRAME_HEAD_SIZE);
+    frames = c->waiting_count != 0 ? 1 : frames < BATCH_FRAMES ? frames : BATCH_FRAMES;
+    uint64_t most = chunk * frames;
+    size_t size = v2_grant(stream, left < most ? left : most);
     if (size == 0) {
         return 0;
     }
-    bool is_tiny = size < 64 && size < left;
-    size_t room_left = (size_t) (conn->out_end - conn->out_at);
-    if (conn->out_at == NULL || room_left < ROOM_MIN) {
-        room_left = OUT_CHUNK_SIZE;
-    }
-    if (size + FRAME_HEAD_SIZE >= room_left) {
-        size = room_left - FRAME_HEAD_SIZE - 1;
-    }
-    char *room = conn_out_room(conn, size + FRAME_HEAD_SIZE);
-    if (!copy_part(request, piece, from, size, room + FRAME_HEAD_SIZE)) {
+    bool is_last = ends_stream && size == left;
+    if (piece->bytes.data != NULL) {
+        put_memory(stream, (struct str){piece->bytes.data + from, size}, (size_t) chunk, is_last);
+    } else if (!put_file(stream, piece, from, size, (size_t) chunk, is_last)) {
         return 0;
     }
-    bool is_last = ends_stream && size == left;
-    frame_put(room, (uint32_t) size, FRAME_DATA, is_last ? FLAG_END_STREAM : 0, stream->id);
-    conn_out_commit(conn, size + FRAME_HEAD_SIZE);
-    v2_spend(stream, size, is_tiny);
-    if (is_last) {
-        stream->is_output_ended = true;
-    }
+    v2_spend(stream, size, (size + chunk - 1) / chunk, size < 64 && size < left);
+    stream->is_output_ended = is_last;
     return size;
 }
 
@@ -444,7 +514,7 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
         size = 0; /* no body was announced */
     }
     for (uint64_t done = 0; done < size;) {
-        size_t n = put_frame(stream, piece, done, size - done, ends_stream);
+        size_t n = put_frames(stream, piece, done, size - done, ends_stream);
         if (n == 0) {
             drop_piece(piece);
             return false;

@@ -11,7 +11,7 @@
  * The key's number, as observed of nginx: bits 16 to 30 of its CRC-32. Hashed again for the n-th
  * time, n is written before the key, and the result is added to what was.
  */
-static void hash_again(struct upstream_pick *pick, struct str key)
+static uint64_t hash_again(struct upstream_pick *pick, struct str key)
 {
     char digits[20];
     struct str number = {digits, 0};
@@ -22,31 +22,15 @@ static void hash_again(struct upstream_pick *pick, struct str key)
     }
     pick->hash += (crc32_of(key) >> 16) & 0x7fff;
     pick->rehash++;
+    return pick->hash;
 }
 
 static struct peer *hash_pick(struct upstream_pick *pick, struct peer_set *set)
 {
-    const struct weight_table *table = set->balancer_data;
     struct str key = template_text(pick->group->balancer_settings, pick->env);
-    unsigned misses = 0;
+    struct peer *peer = key.len == 0 ? NULL : choose_on_line(pick, set, hash_again, key, NULL);
 
-    if (table == NULL || key.len == 0 || pick->list->is_single) {
-        return round_robin_pick(pick, set);
-    }
-    for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
-        struct peer *peer;
-
-        hash_again(pick, key);
-        peer = &set->peers[weight_table_at(table, pick->hash % table->total)];
-        if (peer_was_tried(pick, peer)) {
-            continue;
-        }
-        if (peer_may_serve(pick, peer, false)) {
-            return peer;
-        }
-        misses++;
-    }
-    return round_robin_pick(pick, set);
+    return peer != NULL ? peer : round_robin_pick(pick, set);
 }
 
 static const struct balancer balancer_hash = {

@@ -11,12 +11,15 @@
 #define HASH_FACTOR 113
 #define HASH_MODULUS 6271
 
-static uint32_t hash_network(uint32_t hash, struct str network)
+static uint64_t hash_network(struct upstream_pick *pick, struct str network)
 {
-    for (size_t i = 0; i < network.len; i++) {
-        hash = (hash * HASH_FACTOR + (unsigned char) network.data[i]) % HASH_MODULUS;
+    if (pick->rehash++ == 0) {
+        pick->hash = HASH_START;
     }
-    return hash;
+    for (size_t i = 0; i < network.len; i++) {
+        pick->hash = (pick->hash * HASH_FACTOR + (unsigned char) network.data[i]) % HASH_MODULUS;
+    }
+    return pick->hash;
 }
 
 /* What counts of the client's address: of $binary_remote_addr, which a real address that a proxy
@@ -38,29 +41,9 @@ static struct str network_of(const struct upstream_pick *pick)
 
 static struct peer *ip_hash_pick(struct upstream_pick *pick, struct peer_set *set)
 {
-    const struct weight_table *table = set->balancer_data;
-    struct str network;
-    unsigned misses = 0;
+    struct peer *peer = choose_on_line(pick, set, hash_network, network_of(pick), NULL);
 
-    if (table == NULL || pick->list->is_single) {
-        return round_robin_pick(pick, set);
-    }
-    network = network_of(pick);
-    for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
-        struct peer *peer;
-
-        pick->hash = hash_network(pick->is_hashed ? pick->hash : HASH_START, network);
-        pick->is_hashed = true;
-        peer = &set->peers[weight_table_at(table, pick->hash % table->total)];
-        if (peer_was_tried(pick, peer)) {
-            continue;
-        }
-        if (peer_may_serve(pick, peer, false)) {
-            return peer;
-        }
-        misses++;
-    }
-    return round_robin_pick(pick, set);
+    return peer != NULL ? peer : round_robin_pick(pick, set);
 }
 
 static const struct balancer balancer_ip_hash = {

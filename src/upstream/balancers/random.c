@@ -11,25 +11,12 @@ struct random_settings {
     struct peer_time_kind time;
 };
 
-/* A peer by weight that may serve and is not the one given; NULL after too many others. */
-static struct peer *draw(struct upstream_pick *pick, struct peer_set *set, const struct peer * not )
+/* Any place on the line is as good as another. */
+static uint64_t draw(struct upstream_pick *pick, struct str key)
 {
-    const struct weight_table *table = set->balancer_data;
-    unsigned misses = 0;
-
-    for (unsigned i = 0; i < CHOOSE_DRAWS_MAX && misses <= CHOOSE_MISSES_MAX; i++) {
-        uint64_t place = ((uint64_t) random_uint32() << 32 | random_uint32()) % table->total;
-        struct peer *peer = &set->peers[weight_table_at(table, place)];
-
-        if (peer == not || peer_was_tried(pick, peer)) {
-            continue;
-        }
-        if (peer_may_serve(pick, peer, false)) {
-            return peer;
-        }
-        misses++;
-    }
-    return NULL;
+    (void) pick;
+    (void) key;
+    return (uint64_t) random_uint32() << 32 | random_uint32();
 }
 
 static uint64_t load_of(const struct random_settings *settings, const struct peer *peer)
@@ -40,19 +27,16 @@ static uint64_t load_of(const struct random_settings *settings, const struct pee
 static struct peer *random_pick(struct upstream_pick *pick, struct peer_set *set)
 {
     const struct random_settings *settings = pick->group->balancer_settings;
-    struct peer *one, *other;
+    struct peer *one = choose_on_line(pick, set, draw, STR_NONE, NULL);
+    struct peer *other;
 
-    if (set->balancer_data == NULL || pick->list->is_single) {
-        return round_robin_pick(pick, set);
-    }
-    one = draw(pick, set, NULL);
     if (one == NULL) {
         return round_robin_pick(pick, set);
     }
     if (!settings->is_two || set->count == 1) {
         return one;
     }
-    other = draw(pick, set, one);
+    other = choose_on_line(pick, set, draw, STR_NONE, one);
     if (other == NULL || load_is_less(load_of(settings, one), one->weight, load_of(settings, other),
                                       other->weight)) {
         return one;

@@ -10,7 +10,7 @@
 #include "fiber/fiber.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/params.h"
-#include "http/modules/fastcgi/records.h"
+#include "http/exchange/records.h"
 #include "upstream/peer.h"
 
 struct fastcgi_link;

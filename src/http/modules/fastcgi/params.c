@@ -323,24 +323,12 @@ static struct str write_pairs(struct exchange *x)
     return str_from(scratch.data, writer.at);
 }
 
-/* Frames them: as many PARAMS records as it takes, and the empty one. */
 static struct str frame(struct request *request, struct str pairs)
 {
-    size_t records = pairs.len / RECORD_CONTENT_MAX + 2;
-    size_t size = RECORD_BEGIN_SIZE + pairs.len + records * RECORD_HEADER_SIZE;
+    size_t size = RECORD_BEGIN_SIZE + records_params_room(pairs.len);
     char *text = arena_text(&request->arena, size);
-    char *at = record_write_begin(text, 1, false);
 
-    while (pairs.len != 0) {
-        struct str part = str_head(pairs, RECORD_CONTENT_MAX);
-
-        at = record_write(at, RECORD_PARAMS, 1, (uint16_t) part.len);
-        memcpy(at, part.data, part.len);
-        at += part.len;
-        pairs = str_skip(pairs, part.len);
-    }
-    at = record_write(at, RECORD_PARAMS, 1, 0);
-    return str_from(text, at);
+    return str_from(text, records_write_params(record_write_begin(text, 1, false), 1, pairs));
 }
 
 bool fastcgi_make_request(struct exchange *x)

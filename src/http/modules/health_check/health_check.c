@@ -1,5 +1,6 @@
 /* ngx_http_upstream_hc_module: `health_check` in a location, as nginx Plus has it, and `match`. */
 #include "base/parse.h"
+#include "http/exchange/exchange.h"
 #include "http/hooks.h"
 #include "http/modules/health_check/match.h"
 #include "http/settings.h"
@@ -17,7 +18,9 @@ struct check_line {
     bool has_uri;
     struct http_probe probe;
     struct match_use use;
-    struct match *match; /* or NULL */
+    struct match *match;            /* or NULL */
+    const struct exchange_tls *tls; /* of the location, when its group is spoken to over TLS */
+    const struct upstream_group *group;
 };
 
 /* Those of one location; never inherited. */
@@ -271,6 +274,8 @@ static bool add_line(struct conf_scope *scope, struct check_line *line)
     if (!make_speak(conf, line, pass, location)) {
         return false;
     }
+    line->tls = location->pass_tls;
+    line->group = location->pass_group;
     *(struct check_line **) vec_push(all_lines(conf), conf->arena, sizeof(line)) = line;
     return health_add(conf, line->node, location->pass_group, &line->health);
 }
@@ -299,6 +304,11 @@ static bool health_check_end(struct conf *conf, struct http_main *main)
         return false;
     }
     vec_each(struct check_line *const, line, all_lines(conf)) {
+        const struct exchange_tls *tls = (*line)->tls;
+
+        if (tls != NULL && tls->context != NULL) {
+            (*line)->health.tls = exchange_secure_group(conf->arena, tls, (*line)->group);
+        }
         (*line)->probe.wants_body = (*line)->match != NULL && (*line)->match->bodies.count != 0;
     }
     return true;

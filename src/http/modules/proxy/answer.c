@@ -17,38 +17,15 @@ void proxy_begin_answer(struct exchange *x)
     state->chunked = (struct chunked){0};
 }
 
-/* What most answers begin with. */
-#define USUAL_LINE STR("HTTP/1.1 200 OK\r\n")
-
 static enum head_result read_status(struct exchange *x)
 {
-    const struct channel *channel = x->protocol->channel;
-    struct str input = channel->input(x);
-    size_t used;
+    enum head_result result = answer_read_status_line(x);
 
-    if (input.len == 0) {
-        return HEAD_MORE;
-    }
-    if (str_starts(input, USUAL_LINE)) {
-        x->answer.status = 200;
-        x->answer.version = HTTP_1_1;
-        channel->consume(x, USUAL_LINE.len);
-        proxy_state_of(x)->has_status = true;
-        return HEAD_DONE;
-    }
-    switch (answer_parse_status_line(input, &x->answer, &used)) {
-    case HEAD_MORE:
-        return HEAD_MORE;
-    case HEAD_BAD:
+    if (result == HEAD_BAD) {
         exchange_log(x, LOG_ERROR, 0, "upstream sent no valid HTTP/1.0 header");
-        return HEAD_BAD;
-    case HEAD_DONE:
-        break;
     }
-    x->answer.reason = exchange_keep(x, x->answer.reason);
-    channel->consume(x, used);
-    proxy_state_of(x)->has_status = true;
-    return HEAD_DONE;
+    proxy_state_of(x)->has_status = result == HEAD_DONE;
+    return result;
 }
 
 /* Is there such an option among those of Connection (RFC 9110, 7.6.1)? */

@@ -9,6 +9,7 @@
 #include "conf/regex.h"
 #include "conf/template.h"
 #include "http/exchange/exchange.h"
+#include "http/exchange/request_head.h"
 #include "http/v1/chunked.h"
 
 /* Where a request goes: scheme, address and URI of proxy_pass, apart. */
@@ -30,29 +31,6 @@ struct proxy_target {
     struct str prefix;            /* of URIs, whose place the URI takes: the name of the location */
 };
 
-/* One line of a request's head. */
-struct head_part {
-    enum {
-        HEAD_TEXT,    /* laid out when the configuration was read */
-        HEAD_LINE,    /* a name, and a value that may be empty: then there is no line */
-        HEAD_HOST,    /* Host: the value, or $proxy_host where it is empty */
-        HEAD_FRAMING, /* Content-Length or Transfer-Encoding, as the body has it */
-    } kind;
-    struct str text;              /* HEAD_TEXT: lines; HEAD_LINE: "Name: " */
-    const struct template *value; /* of HEAD_LINE and HEAD_HOST; NULL = empty */
-};
-
-/* The head of requests at a place, as far as it is known when the configuration is read. */
-struct head_plan {
-    struct head_part *parts;
-    unsigned count;
-    bool doubts_framing; /* proxy_set_header tells a length or coding of its own */
-    uint64_t own;        /* bit of each known field that proxy_set_header names */
-    uint64_t hidden;     /* bit of each known field of the client that is not passed on */
-    struct map names;    /* others that are not, without case */
-    uint64_t lengths;    /* bit n: one of these has n bytes (n modulo 64) */
-};
-
 /* proxy_redirect, proxy_cookie_domain, proxy_cookie_path: a text that is replaced. */
 struct rewrite_rule {
     const struct template *text; /* what the value begins with, or equals; NULL = regex */
@@ -71,7 +49,7 @@ struct flags_rule {
 struct proxy_settings {
     struct proxy_target *target; /* NULL: no proxy_pass here */
     struct template *method;     /* NULL = the client's */
-    unsigned version;            /* HTTP_1_0 or HTTP_1_1 */
+    unsigned version;            /* HTTP_1_0, HTTP_1_1, HTTP_2 */
     struct vec set_headers;      /* struct key_template */
     struct template *set_body;   /* NULL = the client's */
     struct vec redirects;        /* struct rewrite_rule */
@@ -136,9 +114,9 @@ struct str proxy_request_uri(struct request *request, const struct proxy_target 
 
 /* ---- request.c ---- */
 
-/* Lays out what is known of heads when the configuration is read; for requests to this target. */
-struct head_plan *head_plan_make(struct arena *arena, const struct proxy_settings *settings);
 bool proxy_make_request(struct exchange *x);
+/* The same in HTTP/2. */
+bool proxy_make_h2_request(struct exchange *x);
 void proxy_send_head(struct exchange *x);
 /* The PROXY header that tells of the client. */
 struct str proxy_announcement(struct exchange *x);

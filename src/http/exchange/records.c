@@ -1,5 +1,5 @@
 /* Records of FastCGI 1.0: the parts that are not inline. */
-#include "http/modules/fastcgi/records.h"
+#include "http/exchange/records.h"
 
 #include "base/parse.h"
 
@@ -10,6 +10,18 @@ char *record_write_begin(char *at, uint16_t id, bool keeps)
     at[1] = 1; /* FCGI_RESPONDER */
     at[2] = keeps ? RECORD_KEEP_CONN : 0;
     return at + 8;
+}
+
+char *records_write_params(char *at, uint16_t id, struct str pairs)
+{
+    while (pairs.len != 0) {
+        struct str part = str_head(pairs, RECORD_CONTENT_MAX);
+
+        at = record_write(at, RECORD_PARAMS, id, (uint16_t) part.len);
+        at = str_put(at, part);
+        pairs = str_skip(pairs, part.len);
+    }
+    return record_write(at, RECORD_PARAMS, id, 0);
 }
 
 void records_set_id(char *text, size_t size, uint16_t id)
@@ -34,15 +46,8 @@ char *pair_write(char *at, struct str name, struct str value)
 {
     at = pair_write_length(at, name.len);
     at = pair_write_length(at, value.len);
-    if (name.len != 0) {
-        memcpy(at, name.data, name.len);
-        at += name.len;
-    }
-    if (value.len != 0) {
-        memcpy(at, value.data, value.len);
-        at += value.len;
-    }
-    return at;
+    at = str_put(at, name);
+    return str_put(at, value);
 }
 
 static bool read_length(struct str *rest, size_t *length)

@@ -1,6 +1,7 @@
-/* Records of FastCGI 1.0 and the names and values inside them: bytes to numbers and back, nothing else. */
-#ifndef HTTP_MODULES_FASTCGI_RECORDS_H
-#define HTTP_MODULES_FASTCGI_RECORDS_H
+/* Records of FastCGI 1.0 and the names and values inside them: bytes to numbers and back, nothing else. For
+ * the module and for health probes. */
+#ifndef HTTP_EXCHANGE_RECORDS_H
+#define HTTP_EXCHANGE_RECORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,6 +81,15 @@ static inline char *record_write(char *at, enum record_type type, uint16_t id, u
 
 /* Writes a whole BEGIN_REQUEST for a responder: RECORD_BEGIN_SIZE bytes. */
 char *record_write_begin(char *at, uint16_t id, bool keeps);
+
+/* Bytes that records_write_params writes at most for pairs of this size. */
+static inline size_t records_params_room(size_t size)
+{
+    return size + (size / RECORD_CONTENT_MAX + 2) * RECORD_HEADER_SIZE;
+}
+
+/* Frames names and values: as many PARAMS records as it takes, and the empty one. */
+char *records_write_params(char *at, uint16_t id, struct str pairs);
 
 /* Gives another request id to all records of a text that holds whole records. */
 void records_set_id(char *text, size_t size, uint16_t id);
