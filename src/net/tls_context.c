@@ -296,6 +296,10 @@ void tls_context_free(struct tls_context *context)
             break;
         }
     }
+    if (context->watch != NULL) {
+        tls_watch_free(context->watch);
+        context->watch = NULL;
+    }
     SSL_CTX_free(context->ctx);
     context->ctx = NULL;
     tls_identities_free(&context->identities);

@@ -230,6 +230,7 @@ void tls_ocsp_forget(struct tls *tls);
 /* ---- tls_watch.c ---- */
 
 void tls_watch_init(struct tls_context *context);
+void tls_watch_free(struct tls_watch *watch);
 void tls_watch_start(const struct log *log);
 void tls_watch_end(void);
 

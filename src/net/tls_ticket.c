@@ -152,10 +152,22 @@ static int files_find(const struct tls_context *context, const unsigned char *na
 
 /* ---- the callback ---- */
 
+/* Fetched once: looking for it costs more than a ticket. */
+static const EVP_CIPHER *cipher_of(unsigned size)
+{
+    static EVP_CIPHER *ciphers[2];
+    EVP_CIPHER **cipher = &ciphers[size != 16];
+
+    if (*cipher == NULL) {
+        *cipher = EVP_CIPHER_fetch(NULL, size == 16 ? "AES-128-CBC" : "AES-256-CBC", NULL);
+    }
+    return *cipher != NULL ? *cipher : size == 16 ? EVP_aes_128_cbc() : EVP_aes_256_cbc();
+}
+
 static int apply_key(const struct tls_ticket_key *key, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int is_encrypting)
 {
-    const EVP_CIPHER *aes = key->size == 16 ? EVP_aes_128_cbc() : EVP_aes_256_cbc();
+    const EVP_CIPHER *aes = cipher_of(key->size);
     OSSL_PARAM params[] = {
         OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *) key->hmac, key->size),
         OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *) "SHA256", 0),

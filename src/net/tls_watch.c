@@ -17,12 +17,16 @@ struct watched_file {
     struct stat stat;
 };
 
-/* Of one context; in the generation's arena. */
+/* Room for what the thread notes down: it may not ask for more, arenas are the loop's. */
+#define LOADING_ROOM (128 * 1024)
+
+/* Of one context. On the heap. */
 struct tls_watch {
     struct tls_context *context;
     struct vec files;    /* struct watched_file */
     bool is_unsettled;   /* something changed at the last look: loaded when the next finds it the same */
     bool is_loading;     /* the job is with its thread */
+    bool is_orphaned;    /* … and its context has gone */
     struct thread_job job;
     struct arena arena;   /* of what is being loaded */
     struct arena current; /* of what is in use since a change */
@@ -31,7 +35,8 @@ struct tls_watch {
 };
 
 static struct timer timer;
-static struct thread_pool *pool;
+static struct thread_pool *pool; /* made when there is something to load */
+static unsigned users;           /* generations that this worker serves */
 static const struct log *watch_log;
 
 static bool look(struct watched_file *file)
@@ -63,8 +68,13 @@ static void add_file(struct tls_watch *watch, struct str name)
 void tls_watch_init(struct tls_context *context)
 {
     const struct tls_settings *settings = &context->settings;
-    struct tls_watch *watch = arena_new(context->arena, struct tls_watch);
+    struct tls_watch *watch = calloc(1, sizeof(*watch));
 
+    if (watch == NULL) {
+        fatal_no_memory(sizeof(*watch));
+    }
+    arena_init(&watch->arena);
+    arena_init(&watch->current);
     watch->context = context;
     context->watch = watch;
     vec_each(struct tls_certificate, pair, &settings->certificates) {
@@ -123,11 +133,24 @@ static void take_up(struct tls_watch *watch)
     }
 }
 
+static void destroy(struct tls_watch *watch)
+{
+    SSL_CTX_free(watch->loaded.ctx);
+    tls_identities_free(&watch->loaded.identities);
+    arena_free(&watch->arena);
+    arena_free(&watch->current);
+    free(watch);
+}
+
 static void loaded(struct thread_job *job)
 {
     struct tls_watch *watch = container_of(job, struct tls_watch, job);
 
     watch->is_loading = false;
+    if (watch->is_orphaned) {
+        destroy(watch);
+        return;
+    }
     if (watch->loaded.ctx != NULL) {
         take_up(watch);
         return;
@@ -135,6 +158,28 @@ static void loaded(struct thread_job *job)
     log_error(watch_log, 0, "%.*s, the former certificates stay in use", STR_ARG(watch->error));
     tls_identities_free(&watch->loaded.identities);
     arena_free(&watch->arena);
+}
+
+/* All that the thread will note down lies in one piece. */
+static void make_room(struct arena *arena)
+{
+    char *room = arena_alloc(arena, LOADING_ROOM);
+
+    arena->next = room;
+    arena->end = room + LOADING_ROOM;
+}
+
+void tls_watch_free(struct tls_watch *watch)
+{
+    if (watch->is_loading) {
+        watch->is_orphaned = true;
+        thread_pool_free(pool); /* what it reads is about to go: waits for its end */
+        pool = NULL;
+        if (users != 0) {
+            return; /* the loop will tell that it is done */
+        }
+    }
+    destroy(watch);
 }
 
 static void look_at_all(struct tls_watch *watch)
@@ -151,10 +196,17 @@ static void look_at_all(struct tls_watch *watch)
         watch->is_unsettled = true; /* whoever writes them may not be done */
     } else if (watch->is_unsettled) {
         watch->is_unsettled = false;
+        if (pool == NULL) {
+            pool = thread_pool_new(STR("tls"), 1, 1024);
+        }
+        make_room(&watch->arena);
         watch->job.work = load;
         watch->job.done = loaded;
         watch->is_loading = thread_pool_submit(pool, &watch->job);
-        watch->is_unsettled = !watch->is_loading;
+        if (!watch->is_loading) {
+            watch->is_unsettled = true;
+            arena_free(&watch->arena);
+        }
     }
 }
 
@@ -172,21 +224,21 @@ void tls_watch_start(const struct log *log)
 {
     bool is_wanted = false;
 
+    watch_log = log;
+    if (users++ == 0) {
+        timer_init(&timer, tick);
+    }
     for (struct tls_context *context = tls_contexts; context != NULL; context = context->next) {
         is_wanted |= context->watch != NULL;
     }
-    if (!is_wanted || pool != NULL) {
-        return;
+    if (is_wanted) {
+        timer_set(&timer, clock_now.now_ms + LOOK_EVERY_MS);
     }
-    watch_log = log;
-    pool = thread_pool_new(STR("tls"), 1, 1024);
-    timer_init(&timer, tick);
-    timer_set(&timer, clock_now.now_ms + LOOK_EVERY_MS);
 }
 
 void tls_watch_end(void)
 {
-    if (pool != NULL) {
+    if (users != 0 && --users == 0) {
         timer_remove(&timer);
         thread_pool_free(pool);
         pool = NULL;

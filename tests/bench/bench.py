@@ -283,8 +283,8 @@ def measure_row(bench, row):
 
 
 def measure_row_again(bench, row):
-    """The same; once more after a failure, which it tells: a machine that is busy with other things may
-    stand still for as long as a slice of load takes."""
+    """The same; once more after a failure, which it tells: a machine that is busy with other things
+    may stand still for as long as a slice of load takes."""
     try:
         return measure_row(bench, row)
     except BenchError as error:

@@ -211,13 +211,38 @@ static void parameters(void **state)
     assert_unread(PLACE("scgi_param A b c;"), "invalid parameter \"c\"", 2);
     assert_unread(PLACE("uwsgi_modifier1 300;"),
                   "\"uwsgi_modifier1\" directive value must be between 0 and 255", 2);
-    assert_unread(PLACE("uwsgi_pass suwsgi://127.0.0.1:1;"), "suwsgi protocol requires SSL support",
-                  2);
+    assert_unread(PLACE("uwsgi_pass suwsgi://127.0.0.1;"), "no port in upstream \"127.0.0.1\"", 2);
     assert_unread(PLACE("scgi_pass 127.0.0.1;"), "no port in upstream \"127.0.0.1\"", 2);
     assert_unread(PLACE("memcached_pass 127.0.0.1:99999;"),
                   "invalid port in upstream \"127.0.0.1:99999\"", 2);
     assert_unread(PLACE("scgi_pass 127.0.0.1:1;\nscgi_pass 127.0.0.1:1;"),
                   "\"scgi_pass\" directive is duplicate", 3);
+}
+
+/* One context for places that say the same; none where nothing is passed on over TLS. */
+static void contexts(void **state)
+{
+    assert_read("proxy_ssl_ciphers HIGH;\n"
+                "server { listen 127.0.0.1:8080;\n"
+                "location /a/ { proxy_pass https://127.0.0.1:1; location /a/b/ { } }\n"
+                "location /c/ { proxy_ssl_ciphers HIGH; proxy_pass $arg_a; }\n"
+                "location /d/ { proxy_ssl_protocols TLSv1.3; proxy_pass https://127.0.0.1:1; }\n"
+                "location /e/ { proxy_ssl_protocols TLSv1.2 TLSv1.3;\n"
+                "    proxy_ssl_server_name on; proxy_pass HTTPS://127.0.0.1; }\n"
+                "location /f/ { proxy_ssl_verify on; proxy_pass http://127.0.0.1:1; }\n"
+                "location /g/ { uwsgi_ssl_ciphers HIGH; uwsgi_pass suwsgi://127.0.0.1:1; }\n"
+                "}");
+    const struct tls_context *first = settings_of("proxy_bind", "/a/")->tls.context;
+    assert_non_null(first);
+    assert_null(settings_of("proxy_bind", "/a/b/")->tls.context);
+    assert_ptr_equal(settings_of("proxy_bind", "/c/")->tls.context, first);
+    assert_ptr_equal(settings_of("proxy_bind", "/e/")->tls.context, first);
+    assert_ptr_equal(settings_of("uwsgi_bind", "/g/")->tls.context, first);
+    const struct exchange_tls *other = &settings_of("proxy_bind", "/d/")->tls;
+    assert_int_equal(other->protocols, TLS_1_3);
+    assert_non_null(other->context);
+    assert_ptr_not_equal(other->context, first);
+    assert_null(settings_of("proxy_bind", "/f/")->tls.context);
 }
 
 static void places_of_handlers(void **state)
@@ -247,6 +272,7 @@ int main(void)
         http_test(cache_valid),
         http_test(purge),
         http_test(parameters),
+        http_test(contexts),
         http_test(places_of_handlers),
     };
     return http_tests_run("exchange_rows", tests);

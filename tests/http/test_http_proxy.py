@@ -312,7 +312,6 @@ def test_connect_is_not_proxied(serve, backend):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("proxy_pass https://127.0.0.1:1;", "https protocol requires SSL support"),
     ("proxy_pass ftp://127.0.0.1;", "invalid URL prefix"),
     ("proxy_pass http://;", "no host in upstream"),
     ("proxy_pass http://127.0.0.1:99999;", "invalid port in upstream"),

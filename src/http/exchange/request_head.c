@@ -91,7 +91,7 @@ static void add_own(struct planning *planning, const struct key_template *own, c
     hide_name(planning, own->key);
     if (id == FIELD_HOST) {
         add_host(planning, value, host);
-        planning->plan->has_own_host = !is_empty;
+        planning->plan->has_own_host = value->is_constant && !is_empty;
         return;
     }
     if (id == FIELD_CONTENT_LENGTH || id == FIELD_TRANSFER_ENCODING) {

@@ -1,0 +1,196 @@
+/* HTTP/2 towards backends (RFC 9113): connections that many requests share, and the requests on them. */
+#ifndef HTTP_EXCHANGE_H2_H
+#define HTTP_EXCHANGE_H2_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "http/exchange/exchange.h"
+#include "http/exchange/request_head.h"
+#include "http/v2/frame.h"
+
+/* ---- for the modules ---- */
+
+/* The ALPN list on offer, in wire form. */
+#define H2_ALPN STR_INIT("\2h2")
+
+/* What a module says of a request. */
+struct h2_request {
+    struct str method, path;
+    struct str announcement; /* goes before the preface of a fresh connection: a PROXY header; or empty */
+    bool is_https;
+    bool accepts_trailers; /* … and so does the client: `TE: trailers` is sent */
+    bool keeps_trailers;   /* the answer's trailers go to the client */
+    bool is_alone;         /* the connection carries this request and no other */
+};
+
+/* Makes x->head of it, and of the lines of a draft that head_draft_begin has begun. */
+void h2_request_make(struct exchange *x, const struct h2_request *request,
+                     struct head_draft *draft);
+
+/* For struct protocol. */
+extern const struct channel h2_channel;
+void h2_send_head(struct exchange *x);
+void h2_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);
+enum head_result h2_read_head(struct exchange *x);
+enum body_result h2_read_body(struct exchange *x, struct str *data);
+enum body_result h2_body_ended(struct exchange *x);
+
+/* ---- between the parts ---- */
+
+/* A head of an answer that was decoded and not read yet; in the request's arena. */
+struct h2_head {
+    struct h2_head *next;
+    struct fields fields;
+    unsigned status;
+    bool is_end; /* nothing follows */
+};
+
+/* Bytes of an answer's body. */
+struct h2_bytes {
+    char *data; /* from conn_buffer_alloc, or NULL */
+    uint32_t size, start, end;
+};
+
+/* A request on its way; in the request's arena, x->channel_state. */
+struct h2_stream {
+    struct exchange *x;
+    struct h2_link *link;    /* NULL between tries */
+    struct h2_stream *next;  /* in its bucket */
+    struct wait_point wake;  /* the fiber of the request */
+    struct wait_point room;  /* … of its body's upload */
+    struct list in_senders;  /* on link->senders while there is body to be sent */
+    uint32_t id;             /* 0 = none */
+    struct h2_request told;  /* of the module */
+    bool is_head;            /* the answer has no body whatever it says */
+
+    /* The request's body, as far as it was given and is not in frames. */
+    struct buf kept;         /* copies of pieces that do not last */
+    struct str bytes;        /* what is to go next: in kept, or in memory that lasts */
+    int fd;                  /* … or a file; -1 = none */
+    off_t offset;
+    uint64_t file_left;
+    bool is_all_given;       /* nothing comes behind these */
+    bool is_output_ended;    /* END_STREAM was sent, or nobody wants more */
+    bool is_waiting;         /* for its window: not among the senders */
+    int64_t send_window;
+    uint64_t framed;         /* bytes of frames of this stream */
+    uint64_t framed_to;      /* conn->queued behind the last */
+
+    /* The answer. */
+    struct h2_head *heads, *last_head; /* not read yet, oldest first */
+    unsigned head_count;
+    bool has_final;          /* a head that is not interim was decoded */
+    bool is_head_read;       /* … and read */
+    struct fields *trailers; /* or NULL */
+    struct h2_bytes reading, arriving;
+    int64_t recv_window;     /* bytes that the backend may still send */
+    uint32_t taken;          /* … that were read since it was told so last */
+    uint64_t given;          /* bytes of body that went on */
+    bool has_heard;          /* frames of an answer came */
+    bool has_news;           /* since h2_channel.fill looked */
+    bool is_input_ended;     /* END_STREAM came */
+    bool is_closed;          /* … and RST_STREAM with NO_ERROR */
+    bool is_bad;             /* a rule was broken: logged */
+    bool is_refused;         /* the backend has not looked at it */
+    bool had_sent;           /* x->has_sent before this try */
+};
+
+#define H2_BUCKETS 32
+#define H2_STREAMS_MAX 32 /* requests on one connection; more than these have another */
+#define H2_STREAM_WINDOW (256 * 1024) /* bytes of an answer that may come before it is read */
+#define H2_UNSENT_MAX (128 * 1024) /* bytes in the connection's queue, above which bodies wait */
+
+/* A connection; upstream_link.state. Response heads use no dynamic table: it was forbidden. */
+struct h2_link {
+    struct upstream_link *link;
+    struct h2_stream *streams[H2_BUCKETS]; /* by id */
+    struct list senders;      /* streams with body to send, whose turn comes */
+    uint32_t next_id;         /* of the next stream */
+    uint32_t goaway_id;       /* streams above it were not looked at; UINT32_MAX = no GOAWAY */
+    uint32_t peer_streams;    /* streams at a time that the backend allows */
+    int64_t send_window;      /* bytes of DATA of all streams */
+    int64_t recv_window;
+    int64_t peer_window;      /* a new stream's send_window */
+    uint32_t peer_frame_max;  /* bytes of payload */
+
+    /* A header block that is not whole yet. */
+    struct buf block;
+    uint32_t block_stream;    /* 0 = none is open */
+    uint32_t block_frames;    /* CONTINUATIONs of it */
+    bool block_ends;          /* HEADERS had END_STREAM */
+    bool is_block_dropped;    /* it is too long: its bytes are not kept */
+
+    uint32_t strays;          /* frames for streams that are gone, in a row */
+    bool is_alone;            /* one request, then it ends */
+    bool has_begun;           /* the preface was queued */
+    bool has_settings;        /* the backend's first frame came */
+    bool has_table_limit;     /* to be acknowledged in the next header block (RFC 7541, 4.2) */
+    bool is_bad;              /* a rule was broken: nothing more is believed */
+};
+
+static inline struct h2_stream *h2_stream_of(const struct exchange *x)
+{
+    return x->channel_state;
+}
+
+static inline struct h2_link *h2_link_of(const struct upstream_link *link)
+{
+    return link->state;
+}
+
+static inline bool h2_link_is_sound(const struct h2_link *link)
+{
+    const struct conn *conn = link->link->conn;
+
+    return !link->is_bad && !conn->is_broken && !conn->is_input_closed;
+}
+
+/* ---- h2_link.c ---- */
+
+struct h2_link *h2_link_new(struct upstream_link *link);
+struct h2_stream *h2_stream_find(const struct h2_link *link, uint32_t id);
+/* Gives the stream a number. False: it cannot be on this link. */
+bool h2_link_enter(struct h2_link *link, struct h2_stream *stream);
+void h2_link_leave(struct h2_link *link, struct h2_stream *stream);
+/* The preface and our settings. */
+void h2_link_begin(struct h2_link *link, struct str announcement);
+/* Breaking of rules: one request is in vain, or all on the connection. Logged with them. */
+void h2_stream_fail(struct h2_stream *stream, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void h2_link_fail(struct h2_link *link, enum v2_error error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Something came for it: its fiber goes on. */
+void h2_stream_wake(struct h2_stream *stream);
+/* Has not been looked at by the backend, and may be asked again. */
+void h2_stream_refuse(struct h2_stream *stream);
+void h2_put_frame(struct h2_link *link, uint8_t type, uint8_t flags, uint32_t stream,
+                  struct str payload);
+void h2_put_number(struct h2_link *link, uint8_t type, uint32_t stream, uint32_t number);
+
+/* ---- h2_frames.c ---- */
+
+/* Uses the frames that have arrived whole. */
+void h2_link_receive(struct h2_link *link);
+
+/* ---- h2_answer.c ---- */
+
+/* A header block is whole. */
+void h2_take_block(struct h2_stream *stream, struct str block, bool is_end);
+void h2_bytes_free(struct h2_bytes *bytes);
+void h2_bytes_add(struct h2_bytes *bytes, struct str data);
+
+/* ---- h2_send.c ---- */
+
+/* Sends what windows and the socket allow. */
+void h2_link_pump(struct h2_link *link);
+/* Its window has grown. */
+void h2_stream_may_send(struct h2_stream *stream);
+/* Nothing more of its body is sent. */
+void h2_stream_drop_body(struct h2_stream *stream);
+/* Bytes given that are not in frames. */
+uint64_t h2_stream_pending(const struct h2_stream *stream);
+
+#endif

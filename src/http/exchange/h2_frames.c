@@ -1,0 +1,401 @@
+/* Frames that backends send: what the connection makes of them (RFC 9113, 5 and 6). */
+#include "http/exchange/h2.h"
+#include "upstream/peer.h"
+
+#define STRAYS_MAX 10000       /* frames in a row for streams that are gone */
+#define CONTINUATIONS_MAX 1000 /* of one header block */
+
+/* The stream of a frame, or NULL: it is gone, or the connection has failed. */
+static struct h2_stream *find(struct h2_link *link, const struct frame_head *head)
+{
+    struct h2_stream *stream = h2_stream_find(link, head->stream);
+
+    if (stream != NULL) {
+        return stream;
+    }
+    if (head->stream >= link->next_id || (head->stream & 1) == 0) {
+        h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent frame for unknown stream %u",
+                     head->stream);
+    } else if (++link->strays > STRAYS_MAX) {
+        h2_link_fail(link, V2_ENHANCE_YOUR_CALM, "upstream sent too many frames for closed streams");
+    }
+    return NULL;
+}
+
+static bool refuse_ended(struct h2_stream *stream)
+{
+    if (stream->is_input_ended) {
+        h2_stream_fail(stream, "upstream sent frame for closed stream %u", stream->id);
+    }
+    return stream->is_input_ended;
+}
+
+static bool refuse_padding(struct h2_link *link, const struct frame_head *head,
+                           struct str *payload)
+{
+    unsigned padding = payload->len == 0 ? 0 : (unsigned char) payload->data[0];
+
+    if (frame_unpad(head, payload, NULL)) {
+        return false;
+    }
+    h2_link_fail(link, V2_PROTOCOL_ERROR,
+                 "upstream sent http2 frame with too long padding: %u in frame %u", padding,
+                 head->length);
+    return true;
+}
+
+/* ---- DATA ---- */
+
+static void take_data(struct h2_link *link, const struct frame_head *head, struct str payload)
+{
+    struct h2_stream *stream = find(link, head);
+
+    if (link->is_bad || refuse_padding(link, head, &payload)) {
+        return;
+    }
+    link->recv_window -= head->length;
+    if (link->recv_window < WINDOW_MAX / 2) {
+        uint32_t more = (uint32_t) (WINDOW_MAX - link->recv_window);
+        link->recv_window += more;
+        h2_put_number(link, FRAME_WINDOW_UPDATE, 0, more);
+    }
+    if (stream == NULL || refuse_ended(stream)) {
+        return;
+    }
+    stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
+    stream->has_heard = true;
+    if (!stream->has_final) {
+        h2_stream_fail(stream, "upstream sent unexpected http2 frame: %u", head->type);
+        return;
+    }
+    stream->recv_window -= head->length;
+    if (stream->recv_window < 0) {
+        h2_stream_fail(stream, "upstream violated stream flow control");
+        return;
+    }
+    stream->taken += head->length - (uint32_t) payload.len; /* padding needs no reader */
+    if (payload.len != 0 && !stream->is_bad) {
+        h2_bytes_add(&stream->arriving, payload);
+    }
+    stream->is_input_ended = (head->flags & FLAG_END_STREAM) != 0;
+    h2_stream_wake(stream);
+}
+
+/* ---- HEADERS, CONTINUATION ---- */
+
+static void add_to_block(struct h2_link *link, struct h2_stream *stream, struct str part)
+{
+    if (stream == NULL || link->is_block_dropped) {
+        return;
+    }
+    /* Packed text is not longer than what it was; each field takes a few bytes more. */
+    if (link->block.len + part.len > stream->x->settings->buffer_size * 2 + 1024) {
+        link->is_block_dropped = true;
+        h2_stream_fail(stream, "upstream sent too big header");
+        return;
+    }
+    buf_append(&link->block, part);
+}
+
+static void end_block(struct h2_link *link, struct h2_stream *stream)
+{
+    link->block_stream = 0;
+    if (stream != NULL && !link->is_block_dropped && !stream->is_bad) {
+        stream->is_input_ended = link->block_ends;
+        h2_take_block(stream, buf_str(&link->block), link->block_ends);
+        h2_stream_wake(stream);
+    }
+    link->block.len = 0;
+}
+
+static void take_headers(struct h2_link *link, const struct frame_head *head, struct str payload)
+{
+    struct h2_stream *stream = find(link, head);
+
+    if (link->is_bad || refuse_padding(link, head, &payload)) {
+        return;
+    }
+    if (stream != NULL && refuse_ended(stream)) {
+        stream = NULL;
+    }
+    link->block_stream = head->stream;
+    link->block_frames = 0;
+    link->block_ends = (head->flags & FLAG_END_STREAM) != 0;
+    link->is_block_dropped = stream == NULL;
+    if (stream != NULL) {
+        stream->has_heard = true;
+        stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
+    }
+    add_to_block(link, stream, payload);
+    if ((head->flags & FLAG_END_HEADERS) != 0) {
+        end_block(link, stream);
+    }
+}
+
+static void take_continuation(struct h2_link *link, const struct frame_head *head,
+                              struct str payload)
+{
+    struct h2_stream *stream = h2_stream_find(link, head->stream);
+
+    if (++link->block_frames > CONTINUATIONS_MAX) {
+        h2_link_fail(link, V2_ENHANCE_YOUR_CALM, "upstream sent too many continuation frames");
+        return;
+    }
+    if (stream != NULL) {
+        stream->x->attempt->bytes_received += FRAME_HEAD_SIZE + head->length;
+    }
+    add_to_block(link, stream, payload);
+    if ((head->flags & FLAG_END_HEADERS) != 0) {
+        end_block(link, stream);
+    }
+}
+
+/* ---- SETTINGS ---- */
+
+/* All windows of streams move by the difference (6.9.2). */
+static void change_windows(struct h2_link *link, uint32_t size)
+{
+    int64_t difference = (int64_t) size - link->peer_window;
+
+    link->peer_window = size;
+    for (unsigned i = 0; i < H2_BUCKETS; i++) {
+        for (struct h2_stream *stream = link->streams[i]; stream != NULL; stream = stream->next) {
+            stream->send_window += difference;
+            if (stream->send_window > WINDOW_MAX) {
+                h2_link_fail(link, V2_FLOW_CONTROL_ERROR,
+                             "upstream sent settings frame with too large window size");
+                return;
+            }
+            h2_stream_may_send(stream);
+        }
+    }
+}
+
+static void take_setting(struct h2_link *link, unsigned id, uint32_t value)
+{
+    switch (id) {
+    case SETTING_HEADER_TABLE_SIZE:
+        /* We use none; who makes the table smaller has to hear of it. */
+        link->has_table_limit |= value < 4096;
+        break;
+    case SETTING_ENABLE_PUSH:
+        if (value != 0) {
+            h2_link_fail(link, V2_PROTOCOL_ERROR,
+                         "upstream sent settings frame that enables push: %u", value);
+        }
+        break;
+    case SETTING_MAX_CONCURRENT_STREAMS:
+        link->peer_streams = value < H2_STREAMS_MAX ? value : H2_STREAMS_MAX;
+        break;
+    case SETTING_INITIAL_WINDOW_SIZE:
+        if (value > WINDOW_MAX) {
+            h2_link_fail(link, V2_FLOW_CONTROL_ERROR,
+                         "upstream sent settings frame with too large initial window size: %u",
+                         value);
+        } else {
+            change_windows(link, value);
+        }
+        break;
+    case SETTING_MAX_FRAME_SIZE:
+        if (value < FRAME_SIZE_DEFAULT || value > 0xffffff) {
+            h2_link_fail(link, V2_PROTOCOL_ERROR,
+                         "upstream sent settings frame with invalid frame size: %u", value);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* How many requests may be on the connection from now on. */
+static void allow_streams(struct h2_link *link)
+{
+    struct upstream_link *upstream = link->link;
+    struct peer_cell *cell = upstream->cell;
+
+    if (link->peer_streams == 0) {
+        upstream->is_doomed = true;
+        return;
+    }
+    if (link->is_alone) {
+        return;
+    }
+    upstream->users_max = link->peer_streams;
+    if (link->peer_streams > 1 && cell != NULL &&
+        atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&cell->multiplexes, 1, memory_order_relaxed);
+    }
+}
+
+static void take_settings(struct h2_link *link, const struct frame_head *head, struct str payload)
+{
+    if ((head->flags & FLAG_ACK) != 0) {
+        return;
+    }
+    while (payload.len >= 6 && !link->is_bad) {
+        const unsigned char *at = (const unsigned char *) payload.data;
+        take_setting(link, (unsigned) at[0] << 8 | at[1], get_u32(payload.data + 2));
+        payload = str_skip(payload, 6);
+    }
+    if (!link->is_bad) {
+        allow_streams(link);
+        h2_put_frame(link, FRAME_SETTINGS, FLAG_ACK, 0, STR_NONE);
+    }
+}
+
+/* ---- the others ---- */
+
+static void take_reset(struct h2_link *link, const struct frame_head *head, struct str payload)
+{
+    struct h2_stream *stream = find(link, head);
+    uint32_t error = get_u32(payload.data);
+
+    if (stream == NULL) {
+        return;
+    }
+    if (error == V2_REFUSED_STREAM && !stream->has_heard) {
+        h2_stream_refuse(stream);
+    } else if (error == V2_NO_ERROR && stream->is_input_ended) {
+        if (stream->is_closed) {
+            h2_stream_fail(stream, "upstream sent frame for closed stream %u", stream->id);
+        }
+        stream->is_closed = true;
+        h2_stream_drop_body(stream); /* it does not want the rest */
+    } else {
+        h2_stream_fail(stream, "upstream rejected request with error %u", error);
+    }
+    stream->is_closed = true;
+}
+
+static void take_goaway(struct h2_link *link, struct str payload)
+{
+    uint32_t last = get_u32(payload.data) & WINDOW_MAX;
+    uint32_t error = get_u32(payload.data + 4);
+
+    link->link->is_doomed = true;
+    link->goaway_id = last < link->goaway_id ? last : link->goaway_id;
+    for (unsigned i = 0; i < H2_BUCKETS; i++) {
+        for (struct h2_stream *stream = link->streams[i]; stream != NULL; stream = stream->next) {
+            if (stream->id > last && !stream->has_heard && error == V2_NO_ERROR) {
+                h2_stream_refuse(stream);
+            } else if (error != V2_NO_ERROR && !stream->is_input_ended) {
+                h2_stream_fail(stream, "upstream sent goaway with error %u", error);
+            }
+        }
+    }
+}
+
+static void take_window(struct h2_link *link, const struct frame_head *head, struct str payload)
+{
+    uint32_t more = get_u32(payload.data) & WINDOW_MAX;
+
+    if (head->stream == 0) {
+        link->send_window += more;
+        if (more == 0) {
+            h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent window update of zero");
+        } else if (link->send_window > WINDOW_MAX) {
+            h2_link_fail(link, V2_FLOW_CONTROL_ERROR, "upstream sent too large window update");
+        }
+        return;
+    }
+    struct h2_stream *stream = find(link, head);
+    if (stream == NULL) {
+        return;
+    }
+    stream->send_window += more;
+    if (more == 0) {
+        h2_stream_fail(stream, "upstream sent window update of zero");
+    } else if (stream->send_window > WINDOW_MAX) {
+        h2_stream_fail(stream, "upstream sent too large window update");
+    } else {
+        h2_stream_may_send(stream);
+    }
+}
+
+/* ---- heads of frames ---- */
+
+static const char *const names[] = {"data",  "headers",      "priority", "rst stream",
+                                    "settings", "push promise", "ping",     "goaway",
+                                    "window update", "continuation"};
+
+/* What can be told of a frame from its head. False: the connection has failed. */
+static bool check_head(struct h2_link *link, const struct frame_head *head)
+{
+    bool is_stream_error;
+    enum v2_error error = frame_check(head, FRAME_SIZE_DEFAULT, &is_stream_error);
+
+    if (head->length > FRAME_SIZE_DEFAULT) {
+        h2_link_fail(link, error, "upstream sent too large http2 frame: %u", head->length);
+    } else if ((!link->has_settings && head->type != FRAME_SETTINGS) ||
+               (link->block_stream != 0 && (head->type != FRAME_CONTINUATION ||
+                                            head->stream != link->block_stream)) ||
+               (link->block_stream == 0 && head->type == FRAME_CONTINUATION)) {
+        h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent unexpected http2 frame: %u",
+                     head->type);
+    } else if (head->type == FRAME_PUSH_PROMISE) {
+        h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent unexpected push promise frame");
+    } else if (error == V2_FRAME_SIZE_ERROR && head->type <= FRAME_CONTINUATION) {
+        h2_link_fail(link, error, "upstream sent %s frame with invalid length: %u",
+                     names[head->type], head->length);
+    } else if (error != V2_NO_ERROR && head->type <= FRAME_CONTINUATION) {
+        h2_link_fail(link, error, "upstream sent %s frame with %szero stream id: %u",
+                     names[head->type], head->stream == 0 ? "" : "non-", head->stream);
+    } else if (error != V2_NO_ERROR && head->type != FRAME_PRIORITY_UPDATE) {
+        h2_link_fail(link, error, "upstream sent invalid http2 frame: %u", head->type);
+    }
+    link->has_settings = true;
+    return !link->is_bad;
+}
+
+static void take_frame(struct h2_link *link, const struct frame_head *head, struct str payload)
+{
+    switch (head->type) {
+    case FRAME_DATA:
+        take_data(link, head, payload);
+        break;
+    case FRAME_HEADERS:
+        take_headers(link, head, payload);
+        break;
+    case FRAME_RST_STREAM:
+        take_reset(link, head, payload);
+        break;
+    case FRAME_SETTINGS:
+        take_settings(link, head, payload);
+        break;
+    case FRAME_PING:
+        if ((head->flags & FLAG_ACK) == 0) {
+            h2_put_frame(link, FRAME_PING, FLAG_ACK, 0, payload);
+        }
+        break;
+    case FRAME_GOAWAY:
+        take_goaway(link, payload);
+        break;
+    case FRAME_WINDOW_UPDATE:
+        take_window(link, head, payload);
+        break;
+    case FRAME_CONTINUATION:
+        take_continuation(link, head, payload);
+        break;
+    default:
+        break; /* PRIORITY means nothing to us; others are not known (4.1) */
+    }
+}
+
+void h2_link_receive(struct h2_link *link)
+{
+    struct conn *conn = link->link->conn;
+
+    while (!link->is_bad) {
+        struct str raw = conn_input(conn);
+
+        if (raw.len < FRAME_HEAD_SIZE) {
+            return;
+        }
+        struct frame_head head = frame_read(raw.data);
+        if (!check_head(link, &head) || raw.len - FRAME_HEAD_SIZE < head.length) {
+            return;
+        }
+        take_frame(link, &head, (struct str){raw.data + FRAME_HEAD_SIZE, head.length});
+        conn_consume(conn, FRAME_HEAD_SIZE + head.length);
+    }
+}
