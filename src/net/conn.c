@@ -254,7 +254,7 @@ void conn_start(struct conn *conn)
     conn_check(conn);
     if (conn_expects_input()) {
         conn_call_input(conn);
-        if (conn->life != life) {
+        if (conn->life != life || conn->is_ending) {
             return;
         }
     } else {

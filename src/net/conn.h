@@ -83,6 +83,7 @@ struct conn {
     unsigned is_broken : 1;       /* error: nothing more can be sent or received; error tells why */
     unsigned is_last_output : 1; /* the owner closes when the queue is empty: what is left waits for
                                        the FIN, so that both leave in one packet */
+    unsigned is_ending : 1;      /* the owner closes it before the loop sleeps: not to be watched */
     unsigned is_idle : 1;        /* on the list of idle connections */
     unsigned is_tcp : 1;
     unsigned is_nodelay_known : 1; /* is_nodelay says what the socket has */

@@ -98,7 +98,7 @@ static int on_server_name(SSL *ssl, int *alert, void *arg)
     (void) alert;
     (void) arg;
     return SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) == NULL ? SSL_TLSEXT_ERR_NOACK
-                                                                     : SSL_TLSEXT_ERR_OK;
+                                                                      : SSL_TLSEXT_ERR_OK;
 }
 
 /* ---- ALPN (RFC 7301) ---- */
@@ -145,8 +145,7 @@ void tls_server_init(struct tls_context *context, SSL_CTX *ctx)
 
 /* ---- the handshake ---- */
 
-bool tls_accept(struct conn *conn, struct tls_context *context,
-                const struct tls_selector *selector)
+bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls_selector *selector)
 {
     struct tls *tls = tls_attach(conn, context);
 

@@ -30,7 +30,7 @@ static void apply_protocols(SSL_CTX *ctx, unsigned protocols)
         unsigned protocol;
         uint64_t option;
     } options[] = {
-        {TLS_SSLV3, SSL_OP_NO_SSLv3},  {TLS_1_0, SSL_OP_NO_TLSv1},   {TLS_1_1, SSL_OP_NO_TLSv1_1},
+        {TLS_SSLV3, SSL_OP_NO_SSLv3}, {TLS_1_0, SSL_OP_NO_TLSv1},   {TLS_1_1, SSL_OP_NO_TLSv1_1},
         {TLS_1_2, SSL_OP_NO_TLSv1_2}, {TLS_1_3, SSL_OP_NO_TLSv1_3},
     };
 
@@ -48,9 +48,8 @@ static void apply_protocols(SSL_CTX *ctx, unsigned protocols)
 
 static void apply_modes(SSL_CTX *ctx, const struct tls_settings *settings)
 {
-    SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_SINGLE_DH_USE |
-                                 SSL_OP_SINGLE_ECDH_USE | SSL_OP_NO_RENEGOTIATION |
-                                 SSL_OP_NO_ANTI_REPLAY);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_SINGLE_DH_USE | SSL_OP_SINGLE_ECDH_USE |
+                                 SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_ANTI_REPLAY);
 #ifdef SSL_OP_IGNORE_UNEXPECTED_EOF
     SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
 #endif
@@ -112,8 +111,7 @@ static bool apply_curves(SSL_CTX *ctx, const struct tls_settings *settings, stru
         return true;
     }
     if (SSL_CTX_set1_curves_list(ctx, arena_cstr(arena, curves)) == 0) {
-        *error =
-            tls_reason(arena, "SSL_CTX_set1_curves_list(\"%.*s\") failed", STR_ARG(curves));
+        *error = tls_reason(arena, "SSL_CTX_set1_curves_list(\"%.*s\") failed", STR_ARG(curves));
         return false;
     }
     return true;
@@ -162,8 +160,8 @@ static bool apply_commands(SSL_CTX *ctx, const struct tls_settings *settings, st
         SSL_CONF_CTX_set_ssl_ctx(conf, ctx);
     }
     for (size_t i = 0; is_good && i + 1 < settings->commands.count; i += 2) {
-        is_good = run_command(conf, settings, arena, vec_at(&settings->commands, struct str, i),
-                              error);
+        is_good =
+            run_command(conf, settings, arena, vec_at(&settings->commands, struct str, i), error);
     }
     if (is_good && SSL_CONF_CTX_finish(conf) != 1) {
         *error = tls_reason(arena, "SSL_CONF_finish() failed");
@@ -296,13 +294,13 @@ void tls_context_free(struct tls_context *context)
             break;
         }
     }
+    SSL_CTX_free(context->ctx);
+    context->ctx = NULL;
+    tls_identities_free(&context->identities);
     if (context->watch != NULL) {
         tls_watch_free(context->watch);
         context->watch = NULL;
     }
-    SSL_CTX_free(context->ctx);
-    context->ctx = NULL;
-    tls_identities_free(&context->identities);
 }
 
 bool tls_worker_start(const struct log *log)

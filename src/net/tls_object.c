@@ -37,12 +37,12 @@ static struct object_cache *newest;
 
 /* ---- references ---- */
 
-static STACK_OF(X509) *share_chain(const STACK_OF(X509) *chain)
+static STACK_OF(X509) * share_chain(const STACK_OF(X509) * chain)
 {
     return X509_chain_up_ref((STACK_OF(X509) *) chain);
 }
 
-static STACK_OF(X509_CRL) *share_crls(const STACK_OF(X509_CRL) *crls)
+static STACK_OF(X509_CRL) * share_crls(const STACK_OF(X509_CRL) * crls)
 {
     STACK_OF(X509_CRL) *copy = sk_X509_CRL_dup(crls);
 
@@ -128,8 +128,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_size == b->st_size;
 }
 
-static void cache_put(struct object_cache *cache, enum object_kind kind, struct str key, void *value,
-                      const struct stat *st)
+static void cache_put(struct object_cache *cache, enum object_kind kind, struct str key,
+                      void *value, const struct stat *st)
 {
     struct object *object = arena_new(cache->arena, struct object);
 
@@ -480,8 +480,8 @@ static void *load(struct arena *cache_arena, struct arena *arena, enum object_ki
     return object_share(kind, value);
 }
 
-STACK_OF(X509) *tls_load_chain(struct arena *cache, struct arena *arena, struct str name,
-                               struct str *error)
+STACK_OF(X509) *
+    tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
     return load(cache, arena, OBJECT_CHAIN, name, NULL, error);
 }
@@ -497,14 +497,14 @@ bool tls_key_was_encrypted(void)
     return was_password_asked;
 }
 
-STACK_OF(X509) *tls_load_ca(struct arena *cache, struct arena *arena, struct str name,
-                            struct str *error)
+STACK_OF(X509) *
+    tls_load_ca(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
     return load(cache, arena, OBJECT_CA, name, NULL, error);
 }
 
-STACK_OF(X509_CRL) *tls_load_crl(struct arena *cache, struct arena *arena, struct str name,
-                                 struct str *error)
+STACK_OF(X509_CRL) *
+    tls_load_crl(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
     return load(cache, arena, OBJECT_CRL, name, NULL, error);
 }

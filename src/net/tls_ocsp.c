@@ -15,7 +15,7 @@
 #include "net/tls_private.h"
 
 #define OCSP_ALL 1
-#define KEEP_AT_MOST_S 3600 /* an answer in the cache; less when it says so */
+#define KEEP_AT_MOST_S 3600     /* an answer in the cache; less when it says so */
 #define CACHE_ROWS_PER_SIZE 128 /* bytes of the zone for each row */
 
 /* ---- answers that are kept ---- */
@@ -124,10 +124,10 @@ static void cache_put(struct ocsp_cache *cache, const unsigned char *key,
 
 /* A question that is open. On the heap; its fiber's. */
 struct tls_ocsp {
-    struct tls *tls;       /* NULL: the connection has gone */
-    struct fiber *fiber;   /* while it waits */
-    STACK_OF(X509) *chain; /* client first; owned */
-    X509_STORE *store;     /* counted */
+    struct tls *tls;        /* NULL: the connection has gone */
+    struct fiber *fiber;    /* while it waits */
+    STACK_OF(X509) * chain; /* client first; owned */
+    X509_STORE *store;      /* counted */
     struct tls_context *context;
     struct log log;
     long error;         /* X509_V_… */
@@ -272,7 +272,7 @@ void tls_ocsp_forget(struct tls *tls)
 }
 
 /* The client's chain up to its root. A session that was resumed does not have it: it is found again. */
-static STACK_OF(X509) *chain_of(struct tls *tls, X509 *peer)
+static STACK_OF(X509) * chain_of(struct tls *tls, X509 *peer)
 {
     STACK_OF(X509) *chain = SSL_get0_verified_chain(tls->ssl);
 
@@ -360,9 +360,10 @@ bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str 
     }
     struct ocsp_target *target = arena_new(arena, struct ocsp_target);
     if (!ocsp_target_parse(arena, url, target)) {
-        *error = arena_printf(
-            arena, "invalid URL prefix in OCSP responder \"%.*s\" in \"ssl_ocsp_responder\"",
-            STR_ARG(url));
+        *error =
+            arena_printf(arena,
+                         "invalid URL prefix in OCSP responder \"%.*s\" in \"ssl_ocsp_responder\"",
+                         STR_ARG(url));
         return false;
     }
     if (context->settings.resolver == NULL &&

@@ -21,7 +21,7 @@ void tls_identities_free(struct vec *identities)
 }
 
 /* The next one of the chain, if it issued the leaf. */
-static X509 *issuer_in(const STACK_OF(X509) *chain, X509 *leaf)
+static X509 *issuer_in(const STACK_OF(X509) * chain, X509 *leaf)
 {
     for (int i = 0; i < sk_X509_num(chain); i++) {
         X509 *one = sk_X509_value(chain, i);
@@ -33,7 +33,7 @@ static X509 *issuer_in(const STACK_OF(X509) *chain, X509 *leaf)
     return NULL;
 }
 
-static bool use_chain(SSL_CTX *ctx, struct arena *arena, struct str name, STACK_OF(X509) *chain,
+static bool use_chain(SSL_CTX *ctx, struct arena *arena, struct str name, STACK_OF(X509) * chain,
                       struct tls_identity *identity, struct str *error)
 {
     X509 *leaf = sk_X509_shift(chain);
@@ -110,8 +110,7 @@ static bool trust(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct
             is_good = SSL_CTX_add_client_CA(ctx, one) == 1;
         }
         if (!is_good) {
-            *error =
-                tls_reason(arena, "X509_STORE_add_cert(\"%.*s\") failed", STR_ARG(name));
+            *error = tls_reason(arena, "X509_STORE_add_cert(\"%.*s\") failed", STR_ARG(name));
         }
     }
     sk_X509_pop_free(list, X509_free);
@@ -172,8 +171,8 @@ static bool digest_certificate(EVP_MD_CTX *md, X509 *certificate)
 
 static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx)
 {
-    bool is_good = EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 &&
-                   EVP_DigestUpdate(md, "HTTP", 4) == 1;
+    bool is_good =
+        EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 && EVP_DigestUpdate(md, "HTTP", 4) == 1;
 
     for (int more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_FIRST); is_good && more == 1;
          more = SSL_CTX_set_current_cert(ctx, SSL_CERT_SET_NEXT)) {

@@ -16,9 +16,9 @@
 
 /* A certificate of a context with what belongs to it. In the arena. */
 struct tls_identity {
-    struct str name; /* of the certificate's file, for messages */
-    X509 *leaf;      /* counted reference */
-    X509 *issuer;    /* counted reference, or NULL: not known */
+    struct str name;           /* of the certificate's file, for messages */
+    X509 *leaf;                /* counted reference */
+    X509 *issuer;              /* counted reference, or NULL: not known */
     struct tls_staple *staple; /* its OCSP answer, or NULL */
 };
 
@@ -36,15 +36,15 @@ struct tls_context {
     uint32_t magic;
     SSL_CTX *ctx; /* owned; another one takes its place when files have changed */
     struct tls_settings settings;
-    struct vec identities;                /* struct tls_identity */
-    struct tls_ticket_key *ticket_keys;   /* from files; or NULL */
+    struct vec identities;              /* struct tls_identity */
+    struct tls_ticket_key *ticket_keys; /* from files; or NULL */
     size_t ticket_key_count;
-    struct session_store *sessions;       /* of the shared zone; or NULL */
-    struct ticket_ring *ring;             /* keys that make themselves; or NULL */
-    struct ocsp_target *ocsp_target;      /* ssl_ocsp_responder; or NULL */
-    struct tls_watch *watch;              /* files as they were loaded; or NULL */
-    struct tls_context *next;             /* of all contexts of this process */
-    struct arena *arena;                  /* of the generation */
+    struct session_store *sessions;  /* of the shared zone; or NULL */
+    struct ticket_ring *ring;        /* keys that make themselves; or NULL */
+    struct ocsp_target *ocsp_target; /* ssl_ocsp_responder; or NULL */
+    struct tls_watch *watch;         /* files as they were loaded; or NULL */
+    struct tls_context *next;        /* of all contexts of this process */
+    struct arena *arena;             /* of the generation */
 };
 
 /* What a connection has: its transport_state. On the heap. */
@@ -54,36 +54,36 @@ struct tls {
     struct tls_context *context;
     const struct tls_selector *selector; /* of a server; or NULL */
     struct str alpn_offer;               /* wire form: what the selected server speaks */
-    char *prefix;                        /* raw bytes that were read before TLS began; pooled; or NULL */
+    char *prefix; /* raw bytes that were read before TLS began; pooled; or NULL */
     uint32_t prefix_size, prefix_at, prefix_end;
-    char *out;          /* records that the socket has not taken; heap; or NULL */
-    uint32_t out_at;    /* the first byte of it that is left */
-    uint32_t out_end;   /* … and the end */
-    uint32_t out_size;  /* room of it */
-    uint32_t ahead;     /* bytes at the head of the connection's queue that are in `out` already */
-    uint32_t start_ms;  /* of the handshake, of the monotonic clock, low half */
-    uint32_t took_ms;   /* the handshake */
-    uint32_t drained_turn; /* of the loop in which the socket was found empty; low half */
-    int io_error;       /* errno of the last failed read or write of the socket, or 0 */
-    struct tls_ocsp *ocsp; /* asking about the client's certificate; or NULL */
-    long ocsp_error;       /* X509_V_ERR_… or X509_V_OK */
+    char *out;         /* records that the socket has not taken; heap; or NULL */
+    uint32_t out_at;   /* the first byte of it that is left */
+    uint32_t out_end;  /* … and the end */
+    uint32_t out_size; /* room of it */
+    uint32_t ahead;    /* bytes at the head of the connection's queue that are in `out` already */
+    uint32_t start_ms; /* of the handshake, of the monotonic clock, low half */
+    uint32_t took_ms;  /* the handshake */
+    uint32_t drained_turn;   /* of the loop in which the socket was found empty; low half */
+    int io_error;            /* errno of the last failed read or write of the socket, or 0 */
+    struct tls_ocsp *ocsp;   /* asking about the client's certificate; or NULL */
+    long ocsp_error;         /* X509_V_ERR_… or X509_V_OK */
     const char *ocsp_reason; /* text of it, static */
     bool ocsp_is_checked;    /* asked about, or nothing to ask */
-    char early_byte;       /* the first byte of early data, until it is read */
+    char early_byte;         /* the first byte of early data, until it is read */
     bool has_early_byte;
-    bool reads_early;      /* early data may come: SSL_read_early_data is to be asked first */
+    bool reads_early; /* early data may come: SSL_read_early_data is to be asked first */
     bool is_client;
-    bool is_established;   /* the handshake is done, or early data is read */
-    bool is_early;         /* early data is read: the handshake is still open */
-    bool is_failed;        /* nothing may be said any more, not even close_notify */
-    bool is_end_said;      /* close_notify was sent */
-    bool is_raw_readable;  /* the socket may have more */
-    bool is_raw_closed;    /* its end was read */
-    bool uses_ktls;        /* OpenSSL writes to the socket itself */
-    bool wants_write;      /* kTLS: the handshake waits for the socket to drink */
-    bool has_selected;     /* the ClientHello has chosen a context */
-    bool was_looked_at;    /* the first byte is of TLS */
-    bool is_held_back;     /* what `out` has is in no hurry: it leaves with the first answer */
+    bool is_established;  /* the handshake is done, or early data is read */
+    bool is_early;        /* early data is read: the handshake is still open */
+    bool is_failed;       /* nothing may be said any more, not even close_notify */
+    bool is_end_said;     /* close_notify was sent */
+    bool is_raw_readable; /* the socket may have more */
+    bool is_raw_closed;   /* its end was read */
+    bool uses_ktls;       /* OpenSSL writes to the socket itself */
+    bool wants_write;     /* kTLS: the handshake waits for the socket to drink */
+    bool has_selected;    /* the ClientHello has chosen a context */
+    bool was_looked_at;   /* the first byte is of TLS */
+    bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
 };
 
 static inline struct tls *tls_of(const struct conn *conn)
@@ -122,16 +122,16 @@ void tls_log_errno(const struct log *log, int error, const char *what);
  * Each gives a reference of the caller's own, or NULL with *error. The name is a full path, or "data:…",
  * for keys "engine:…" and "store:…", too. Of one reading each is loaded once (arena; NULL = always anew).
  */
-STACK_OF(X509) *tls_load_chain(struct arena *cache, struct arena *arena, struct str name,
-                               struct str *error);
+STACK_OF(X509) *
+    tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error);
 EVP_PKEY *tls_load_key(struct arena *cache, struct arena *arena, struct str name,
                        const struct vec *passwords, struct str *error);
 /* Did the key that was loaded last want a password? Such are for those who know it. */
 bool tls_key_was_encrypted(void);
-STACK_OF(X509) *tls_load_ca(struct arena *cache, struct arena *arena, struct str name,
-                            struct str *error);
-STACK_OF(X509_CRL) *tls_load_crl(struct arena *cache, struct arena *arena, struct str name,
-                                 struct str *error);
+STACK_OF(X509) *
+    tls_load_ca(struct arena *cache, struct arena *arena, struct str name, struct str *error);
+STACK_OF(X509_CRL) *
+    tls_load_crl(struct arena *cache, struct arena *arena, struct str name, struct str *error);
 
 /* ---- tls_parts.c: parts of a context, each false with *error ---- */
 
@@ -159,15 +159,27 @@ bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *a
 
 void tls_server_init(struct tls_context *context, SSL_CTX *ctx);
 
-/* ---- tls_transport.c ---- */
+/* ---- tls_bio.c ---- */
+
+#define RECORDS_PER_SEND 4
 
 /* An SSL for this state, whose bytes go over the connection's socket. NULL: logged. */
 SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx);
+/* The state of a connection that begins to speak TLS; is its transport from now on. */
+struct tls *tls_attach(struct conn *conn, struct tls_context *context);
 /* Ciphertext gathers between these two, and leaves with the second; false: the connection is broken. */
 void tls_gather_begin(struct tls *tls);
 bool tls_gather_end(struct tls *tls, bool more_follows);
-/* The state of a connection that begins to speak TLS; is its transport from now on. */
-struct tls *tls_attach(struct conn *conn, struct tls_context *context);
+/* Between them: what has gathered is in no hurry; and it joins what is written now. */
+void tls_hold_back(struct tls *tls);
+void tls_take_held_back(struct tls *tls);
+/* Sends what is held; true: nothing is left. */
+bool tls_send_held(struct tls *tls, bool more_follows);
+/* Something is held and the queue is empty: the loop has to tell when the socket drinks. */
+void tls_want_drain(struct conn *conn);
+
+/* ---- tls_transport.c ---- */
+
 /* SSL_do_handshake or SSL_read_early_data, and what became of it. */
 enum tls_progress tls_step(struct conn *conn);
 
@@ -185,9 +197,9 @@ bool ocsp_target_parse(struct arena *arena, struct str url, struct ocsp_target *
 
 /* What the authority says. */
 struct ocsp_answer {
-    int status;          /* V_OCSP_CERTSTATUS_… */
+    int status;           /* V_OCSP_CERTSTATUS_… */
     uint64_t valid_until; /* seconds of the wall clock */
-    struct str der;      /* the whole answer; in the arena */
+    struct str der;       /* the whole answer; in the arena */
 };
 
 /* Who is asked, about what. */

@@ -7,7 +7,8 @@
 #include "net/tls_private.h"
 
 #define ID_MAX 32
-#define SESSION_MAX 4096 /* bytes of a stored session; larger ones (client certificates) are not kept */
+#define SESSION_MAX                                                                                \
+    4096 /* bytes of a stored session; larger ones (client certificates) are not kept */
 #define BYTES_PER_BUCKET 512
 #define EXPIRED_AT_ONCE 2 /* old ones that a new one clears away */
 #define EVICT_MOST 16     /* that give way to a new one when the zone is full */
@@ -127,7 +128,8 @@ static void insert(struct zone *zone, const unsigned char *id, unsigned id_len,
         session = slab_alloc(zone->slab, sizeof(*session) + id_len + size);
     }
     if (session == NULL) {
-        log_alert(log_main, 0, "could not allocate new session in SSL session shared cache \"%.*s\"",
+        log_alert(log_main, 0,
+                  "could not allocate new session in SSL session shared cache \"%.*s\"",
                   STR_ARG(zone->name));
         return;
     }

@@ -10,7 +10,7 @@
 #include "fiber/fiber.h"
 #include "net/tls_private.h"
 
-#define ASK_AGAIN_S 300  /* after a failure, and at least between two questions */
+#define ASK_AGAIN_S 300    /* after a failure, and at least between two questions */
 #define ASK_AT_MOST_S 3600 /* an answer is not kept longer without asking */
 
 /* The staple of one certificate. On the heap. */

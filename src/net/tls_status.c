@@ -81,8 +81,7 @@ static bool read_status(const struct ocsp_question *question, OCSP_BASICRESP *ba
     return is_good;
 }
 
-bool ocsp_answer_read(const struct ocsp_question *question, struct str der,
-                      struct ocsp_answer *out)
+bool ocsp_answer_read(const struct ocsp_question *question, struct str der, struct ocsp_answer *out)
 {
     const unsigned char *at = (const unsigned char *) der.data;
 

@@ -109,14 +109,22 @@ static const struct {
     uint16_t code;
     const char *name;
 } signature_schemes[] = {
-    {0x0401, "rsa_pkcs1_sha256"},       {0x0501, "rsa_pkcs1_sha384"},
-    {0x0601, "rsa_pkcs1_sha512"},       {0x0403, "ecdsa_secp256r1_sha256"},
-    {0x0503, "ecdsa_secp384r1_sha384"}, {0x0603, "ecdsa_secp521r1_sha512"},
-    {0x0804, "rsa_pss_rsae_sha256"},    {0x0805, "rsa_pss_rsae_sha384"},
-    {0x0806, "rsa_pss_rsae_sha512"},    {0x0807, "ed25519"},
-    {0x0808, "ed448"},                  {0x0809, "rsa_pss_pss_sha256"},
-    {0x080a, "rsa_pss_pss_sha384"},     {0x080b, "rsa_pss_pss_sha512"},
-    {0x0201, "rsa_pkcs1_sha1"},         {0x0203, "ecdsa_sha1"},
+    {0x0401, "rsa_pkcs1_sha256"},
+    {0x0501, "rsa_pkcs1_sha384"},
+    {0x0601, "rsa_pkcs1_sha512"},
+    {0x0403, "ecdsa_secp256r1_sha256"},
+    {0x0503, "ecdsa_secp384r1_sha384"},
+    {0x0603, "ecdsa_secp521r1_sha512"},
+    {0x0804, "rsa_pss_rsae_sha256"},
+    {0x0805, "rsa_pss_rsae_sha384"},
+    {0x0806, "rsa_pss_rsae_sha512"},
+    {0x0807, "ed25519"},
+    {0x0808, "ed448"},
+    {0x0809, "rsa_pss_pss_sha256"},
+    {0x080a, "rsa_pss_pss_sha384"},
+    {0x080b, "rsa_pss_pss_sha512"},
+    {0x0201, "rsa_pkcs1_sha1"},
+    {0x0203, "ecdsa_sha1"},
 };
 
 static const char *scheme_name(unsigned code)
@@ -417,10 +425,9 @@ static bool get_verify(const struct tls *tls, struct arena *arena, struct str *o
     const char *reason;
     long result = tls_verify_result(tls->conn, &has_certificate, &reason);
 
-    *out = !has_certificate ? STR("NONE")
-           : result == X509_V_OK
-               ? STR("SUCCESS")
-               : arena_printf(arena, "FAILED:%s", reason);
+    *out = !has_certificate      ? STR("NONE")
+           : result == X509_V_OK ? STR("SUCCESS")
+                                 : arena_printf(arena, "FAILED:%s", reason);
     return true;
 }
 
@@ -539,8 +546,7 @@ struct str tls_server_name(const struct conn *conn)
 
 bool tls_is_early(const struct conn *conn)
 {
-    return conn_is_tls(conn) && tls_of(conn)->is_early &&
-           !SSL_is_init_finished(tls_of(conn)->ssl);
+    return conn_is_tls(conn) && tls_of(conn)->is_early && !SSL_is_init_finished(tls_of(conn)->ssl);
 }
 
 long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason)

@@ -86,7 +86,11 @@ void link_destroy(struct upstream_link *link)
     if (link->state_free != NULL) {
         link->state_free(link);
     }
-    conn_close(link->conn);
+    if (link->is_quiet && link->conn->is_tcp && conn_unsent(link->conn) == 0) {
+        conn_reset(link->conn);
+    } else {
+        conn_close(link->conn);
+    }
     USE_ADD(peer_use_mine(cell)->open, -1u);
     link->group->worker_state->users--;
     wake_waiter(local);

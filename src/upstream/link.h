@@ -70,6 +70,8 @@ struct upstream_link {
     struct idle_pool *pool;   /* while it is idle, else NULL */
     struct list in_pool;      /* while it is idle: in the pool; else among the peer's busy ones */
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
+    bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
+                                       may end with a reset and leave no TIME_WAIT behind */
     bool is_doomed;                 /* closes when the last user lets go */
     uint64_t opened_ms;
     unsigned requests;      /* carried so far, the current ones included */
@@ -80,6 +82,8 @@ struct upstream_link {
     /* A protocol's own: state lives with the connection. */
     void *state;
     void (*state_free)(struct upstream_link *link);
+    /* While it is idle: input has come. False: it closes. NULL: whatever comes closes it. */
+    bool (*rest_input)(struct upstream_link *link);
     unsigned users;     /* requests on it now */
     unsigned users_max; /* as the protocol set it; 1 unless it multiplexes. Links are shared
                                     only while cell->multiplexes is not 0 */

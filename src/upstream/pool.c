@@ -159,6 +159,12 @@ static void idle_input(struct conn *conn)
 {
     struct upstream_link *link = conn->user;
 
+    if (link->rest_input != NULL) {
+        if (!link->rest_input(link) || conn->is_peer_closed) {
+            idle_close(link);
+        }
+        return;
+    }
     if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed ||
         conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken) {
         idle_close(link);
@@ -222,12 +228,17 @@ static void share(struct timer *timer)
 /* ---- taking and keeping ---- */
 
 /* Can it carry a request? Asks the socket only where the loop did not tell yet. */
-static bool is_sound(struct conn *conn)
+static bool is_sound(struct upstream_link *link)
 {
+    struct conn *conn = link->conn;
+
+    if (link->rest_input != NULL && conn->is_readable && !link->rest_input(link)) {
+        return false;
+    }
     if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed) {
         return false;
     }
-    return !conn->is_readable ||
+    return !conn->is_readable || link->rest_input != NULL ||
            (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
 }
 
@@ -246,7 +257,7 @@ struct upstream_link *pool_take(const struct upstream_group *group, struct peer_
             link->kind.identity != kind->identity) {
             continue;
         }
-        if (!is_sound(link->conn)) {
+        if (!is_sound(link)) {
             idle_close(link);
             continue;
         }

@@ -84,7 +84,11 @@ static void wire_ended(struct request *ended, enum flow how)
     flow = how;
 }
 
-static const struct http_wire wire = {wire_head, wire_body, wire_interim, wire_read, wire_ended};
+static const struct http_wire wire = {.send_head = wire_head,
+                                      .send_body = wire_body,
+                                      .send_interim = wire_interim,
+                                      .read_body = wire_read,
+                                      .ended = wire_ended};
 
 /* ---- a handler for every location: 200 with the location's name, or the status that the arguments are ---- */
 

@@ -46,7 +46,6 @@ static void defaults(void **state)
     assert_true(str_ends(own->temp_path->name, STR("/scgi_temp")));
     assert_null(own->bind);
     assert_true(own->buffering);
-    assert_false(own->has_head_conversion);
 }
 
 static void a_protocol_without_bodies(void **state)

@@ -105,7 +105,8 @@ def test_redirects_lead_back(serve, root, secure):
 @pytest.mark.parametrize("version", [{}, TLS_1_2])
 @pytest.mark.parametrize("options", [
     "", "proxy_buffering off; proxy_request_buffering off;",
-    "client_body_buffer_size 8k; proxy_buffers 4 4k; proxy_max_temp_file_size 64k;"])
+    "client_body_buffer_size 8k; proxy_buffers 4 4k; proxy_max_temp_file_size 64k;",
+    "proxy_socket_sndbuf 4k; proxy_socket_rcvbuf 4k; client_body_buffer_size 4m;"])
 def test_large_bodies(serve, root, secure, options, version):
     sent = os.urandom(3000000)
     given = os.urandom(3000000)
@@ -118,6 +119,26 @@ def test_large_bodies(serve, root, secure, options, version):
             assert hashlib.sha256(response.body).digest() == hashlib.sha256(given).digest()
     assert all(request.endswith(sent) for request in back.requests)
     assert back.connections == 1
+
+
+def test_slices_and_the_cache(serve, root, secure):
+    body = bytes(range(65, 90))
+
+    def part(conn, request):
+        first, last = request.split(b"bytes=")[1].split(b"\r\n")[0].split(b"-")
+        piece = body[int(first):int(last) + 1]
+        conn.sendall(b"HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\nETag: \"e\"\r\n"
+                     b"Cache-Control: max-age=1000\r\nContent-Range: bytes %d-%d/%d\r\n\r\n%s"
+                     % (len(piece), int(first), int(first) + len(piece) - 1, len(body), piece))
+
+    back = secure(root.server_context("server"), [part] * 3)
+    server = serve("""proxy_cache_path @DIR@/cache keys_zone=z:1m;
+        server { listen 127.0.0.1:@PORT@; location / { proxy_pass https://127.0.0.1:%d;
+            slice 10; proxy_cache z; proxy_cache_key $uri$slice_range;
+            proxy_set_header Range $slice_range; } }""" % back.port)
+    for _ in range(2):
+        assert server.get("/a").body == body
+    assert len(back.requests) == 3 and back.connections == 1
 
 
 def test_a_tunnel(serve, root, secure):

@@ -639,3 +639,109 @@ def test_idle_connections_are_told_to_close_at_quit(serve):
         server.signal("quit")
         assert secure.recv(100) == b""
     assert server.wait_end() == 0
+
+
+# ---- OCSP
+
+
+def _answer(authority, certificate, *more):
+    """The authority's word on a certificate, DER."""
+    name = certificate.name + ".ocsp"
+    index = os.path.join(certificates.directory(), certificate.name + ".index")
+    serial = certificates.openssl("x509", "-in", certificate.crt, "-noout", "-serial")
+    with open(index, "w", encoding="ascii") as out:
+        out.write("V\t300101000000Z\t\t%s\tunknown\t/CN=%s\n"
+                  % (serial.decode().strip().split("=")[1], certificate.name))
+    certificates.openssl("ocsp", "-issuer", authority.crt, "-cert", certificate.crt, "-reqout",
+                         name + ".req")
+    certificates.openssl("ocsp", "-index", index, "-CA", authority.crt, "-rsigner", authority.crt,
+                         "-rkey", authority.key, "-reqin", name + ".req", "-respout", name,
+                         "-ndays", "1", *more)
+    with open(os.path.join(certificates.directory(), name), "rb") as source:
+        return source.read()
+
+
+def _staple(port):
+    return subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % port, "-status"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=20, check=True).stdout
+
+
+def test_staple_from_a_file(serve):
+    made = certificates.signed("stapled", "staple-ca")
+    der = _answer(certificates.own("staple-ca"), made)
+    server = serve("server { listen @PORT@ ssl; %s ssl_stapling on; ssl_stapling_file @DIR@/a.der; "
+                   "return 200; }" % pair(made), files={"a.der": der})
+    assert b"OCSP Response Status: successful" in _staple(server.port)
+    assert ask(server.port)[0] == 200
+
+
+def test_staple_from_a_responder(serve, backend):
+    made = certificates.signed("asked", "staple-ca")
+    der = _answer(certificates.own("staple-ca"), made)
+    server = serve("server { listen @PORT@ ssl; %s ssl_stapling on; ssl_stapling_verify on; "
+                   "ssl_trusted_certificate %s; ssl_stapling_responder http://127.0.0.1:@PORT1@/x; "
+                   "return 200; } server { listen @PORT1@; root html; default_type "
+                   "application/ocsp-response; rewrite ^/x/. /answer.der; }"
+                   % (pair(made), certificates.own("staple-ca").crt),
+                   files={"html/answer.der": der})
+    until(lambda: b"OCSP Response Status: successful" in _staple(server.port), "a staple")
+
+
+def test_staple_of_somebody_else_is_not_sent(serve):
+    made = certificates.signed("asked", "staple-ca")
+    other = certificates.signed("other", "staple-ca")
+    der = _answer(certificates.own("staple-ca"), other)
+    server = serve("server { listen @PORT@ ssl; %s ssl_stapling on; "
+                   "ssl_trusted_certificate %s; ssl_stapling_responder http://127.0.0.1:@PORT1@/x; "
+                   "return 200; } server { listen @PORT1@; root html; default_type "
+                   "application/ocsp-response; rewrite ^/x/. /answer.der; }"
+                   % (pair(made), certificates.own("staple-ca").crt),
+                   files={"html/answer.der": der})
+    assert b"OCSP response: no response sent" in _staple(server.port)
+    server.wait_log("certificate status not found in the OCSP response")
+    assert b"OCSP response: no response sent" in _staple(server.port)
+
+
+@pytest.mark.parametrize("body, message", [
+    ("HTTP/1.1 404 Not Found\r\n\r\n", "OCSP responder sent invalid response"),
+    ("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\nx", 'invalid "Content-Type" header'),
+    ("HTTP/1.1 200 OK\r\n\r\nnonsense", r"d2i_OCSP_RESPONSE\(\) failed"),
+    ("", "OCSP responder prematurely closed connection"),
+    ("x" * 70000, "OCSP responder sent no proper response"),
+])
+def test_bad_responders(serve, body, message):
+    made = certificates.signed("client", "ca")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = serve("server { listen @PORT@ ssl; %s ssl_verify_client on; ssl_ocsp on; "
+                       "ssl_client_certificate %s; ssl_ocsp_responder http://127.0.0.1:%d; "
+                       "return 200; }" % (pair(certificates.own("one")),
+                                          certificates.own("ca").crt,
+                                          listening.getsockname()[1]))
+        secure = connect(server.port, certificate=made)
+        asked = listening.accept()[0]
+        assert asked.recv(10000).startswith(b"GET /")
+        asked.sendall(body.encode())
+        asked.close()
+        with secure:
+            status, text, _ = exchange(secure)
+        assert status == 400 and "The SSL certificate error" in text
+        server.wait_log(message)
+        server.wait_log(r"certificate verify error: \(\d+:certificate status request failed\)")
+
+
+def test_client_leaves_while_its_certificate_is_asked_about(serve):
+    made = certificates.signed("client", "ca")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = serve("server { listen @PORT@ ssl; %s ssl_verify_client on; ssl_ocsp on; "
+                       "ssl_client_certificate %s; ssl_ocsp_responder http://127.0.0.1:%d; "
+                       "client_header_timeout 1s; return 200 fine; } "
+                       "server { listen @PORT1@; return 200 still; }"
+                       % (pair(certificates.own("one")), certificates.own("ca").crt,
+                          listening.getsockname()[1]))
+        secure = connect(server.port, certificate=made)
+        asked = listening.accept()[0]
+        secure.close()
+        server.wait_log("client timed out|closed")
+        asked.close()
+        assert server.get(port=server.port_of("PORT1")).text == "still"

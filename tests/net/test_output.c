@@ -410,7 +410,11 @@ static void slow_close(struct conn *conn)
     closes++;
 }
 
-static const struct conn_transport slow_transport = {slow_recv, slow_writev, NULL, slow_close};
+static const struct conn_transport slow_transport = {
+    .recv = slow_recv,
+    .writev = slow_writev,
+    .close = slow_close,
+};
 
 static void a_transport_is_asked_until_it_says_no(void **state)
 {

@@ -203,8 +203,7 @@ static void hello_both_ways(struct ends *ends)
     assert_true(conn_watch(ends->pair.conn));
     assert_int_equal(SSL_write(ends->client, "question", 8), 8);
     ends->pair.conn->is_readable = 1;
-    turn_until(conn_input(ends->pair.conn).len == 8 ||
-               conn_fill(ends->pair.conn, 1024, 65536));
+    turn_until(conn_input(ends->pair.conn).len == 8 || conn_fill(ends->pair.conn, 1024, 65536));
     assert_input(ends->pair.conn, "question");
     conn_write(ends->pair.conn, STR("answer"));
     assert_true(conn_flush(ends->pair.conn));
@@ -374,7 +373,8 @@ static void broken_record_ends_it(void **state)
 
     ends_open(&ends, context, NULL);
     assert_int_equal(shake_hands(&ends), 1);
-    assert_int_equal(send(ends.pair.peer, "\x17\x03\x03\x00\x20garbage-garbage-garbage-garbage-", 37, 0),
+    assert_int_equal(send(ends.pair.peer, "\x17\x03\x03\x00\x20garbage-garbage-garbage-garbage-",
+                          37, 0),
                      37);
     await_readable(ends.pair.conn->source.fd);
     ends.pair.conn->is_readable = 1;

@@ -64,17 +64,11 @@ static bool has_control(struct str text)
 enum head_result answer_parse_status_line(struct str input, struct answer *answer, size_t *used)
 {
     static const char start[] = "HTTP/1.1 200";
-    static const struct str usual = STR_INIT("HTTP/1.1 200 OK\r\n");
-
-    if (str_starts(input, usual)) {
-        answer->version = HTTP_1_1;
-        answer->status = 200;
-        answer->reason = STR_NONE;
-        *used = usual.len;
-        return HEAD_DONE;
-    }
     size_t known = input.len < 5 ? input.len : 5;
 
+    if (known == 0) {
+        return HEAD_MORE;
+    }
     if (memcmp(input.data, start, known) != 0) {
         return HEAD_BAD;
     }
@@ -103,12 +97,16 @@ enum head_result answer_parse_status_line(struct str input, struct answer *answe
 
 enum head_result answer_read_status_line(struct exchange *x)
 {
+    static const struct str usual = STR_INIT("HTTP/1.1 200 OK\r\n");
     const struct channel *channel = x->protocol->channel;
     struct str input = channel->input(x);
     size_t used;
 
-    if (input.len == 0) {
-        return HEAD_MORE;
+    if (str_starts(input, usual)) {
+        x->answer.version = HTTP_1_1;
+        x->answer.status = 200;
+        channel->consume(x, usual.len);
+        return HEAD_DONE;
     }
     enum head_result result = answer_parse_status_line(input, &x->answer, &used);
     if (result == HEAD_DONE) {
@@ -207,7 +205,7 @@ static bool read_cgi_status(struct exchange *x)
 }
 
 /* What the fields say together; those that are not believed are dropped. */
-static bool check_fields(struct exchange *x)
+bool answer_check_fields(struct exchange *x)
 {
     struct fields *fields = &x->answer.fields;
     uint64_t seen = 0;
@@ -280,7 +278,7 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
     }
     *used = size;
     keep_fields(x, str_head(input, size));
-    return check_fields(x) && (!is_cgi || read_cgi_status(x)) ? HEAD_DONE : HEAD_BAD;
+    return answer_check_fields(x) && (!is_cgi || read_cgi_status(x)) ? HEAD_DONE : HEAD_BAD;
 }
 
 enum head_result answer_read_fields(struct exchange *x, bool is_cgi)

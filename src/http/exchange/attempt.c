@@ -8,6 +8,8 @@
 
 /* Pieces of a body up to this size are copied behind the head, to leave with it. */
 #define COPY_MAX 4096
+/* So many bytes leave at once on a connection that has nothing else to send. */
+#define ONE_WRITE (16 * 1024)
 /* Interim answers (1xx) of one try; a backend that sends more is at fault. */
 #define INTERIM_MAX 32
 
@@ -46,11 +48,19 @@ void attempt_end(struct exchange *x, unsigned status)
     attempt->response_ms = clock_now.now_ms - x->try_ms;
 }
 
+/* Bytes of this exchange that the socket took, from some number on. */
+static uint64_t sent_so_far(const struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return channel->sent != NULL ? channel->sent(x) : x->link->conn->sent;
+}
+
 void exchange_leave_link(struct exchange *x, bool is_reusable)
 {
     upload_stop(x);
     if (x->link != NULL) {
-        x->attempt->bytes_sent += x->link->conn->sent - x->sent_before;
+        x->attempt->bytes_sent += sent_so_far(x) - x->sent_before;
         if (x->link->conn->log == &x->request->log) {
             x->link->conn->log = log_main;
         }
@@ -63,12 +73,12 @@ void exchange_leave_link(struct exchange *x, bool is_reusable)
 void patience_begin(struct exchange *x, struct patience *patience)
 {
     patience->since_ms = clock_now.now_ms;
-    patience->sent = x->link->conn->sent;
+    patience->sent = sent_so_far(x);
 }
 
 static void note_progress(struct exchange *x, struct patience *patience)
 {
-    if (x->link->conn->sent != patience->sent) {
+    if (sent_so_far(x) != patience->sent) {
         patience_begin(x, patience);
     }
 }
@@ -76,21 +86,28 @@ static void note_progress(struct exchange *x, struct patience *patience)
 enum wait_result patience_wait(struct exchange *x, struct patience *patience)
 {
     const struct exchange_settings *settings = x->settings;
+    const struct channel *channel = x->protocol->channel;
+    uint64_t timeout_ms = settings->read_timeout_ms;
 
+    if (channel->unsent(x) != 0 && settings->send_timeout_ms < timeout_ms) {
+        timeout_ms = settings->send_timeout_ms; /* what is queued may be sent when this turn ends */
+    }
     for (;;) {
-        bool is_sending = x->protocol->channel->unsent(x) != 0;
-        uint64_t timeout = is_sending ? settings->send_timeout_ms : settings->read_timeout_ms;
-        enum wait_result result = x->protocol->channel->wait(x, patience->since_ms + timeout);
+        enum wait_result result = channel->wait(x, patience->since_ms + timeout_ms);
 
         if (result != WAIT_TIMED_OUT) {
             note_progress(x, patience);
             return result;
         }
-        if (x->link->conn->sent == patience->sent) {
+        bool is_sending = channel->unsent(x) != 0;
+        if (is_sending) {
+            note_progress(x, patience);
+        }
+        timeout_ms = is_sending ? settings->send_timeout_ms : settings->read_timeout_ms;
+        if (clock_now.now_ms - patience->since_ms >= timeout_ms) {
             log_error(&x->request->log, ETIMEDOUT, "upstream timed out");
             return result;
         }
-        note_progress(x, patience);
     }
 }
 
@@ -168,7 +185,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         return TRY_CANCELLED;
     }
     x->was_reused = x->link->is_reused;
-    x->sent_before = x->link->conn->sent;
+    x->sent_before = protocol->channel->sent != NULL ? 0 : x->link->conn->sent;
     x->attempt->connect_ms = clock_now.now_ms - x->try_ms;
     if (!protocol->channel->begin(x)) {
         return fail_try(x, failure, NEXT_ERROR, 502);
@@ -249,12 +266,8 @@ static bool send_request(struct exchange *x)
     } else {
         send_body(x);
     }
-    if (x->link->users_max > 1) {
-        conn_flush_later(conn); /* together with what others send on it in this turn */
-    } else {
-        conn_flush(conn);
-    }
-    if (conn_unsent(conn) != 0) {
+    conn_flush_later(conn); /* on a shared one together with what others send in this turn */
+    if (conn_unsent(conn) > ONE_WRITE || x->link->users_max > 1) {
         conn_set_nodelay(conn, true); /* the next write does not wait for an acknowledgement */
     }
     return is_sound;

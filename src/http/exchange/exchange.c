@@ -185,10 +185,15 @@ static enum peer_outcome outcome_of(unsigned kind)
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
 }
 
-/* A kept connection that ended before it said anything: the peer is asked once more on a fresh one. */
+/*
+ * A kept connection that ended before it said anything, or on which the rest of an earlier answer came:
+ * the peer is asked once more on a fresh one.
+ */
 static bool may_reconnect(const struct exchange *x, bool was_reused, const struct failure *failure)
 {
-    return was_reused && failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0 &&
+    return was_reused &&
+           ((failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0) ||
+            failure->kind == NEXT_INVALID_HEADER) &&
            ((x->request->method & UNSAFE_TO_REPEAT) == 0 ||
             (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) != 0 || !x->has_sent) &&
            !(x->streams_body && x->has_sent) && !x->request->is_cancelled;

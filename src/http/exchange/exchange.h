@@ -58,6 +58,12 @@ struct channel {
     enum wait_result (*wait)(struct exchange *x, uint64_t deadline_ms);
     /* Bytes queued and not yet taken by the socket (of the link). */
     uint64_t (*unsent)(struct exchange *x);
+    /* Where requests share a link, else NULL: bytes of this one that the socket took. */
+    uint64_t (*sent)(const struct exchange *x);
+    /* … waits until more of the request's body may be given. MAY WAIT. */
+    enum wait_result (*wait_room)(struct exchange *x, uint64_t deadline_ms);
+    /* … wakes the fiber that waits. */
+    void (*nudge)(struct exchange *x);
     /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
     void (*end)(struct exchange *x, bool is_reusable);
 };
@@ -77,6 +83,7 @@ void whole_link_end(struct exchange *x, bool is_reusable);
 struct protocol {
     struct str name; /* before "://" in logs: "http", "fastcgi" */
     struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
+    struct str alpn;        /* … on offer there, in wire form; or empty */
     const struct channel *channel;
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
      * request->response. NULL where the handler sets x->head. */
@@ -119,6 +126,7 @@ struct exchange {
     const struct protocol *protocol;
     const struct exchange_settings *settings;
     void *state;                 /* of the protocol, in the request's arena */
+    void *channel_state;         /* of its channel, likewise */
     const void *module_settings; /* of the protocol's module at this location */
 
     /* Where to. One of group and target is set by the module's handler. */
@@ -251,6 +259,10 @@ enum head_result answer_read_status_line(struct exchange *x);
  */
 enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi,
                                      size_t *used);
+
+/* What fields that were read say together: content_length is set, those that are not believed are marked removed.
+ * False: they contradict each other; logged. */
+bool answer_check_fields(struct exchange *x);
 
 /* The same on the channel's input, which is consumed when they are whole. */
 enum head_result answer_read_fields(struct exchange *x, bool is_cgi);

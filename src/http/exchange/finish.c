@@ -129,6 +129,19 @@ static void hide_fields(struct conf *conf, struct exchange_settings *own)
 
 /* ---- the rest ---- */
 
+/* A cache without a key, but for a protocol that has one of its own (protocol.default_cache_key). Nothing happens in
+ * the http block itself: who inherits is told. */
+static void check_cache_key(struct conf_scope *scope, const struct exchange_settings *own)
+{
+    bool has_cache = own->cache != NULL || own->cache_name != NULL;
+
+    if (has_cache && own->cache_key == NULL && strcmp(own->prefix, "proxy") != 0 &&
+        scope->context != IN_HTTP) {
+        conf_warn(scope->conf, scope->node, "no \"%s_cache_key\" for \"%s_cache\"", own->prefix,
+                  own->prefix);
+    }
+}
+
 static void set_default_temp_path(struct conf_scope *scope, struct exchange_settings *own)
 {
     static const struct {
@@ -165,20 +178,23 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
 
     if (own->prefix == NULL) {
         own->prefix = prefix_of(scope->conf, table);
-        own->has_head_conversion = has_row(table, own->prefix, "_cache_convert_head");
     }
-    if (own->tls.is_needed && !exchange_tls_finish(scope, own)) {
+    check_cache_key(scope, own);
+    if (!exchange_tls_finish(scope, own)) {
         return false;
     }
     own->next_upstream = sole_off(own->next_upstream);
     own->cache_use_stale = sole_off(own->cache_use_stale);
-    if (!has_row(table, own->prefix, "_buffers")) {
+    bool has_buffers = has_row(table, own->prefix, "_buffers");
+    if (!has_buffers) {
         own->buffers = (struct buffers){.number = 1, .size = own->buffer_size};
         own->busy_buffers_size = own->buffer_size;
-        return true;
+        if (!has_row(table, own->prefix, "_hide_header")) {
+            return true;
+        }
     }
     own->cache_methods |= METHOD_GET | METHOD_HEAD;
-    if (own->temp_path == NULL) {
+    if (has_buffers && own->temp_path == NULL) {
         set_default_temp_path(scope, own);
     }
     const char *hide = arena_printf(scope->conf->arena, "%s_hide_header", own->prefix).data;
@@ -186,5 +202,5 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
     if (own->hidden == NULL || conf_is_set(scope, table, hide) || conf_is_set(scope, table, pass)) {
         hide_fields(scope->conf, own);
     }
-    return check_sizes(scope, own, table);
+    return !has_buffers || check_sizes(scope, own, table);
 }

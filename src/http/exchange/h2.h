@@ -30,6 +30,9 @@ struct h2_request {
 void h2_request_make(struct exchange *x, const struct h2_request *request,
                      struct head_draft *draft);
 
+/* Does the client take trailers (RFC 9110, 10.1.4)? */
+bool h2_client_takes_trailers(const struct request *request);
+
 /* For struct protocol. */
 extern const struct channel h2_channel;
 void h2_send_head(struct exchange *x);

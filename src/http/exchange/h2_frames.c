@@ -259,7 +259,6 @@ static void take_reset(struct h2_link *link, const struct frame_head *head, stru
         if (stream->is_closed) {
             h2_stream_fail(stream, "upstream sent frame for closed stream %u", stream->id);
         }
-        stream->is_closed = true;
         h2_stream_drop_body(stream); /* it does not want the rest */
     } else {
         h2_stream_fail(stream, "upstream rejected request with error %u", error);

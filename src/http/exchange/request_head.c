@@ -3,6 +3,7 @@
 #include "http/exchange/request_head.h"
 
 #include "base/parse.h"
+#include "base/text.h"
 
 /* ---- when the configuration is read ---- */
 
@@ -314,4 +315,69 @@ char *head_draft_put(char *at, struct exchange *x, const struct head_draft *draf
         at = put_conditions(at, x, plan->own);
     }
     return x->settings->pass_request_headers ? put_fields(at, x->request, plan, hidden) : at;
+}
+
+/* ---- targets ---- */
+
+/* May the byte not stand in a request line as it is? */
+static bool ends_word(char c)
+{
+    return (unsigned char) c <= ' ' || c == 127;
+}
+
+/* What variables and rewritten URIs put together: nobody ends the request line with it (RFC 9112, 3.2). */
+struct str target_safe(struct arena *arena, struct str text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t extra = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        extra += ends_word(text.data[i]) ? 2 : 0;
+    }
+    if (extra == 0) {
+        return text;
+    }
+    char *start = arena_text(arena, text.len + extra);
+    char *at = start;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char) text.data[i];
+        if (ends_word((char) c)) {
+            *at++ = '%';
+            *at++ = digits[c >> 4];
+            *at++ = digits[c & 15];
+        } else {
+            *at++ = (char) c;
+        }
+    }
+    return str_from(start, at);
+}
+
+/* A decoded path as it is sent. What the client sent unquoted goes on unquoted. */
+static struct str encoded(struct request *request, struct str path)
+{
+    return request->uri_has_quoted || request->is_internal
+               ? escape_str(&request->arena, path, ESCAPE_URI)
+               : path;
+}
+
+/* "first" and the request's URI from `from` bytes on, with the arguments. */
+struct str target_assembled(struct request *request, struct str first, size_t from)
+{
+    const struct str parts[] = {first, encoded(request, str_skip(request->uri, from)),
+                                request->args.len != 0 ? STR("?") : STR_NONE, request->args};
+
+    return target_safe(&request->arena, arena_join(&request->arena, parts, 4));
+}
+
+/* A target begins with a slash (RFC 9112, 3.2.1). */
+struct str target_rooted(struct arena *arena, struct str target)
+{
+    return target.len != 0 && *target.data == '/' ? target : arena_concat(arena, STR("/"), target);
+}
+
+struct str target_of_request(struct request *request)
+{
+    return request->is_target_stale
+               ? target_assembled(request, STR_NONE, 0)
+               : target_rooted(&request->arena, request_origin_form(request));
 }

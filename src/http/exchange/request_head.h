@@ -58,4 +58,15 @@ size_t head_draft_room(struct exchange *x, struct head_draft *draft);
 /* Writes the lines, each with CR LF, without an empty one at the end. Gives the end. */
 char *head_draft_put(char *at, struct exchange *x, const struct head_draft *draft);
 
+/* ---- targets (RFC 9112, 3.2.1) ---- */
+
+/* What variables and rewritten URIs put together: nobody ends the request line with it. */
+struct str target_safe(struct arena *arena, struct str text);
+/* A target begins with a slash. */
+struct str target_rooted(struct arena *arena, struct str target);
+/* "first" and the request's URI from `from` bytes on, with the arguments. */
+struct str target_assembled(struct request *request, struct str first, size_t from);
+/* What the client asked for, or what was made of that. */
+struct str target_of_request(struct request *request);
+
 #endif

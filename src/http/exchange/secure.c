@@ -66,6 +66,7 @@ void exchange_secure(struct exchange *x, struct link_tls *out)
                 .sends_name = tls->server_name,
                 .verifies = tls->verify,
                 .reuses_session = tls->session_reuse,
+                .alpn = x->protocol->alpn,
                 .passwords = &tls->passwords,
                 .certificate_cache = tls->certificate_cache,
             },

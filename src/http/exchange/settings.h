@@ -150,7 +150,6 @@ struct exchange_settings {
     struct exchange_tls tls; /* of protocols that can */
 
     const char *prefix;         /* "proxy": for messages; set by the family's finish */
-    bool has_head_conversion;   /* derived from the places's rows: proxy only */
     bool is_busy_size_written;  /* … else it follows from the buffers of each place */
     bool is_write_size_written; /* the same of temp_file_write_size */
 };

@@ -248,8 +248,8 @@ bool exchange_tls_finish(struct conf_scope *scope, struct exchange_settings *own
     struct str error;
 
     own->tls.context = NULL;
-    if (!check(scope, own)) {
-        return false;
+    if (!own->tls.is_needed || !check(scope, own)) {
+        return !own->tls.is_needed;
     }
     struct tls_settings made = settings_of(conf, &own->tls);
     arena_init(&scratch);

@@ -80,6 +80,15 @@ static ssize_t gather(struct upload *upload)
     return n;
 }
 
+static enum wait_result wait_for_room(struct exchange *x)
+{
+    uint64_t deadline_ms = clock_now.now_ms + x->settings->send_timeout_ms;
+
+    return x->protocol->channel->wait_room != NULL
+               ? x->protocol->channel->wait_room(x, deadline_ms)
+               : conn_wait_output(x->link->conn, UNSENT_MAX, deadline_ms);
+}
+
 /* Piece after piece. False: the client's or the backend's part broke off. */
 static bool send_pieces(struct upload *upload)
 {
@@ -106,8 +115,7 @@ static bool send_pieces(struct upload *upload)
             exchange_send_piece(x, &piece);
         }
         x->is_body_sent = is_last;
-        if (conn_wait_output(x->link->conn, UNSENT_MAX,
-                             clock_now.now_ms + x->settings->send_timeout_ms) != WAIT_READY) {
+        if (wait_for_room(x) != WAIT_READY) {
             return false;
         }
     }
@@ -124,7 +132,12 @@ static void upload_run(void *arg)
     buf_free(&upload->kept);
     upload->is_done = true;
     if (x->link != NULL) {
-        wait_signal(&x->link->wake); /* the answer is awaited there, and deadlines change */
+        /* The answer is awaited there, and deadlines change. */
+        if (x->protocol->channel->nudge != NULL) {
+            x->protocol->channel->nudge(x);
+        } else {
+            wait_signal(&x->link->wake);
+        }
     }
 }
 

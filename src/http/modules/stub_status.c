@@ -9,9 +9,9 @@
 /* Texts, and at most ten numbers of 20 digits. */
 #define PAGE_ROOM 400
 
-static char *put_number(char *at, const char *before, uint64_t number)
+static inline char *put_number(char *at, struct str before, uint64_t number)
 {
-    return format_uint(str_put(at, str_of(before)), number);
+    return format_uint(str_put(at, before), number);
 }
 
 /* The page; Tengine's has one more column. */
@@ -22,21 +22,21 @@ static struct str lay_out_page(struct arena *arena, bool has_time)
     char *at = room;
 
     counters_sum(&sum);
-    at = put_number(at, "Active connections: ", sum.active);
+    at = put_number(at, STR("Active connections: "), sum.active);
     at = str_put(at, STR(" \nserver accepts handled requests"));
     at = str_put(at, has_time ? STR(" request_time\n") : STR("\n"));
-    at = put_number(at, " ", sum.accepted);
-    at = put_number(at, " ", sum.handled);
-    at = put_number(at, " ", sum.requests);
+    at = put_number(at, STR(" "), sum.accepted);
+    at = put_number(at, STR(" "), sum.handled);
+    at = put_number(at, STR(" "), sum.requests);
     if (has_time) {
-        at = put_number(at, " ", sum.request_time_ms);
+        at = put_number(at, STR(" "), sum.request_time_ms);
         at = str_put(at, STR("\n"));
     } else {
         at = str_put(at, STR(" \n"));
     }
-    at = put_number(at, "Reading: ", sum.reading);
-    at = put_number(at, " Writing: ", sum.writing);
-    at = put_number(at, " Waiting: ", sum.waiting);
+    at = put_number(at, STR("Reading: "), sum.reading);
+    at = put_number(at, STR(" Writing: "), sum.writing);
+    at = put_number(at, STR(" Waiting: "), sum.waiting);
     at = str_put(at, STR(" \n"));
     return str_from(room, at);
 }

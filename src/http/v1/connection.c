@@ -103,6 +103,7 @@ static void finish(struct http_connection *http)
         return;
     }
     http->state = V1_ENDING;
+    http->conn->is_ending = 1;
     loop_undefer(&http->settle);
     loop_defer_last(&http->settle);
 }

@@ -112,16 +112,15 @@ static bool take_window(struct v2_connection *c, uint32_t size)
 static void take_orphan(struct v2_connection *c, const struct frame_head *head, size_t size)
 {
     uint32_t id = head->stream;
-    bool by_us;
 
     if (v2_drain_data(c, head, size)) {
         return;
     }
     if (id > c->last_stream || id % 2 == 0) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA of an idle stream");
-    } else if ((!v2_was_closed(c, id, &by_us) || !by_us) && v2_guard(c, GUARD_ERRORS)) {
+    } else if (v2_ending(c, id) != END_BY_US && v2_guard(c, GUARD_ERRORS)) {
         v2_put_reset(c, id, V2_STREAM_CLOSED);
-        v2_note_closed(c, id, true);
+        v2_note_closed(c, id, END_BY_US);
     }
 }
 

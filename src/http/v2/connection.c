@@ -199,7 +199,7 @@ static void wait_on(struct v2_connection *c)
     struct http_connection *http = c->http;
     const struct http_location *location = http->rest_location;
     bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
-    bool has_part = c->block_stream != 0 || !c->has_settings || conn->in_end != conn->in_start;
+    bool has_part = c->block_stream != 0 || !c->has_preface || conn->in_end != conn->in_start;
     uint64_t now_ms = clock_now.now_ms;
     uint64_t deadline = NO_DEADLINE;
 
@@ -343,9 +343,9 @@ static void on_timeout(struct conn *conn)
         log_info(&log, ETIMEDOUT, "client timed out");
         http->wants_reset = http->rest_location->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);
-    } else if (c->was_partly && c->has_settings && !c->is_part_late) {
+    } else if (c->was_partly && c->has_preface && !c->is_part_late) {
         give_up_part(c);
-    } else if (c->was_partly && c->has_settings) {
+    } else if (c->was_partly && c->has_preface) {
         v2_guard_failed(c, "seconds for a frame");
     } else {
         if (c->was_partly) {

@@ -20,14 +20,14 @@ static struct v2_drained *find(struct v2_connection *c, uint32_t id)
 static void end(struct v2_connection *c, struct v2_drained *drained, enum v2_error error)
 {
     v2_put_reset(c, drained->id, error);
-    v2_note_closed(c, drained->id, true);
+    v2_note_closed(c, drained->id, END_BY_US);
     drained->id = 0;
     c->drain_count--;
 }
 
-static void forget(struct v2_connection *c, struct v2_drained *drained)
+static void forget(struct v2_connection *c, struct v2_drained *drained, enum v2_end how)
 {
-    v2_note_closed(c, drained->id, false);
+    v2_note_closed(c, drained->id, how);
     drained->id = 0;
     c->drain_count--;
 }
@@ -91,7 +91,7 @@ bool v2_drain_data(struct v2_connection *c, const struct frame_head *head, size_
             end(c, drained, is_wrong ? V2_PROTOCOL_ERROR : V2_FLOW_CONTROL_ERROR);
         }
     } else if (is_last) {
-        forget(c, drained);
+        forget(c, drained, END_WHOLE);
     }
     return true;
 }
@@ -106,7 +106,7 @@ void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound)
     struct v2_drained *drained = find(c, id);
 
     if (is_sound) {
-        forget(c, drained);
+        forget(c, drained, END_WHOLE);
     } else if (v2_guard(c, GUARD_ERRORS)) {
         end(c, drained, V2_PROTOCOL_ERROR);
     }
@@ -133,6 +133,6 @@ bool v2_drain_reset(struct v2_connection *c, uint32_t id)
     if (drained == NULL) {
         return false;
     }
-    forget(c, drained);
+    forget(c, drained, END_BY_PEER);
     return true;
 }

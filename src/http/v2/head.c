@@ -638,18 +638,24 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
 /* An identifier that was used before, or skipped (5.1.1). */
 static void take_stale(struct v2_connection *c, uint32_t id, uint8_t flags, struct str block)
 {
-    bool by_us, has_fault;
+    bool has_fault;
 
     if (v2_drain_has(c, id)) {
         if (decode_unused(c, block, &has_fault)) {
             v2_drain_trailers(c, id, !has_fault && (flags & FLAG_END_STREAM) != 0);
         }
-    } else if (!v2_was_closed(c, id, &by_us)) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with a stale stream identifier");
-    } else if (!by_us) {
-        v2_fail(c, V2_STREAM_CLOSED, "sent HEADERS of a closed stream");
-    } else {
+        return;
+    }
+    switch (v2_ending(c, id)) {
+    case END_BY_US:
         decode_unused(c, block, &has_fault);
+        break;
+    case END_BY_PEER:
+        v2_fail(c, V2_STREAM_CLOSED, "sent HEADERS of a closed stream");
+        break;
+    default:
+        v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with a stale stream identifier");
+        break;
     }
 }
 
@@ -669,14 +675,14 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
     if (id == c->late_stream) {
         bool has_fault;
         decode_unused(c, block, &has_fault);
-        v2_note_closed(c, id, true);
+        v2_note_closed(c, id, END_BY_US);
         return;
     }
     if (c->is_going_away || c->stream_count >= (uint64_t) c->settings->max_streams) {
         bool has_fault;
         if (decode_unused(c, block, &has_fault) && !c->is_going_away && v2_guard(c, GUARD_ERRORS)) {
             v2_put_reset(c, id, V2_REFUSED_STREAM);
-            v2_note_closed(c, id, true);
+            v2_note_closed(c, id, END_BY_US);
         }
         return;
     }

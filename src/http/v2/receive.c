@@ -150,7 +150,6 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
 
 static void on_settings(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
-    c->has_settings = true;
     if ((head->flags & FLAG_ACK) != 0) {
         if (!c->is_acknowledged) {
             int64_t change = (int64_t) c->settings->preread_size - WINDOW_DEFAULT;
@@ -200,7 +199,6 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
     struct v2_stream *stream = v2_find(c, head->stream);
 
     if (stream == NULL) {
-        bool by_us;
         if (v2_drain_reset(c, head->stream)) {
             return;
         }
@@ -208,10 +206,10 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
             return;
         }
         /* A stream that was answered before its reset came is not a quick one. */
-        if (!v2_was_closed(c, head->stream, &by_us)) {
+        if (v2_ending(c, head->stream) == END_UNKNOWN) {
             v2_guard(c, GUARD_RESETS);
         }
-        v2_note_reset(c, head->stream);
+        v2_note_closed(c, head->stream, END_BY_PEER);
         return;
     }
     if (!stream->is_reset) {
@@ -297,10 +295,6 @@ void v2_receive(struct v2_connection *c, const struct frame_head *head, struct s
     if (c->block_stream != 0 &&
         (head->type != FRAME_CONTINUATION || head->stream != c->block_stream)) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent another frame inside a header block");
-        return;
-    }
-    if (!c->has_settings && head->type != FRAME_SETTINGS) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "did not begin with SETTINGS");
         return;
     }
     switch (head->type) {

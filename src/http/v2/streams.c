@@ -70,32 +70,27 @@ void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, vo
 
 /* ---- those that have ended ---- */
 
-#define BY_US 0x80000000u
-
-void v2_note_closed(struct v2_connection *c, uint32_t id, bool by_us)
-{
-    c->closed[c->closed_next++ % CLOSED_KEPT] = id | (by_us ? BY_US : 0);
-}
-
-bool v2_was_closed(const struct v2_connection *c, uint32_t id, bool *by_us)
-{
-    *by_us = false;
-    for (unsigned i = 0; i < CLOSED_KEPT; i++) {
-        if ((c->closed[i] & ~BY_US) == id) {
-            *by_us = (c->closed[i] & BY_US) != 0;
-            return true;
-        }
-    }
-    return false;
-}
-
-void v2_note_reset(struct v2_connection *c, uint32_t id)
+void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end)
 {
     for (unsigned i = 0; i < CLOSED_KEPT; i++) {
-        if ((c->closed[i] & ~BY_US) == id) {
-            c->closed[i] = id;
+        if (c->closed[i].id == id) {
+            c->closed[i].end = (uint8_t) end;
+            return;
         }
     }
+    unsigned place = c->closed_next++ % CLOSED_KEPT;
+    c->closed[place].id = id;
+    c->closed[place].end = (uint8_t) end;
+}
+
+enum v2_end v2_ending(const struct v2_connection *c, uint32_t id)
+{
+    for (unsigned i = 0; i < CLOSED_KEPT; i++) {
+        if (c->closed[i].id == id) {
+            return (enum v2_end) c->closed[i].end;
+        }
+    }
+    return END_UNKNOWN;
 }
 
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
@@ -157,10 +152,10 @@ void v2_run_woken(struct v2_connection *c)
 static void end_stream(struct v2_stream *stream, enum flow flow)
 {
     struct v2_connection *c = stream->connection;
-    bool is_ours = false;
+    enum v2_end end = END_BY_US;
 
     if (stream->is_reset) {
-        v2_note_closed(c, stream->id, stream->is_reset_by_us);
+        v2_note_closed(c, stream->id, stream->is_reset_by_us ? END_BY_US : END_BY_PEER);
         return;
     }
     if (!stream->is_output_ended) {
@@ -169,18 +164,17 @@ static void end_stream(struct v2_stream *stream, enum flow flow)
                                                               : V2_INTERNAL_ERROR;
         (void) flow;
         v2_put_reset(c, stream->id, error);
-        is_ours = true;
     } else if (!stream->is_input_ended && stream->error == 0) {
         /* The answer is whole without the rest of the request (RFC 9113, 8.1). */
         v2_drain(stream);
         return;
     } else if (stream->error != 0) {
         v2_put_reset(c, stream->id, (enum v2_error) stream->error);
-        is_ours = true;
     } else {
+        end = END_WHOLE;
         v2_appease(c, GUARD_RESETS, 1);
     }
-    v2_note_closed(c, stream->id, is_ours);
+    v2_note_closed(c, stream->id, end);
 }
 
 void v2_request_ended(struct request *request, enum flow flow)

@@ -49,7 +49,7 @@ enum v2_guard {
 };
 
 #define URGENCIES 8
-#define CLOSED_KEPT 32 /* identifiers of streams that ended last */
+#define CLOSED_KEPT 32 /* streams that ended last, whose ends are remembered */
 
 #define DRAINS 16 /* streams that are answered and not wholly received */
 
@@ -76,7 +76,10 @@ struct v2_connection {
     uint32_t finished_count;
     uint32_t last_stream;   /* highest identifier that the client has used */
     uint32_t first_refused; /* after GOAWAY: last_stream then; streams above it are overlooked */
-    uint32_t closed[CLOSED_KEPT]; /* ring; the low 31 bits, and the highest: we have reset it */
+    struct {
+        uint32_t id;
+        uint8_t end; /* enum v2_end */
+    } closed[CLOSED_KEPT]; /* ring; see streams.c */
     uint32_t closed_next;
     struct v2_drained drains[DRAINS];
     uint32_t drain_count;
@@ -124,7 +127,6 @@ struct v2_connection {
     bool was_partly;       /* there is one */
     bool is_part_late;     /* … and it has had its time */
     bool has_preface;     /* the client's was read */
-    bool has_settings;    /* its first SETTINGS came */
     bool is_acknowledged; /* ours were acknowledged: the window of new streams is ours */
     bool is_going_away;   /* GOAWAY was sent: no further streams */
     bool is_failed;       /* with an error: nothing more is read */
@@ -214,11 +216,15 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
 /* streams.c */
 struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id);
 void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id);
-/* Was this stream among the last to end? *by_us: with our RST_STREAM. */
-bool v2_was_closed(const struct v2_connection *c, uint32_t id, bool *by_us);
-void v2_note_closed(struct v2_connection *c, uint32_t id, bool by_us);
-/* The client has reset it, too: what else it says of it is an error. */
-void v2_note_reset(struct v2_connection *c, uint32_t id);
+/* How a stream ended: what the client still sends of it is judged by that. */
+enum v2_end {
+    END_UNKNOWN,  /* too long ago, or it never began */
+    END_WHOLE,    /* both sides have said all */
+    END_BY_US,    /* with our RST_STREAM: the client may not know of it yet */
+    END_BY_PEER,  /* with the client's */
+};
+enum v2_end v2_ending(const struct v2_connection *c, uint32_t id);
+void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end);
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
 /* RST_STREAM to the client, its request is cancelled. */
 void v2_reset(struct v2_stream *stream, enum v2_error error);

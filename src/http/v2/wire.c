@@ -472,17 +472,17 @@ static size_t put_frames(struct v2_stream *stream, const struct body_piece *piec
                          uint64_t left, bool ends_stream)
 {
     struct v2_connection *c = stream->connection;
-    uint64_t chunk = v2_chunk_size(stream->request);
+    size_t size = v2_grant(stream, left < BATCH_BYTES ? left : BATCH_BYTES);
 
+    if (size == 0) {
+        return 0;
+    }
+    uint64_t chunk = v2_chunk_size(stream->request);
     chunk = chunk < c->peer_frame_max ? chunk : c->peer_frame_max;
     chunk = chunk < BATCH_BYTES - FRAME_HEAD_SIZE ? chunk : BATCH_BYTES - FRAME_HEAD_SIZE;
     uint64_t frames = BATCH_BYTES / (chunk + FRAME_HEAD_SIZE);
     frames = c->waiting_count != 0 ? 1 : frames < BATCH_FRAMES ? frames : BATCH_FRAMES;
-    uint64_t most = chunk * frames;
-    size_t size = v2_grant(stream, left < most ? left : most);
-    if (size == 0) {
-        return 0;
-    }
+    size = size < chunk * frames ? size : (size_t) (chunk * frames);
     bool is_last = ends_stream && size == left;
     if (piece->bytes.data != NULL) {
         put_memory(stream, (struct str){piece->bytes.data + from, size}, (size_t) chunk, is_last);

@@ -189,7 +189,31 @@ static struct directive_table fastcgi_family_table = {.rows = fastcgi_family_row
 static struct directive_table *const fastcgi_tables[] = {&fastcgi_table, &fastcgi_family_table,
                                                          NULL};
 
-static const struct http_module fastcgi_hooks = {.variables = fastcgi_variables};
+/*
+ * Where max_conns is written requests above it wait for their turn, in the order of coming, as they do
+ * above FCGI_MAX_CONNS; a `queue` of the group says otherwise.
+ */
+#define WAITING_MAX 10000
+#define WAITING_TIMEOUT_MS 60000
+
+static bool let_requests_wait(struct conf *conf, struct http_main *main)
+{
+    (void) conf;
+    vec_each(struct http_location *, location, &main->locations) {
+        struct upstream_group *group = (*location)->pass_group;
+
+        if ((*location)->handler == fastcgi_answer && group != NULL && group->queue_max == 0) {
+            group->queue_max = WAITING_MAX;
+            group->queue_timeout_ms = WAITING_TIMEOUT_MS;
+        }
+    }
+    return true;
+}
+
+static const struct http_module fastcgi_hooks = {
+    .variables = fastcgi_variables,
+    .end = let_requests_wait,
+};
 
 const struct module ngx_http_fastcgi_module = {
     .magic = MODULE_MAGIC,

@@ -443,6 +443,7 @@ static bool fastcgi_begin(struct exchange *x)
     struct fastcgi_link *state = fastcgi_link_of(link);
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
 
+    link->is_quiet = false;
     if (state == NULL) {
         state = link_state_new(link);
     }
@@ -514,6 +515,7 @@ static void fastcgi_end(struct exchange *x, bool is_reusable)
     }
     if (is_reusable && stream->has_ended && stream->keeps && fastcgi_link_is_clean(state) &&
         !conn->is_broken && !conn->is_input_closed && conn_unsent(conn) == 0) {
+        link->is_quiet = true;
         if (is_scarce) {
             keep_scarce(link);
         } else {

@@ -2,6 +2,7 @@
 #include "http/modules/proxy/proxy.h"
 
 #include "http/connection.h"
+#include "http/exchange/h2.h"
 #include "http/hooks.h"
 #include "http/variables.h"
 #include "server/module.h"
@@ -46,6 +47,25 @@ static const struct protocol plain_http = {HTTP_PROTOCOL};
 /* Behind a PROXY header, which tells of one client: kept connections of the other are not for it. */
 static const struct protocol announced_http = {HTTP_PROTOCOL};
 
+/* The same in HTTP/2. */
+#define HTTP2_PROTOCOL                                                                             \
+    .name = STR_INIT("http"), .secure_name = STR_INIT("https"), .alpn = H2_ALPN,                   \
+    .channel = &h2_channel, .make_request = proxy_make_h2_request, .send_head = h2_send_head,      \
+    .send_body = h2_send_body, .read_head = h2_read_head, .read_body = h2_read_body,               \
+    .adapt_field = adapt_field, .body_ended = h2_body_ended,                                       \
+    .default_cache_key = default_cache_key
+
+static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
+static const struct protocol announced_http2 = {HTTP2_PROTOCOL};
+
+static const struct protocol *choose_protocol(const struct proxy_settings *settings)
+{
+    if (settings->version == HTTP_2) {
+        return settings->proxy_protocol ? &announced_http2 : &plain_http2;
+    }
+    return settings->proxy_protocol ? &announced_http : &plain_http;
+}
+
 /* ---- the handler ---- */
 
 static enum flow refuse_url(struct request *request, const char *reason, struct str text)
@@ -85,7 +105,7 @@ static enum flow proxy_handle(struct request *request)
         return request_fail(request, 405);
     }
     struct exchange *x =
-        exchange_new(request, settings->proxy_protocol ? &announced_http : &plain_http,
+        exchange_new(request, choose_protocol(settings),
                      location_settings(request->location, &proxy_exchange_table), settings);
     struct proxy_state *state = arena_new(&request->arena, struct proxy_state);
     x->state = state;
@@ -124,9 +144,8 @@ static const struct proxy_state *state_of(struct variable_env *env)
 {
     const struct exchange *x = request_exchange(variable_request(env));
 
-    return x != NULL && (x->protocol == &plain_http || x->protocol == &announced_http)
-               ? proxy_state_of(x)
-               : NULL;
+    return x != NULL && x->protocol->default_cache_key == default_cache_key ? proxy_state_of(x)
+                                                                            : NULL;
 }
 
 static bool get_proxy_host(struct variable_env *env, const struct variable *variable,
@@ -293,14 +312,6 @@ static bool set_header_apply(struct conf_scope *scope, const struct directive *r
            conf_error(scope->conf, node, "a header has an empty name");
 }
 
-static bool http_version_apply(struct conf_scope *scope, const struct directive *row,
-                               struct conf_node *node, void *settings)
-{
-    (void) row;
-    return ((struct proxy_settings *) settings)->version <= HTTP_1_1 ||
-           conf_error(scope->conf, node, "HTTP/2 to backends is not built yet");
-}
-
 /* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it. */
 static bool proxy_finish(struct conf_scope *scope, void *own)
 {
@@ -322,7 +333,9 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
     settings->adapts_fields =
         settings->redirects.count != 0 || settings->cookie_domains.count != 0 ||
         settings->cookie_paths.count != 0 || settings->cookie_flags.count != 0;
-    settings->plan = head_plan_make(scope->conf->arena, settings);
+    settings->plan =
+        head_plan_make(scope->conf->arena, &settings->set_headers,
+                       settings->target->text == NULL ? &settings->target->url.host : NULL);
     return true;
 }
 
@@ -342,7 +355,7 @@ static const struct directive proxy_rows[] = {
     {"proxy_method", IN_HTTP_ALL, TEMPLATE(P, method),
      .doc = "Method of requests to the backend, instead of the client's."},
     {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
-     .apply = http_version_apply, .doc = "Version of HTTP that the backend is spoken to in."},
+     .doc = "Version of HTTP that the backend is spoken to in."},
     {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .apply = set_header_apply,
      .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "

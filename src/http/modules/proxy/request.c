@@ -97,6 +97,7 @@ bool proxy_make_h2_request(struct exchange *x)
         .path = state->url.uri,
         .is_https = state->url.is_https,
         .accepts_trailers = settings->pass_trailers,
+        .keeps_trailers = settings->pass_trailers,
         .is_alone = settings->proxy_protocol,
     };
     if (settings->proxy_protocol && !x->is_secure) {

@@ -13,8 +13,8 @@ static enum flow send_to_https(struct request *request)
     if (host.len == 0) {
         return request_fail(request, 400);
     }
-    struct str shown = port == 443 || port == 0 ? STR("")
-                                                : arena_printf(&request->arena, ":%u", port);
+    struct str shown =
+        port == 443 || port == 0 ? STR("") : arena_printf(&request->arena, ":%u", port);
     const struct str parts[] = {STR("https://"), host, shown, target};
     return response_redirect(request, 301, arena_join(&request->arena, parts, 4));
 }
@@ -73,8 +73,9 @@ enum flow ssl_check(struct request *request)
         return FLOW_NEXT;
     }
     if (http->secure_server != request->server) {
-        log_info(&request->log, 0, "client attempted to request the server name different from the "
-                                   "one that was negotiated");
+        log_info(&request->log, 0,
+                 "client attempted to request the server name different from the "
+                 "one that was negotiated");
         return request_fail(request, 421);
     }
     return check_certificate(request, settings->verify);

@@ -24,15 +24,14 @@ static bool check_pairs(struct conf *conf, struct ssl_settings *settings)
 {
     settings->has_variables = false;
     if (settings->certificates.count > settings->keys.count) {
-        const struct template *last = *vec_at(&settings->certificates, struct template *,
-                                              settings->certificates.count - 1);
+        const struct template *last =
+            *vec_at(&settings->certificates, struct template *, settings->certificates.count - 1);
         return conf_error(conf, NULL,
                           "no \"ssl_certificate_key\" is defined for certificate \"%.*s\"",
                           STR_ARG(last->source));
     }
     for (size_t i = 0; i < settings->certificates.count; i++) {
-        const struct template *certificate =
-            *vec_at(&settings->certificates, struct template *, i);
+        const struct template *certificate = *vec_at(&settings->certificates, struct template *, i);
         const struct template *key = *vec_at(&settings->keys, struct template *, i);
         settings->has_variables |= !certificate->is_constant || !key->is_constant;
     }

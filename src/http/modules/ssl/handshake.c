@@ -101,8 +101,8 @@ static void give_to_http1(struct http_connection *http)
 
     conn->owner = &v1_owner;
     http->state = V1_READING;
-    conn_set_deadline(conn, clock_now.now_ms +
-                                http->listen->default_server->client_header_timeout_ms);
+    conn_set_deadline(conn,
+                      clock_now.now_ms + http->listen->default_server->client_header_timeout_ms);
     v1_owner.input(conn);
     if (conn->life == life) {
         tls_flush(conn);

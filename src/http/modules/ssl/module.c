@@ -5,7 +5,7 @@
 #include "server/module.h"
 
 static const struct directive_word protocol_words[] = {
-    {"SSLv2", TLS_SSLV2}, {"SSLv3", TLS_SSLV3},   {"TLSv1", TLS_1_0}, {"TLSv1.1", TLS_1_1},
+    {"SSLv2", TLS_SSLV2}, {"SSLv3", TLS_SSLV3}, {"TLSv1", TLS_1_0}, {"TLSv1.1", TLS_1_1},
     {"TLSv1.2", TLS_1_2}, {"TLSv1.3", TLS_1_3}, {NULL, 0},
 };
 
@@ -31,15 +31,17 @@ static const struct directive rows[] = {
      .doc = "Old form of the ssl parameter of listen, for all addresses of a server."},
     {"ssl_certificate", IN_SSL, TEMPLATES(S, certificates), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "file",
-     .doc = "PEM file with the server's certificate, then those of its authorities; or \"data:\" and "
-            "the PEM text. Several, of RSA and of ECDSA, may stand side by side. With variables it is "
-            "loaded in each handshake."},
+     .doc =
+         "PEM file with the server's certificate, then those of its authorities; or \"data:\" and "
+         "the PEM text. Several, of RSA and of ECDSA, may stand side by side. With variables it is "
+         "loaded in each handshake."},
     {"ssl_certificate_key", IN_SSL, TEMPLATES(S, keys), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "file",
      .doc = "PEM file with the secret key of the certificate; or data:TEXT, engine:NAME:ID, "
             "store:URI."},
-    {"ssl_certificate_cache", IN_SSL, CUSTOM_FIELD(S, certificate_cache, ssl_certificate_cache_apply),
-     ARGS(1, 3), .initial = "off", .syntax = "off | max=N [inactive=time] [valid=time]",
+    {"ssl_certificate_cache", IN_SSL,
+     CUSTOM_FIELD(S, certificate_cache, ssl_certificate_cache_apply), ARGS(1, 3), .initial = "off",
+     .syntax = "off | max=N [inactive=time] [valid=time]",
      .doc = "Keeps certificates and keys whose names have variables."},
     {"ssl_certificate_watch", IN_SSL, FLAG(S, watches_files), .initial = "off",
      .doc = "Takes certificates, keys and lists up when their files change, without a reload. The "
@@ -50,7 +52,8 @@ static const struct directive rows[] = {
      .syntax = "file", .doc = "File with pass phrases of secret keys, one a line, tried in turn."},
     {"ssl_pass_phrase_dialog", IN_SSL, CUSTOM(ssl_pass_phrase_dialog_apply), ARGS(1, 1),
      .syntax = "builtin | exec:program",
-     .doc = "Where pass phrases come from: the terminal, or a program that prints one. Of Tengine."},
+     .doc =
+         "Where pass phrases come from: the terminal, or a program that prints one. Of Tengine."},
     {"ssl_protocols", IN_SSL, BITS(S, protocols, protocol_words), .repeat = REPEAT_APPEND,
      .initial = "TLSv1.2 TLSv1.3", .doc = "Versions that are spoken."},
     {"ssl_ciphers", IN_SSL, STRING(S, ciphers), .initial = "HIGH:!aNULL:!MD5",

@@ -10,34 +10,34 @@
 /* Settings of a server. */
 struct ssl_settings {
     /* As written. */
-    bool ssl;                     /* the old directive: all addresses of the server speak TLS */
-    struct vec certificates;      /* struct template *: files, "data:…", or text with variables */
-    struct vec keys;              /* struct template *: one for each certificate */
-    struct vec passwords;         /* struct str */
-    unsigned protocols;           /* enum tls_protocol bits */
+    bool ssl;                /* the old directive: all addresses of the server speak TLS */
+    struct vec certificates; /* struct template *: files, "data:…", or text with variables */
+    struct vec keys;         /* struct template *: one for each certificate */
+    struct vec passwords;    /* struct str */
+    unsigned protocols;      /* enum tls_protocol bits */
     struct str ciphers;
     struct str curves;
     struct str dhparam;
     bool prefer_server_ciphers;
-    struct vec commands;          /* struct str pairs */
+    struct vec commands; /* struct str pairs */
     struct str client_certificate;
     struct str trusted_certificate;
     struct str crl;
-    unsigned verify;              /* enum tls_verify */
+    unsigned verify; /* enum tls_verify */
     int64_t verify_depth;
     bool rejects_handshake;
     bool early_data;
     bool compresses_certificates;
-    struct vec ech_files;         /* struct str */
+    struct vec ech_files; /* struct str */
     bool tickets;
-    struct vec ticket_keys;       /* struct str: full names */
+    struct vec ticket_keys; /* struct str: full names */
     bool has_session_cache;
     struct zone *session_zone;
     unsigned builtin_sessions;
     uint64_t session_timeout_s;
     bool stapling, stapling_verify;
     struct str stapling_file, stapling_responder;
-    unsigned ocsp;                /* 0 off, 1 on, 2 leaf */
+    unsigned ocsp; /* 0 off, 1 on, 2 leaf */
     struct str ocsp_responder;
     struct zone *ocsp_zone;
     uint64_t buffer_size;
@@ -45,8 +45,8 @@ struct ssl_settings {
     struct tls_certificate_cache *certificate_cache; /* NULL = off */
 
     /* Derived. */
-    struct tls_context *context;  /* NULL: the server has no certificate of its own */
-    bool has_variables;           /* certificates are known in the handshake only */
+    struct tls_context *context; /* NULL: the server has no certificate of its own */
+    bool has_variables;          /* certificates are known in the handshake only */
 };
 
 extern struct directive_table ssl_table;

@@ -14,7 +14,10 @@ static bool get_ssl(struct variable_env *env, const struct variable *variable, s
            tls_variable(request->http->conn, str_skip(variable->name, PREFIX), env->arena, out);
 }
 
-#define ROW(text) {.name = STR_INIT(text), .get = get_ssl, .flags = VARIABLE_CHANGEABLE}
+#define ROW(text)                                                                                  \
+    {                                                                                              \
+        .name = STR_INIT(text), .get = get_ssl, .flags = VARIABLE_CHANGEABLE                       \
+    }
 
 const struct variable ssl_variables[] = {
     ROW("ssl_protocol"),

@@ -1,0 +1,160 @@
+/* The channel of HTTP/2: a request's share of a connection. */
+#include <errno.h>
+
+#include "http/exchange/h2.h"
+
+static bool h2_begin(struct exchange *x)
+{
+    struct h2_stream *stream = h2_stream_of(x);
+    struct h2_link *link = h2_link_of(x->link);
+
+    if (link == NULL) {
+        link = h2_link_new(x->link);
+    }
+    *stream = (struct h2_stream){
+        .x = x, .told = stream->told, .is_head = stream->is_head, .fd = -1, .had_sent = x->has_sent};
+    list_init(&stream->in_senders);
+    link->is_alone |= stream->told.is_alone;
+    return h2_link_enter(link, stream);
+}
+
+/* Frames are taken apart before the exchange sees anything: there are no bytes to look at. */
+static struct str h2_input(struct exchange *x)
+{
+    (void) x;
+    return STR_NONE;
+}
+
+static void h2_consume(struct exchange *x, size_t n)
+{
+    (void) x;
+    (void) n;
+}
+
+static bool h2_fill(struct exchange *x)
+{
+    struct h2_stream *stream = h2_stream_of(x);
+    bool has_news = stream->has_news;
+
+    stream->has_news = false;
+    return has_news;
+}
+
+static bool h2_has_ended(struct exchange *x)
+{
+    const struct h2_stream *stream = h2_stream_of(x);
+
+    return stream->is_bad || stream->is_refused || stream->is_input_ended ||
+           !h2_link_is_sound(stream->link);
+}
+
+static enum wait_result h2_wait(struct exchange *x, uint64_t deadline_ms)
+{
+    struct conn *conn = x->link->conn;
+
+    if (!conn->source.is_registered && !conn_watch(conn)) {
+        conn_fail(conn, errno);
+        return WAIT_READY;
+    }
+    return fiber_wait(&h2_stream_of(x)->wake, deadline_ms);
+}
+
+/* Bytes of frames that the socket has not taken, counted from the end: others' may be among them. */
+static uint64_t queued(const struct h2_stream *stream)
+{
+    const struct conn *conn = stream->x->link->conn;
+    uint64_t left = stream->framed_to > conn->sent ? stream->framed_to - conn->sent : 0;
+
+    return left < stream->framed ? left : stream->framed;
+}
+
+static uint64_t h2_unsent(struct exchange *x)
+{
+    const struct h2_stream *stream = h2_stream_of(x);
+
+    return h2_stream_pending(stream) + queued(stream);
+}
+
+static uint64_t h2_sent(const struct exchange *x)
+{
+    const struct h2_stream *stream = h2_stream_of(x);
+
+    return stream->framed - queued(stream);
+}
+
+static enum wait_result h2_wait_room(struct exchange *x, uint64_t deadline_ms)
+{
+    struct h2_stream *stream = h2_stream_of(x);
+    struct conn *conn = x->link->conn;
+
+    conn_flush_later(conn);
+    while (!stream->is_output_ended && h2_link_is_sound(stream->link) &&
+           (h2_stream_pending(stream) != 0 || conn_unsent(conn) >= H2_UNSENT_MAX)) {
+        enum wait_result result = fiber_wait(&stream->room, deadline_ms);
+        if (result != WAIT_READY) {
+            return result;
+        }
+    }
+    return WAIT_READY;
+}
+
+static void h2_nudge(struct exchange *x)
+{
+    wait_signal(&h2_stream_of(x)->wake);
+}
+
+static void free_bodies(struct h2_stream *stream)
+{
+    h2_bytes_free(&stream->reading);
+    h2_bytes_free(&stream->arriving);
+    buf_free(&stream->kept);
+    stream->bytes = STR_NONE;
+    stream->file_left = 0;
+}
+
+static void h2_end(struct exchange *x, bool is_reusable)
+{
+    struct upstream_link *upstream = x->link;
+    struct h2_stream *stream = h2_stream_of(x);
+    struct h2_link *link = stream->link;
+
+    (void) is_reusable; /* of the stream; the connection is another matter */
+    x->link = NULL;
+    stream->link = NULL;
+    free_bodies(stream);
+    if (link == NULL) {
+        link_close(upstream);
+        return;
+    }
+    bool is_whole = stream->is_input_ended && stream->is_output_ended;
+    if (!is_whole && !stream->is_closed && !stream->is_refused && h2_link_is_sound(link)) {
+        h2_put_number(link, FRAME_RST_STREAM, stream->id,
+                      stream->is_input_ended && !stream->is_bad ? V2_NO_ERROR : V2_CANCEL);
+    }
+    h2_link_leave(link, stream);
+    if (!h2_link_is_sound(link) || link->goaway_id != UINT32_MAX || link->is_alone) {
+        if (upstream->users == 1 && !upstream->conn->is_broken) {
+            conn_flush(upstream->conn);
+        }
+        link_close(upstream);
+        return;
+    }
+    if (upstream->users == 1 && conn_unsent(upstream->conn) != 0) {
+        conn_flush(upstream->conn); /* only then may it rest */
+    }
+    link_keep(upstream);
+}
+
+const struct channel h2_channel = {
+    .begin = h2_begin,
+    .input = h2_input,
+    .consume = h2_consume,
+    .fill = h2_fill,
+    .has_ended = h2_has_ended,
+    .wait = h2_wait,
+    .unsent = h2_unsent,
+    .sent = h2_sent,
+    .wait_room = h2_wait_room,
+    .nudge = h2_nudge,
+    .end = h2_end,
+};

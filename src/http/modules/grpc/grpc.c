@@ -1,0 +1,236 @@
+/* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2, both bodies as they come. */
+#include "http/exchange/h2.h"
+#include "http/hooks.h"
+#include "http/variables.h"
+#include "server/module.h"
+
+/* What grpc_pass of a place says. */
+struct grpc_target {
+    struct pass_target address;
+    struct str host; /* for :authority, of one without variables */
+};
+
+/* The directives of one place. */
+struct grpc_settings {
+    struct grpc_target *target; /* NULL: no grpc_pass here */
+    struct vec set_headers;     /* struct key_template */
+    struct head_plan *plan;     /* derived; NULL without grpc_pass */
+};
+
+static struct directive_table grpc_table;
+static struct directive_table grpc_exchange_table;
+
+/* ---- addresses ---- */
+
+/* Takes "grpc://" or "grpcs://" off, which may be missing. */
+static bool cut_scheme(struct str *text)
+{
+    if (str_starts_nocase(*text, STR("grpcs://"))) {
+        *text = str_skip(*text, 8);
+        return true;
+    }
+    if (str_starts_nocase(*text, STR("grpc://"))) {
+        *text = str_skip(*text, 7);
+    }
+    return false;
+}
+
+/* The address without the usual port. */
+static struct str host_of(struct str address, bool is_secure)
+{
+    struct str port = is_secure ? STR(":443") : STR(":80");
+
+    if (str_starts_nocase(address, STR("unix:"))) {
+        return STR("localhost");
+    }
+    return str_ends(address, port) ? str_head(address, address.len - port.len) : address;
+}
+
+/* ---- the handler ---- */
+
+/* What make_request needs of the target. */
+struct grpc_state {
+    struct str host;
+};
+
+static bool grpc_make_request(struct exchange *x)
+{
+    const struct grpc_settings *settings = x->module_settings;
+    const struct grpc_state *state = x->state;
+    struct head_draft draft;
+    const struct h2_request told = {
+        .method = x->request->method_name,
+        .path = target_of_request(x->request),
+        .is_https = x->is_secure,
+        .accepts_trailers = true,
+        .keeps_trailers = true,
+    };
+
+    head_draft_begin(x, settings->plan, state->host, &draft);
+    h2_request_make(x, &told, &draft);
+    return true;
+}
+
+static const struct protocol grpc_protocol = {
+    .name = STR_INIT("grpc"),
+    .secure_name = STR_INIT("grpcs"),
+    .alpn = H2_ALPN,
+    .channel = &h2_channel,
+    .make_request = grpc_make_request,
+    .send_head = h2_send_head,
+    .send_body = h2_send_body,
+    .read_head = h2_read_head,
+    .read_body = h2_read_body,
+    .body_ended = h2_body_ended,
+};
+
+static enum flow grpc_answer(struct request *request)
+{
+    const struct grpc_settings *settings = location_settings(request->location, &grpc_table);
+    const struct grpc_target *target = settings->target;
+
+    if (request->method == METHOD_CONNECT) {
+        return request_fail(request, 405);
+    }
+    struct exchange *x =
+        exchange_new(request, &grpc_protocol,
+                     location_settings(request->location, &grpc_exchange_table), settings);
+    struct grpc_state *state = arena_new(&request->arena, struct grpc_state);
+    x->state = state;
+    x->group = target->address.group;
+    x->target = target->address.text;
+    x->is_secure = target->address.is_secure;
+    state->host = target->host;
+    if (x->group == NULL) {
+        x->target_text = template_text(x->target, &request->env);
+        x->is_secure = cut_scheme(&x->target_text);
+        state->host = host_of(x->target_text, x->is_secure);
+        if (x->target_text.len == 0) {
+            log_error(&request->log, 0, "no host in upstream \"%.*s\"", STR_ARG(x->target_text));
+            return request_fail(request, 500);
+        }
+    }
+    x->default_port = x->is_secure ? 443 : 80;
+    return exchange_run(x);
+}
+
+/* ---- variables ---- */
+
+static bool get_trailers(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    (void) variable;
+    return h2_client_takes_trailers(variable_request(env)) && variable_give(out, STR("trailers"));
+}
+
+static const struct variable grpc_variables[] = {
+    {.name = STR_INIT("grpc_internal_trailers"), .get = get_trailers, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("")},
+};
+
+/* ---- when the configuration is read ---- */
+
+static bool grpc_pass_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct grpc_settings *own = settings;
+    struct grpc_target *target = arena_new(scope->conf->arena, struct grpc_target);
+    struct str address = node->args[1];
+    bool is_late = template_variable_count(address) != 0;
+    bool is_secure = !is_late && cut_scheme(&address);
+
+    (void) row;
+    if (address.len == 0) {
+        return conf_error(scope->conf, node, "no host in upstream \"%.*s\"",
+                          STR_ARG(node->args[1]));
+    }
+    if (!pass_target_read(scope, node, address, is_secure ? 443 : 80, &target->address)) {
+        return false;
+    }
+    target->address.is_secure = is_secure;
+    target->host = host_of(address, is_secure);
+    own->target = target;
+    exchange_needs_tls(scope, &grpc_exchange_table, is_secure || is_late);
+    return pass_handler_set(scope, node, grpc_answer);
+}
+
+static bool set_header_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    (void) row;
+    (void) settings;
+    return scope->parent == NULL || node->args[1].len != 0 ||
+           conf_error(scope->conf, node, "a header has an empty name");
+}
+
+/* A nested location without grpc_pass of its own has none; `if` and limit_except blocks keep it. */
+static bool grpc_finish(struct conf_scope *scope, void *settings)
+{
+    struct grpc_settings *own = settings;
+
+    if (scope->context == IN_LOCATION && !conf_is_set(scope, &grpc_table, "grpc_pass")) {
+        own->target = NULL;
+        exchange_needs_tls(scope, &grpc_exchange_table, false);
+    }
+    own->plan = NULL;
+    if (own->target != NULL) {
+        own->plan = head_plan_make(scope->conf->arena, &own->set_headers,
+                                   own->target->address.text == NULL ? &own->target->host : NULL);
+    }
+    return true;
+}
+
+/* Bodies of gRPC are streams of messages: neither is held back. */
+static bool grpc_exchange_finish(struct conf_scope *scope, void *settings)
+{
+    struct exchange_settings *own = settings;
+
+    own->pass_request_headers = own->pass_request_body = true;
+    own->ignore_headers |= IGNORE_X_ACCEL_BUFFERING;
+    return exchange_settings_finish(scope, settings);
+}
+
+static const struct directive grpc_rows[] = {
+    {"grpc_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM(grpc_pass_apply), ARGS(1, 1),
+     .syntax = "address",
+     .doc = "Passes requests on to a gRPC server: [grpc://]address, or grpcs://address for TLS."},
+    {"grpc_set_header", IN_HTTP_ALL, KEY_TEMPLATE(struct grpc_settings, set_headers), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .apply = set_header_apply,
+     .doc = "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
+            "as such, and takes the place of :authority."},
+    {0},
+};
+
+static const struct directive grpc_exchange_rows[] = {
+    EXCHANGE_CONNECT_ROWS("grpc", next_upstream_words),
+    EXCHANGE_SOCKET_BUFFER_ROWS("grpc"),
+    {"grpc_intercept_errors", IN_HTTP_ALL, FLAG(EXCHANGE_S, intercept_errors), .initial = "off",
+     .doc = "Do answers of 300 and above go to error_page?"},
+    {"grpc_ignore_headers", IN_HTTP_ALL, BITS(EXCHANGE_S, ignore_headers, ignore_headers_words),
+     .repeat = REPEAT_APPEND, .doc = "Fields of the answer that are not acted on."},
+    {"grpc_hide_header", IN_HTTP_ALL, STRINGS(EXCHANGE_S, hide_headers), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .doc = "A field that is not passed to the client."},
+    {"grpc_pass_header", IN_HTTP_ALL, STRINGS(EXCHANGE_S, pass_headers), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .doc = "A field that is passed though it is usually not."},
+    EXCHANGE_TLS_ROWS("grpc"),
+    {0},
+};
+
+static struct directive_table grpc_table = {.rows = grpc_rows,
+                                            .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                            .size = sizeof(struct grpc_settings),
+                                            .finish = grpc_finish};
+static struct directive_table grpc_exchange_table = {.rows = grpc_exchange_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct exchange_settings),
+                                                     .finish = grpc_exchange_finish};
+static struct directive_table *const grpc_tables[] = {&grpc_table, &grpc_exchange_table, NULL};
+
+static const struct http_module grpc_hooks = {.variables = grpc_variables};
+
+const struct module ngx_http_grpc_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_grpc_module",
+    .kind = MODULE_HTTP,
+    .tables = grpc_tables,
+    .hooks = &grpc_hooks,
+};
