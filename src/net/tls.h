@@ -37,6 +37,8 @@ struct tls_settings {
     struct str directory;        /* with a slash at its end: of relative files in `commands` */
     struct vec certificates;     /* struct tls_certificate; none: a client without, or a server that
                                     rejects, or whose certificates come from variables */
+    struct vec variable_names;   /* struct str: certificates whose names have variables, as written;
+                                    sessions of others are not resumed */
     struct vec passwords;        /* struct str: tried in turn for encrypted keys */
     unsigned protocols;          /* enum tls_protocol bits */
     struct str ciphers;          /* of TLS 1.2 and below */

@@ -160,6 +160,22 @@ bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct ar
 
 /* ---- whose sessions are whose ---- */
 
+static bool digest_text(EVP_MD_CTX *md, struct str text)
+{
+    return EVP_DigestUpdate(md, &text.len, sizeof(text.len)) == 1 &&
+           EVP_DigestUpdate(md, text.data, text.len) == 1;
+}
+
+/* What a client's certificate was verified by. */
+static bool digest_verification(EVP_MD_CTX *md, const struct tls_settings *settings)
+{
+    const unsigned modes[] = {settings->verify, settings->verify_depth, settings->ocsp};
+
+    return settings->verify == TLS_VERIFY_OFF ||
+           (EVP_DigestUpdate(md, modes, sizeof(modes)) == 1 &&
+            digest_text(md, settings->trusted_certificate) && digest_text(md, settings->crl));
+}
+
 static bool digest_certificate(EVP_MD_CTX *md, X509 *certificate)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
@@ -169,7 +185,7 @@ static bool digest_certificate(EVP_MD_CTX *md, X509 *certificate)
            EVP_DigestUpdate(md, hash, len) == 1;
 }
 
-static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx)
+static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *settings)
 {
     bool is_good =
         EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 && EVP_DigestUpdate(md, "HTTP", 4) == 1;
@@ -179,6 +195,10 @@ static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx)
         X509 *certificate = SSL_CTX_get0_certificate(ctx);
         is_good = certificate == NULL || digest_certificate(md, certificate);
     }
+    vec_each(const struct str, name, &settings->variable_names) {
+        is_good = is_good && digest_text(md, *name);
+    }
+    is_good = is_good && digest_verification(md, settings);
     const STACK_OF(X509_NAME) *names = SSL_CTX_get_client_CA_list(ctx);
     for (int i = 0; is_good && i < sk_X509_NAME_num(names); i++) {
         unsigned char hash[EVP_MAX_MD_SIZE];
@@ -193,12 +213,14 @@ static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx)
  * Sessions may be resumed by servers of the same certificates and client authorities (RFC 8446, 4.6.1: what a
  * session says was authenticated must hold where it is resumed).
  */
-bool tls_apply_session_id_context(SSL_CTX *ctx, struct arena *arena, struct str *error)
+bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
+                                  struct arena *arena, struct str *error)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned len = 0;
     EVP_MD_CTX *md = EVP_MD_CTX_new();
-    bool is_good = md != NULL && digest_all(md, ctx) && EVP_DigestFinal_ex(md, hash, &len) == 1 &&
+    bool is_good = md != NULL && digest_all(md, ctx, settings) &&
+                   EVP_DigestFinal_ex(md, hash, &len) == 1 &&
                    SSL_CTX_set_session_id_context(ctx, hash, len) == 1;
 
     EVP_MD_CTX_free(md);

@@ -139,7 +139,8 @@ bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct ar
                             struct arena *arena, struct vec *identities, struct str *error);
 bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
                             struct arena *arena, struct str *error);
-bool tls_apply_session_id_context(SSL_CTX *ctx, struct arena *arena, struct str *error);
+bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
+                                  struct arena *arena, struct str *error);
 void tls_identities_free(struct vec *identities);
 
 /* ---- tls_context.c ---- */

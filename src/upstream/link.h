@@ -20,17 +20,17 @@ struct link_tls {
 
 /* How a connection is to be made. Lives at least as long as the call. */
 struct link_options {
-    const struct addr *local; /* *_bind; NULL = any */
-    bool is_transparent;      /* IP_TRANSPARENT: local need not be ours */
-    bool keepalive;           /* SO_KEEPALIVE */
-    uint64_t send_buffer;     /* SO_SNDBUF; 0 = as it is */
-    uint64_t receive_buffer;  /* SO_RCVBUF */
-    uint64_t send_lowat;      /* SO_SNDLOWAT; no effect on Linux */
-    const void *tag;          /* who may share an idle connection: same tag only */
+    const struct addr *local;   /* *_bind; NULL = any */
+    bool is_transparent;        /* IP_TRANSPARENT: local need not be ours */
+    bool keepalive;             /* SO_KEEPALIVE */
+    uint64_t send_buffer;       /* SO_SNDBUF; 0 = as it is */
+    uint64_t receive_buffer;    /* SO_RCVBUF */
+    uint64_t send_lowat;        /* SO_SNDLOWAT; no effect on Linux */
+    const void *tag;            /* who may share an idle connection: same tag only */
     const struct link_tls *tls; /* NULL = plain */
-    bool wants_fresh;         /* no kept one */
-    bool is_alone;            /* nobody may have the connection before or after */
-    unsigned open_max;        /* connections to the peer in all workers; 0 = no limit. Above it the
+    bool wants_fresh;           /* no kept one */
+    bool is_alone;              /* nobody may have the connection before or after */
+    unsigned open_max; /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
 };
 
@@ -45,8 +45,8 @@ enum link_result {
 
 /* Requests of one kind may use each other's connections. */
 struct link_kind {
-    const void *tag; /* as link_options say */
-    struct str key;  /* of the group's slices; empty = none */
+    const void *tag;   /* as link_options say */
+    struct str key;    /* of the group's slices; empty = none */
     uint64_t identity; /* with TLS: of the peer's and our own names; 0 = plain. Of pools: 0 */
 };
 

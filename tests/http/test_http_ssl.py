@@ -745,3 +745,23 @@ def test_client_leaves_while_its_certificate_is_asked_about(serve):
         server.wait_log("client timed out|closed")
         asked.close()
         assert server.get(port=server.port_of("PORT1")).text == "still"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_session_of_a_lenient_server_is_no_key_to_a_strict_one(serve, version):
+    """A session that was made under one name may not stand for a certificate under another."""
+    server = serve("""
+        ssl_session_cache shared:S:1m; ssl_client_certificate %s;
+        server { listen @PORT@ ssl; server_name open; %s return 200 open; }
+        server { listen @PORT@ ssl; server_name any; %s ssl_verify_client optional_no_ca;
+                 return 200 any; }
+        server { listen @PORT@ ssl; server_name strict; %s ssl_verify_client on;
+                 return 200 "strict $ssl_session_reused"; }
+    """ % ((certificates.own("ca").crt,) + (pair(certificates.own("one")),) * 3))
+    for name in ("open", "any"):
+        made = context(certificates.own("foreign"), version=version)
+        with connect(server.port, name, made=made) as secure:
+            assert exchange(secure, host=name)[1] == name
+            session = secure.session
+        with connect(server.port, "strict", made=made, session=session) as secure:
+            assert exchange(secure, host="strict")[0] == 400

@@ -153,6 +153,7 @@ static bool decode(struct h2_decoding *decoding, struct str block)
     struct hpack_field field;
 
     hpack_table_init(&table, 0);
+    table.takes_long_padding = true;
     for (;;) {
         switch (hpack_decode(&table, &block, &stream->x->request->arena,
                              stream->x->settings->buffer_size, &field)) {

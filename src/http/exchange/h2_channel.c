@@ -139,6 +139,11 @@ static void h2_end(struct exchange *x, bool is_reusable)
         link_close(upstream);
         return;
     }
+    if (upstream->users == 1 && upstream->group->is_implicit) {
+        /* As with nginx, who names an address alone has no connection that rests. */
+        link_close(upstream);
+        return;
+    }
     if (upstream->users == 1 && conn_unsent(upstream->conn) != 0) {
         conn_flush(upstream->conn); /* only then may it rest */
     }

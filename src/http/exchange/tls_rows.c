@@ -138,9 +138,14 @@ void exchange_needs_tls(const struct conf_scope *scope, const struct directive_t
                         bool is_needed)
 {
     struct exchange_settings *own = conf_settings(scope, family);
+    struct http_location *location = scope_location(scope);
 
     own->tls.is_needed = is_needed;
-    scope_location(scope)->pass_tls = is_needed ? &own->tls : NULL;
+    if (is_needed) {
+        location->pass_tls = &own->tls;
+    } else if (location->pass_tls == &own->tls) {
+        location->pass_tls = NULL;
+    }
 }
 
 /* ---- contexts ---- */

@@ -206,7 +206,8 @@ static bool get_integer(struct str *block, unsigned bits, uint32_t *out)
 }
 
 /* A string literal (5.2), in the arena. */
-static bool get_string(struct str *block, struct arena *arena, size_t max, struct str *out)
+static bool get_string(const struct hpack_table *table, struct str *block, struct arena *arena,
+                       size_t max, struct str *out)
 {
     uint32_t length;
 
@@ -227,6 +228,10 @@ static bool get_string(struct str *block, struct arena *arena, size_t max, struc
     room = room < max ? room : max;
     char *at = arena_text(arena, room);
     ptrdiff_t size = huffman_decode(text, at, room);
+    if (size < 0 && table->takes_long_padding && text.len != 0 &&
+        (unsigned char) text.data[text.len - 1] == 0xff) {
+        size = huffman_decode(str_head(text, text.len - 1), at, room);
+    }
     *out = (struct str){at, (size_t) size};
     return size >= 0;
 }
@@ -311,11 +316,11 @@ enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, str
     } else {
         field->static_index = 0;
         field->is_indexed_name = false;
-        if (!get_string(block, arena, max_string, &field->name)) {
+        if (!get_string(table, block, arena, max_string, &field->name)) {
             return HPACK_BAD;
         }
     }
-    if (!get_string(block, arena, max_string, &field->value)) {
+    if (!get_string(table, block, arena, max_string, &field->value)) {
         return HPACK_BAD;
     }
     if (is_inserted) {

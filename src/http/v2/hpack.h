@@ -27,6 +27,8 @@ struct hpack_table {
     size_t least;                /* encoder: the smallest limit since the last block */
     bool has_new_limit;          /* encoder: it has to be said at the start of the next block */
     bool is_in_block;            /* decoder: a field was read, no more updates may come (4.2) */
+    bool takes_long_padding;     /* decoder: a whole byte of padding is let pass, too (5.2): for
+                                    backends, who are not there to be tested */
 };
 void hpack_table_init(struct hpack_table *table, size_t limit);
 void hpack_table_free(struct hpack_table *table);

@@ -135,6 +135,11 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
     made.resolver_timeout_ms = scope_location(scope)->resolver_timeout_ms;
     if (!settings->has_variables) {
         list_pairs(conf, settings, &made.certificates);
+    } else {
+        vec_each(struct template *, certificate, &settings->certificates) {
+            *(struct str *) vec_push(&made.variable_names, conf->arena, sizeof(struct str)) =
+                (*certificate)->source;
+        }
     }
     settings->context = tls_context_new(&made, conf->arena, log_main, &error);
     if (settings->context == NULL) {
