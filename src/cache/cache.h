@@ -143,11 +143,6 @@ void cache_content_release(void *content);
  */
 bool cache_fill_begin(struct cache_access *access, struct wanted_path *temp_path);
 bool cache_fill_write(struct cache_access *access, struct str bytes);
-/* The file being written, for serving from it: body offset 0 is at *offset. -1 after a failure. */
-int cache_fill_file(struct cache_access *access, uint64_t *offset);
-/* Owns that file's descriptor: to be held (cache_content_hold) by output that is queued from it. NULL
- * before cache_fill_file was called. */
-struct cache_content *cache_fill_content(const struct cache_access *access);
 bool cache_fill_commit(struct cache_access *access, const struct cache_meta *meta);
 void cache_fill_abort(struct cache_access *access);
 

@@ -146,21 +146,6 @@ bool cache_fill_write(struct cache_access *access, struct str bytes)
     return true;
 }
 
-int cache_fill_file(struct cache_access *access, uint64_t *offset)
-{
-    if (access->fill == NULL ||
-        ((access->fill->file == NULL || access->fill->used != 0) && !flush(access))) {
-        return -1;
-    }
-    *offset = sizeof(struct cache_file_header);
-    return access->fill->file->fd;
-}
-
-struct cache_content *cache_fill_content(const struct cache_access *access)
-{
-    return access->fill == NULL ? NULL : access->fill->file;
-}
-
 /* ---- commit ---- */
 
 /* A response that is being put in place. */

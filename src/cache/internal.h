@@ -347,7 +347,6 @@ void cache_purger_free(struct cache_purger *purger);
 
 /* ---- all caches of a generation (path.c) ---- */
 
-struct cache *cache_first(struct generation *generation);
 struct cache *cache_next(const struct cache *cache);
 
 #endif

@@ -24,7 +24,7 @@ static struct cache_list *list_of(struct conf *conf)
     return conf_state(conf, "cache.list", sizeof(struct cache_list));
 }
 
-struct cache *cache_first(struct generation *generation)
+static struct cache *cache_first(struct generation *generation)
 {
     struct cache_node *node = list_of(&generation->conf)->first;
 

@@ -263,7 +263,8 @@ static void check_free_form(struct conf *conf, const struct conf_node *block)
     }
 }
 
-bool conf_apply_row(struct conf_scope *scope, const struct row_entry *entry, struct conf_node *node,
+/* Reads one use of a directive: repetition, value, the row's own apply. False after an error. */
+static bool apply_row(struct conf_scope *scope, const struct row_entry *entry, struct conf_node *node,
                     void *settings, bool is_first)
 {
     const struct directive *row = entry->row;
@@ -314,7 +315,7 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
     if (row->is_free_form) {
         check_free_form(conf, node);
     }
-    bool is_good = conf_apply_row(scope, entry, node, own_settings(scope, entry->table), is_first);
+    bool is_good = apply_row(scope, entry, node, own_settings(scope, entry->table), is_first);
     set_present(scope, entry->table, entry->row_index);
     if (!is_good && conf->error_count == errors) {
         conf_error(conf, node, "invalid \"%s\" directive", row->name);
@@ -459,7 +460,7 @@ static void apply_default(struct conf_scope *scope, struct directive_table *tabl
         unsigned least, most;
         conf_row_arity(row, &least, &most);
         bool fits = node->count - 1 >= least && node->count - 1 <= most;
-        if (!fits || !conf_apply_row(scope, &entry, node, table->defaults, is_first) ||
+        if (!fits || !apply_row(scope, &entry, node, table->defaults, is_first) ||
             conf->error_count != errors) {
             bad_default(conf, table, row);
         }

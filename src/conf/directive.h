@@ -238,10 +238,6 @@ struct conf_scope *conf_main_scope(struct conf *conf);
  */
 bool conf_value_flag(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
                      bool *out);
-bool conf_value_size(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
-                     uint64_t *out);
-bool conf_value_msec(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
-                     uint64_t *out);
 bool conf_value_template(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
                          struct template **out);
 

@@ -71,10 +71,6 @@ struct conf_engine {
     const struct conf_scope *mute; /* messages of this scope's finish hooks are left out, or NULL */
 };
 
-/* Reads one use of a directive: repetition, value, the row's own apply. False after an error. */
-bool conf_apply_row(struct conf_scope *scope, const struct row_entry *entry, struct conf_node *node,
-                    void *settings, bool is_first);
-
 /* Makes table->defaults of this reading when it is not there yet. */
 void conf_make_defaults(struct conf *conf, struct directive_table *table);
 

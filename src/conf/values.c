@@ -61,18 +61,6 @@ bool conf_value_flag(struct conf_scope *scope, const struct conf_node *node, uns
                       STR_ARG(node->args[arg]), STR_ARG(node->args[0]));
 }
 
-bool conf_value_size(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
-                     uint64_t *out)
-{
-    return parse_size(node->args[arg], out) || invalid_value(scope, node);
-}
-
-bool conf_value_msec(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
-                     uint64_t *out)
-{
-    return parse_msec(node->args[arg], out) || invalid_value(scope, node);
-}
-
 bool conf_value_template(struct conf_scope *scope, const struct conf_node *node, unsigned arg,
                          struct template **out)
 {

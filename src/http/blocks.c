@@ -4,6 +4,7 @@
 #include "http/connection.h"
 #include "http/core_values.h"
 #include "http/hooks.h"
+#include "http/request.h"
 #include "server/module.h"
 
 static const struct module *const *modules_of(struct conf *conf)
@@ -152,24 +153,16 @@ void location_fresh(void *settings)
     location->purge = NULL;
 }
 
-/* Names of methods as limit_except takes them. */
-static const struct directive_word method_words[] = {
-    {"GET", METHOD_GET | METHOD_HEAD},
-    {"HEAD", METHOD_HEAD},
-    {"POST", METHOD_POST},
-    {"PUT", METHOD_PUT},
-    {"DELETE", METHOD_DELETE},
-    {"MKCOL", METHOD_MKCOL},
-    {"COPY", METHOD_COPY},
-    {"MOVE", METHOD_MOVE},
-    {"OPTIONS", METHOD_OPTIONS},
-    {"PROPFIND", METHOD_PROPFIND},
-    {"PROPPATCH", METHOD_PROPPATCH},
-    {"LOCK", METHOD_LOCK},
-    {"UNLOCK", METHOD_UNLOCK},
-    {"PATCH", METHOD_PATCH},
-    {NULL, 0},
-};
+/* A method as limit_except takes it: with GET goes HEAD. METHOD_OTHER: it takes none of this name. */
+static unsigned limited_method(struct str name)
+{
+    unsigned method = method_named_nocase(name);
+
+    if (method == METHOD_GET) {
+        return METHOD_GET | METHOD_HEAD;
+    }
+    return method == METHOD_TRACE || method == METHOD_CONNECT ? METHOD_OTHER : method;
+}
 
 bool limit_except_enter(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
@@ -179,14 +172,11 @@ bool limit_except_enter(struct conf_scope *scope, const struct directive *row,
 
     (void) row;
     for (unsigned i = 1; i < node->count; i++) {
-        const struct directive_word *word = method_words;
-        while (word->word != NULL && !str_equal_nocase(node->args[i], str_of(word->word))) {
-            word++;
-        }
-        if (word->word == NULL) {
+        unsigned method = limited_method(node->args[i]);
+        if (method == METHOD_OTHER) {
             return conf_error(scope->conf, node, "invalid method \"%.*s\"", STR_ARG(node->args[i]));
         }
-        methods |= word->value;
+        methods |= method;
     }
     struct http_location *limited = location_enter_unnamed(scope, node, IN_LIMIT_EXCEPT);
     if (limited == NULL) {

@@ -231,8 +231,7 @@ static void run_post_action(struct request *request)
     enum flow flow;
 
     request->is_post_action = true;
-    request->method = METHOD_GET;
-    request->method_name = STR("GET");
+    request_become_get(request);
     request->response = (struct response){.content_length = -1, .last_modified = -1, .status = 0};
     if (text.len != 0 && text.data[0] == '@') {
         flow = request_redirect_named(request, text);

@@ -96,8 +96,7 @@ static enum flow send_to_page(struct request *request, const struct error_page *
             return request_fail(request, 500);
         }
         if (request->method != METHOD_HEAD) {
-            request->method = METHOD_GET;
-            request->method_name = STR("GET");
+            request_become_get(request);
         }
         return request_redirect(request, uri, args);
     }

@@ -58,7 +58,8 @@ struct file *file_copy_status(const struct file *from)
     return file;
 }
 
-void file_free(struct file *file)
+/* Closes and frees. Only when nobody refers to it. */
+static void file_free(struct file *file)
 {
     if (file->fd != -1) {
         close(file->fd);

@@ -25,8 +25,6 @@ struct file *file_load(const struct file_wish *wish);
 struct file *file_new(struct str path);
 /* A copy of the status, without descriptor and contents. */
 struct file *file_copy_status(const struct file *from);
-/* Closes and frees. Only when nobody refers to it. */
-void file_free(struct file *file);
 /* Is what lies at the path the same file, unchanged? One stat; not for those opened with
  * disable_symlinks. */
 bool file_is_unchanged(const struct file *file);

@@ -245,8 +245,21 @@ struct str request_client_text(const struct request *request);
 /* From here on this client asks, for subrequests and the log, too. Variables that were used keep their values. */
 void request_set_client(struct request *request, const struct addr *addr);
 
-/* The number of a method's name; METHOD_OTHER when it is none of the known. */
-unsigned request_method_of(struct str name);
+/* The number of a method's name (methods.c); METHOD_OTHER when it is none of the known. Names are in upper case
+ * (RFC 9110, 9.1); in configurations any case will do. */
+unsigned method_named(struct str name);
+unsigned method_named_nocase(struct str name);
+static inline unsigned request_method_of(struct str name)
+{
+    return name.len == 3 && memcmp(name.data, "GET", 3) == 0 ? METHOD_GET : method_named(name);
+}
+
+/* From here on a GET, as pages are asked for that stand in for another. */
+static inline void request_become_get(struct request *request)
+{
+    request->method = METHOD_GET;
+    request->method_name = STR("GET");
+}
 
 /* All passes of a request whose restart is set, error pages too: for subrequests. MAY WAIT. */
 enum flow request_answer(struct request *request);
@@ -361,7 +374,6 @@ bool request_drop_arrived_body(struct request *request);
 /* ---- files (file.c) ---- */
 
 struct file;
-struct file_info; /* see http/file.h */
 
 /* The path of request->uri under root or alias (NUL-terminated). False: status set. root_length
  * gets the length of the root part. */

@@ -106,7 +106,7 @@ struct http_listen {
     struct regex_set *regexes; /* or NULL */
     struct server_name **regex_names;
     bool has_names; /* false: the default server takes all, nothing is looked up */
-    bool is_ssl, is_http2, is_quic, is_proxy_protocol;
+    bool is_ssl, is_http2, is_proxy_protocol;
     bool detects_http2; /* plain sockets: a client may begin with HTTP/2's preface */
     bool allows_plain_http; /* with is_ssl: a plain request is sent to https://, not refused */
     const struct conf_node *ssl_node; /* the line that said ssl, for messages; or NULL */
@@ -137,25 +137,31 @@ enum location_kind {
     LOCATION_UNNAMED
 };
 
-/* Methods, one bit each, for limit_except and friends. */
+/* Methods (RFC 9110, 9.3; RFC 4918, 9; RFC 5789), one bit each. One list serves the enum and the names.
+ * X(METHOD, "NAME", bit) */
+#define KNOWN_METHODS(X)                                                                           \
+    X(METHOD_GET, "GET", 0)                                                                        \
+    X(METHOD_HEAD, "HEAD", 1)                                                                      \
+    X(METHOD_POST, "POST", 2)                                                                      \
+    X(METHOD_PUT, "PUT", 3)                                                                        \
+    X(METHOD_DELETE, "DELETE", 4)                                                                  \
+    X(METHOD_MKCOL, "MKCOL", 5)                                                                    \
+    X(METHOD_COPY, "COPY", 6)                                                                      \
+    X(METHOD_MOVE, "MOVE", 7)                                                                      \
+    X(METHOD_OPTIONS, "OPTIONS", 8)                                                                \
+    X(METHOD_PROPFIND, "PROPFIND", 9)                                                              \
+    X(METHOD_PROPPATCH, "PROPPATCH", 10)                                                           \
+    X(METHOD_LOCK, "LOCK", 11)                                                                     \
+    X(METHOD_UNLOCK, "UNLOCK", 12)                                                                 \
+    X(METHOD_PATCH, "PATCH", 13)                                                                   \
+    X(METHOD_TRACE, "TRACE", 14)                                                                   \
+    X(METHOD_CONNECT, "CONNECT", 15)
+
 enum http_method {
     METHOD_OTHER = 0,
-    METHOD_GET = 1 << 0,
-    METHOD_HEAD = 1 << 1,
-    METHOD_POST = 1 << 2,
-    METHOD_PUT = 1 << 3,
-    METHOD_DELETE = 1 << 4,
-    METHOD_MKCOL = 1 << 5,
-    METHOD_COPY = 1 << 6,
-    METHOD_MOVE = 1 << 7,
-    METHOD_OPTIONS = 1 << 8,
-    METHOD_PROPFIND = 1 << 9,
-    METHOD_PROPPATCH = 1 << 10,
-    METHOD_LOCK = 1 << 11,
-    METHOD_UNLOCK = 1 << 12,
-    METHOD_PATCH = 1 << 13,
-    METHOD_TRACE = 1 << 14,
-    METHOD_CONNECT = 1 << 15,
+#define METHOD_ENUM(method, name, bit) method = 1 << (bit),
+    KNOWN_METHODS(METHOD_ENUM)
+#undef METHOD_ENUM
 };
 
 /* ngx_http_core_module, location level: also http, server, if and limit_except blocks. */

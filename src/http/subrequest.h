@@ -15,7 +15,6 @@
 enum subrequest_output {
     SUBREQUEST_INLINE,  /* into the parent's response, behind `filter` */
     SUBREQUEST_MEMORY,  /* to `body`, as much as subrequest_output_buffer_size lets it */
-    SUBREQUEST_DROPPED, /* nowhere: only its head matters */
 };
 
 /* What is asked, and what came of it. */
@@ -28,7 +27,6 @@ struct subrequest {
                                      the next one; NULL: to the parent's first filter */
     struct str method;   /* empty = GET (HEAD where the parent is HEAD) */
     bool passes_body;    /* the parent's body, once it was read, is the subrequest's, too */
-    bool keeps_location; /* it runs in the parent's server; uri may be the parent's own */
 
     /* Filled by subrequest_run. */
     struct request *request; /* lives as long as the main request: its response head may be read */

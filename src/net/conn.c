@@ -355,18 +355,6 @@ void conn_set_nodelay(struct conn *conn, bool on)
     }
 }
 
-void conn_set_cork(struct conn *conn, bool on)
-{
-    int value = on;
-
-    if (conn->is_tcp && conn->is_corked != on) {
-        conn->is_corked = on;
-        if (setsockopt(conn->source.fd, IPPROTO_TCP, TCP_CORK, &value, sizeof(value)) == -1) {
-            log_info(conn->log, errno, "setsockopt(TCP_CORK) failed");
-        }
-    }
-}
-
 /* ---- waiting and rest ---- */
 
 bool conn_watch(struct conn *conn)

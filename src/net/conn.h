@@ -88,7 +88,6 @@ struct conn {
     unsigned is_tcp : 1;
     unsigned is_nodelay_known : 1; /* is_nodelay says what the socket has */
     unsigned is_nodelay : 1;       /* TCP_NODELAY was set */
-    unsigned is_corked : 1;        /* TCP_CORK was set */
     /* Of this floor only: */
     unsigned is_fresh : 1;          /* nothing was read yet: the first read teaches the predictor */
     unsigned is_output_waiting : 1; /* output was left in the queue for the loop to send */
@@ -336,7 +335,6 @@ enum wait_result conn_wait_connected(struct conn *conn, uint64_t deadline_ms);
 
 /* The options; each makes its system call only when the state changes. */
 void conn_set_nodelay(struct conn *conn, bool on);
-void conn_set_cork(struct conn *conn, bool on);
 /* Ends our sending side (after the queue is empty). */
 void conn_shutdown_output(struct conn *conn);
 

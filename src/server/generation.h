@@ -104,9 +104,6 @@ struct wanted_path *generation_path(struct generation *generation, struct conf_n
 struct zone *generation_zone(struct generation *generation, struct conf_node *node, struct str name,
                              size_t size, const void *user);
 
-/* Sets the sinks of a log, and the level that follows from them. */
-void log_set_sinks(struct log *log, struct log_sink *sinks);
-
 /*
  * The settings of a thread pool, for what names one (`aio threads=NAME`); "default" always exists.
  * NULL when there is none of that name: to be asked after the main level was applied.

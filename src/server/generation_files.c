@@ -41,7 +41,8 @@ struct log_file *generation_log_file(struct generation *generation, struct str p
     return file;
 }
 
-void log_set_sinks(struct log *log, struct log_sink *sinks)
+/* Sets the sinks of a log, and the level that follows from them. */
+static void set_sinks(struct log *log, struct log_sink *sinks)
 {
     log->sinks = sinks;
     log->level = LOG_STDERR;
@@ -59,7 +60,7 @@ bool generation_open_logs(struct generation *generation)
             return false;
         }
     }
-    log_set_sinks(&generation->log, generation->core->error_log);
+    set_sinks(&generation->log, generation->core->error_log);
     return true;
 }
 

@@ -49,7 +49,8 @@ static const struct module *linked_find(struct str name)
     return NULL;
 }
 
-bool registry_is_loaded(const struct module *module)
+/* Is the module one of those loaded, not linked in? */
+static bool is_loaded(const struct module *module)
 {
     return linked_find(str_of(module->name)) != module;
 }
@@ -221,6 +222,6 @@ void modules_list(const struct module *const *modules, struct buf *out)
 {
     buf_printf(out, "loaded modules:\n");
     for (const struct module *const *m = modules; *m != NULL; m++) {
-        buf_printf(out, "    %s (%s)\n", (*m)->name, registry_is_loaded(*m) ? "shared" : "static");
+        buf_printf(out, "    %s (%s)\n", (*m)->name, is_loaded(*m) ? "shared" : "static");
     }
 }

@@ -22,8 +22,4 @@ bool registry_collect(struct conf *conf, struct generation *generation);
  */
 struct generation *registry_peek(void);
 
-/* Is the module one of those loaded, not linked in? */
-struct module;
-bool registry_is_loaded(const struct module *module);
-
 #endif

@@ -72,7 +72,8 @@ void signals_reset(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-const char *signal_name(int signo)
+/* "SIGHUP"; or "SIG?" for one that is not in the tables. */
+static const char *signal_name(int signo)
 {
     for (int i = 0; i < KNOWN; i++) {
         if (known_signals[i].signo == signo) {

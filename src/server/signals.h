@@ -18,9 +18,6 @@ void signals_hold(void);
 /* For a child before exec: nothing blocked, nothing ignored. */
 void signals_reset(void);
 
-/* "SIGHUP"; or "SIG?" for one that is not in the tables. */
-const char *signal_name(int signo);
-
 /* The signal that a word of -s stands for; 0 = none. */
 int signal_of_word(struct str word);
 

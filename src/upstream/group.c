@@ -330,7 +330,7 @@ static void block_prepare(struct conf_scope *scope, void *arg)
     scope->settings[upstream_group_table.index] = group;
 }
 
-bool upstream_block_enter(struct conf_scope *scope, const struct directive *row,
+static bool block_enter(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
     struct upstream_group *group = node->user;
@@ -398,7 +398,7 @@ static bool set_finish(struct conf_scope *scope, void *settings)
 }
 
 static const struct directive block_rows[] = {
-    {"upstream", IN_HTTP, BLOCK(upstream_block_enter), .apply = block_apply, ARGS(1, 1),
+    {"upstream", IN_HTTP, BLOCK(block_enter), .apply = block_apply, ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "name",
      .doc = "A group of servers, to be named where an address could stand."},
     {"upstream_change_no_server_status", IN_HTTP, FLAG(struct set_settings, is_no_server_502),

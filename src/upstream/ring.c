@@ -176,7 +176,7 @@ struct ring *ring_new(const struct peer_set *set, ring_identity *identity)
     return ring;
 }
 
-void ring_free(struct ring *ring)
+static void ring_free(struct ring *ring)
 {
     if (ring != NULL) {
         free(ring->points);

@@ -32,9 +32,8 @@ struct ring {
 /* What the points of a peer are made of: its bytes stay where they are while the ring is made. */
 typedef struct str ring_identity(const struct peer *peer);
 
-/* A ring for the set; NULL for an empty one. Freed by ring_free. */
+/* A ring for the set; NULL for an empty one. */
 struct ring *ring_new(const struct peer_set *set, ring_identity *identity);
-void ring_free(struct ring *ring);
 
 /*
  * The peer at the first point at or after the hash whose owner has a peer that may serve; after

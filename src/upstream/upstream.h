@@ -125,8 +125,6 @@ struct upstream_set {
  * (struct upstream_group) with the rows that stand inside, and the `upstream` row of the http block. */
 extern struct directive_table upstream_group_table;
 extern struct directive_table upstream_block_table;
-bool upstream_block_enter(struct conf_scope *scope, const struct directive *row,
-                          struct conf_node *node, void *settings);
 
 /* The group that is being read: for rows of balancers and the like. */
 static inline struct upstream_group *scope_group(const struct conf_scope *scope)

@@ -92,6 +92,23 @@ def test_the_usual_port_is_443(serve):
     assert server.wait_lines("ports.log", 3) == ["127.0.0.99 443 127.0.0.99:443"] * 3
 
 
+def test_inner_blocks(serve, root, secure):
+    back = secure(root.server_context("server"), [LAST])
+    to = "proxy_pass https://127.0.0.1:%d;" % back.port
+    server = serve("""server { listen 127.0.0.1:@PORT@;
+        location /if { if ($arg_a) { %s } }
+        location /limit { limit_except GET { %s } }
+        location /both { %s if ($arg_a) { set $a 1; } location /both/inner { } } }"""
+                   % (to, to, to), files={"html/both/inner/a": "file", "html/limit": "file"})
+    assert server.get("/if?a=1").text == "ok"
+    assert server.get("/limit").text == "file"
+    with server.client() as client:
+        assert client.request("/limit", method="POST", body=b"x").text == "ok"
+    assert server.get("/both?a=1").text == "ok"
+    assert server.get("/both/inner/a").text == "file"
+    assert len(back.shaken) == 3
+
+
 def test_redirects_lead_back(serve, root, secure):
     back = secure(root.server_context("server"), [])
     answer = (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close\r\n"
@@ -664,6 +681,7 @@ def application(environ, start_response):
                 location / { uwsgi_pass suwsgi://127.0.0.1:%d; }
                 location /group { uwsgi_pass suwsgi://$arg_to; }
                 location /scheme { uwsgi_pass $arg_to; }
+                location /if { if ($arg_to) { uwsgi_pass suwsgi://$arg_to; } }
                 location /name { uwsgi_pass suwsgi://u; uwsgi_ssl_verify on;
                     uwsgi_ssl_trusted_certificate root.crt; uwsgi_ssl_name $arg_name; } }"""
                        % (program.port, program.port), files=files_of(root, "root.crt"))
@@ -671,6 +689,7 @@ def application(environ, start_response):
             assert client.request("/a", method="POST", body=b"x" * 300000).text == "/a 300000"
             assert client.request("/group?to=u").text == "/group 0"
             assert client.request("/scheme?to=suwsgi://u").text == "/scheme 0"
+            assert client.request("/if?to=u").text == "/if 0"
             assert client.request("/name?name=a.example").text == "/name 0"
             assert client.request("/name?name=c.example").status == 502
         server.wait_log('upstream: "suwsgi://127.0.0.1:%d"' % program.port)

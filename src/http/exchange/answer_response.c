@@ -268,8 +268,7 @@ bool answer_redirects(struct exchange *x, enum flow *flow)
         return true;
     }
     if (request->method != METHOD_HEAD) {
-        request->method = METHOD_GET;
-        request->method_name = STR("GET");
+        request_become_get(request);
     }
     *flow = request_redirect(request, uri, args);
     return true;

@@ -118,6 +118,12 @@ static bool is_of_connection(enum field_id id, struct str name)
     }
 }
 
+/* Fields that say how a message is framed, or where it goes, mean nothing behind its body (RFC 9110, 6.5.1). */
+#define NOT_IN_TRAILERS                                                                            \
+    (FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_TRAILER) |          \
+     FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_CONTENT_ENCODING) | FIELD_BIT(FIELD_CONTENT_TYPE) |     \
+     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_SET_COOKIE))
+
 static bool take_field(struct h2_decoding *decoding, const struct hpack_field *field)
 {
     struct h2_stream *stream = decoding->stream;
@@ -138,7 +144,8 @@ static bool take_field(struct h2_decoding *decoding, const struct hpack_field *f
         return false;
     }
     enum field_id id = field_identify(field->name);
-    if (!is_of_connection(id, field->name)) {
+    bool has_place = decoding->has_status_place || (FIELD_BIT(id) & NOT_IN_TRAILERS) == 0;
+    if (has_place && !is_of_connection(id, field->name)) {
         fields_add_identified(decoding->fields, &x->request->arena, id, field->name,
                               field->value);
     }
@@ -171,12 +178,6 @@ static bool decode(struct h2_decoding *decoding, struct str block)
     }
 }
 
-/* Fields that say how a message is framed, or where it goes, mean nothing behind its body (RFC 9110, 6.5.1). */
-#define NOT_IN_TRAILERS                                                                            \
-    (FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_TRAILER) |          \
-     FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_CONTENT_ENCODING) | FIELD_BIT(FIELD_CONTENT_TYPE) |     \
-     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_SET_COOKIE))
-
 static void take_trailers(struct h2_stream *stream, struct str block, bool is_end)
 {
     struct fields *fields = arena_new(&stream->x->request->arena, struct fields);
@@ -188,9 +189,6 @@ static void take_trailers(struct h2_stream *stream, struct str block, bool is_en
     }
     if (!decode(&decoding, block)) {
         return;
-    }
-    fields_each(field, fields) {
-        field->is_removed = (FIELD_BIT(field->id) & NOT_IN_TRAILERS) != 0;
     }
     stream->trailers = fields;
 }

@@ -83,7 +83,8 @@ const struct directive_table *exchange_table_of(const struct conf_scope *scope,
     return NULL;
 }
 
-bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, const char *name)
+/* Was the row set in this very block? */
+static bool is_set(const struct conf_scope *scope, const void *settings, const char *name)
 {
     const struct directive_table *table =
         scope->node == NULL ? NULL : exchange_table_of(scope, settings);
@@ -185,7 +186,7 @@ bool exchange_store_apply(struct conf_scope *scope, const struct directive *row,
         return true;
     }
     if ((own->cache != NULL || own->cache_name != NULL) &&
-        exchange_row_is_set(scope, settings, sibling_name(scope, row, "_cache"))) {
+        is_set(scope, settings, sibling_name(scope, row, "_cache"))) {
         return conf_error(scope->conf, node, "\"%s\" directive is incompatible with \"%.*s_cache\"",
                           row->name, STR_ARG(row_prefix(row)));
     }
@@ -244,7 +245,7 @@ bool exchange_cache_apply(struct conf_scope *scope, const struct directive *row,
     if (str_is(node->args[1], "off")) {
         return true;
     }
-    if (own->stores && exchange_row_is_set(scope, settings, sibling_name(scope, row, "_store"))) {
+    if (own->stores && is_set(scope, settings, sibling_name(scope, row, "_store"))) {
         return conf_error(scope->conf, node, "\"%s\" directive is incompatible with \"%.*s_store\"",
                           row->name, STR_ARG(row_prefix(row)));
     }

@@ -184,11 +184,9 @@ void exchange_needs_tls(const struct conf_scope *scope, const struct directive_t
  * are a struct exchange_settings and nothing else; its first row is PREFIX_bind. */
 bool exchange_settings_finish(struct conf_scope *scope, void *settings);
 
-/* The family's table that these settings of a scope belong to, and whether its row was set in this very block
- * (rows.c). */
+/* The family's table that these settings of a scope belong to (rows.c). */
 const struct directive_table *exchange_table_of(const struct conf_scope *scope,
                                                 const void *settings);
-bool exchange_row_is_set(const struct conf_scope *scope, const void *settings, const char *name);
 
 #define EXCHANGE_S struct exchange_settings
 

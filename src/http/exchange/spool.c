@@ -193,19 +193,20 @@ static void put_memory(struct spool *spool, struct str *bytes)
     }
 }
 
-static void put_range(struct spool *spool, int fd, uint64_t offset, uint64_t size)
+/* So many bytes were written to the file's end. */
+static void put_range(struct spool *spool, uint64_t size)
 {
-    struct part *last = spool->last;
+    struct part *part = spool->last;
 
-    if (last != NULL && last->fd == fd && last->offset + last->size == offset) {
-        last->size += size;
-        return;
+    if (part == NULL || part->fd == -1) {
+        part = part_new(0);
+        part->fd = spool->fd;
+        part->offset = spool->file_end;
+        append(spool, part);
     }
-    struct part *part = part_new(0);
-    part->fd = fd;
-    part->offset = offset;
-    part->size = size;
-    append(spool, part);
+    part->size += size;
+    spool->file_end += size;
+    spool->file_left += size;
 }
 
 /* As much as the temporary file may hold. False: it cannot be written. */
@@ -235,9 +236,7 @@ static bool put_file(struct spool *spool, struct str *bytes)
         log_crit(&x->request->log, errno, "write() to a temporary file failed");
         return false;
     }
-    put_range(spool, spool->fd, spool->file_end, n);
-    spool->file_end += n;
-    spool->file_left += n;
+    put_range(spool, n);
     *bytes = str_skip(*bytes, n);
     return true;
 }
@@ -256,15 +255,6 @@ bool spool_put(struct spool *spool, struct str bytes)
         if (bytes.len != 0 && fiber_wait(&spool->emptied, FIBER_NEVER) != WAIT_READY) {
             return false;
         }
-    }
-    return !spool->has_failed;
-}
-
-bool spool_put_file(struct spool *spool, int fd, uint64_t offset, uint64_t size)
-{
-    if (size != 0) {
-        put_range(spool, fd, offset, size);
-        wait_signal_later(&spool->filled);
     }
     return !spool->has_failed;
 }

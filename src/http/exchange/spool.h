@@ -12,9 +12,6 @@ struct spool *spool_start(struct exchange *x);
 /* Adds bytes at the end, copied. MAY WAIT for the client when memory and file are full. False: the
  * client is gone, or the file could not be written. */
 bool spool_put(struct spool *spool, struct str bytes);
-/* The same for bytes that stand in a file already (of the cache): not written again. fd is not owned
- * and must live until spool_finish. */
-bool spool_put_file(struct spool *spool, int fd, uint64_t offset, uint64_t size);
 /* No more comes: waits until the client has been given all. MAY WAIT. False: it is gone. is_whole false:
  * the response ends without its last piece. */
 bool spool_finish(struct spool *spool, bool is_whole);

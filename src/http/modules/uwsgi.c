@@ -112,6 +112,9 @@ static bool uwsgi_finish(struct conf_scope *scope, void *settings)
 {
     struct uwsgi_settings *own = settings;
 
+    if (scope->context == IN_LOCATION && !conf_is_set(scope, &uwsgi_table, "uwsgi_pass")) {
+        exchange_needs_tls(scope, &uwsgi_family_table, false);
+    }
     own->params = params_compile(scope->conf, &own->list);
     return true;
 }
@@ -149,7 +152,7 @@ static struct directive_table uwsgi_table = {.rows = uwsgi_rows,
                                              .size = sizeof(struct uwsgi_settings),
                                              .finish = uwsgi_finish};
 static struct directive_table uwsgi_family_table = {.rows = uwsgi_family_rows,
-                                                    .contexts = IN_HTTP_ALL,
+                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
                                                     .size = sizeof(struct exchange_settings),
                                                     .finish = exchange_settings_finish};
 static struct directive_table *const uwsgi_tables[] = {&uwsgi_table, &uwsgi_family_table, NULL};

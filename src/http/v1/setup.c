@@ -6,36 +6,6 @@
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
-/* Names of methods; GET and HEAD are told apart before. */
-static const struct method_name {
-    struct str name;
-    unsigned method;
-} method_names[] = {
-    {STR_INIT("POST"), METHOD_POST},         {STR_INIT("PUT"), METHOD_PUT},
-    {STR_INIT("DELETE"), METHOD_DELETE},     {STR_INIT("OPTIONS"), METHOD_OPTIONS},
-    {STR_INIT("PATCH"), METHOD_PATCH},       {STR_INIT("MKCOL"), METHOD_MKCOL},
-    {STR_INIT("COPY"), METHOD_COPY},         {STR_INIT("MOVE"), METHOD_MOVE},
-    {STR_INIT("LOCK"), METHOD_LOCK},         {STR_INIT("UNLOCK"), METHOD_UNLOCK},
-    {STR_INIT("PROPFIND"), METHOD_PROPFIND}, {STR_INIT("PROPPATCH"), METHOD_PROPPATCH},
-    {STR_INIT("TRACE"), METHOD_TRACE},       {STR_INIT("CONNECT"), METHOD_CONNECT},
-};
-
-unsigned request_method_of(struct str name)
-{
-    if (name.len == 3 && memcmp(name.data, "GET", 3) == 0) {
-        return METHOD_GET;
-    }
-    if (name.len == 4 && memcmp(name.data, "HEAD", 4) == 0) {
-        return METHOD_HEAD;
-    }
-    for (size_t i = 0; i < sizeof(method_names) / sizeof(method_names[0]); i++) {
-        if (str_equal(name, method_names[i].name)) {
-            return method_names[i].method;
-        }
-    }
-    return METHOD_OTHER;
-}
-
 /* Shown for what is refused; gives the status. */
 #define REFUSE(request, status, ...)                                                               \
     ({                                                                                             \

@@ -111,7 +111,8 @@ static void write_part(struct log_lines *lines, struct str text)
     write_text(lines, text);
 }
 
-void log_lines_write(struct log_lines *lines)
+/* Writes what is pending. */
+static void write_pending(struct log_lines *lines)
 {
     write_part(lines, buf_str(&lines->pending));
     lines->pending.len = 0;
@@ -127,7 +128,7 @@ void log_lines_added(struct log_lines *lines, size_t start)
 
     if (buffering->size == 0) {
         if (pending->len >= PENDING_MAX) {
-            log_lines_write(lines);
+            write_pending(lines);
         } else if (!deferred_is_pending(&lines->write)) {
             loop_defer_last(&lines->write);
         }
@@ -140,7 +141,7 @@ void log_lines_added(struct log_lines *lines, size_t start)
         pending->len -= start;
         timer_clear(&lines->flush);
         if (pending->len > buffering->size) {
-            log_lines_write(lines);
+            write_pending(lines);
         }
     }
     if (buffering->flush_ms != 0 && pending->len != 0 && lines->flush.deadline_ms == NO_DEADLINE) {
@@ -150,25 +151,25 @@ void log_lines_added(struct log_lines *lines, size_t start)
 
 static void write_deferred(struct deferred *deferred)
 {
-    log_lines_write(container_of(deferred, struct log_lines, write));
+    write_pending(container_of(deferred, struct log_lines, write));
 }
 
 static void flush_due(struct timer *timer)
 {
-    log_lines_write(container_of(timer, struct log_lines, flush));
+    write_pending(container_of(timer, struct log_lines, flush));
 }
 
 /* Before a reopen, and when the generation goes. */
 static void write_for_file(struct log_file *file)
 {
-    log_lines_write(file->data);
+    write_pending(file->data);
 }
 
 static void lines_free(void *arg)
 {
     struct log_lines *lines = arg;
 
-    log_lines_write(lines);
+    write_pending(lines);
     loop_undefer(&lines->write);
     timer_remove(&lines->flush);
     buf_free(&lines->pending);

@@ -35,9 +35,6 @@ struct log_lines *log_lines_for(struct conf *conf, const struct conf_node *node,
 /* A line was appended to pending, from this offset on. Writes what does not fit, or sees to it that it is written in time. */
 void log_lines_added(struct log_lines *lines, size_t start);
 
-/* Writes what is pending. */
-void log_lines_write(struct log_lines *lines);
-
 /* Writes whole lines to a descriptor; false with errno, and *is_torn when a part went out. */
 bool log_write_lines(int fd, struct str text, bool *is_torn);
 

@@ -43,7 +43,8 @@ const struct ssi_settings *ssi_settings_at(const struct http_location *location)
     return location_settings(location, &table);
 }
 
-struct ssi_page *ssi_page_of(struct request *request)
+/* The page of a request whose response is worked on, or NULL. */
+static struct ssi_page *page_of(struct request *request)
 {
     return request_data(request, &table, 0);
 }
@@ -110,7 +111,7 @@ static bool is_on(const struct http_location *location)
 /* data: 1 = GMT. In the format that the page's `config` says, or the usual one. */
 static bool get_date(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    const struct ssi_page *page = ssi_page_of(variable_request(env));
+    const struct ssi_page *page = page_of(variable_request(env));
     struct str format = page != NULL ? page->timefmt : STR(SSI_DEFAULT_TIMEFMT);
     time_t now = clock_now.seconds;
     struct tm parts;

@@ -110,8 +110,6 @@ void ssi_keep_block(struct request *request, struct ssi_block *block);
 const struct ssi_block *ssi_find_block(struct request *request, struct str name);
 /* Counts bytes of blocks; false: there are too many. */
 bool ssi_count_block_bytes(struct request *request, size_t size);
-/* The captures of the last expression that matched. */
-void ssi_set_captures(struct request *request, struct vec groups);
 /* By name: variables of `set`, captures, those of the configuration. False = there is none. */
 bool ssi_get(struct request *request, struct str name, struct str *out);
 /* Text with its variables and without its backslashes. False after an error was logged. */
@@ -121,8 +119,6 @@ bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_t
 
 /* ---- ssi.c ---- */
 
-/* The page of a request whose response is worked on, or NULL. */
-struct ssi_page *ssi_page_of(struct request *request);
 const struct ssi_settings *ssi_settings_at(const struct http_location *location);
 
 #endif

@@ -43,7 +43,8 @@ void ssi_set(struct request *request, struct str name, struct str value)
     variable->value = arena_dup(arena, value);
 }
 
-void ssi_set_captures(struct request *request, struct vec groups)
+/* The captures of the last expression that matched. */
+static void set_captures(struct request *request, struct vec groups)
 {
     shared_of(request)->groups = groups;
 }
@@ -224,7 +225,7 @@ static bool match(struct request *request, struct str left, struct str right, bo
         regex_match_once(&request->main->arena, pattern, arena_dup(&request->main->arena, left),
                          &request->log, &groups);
     if (result == REGEX_MATCH) {
-        ssi_set_captures(request, groups);
+        set_captures(request, groups);
     }
     *is_match = result == REGEX_MATCH;
     return result != REGEX_INVALID;
