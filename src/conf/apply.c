@@ -264,8 +264,8 @@ static void check_free_form(struct conf *conf, const struct conf_node *block)
 }
 
 /* Reads one use of a directive: repetition, value, the row's own apply. False after an error. */
-static bool apply_row(struct conf_scope *scope, const struct row_entry *entry, struct conf_node *node,
-                    void *settings, bool is_first)
+static bool apply_row(struct conf_scope *scope, const struct row_entry *entry,
+                      struct conf_node *node, void *settings, bool is_first)
 {
     const struct directive *row = entry->row;
 

@@ -40,16 +40,16 @@ struct http_connection {
     uint32_t requests; /* begun so far, the current one included */
     struct conn *conn;
     const struct http_protocol *protocol;
-    void *wire_state; /* of the protocol: struct v2_connection *; NULL with v1 */
+    void *wire_state;                 /* of the protocol: struct v2_connection *; NULL with v1 */
     const struct http_listen *listen; /* the local address is taken into account already */
     struct request *current;          /* that is worked on, or NULL */
     struct list unfinished;           /* requests whose response is not wholly sent, oldest first */
     uint64_t start_ms;                /* monotonic time of the accept */
     struct connection_details *details; /* or NULL */
     const struct http_location
-        *rest_location;        /* of the last request: whose keep-alive times hold */
+        *rest_location;                      /* of the last request: whose keep-alive times hold */
     const struct http_server *secure_server; /* that the TLS handshake chose by name; or NULL */
-    uint64_t linger_until_ms;  /* end of lingering; while state says so */
+    uint64_t linger_until_ms;                /* end of lingering; while state says so */
     struct deferred settle;    /* a request ended outside of the pump: see to it this turn */
     uint16_t unfinished_count; /* requests on that list */
     uint8_t state;             /* enum v1_state */

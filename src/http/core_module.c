@@ -277,8 +277,7 @@ static const struct directive location_rows[] = {
     {"postpone_output", IN_HTTP_ALL, SIZE(L, postpone_output), .initial = "1460",
      .doc = "Understood; output is gathered for each turn of the loop."},
     {"subrequest_output_buffer_size", IN_HTTP_ALL, SIZE(L, subrequest_output_buffer_size),
-     .initial = "4k",
-     .doc = "Most bytes of a subrequest's response that is held in memory."},
+     .initial = "4k", .doc = "Most bytes of a subrequest's response that is held in memory."},
     {"error_page", IN_ALL_AND_IF, CUSTOM_FIELD(L, error_pages, error_page_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "code ... [=[response]] uri | default",
      .doc = "What is answered for these codes."},
@@ -327,8 +326,7 @@ struct directive_table http_location_table = {.rows = location_rows,
 
 static struct directive_table *const http_tables[] = {&block_table, NULL};
 static struct directive_table *const core_tables[] = {&http_main_table, &http_server_table,
-                                                      &http_location_table, &http_gzip_table,
-                                                      NULL};
+                                                      &http_location_table, &http_gzip_table, NULL};
 
 static const struct http_module core_hooks = {.variables = core_variables};
 

@@ -85,8 +85,7 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node, st
     }
     if (str_is(text, "http2")) {
         if (v2_server_table.defaults == NULL) {
-            conf_error(scope->conf, node,
-                       "the \"http2\" parameter requires ngx_http_v2_module");
+            conf_error(scope->conf, node, "the \"http2\" parameter requires ngx_http_v2_module");
             return -1;
         }
         conf_warn(scope->conf, node,

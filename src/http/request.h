@@ -41,7 +41,8 @@ struct body_piece {
     off_t offset;
     uint64_t size;    /* bytes of the file piece */
     bool is_volatile; /* bytes are copied: the memory is reused after the call */
-    bool is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on a
+    bool
+        is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on a
                       piece without bytes a compressor, too, lets go what it holds */
     void (*release)(void *arg); /* or NULL */
     void *release_arg;
@@ -159,8 +160,8 @@ struct request {
     uint64_t out_sent;      /* conn->sent when it was recycled, at most out_end */
     uint64_t limit_rate;    /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after;
-    struct list link; /* on the connection's list of requests that are not recycled yet */
-    struct request_data *data;  /* what modules keep for it: see request_data */
+    struct list link;          /* on the connection's list of requests that are not recycled yet */
+    struct request_data *data; /* what modules keep for it: see request_data */
 
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
     const struct http_location *alias_with_uri; /* try_files found a file below this location's

@@ -107,7 +107,7 @@ struct http_listen {
     struct server_name **regex_names;
     bool has_names; /* false: the default server takes all, nothing is looked up */
     bool is_ssl, is_http2, is_proxy_protocol;
-    bool detects_http2; /* plain sockets: a client may begin with HTTP/2's preface */
+    bool detects_http2;     /* plain sockets: a client may begin with HTTP/2's preface */
     bool allows_plain_http; /* with is_ssl: a plain request is sent to https://, not refused */
     const struct conf_node *ssl_node; /* the line that said ssl, for messages; or NULL */
     bool needs_local_address; /* the socket is bound to a wildcard: our side's address must be asked

@@ -13,8 +13,8 @@
 
 /* Where its body goes. */
 enum subrequest_output {
-    SUBREQUEST_INLINE,  /* into the parent's response, behind `filter` */
-    SUBREQUEST_MEMORY,  /* to `body`, as much as subrequest_output_buffer_size lets it */
+    SUBREQUEST_INLINE, /* into the parent's response, behind `filter` */
+    SUBREQUEST_MEMORY, /* to `body`, as much as subrequest_output_buffer_size lets it */
 };
 
 /* What is asked, and what came of it. */
@@ -23,10 +23,10 @@ struct subrequest {
     struct str args;
     enum subrequest_output output;
     struct body_filter
-        *filter;         /* INLINE: the filter of the parent on whose behalf it runs: bytes go to
+        *filter;       /* INLINE: the filter of the parent on whose behalf it runs: bytes go to
                                      the next one; NULL: to the parent's first filter */
-    struct str method;   /* empty = GET (HEAD where the parent is HEAD) */
-    bool passes_body;    /* the parent's body, once it was read, is the subrequest's, too */
+    struct str method; /* empty = GET (HEAD where the parent is HEAD) */
+    bool passes_body;  /* the parent's body, once it was read, is the subrequest's, too */
 
     /* Filled by subrequest_run. */
     struct request *request; /* lives as long as the main request: its response head may be read */

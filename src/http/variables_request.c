@@ -63,8 +63,7 @@ struct str request_origin_form(const struct request *request)
 {
     struct str target = request->target;
 
-    if (request->scheme.len == 0 || target.len < request->scheme.len + 3 ||
-        target.data[0] == '/') {
+    if (request->scheme.len == 0 || target.len < request->scheme.len + 3 || target.data[0] == '/') {
         return target; /* no absolute one; HTTP/2 tells the scheme apart from it */
     }
     target = str_skip(target, request->scheme.len + 3);

@@ -91,23 +91,35 @@ static struct upstream_server *server_at(const struct upstream_group *group, uns
 
 /* ---- sums ---- */
 
-/* Defines a function that adds up a member of all workers' lines. */
-#define SUM_OF_USE(type, function, member)                                                         \
-    type function(const struct peer_cell *cell)                                                    \
-    {                                                                                              \
+/* What a member of all workers' lines adds up to. */
+#define SUM_OF_USE(type, member)                                                                   \
+    ({                                                                                             \
         type sum = 0;                                                                              \
-                                                                                                   \
         for (uint32_t i = 0; i < cell->slots; i++) {                                               \
             sum += atomic_load_explicit(&cell->use[i].member, memory_order_relaxed);               \
         }                                                                                          \
-        return sum;                                                                                \
-    }
+        sum;                                                                                       \
+    })
 
-SUM_OF_USE(uint32_t, peer_active, active)
-SUM_OF_USE(uint32_t, peer_open, open)
-SUM_OF_USE(uint32_t, peer_waiting, waiting)
-SUM_OF_USE(uint64_t, peer_requests, requests)
-static SUM_OF_USE(uint32_t, peer_held, held)
+uint32_t peer_active(const struct peer_cell *cell)
+{
+    return SUM_OF_USE(uint32_t, active);
+}
+
+uint32_t peer_open(const struct peer_cell *cell)
+{
+    return SUM_OF_USE(uint32_t, open);
+}
+
+uint32_t peer_waiting(const struct peer_cell *cell)
+{
+    return SUM_OF_USE(uint32_t, waiting);
+}
+
+uint64_t peer_requests(const struct peer_cell *cell)
+{
+    return SUM_OF_USE(uint64_t, requests);
+}
 
 struct peer_use *peer_use_mine(struct peer_cell *cell)
 {
@@ -116,7 +128,7 @@ struct peer_use *peer_use_mine(struct peer_cell *cell)
 
 static bool is_held(const struct peer_cell *cell)
 {
-    return peer_held(cell) + peer_active(cell) + peer_open(cell) != 0;
+    return SUM_OF_USE(uint32_t, held) + peer_active(cell) + peer_open(cell) != 0;
 }
 
 /* ---- laying out ---- */

@@ -331,7 +331,7 @@ static void block_prepare(struct conf_scope *scope, void *arg)
 }
 
 static bool block_enter(struct conf_scope *scope, const struct directive *row,
-                          struct conf_node *node, void *settings)
+                        struct conf_node *node, void *settings)
 {
     struct upstream_group *group = node->user;
     unsigned errors = scope->conf->error_count;

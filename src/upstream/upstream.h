@@ -192,17 +192,17 @@ enum pick_result {
 /* The choice of a peer for one request, over its tries. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
     struct upstream_group *group;
-    struct peer_list *list;    /* held by a reference from upstream_pick_begin to _end */
-    struct peer *peer;         /* in use now, or NULL */
-    struct variable_env *env;  /* where keys of balancers are evaluated */
+    struct peer_list *list;   /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;        /* in use now, or NULL */
+    struct variable_env *env; /* where keys of balancers are evaluated */
     struct arena *arena;
     const struct log *log;
-    void *subject;      /* of the protocol floor: struct request, for stickiness */
-    uint64_t *tried;    /* a bit for each peer of the list: had its try; NULL = nobody had */
-    uint64_t tried_few; /* tried of a list of 64 peers at most */
-    unsigned tries;     /* so far */
-    uint32_t hash;      /* of the balancer: the key's hash, once it was made */
-    unsigned rehash;    /* of the balancer: how often it was hashed */
+    void *subject;         /* of the protocol floor: struct request, for stickiness */
+    uint64_t *tried;       /* a bit for each peer of the list: had its try; NULL = nobody had */
+    uint64_t tried_few;    /* tried of a list of 64 peers at most */
+    unsigned tries;        /* so far */
+    uint32_t hash;         /* of the balancer: the key's hash, once it was made */
+    unsigned rehash;       /* of the balancer: how often it was hashed */
     bool is_unanswered;    /* of the balancer: counted in peer_use.unanswered */
     bool is_shut;          /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
     struct peer *bound;    /* the peer that stickiness found, or NULL */

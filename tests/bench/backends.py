@@ -32,8 +32,9 @@ pm.max_children = {processes}
 
 def build(directory):
     """Compiles what the rows need."""
-    loads.compile_program(directory, "http_backend", ("http_backend.c",))
-    loads.compile_program(directory, "fastcgi_responder", ("fastcgi_responder.c",))
+    loads.compile_program(directory, "http_backend", ("http_backend.c", "service.c"))
+    loads.compile_program(directory, "fastcgi_responder",
+                          ("fastcgi_responder.c", "service.c"))
     loads.compile_program(directory, "fastcgi_libfcgi", ("fastcgi_libfcgi.c",), ("-lfcgi",))
 
 

@@ -1,23 +1,21 @@
 /* fastcgi_responder: a fast FastCGI application on epoll, for benchmarks and tests: kept connections, many
  * requests on one, TCP or unix socket. `fastcgi_responder -h` tells its options. */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "service.h"
 
 enum {
     BEGIN = 1,
@@ -61,7 +59,6 @@ struct client {
     struct work works[IDS];
 };
 
-static int epoll;
 static unsigned long connections, requests, aborts, most_running, open_now, most_open, running_now,
     most_at_once;
 static const char *max_conns, *max_reqs, *mpxs;
@@ -384,7 +381,7 @@ static bool client_flush(struct client *client)
         if (n < 0 && errno == EAGAIN) {
             struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = client};
             if (!client->wants_room)
-                epoll_ctl(epoll, EPOLL_CTL_MOD, client->fd, &event);
+                epoll_ctl(service_epoll, EPOLL_CTL_MOD, client->fd, &event);
             client->wants_room = true;
             return true;
         }
@@ -422,8 +419,11 @@ static bool client_take_records(struct client *client)
     return true;
 }
 
-static void client_ready(struct client *client)
+static void client_ready(void *connection, uint32_t events)
 {
+    struct client *client = connection;
+
+    (void) events;
     for (;;) {
         if (client->out_end - client->out_start > OUTPUT_PAUSE) {
             size_t before = client->out_end - client->out_start;
@@ -450,21 +450,17 @@ static void client_ready(struct client *client)
     client_flush(client);
 }
 
-static void accept_all(int listener)
+static void client_accepted(int fd)
 {
-    int fd;
+    struct client *client = client_new(fd);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = client};
+    int on = 1;
 
-    while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) != -1) {
-        struct client *client = client_new(fd);
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = client};
-        int on = 1;
-
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
-        connections++;
-        if (++open_now > most_open)
-            most_open = open_now;
-    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    epoll_ctl(service_epoll, EPOLL_CTL_ADD, fd, &event);
+    connections++;
+    if (++open_now > most_open)
+        most_open = open_now;
 }
 
 /* Answers what is due; gives the time to sleep, -1 = no limit. */
@@ -493,38 +489,11 @@ static int run_due(void)
     return next == UINT64_MAX ? -1 : (int) (next - now);
 }
 
-static int listen_at(const char *address)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int fd, on = 1, result;
-
-    if (strncmp(address, "unix:", 5) == 0) {
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        snprintf(un.sun_path, sizeof(un.sun_path), "%s", address + 5);
-        unlink(un.sun_path);
-        result = bind(fd, (struct sockaddr *) &un, sizeof(un));
-    } else {
-        const char *colon = strrchr(address, ':');
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-        v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        v4.sin_port = htons((uint16_t) atoi(colon == NULL ? address : colon + 1));
-        result = bind(fd, (struct sockaddr *) &v4, sizeof(v4));
-    }
-    if (result == -1 || listen(fd, 4096) == -1) {
-        perror(address);
-        exit(1);
-    }
-    return fd;
-}
-
 static void tell_counts(void)
 {
     printf("{\"connections\": %lu, \"requests\": %lu, \"aborts\": %lu, \"most_running\": %lu, "
            "\"most_open\": %lu, \"most_at_once\": %lu}\n",
            connections, requests, aborts, most_running, most_open, most_at_once);
-    fflush(stdout);
 }
 
 static const char usage[] =
@@ -575,38 +544,15 @@ static void read_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct epoll_event events[256];
-    struct signalfd_siginfo info;
-    sigset_t signals;
+    static const struct service service = {
+        .accepted = client_accepted,
+        .ready = client_ready,
+        .due = run_due,
+        .tell = tell_counts,
+    };
 
     read_options(argc, argv);
     make_fixed();
-    epoll = epoll_create1(EPOLL_CLOEXEC);
-    int listener = listen_at(argv[optind]);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
-    epoll_ctl(epoll, EPOLL_CTL_ADD, listener,
-              &(struct epoll_event){.events = EPOLLIN, .data.ptr = &listener});
-    epoll_ctl(epoll, EPOLL_CTL_ADD, signal_fd,
-              &(struct epoll_event){.events = EPOLLIN, .data.ptr = &signal_fd});
-    puts("ready");
-    fflush(stdout);
-    for (;;) {
-        int n = epoll_wait(epoll, events, 256, run_due());
-
-        for (int i = 0; i < n; i++) {
-            if (events[i].data.ptr == &listener) {
-                accept_all(listener);
-            } else if (events[i].data.ptr != &signal_fd) {
-                client_ready(events[i].data.ptr);
-            } else if (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
-                tell_counts();
-                if (info.ssi_signo == SIGTERM)
-                    return 0;
-            }
-        }
-    }
+    service_run(&service, argv[optind]);
+    return 0;
 }

@@ -1,26 +1,24 @@
 /* http_backend: a fast HTTP/1.1 origin server on epoll, one process, for benchmarks: every request gets the same
  * answer, on a kept connection or (-c) on one that it closes. `http_backend -h` tells its options. */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "service.h"
 
 enum {
     INPUT = 16 * 1024,           /* a request head must fit; further ones wait in the kernel */
     BODY_MAX = 64 * 1024 * 1024, /* of -b */
-    EVENTS = 256,                /* taken by one epoll_wait */
 };
 
 struct client {
@@ -34,7 +32,6 @@ struct client {
     char in[INPUT];
 };
 
-static int epoll;
 static bool closes;                 /* -c: after each answer */
 static bool waits;                  /* -w: never answers */
 static size_t body_size = 13;       /* -b */
@@ -56,7 +53,7 @@ static void client_watch(struct client *client, int operation)
     struct epoll_event event = {.events = EPOLLIN | (client->wants_room ? EPOLLOUT : 0),
                                 .data.ptr = client};
 
-    if (epoll_ctl(epoll, operation, client->fd, &event) == -1)
+    if (epoll_ctl(service_epoll, operation, client->fd, &event) == -1)
         abort();
 }
 
@@ -158,8 +155,10 @@ static bool client_take(struct client *client)
     return client->in_end < INPUT;
 }
 
-static void client_ready(struct client *client, uint32_t events)
+static void client_ready(void *connection, uint32_t events)
 {
+    struct client *client = connection;
+
     if ((events & EPOLLOUT) != 0 && !client_send(client))
         return;
     if ((events & ~(uint32_t) EPOLLOUT) == 0)
@@ -177,14 +176,6 @@ static void client_ready(struct client *client, uint32_t events)
     client_close(client);
 }
 
-static void accept_all(int listener)
-{
-    int fd;
-
-    while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) != -1)
-        client_new(fd);
-}
-
 static void make_answer(const char *extra)
 {
     static const char line[] =
@@ -200,22 +191,6 @@ static void make_answer(const char *extra)
     answer_size = (size_t) head + body_size;
     for (size_t i = 0; i < body_size; i++)
         answer[(size_t) head + i] = line[i % (sizeof(line) - 1)];
-}
-
-static int listen_at(const char *address)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    const char *colon = strrchr(address, ':');
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    v4.sin_port = htons((uint16_t) atoi(colon == NULL ? address : colon + 1));
-    if (bind(fd, (struct sockaddr *) &v4, sizeof(v4)) == -1 || listen(fd, 4096) == -1) {
-        perror(address);
-        exit(1);
-    }
-    return fd;
 }
 
 static const char usage[] = "http_backend [options] 127.0.0.1:PORT\n"
@@ -257,39 +232,19 @@ static const char *read_options(int argc, char **argv)
     return argv[optind];
 }
 
+static void tell_counts(void)
+{
+    printf("{\"connections\": %lu, \"requests\": %lu}\n", connections, requests);
+}
+
 int main(int argc, char **argv)
 {
-    struct epoll_event events[EVENTS];
-    struct signalfd_siginfo info;
-    sigset_t signals;
-    int listener = listen_at(read_options(argc, argv)), signal_fd;
+    static const struct service service = {
+        .accepted = client_new,
+        .ready = client_ready,
+        .tell = tell_counts,
+    };
 
-    epoll = epoll_create1(EPOLL_CLOEXEC);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
-    epoll_ctl(epoll, EPOLL_CTL_ADD, listener,
-              &(struct epoll_event){.events = EPOLLIN, .data.ptr = &listener});
-    epoll_ctl(epoll, EPOLL_CTL_ADD, signal_fd,
-              &(struct epoll_event){.events = EPOLLIN, .data.ptr = &signal_fd});
-    puts("ready");
-    fflush(stdout);
-    for (;;) {
-        int n = epoll_wait(epoll, events, EVENTS, -1);
-
-        for (int i = 0; i < n; i++) {
-            if (events[i].data.ptr == &listener) {
-                accept_all(listener);
-            } else if (events[i].data.ptr != &signal_fd) {
-                client_ready(events[i].data.ptr, events[i].events);
-            } else if (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
-                printf("{\"connections\": %lu, \"requests\": %lu}\n", connections, requests);
-                fflush(stdout);
-                if (info.ssi_signo == SIGTERM)
-                    return 0;
-            }
-        }
-    }
+    service_run(&service, read_options(argc, argv));
+    return 0;
 }

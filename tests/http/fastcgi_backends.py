@@ -177,9 +177,9 @@ class Responder:
     """tests/bench/fastcgi_responder on a free port; counts() tells what it saw."""
 
     def __init__(self, *options):
-        with open(os.path.join(TOP, "tests", "bench", "fastcgi_responder.c"),
-                  encoding="utf-8") as file:
-            program = compiled("fastcgi_responder", file.read())
+        program = compiled("fastcgi_responder", *[
+            os.path.join(TOP, "tests", "bench", name)
+            for name in ("fastcgi_responder.c", "service.c")])
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -294,13 +294,14 @@ int main(void)
 
 
 @functools.lru_cache(maxsize=None)
-def compiled(name, source, *libraries):
-    """A C program, compiled once; its file goes when the tests end."""
+def compiled(name, *arguments, source=None):
+    """A C program, compiled once of files or of a text; its file goes when the tests end."""
     directory = tempfile.mkdtemp(prefix="portunus-programs-")
     atexit.register(shutil.rmtree, directory, True)
     program = os.path.join(directory, name)
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O1", "-o", program, "-x", "c", "-",
-                    *libraries], check=True, input=source, text=True)
+    text = () if source is None else ("-x", "c", "-")
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O1", "-o", program, *text,
+                    *arguments], check=True, input=source, text=True)
     return program
 
 
@@ -308,7 +309,7 @@ def libfcgi(processes=1):
     """A program on libfcgi, started by spawn-fcgi: `processes` of them on one port."""
     if shutil.which("spawn-fcgi") is None or not os.path.exists("/usr/include/fcgi_stdio.h"):
         pytest.skip("libfcgi or spawn-fcgi is not installed")
-    command = [compiled("application", LIBFCGI, "-lfcgi")]
+    command = [compiled("application", "-lfcgi", source=LIBFCGI)]
     if processes != 1:
         # Each of them inherits the socket, as spawn-fcgi -F has it; these end with their group.
         script = "exec 3<&0; for i in $(seq %d); do %s <&3 & done; wait" % (processes, command[0])

@@ -81,24 +81,31 @@ def _string(data, at):
     return (unpack_text(text) if packed else bytes(text)).decode("latin-1"), at + length
 
 
-def decode_block(data):
-    """[(name, value)]; a dynamic table is not expected."""
+def decode_block(data, table=None):
+    """[(name, value)]; table is the dynamic one, newest first, where there may be one."""
     at, fields = 0, []
+
+    def known(index):
+        return STATIC[index] if index < len(STATIC) else table[index - len(STATIC)]
+
     while at < len(data):
         if data[at] & 128:
             index, at = _integer(data, at, 7)
-            fields.append(STATIC[index])
+            fields.append(known(index))
         elif data[at] & 0xe0 == 0x20:
             _, at = _integer(data, at, 5)
         else:
-            assert data[at] & 0x40 == 0, "indexed"
-            index, at = _integer(data, at, 4)
+            inserted = bool(data[at] & 0x40)
+            assert not inserted or table is not None
+            index, at = _integer(data, at, 6 if inserted else 4)
             if index:
-                name = STATIC[index][0]
+                name = known(index)[0]
             else:
                 name, at = _string(data, at)
             value, at = _string(data, at)
             fields.append((name, value))
+            if inserted:
+                table.insert(0, (name, value))
     return fields
 
 

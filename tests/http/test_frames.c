@@ -104,11 +104,11 @@ static void test_priorities(void **state)
         uint8_t urgency;
         bool is_incremental;
     } cases[] = {
-        {STR_INIT("u=5, i"), 5, true},     {STR_INIT("u=0"), 0, false},
-        {STR_INIT("i"), 3, true},          {STR_INIT("i=?0"), 3, false},
-        {STR_INIT("i=?1,u=7"), 7, true},   {STR_INIT("u=8"), 3, false},
-        {STR_INIT("u=-1"), 3, false},      {STR_INIT("u=2;x=y, j=3"), 2, false},
-        {STR_INIT(""), 3, false},          {STR_INIT(",,=;"), 3, false},
+        {STR_INIT("u=5, i"), 5, true},    {STR_INIT("u=0"), 0, false},
+        {STR_INIT("i"), 3, true},         {STR_INIT("i=?0"), 3, false},
+        {STR_INIT("i=?1,u=7"), 7, true},  {STR_INIT("u=8"), 3, false},
+        {STR_INIT("u=-1"), 3, false},     {STR_INIT("u=2;x=y, j=3"), 2, false},
+        {STR_INIT(""), 3, false},         {STR_INIT(",,=;"), 3, false},
         {STR_INIT("u=1, u=4"), 4, false},
     };
 

@@ -290,7 +290,8 @@ static void test_long_fastcgi_values(void **state)
     param->name = STR("A");
     param->value = (struct str){arena_zalloc(&arena, 65537), 65536};
     assert_true(probe_fastcgi_request(&arena, &params, false, &out));
-    assert_int_equal((unsigned char) out.data[20], 0xff); /* the first of two records: 65535 bytes */
+    assert_int_equal((unsigned char) out.data[20],
+                     0xff); /* the first of two records: 65535 bytes */
     assert_int_equal((unsigned char) out.data[21], 0xff);
     assert_int_equal(out.data[24], 1);
     assert_int_equal((unsigned char) out.data[25], 0x80); /* a length of four bytes */

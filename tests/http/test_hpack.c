@@ -8,7 +8,8 @@
 
 static struct arena arena;
 static struct hpack_table table;
-static char *memory; /* the block: a piece of its own, so that a byte read too far is seen by ASan */
+static char
+    *memory; /* the block: a piece of its own, so that a byte read too far is seen by ASan */
 
 static int set_up(void **state)
 {
@@ -72,12 +73,12 @@ static const char *decoded(const char *hex)
 
 static void test_requests(void **state)
 {
-    static const char *const plain[] = {
-        "828684410f7777772e6578616d706c652e636f6d", "828684be58086e6f2d6361636865",
-        "828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565"};
-    static const char *const packed[] = {
-        "828684418cf1e3c2e5f23a6ba0ab90f4ff", "828684be5886a8eb10649cbf",
-        "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf"};
+    static const char *const plain[] =
+        {"828684410f7777772e6578616d706c652e636f6d", "828684be58086e6f2d6361636865",
+         "828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565"};
+    static const char *const packed[] = {"828684418cf1e3c2e5f23a6ba0ab90f4ff",
+                                         "828684be5886a8eb10649cbf",
+                                         "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf"};
     static const char *const texts[] = {REQUEST_1, REQUEST_2, REQUEST_3};
     static const size_t sizes[] = {57, 110, 164};
 
@@ -123,9 +124,10 @@ static void test_evictions(void **state)
         assert_int_equal(table.size, 222);
         assert_string_equal(decoded(blocks[i][1]), RESPONSE("307", "21"));
         assert_int_equal(table.size, 222);
-        assert_string_equal(decoded(blocks[i][2]),
-                            RESPONSE("200", "22") "content-encoding: gzip\nset-cookie: "
-                            "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\n");
+        assert_string_equal(
+            decoded(blocks[i][2]),
+            RESPONSE("200", "22") "content-encoding: gzip\nset-cookie: "
+                                  "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\n");
         assert_int_equal(table.size, 215);
         assert_int_equal(table.count, 3);
     }
@@ -181,7 +183,8 @@ static void test_ring(void **state)
         size_t size = (size_t) i * 7919 % 4100;
         memset(value, 'a' + (int) (i % 26), size);
         struct str sent = {value, i % 3 == 0 ? size : size % 40};
-        char *end = hpack_put_field(block, &encoder, i % 2 == 0 ? 58 : 0, STR("X-Name"), sent, true);
+        char *end =
+            hpack_put_field(block, &encoder, i % 2 == 0 ? 58 : 0, STR("X-Name"), sent, true);
         struct str rest = str_from(block, end);
         struct hpack_field field;
 

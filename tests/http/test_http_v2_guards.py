@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from harness import h2
+from harness import h2, until
 from harness.h2 import (CALM, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS, END_STREAM, H2, HEADERS, PING,
                         PRIORITY, PRIORITY_UPDATE, RST_STREAM, SETTINGS)
 
@@ -204,7 +204,7 @@ def test_client_that_does_not_read(server):
     running = server()
     with H2(running.port, {4: 2 ** 30}) as client:
         client.window(2 ** 30)
-        pid = running.children()[0]
+        pid = until(running.children, "a worker")[0]
         for _ in range(100):
             client.request("/big")
         running.wait_log("client timed out")

@@ -490,6 +490,11 @@ GOOD = r"""
     http | deny 1.2.3.4/8;
     http | index a /b c;
     http | access_log a combined if=;
+    # a cache without a key; nginx says so for each place, Portunus once
+    http | fastcgi_cache_path c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; location /a { fastcgi_cache z; } location /b { fastcgi_cache z; fastcgi_cache_key k; } }
+    http | scgi_cache_path c keys_zone=z:1m; scgi_cache z; server { listen 127.0.0.1:@PORT@; location /a { scgi_cache off; } location /b { scgi_cache_key $uri; limit_except GET { deny all; } } }
+    http | uwsgi_cache_path c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; uwsgi_cache_key ""; location /a { uwsgi_cache z; if ($arg_a) { } } location /b { uwsgi_cache $arg_z; } } server { listen 127.0.0.1:@PORT@; server_name b; location / { uwsgi_cache $arg_z; } }
+    http | proxy_cache_path c keys_zone=z:1m; proxy_cache z; server { listen 127.0.0.1:@PORT@; }
     # ordinary
     main | worker_processes auto;
     main | worker_processes 4; worker_cpu_affinity 0001 0010;

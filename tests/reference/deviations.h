@@ -47,6 +47,8 @@ static const struct deviation deviations[] = {
      "the default log is opened when no level has one"},
     {"ngx_http_log_module", "log_format", DEFAULT, "", "\"combined\" is always there"},
     {PROXY, "proxy_cache_key", DEFAULT, "", "the module gives it where no level has one"},
+    {"ngx_http_grpc_module", "grpc_set_header", DEFAULT, "",
+     "the length is sent where it is known unless a level sets it"},
     {PROXY, "proxy_set_header", DEFAULT, "", "both fields are sent unless a level sets them"},
     {FAMILY, "*_param", DEFAULT, "", "HTTP_HOST is sent unless a level sets it"},
     {FAMILY, "*_ssl_name", DEFAULT, "", "the host of *_pass, unless it is written"},

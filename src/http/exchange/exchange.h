@@ -81,7 +81,7 @@ void whole_link_end(struct exchange *x, bool is_reusable);
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
-    struct str name; /* before "://" in logs: "http", "fastcgi" */
+    struct str name;        /* before "://" in logs: "http", "fastcgi" */
     struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
     struct str alpn;        /* … on offer there, in wire form; or empty */
     const struct channel *channel;
@@ -134,8 +134,8 @@ struct exchange {
     struct template *target; /* "host:port" with variables; the module has cut off scheme and URI */
     struct str target_text;  /* … evaluated */
     uint16_t default_port;
-    bool is_secure;          /* over TLS, as settings->tls says */
-    struct str preface;      /* … bytes that go before the handshake; empty = none */
+    bool is_secure;      /* over TLS, as settings->tls says */
+    struct str preface;  /* … bytes that go before the handshake; empty = none */
     struct str url_tail; /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
 
     /* What is sent. */

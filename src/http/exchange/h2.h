@@ -187,6 +187,8 @@ void h2_bytes_add(struct h2_bytes *bytes, struct str data);
 
 /* ---- h2_send.c ---- */
 
+/* May more bytes of bodies be queued? If not, the connection's owner hears when the queue is empty. */
+bool h2_link_has_room(struct h2_link *link);
 /* Sends what windows and the socket allow. */
 void h2_link_pump(struct h2_link *link);
 /* Its window has grown. */

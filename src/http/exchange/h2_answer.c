@@ -163,7 +163,7 @@ static bool decode(struct h2_decoding *decoding, struct str block)
     table.takes_long_padding = true;
     for (;;) {
         switch (hpack_decode(&table, &block, &stream->x->request->arena,
-                             stream->x->settings->buffer_size, &field)) {
+                             UINT32_MAX, &field)) {
         case HPACK_FIELD:
             if (!take_field(decoding, &field)) {
                 return false;

@@ -89,7 +89,7 @@ static enum wait_result h2_wait_room(struct exchange *x, uint64_t deadline_ms)
 
     conn_flush_later(conn);
     while (!stream->is_output_ended && h2_link_is_sound(stream->link) &&
-           (h2_stream_pending(stream) != 0 || conn_unsent(conn) >= H2_UNSENT_MAX)) {
+           (h2_stream_pending(stream) != 0 || !h2_link_has_room(stream->link))) {
         enum wait_result result = fiber_wait(&stream->room, deadline_ms);
         if (result != WAIT_READY) {
             return result;

@@ -249,12 +249,21 @@ static void send_frame(struct h2_link *link, struct h2_stream *stream)
     note_frame(stream, n);
 }
 
+bool h2_link_has_room(struct h2_link *link)
+{
+    struct conn *conn = link->link->conn;
+
+    /* What the socket does not take now makes it tell of the queue's end. */
+    return conn_unsent(conn) < H2_UNSENT_MAX ||
+           (conn_flush(conn) && conn_unsent(conn) < H2_UNSENT_MAX);
+}
+
 void h2_link_pump(struct h2_link *link)
 {
     struct conn *conn = link->link->conn;
     struct list *item;
 
-    while (conn_unsent(conn) < H2_UNSENT_MAX && !list_is_empty(&link->senders)) {
+    while (!list_is_empty(&link->senders) && h2_link_has_room(link)) {
         struct h2_stream *first =
             container_of(link->senders.next, struct h2_stream, in_senders);
 

@@ -30,8 +30,13 @@ struct params {
     struct map hidden_names; /* … and of fields without a number: "HTTP_X_NAME" -> anything */
 };
 
-/* The apply of a row `PREFIX_param`: appends to the struct vec of struct param at row->offset. The row is
- * CUSTOM_FIELD(S, member, param_apply), ARGS(2, 3), .repeat = REPEAT_APPEND. */
+/* The row `PREFIX_param`: what is written goes to the member (struct vec of struct param) of the settings S. */
+#define PARAM_ROW(PREFIX, S, member)                                                               \
+    {                                                                                              \
+        PREFIX "_param", IN_HTTP_ALL, CUSTOM_FIELD(S, member, param_apply), ARGS(2, 3),            \
+            .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",                   \
+            .doc = "A parameter of the request; the client's fields are added as HTTP_*."          \
+    }
 bool param_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings);
 

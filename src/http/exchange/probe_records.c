@@ -35,8 +35,8 @@ bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool k
         }
     }
     struct str pairs = encode_params(arena, params);
-    char *text = arena_text(arena, RECORD_BEGIN_SIZE + records_params_room(pairs.len) +
-                                       RECORD_HEADER_SIZE);
+    char *text =
+        arena_text(arena, RECORD_BEGIN_SIZE + records_params_room(pairs.len) + RECORD_HEADER_SIZE);
     char *at = record_write_begin(text, REQUEST_ID, keeps_conn);
 
     at = records_write_params(at, REQUEST_ID, pairs);
@@ -115,7 +115,9 @@ static enum probe_step end_record(struct probe_records *records)
     if (records->type != RECORD_END_REQUEST) {
         return PROBE_MORE;
     }
-    return records->end[4] == RECORD_REQUEST_COMPLETE ? PROBE_DONE : bad(records, "FastCGI status: it was refused");
+    return records->end[4] == RECORD_REQUEST_COMPLETE
+               ? PROBE_DONE
+               : bad(records, "FastCGI status: it was refused");
 }
 
 enum probe_step probe_records_take(struct probe_records *records, struct str *input)

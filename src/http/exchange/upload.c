@@ -69,12 +69,15 @@ static ssize_t gather(struct upload *upload)
     ssize_t n = request_read_some(request, upload->room, PIECE_SIZE);
 
     for (ssize_t more = n; more > 0 && n < PIECE_SIZE && !request->is_body_read;) {
+        unsigned status = request->response.status; /* of an answer that is under way already */
+        request->response.status = 0;
         request->reads_no_further = true;
         more = request_read_some(request, upload->room + n, (size_t) (PIECE_SIZE - n));
         request->reads_no_further = false;
         if (more < 0 && request->response.status != 0) {
             return -1;
         }
+        request->response.status = status;
         n += more > 0 ? more : 0;
     }
     return n;

@@ -118,9 +118,7 @@ static bool scgi_finish(struct conf_scope *scope, void *settings)
 static const struct directive scgi_rows[] = {
     {"scgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, scgi_pass_apply),
      ARGS(1, 1), .syntax = "address", .doc = "The SCGI server, or group of them, that answers."},
-    {"scgi_param", IN_HTTP_ALL, CUSTOM_FIELD(S, list, param_apply), ARGS(2, 3),
-     .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",
-     .doc = "A parameter of the request; the client's fields are added as HTTP_*."},
+    PARAM_ROW("scgi", S, list),
     {0},
 };
 #undef S

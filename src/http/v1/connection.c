@@ -29,8 +29,6 @@ static void end_connection(struct http_connection *http)
     }
 }
 
-static void settle(struct http_connection *http);
-
 static void settle_deferred(struct deferred *deferred)
 {
     struct http_connection *http = container_of(deferred, struct http_connection, settle);
@@ -38,7 +36,7 @@ static void settle_deferred(struct deferred *deferred)
     if (http->state == V1_ENDING) {
         end_connection(http);
     } else {
-        settle(http);
+        v1_settle(http);
     }
 }
 
@@ -151,9 +149,7 @@ static bool may_pump(const struct http_connection *http)
            (conn->is_readable || (conn->in_end != conn->in_start && !http->was_parsed_partly));
 }
 
-/* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
- * reads the next or rests. The connection may be gone afterwards. */
-static void settle(struct http_connection *http)
+void v1_settle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
@@ -230,12 +226,12 @@ static void on_input(struct conn *conn)
         conn->timer.deadline_ms = NO_DEADLINE;
     }
     v1_pump(http);
-    settle(http);
+    v1_settle(http);
 }
 
 static void on_drained(struct conn *conn)
 {
-    settle(conn->user);
+    v1_settle(conn->user);
 }
 
 static void on_timeout(struct conn *conn)

@@ -52,7 +52,8 @@ static void quit(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
-    if (conn->owner != &v1_owner || !conn->is_idle || conn_input(conn).len != 0 || http->requests == 0) {
+    if (conn->owner != &v1_owner || !conn->is_idle || conn_input(conn).len != 0 ||
+        http->requests == 0) {
         return; /* a client that has just connected is about to speak */
     }
     if (hand_over(http) || worker_is_replaced) {

@@ -54,6 +54,10 @@ void v1_log_open_head(struct http_connection *http, unsigned status, int error, 
 /* rest.c: idle from now on. The connection may be gone afterwards. */
 void v1_rest(struct http_connection *http);
 
+/* Sees to a connection whose requests ended or whose output moved: logs and recycles what was sent,
+ * reads the next or rests. The connection may be gone afterwards. */
+void v1_settle(struct http_connection *http);
+
 /* When the worker quits: does the connection, once it rests, go over to the newer generation? */
 bool v1_can_hand_over(const struct http_connection *http);
 

@@ -16,9 +16,12 @@
 
 /* ---- the end ---- */
 
+/* What is left of the connection is v1's: its closing, or its lingering end. */
 static void v2_free(struct v2_connection *c)
 {
     c->http->wire_state = NULL;
+    c->http->protocol = &v1_protocol;
+    loop_undefer(&c->http->settle);
     timer_remove(&c->drain_timer);
     counters_mine->writing -= c->is_writing;
     hpack_table_free(&c->decoder);
@@ -161,8 +164,7 @@ static void process(struct v2_connection *c)
         if (error != V2_NO_ERROR) {
             refuse_frame(c, &head, error, is_stream_error);
         } else {
-            v2_receive(c, &head,
-                       (struct str){input.data + FRAME_HEAD_SIZE, head.length});
+            v2_receive(c, &head, (struct str){input.data + FRAME_HEAD_SIZE, head.length});
         }
     }
 }
@@ -260,8 +262,8 @@ void v2_settle(struct v2_connection *c)
         c->http->is_last = true;
     }
     if (conn->is_broken ? c->stream_count == 0
-                        : c->stream_count == 0 && list_is_empty(&c->finished) &&
-                              c->http->is_last && conn_unsent(conn) == 0) {
+                        : c->stream_count == 0 && list_is_empty(&c->finished) && c->http->is_last &&
+                              conn_unsent(conn) == 0) {
         v2_recycle(c);
         finish(c);
         return;
@@ -328,8 +330,7 @@ static void give_up_part(struct v2_connection *c)
         c->late_stream = id;
     }
     c->is_part_late = true;
-    c->part_ends_ms =
-        clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
+    c->part_ends_ms = clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
 }
 
 static void on_timeout(struct conn *conn)
@@ -370,7 +371,11 @@ static void settle_deferred(struct deferred *deferred)
 {
     struct http_connection *http = container_of(deferred, struct http_connection, settle);
 
-    v2_settle(http->wire_state);
+    if (http->wire_state == NULL) {
+        v1_settle(http); /* it lingers, and was broken off */
+    } else {
+        v2_settle(http->wire_state);
+    }
 }
 
 static void *allocate(size_t count, size_t size)

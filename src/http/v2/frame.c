@@ -42,9 +42,9 @@ char *frame_put(char *at, uint32_t length, uint8_t type, uint8_t flags, uint32_t
 /* What section 6 says of each type. */
 static const struct {
     enum { ON_STREAM, ON_CONNECTION, ON_EITHER } place;
-    uint32_t least;          /* bytes of payload */
-    uint32_t most;           /* … UINT32_MAX: as many as a frame may have */
-    bool is_size_of_stream;  /* a wrong size is an error of the stream alone */
+    uint32_t least;         /* bytes of payload */
+    uint32_t most;          /* … UINT32_MAX: as many as a frame may have */
+    bool is_size_of_stream; /* a wrong size is an error of the stream alone */
 } rules[] = {
     [FRAME_DATA] = {ON_STREAM, 0, UINT32_MAX, true},
     [FRAME_HEADERS] = {ON_STREAM, 0, UINT32_MAX, false},
@@ -87,7 +87,8 @@ enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool
     return V2_NO_ERROR;
 }
 
-bool frame_unpad(const struct frame_head *head, struct str *payload, struct frame_priority *priority)
+bool frame_unpad(const struct frame_head *head, struct str *payload,
+                 struct frame_priority *priority)
 {
     size_t padding = 0;
 

@@ -14,27 +14,55 @@
 #define WINDOW_MAX 0x7fffffff
 
 enum frame_type {
-    FRAME_DATA, FRAME_HEADERS, FRAME_PRIORITY, FRAME_RST_STREAM, FRAME_SETTINGS, FRAME_PUSH_PROMISE,
-    FRAME_PING, FRAME_GOAWAY, FRAME_WINDOW_UPDATE, FRAME_CONTINUATION,
+    FRAME_DATA,
+    FRAME_HEADERS,
+    FRAME_PRIORITY,
+    FRAME_RST_STREAM,
+    FRAME_SETTINGS,
+    FRAME_PUSH_PROMISE,
+    FRAME_PING,
+    FRAME_GOAWAY,
+    FRAME_WINDOW_UPDATE,
+    FRAME_CONTINUATION,
     FRAME_PRIORITY_UPDATE = 0x10, /* RFC 9218 */
 };
 enum frame_flags {
-    FLAG_END_STREAM = 1, FLAG_ACK = 1, FLAG_END_HEADERS = 4, FLAG_PADDED = 8, FLAG_PRIORITY = 0x20,
+    FLAG_END_STREAM = 1,
+    FLAG_ACK = 1,
+    FLAG_END_HEADERS = 4,
+    FLAG_PADDED = 8,
+    FLAG_PRIORITY = 0x20,
 };
 enum v2_error {
-    V2_NO_ERROR, V2_PROTOCOL_ERROR, V2_INTERNAL_ERROR, V2_FLOW_CONTROL_ERROR, V2_SETTINGS_TIMEOUT,
-    V2_STREAM_CLOSED, V2_FRAME_SIZE_ERROR, V2_REFUSED_STREAM, V2_CANCEL, V2_COMPRESSION_ERROR,
-    V2_CONNECT_ERROR, V2_ENHANCE_YOUR_CALM, V2_INADEQUATE_SECURITY, V2_HTTP_1_1_REQUIRED,
+    V2_NO_ERROR,
+    V2_PROTOCOL_ERROR,
+    V2_INTERNAL_ERROR,
+    V2_FLOW_CONTROL_ERROR,
+    V2_SETTINGS_TIMEOUT,
+    V2_STREAM_CLOSED,
+    V2_FRAME_SIZE_ERROR,
+    V2_REFUSED_STREAM,
+    V2_CANCEL,
+    V2_COMPRESSION_ERROR,
+    V2_CONNECT_ERROR,
+    V2_ENHANCE_YOUR_CALM,
+    V2_INADEQUATE_SECURITY,
+    V2_HTTP_1_1_REQUIRED,
 };
 enum v2_setting {
-    SETTING_HEADER_TABLE_SIZE = 1, SETTING_ENABLE_PUSH, SETTING_MAX_CONCURRENT_STREAMS,
-    SETTING_INITIAL_WINDOW_SIZE, SETTING_MAX_FRAME_SIZE, SETTING_MAX_HEADER_LIST_SIZE,
-    SETTING_ENABLE_CONNECT_PROTOCOL = 8, SETTING_NO_RFC7540_PRIORITIES = 9,
+    SETTING_HEADER_TABLE_SIZE = 1,
+    SETTING_ENABLE_PUSH,
+    SETTING_MAX_CONCURRENT_STREAMS,
+    SETTING_INITIAL_WINDOW_SIZE,
+    SETTING_MAX_FRAME_SIZE,
+    SETTING_MAX_HEADER_LIST_SIZE,
+    SETTING_ENABLE_CONNECT_PROTOCOL = 8,
+    SETTING_NO_RFC7540_PRIORITIES = 9,
 };
 
 struct frame_head {
     uint32_t length;
-    uint8_t type;   /* enum frame_type, or one that is to be ignored */
+    uint8_t type; /* enum frame_type, or one that is to be ignored */
     uint8_t flags;
     uint32_t stream; /* 31 bits */
 };
@@ -54,7 +82,8 @@ struct frame_priority {
     uint8_t weight; /* 0 to 255, one less than meant */
     bool is_exclusive, is_there;
 };
-bool frame_unpad(const struct frame_head *head, struct str *payload, struct frame_priority *priority);
+bool frame_unpad(const struct frame_head *head, struct str *payload,
+                 struct frame_priority *priority);
 
 /* "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown parts are ignored. */
 void priority_parse(struct str value, uint8_t *urgency, bool *is_incremental);

@@ -36,7 +36,7 @@ void hpack_table_free(struct hpack_table *table);
 /* One decoded field; slices live in the arena, in the static table, or in the dynamic table's memory
  * until the next change to it: copied by the decoder to the arena. */
 struct hpack_field {
-    struct str name;  /* lower case as sent; checked by the caller */
+    struct str name; /* lower case as sent; checked by the caller */
     struct str value;
     bool is_indexed_name; /* the name came from the static table: its number tells which */
     uint8_t static_index; /* 1 to 61, or 0 */
@@ -73,7 +73,7 @@ char *hpack_put_limit(char *at, struct hpack_table *table);
 /* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS, bad
  * padding) or room is too small. */
 ptrdiff_t huffman_decode(struct str in, char *out, size_t room);
-size_t huffman_size(struct str text);            /* bytes when encoded */
+size_t huffman_size(struct str text); /* bytes when encoded */
 char *huffman_encode(char *at, struct str text);
 
 #endif

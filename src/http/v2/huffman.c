@@ -86,8 +86,7 @@ static unsigned decode_long(uint32_t window, unsigned *bits)
         length--;
     }
     *bits = length;
-    return tables
-        .order[tables.start[length] + ((window - tables.first[length]) >> (32 - length))];
+    return tables.order[tables.start[length] + ((window - tables.first[length]) >> (32 - length))];
 }
 
 ptrdiff_t huffman_decode(struct str in, char *out, size_t room)

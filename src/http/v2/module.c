@@ -23,8 +23,8 @@ static bool check_preread_size(struct conf_scope *scope, const struct directive 
 
     (void) row;
     if (v2->preread_size > WINDOW_MAX) {
-        return conf_error(scope->conf, node,
-                          "the maximum body preread buffer size is %d", WINDOW_MAX);
+        return conf_error(scope->conf, node, "the maximum body preread buffer size is %d",
+                          WINDOW_MAX);
     }
     return true;
 }
@@ -32,7 +32,8 @@ static bool check_preread_size(struct conf_scope *scope, const struct directive 
 #define V struct v2_settings
 static const struct directive server_rows[] = {
     {"http2", IN_HTTP | IN_SERVER, FLAG(V, is_on), .initial = "off",
-     .doc = "Speaks HTTP/2: with TLS where the client offers it, on plain sockets when the client begins with it."},
+     .doc =
+         "Speaks HTTP/2: with TLS where the client offers it, on plain sockets when the client begins with it."},
     {"http2_max_concurrent_streams", IN_HTTP | IN_SERVER, NUMBER(V, max_streams), .initial = "128",
      .max = UINT32_MAX, .doc = "Most requests of one connection at one time."},
     {"http2_body_preread_size", IN_HTTP | IN_SERVER, SIZE(V, preread_size), .initial = "64k",
@@ -45,11 +46,11 @@ static const struct directive server_rows[] = {
     {"http2_streams_index_size", IN_HTTP | IN_SERVER, NUMBER(V, index_size), .initial = "32",
      .min = 1, .max = 65536, .apply = check_index_size,
      .doc = "Buckets of the table of a connection's streams, a power of two."},
-    {"http2_recv_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
-     .syntax = "time", .replaced_by = "client_header_timeout",
+    {"http2_recv_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "time",
+     .replaced_by = "client_header_timeout",
      .doc = "Obsolete since nginx 1.19.7: client_header_timeout holds."},
-    {"http2_idle_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
-     .syntax = "time", .replaced_by = "keepalive_timeout",
+    {"http2_idle_timeout", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "time",
+     .replaced_by = "keepalive_timeout",
      .doc = "Obsolete since nginx 1.19.7: keepalive_timeout holds."},
     {"http2_max_requests", IN_HTTP | IN_SERVER, .type = TYPE_OBSOLETE, ARGS(1, 1),
      .syntax = "number", .replaced_by = "keepalive_requests",

@@ -27,8 +27,7 @@ void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t i
     stream->connection = c;
     stream->id = id;
     stream->send_window = c->peer_window;
-    stream->recv_window =
-        c->is_acknowledged ? (int64_t) c->settings->preread_size : WINDOW_DEFAULT;
+    stream->recv_window = c->is_acknowledged ? (int64_t) c->settings->preread_size : WINDOW_DEFAULT;
     list_init(&stream->turn_link);
     list_init(&stream->woken_link);
     stream->next = *bucket;
@@ -70,27 +69,23 @@ void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, vo
 
 /* ---- those that have ended ---- */
 
+/* Where a stream's end is remembered, until another with the same place ends. */
+static unsigned place_of(uint32_t id)
+{
+    return id / 2 % CLOSED_KEPT;
+}
+
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end)
 {
-    for (unsigned i = 0; i < CLOSED_KEPT; i++) {
-        if (c->closed[i].id == id) {
-            c->closed[i].end = (uint8_t) end;
-            return;
-        }
-    }
-    unsigned place = c->closed_next++ % CLOSED_KEPT;
-    c->closed[place].id = id;
-    c->closed[place].end = (uint8_t) end;
+    c->closed[place_of(id)].id = id;
+    c->closed[place_of(id)].end = (uint8_t) end;
 }
 
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id)
 {
-    for (unsigned i = 0; i < CLOSED_KEPT; i++) {
-        if (c->closed[i].id == id) {
-            return (enum v2_end) c->closed[i].end;
-        }
-    }
-    return END_UNKNOWN;
+    unsigned place = place_of(id);
+
+    return c->closed[place].id == id ? (enum v2_end) c->closed[place].end : END_UNKNOWN;
 }
 
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
@@ -159,7 +154,7 @@ static void end_stream(struct v2_stream *stream, enum flow flow)
         return;
     }
     if (!stream->is_output_ended) {
-        enum v2_error error = stream->error != 0 ? (enum v2_error) stream->error
+        enum v2_error error = stream->error != 0              ? (enum v2_error) stream->error
                               : stream->request->is_timed_out ? V2_CANCEL
                                                               : V2_INTERNAL_ERROR;
         (void) flow;

@@ -55,10 +55,10 @@ enum v2_guard {
 
 /* Such a stream; its request is gone. */
 struct v2_drained {
-    uint32_t id;       /* 0 = free */
-    int64_t announced; /* content-length, or -1 */
-    uint64_t received; /* bytes of body */
-    int64_t window;    /* bytes that the client may still send */
+    uint32_t id;         /* 0 = free */
+    int64_t announced;   /* content-length, or -1 */
+    uint64_t received;   /* bytes of body */
+    int64_t window;      /* bytes that the client may still send */
     int64_t send_window; /* ours, which has to stay within bounds */
 };
 
@@ -71,39 +71,38 @@ struct v2_connection {
 
     struct v2_stream **streams; /* buckets by identifier, a power of two of them; owned */
     uint32_t bucket_mask;
-    uint32_t stream_count;  /* whose requests are worked on */
-    struct list finished;   /* requests whose last frame is in the queue, oldest first */
+    uint32_t stream_count; /* whose requests are worked on */
+    struct list finished;  /* requests whose last frame is in the queue, oldest first */
     uint32_t finished_count;
     uint32_t last_stream;   /* highest identifier that the client has used */
     uint32_t first_refused; /* after GOAWAY: last_stream then; streams above it are overlooked */
     struct {
         uint32_t id;
-        uint8_t end; /* enum v2_end */
-    } closed[CLOSED_KEPT]; /* ring; see streams.c */
-    uint32_t closed_next;
+        uint8_t end;       /* enum v2_end */
+    } closed[CLOSED_KEPT]; /* by identifier; see streams.c */
     struct v2_drained drains[DRAINS];
     uint32_t drain_count;
     struct timer drain_timer; /* when they have had their moment */
 
     /* A header block that is not whole yet. */
-    char *block;           /* joined so far; from malloc */
-    size_t block_size;     /* bytes in it */
+    char *block;       /* joined so far; from malloc */
+    size_t block_size; /* bytes in it */
     size_t block_room;
     uint32_t block_stream; /* 0 = none is open */
     uint32_t block_frames; /* CONTINUATIONs so far */
     uint8_t block_flags;   /* of HEADERS */
 
     /* Windows and what waits for them. */
-    int64_t send_window;     /* bytes of DATA that all streams together may send */
-    int64_t recv_window;     /* … that the client may */
-    int64_t peer_window;     /* a new stream's send window */
-    uint32_t peer_frame_max; /* bytes of a frame's payload */
+    int64_t send_window;            /* bytes of DATA that all streams together may send */
+    int64_t recv_window;            /* … that the client may */
+    int64_t peer_window;            /* a new stream's send window */
+    uint32_t peer_frame_max;        /* bytes of a frame's payload */
     struct list waiting[URGENCIES]; /* streams with bytes to send, whose turn it is not */
     uint32_t waiting_count;
-    struct list woken;     /* streams whose fibers go on when this input was seen through */
-    uint64_t progress_ms;  /* when DATA was sent last */
-    uint64_t drained_ms;   /* when the socket last took something, or its queue became not empty */
-    uint64_t drained_to;   /* conn->sent then */
+    struct list woken;    /* streams whose fibers go on when this input was seen through */
+    uint64_t progress_ms; /* when DATA was sent last */
+    uint64_t drained_ms;  /* when the socket last took something, or its queue became not empty */
+    uint64_t drained_to;  /* conn->sent then */
 
     /* Texts that responses repeat: their numbers in the encoder's table. */
     const char *server_text;
@@ -126,12 +125,12 @@ struct v2_connection {
     uint32_t late_stream;  /* whose header block was not; it was reset */
     bool was_partly;       /* there is one */
     bool is_part_late;     /* … and it has had its time */
-    bool has_preface;     /* the client's was read */
-    bool is_acknowledged; /* ours were acknowledged: the window of new streams is ours */
-    bool is_going_away;   /* GOAWAY was sent: no further streams */
-    bool is_failed;       /* with an error: nothing more is read */
-    bool is_pumping;      /* input is being worked on further down on the stack */
-    bool is_writing;      /* counted as being answered */
+    bool has_preface;      /* the client's was read */
+    bool is_acknowledged;  /* ours were acknowledged: the window of new streams is ours */
+    bool is_going_away;    /* GOAWAY was sent: no further streams */
+    bool is_failed;        /* with an error: nothing more is read */
+    bool is_pumping;       /* input is being worked on further down on the stack */
+    bool is_writing;       /* counted as being answered */
 };
 
 /* A stream; in the arena of its request. */
@@ -140,31 +139,31 @@ struct v2_stream {
     struct request *request;
     struct v2_stream *next; /* in its bucket */
     uint32_t id;
-    uint8_t urgency;         /* RFC 9218: 0 first, 7 last */
-    bool is_incremental;     /* parts of it are of use: it takes turns */
-    bool is_input_ended;     /* END_STREAM was received */
-    bool is_output_ended;    /* END_STREAM was sent */
-    bool is_reset;           /* by either side, or the connection failed: nothing more is sent */
+    uint8_t urgency;      /* RFC 9218: 0 first, 7 last */
+    bool is_incremental;  /* parts of it are of use: it takes turns */
+    bool is_input_ended;  /* END_STREAM was received */
+    bool is_output_ended; /* END_STREAM was sent */
+    bool is_reset;        /* by either side, or the connection failed: nothing more is sent */
     bool is_reset_by_us;
-    bool is_turn_waited;     /* it is on the list of those that wait for their turn */
-    bool has_turn;           /* it was given one: a frame may leave though others wait */
-    bool is_window_waited;   /* its fiber waits for the stream's own window */
-    bool is_websocket;       /* extended CONNECT (RFC 8441) */
-    bool is_body_wanted;     /* somebody reads the body: its window is that of a reader */
-    bool has_rest;           /* the body came to its end in disorder: see error */
-    uint8_t error;           /* enum v2_error that the stream is reset with at its end */
-    struct list turn_link;   /* on connection->waiting */
-    struct list woken_link;  /* on connection->woken */
-    struct wait_point input; /* the fiber that reads the body */
+    bool is_turn_waited;      /* it is on the list of those that wait for their turn */
+    bool has_turn;            /* it was given one: a frame may leave though others wait */
+    bool is_window_waited;    /* its fiber waits for the stream's own window */
+    bool is_websocket;        /* extended CONNECT (RFC 8441) */
+    bool is_body_wanted;      /* somebody reads the body: its window is that of a reader */
+    bool has_rest;            /* the body came to its end in disorder: see error */
+    uint8_t error;            /* enum v2_error that the stream is reset with at its end */
+    struct list turn_link;    /* on connection->waiting */
+    struct list woken_link;   /* on connection->woken */
+    struct wait_point input;  /* the fiber that reads the body */
     struct wait_point output; /* … that sends */
 
     /* Sending. */
     int64_t send_window;
-    uint64_t given;          /* bytes of frames of this stream, heads included */
+    uint64_t given;            /* bytes of frames of this stream, heads included */
     uint64_t stalled_until_ms; /* the client has to let something go until then; 0 = no wait */
-    uint64_t stalled_given;  /* … and had got so many bytes of body */
+    uint64_t stalled_given;    /* … and had got so many bytes of body */
     uint64_t body_given;
-    uint64_t end_at;         /* conn->queued behind its last frame */
+    uint64_t end_at; /* conn->queued behind its last frame */
 
     /* Receiving. */
     int64_t recv_window; /* bytes that the client may still send */
@@ -218,10 +217,10 @@ struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id);
 void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id);
 /* How a stream ended: what the client still sends of it is judged by that. */
 enum v2_end {
-    END_UNKNOWN,  /* too long ago, or it never began */
-    END_WHOLE,    /* both sides have said all */
-    END_BY_US,    /* with our RST_STREAM: the client may not know of it yet */
-    END_BY_PEER,  /* with the client's */
+    END_UNKNOWN, /* too long ago, or it never began */
+    END_WHOLE,   /* both sides have said all */
+    END_BY_US,   /* with our RST_STREAM: the client may not know of it yet */
+    END_BY_PEER, /* with the client's */
 };
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id);
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end);
@@ -230,7 +229,8 @@ void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
 void v2_reset(struct v2_stream *stream, enum v2_error error);
 /* The request ends without a word to the client. */
 void v2_cancel(struct v2_stream *stream);
-void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg), void *arg);
+void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg),
+             void *arg);
 void v2_request_ended(struct request *request, enum flow flow);
 /* Logs and frees requests whose last byte is sent. */
 void v2_recycle(struct v2_connection *c);

@@ -256,8 +256,7 @@ static bool takes_whole(const struct v2_stream *stream)
            request->limit_rate == 0 && size <= COPY_MAX &&
            response->content_length == (int64_t) size && response->trailers == NULL &&
            stream->send_window >= (int64_t) size &&
-           stream->connection->send_window >= (int64_t) size &&
-           size <= v2_chunk_size(request);
+           stream->connection->send_window >= (int64_t) size && size <= v2_chunk_size(request);
 }
 
 static void v2_send_head(struct request *request)
@@ -273,9 +272,8 @@ static void v2_send_head(struct request *request)
     if (stream->is_reset || c->conn->is_broken) {
         return;
     }
-    bool is_last = response->is_header_only ||
-                   (response->content_length == 0 && response->trailers == NULL &&
-                    !response->is_tunnel);
+    bool is_last = response->is_header_only || (response->content_length == 0 &&
+                                                response->trailers == NULL && !response->is_tunnel);
     size_t size = head_room(request);
     if (size + FRAME_HEAD_SIZE * 2 + COPY_MAX > OUT_CHUNK_SIZE) {
         char *room = arena_text(&request->arena, size);
@@ -287,8 +285,8 @@ static void v2_send_head(struct request *request)
                                                 (is_whole ? response->whole.len : 0));
         char *end = put_head(room + FRAME_HEAD_SIZE, stream);
         uint32_t length = (uint32_t) (end - room - FRAME_HEAD_SIZE);
-        frame_put(room, length, FRAME_HEADERS,
-                  FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0), stream->id);
+        frame_put(room, length, FRAME_HEADERS, FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0),
+                  stream->id);
         stream->given += FRAME_HEAD_SIZE + length;
         request->out_head_end = stream->given;
         if (is_whole) {
@@ -386,7 +384,8 @@ static void put_memory(struct v2_stream *stream, struct str bytes, size_t chunk,
     }
 }
 
-#define BATCH_BYTES (64 * 1024) /* of DATA frames that are read from a file at a time, with their heads */
+#define BATCH_BYTES                                                                                \
+    (64 * 1024) /* of DATA frames that are read from a file at a time, with their heads */
 #define BATCH_FRAMES 32
 
 /* Frames of a file, on their way to the socket. */
@@ -507,8 +506,7 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
     struct v2_connection *c = stream->connection;
     struct response *response = &request->response;
     uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
-    bool ends_stream =
-        is_last && (response->trailers == NULL || response->trailers->count == 0);
+    bool ends_stream = is_last && (response->trailers == NULL || response->trailers->count == 0);
 
     if (stream->is_output_ended) {
         size = 0; /* no body was announced */

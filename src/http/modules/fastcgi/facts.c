@@ -64,7 +64,8 @@ void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts fa
     const struct peer *peer = stream->x->pick.peer;
 
     if (facts.connections_max == 0 && !facts.multiplexes && peer != NULL) {
-        facts.connections_max = peer->server->max_conns; /* what php-fpm does not say, we were told */
+        facts.connections_max =
+            peer->server->max_conns; /* what php-fpm does not say, we were told */
     }
     atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
     atomic_store_explicit(&cell->requests_max,

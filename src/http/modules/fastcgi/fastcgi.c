@@ -150,9 +150,7 @@ static const struct directive fastcgi_rows[] = {
      ARGS(1, 1), .syntax = "address", .doc = "The FastCGI server, or group of them, that answers."},
     {"fastcgi_index", IN_HTTP_ALL, STRING(S, index),
      .doc = "What is put behind a URI that ends in a slash, in $fastcgi_script_name."},
-    {"fastcgi_param", IN_HTTP_ALL, CUSTOM_FIELD(S, list, param_apply), ARGS(2, 3),
-     .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",
-     .doc = "A parameter of the request; the client's fields are added as HTTP_*."},
+    PARAM_ROW("fastcgi", S, list),
     {"fastcgi_split_path_info", IN_HTTP_ALL, CUSTOM_FIELD(S, split, split_path_info_apply),
      ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "regex",
      .doc = "An expression with two captures, which become $fastcgi_script_name and "

@@ -178,8 +178,8 @@ void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stre
         free_id(link, stream->id);
         is_sound = false; /* nobody else needs it */
     }
-    upstream->is_quiet = is_sound && upstream->users == 1 && link->abandoned == 0 &&
-                         stream->has_ended;
+    upstream->is_quiet =
+        is_sound && upstream->users == 1 && link->abandoned == 0 && stream->has_ended;
     stream->id = 0;
     if (is_sound && stream->protocol_status != RECORD_CANT_MPX_CONN) {
         link_keep(upstream);

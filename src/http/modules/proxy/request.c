@@ -68,14 +68,13 @@ bool proxy_make_request(struct exchange *x)
         return false;
     }
     begin_head(x, &draft);
-    size_t room =
-        head_draft_room(x, &draft) + state->method.len + state->url.uri.len + 16;
+    size_t room = head_draft_room(x, &draft) + state->method.len + state->url.uri.len + 16;
     char *start = arena_text(&request->arena, room);
     char *at = str_put(start, state->method);
     *at++ = ' ';
     at = str_put(at, state->url.uri);
-    at = settings->version == HTTP_1_1 ? STR_PUT(at, " HTTP/1.1\r\n")
-                                       : STR_PUT(at, " HTTP/1.0\r\n");
+    at =
+        settings->version == HTTP_1_1 ? STR_PUT(at, " HTTP/1.1\r\n") : STR_PUT(at, " HTTP/1.0\r\n");
     at = head_draft_put(at, x, &draft);
     at = STR_PUT(at, "\r\n");
     x->head = str_from(start, at);
