@@ -129,7 +129,7 @@ static bool make_parents(const char *path, mode_t mode)
 /* Copies what is in one file to another. */
 static bool copy_bytes(int from, int to)
 {
-    char bytes[4000];
+    char bytes[3072]; /* a frame may not exceed 4096 bytes, whatever is inlined */
 
     for (;;) {
         ssize_t n = read(from, bytes, sizeof(bytes));

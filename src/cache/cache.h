@@ -20,20 +20,21 @@ struct cache {
     struct str name;               /* of keys_zone */
     struct wanted_path *path;      /* with levels */
     struct wanted_path *temp_path; /* files being written; NULL = below path (use_temp_path=off) */
-    bool uses_temp_path; /* use_temp_path=on (the default): written where *_temp_path says,
+    bool uses_temp_path;  /* use_temp_path=on (the default): written where *_temp_path says,
                                      then renamed or copied */
-    uint64_t inactive_ms;
-    int64_t max_size; /* bytes; INT64_MAX = no limit */
-    int64_t min_free; /* bytes that stay free on the disk; 0 = not looked at */
-    unsigned manager_files, loader_files;
-    uint64_t manager_sleep_ms, manager_threshold_ms, loader_sleep_ms, loader_threshold_ms;
-    bool purger;           /* purged entries by prefix are removed from disk at once */
-    unsigned purger_files; /* files looked at in one go, then a sleep; … */
-    uint64_t purger_sleep_ms, purger_threshold_ms;
-    struct zone *zone;  /* the index */
-    void *index;        /* of this floor: root of the zone as this process sees it */
-    void *worker_state; /* of this floor: kept descriptors and contents */
-    const struct conf_node *node;
+    uint64_t inactive_ms; /* what nobody asked for so long goes */
+    int64_t max_size;     /* bytes; INT64_MAX = no limit */
+    int64_t min_free;     /* bytes that stay free on the disk; 0 = not looked at */
+    unsigned manager_files, loader_files; /* looked at in one go */
+    uint64_t manager_sleep_ms, manager_threshold_ms, loader_sleep_ms,
+        loader_threshold_ms; /* pause after each go; longest go */
+    bool purger;             /* purged entries by prefix are removed from disk at once */
+    unsigned purger_files;   /* files looked at in one go, then a sleep; … */
+    uint64_t purger_sleep_ms, purger_threshold_ms; /* … the same */
+    struct zone *zone;                             /* the index */
+    void *index;                  /* of this floor: root of the zone as this process sees it */
+    void *worker_state;           /* of this floor: kept descriptors and contents */
+    const struct conf_node *node; /* its line */
 };
 
 /* Row apply of every prefix's cache_path (IN_HTTP); parses all parameters. */
@@ -66,9 +67,9 @@ struct cache_meta {
     struct str etag;                   /* with quotes; empty = none */
     struct str vary;                   /* value of Vary; empty = none */
     uint8_t variant[CACHE_KEY_SIZE];   /* of the request's fields that vary names; zero = none */
-    unsigned status;
-    struct str head; /* packed by the caller: what a response needs besides its body */
-    uint64_t body_size;
+    unsigned status;                   /* of the response */
+    struct str head;    /* packed by the caller: what a response needs besides its body */
+    uint64_t body_size; /* bytes */
 };
 
 enum cache_found {
@@ -84,12 +85,12 @@ struct cache_content; /* an open file or memory; of this floor */
 
 /* A request's dealings with one key. All zero at first; closed by cache_close. */
 struct cache_access {
-    struct cache *cache;
-    struct arena *arena; /* of the request */
-    const struct log *log;
-    struct str key;               /* the text of *_cache_key */
-    uint8_t hash[CACHE_KEY_SIZE]; /* of key; of key and variant after cache_open_variant */
-    unsigned min_uses;
+    struct cache *cache;           /* that is asked */
+    struct arena *arena;           /* of the request */
+    const struct log *log;         /* of the request */
+    struct str key;                /* the text of *_cache_key */
+    uint8_t hash[CACHE_KEY_SIZE];  /* of key; of key and variant after cache_open_variant */
+    unsigned min_uses;             /* requests for a key before it is worth storing */
     struct cache_entry *entry;     /* referenced, or NULL */
     struct cache_content *content; /* of FRESH and EXPIRED, referenced */
     struct cache_meta meta;        /* of content; texts live as long as the access */
@@ -99,10 +100,10 @@ struct cache_access {
     /* Of this floor: */
     uint8_t main_hash[CACHE_KEY_SIZE]; /* of the key alone, once it was needed */
     uint8_t variant[CACHE_KEY_SIZE];   /* that was opened; zero = the key alone */
-    bool has_main_hash, has_hash;
-    uint64_t claim;      /* number of the claim while it is_mine */
-    uint64_t seen_claim; /* … of the other that cache_wait waits for */
-    uint64_t seen_uniq;  /* what was stored when it was opened */
+    bool has_main_hash, has_hash;      /* they were computed */
+    uint64_t claim;                    /* number of the claim while it is_mine */
+    uint64_t seen_claim;               /* … of the other that cache_wait waits for */
+    uint64_t seen_uniq;                /* what was stored when it was opened */
 };
 
 /* Looks the key up, counts a use. */
@@ -126,9 +127,9 @@ enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_
  */
 struct cache_body {
     struct str bytes; /* data NULL: in the file */
-    int fd;
-    uint64_t offset; /* of the body's first byte in the file */
-    uint64_t size;
+    int fd;           /* of the file; -1 = in memory */
+    uint64_t offset;  /* of the body's first byte in the file */
+    uint64_t size;    /* bytes */
 };
 void cache_body_of(const struct cache_access *access, struct cache_body *out);
 void cache_content_hold(struct cache_content *content);
@@ -178,9 +179,10 @@ void cache_count(const struct cache *cache, enum cache_counter which);
 /* For status pages. */
 struct cache_stats {
     uint64_t entries, bytes; /* on disk */
-    int64_t max_size;
-    bool is_cold; /* the index is not complete yet */
-    uint64_t hits, misses, expired, stale, updating, revalidated, bypassed, scarce;
+    int64_t max_size;        /* of the settings */
+    bool is_cold;            /* the index is not complete yet */
+    uint64_t hits, misses, expired, stale, updating, revalidated, bypassed,
+        scarce; /* requests, by enum cache_counter */
 };
 void cache_stats_of(const struct cache *cache, struct cache_stats *out);
 

@@ -16,28 +16,28 @@ enum { CACHE_FILE_VERSION = 1, CACHE_TEXTS_MAX = 16 << 20 };
  * the other) lie before the body when it was small enough to be gathered in memory, else behind it.
  */
 struct cache_file_header {
-    uint64_t magic;       /* CACHE_FILE_MAGIC */
-    uint32_t version;     /* CACHE_FILE_VERSION */
-    uint32_t header_size; /* of this struct */
-    uint32_t header_crc;  /* of this struct with this member zero */
-    uint32_t texts_crc;   /* of the texts */
-    uint64_t uniq;        /* stamp of the content */
-    int64_t valid_until;  /* the times of struct cache_meta */
-    int64_t stale_while_updating_until;
-    int64_t stale_if_error_until;
-    int64_t date;
-    int64_t last_modified;
-    uint32_t status;
-    uint32_t key_length;
-    uint32_t etag_length;
-    uint32_t vary_length;
-    uint32_t head_length;
-    uint32_t reserved;                 /* 0 */
-    uint8_t main_hash[CACHE_KEY_SIZE]; /* MD5 of the key */
-    uint8_t variant[CACHE_KEY_SIZE];
-    uint64_t texts_offset;
-    uint64_t body_offset;
-    uint64_t body_size;
+    uint64_t magic;                     /* CACHE_FILE_MAGIC */
+    uint32_t version;                   /* CACHE_FILE_VERSION */
+    uint32_t header_size;               /* of this struct */
+    uint32_t header_crc;                /* of this struct with this member zero */
+    uint32_t texts_crc;                 /* of the texts */
+    uint64_t uniq;                      /* stamp of the content */
+    int64_t valid_until;                /* the times of struct cache_meta */
+    int64_t stale_while_updating_until; /* … */
+    int64_t stale_if_error_until;       /* … */
+    int64_t date;                       /* … */
+    int64_t last_modified;              /* … */
+    uint32_t status;                    /* of the response */
+    uint32_t key_length;                /* bytes of each text */
+    uint32_t etag_length;               /* … */
+    uint32_t vary_length;               /* … */
+    uint32_t head_length;               /* … */
+    uint32_t reserved;                  /* 0 */
+    uint8_t main_hash[CACHE_KEY_SIZE];  /* MD5 of the key */
+    uint8_t variant[CACHE_KEY_SIZE];    /* of the fields that vary names; zero = none */
+    uint64_t texts_offset;              /* of the texts in the file */
+    uint64_t body_offset;               /* of the body's first byte */
+    uint64_t body_size;                 /* bytes */
 };
 
 enum cache_file_result {

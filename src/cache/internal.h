@@ -66,7 +66,8 @@ struct cache_rule {
 };
 
 struct cache_cell {
-    _Alignas(64) uint64_t counts[CACHE_COUNTERS];
+    _Alignas(
+        64) uint64_t counts[CACHE_COUNTERS]; /* requests of one worker, by enum cache_counter */
 };
 
 #define CACHE_INDEX_MAGIC 0x1dec5a6eu
@@ -74,45 +75,45 @@ struct cache_cell {
 struct cache_index {
     struct shm_lock lock; /* of all below unless said otherwise; never held over a wait or a call to
                              the system */
-    uint32_t magic;
-    struct slab *slab;             /* of the zone: where segments come from */
-    uint32_t bucket_mask;          /* number of buckets less one */
-    uint32_t *buckets;             /* number of the first entry; 0 = none */
+    uint32_t magic;       /* CACHE_INDEX_MAGIC */
+    struct slab *slab;    /* of the zone: where segments come from */
+    uint32_t bucket_mask; /* number of buckets less one */
+    uint32_t *buckets;    /* number of the first entry; 0 = none */
     struct cache_entry **segments; /* entries, 1 << segment_shift in each */
-    uint32_t segment_shift;
-    uint32_t segment_count; /* allocated */
-    uint32_t segment_most;
-    uint32_t capacity;       /* entries that fit, once it was full; else UINT32_MAX */
-    uint32_t used_numbers;   /* entries 1 to this were used at some time */
-    uint32_t free_first;     /* list of free ones */
-    uint32_t newest, oldest; /* ends of the order of use */
-    uint32_t count;          /* entries in use */
-    uint32_t files;          /* … that have a file */
-    uint32_t variants;       /* … that are variants */
-    uint64_t size;           /* bytes of all files */
-    uint32_t added;          /* entries since the epoch began */
+    uint32_t segment_shift;        /* bits of a number that tell the place in its segment */
+    uint32_t segment_count;        /* allocated */
+    uint32_t segment_most;         /* entries of segments */
+    uint32_t capacity;             /* entries that fit, once it was full; else UINT32_MAX */
+    uint32_t used_numbers;         /* entries 1 to this were used at some time */
+    uint32_t free_first;           /* list of free ones */
+    uint32_t newest, oldest;       /* ends of the order of use */
+    uint32_t count;                /* entries in use */
+    uint32_t files;                /* … that have a file */
+    uint32_t variants;             /* … that are variants */
+    uint64_t size;                 /* bytes of all files */
+    uint32_t added;                /* entries since the epoch began */
     uint32_t epoch;       /* a quarter of all was new each time it was raised; read without lock */
     uint64_t stamp;       /* last one given: nanoseconds of the epoch, rising always */
     uint64_t claims;      /* last number given */
     uint64_t changes;     /* of what the index file holds */
     uint64_t rules_stamp; /* of the newest rule; read without the lock */
-    struct cache_rule rules[CACHE_RULES];
-    uint64_t keeper;          /* which worker manages files */
-    uint64_t keeper_until_ms; /* monotonic; then another may */
-    uint32_t block_size;      /* of the file system */
-    bool is_cold;             /* files are being searched for still; read without the lock */
-    bool was_restored;        /* the index file was read, or there was none */
-    uint64_t born;            /* seconds of the epoch: when this index was made */
-    unsigned levels[3];       /* of the directory */
-    uint32_t path_length;
-    char path[CACHE_PATH_MAX];
+    struct cache_rule rules[CACHE_RULES]; /* prefixes that were purged */
+    uint64_t keeper;                      /* which worker manages files */
+    uint64_t keeper_until_ms;             /* monotonic; then another may */
+    uint32_t block_size;                  /* of the file system */
+    bool is_cold;              /* files are being searched for still; read without the lock */
+    bool was_restored;         /* the index file was read, or there was none */
+    uint64_t born;             /* seconds of the epoch: when this index was made */
+    unsigned levels[3];        /* of the directory */
+    uint32_t path_length;      /* bytes of path */
+    char path[CACHE_PATH_MAX]; /* the directory: the index is of no other */
     struct cache_cell cells[CACHE_CELLS]; /* without the lock */
 };
 
 /* A file that lost its entry and is to be deleted once the lock is released. */
 struct cache_evicted {
-    bool has_file;
-    uint8_t hash[CACHE_KEY_SIZE];
+    bool has_file;                /* false: there is nothing to delete */
+    uint8_t hash[CACHE_KEY_SIZE]; /* that names the file */
 };
 
 /* Lays the index out in a fresh zone. False: the zone is too small. */
@@ -193,10 +194,10 @@ void cache_file_delete(const struct cache *cache, const uint8_t *hash, const str
 
 /* An open file, or the body in memory. Freed with its last reference. */
 struct cache_content {
-    unsigned references;
-    int fd;                      /* -1 when the body is in memory */
-    struct cache_content *owner; /* whose descriptor it is, referenced; NULL = its own */
-    struct cache *cache;
+    unsigned references;               /* of accesses, of output, and one while it is kept */
+    int fd;                            /* -1 when the body is in memory */
+    struct cache_content *owner;       /* whose descriptor it is, referenced; NULL = its own */
+    struct cache *cache;               /* where it belongs */
     struct cache_entry *entry;         /* where to look first; may have become another's */
     uint8_t hash[CACHE_KEY_SIZE];      /* of the entry */
     uint8_t main_hash[CACHE_KEY_SIZE]; /* of the key alone */
@@ -206,28 +207,28 @@ struct cache_content {
     uint32_t epoch;                    /* of the index when the entry was last made the newest */
     time_t touched;                    /* second in which the entry was last made the newest */
     time_t used_at;                    /* second of the last request for it */
-    struct str key;
-    struct cache_meta meta; /* texts lie behind this struct */
-    const char *body;       /* in memory, behind this struct; or NULL */
-    uint64_t body_offset;   /* in the file */
-    uint64_t body_size;
-    uint64_t file_size;          /* of the whole file */
-    size_t memory;               /* bytes of this struct and what lies behind */
-    uint64_t kept_hash;          /* in the table of kept ones */
-    struct cache_content *chain; /* next of its bucket */
-    struct list kept;            /* by last use; alone when it is not kept */
+    struct str key;                    /* text of the key; behind this struct */
+    struct cache_meta meta;            /* texts lie behind this struct */
+    const char *body;                  /* in memory, behind this struct; or NULL */
+    uint64_t body_offset;              /* in the file */
+    uint64_t body_size;                /* bytes */
+    uint64_t file_size;                /* of the whole file */
+    size_t memory;                     /* bytes of this struct and what lies behind */
+    uint64_t kept_hash;                /* in the table of kept ones */
+    struct cache_content *chain;       /* next of its bucket */
+    struct list kept;                  /* by last use; alone when it is not kept */
 };
 
 /* What a worker keeps of all caches. */
 struct cache_kept {
     struct cache_content **buckets; /* by kept_hash */
     size_t bucket_count;            /* power of two, or 0 */
-    size_t count;
-    size_t memory;      /* bytes of contents in memory */
-    unsigned files;     /* open descriptors */
-    struct list order;  /* newest first */
-    struct timer sweep; /* lets go what nobody asks for and what has changed */
-    bool is_ready;
+    size_t count;                   /* of contents */
+    size_t memory;                  /* bytes of contents in memory */
+    unsigned files;                 /* open descriptors */
+    struct list order;              /* newest first */
+    struct timer sweep;             /* lets go what nobody asks for and what has changed */
+    bool is_ready;                  /* list and timer were set up */
 };
 extern struct cache_kept cache_kept;
 
@@ -293,7 +294,7 @@ struct cache_loader;
 struct cache_purger;
 
 struct cache_keeper {
-    struct cache *cache;
+    struct cache *cache;         /* that it looks after */
     struct timer retry;          /* when to look at the lease again */
     struct fiber *fiber;         /* while this worker manages this cache */
     uint64_t id;                 /* in the lease */
@@ -344,9 +345,5 @@ bool cache_purger_step(struct cache_purger *purger, unsigned files, uint64_t thr
 bool cache_file_is_purged(const struct cache *cache, int fd,
                           const struct cache_file_header *header);
 void cache_purger_free(struct cache_purger *purger);
-
-/* ---- all caches of a generation (path.c) ---- */
-
-struct cache *cache_next(const struct cache *cache);
 
 #endif

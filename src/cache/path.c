@@ -31,7 +31,7 @@ static struct cache *cache_first(struct generation *generation)
     return node == NULL ? NULL : &node->cache;
 }
 
-struct cache *cache_next(const struct cache *cache)
+static struct cache *cache_next(const struct cache *cache)
 {
     struct cache_node *next = container_of((struct cache *) cache, struct cache_node, cache)->next;
 

@@ -38,14 +38,14 @@ struct request_body;
 struct body_piece {
     struct str bytes; /* of a memory piece */
     int fd;           /* of a file piece: bytes.data is NULL; else -1 */
-    off_t offset;
+    off_t offset;     /* of the file piece in it */
     uint64_t size;    /* bytes of the file piece */
     bool is_volatile; /* bytes are copied: the memory is reused after the call */
     bool
         is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on a
                       piece without bytes a compressor, too, lets go what it holds */
     void (*release)(void *arg); /* or NULL */
-    void *release_arg;
+    void *release_arg;          /* given to release */
 };
 
 /* How responses of one protocol version go to the wire: v1, v2, v3. */
@@ -83,11 +83,11 @@ struct response {
     struct fields fields;          /* all others, in order */
     struct fields *trailers;       /* or NULL */
     struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
-    struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
-    uint64_t body_offset;        /* where the first piece that is given stands in a body of
+    struct body_filter *filters;  /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_offset;         /* where the first piece that is given stands in a body of
                                     content_length bytes; not 0 with slices only */
-    uint64_t body_sent;          /* body bytes put on the wire, chunk frames not counted */
-    unsigned is_head_sent : 1;
+    uint64_t body_sent;           /* body bytes put on the wire, chunk frames not counted */
+    unsigned is_head_sent : 1;    /* the client may have seen it: nothing of it can change */
     unsigned is_complete : 1;     /* the last piece was given */
     unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
     unsigned is_chunked : 1;      /* set by the wire */
@@ -112,10 +112,10 @@ struct client {
  * the connection's input buffer (kept until the request is recycled), the generation.
  */
 struct request {
-    uint32_t magic;
-    struct arena arena;
-    struct conn *conn; /* the client's; NULL when it is gone */
-    const struct http_wire *wire;
+    uint32_t magic;               /* REQUEST_MAGIC */
+    struct arena arena;           /* of all that lives as long as the request */
+    struct conn *conn;            /* the client's; NULL when it is gone */
+    const struct http_wire *wire; /* how its response goes out */
     void *wire_state;             /* of the wire */
     struct http_connection *http; /* what the requests of one connection share */
     struct fiber *fiber;          /* that works on it, while it waits; else NULL */
@@ -125,41 +125,41 @@ struct request {
     const struct client *client;  /* who asks, where that is not the other end of the connection:
                                      request_set_client; of a main request; or NULL */
 
-    const struct http_server *server;
-    const struct http_location *location;
+    const struct http_server *server;     /* that it is for */
+    const struct http_location *location; /* whose settings hold now */
 
     /* The request line. */
-    struct str line; /* as received, without line end */
-    struct str method_name;
-    unsigned method; /* enum http_method */
-    enum http_version version;
-    struct str target; /* as received: $request_uri */
-    struct str host;   /* lower case, no port; from target or Host */
-    struct str port;   /* digits after the host, or empty */
-    struct str scheme; /* from an absolute target; empty else */
+    struct str line;           /* as received, without line end */
+    struct str method_name;    /* as received, or GET where a page stands in for another */
+    unsigned method;           /* enum http_method */
+    enum http_version version; /* that the client speaks */
+    struct str target;         /* as received: $request_uri */
+    struct str host;           /* lower case, no port; from target or Host */
+    struct str port;           /* digits after the host, or empty */
+    struct str scheme;         /* from an absolute target; empty else */
 
     /* What is asked for now; internal redirects change it. */
     struct str uri;  /* decoded, normalised path */
     struct str args; /* after '?', as received */
 
-    struct fields headers;
+    struct fields headers;     /* as received */
     struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
     int64_t content_length;    /* of the request body; -1 = none or chunked */
     struct request_body *body; /* once it was read; or NULL */
 
-    struct response response;
+    struct response response; /* what it is answered with */
 
-    struct variable_env env;
+    struct variable_env env; /* where its variables and templates are evaluated */
 
-    uint64_t start_ms;      /* first byte of the head, monotonic */
-    uint64_t head_size;     /* bytes of line and headers */
-    uint64_t body_received; /* bytes of the body as received, frames included */
-    uint64_t out_start;     /* conn->queued when the response began */
-    uint64_t out_head_end;  /* … when its head was written */
-    uint64_t out_end;       /* conn->queued when its last byte was put there */
-    uint64_t out_sent;      /* conn->sent when it was recycled, at most out_end */
-    uint64_t limit_rate;    /* bytes per second in force; 0 = none */
-    uint64_t limit_rate_after;
+    uint64_t start_ms;         /* first byte of the head, monotonic */
+    uint64_t head_size;        /* bytes of line and headers */
+    uint64_t body_received;    /* bytes of the body as received, frames included */
+    uint64_t out_start;        /* conn->queued when the response began */
+    uint64_t out_head_end;     /* … when its head was written */
+    uint64_t out_end;          /* conn->queued when its last byte was put there */
+    uint64_t out_sent;         /* conn->sent when it was recycled, at most out_end */
+    uint64_t limit_rate;       /* bytes per second in force; 0 = none */
+    uint64_t limit_rate_after; /* bytes that go before the limit holds */
     struct list link;          /* on the connection's list of requests that are not recycled yet */
     struct request_data *data; /* what modules keep for it: see request_data */
 
@@ -178,8 +178,9 @@ struct request {
                                     sent */
     unsigned uri_has_quoted : 1; /* the target held %XX */
     unsigned uri_changed : 1;    /* by rewrite: post-rewrite searches the location again */
-    unsigned is_error_redirect : 1;
-    unsigned is_lingering_forced : 1;
+    unsigned is_error_redirect : 1; /* an error page is being asked for */
+    unsigned
+        is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
     unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */

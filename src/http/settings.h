@@ -26,8 +26,8 @@ typedef void (*header_filter)(struct request *request);
 
 /* A list of functions, made when the configuration is read, walked for each request. */
 struct handler_list {
-    request_handler *items;
-    unsigned count;
+    request_handler *items; /* in the order in which they are called */
+    unsigned count;         /* of items */
 };
 
 /* Served files (types block). Keys are extensions in lower case. */
@@ -44,17 +44,17 @@ struct error_page {
 
 /* ngx_http_core_module, http level alone. */
 struct http_main {
-    struct vec servers; /* struct http_server * */
-    struct variable_set variables;
-    struct vec listens; /* struct http_listen * */
+    struct vec servers;            /* struct http_server * */
+    struct variable_set variables; /* all that are known */
+    struct vec listens;            /* struct http_listen * */
     struct vec
         locations; /* struct http_location *: every place, unnamed ones and servers' own too */
     struct http_hooks *hooks;      /* phases and filters of all modules, in order; see hooks.h */
     struct handler_list post_read; /* for every request, before anything else */
     struct handler_list content;   /* asked in turn where a location has no handler of its own */
-    int64_t server_names_hash_bucket_size, server_names_hash_max_size;
-    int64_t variables_hash_bucket_size, variables_hash_max_size;
-    struct generation *generation;
+    int64_t server_names_hash_bucket_size, server_names_hash_max_size; /* understood */
+    int64_t variables_hash_bucket_size, variables_hash_max_size;       /* understood */
+    struct generation *generation;                                     /* of this reading */
     struct str hostname; /* of the machine, lower case */
 };
 
@@ -63,14 +63,14 @@ enum server_name_kind { NAME_EXACT, NAME_HEAD, NAME_TAIL, NAME_BOTH, NAME_REGEX 
 
 /* A name of a server. */
 struct server_name {
-    struct str name;     /* lower case, without the dots and the star of a wildcard */
-    struct str written;  /* for messages */
-    struct regex *regex; /* of NAME_REGEX */
-    struct http_server *server;
-    enum server_name_kind kind;
+    struct str name;            /* lower case, without the dots and the star of a wildcard */
+    struct str written;         /* for messages */
+    struct regex *regex;        /* of NAME_REGEX */
+    struct http_server *server; /* that is called so */
+    enum server_name_kind kind; /* how it is compared */
 };
 
-/* ngx_http_core_module, server level. */
+/* ngx_http_core_module, server level. A member without a comment is the value of the directive of its name. */
 struct http_server {
     struct vec names;           /* struct server_name: as written, in order */
     struct str name;            /* the first, for $server_name and redirects */
@@ -79,34 +79,34 @@ struct http_server {
     void **settings;            /* by table index, server level */
     uint64_t client_header_buffer_size;
     struct buffers large_client_header_buffers;
-    uint64_t client_header_timeout_ms;
+    uint64_t client_header_timeout_ms;                /* for a whole head */
     uint64_t connection_pool_size, request_pool_size; /* accepted: memory grows by itself */
-    int64_t max_headers;
-    bool ignore_invalid_headers;
-    bool merge_slashes;
-    bool underscores_in_headers;
+    int64_t max_headers;                              /* fields of a request at most */
+    bool ignore_invalid_headers;    /* fields with bad names are dropped, not refused */
+    bool merge_slashes;             /* "//" in a path is one */
+    bool underscores_in_headers;    /* names with '_' are good ones */
     struct head_limits head_limits; /* derived */
     struct vec early_read;          /* client_body_early_read: struct template * */
     struct vec listens;             /* struct http_listen * it is on */
     struct handler_list rewrite;    /* server-rewrite phase */
-    const struct conf_node *node;
-    struct http_main *main;
-    bool has_listen;
+    const struct conf_node *node;   /* the block */
+    struct http_main *main;         /* above it */
+    bool has_listen;                /* a `listen` line was written */
     bool accepts_connect; /* some place of it makes tunnels: CONNECT is not refused at once */
 };
 
 /* A place where names of one address are told apart: hangs on struct listener.user. */
 struct http_listen {
-    struct listener *listener;
-    struct http_server *default_server;
-    struct vec servers;        /* struct http_server *: in order, default first or not */
-    struct map exact;          /* name -> struct server_name * */
-    struct map wildcard_head;  /* "example.com" of "*.example.com" */
-    struct map wildcard_tail;  /* "www" of "www.*" */
-    struct regex_set *regexes; /* or NULL */
-    struct server_name **regex_names;
+    struct listener *listener;          /* the address */
+    struct http_server *default_server; /* for names that nobody has */
+    struct vec servers;                 /* struct http_server *: in order, default first or not */
+    struct map exact;                   /* name -> struct server_name * */
+    struct map wildcard_head;           /* "example.com" of "*.example.com" */
+    struct map wildcard_tail;           /* "www" of "www.*" */
+    struct regex_set *regexes;          /* or NULL */
+    struct server_name **regex_names;   /* by number of regexes */
     bool has_names; /* false: the default server takes all, nothing is looked up */
-    bool is_ssl, is_http2, is_proxy_protocol;
+    bool is_ssl, is_http2, is_proxy_protocol; /* as the `listen` lines say */
     bool detects_http2;     /* plain sockets: a client may begin with HTTP/2's preface */
     bool allows_plain_http; /* with is_ssl: a plain request is sent to https://, not refused */
     const struct conf_node *ssl_node; /* the line that said ssl, for messages; or NULL */
@@ -164,14 +164,17 @@ enum http_method {
 #undef METHOD_ENUM
 };
 
-/* ngx_http_core_module, location level: also http, server, if and limit_except blocks. */
+/*
+ * ngx_http_core_module, location level: also http, server, if and limit_except blocks. A member without a
+ * comment is the value of the directive of its name (docs/directives.md).
+ */
 struct http_location {
     /* Identity and tree; not inherited. */
-    struct str name; /* "/a/", "\.php$", "@x"; empty for a server's own */
-    enum location_kind kind;
-    struct http_location *parent;
-    struct http_server *server;
-    const struct conf_node *node;
+    struct str name;               /* "/a/", "\.php$", "@x"; empty for a server's own */
+    enum location_kind kind;       /* how name is compared */
+    struct http_location *parent;  /* the place around it; NULL for a server's own */
+    struct http_server *server;    /* that it belongs to */
+    const struct conf_node *node;  /* the block */
     void **settings;               /* by table index: every module's settings at this place */
     struct location_index *index;  /* nested locations, for the search; NULL when there are none */
     struct vec nested;             /* struct http_location *: inside this block, in order */

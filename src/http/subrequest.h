@@ -19,9 +19,9 @@ enum subrequest_output {
 
 /* What is asked, and what came of it. */
 struct subrequest {
-    struct str uri; /* path, normalised; or "@name" of a named location */
-    struct str args;
-    enum subrequest_output output;
+    struct str uri;                /* path, normalised; or "@name" of a named location */
+    struct str args;               /* without '?' */
+    enum subrequest_output output; /* where its body goes */
     struct body_filter
         *filter;       /* INLINE: the filter of the parent on whose behalf it runs: bytes go to
                                      the next one; NULL: to the parent's first filter */

@@ -19,7 +19,6 @@ struct listen_options {
     int rcvbuf;  /* bytes; -1 = system's */
     int sndbuf;
     int fastopen;                         /* queue length; -1 = off */
-    int setfib;                           /* unused on Linux */
     int keepalive;                        /* 0 = system's, 1 = on, 2 = off */
     int keepidle_s, keepintvl_s, keepcnt; /* 0 = system's */
     bool is_deferred;                     /* TCP_DEFER_ACCEPT */

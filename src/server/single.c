@@ -111,14 +111,20 @@ static void reload(void)
     take_over(next);
 }
 
-static bool is_done(void)
+static void free_old_if_unused(void)
 {
-    if (must_reload && !worker_is_quitting && !must_end) {
-        reload();
-    }
     if (old_count != 0 && conn_pool.used == 0 && fiber_former_count() == 0) {
         free_old();
     }
+}
+
+static bool is_done(void)
+{
+    if (must_reload && !worker_is_quitting && !must_end) {
+        free_old_if_unused(); /* the new one may open connections at once */
+        reload();
+    }
+    free_old_if_unused();
     return must_end || worker_is_done();
 }
 

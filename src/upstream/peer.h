@@ -17,9 +17,9 @@ struct peer_use {
     /* Of balancers that look at requests under way (least_time inflight): how many have no answer yet,
      * and the sum of the times when they were picked, monotonic milliseconds. */
     _Atomic uint32_t unanswered;
-    _Atomic uint64_t unanswered_since_ms;
-    _Atomic uint64_t requests; /* ever picked */
-    _Atomic uint32_t held;     /* peer lists of the worker name the cell */
+    _Atomic uint64_t unanswered_since_ms; /* the sum */
+    _Atomic uint64_t requests;            /* ever picked */
+    _Atomic uint32_t held;                /* peer lists of the worker name the cell */
 };
 
 #define PEER_CHECKS_MAX 4 /* active checks of one group */
@@ -51,12 +51,12 @@ struct peer_cell {
     /* What a protocol learned of the backend; 0 = not known (FastCGI: FCGI_GET_VALUES). */
     _Atomic uint32_t facts_state;     /* 0 nobody asked, 1 asked, 2 known; of the protocol */
     _Atomic uint32_t connections_max; /* 0 = no limit was told */
-    _Atomic uint32_t requests_max;
-    _Atomic uint32_t multiplexes;
+    _Atomic uint32_t requests_max;    /* at one time; 0 = no limit was told */
+    _Atomic uint32_t multiplexes;     /* several requests may share a connection */
 
-    uint32_t number; /* place in the memory of its set; CELL_PRIVATE: of this worker alone */
-    uint32_t slots;  /* entries of use */
-    struct peer_use use[];
+    uint32_t number;       /* place in the memory of its set; CELL_PRIVATE: of this worker alone */
+    uint32_t slots;        /* entries of use */
+    struct peer_use use[]; /* by slot */
 };
 
 #define CELL_PRIVATE UINT32_MAX
@@ -71,35 +71,35 @@ struct peer_use *peer_use_mine(struct peer_cell *cell);
 
 /* One address of a group in this worker. */
 struct peer {
-    struct str name; /* for logs and $upstream_addr: "127.0.0.1:8080", "unix:/path" */
-    struct addr addr;
-    const struct upstream_server *server;
-    struct str target; /* of an SRV record; else empty */
-    struct peer_cell *cell;
-    struct peer_local *local; /* this worker's connections to it; of link.c */
-    unsigned number; /* bit in upstream_pick.tried; place in peer_list order, backups last */
-    unsigned weight;
+    struct str name;  /* for logs and $upstream_addr: "127.0.0.1:8080", "unix:/path" */
+    struct addr addr; /* with port */
+    const struct upstream_server *server; /* the line that it comes from */
+    struct str target;                    /* of an SRV record; else empty */
+    struct peer_cell *cell;               /* what all workers know of it */
+    struct peer_local *local;             /* this worker's connections to it; of link.c */
+    unsigned number;        /* bit in upstream_pick.tried; place in peer_list order, backups last */
+    unsigned weight;        /* as written, or of its SRV record */
     int64_t current_weight; /* of weighted round robin, and of whatever balancer needs one */
-    int64_t effective_weight;
-    bool has_digest; /* digest was made; see peer_digest */
-    char digest[32]; /* MD5 of name in hex: what cookies call the peer */
+    int64_t effective_weight; /* weight less what failures took; it grows back */
+    bool has_digest;          /* digest was made; see peer_digest */
+    char digest[32];          /* MD5 of name in hex: what cookies call the peer */
 };
 
 /* Peers that are alternatives to each other: the primary ones, or the backups. */
 struct peer_set {
-    struct peer *peers;
-    unsigned count;
-    unsigned total_weight;
-    void *balancer_data; /* made by balancer->prepare: rings, tables; freed by balancer->forget */
+    struct peer *peers;    /* part of the list's memory */
+    unsigned count;        /* of peers */
+    unsigned total_weight; /* sum of their weights */
+    void *balancer_data;   /* made by balancer->prepare: rings, tables; freed by balancer->forget */
 };
 
 /* All peers of a group at one time. Replaced when names resolve anew; who uses it holds a reference. */
 struct peer_list {
-    unsigned references;
-    struct upstream_group *group;
-    struct peer_set primary, backup;
-    unsigned count; /* of both */
-    bool is_single; /* one peer in all: its failures do not make it unavailable */
+    unsigned references;             /* of this worker: the group's, and one for each pick */
+    struct upstream_group *group;    /* whose peers these are */
+    struct peer_set primary, backup; /* backups serve while no primary one may */
+    unsigned count;                  /* of both */
+    bool is_single;                  /* one peer in all: its failures do not make it unavailable */
 };
 
 /*
@@ -107,7 +107,7 @@ struct peer_list {
  * gives NULL when nobody is left.
  */
 struct balancer {
-    const char *name;
+    const char *name; /* of its directive, for messages */
     /* Optional: for a fresh set. */
     void (*prepare)(struct upstream_group *group, struct peer_set *set);
     void (*forget)(struct peer_set *set);
@@ -126,7 +126,7 @@ struct balancer {
 
 /* Requests of one client that go to the same peer. Of the upstream floor or of a module above. */
 struct stickiness {
-    const char *name;
+    const char *name; /* of its directive, for messages */
     /* The peer that this request is bound to, or NULL. Found peers may be draining. May set
      * pick->set_cookie. */
     struct peer *(*find)(struct upstream_pick *pick);

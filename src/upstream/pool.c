@@ -276,7 +276,7 @@ static bool may_rest(const struct upstream_link *link)
 
     return group->keepalive != 0 && !worker_is_quitting && !group->set->is_quitting &&
            !conn->is_broken && !conn->is_input_closed && !conn->is_peer_closed &&
-           conn_unsent(conn) == 0 && conn_input(conn).len == 0 &&
+           conn_unsent(conn) == 0 && conn->in_start == conn->in_end &&
            (int64_t) link->requests < group->keepalive_requests &&
            clock_now.now_ms - link->opened_ms < group->keepalive_time_ms;
 }

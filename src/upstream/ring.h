@@ -8,14 +8,14 @@
 
 /* A place on the ring, and whose it is. */
 struct ring_point {
-    uint32_t hash;
+    uint32_t hash;  /* its place on the ring */
     uint32_t owner; /* index of ring.owners */
 };
 
 /* Peers that cannot be told apart by identity: the addresses of one name. */
 struct ring_owner {
     unsigned first; /* index of ring.members */
-    unsigned count;
+    unsigned count; /* of members */
 };
 
 /*

@@ -35,13 +35,13 @@ struct upstream_server {
                                    resolve: then it is asked again at run time. Of a watched
                                    name: those that it begins with */
     unsigned weight;
-    unsigned max_conns; /* requests at one time; 0 = no limit */
-    unsigned max_fails; /* 0 = failures do not count */
-    uint64_t fail_timeout_ms;
-    uint64_t slow_start_ms; /* after it came back its weight grows for so long; 0 = at once */
-    bool is_backup;
-    bool is_down;
-    bool is_draining;    /* only requests that are bound to it */
+    unsigned max_conns;       /* requests at one time; 0 = no limit */
+    unsigned max_fails;       /* 0 = failures do not count */
+    uint64_t fail_timeout_ms; /* failures count for so long, and stop it for so long */
+    uint64_t slow_start_ms;   /* after it came back its weight grows for so long; 0 = at once */
+    bool is_backup;           /* serves while no other may */
+    bool is_down;             /* takes no requests */
+    bool is_draining;         /* only requests that are bound to it */
     bool resolves;       /* watched at run time: `resolve`, `dynamic_resolve`, or it did not resolve
                             at start */
     bool wants_resolve;  /* `resolve` was written */
@@ -65,16 +65,16 @@ enum resolve_fallback {
 struct upstream_group {
     struct str name;              /* of the block, or host and port as written */
     const struct conf_node *node; /* the block, or the first *_pass line */
-    struct upstream_set *set;
-    struct vec servers; /* struct upstream_server * */
-    bool is_implicit;
-    uint16_t default_port; /* of servers without a port: 80, or the pass directive's */
+    struct upstream_set *set;     /* that it belongs to */
+    struct vec servers;           /* struct upstream_server * */
+    bool is_implicit;             /* of an address in a *_pass */
+    uint16_t default_port;        /* of servers without a port: 80, or the pass directive's */
 
     const struct balancer *balancer; /* never NULL after upstream_finish: round robin by default */
     void *balancer_settings;         /* the balancer's own */
     const struct stickiness *stickiness; /* sticky, session_sticky; NULL = none */
-    void *stickiness_settings;
-    struct health_settings *health; /* active checks; NULL = none (health.h) */
+    void *stickiness_settings;           /* its own */
+    struct health_settings *health;      /* active checks; NULL = none (health.h) */
 
     unsigned keepalive;            /* idle connections kept for each worker; 0 = none */
     bool is_keepalive_local;       /* … a pool for each location; no exchange between them */
@@ -85,16 +85,16 @@ struct upstream_group {
     const struct keepalive_slices
         *slices; /* a pool for each key as well (private.h); NULL = none */
 
-    unsigned queue_max; /* requests that wait when no peer may take them; 0 = none */
-    uint64_t queue_timeout_ms;
+    unsigned queue_max;        /* requests that wait when no peer may take them; 0 = none */
+    uint64_t queue_timeout_ms; /* longest wait in the queue */
 
     struct str zone_name; /* empty = no zone directive */
-    uint64_t zone_size;
+    uint64_t zone_size;   /* bytes; what it pays for beyond its servers is spare cells */
     const struct resolver_settings *resolver; /* of the block, else of the http block, or NULL */
-    uint64_t resolver_timeout_ms;
+    uint64_t resolver_timeout_ms;             /* for finding the addresses of one name */
 
-    bool has_resolver_timeout; /* written in the block */
-    enum resolve_fallback fallback;
+    bool has_resolver_timeout;      /* written in the block */
+    enum resolve_fallback fallback; /* of dynamic_resolve */
     uint64_t
         resolve_fail_timeout_ms; /* a name that failed is not asked for so long; 0 = as usual */
 
@@ -105,10 +105,10 @@ struct upstream_group {
 
 /* All groups of one subsystem in a reading. */
 struct upstream_set {
-    struct vec groups; /* struct upstream_group *, in order of appearance */
-    struct generation *generation;
+    struct vec groups;                        /* struct upstream_group *, in order of appearance */
+    struct generation *generation;            /* of this reading */
     const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
-    uint64_t resolver_timeout_ms;
+    uint64_t resolver_timeout_ms;             /* of the http block, too */
     unsigned no_server_status;  /* of requests that find nobody to serve them: 502 or 500 */
     uint64_t discard_most;      /* turns of round robin that are passed over at first, at most */
     struct cell_memory *memory; /* of this floor: shared cells of all peers */
@@ -191,13 +191,13 @@ enum pick_result {
 
 /* The choice of a peer for one request, over its tries. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
-    struct upstream_group *group;
-    struct peer_list *list;   /* held by a reference from upstream_pick_begin to _end */
-    struct peer *peer;        /* in use now, or NULL */
-    struct variable_env *env; /* where keys of balancers are evaluated */
-    struct arena *arena;
-    const struct log *log;
-    void *subject;         /* of the protocol floor: struct request, for stickiness */
+    struct upstream_group *group; /* that is picked from */
+    struct peer_list *list;       /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;            /* in use now, or NULL */
+    struct variable_env *env;     /* where keys of balancers are evaluated */
+    struct arena *arena;          /* of the request */
+    const struct log *log;        /* of the request */
+    void *subject;                /* of the protocol floor: struct request, for stickiness */
     uint64_t *tried;       /* a bit for each peer of the list: had its try; NULL = nobody had */
     uint64_t tried_few;    /* tried of a list of 64 peers at most */
     unsigned tries;        /* so far */

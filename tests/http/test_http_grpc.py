@@ -144,6 +144,20 @@ def test_trailers_alone(serve, h2):
     caller.close()
 
 
+def test_trailers_behind_an_announced_length(serve, h2):
+    def answer(conn, request):
+        conn.body(request)
+        conn.answer(request, b"abc", [("content-length", "3")], trailers=[("grpc-status", "3")])
+
+    caller = Caller(serve(conf(h2(each(answer)))))
+    caller.data(b"m", last=True)
+    assert ("content-length", "3") in caller.fields()[1]
+    assert caller.wait(DATA)[3] == b"abc"
+    flags, fields = caller.fields()
+    assert flags & END_STREAM and fields == [("grpc-status", "3")]
+    caller.close()
+
+
 def test_trailers_to_http1(serve, h2):
     def answer(conn, request):
         conn.answer(request, b"x", trailers=[("grpc-status", "5")])

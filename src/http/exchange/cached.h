@@ -6,9 +6,9 @@
 #include "http/exchange/internal.h"
 
 struct cached {
-    struct cache_access access;
-    enum cache_found found;
-    bool has_content;       /* a stored response is at hand, fresh or not */
+    struct cache_access access; /* to the key of this request */
+    enum cache_found found;     /* what the lookup gave */
+    bool has_content;           /* a stored response is at hand, fresh or not */
     bool may_store;         /* the answer may be stored: claimed, not scarce, not switched off */
     bool is_filling;        /* it is being stored */
     bool is_bypassed;       /* cache_bypass: it was not looked at */
@@ -17,8 +17,8 @@ struct cached {
 
 /* How long an answer is fresh, and what else its head says of storing (freshness.c). */
 struct freshness {
-    bool is_storable;
-    time_t valid_until;
+    bool is_storable;   /* false: the answer says no, or nothing says how long */
+    time_t valid_until; /* seconds of the epoch */
     time_t stale_while_updating_until, stale_if_error_until; /* 0 = none */
 };
 void freshness_of(const struct exchange *x, unsigned status, struct freshness *out);

@@ -30,14 +30,15 @@ enum body_result {
 
 /* What a backend answered. */
 struct answer {
-    unsigned status;
+    unsigned status;           /* 100 to 599 */
     struct str reason;         /* of the status line, or empty */
     enum http_version version; /* that it speaks; HTTP only */
     struct fields fields;      /* as they came, in order; bytes live in the request's arena */
     struct fields *trailers;   /* after the body, or NULL */
-    int64_t content_length;    /* of its body; -1 = not announced */
-    bool has_no_body;          /* 204, 304, answer to HEAD, … */
-    bool is_upgrade;           /* 101, or 2xx to CONNECT: bytes both ways from here on */
+    bool may_have_trailers; /* … behind one of announced length, too: it ends when that is known */
+    int64_t content_length; /* of its body; -1 = not announced */
+    bool has_no_body;       /* 204, 304, answer to HEAD, … */
+    bool is_upgrade;        /* 101, or 2xx to CONNECT: bytes both ways from here on */
     bool has_no_page; /* a failure told by a status alone, as memcached's: the error page is ours */
 };
 
@@ -48,7 +49,7 @@ struct channel {
     bool (*begin)(struct exchange *x);
     /* Bytes that arrived and were not consumed. */
     struct str (*input)(struct exchange *x);
-    void (*consume)(struct exchange *x, size_t n);
+    void (*consume)(struct exchange *x, size_t n); /* the first n of them are used */
     /* Tries to get more without waiting. True: input grew. False: nothing now, or the end: see ended. */
     bool (*fill)(struct exchange *x);
     /* Has the backend sent its last byte (or broken off: errno in x->link->conn->error)? Asked when
@@ -81,10 +82,10 @@ void whole_link_end(struct exchange *x, bool is_reusable);
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
-    struct str name;        /* before "://" in logs: "http", "fastcgi" */
-    struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
-    struct str alpn;        /* … on offer there, in wire form; or empty */
-    const struct channel *channel;
+    struct str name;               /* before "://" in logs: "http", "fastcgi" */
+    struct str secure_name;        /* … over TLS: "https"; empty where that is not possible */
+    struct str alpn;               /* … on offer there, in wire form; or empty */
+    const struct channel *channel; /* what its requests go through */
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);
@@ -113,30 +114,31 @@ struct protocol {
 struct attempt {
     struct str peer; /* name of the peer, or of the group when none was live */
     unsigned status; /* 0 = none: "-" */
-    uint64_t connect_ms, header_ms, response_ms, queue_ms;
-    uint64_t bytes_sent, bytes_received, response_length;
+    uint64_t connect_ms, header_ms, response_ms,
+        queue_ms; /* since the try began: connected, head read, all read; waited before it */
+    uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
     bool is_after_redirect; /* first one after an internal redirect: " : " before it */
 };
 
 #define EXCHANGE_MAGIC 0xe8c4a26eu
 
 struct exchange {
-    uint32_t magic;
-    struct request *request;
-    const struct protocol *protocol;
-    const struct exchange_settings *settings;
-    void *state;                 /* of the protocol, in the request's arena */
-    void *channel_state;         /* of its channel, likewise */
-    const void *module_settings; /* of the protocol's module at this location */
+    uint32_t magic;                           /* EXCHANGE_MAGIC */
+    struct request *request;                  /* whose exchange it is */
+    const struct protocol *protocol;          /* of the handler */
+    const struct exchange_settings *settings; /* of the place */
+    void *state;                              /* of the protocol, in the request's arena */
+    void *channel_state;                      /* of its channel, likewise */
+    const void *module_settings;              /* of the protocol's module at this location */
 
     /* Where to. One of group and target is set by the module's handler. */
     struct upstream_group *group;
     struct template *target; /* "host:port" with variables; the module has cut off scheme and URI */
     struct str target_text;  /* … evaluated */
-    uint16_t default_port;
-    bool is_secure;      /* over TLS, as settings->tls says */
-    struct str preface;  /* … bytes that go before the handshake; empty = none */
-    struct str url_tail; /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
+    uint16_t default_port;   /* where target_text has none */
+    bool is_secure;          /* over TLS, as settings->tls says */
+    struct str preface;      /* … bytes that go before the handshake; empty = none */
+    struct str url_tail;     /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
 
     /* What is sent. */
     struct str head;          /* made by make_request */
@@ -151,11 +153,11 @@ struct exchange {
     uint64_t sent_before;     /* link's conn->sent when this try began */
     struct upload *upload;    /* the body's way while the answer is awaited, or NULL (upload.c) */
 
-    struct upstream_pick pick;
+    struct upstream_pick pick;  /* the peer in use, and those that had their try */
     struct upstream_link *link; /* NULL between tries */
     bool is_reusable;           /* the link may carry another request when this one ends */
-    struct answer answer;
-    uint64_t body_received; /* bytes of the answer's body, decoded */
+    struct answer answer;       /* of this try, once its head is read */
+    uint64_t body_received;     /* bytes of the answer's body, decoded */
 
     struct vec attempts;     /* struct attempt */
     struct attempt *attempt; /* the current one */
@@ -223,8 +225,8 @@ static inline struct exchange *request_exchange(const struct request *request)
 struct pass_target {
     struct upstream_group *group; /* or */
     struct template *text;        /* with variables */
-    uint16_t default_port;
-    bool is_secure; /* the module's: TLS */
+    uint16_t default_port;        /* where text has none */
+    bool is_secure;               /* the module's: TLS */
 };
 bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
                       uint16_t default_port, struct pass_target *out);

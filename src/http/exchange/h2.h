@@ -19,7 +19,8 @@
 /* What a module says of a request. */
 struct h2_request {
     struct str method, path;
-    struct str announcement; /* goes before the preface of a fresh connection: a PROXY header; or empty */
+    struct str
+        announcement; /* goes before the preface of a fresh connection: a PROXY header; or empty */
     bool is_https;
     bool accepts_trailers; /* … and so does the client: `TE: trailers` is sent */
     bool keeps_trailers;   /* the answer's trailers go to the client */
@@ -60,27 +61,27 @@ struct h2_bytes {
 /* A request on its way; in the request's arena, x->channel_state. */
 struct h2_stream {
     struct exchange *x;
-    struct h2_link *link;    /* NULL between tries */
-    struct h2_stream *next;  /* in its bucket */
-    struct wait_point wake;  /* the fiber of the request */
-    struct wait_point room;  /* … of its body's upload */
-    struct list in_senders;  /* on link->senders while there is body to be sent */
-    uint32_t id;             /* 0 = none */
-    struct h2_request told;  /* of the module */
-    bool is_head;            /* the answer has no body whatever it says */
+    struct h2_link *link;   /* NULL between tries */
+    struct h2_stream *next; /* in its bucket */
+    struct wait_point wake; /* the fiber of the request */
+    struct wait_point room; /* … of its body's upload */
+    struct list in_senders; /* on link->senders while there is body to be sent */
+    uint32_t id;            /* 0 = none */
+    struct h2_request told; /* of the module */
+    bool is_head;           /* the answer has no body whatever it says */
 
     /* The request's body, as far as it was given and is not in frames. */
-    struct buf kept;         /* copies of pieces that do not last */
-    struct str bytes;        /* what is to go next: in kept, or in memory that lasts */
-    int fd;                  /* … or a file; -1 = none */
+    struct buf kept;  /* copies of pieces that do not last */
+    struct str bytes; /* what is to go next: in kept, or in memory that lasts */
+    int fd;           /* … or a file; -1 = none */
     off_t offset;
     uint64_t file_left;
-    bool is_all_given;       /* nothing comes behind these */
-    bool is_output_ended;    /* END_STREAM was sent, or nobody wants more */
-    bool is_waiting;         /* for its window: not among the senders */
+    bool is_all_given;    /* nothing comes behind these */
+    bool is_output_ended; /* END_STREAM was sent, or nobody wants more */
+    bool is_waiting;      /* for its window: not among the senders */
     int64_t send_window;
-    uint64_t framed;         /* bytes of frames of this stream */
-    uint64_t framed_to;      /* conn->queued behind the last */
+    uint64_t framed;    /* bytes of frames of this stream */
+    uint64_t framed_to; /* conn->queued behind the last */
 
     /* The answer. */
     struct h2_head *heads, *last_head; /* not read yet, oldest first */
@@ -89,49 +90,49 @@ struct h2_stream {
     bool is_head_read;       /* … and read */
     struct fields *trailers; /* or NULL */
     struct h2_bytes reading, arriving;
-    int64_t recv_window;     /* bytes that the backend may still send */
-    uint32_t taken;          /* … that were read since it was told so last */
-    uint64_t given;          /* bytes of body that went on */
-    bool has_heard;          /* frames of an answer came */
-    bool has_news;           /* since h2_channel.fill looked */
-    bool is_input_ended;     /* END_STREAM came */
-    bool is_closed;          /* … and RST_STREAM with NO_ERROR */
-    bool is_bad;             /* a rule was broken: logged */
-    bool is_refused;         /* the backend has not looked at it */
-    bool had_sent;           /* x->has_sent before this try */
+    int64_t recv_window; /* bytes that the backend may still send */
+    uint32_t taken;      /* … that were read since it was told so last */
+    uint64_t given;      /* bytes of body that went on */
+    bool has_heard;      /* frames of an answer came */
+    bool has_news;       /* since h2_channel.fill looked */
+    bool is_input_ended; /* END_STREAM came */
+    bool is_closed;      /* … and RST_STREAM with NO_ERROR */
+    bool is_bad;         /* a rule was broken: logged */
+    bool is_refused;     /* the backend has not looked at it */
+    bool had_sent;       /* x->has_sent before this try */
 };
 
 #define H2_BUCKETS 32
-#define H2_STREAMS_MAX 32 /* requests on one connection; more than these have another */
+#define H2_STREAMS_MAX 32             /* requests on one connection; more than these have another */
 #define H2_STREAM_WINDOW (256 * 1024) /* bytes of an answer that may come before it is read */
-#define H2_UNSENT_MAX (128 * 1024) /* bytes in the connection's queue, above which bodies wait */
+#define H2_UNSENT_MAX (128 * 1024)    /* bytes in the connection's queue, above which bodies wait */
 
 /* A connection; upstream_link.state. Response heads use no dynamic table: it was forbidden. */
 struct h2_link {
     struct upstream_link *link;
     struct h2_stream *streams[H2_BUCKETS]; /* by id */
-    struct list senders;      /* streams with body to send, whose turn comes */
-    uint32_t next_id;         /* of the next stream */
-    uint32_t goaway_id;       /* streams above it were not looked at; UINT32_MAX = no GOAWAY */
-    uint32_t peer_streams;    /* streams at a time that the backend allows */
-    int64_t send_window;      /* bytes of DATA of all streams */
+    struct list senders;                   /* streams with body to send, whose turn comes */
+    uint32_t next_id;                      /* of the next stream */
+    uint32_t goaway_id;    /* streams above it were not looked at; UINT32_MAX = no GOAWAY */
+    uint32_t peer_streams; /* streams at a time that the backend allows */
+    int64_t send_window;   /* bytes of DATA of all streams */
     int64_t recv_window;
-    int64_t peer_window;      /* a new stream's send_window */
-    uint32_t peer_frame_max;  /* bytes of payload */
+    int64_t peer_window;     /* a new stream's send_window */
+    uint32_t peer_frame_max; /* bytes of payload */
 
     /* A header block that is not whole yet. */
     struct buf block;
-    uint32_t block_stream;    /* 0 = none is open */
-    uint32_t block_frames;    /* CONTINUATIONs of it */
-    bool block_ends;          /* HEADERS had END_STREAM */
-    bool is_block_dropped;    /* it is too long: its bytes are not kept */
+    uint32_t block_stream; /* 0 = none is open */
+    uint32_t block_frames; /* CONTINUATIONs of it */
+    bool block_ends;       /* HEADERS had END_STREAM */
+    bool is_block_dropped; /* it is too long: its bytes are not kept */
 
-    uint32_t strays;          /* frames for streams that are gone, in a row */
-    bool is_alone;            /* one request, then it ends */
-    bool has_begun;           /* the preface was queued */
-    bool has_settings;        /* the backend's first frame came */
-    bool has_table_limit;     /* to be acknowledged in the next header block (RFC 7541, 4.2) */
-    bool is_bad;              /* a rule was broken: nothing more is believed */
+    uint32_t strays;      /* frames for streams that are gone, in a row */
+    bool is_alone;        /* one request, then it ends */
+    bool has_begun;       /* the preface was queued */
+    bool has_settings;    /* the backend's first frame came */
+    bool has_table_limit; /* to be acknowledged in the next header block (RFC 7541, 4.2) */
+    bool is_bad;          /* a rule was broken: nothing more is believed */
 };
 
 static inline struct h2_stream *h2_stream_of(const struct exchange *x)

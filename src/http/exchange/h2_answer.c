@@ -139,15 +139,14 @@ static bool take_field(struct h2_decoding *decoding, const struct hpack_field *f
     }
     decoding->has_regular = true;
     if (!is_name(field->name) || !is_value(field->value)) {
-        h2_stream_fail(stream, "upstream sent invalid header: \"%.*s: %.*s\"",
-                       STR_ARG(field->name), STR_ARG(field->value));
+        h2_stream_fail(stream, "upstream sent invalid header: \"%.*s: %.*s\"", STR_ARG(field->name),
+                       STR_ARG(field->value));
         return false;
     }
     enum field_id id = field_identify(field->name);
     bool has_place = decoding->has_status_place || (FIELD_BIT(id) & NOT_IN_TRAILERS) == 0;
     if (has_place && !is_of_connection(id, field->name)) {
-        fields_add_identified(decoding->fields, &x->request->arena, id, field->name,
-                              field->value);
+        fields_add_identified(decoding->fields, &x->request->arena, id, field->name, field->value);
     }
     return true;
 }
@@ -162,8 +161,7 @@ static bool decode(struct h2_decoding *decoding, struct str block)
     hpack_table_init(&table, 0);
     table.takes_long_padding = true;
     for (;;) {
-        switch (hpack_decode(&table, &block, &stream->x->request->arena,
-                             UINT32_MAX, &field)) {
+        switch (hpack_decode(&table, &block, &stream->x->request->arena, UINT32_MAX, &field)) {
         case HPACK_FIELD:
             if (!take_field(decoding, &field)) {
                 return false;
@@ -200,8 +198,9 @@ void h2_take_block(struct h2_stream *stream, struct str block, bool is_end)
         return;
     }
     struct h2_head *head = arena_new(&stream->x->request->arena, struct h2_head);
-    struct h2_decoding decoding = {
-        .stream = stream, .fields = &head->fields, .has_status_place = true};
+    struct h2_decoding decoding = {.stream = stream,
+                                   .fields = &head->fields,
+                                   .has_status_place = true};
     if (!decode(&decoding, block)) {
         return;
     }
@@ -254,6 +253,7 @@ enum head_result h2_read_head(struct exchange *x)
     }
     answer->has_no_body =
         head->status < 200 || head->status == 204 || head->status == 304 || stream->is_head;
+    answer->may_have_trailers = stream->told.keeps_trailers && !head->is_end;
     if (head->is_end && answer->content_length < 0 && !answer->has_no_body) {
         answer->content_length = 0; /* so that the client hears of the end with the head, too */
     }

@@ -11,8 +11,11 @@ static bool h2_begin(struct exchange *x)
     if (link == NULL) {
         link = h2_link_new(x->link);
     }
-    *stream = (struct h2_stream){
-        .x = x, .told = stream->told, .is_head = stream->is_head, .fd = -1, .had_sent = x->has_sent};
+    *stream = (struct h2_stream){.x = x,
+                                 .told = stream->told,
+                                 .is_head = stream->is_head,
+                                 .fd = -1,
+                                 .had_sent = x->has_sent};
     list_init(&stream->in_senders);
     link->is_alone |= stream->told.is_alone;
     return h2_link_enter(link, stream);

@@ -17,7 +17,8 @@ static struct h2_stream *find(struct h2_link *link, const struct frame_head *hea
         h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent frame for unknown stream %u",
                      head->stream);
     } else if (++link->strays > STRAYS_MAX) {
-        h2_link_fail(link, V2_ENHANCE_YOUR_CALM, "upstream sent too many frames for closed streams");
+        h2_link_fail(link, V2_ENHANCE_YOUR_CALM,
+                     "upstream sent too many frames for closed streams");
     }
     return NULL;
 }
@@ -30,8 +31,7 @@ static bool refuse_ended(struct h2_stream *stream)
     return stream->is_input_ended;
 }
 
-static bool refuse_padding(struct h2_link *link, const struct frame_head *head,
-                           struct str *payload)
+static bool refuse_padding(struct h2_link *link, const struct frame_head *head, struct str *payload)
 {
     unsigned padding = payload->len == 0 ? 0 : (unsigned char) payload->data[0];
 
@@ -313,8 +313,8 @@ static void take_window(struct h2_link *link, const struct frame_head *head, str
 
 /* ---- heads of frames ---- */
 
-static const char *const names[] = {"data",  "headers",      "priority", "rst stream",
-                                    "settings", "push promise", "ping",     "goaway",
+static const char *const names[] = {"data",          "headers",      "priority", "rst stream",
+                                    "settings",      "push promise", "ping",     "goaway",
                                     "window update", "continuation"};
 
 /* What can be told of a frame from its head. False: the connection has failed. */
@@ -326,8 +326,8 @@ static bool check_head(struct h2_link *link, const struct frame_head *head)
     if (head->length > FRAME_SIZE_DEFAULT) {
         h2_link_fail(link, error, "upstream sent too large http2 frame: %u", head->length);
     } else if ((!link->has_settings && head->type != FRAME_SETTINGS) ||
-               (link->block_stream != 0 && (head->type != FRAME_CONTINUATION ||
-                                            head->stream != link->block_stream)) ||
+               (link->block_stream != 0 &&
+                (head->type != FRAME_CONTINUATION || head->stream != link->block_stream)) ||
                (link->block_stream == 0 && head->type == FRAME_CONTINUATION)) {
         h2_link_fail(link, V2_PROTOCOL_ERROR, "upstream sent unexpected http2 frame: %u",
                      head->type);

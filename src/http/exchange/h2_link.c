@@ -10,7 +10,7 @@
 
 #define READ_MIN (16 * 1024)
 #define READ_MAX (64 * 1024)
-#define WINDOW_OF_ALL 0x7fff0000 /* bytes that all answers together may have under way */
+#define WINDOW_OF_ALL 0x7fff0000         /* bytes that all answers together may have under way */
 #define UNREAD_CONTROL_MAX (1024 * 1024) /* of our answers to a backend that does not read them */
 
 /* ---- frames of ours ---- */
@@ -168,7 +168,7 @@ static bool link_rests(struct upstream_link *upstream)
 {
     struct h2_link *link = h2_link_of(upstream);
 
-    return read_all(link) && link->goaway_id == UINT32_MAX;
+    return read_all(link) && link->goaway_id == UINT32_MAX && link->peer_streams != 0;
 }
 
 static void link_drained(struct conn *conn)
@@ -236,7 +236,7 @@ struct h2_stream *h2_stream_find(const struct h2_link *link, uint32_t id)
 
 bool h2_link_enter(struct h2_link *link, struct h2_stream *stream)
 {
-    if (!h2_link_is_sound(link) || link->goaway_id != UINT32_MAX ||
+    if (!h2_link_is_sound(link) || link->goaway_id != UINT32_MAX || link->peer_streams == 0 ||
         link->next_id >= (uint32_t) WINDOW_MAX) {
         link->link->is_doomed = true;
         return false;

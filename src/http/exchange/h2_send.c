@@ -206,7 +206,8 @@ static bool put_file_part(struct h2_stream *stream, size_t n, uint8_t flags)
     ssize_t got = pread(stream->fd, at + FRAME_HEAD_SIZE, n, stream->offset);
 
     if (got != (ssize_t) n) {
-        exchange_log(stream->x, LOG_CRIT, got == -1 ? errno : 0, "pread() of a request body failed");
+        exchange_log(stream->x, LOG_CRIT, got == -1 ? errno : 0,
+                     "pread() of a request body failed");
         h2_stream_fail(stream, "request body could not be sent");
         return false;
     }
@@ -264,8 +265,7 @@ void h2_link_pump(struct h2_link *link)
     struct list *item;
 
     while (!list_is_empty(&link->senders) && h2_link_has_room(link)) {
-        struct h2_stream *first =
-            container_of(link->senders.next, struct h2_stream, in_senders);
+        struct h2_stream *first = container_of(link->senders.next, struct h2_stream, in_senders);
 
         if (h2_stream_pending(first) != 0 && link->send_window <= 0) {
             break; /* all wait for this one */

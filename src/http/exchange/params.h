@@ -16,16 +16,16 @@
 
 /* One `*_param name value [if_not_empty]` line. */
 struct param {
-    struct str name;
-    struct template *value;
+    struct str name;                 /* as it is sent */
+    struct template *value;          /* evaluated for each request */
     const struct variable *variable; /* the value is this variable and nothing else; or NULL */
     bool skips_empty;                /* if_not_empty */
 };
 
 /* The parameters of one place, and which of the client's fields they stand for. */
 struct params {
-    struct param *items;
-    unsigned count;
+    struct param *items;     /* in the order written */
+    unsigned count;          /* of items */
     uint64_t hidden_ids;     /* bit n: the client's field number n is not passed on */
     struct map hidden_names; /* … and of fields without a number: "HTTP_X_NAME" -> anything */
 };
@@ -46,14 +46,14 @@ const struct params *params_compile(struct conf *conf, const struct vec *list);
 
 /* A parameter as it is sent. */
 struct param_value {
-    struct str name;
-    struct str value;
+    struct str name;  /* never empty */
+    struct str value; /* may be empty */
 };
 
 /* All parameters of a request, in order: configured ones, then HTTP_* of the client's fields. */
 struct param_values {
     struct param_value *items; /* in the request's arena, as are all bytes */
-    unsigned count;
+    unsigned count;            /* of items */
     size_t bytes; /* sum of the lengths of names and values: a frame with 8 bytes around each
                      needs bytes + 8 * count */
 };

@@ -15,10 +15,10 @@
 
 /* An answer, in the arena of the probe. */
 struct probe_answer {
-    unsigned version; /* 10, 11 …; of the status line */
-    unsigned status;
-    struct fields fields;
-    struct str body; /* its first bytes, when they were wanted */
+    unsigned version;     /* 10, 11 …; of the status line */
+    unsigned status;      /* 100 to 999 */
+    struct fields fields; /* of the head */
+    struct str body;      /* its first bytes, when they were wanted */
 };
 
 /* How far an answer was read. */
@@ -30,10 +30,10 @@ enum probe_step {
 
 /* Reads an answer (RFC 9112), or one of the CGI kind (RFC 3875, 6), piece by piece. */
 struct probe_parser {
-    struct arena *arena;
-    bool is_cgi;     /* there is no status line; the body ends with the input */
-    bool wants_body; /* answer.body is filled with up to PROBE_BODY_MAX bytes */
-    bool wants_end;  /* goes on to the end even without wants_body, so that more can follow it */
+    struct arena *arena; /* of the probe */
+    bool is_cgi;         /* there is no status line; the body ends with the input */
+    bool wants_body;     /* answer.body is filled with up to PROBE_BODY_MAX bytes */
+    bool wants_end; /* goes on to the end even without wants_body, so that more can follow it */
 
     struct probe_answer answer; /* out */
     const char *reason;         /* out: "status line" … what was wrong with it */
@@ -55,17 +55,17 @@ enum probe_step probe_parse(struct probe_parser *parser, struct str *input, bool
 
 /* Gathers what a FastCGI responder sends to its standard output (FastCGI 1.0, 3.3 and 5). */
 struct probe_records {
-    struct arena *arena;
-    char head[8];      /* of the current record, as far as it has come */
-    uint8_t head_size; /* bytes of that */
-    uint8_t type;      /* of the current record */
-    uint8_t padding;   /* bytes that follow its content */
-    uint16_t left;     /* bytes of content that are to come */
-    uint8_t end[8];    /* content of FCGI_END_REQUEST */
-    uint8_t end_size;
-    struct str output;  /* so far; at most PROBE_HEAD_MAX + PROBE_BODY_MAX bytes are kept */
-    size_t output_room; /* bytes allocated */
-    const char *reason; /* out: what was wrong */
+    struct arena *arena; /* of the probe */
+    char head[8];        /* of the current record, as far as it has come */
+    uint8_t head_size;   /* bytes of that */
+    uint8_t type;        /* of the current record */
+    uint8_t padding;     /* bytes that follow its content */
+    uint16_t left;       /* bytes of content that are to come */
+    uint8_t end[8];      /* content of FCGI_END_REQUEST */
+    uint8_t end_size;    /* bytes of that so far */
+    struct str output;   /* so far; at most PROBE_HEAD_MAX + PROBE_BODY_MAX bytes are kept */
+    size_t output_room;  /* bytes allocated */
+    const char *reason;  /* out: what was wrong */
 };
 
 /* Takes bytes off *input. PROBE_DONE: the request has ended well. */
@@ -75,10 +75,10 @@ enum probe_step probe_records_take(struct probe_records *records, struct str *in
 struct http_probe {
     struct str request;      /* bytes to be sent when the connection ends with the answer */
     struct str request_kept; /* … when it may go on */
-    bool wants_body;
+    bool wants_body;         /* judge looks at answer->body */
     /* Is this the answer of a healthy peer? False: probe->reason tells why not. */
     bool (*judge)(struct health_probe *probe, struct probe_answer *answer, const void *settings);
-    const void *judge_settings;
+    const void *judge_settings; /* given to judge */
 };
 
 /* The speak functions of health_settings: one request, one answer. MAY WAIT. */
@@ -88,8 +88,8 @@ bool probe_speak_fastcgi(struct health_probe *probe);
 /* A FastCGI request without a body: params are struct probe_param. Each value may have 64k bytes; false
  * when one is longer. */
 struct probe_param {
-    struct str name;
-    struct str value;
+    struct str name;  /* not empty */
+    struct str value; /* may be empty */
 };
 bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool keeps_conn,
                            struct str *out);

@@ -45,7 +45,7 @@ enum record_end {
 
 /* A header, in the order of its bytes. */
 struct record {
-    uint8_t version;
+    uint8_t version;  /* RECORD_VERSION, or the backend is wrong */
     uint8_t type;     /* enum record_type, or what the backend made up */
     uint16_t id;      /* of the request; 0 = of the connection */
     uint16_t content; /* bytes that follow */

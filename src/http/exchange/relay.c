@@ -75,7 +75,8 @@ static void give(struct relay *relay, struct str bytes)
     }
     struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true};
     hand_on(x, &piece);
-    relay->is_ended = (int64_t) x->body_received == x->answer.content_length && slice_is_last(x);
+    relay->is_ended = (int64_t) x->body_received == x->answer.content_length &&
+                      !x->answer.may_have_trailers && slice_is_last(x);
     relay->is_client_gone = !response_send(x->request, &piece, relay->is_ended);
     relay->has_unflushed = true;
 }

@@ -54,7 +54,8 @@ static void add_line(struct planning *planning, struct str name, struct str valu
 }
 
 /* Host, whose value falls back to that of the target, which is known where it has no variables. */
-static void add_host(struct planning *planning, const struct template *value, const struct str *host)
+static void add_host(struct planning *planning, const struct template *value,
+                     const struct str *host)
 {
     bool is_own = value == NULL || (value->is_constant && value->constant.len == 0);
 
@@ -83,7 +84,8 @@ static void hide_name(struct planning *planning, struct str name)
 }
 
 /* One *_set_header. */
-static void add_own(struct planning *planning, const struct key_template *own, const struct str *host)
+static void add_own(struct planning *planning, const struct key_template *own,
+                    const struct str *host)
 {
     const struct template *value = own->text;
     enum field_id id = field_identify(own->key);
@@ -377,7 +379,6 @@ struct str target_rooted(struct arena *arena, struct str target)
 
 struct str target_of_request(struct request *request)
 {
-    return request->is_target_stale
-               ? target_assembled(request, STR_NONE, 0)
-               : target_rooted(&request->arena, request_origin_form(request));
+    return request->is_target_stale ? target_assembled(request, STR_NONE, 0)
+                                    : target_rooted(&request->arena, request_origin_form(request));
 }

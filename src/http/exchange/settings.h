@@ -47,7 +47,7 @@ enum ignored_field {
 /* *_bind: where connections come from. */
 struct bind_settings {
     struct template *address; /* IP or IP:port, may hold variables */
-    bool is_transparent;
+    bool is_transparent;      /* the address need not be ours (IP_TRANSPARENT) */
 };
 
 /*
@@ -59,13 +59,13 @@ struct purge_settings {
     struct str method;     /* else: requests with this method; empty = none of this form */
     struct vec allowed;    /* struct cidr: … from here; none = from anywhere */
     struct cache *cache;   /* else: this zone's entry of the key below; NULL = none of this form */
-    struct template *key;
+    struct template *key;  /* of the entry */
 };
 
 /* One code of a `*_cache_valid` use. */
 struct cache_valid {
-    unsigned status; /* 0 = any */
-    uint64_t seconds;
+    unsigned status;  /* 0 = any */
+    uint64_t seconds; /* how long such an answer is fresh */
 };
 
 /* TLS towards backends: *_ssl_…. */
@@ -75,13 +75,13 @@ struct exchange_tls {
     struct vec passwords;                            /* struct str: of the key */
     struct tls_certificate_cache *certificate_cache; /* of those with variables; NULL = off */
     unsigned protocols;                              /* enum tls_protocol bits */
-    struct str ciphers;
-    struct vec commands;   /* struct str pairs */
-    struct template *name; /* whom we expect; NULL = the host of *_pass */
-    bool server_name;      /* it is sent */
-    bool session_reuse;
-    bool verify;
-    int64_t verify_depth;
+    struct str ciphers;                              /* of TLS 1.2 and before */
+    struct vec commands;                             /* struct str pairs */
+    struct template *name;                           /* whom we expect; NULL = the host of *_pass */
+    bool server_name;                                /* it is sent */
+    bool session_reuse;             /* sessions of former connections are resumed */
+    bool verify;                    /* the certificate must be trusted, and be for the name */
+    int64_t verify_depth;           /* certificates in a chain at most */
     struct str trusted_certificate; /* full path, or empty */
     struct str crl;                 /* likewise */
 
@@ -96,28 +96,29 @@ struct exchange_tls {
 struct exchange_settings {
     /* Connections and tries. */
     const struct bind_settings *bind; /* NULL = any */
-    uint64_t connect_timeout_ms, send_timeout_ms, read_timeout_ms;
-    uint64_t buffer_size;   /* bytes of the answer's head at most, and of one read */
-    unsigned next_upstream; /* enum next_upstream bits */
-    uint64_t next_upstream_timeout_ms;
-    int64_t next_upstream_tries;
-    bool socket_keepalive;
+    uint64_t connect_timeout_ms, send_timeout_ms,
+        read_timeout_ms;                   /* for the whole; between two writes or reads */
+    uint64_t buffer_size;                  /* bytes of the answer's head at most, and of one read */
+    unsigned next_upstream;                /* enum next_upstream bits */
+    uint64_t next_upstream_timeout_ms;     /* in which peers may be tried; 0 = no limit */
+    int64_t next_upstream_tries;           /* peers at most; 0 = no limit */
+    bool socket_keepalive;                 /* SO_KEEPALIVE */
     uint64_t socket_sndbuf, socket_rcvbuf; /* 0 = as it is */
-    uint64_t send_lowat;
+    uint64_t send_lowat;                   /* SO_SNDLOWAT; Linux has none */
 
     /* The request's body and the answer's way. */
     bool pass_request_headers, pass_request_body;
-    bool request_buffering;
-    bool ignore_client_abort;
-    bool intercept_errors;
-    bool buffering;
-    struct buffers buffers;      /* memory for what the client has not taken */
-    uint64_t busy_buffers_size;  /* … of which so much may wait to be sent */
-    uint64_t max_temp_file_size; /* then a temporary file; 0 = none */
-    uint64_t temp_file_write_size;
-    struct wanted_path *temp_path;
-    struct template *limit_rate; /* bytes per second read from the backend; 0 = none */
-    bool force_ranges;
+    bool request_buffering;        /* the body is read whole before a peer is asked */
+    bool ignore_client_abort;      /* the exchange goes on when the client has left */
+    bool intercept_errors;         /* answers from 300 on go to error_page */
+    bool buffering;                /* the backend does not wait for the client */
+    struct buffers buffers;        /* memory for what the client has not taken */
+    uint64_t busy_buffers_size;    /* … of which so much may wait to be sent */
+    uint64_t max_temp_file_size;   /* then a temporary file; 0 = none */
+    uint64_t temp_file_write_size; /* understood: bytes go to the file as they come */
+    struct wanted_path *temp_path; /* where temporary files are made */
+    struct template *limit_rate;   /* bytes per second read from the backend; 0 = none */
+    bool force_ranges;             /* ranges are served whatever the answer says of them */
 
     /* Fields of the answer. */
     unsigned ignore_headers;               /* enum ignored_field bits */
@@ -126,19 +127,20 @@ struct exchange_settings {
     uint64_t hidden_ids; /* … those with a number: bit n is field number n */
 
     /* The cache. */
-    struct cache *cache; /* NULL = off, or a name with variables: */
-    struct template *cache_name;
-    struct template *cache_key; /* NULL: none was given (the module may have a default) */
-    int64_t cache_min_uses;
+    struct cache *cache;               /* NULL = off, or a name with variables: */
+    struct template *cache_name;       /* of the zone; NULL = none */
+    struct template *cache_key;        /* NULL: none was given (the module may have a default) */
+    int64_t cache_min_uses;            /* requests before an answer is stored */
     int64_t cache_max_range_offset;    /* INT64_MAX = none */
     unsigned cache_methods;            /* enum http_method bits */
     unsigned cache_use_stale;          /* enum next_upstream bits */
     struct vec cache_valid;            /* struct cache_valid */
     struct vec cache_bypass, no_cache; /* struct template * */
-    bool cache_lock;
-    uint64_t cache_lock_timeout_ms, cache_lock_age_ms;
-    bool cache_revalidate;
-    bool cache_background_update;
+    bool cache_lock;                   /* one request fetches, others wait for what it stores */
+    uint64_t cache_lock_timeout_ms,
+        cache_lock_age_ms; /* the others' longest wait; after the second another one fetches as well */
+    bool cache_revalidate;              /* expired answers are asked for with conditions */
+    bool cache_background_update;       /* the client gets the expired one at once */
     bool cache_convert_head;            /* HEAD is asked as GET, so that it can be stored */
     struct purge_settings *cache_purge; /* NULL = off */
 

@@ -6,12 +6,12 @@
 
 /* The slice that an exchange asks for. */
 struct slice {
-    uint64_t size;   /* of each */
-    uint64_t start;  /* of this one */
-    uint64_t end;    /* bytes behind it are not wanted: of the client's range, or of the whole */
-    uint64_t total;  /* of the whole; known from the first answer on */
-    struct str etag; /* of the first: all must be of one kind */
-    bool is_first;
+    uint64_t size;    /* of each */
+    uint64_t start;   /* of this one */
+    uint64_t end;     /* bytes behind it are not wanted: of the client's range, or of the whole */
+    uint64_t total;   /* of the whole; known from the first answer on */
+    struct str etag;  /* of the first: all must be of one kind */
+    bool is_first;    /* the response has not begun */
     struct str range; /* $slice_range */
 };
 

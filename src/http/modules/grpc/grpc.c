@@ -195,8 +195,9 @@ static const struct directive grpc_rows[] = {
      .doc = "Passes requests on to a gRPC server: [grpc://]address, or grpcs://address for TLS."},
     {"grpc_set_header", IN_HTTP_ALL, KEY_TEMPLATE(struct grpc_settings, set_headers), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .apply = set_header_apply,
-     .doc = "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
-            "as such, and takes the place of :authority."},
+     .doc =
+         "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
+         "as such, and takes the place of :authority."},
     {0},
 };
 
