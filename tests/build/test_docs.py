@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from harness.certificates import Authority
 from harness import binaries
 from harness.server import run_binary
 
@@ -138,6 +139,8 @@ def test_examples_are_accepted(tmp_path, text):
     for name in ("logs", "cache"):
         (tmp_path / name).mkdir()
     text = text.replace("/var/cache/nginx", str(tmp_path / "cache"))
+    for name in set(re.findall(r"ssl_certificate +(\w[\w.]*)\.crt;", text)):
+        Authority(tmp_path / "conf", name)
     said = []
     for frame in FRAMES:
         (tmp_path / "conf/nginx.conf").write_text(frame % text if re.search(r"^events", text, re.M)
