@@ -33,46 +33,46 @@ struct tls_certificate {
 /* What a context is made of. Strings live as long as the generation. Members that only one side has
  * are ignored by the other. */
 struct tls_settings {
-    bool is_client;              /* towards upstreams */
-    struct str directory;        /* with a slash at its end: of relative files in `commands` */
-    struct vec certificates;     /* struct tls_certificate; none: a client without, or a server that
+    bool is_client;            /* towards upstreams */
+    struct str directory;      /* with a slash at its end: of relative files in `commands` */
+    struct vec certificates;   /* struct tls_certificate; none: a client without, or a server that
                                     rejects, or whose certificates come from variables */
-    struct vec variable_names;   /* struct str: certificates whose names have variables, as written;
+    struct vec variable_names; /* struct str: certificates whose names have variables, as written;
                                     sessions of others are not resumed */
-    struct vec passwords;        /* struct str: tried in turn for encrypted keys */
-    unsigned protocols;          /* enum tls_protocol bits */
-    struct str ciphers;          /* of TLS 1.2 and below */
-    struct str curves;           /* "auto" or a list */
-    struct str dhparam;          /* file or empty */
+    struct vec passwords;      /* struct str: tried in turn for encrypted keys */
+    unsigned protocols;        /* enum tls_protocol bits */
+    struct str ciphers;        /* of TLS 1.2 and below */
+    struct str curves;         /* "auto" or a list */
+    struct str dhparam;        /* file or empty */
     bool prefer_server_ciphers;
-    struct vec commands;         /* struct str pairs, name and value: ssl_conf_command */
-    struct str client_certificate; /* CA file for clients, names are sent; or empty */
+    struct vec commands;            /* struct str pairs, name and value: ssl_conf_command */
+    struct str client_certificate;  /* CA file for clients, names are sent; or empty */
     struct str trusted_certificate; /* CA file, names are not sent; or empty */
     struct str crl;
-    unsigned verify;             /* enum tls_verify; a client: OFF or ON */
+    unsigned verify; /* enum tls_verify; a client: OFF or ON */
     unsigned verify_depth;
-    bool rejects_handshake;      /* ssl_reject_handshake */
+    bool rejects_handshake; /* ssl_reject_handshake */
     bool early_data;
     bool compresses_certificates;
     bool tickets;
-    struct zone *ticket_zone;    /* where keys of tickets live that are made by themselves, shared by
+    struct zone *ticket_zone;  /* where keys of tickets live that are made by themselves, shared by
                                     all workers; NULL: the library's own, of this context alone */
-    struct vec ticket_keys;      /* struct str: files of 48 or 80 bytes; the first encrypts */
-    bool has_session_cache;      /* sessions are resumed by identifier: shared zone or builtin */
-    struct zone *session_zone;   /* shared:…; or NULL */
-    unsigned builtin_sessions;   /* 0 = none */
+    struct vec ticket_keys;    /* struct str: files of 48 or 80 bytes; the first encrypts */
+    bool has_session_cache;    /* sessions are resumed by identifier: shared zone or builtin */
+    struct zone *session_zone; /* shared:…; or NULL */
+    unsigned builtin_sessions; /* 0 = none */
     uint64_t session_timeout_s;
     bool stapling, stapling_verify;
     struct str stapling_file, stapling_responder;
-    struct vec ech_files;        /* struct str: keys of encrypted ClientHellos, PEM */
-    unsigned ocsp;               /* clients' certificates: 0 not asked about, 1 all of the chain, 2 the
+    struct vec ech_files; /* struct str: keys of encrypted ClientHellos, PEM */
+    unsigned ocsp;        /* clients' certificates: 0 not asked about, 1 all of the chain, 2 the
                                     client's own */
-    struct str ocsp_responder;   /* URL in place of the one in the certificate; or empty */
-    struct zone *ocsp_zone;      /* where answers are kept; or NULL */
+    struct str ocsp_responder; /* URL in place of the one in the certificate; or empty */
+    struct zone *ocsp_zone;    /* where answers are kept; or NULL */
     const struct resolver_settings *resolver; /* finds the addresses of responders; or NULL */
     uint64_t resolver_timeout_ms;
-    uint64_t buffer_size;        /* ssl_buffer_size: bytes of a record at most */
-    bool watches_files;          /* ssl_certificate_watch: changed files are taken up */
+    uint64_t buffer_size; /* ssl_buffer_size: bytes of a record at most */
+    bool watches_files;   /* ssl_certificate_watch: changed files are taken up */
 };
 
 struct tls_context; /* an SSL_CTX and what belongs to it */
@@ -90,7 +90,8 @@ void tls_context_free(struct tls_context *context);
  * Certificates from variables: the owner calls tls_use_certificate inside it.
  */
 struct tls_selector {
-    struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols, void *arg);
+    struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols,
+                                  void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
     void *arg;
@@ -108,26 +109,29 @@ enum tls_progress {
     TLS_DONE,   /* established */
     TLS_MORE,   /* waits for the peer; conn_watch and try again when something happened */
     TLS_FAILED, /* logged as nginx does, with its level by fault; the connection is to be closed */
-    TLS_PLAIN,  /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone */
+    TLS_PLAIN, /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone */
 };
 
 /* The server's side on an accepted connection whose input may hold bytes already (after a PROXY header). */
-bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls_selector *selector);
+bool tls_accept(struct conn *conn, struct tls_context *context,
+                const struct tls_selector *selector);
 /* Steps of the handshake, on either side, as far as it goes now. */
 enum tls_progress tls_handshake(struct conn *conn);
 
 /* The client's side. Strings live at least as long as the call. */
 struct tls_client_options {
-    struct str name;     /* SNI and, with verify, what the certificate must be for; a host without port */
-    bool sends_name;     /* as SNI, unless it is empty or an address (RFC 6066, 3) */
-    bool verifies;       /* chain and name; the context was made for it, too */
+    struct str
+        name; /* SNI and, with verify, what the certificate must be for; a host without port */
+    bool sends_name; /* as SNI, unless it is empty or an address (RFC 6066, 3) */
+    bool verifies;   /* chain and name; the context was made for it, too */
     bool reuses_session;
-    struct str alpn;     /* wire form or empty */
-    struct str certificate; /* full file name or data, made of variables; empty: what the context has */
+    struct str alpn; /* wire form or empty */
+    struct str
+        certificate; /* full file name or data, made of variables; empty: what the context has */
     struct str key;
-    const struct vec *passwords; /* struct str: of that key; or NULL */
+    const struct vec *passwords;                     /* struct str: of that key; or NULL */
     struct tls_certificate_cache *certificate_cache; /* or NULL */
-    uint64_t identity;   /* of tls_client_identity; sessions are kept by it and the peer's address */
+    uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
 };
 
 /*
@@ -139,10 +143,10 @@ uint64_t tls_client_identity(struct tls_context *context, const struct tls_clien
 
 enum tls_connected {
     TLS_CONNECTED,
-    TLS_CONNECT_FAILED,    /* the peer: handshake, certificate or its name */
+    TLS_CONNECT_FAILED, /* the peer: handshake, certificate or its name */
     TLS_CONNECT_TIMED_OUT,
     TLS_CONNECT_CANCELLED,
-    TLS_CONNECT_ERROR,     /* our own trouble: a certificate that does not load, a name too long */
+    TLS_CONNECT_ERROR, /* our own trouble: a certificate that does not load, a name too long */
 };
 
 /*
@@ -162,7 +166,7 @@ static inline bool conn_is_tls(const struct conn *conn)
 /* What was negotiated. Texts are in the arena; false or empty: not known. */
 struct str tls_alpn(const struct conn *conn); /* as long as the connection */
 struct str tls_server_name(const struct conn *conn);
-bool tls_is_early(const struct conn *conn);       /* early data, and the handshake is not finished */
+bool tls_is_early(const struct conn *conn); /* early data, and the handshake is not finished */
 /* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate tells
  * whether one was sent. */
 long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason);

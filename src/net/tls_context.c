@@ -196,8 +196,8 @@ static bool apply_server(struct tls_context *context, SSL_CTX *ctx, struct arena
     }
     apply_compression(ctx, settings);
     tls_server_init(context, ctx);
-    return tls_apply_session_id_context(ctx, settings, arena, error) && tls_sessions_init(context, ctx) &&
-           tls_tickets_init(context, ctx, arena, error);
+    return tls_apply_session_id_context(ctx, settings, arena, error) &&
+           tls_sessions_init(context, ctx) && tls_tickets_init(context, ctx, arena, error);
 }
 
 /* ---- the whole ---- */
