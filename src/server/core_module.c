@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "config.h"
 #include "server/affinity.h"
+#include "server/dso_module.h"
 #include "server/module.h"
 #include "server/server.h"
 #include "server/thread_pools.h"
@@ -163,17 +164,6 @@ static bool apply_master_env(struct conf_scope *scope, const struct directive *r
     return true;
 }
 
-/* It was done before anything was applied. */
-static bool apply_load_module(struct conf_scope *scope, const struct directive *row,
-                              struct conf_node *node, void *settings)
-{
-    (void) scope;
-    (void) row;
-    (void) node;
-    (void) settings;
-    return true;
-}
-
 static const struct directive_word debug_points_words[] = {{"stop", 1}, {"abort", 2}, {0}};
 
 static const struct directive core_rows[] = {
@@ -189,7 +179,7 @@ static const struct directive core_rows[] = {
     {"master_env", IN_MAIN, CUSTOM(apply_master_env), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<name>[=<value>]",
      .doc = "A variable of the master's own environment, 1 when no value is given."},
-    {"load_module", IN_MAIN, CUSTOM(apply_load_module), ARGS(1, 1), .repeat = REPEAT_APPEND,
+    {"load_module", IN_MAIN, CUSTOM(dso_row_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<file>", .doc = "Loads a module. One that is linked in already is skipped."},
     {"lock_file", IN_MAIN, PATH(struct core_settings, lock_path), .initial = DEFAULT_LOCK,
      .doc = "Understood for compatibility: locks live in shared memory and need no file."},

@@ -82,9 +82,8 @@ bool dso_load_all(struct conf *conf)
     return is_good;
 }
 
-/* dso_load_all has done it; only the number of words is checked when it is applied. */
-static bool was_done_before(struct conf_scope *scope, const struct directive *row,
-                            struct conf_node *node, void *settings)
+bool dso_row_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                   void *settings)
 {
     (void) scope;
     (void) row;
@@ -107,11 +106,11 @@ static const struct directive main_rows[] = {
 };
 
 static const struct directive dso_rows[] = {
-    {"load", IN_DSO, CUSTOM(was_done_before), ARGS(1, 2), .repeat = REPEAT_APPEND,
+    {"load", IN_DSO, CUSTOM(dso_row_apply), ARGS(1, 2), .repeat = REPEAT_APPEND,
      .syntax = "[<name>] <file>",
      .doc = "Loads a module: a file with or without .so, looked for as an absolute name, under "
             "path, and in the default directory of modules. One that is linked in is skipped."},
-    {"path", IN_DSO, CUSTOM(was_done_before), ARGS(1, 1), .syntax = "<directory>",
+    {"path", IN_DSO, CUSTOM(dso_row_apply), ARGS(1, 1), .syntax = "<directory>",
      .initial = DEFAULT_MODULES_PATH, .doc = "Where load looks for modules."},
     {"module_stub", IN_DSO, .type = TYPE_OBSOLETE, ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<name>",

@@ -35,6 +35,11 @@ def version(binary):
     return "; ".join(lines) if lines else version_text(binary)[:200]
 
 
+def resident_limit(kilobytes):
+    """A bound on resident memory: that of the usual build. Sanitizers keep shadow memory and more."""
+    return kilobytes * 2 if "--with-sanitizer" in version_text(under_test()) else kilobytes
+
+
 def is_nginx_before(binary, *level):
     """True when the binary is the original nginx and older than level, such as (1, 29)."""
     text = version_text(binary)

@@ -461,7 +461,7 @@ static void detect(struct conn *conn)
     if (conn->in_end == conn->in_start || conn_input(conn).len < PREFACE.len) {
         conn_fill(conn, V1_FIRST_BUFFER, V1_FIRST_BUFFER * 2);
     }
-    struct str input = str_head(conn_input(conn), PREFACE.len);
+    struct str input = conn->in == NULL ? STR_NONE : str_head(conn_input(conn), PREFACE.len);
     if (input.len == PREFACE.len && str_equal(input, PREFACE)) {
         v2_begin(http);
         return;
