@@ -491,7 +491,8 @@ static bool takes_within(const struct handover *handover, const struct listener 
     const struct listener *next = listener_of(within.to, &listener->addr);
 
     (void) handover;
-    return next != NULL && next->handed_over != NULL;
+    /* Those that were handed over already are met again: connections of all generations are visited. */
+    return next != NULL && next != listener && next->handed_over != NULL;
 }
 
 static bool send_within(struct handover *handover, struct listener *listener, int fd,

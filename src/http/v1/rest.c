@@ -38,7 +38,8 @@ static bool hand_over(struct http_connection *http)
         close(copy);
         return false;
     }
-    connection_close(http); /* our descriptor of it; the connection lives on over there */
+    event_remove(&http->conn->source); /* the connection lives on over there … */
+    connection_close(http);            /* … this is our descriptor of it */
     return true;
 }
 
