@@ -33,6 +33,7 @@ pm.max_children = {processes}
 def build(directory):
     """Compiles what the rows need."""
     loads.compile_program(directory, "http_backend", ("http_backend.c", "service.c"))
+    loads.compile_program(directory, "grpc_backend", ("grpc_backend.c", "service.c"))
     loads.compile_program(directory, "fastcgi_responder",
                           ("fastcgi_responder.c", "service.c"))
     loads.compile_program(directory, "fastcgi_libfcgi", ("fastcgi_libfcgi.c",), ("-lfcgi",))
@@ -151,5 +152,6 @@ def wait_until_ready(backend):
 
 
 STARTERS = {"http": start_counting("http_backend"),
+            "grpc": start_counting("grpc_backend"),
             "responder": start_counting("fastcgi_responder"),
             "libfcgi": start_libfcgi, "php": start_php}

@@ -70,6 +70,9 @@ class Bench:
                                    self.descriptors, options.busy)
         self.root = f"{directory}/html"
         rows.make_files(self.root)
+        self.certificates = f"{directory}/tls"
+        if any(row.tls for row in rows.ROWS if row.name in options.rows):
+            rows.make_certificates(self.certificates)
         os.chmod(directory, 0o755)
 
     @contextlib.contextmanager
@@ -84,7 +87,8 @@ class Bench:
                     self.descriptors))
             text = rows.configuration(row, self.root, port, side == "reference",
                                       is_single=bool(wrapper),
-                                      backend=backend.address if backend else "", **settings)
+                                      backend=backend.address if backend else "",
+                                      tls_directory=self.certificates, **settings)
             server = stack.enter_context(
                 Server(self.binaries[side], f"{self.directory}/{side}", text, port,
                        cpus or {self.server_cpu}, self.descriptors, wrapper))
@@ -110,9 +114,10 @@ class Bench:
 
 
 def check_answers(row, servers):
-    """Both must answer the first and the last URI, and alike; else the race is void."""
+    """Both must answer the first and the last URI, alike, and by the protocol of the row; else the
+    race is void."""
     for uri in (row.uris[0], row.uris[-1]):
-        answers = {side: server.get(uri, row.host) for side, server in servers.items()}
+        answers = {side: server.get(row, uri) for side, server in servers.items()}
         for side, (status, body) in answers.items():
             if status != 200 or row.body_size not in (None, len(body)):
                 raise BenchError(f"{servers[side].binary}: {uri} gives status {status} and "
@@ -208,7 +213,7 @@ def measure_time_wait(bench, row):
     requests = TIME_WAIT_REQUESTS // (20 if bench.options.quick else 1)
     for side in SIDES:
         with bench.server(row, side) as server:
-            server.get(row.uris[0], row.host)
+            server.get(row, row.uris[0])
             before = probes.time_wait_count(server.backend.port)
             bench.client.run(server, row, requests=requests, may_fail=side == "reference")
             found[side] = probes.time_wait_count(server.backend.port) - before
@@ -220,7 +225,7 @@ def measure_worker_memory(bench, row):
     size = {"what": row.title}
     for side in SIDES:
         with bench.server(row, side, worker_connections=HUGE) as server:
-            server.get(row.uris[0], row.host)       # now the worker is there, and ready
+            server.get(row, row.uris[0])       # now the worker is there, and ready
             size[side] = server.resident_bytes()
     return size
 
@@ -276,7 +281,8 @@ def measure_row(bench, row):
         if row.idle:
             result["bytes"] = {side: statistics.median(one["bytes"] for one in rounds)
                                for side, rounds in result["load"].items()}
-            result["bytes"]["what"] = f"each of {bench.idle_count(row):,} idle connections"
+            result["bytes"]["what"] = f"each of {bench.idle_count(row):,} idle " \
+                f"{'TLS ' if row.tls else ''}connections"
     if "instructions" in measures & row.measures:
         result["instructions"] = measure_instructions(bench, row)
     return result
@@ -347,6 +353,8 @@ def parse_options(arguments):
     unknown = set(options.rows) - set(names)
     if unknown:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
+    if options.scaling and any(row.streams for row in rows.ROWS if row.name == options.rows[0]):
+        parser.error("--scaling is not for HTTP/2: h2load is one process on one CPU")
     if options.workers is None:
         most = max(1, len(os.sched_getaffinity(0)) // 2)
         options.workers = [1 << power for power in range(most.bit_length())]

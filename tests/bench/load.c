@@ -1,10 +1,12 @@
-/* load: an HTTP/1.1 load generator that is cheap per request (one thread, one epoll). */
+/* load: an HTTP/1.1 load generator that is cheap per request (one thread, one epoll), over TLS
+ * where that is asked for. */
 
 #define _GNU_SOURCE
 #include "answer.h"
 #include "latency.h"
 #include "options.h"
 #include "requests.h"
+#include "tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,6 +42,7 @@ enum state {
 enum failure {
     FAIL_CONNECT, /* connect failed, or no socket, or no port */
     FAIL_RESET,   /* an error from recv or send */
+    FAIL_TLS,     /* an error of TLS: an alert, a bad record */
     FAIL_EARLY,   /* end of stream before the answer was whole */
     FAIL_STATUS,  /* whole, but another status than -x */
     FAIL_SYNTAX,  /* not an answer that we can read (chunked coding among it) */
@@ -48,11 +51,12 @@ enum failure {
     FAIL_KINDS
 };
 
-static const char *const failure_names[FAIL_KINDS] = {"connect", "reset",   "early_close", "status",
-                                                      "syntax",  "stalled", "lost"};
+static const char *const failure_names[FAIL_KINDS] = {"connect", "reset",  "tls",     "early_close",
+                                                      "status",  "syntax", "stalled", "lost"};
 
 struct connection {
     int fd;
+    SSL *tls; /* on top of fd; NULL: plain */
     enum state state;
     bool wants_write;    /* epoll watches for room to send */
     bool server_closes;  /* this answer said "Connection: close" */
@@ -97,6 +101,8 @@ static uint64_t clock_ns(void)
 
 static void connection_close(struct connection *c)
 {
+    tls_free(c->tls);
+    c->tls = NULL;
     close(c->fd);
     free(c->partial);
     c->partial = NULL;
@@ -139,21 +145,26 @@ static void connection_watch(struct connection *c, int operation, uint32_t event
         die("epoll_ctl");
 }
 
-/* Sends what is left of the batch; false if the connection failed (and was dealt with). */
+/* Sends what is left of the batch, after the handshake where that is still to be done; false if the
+ * connection failed (and was dealt with). */
 static bool connection_send(struct connection *c)
 {
-    ssize_t sent = send(c->fd, c->out, c->out_left, MSG_NOSIGNAL);
+    ssize_t sent;
+    bool wants_write;
 
+    sent = c->tls != NULL ? tls_send(c->tls, c->out, c->out_left)
+                          : send(c->fd, c->out, c->out_left, MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN) {
-        connection_fail(c, FAIL_RESET);
+        connection_fail(c, errno == EPROTO ? FAIL_TLS : FAIL_RESET);
         return false;
     }
     if (sent > 0) {
         c->out += sent;
         c->out_left -= (size_t) sent;
     }
-    if ((c->out_left > 0) != c->wants_write) {
-        c->wants_write = c->out_left > 0;
+    wants_write = c->out_left > 0 && (c->tls == NULL || sent > 0 || tls_wants_write(c->tls));
+    if (wants_write != c->wants_write) {
+        c->wants_write = wants_write;
         connection_watch(c, EPOLL_CTL_MOD, EPOLLIN | (c->wants_write ? EPOLLOUT : 0));
     }
     return true;
@@ -196,9 +207,10 @@ static void connection_open(struct connection *c)
         die("socket");
     if (opt.hold > 0)
         bind_source(c->fd);
-    if (!opt.is_short)
+    if (!opt.is_short || opt.is_tls)
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     opened++;
+    c->tls = opt.is_tls ? tls_new(c->fd) : NULL;
     c->wants_write = false;
     c->server_closes = false;
     connection_load(c);
@@ -361,16 +373,18 @@ static void connection_ended(struct connection *c)
     }
 }
 
-/* A long body is thrown away in the kernel, without a copy. */
-static void connection_read(struct connection *c, bool has_ended)
+/* A long body is thrown away in the kernel, without a copy, but for TLS. True: there were bytes. */
+static bool connection_read(struct connection *c, bool has_ended)
 {
-    bool skip = c->in_body && c->body_left > READ_SIZE;
+    bool skip = c->tls == NULL && c->in_body && c->body_left > READ_SIZE;
     size_t want = skip ? (size_t) c->body_left : READ_SIZE;
-    ssize_t got = recv(c->fd, skip ? NULL : input, want, skip ? MSG_TRUNC : 0);
+    ssize_t got;
 
+    got = c->tls != NULL ? tls_recv(c->tls, input, want)
+                         : recv(c->fd, skip ? NULL : input, want, skip ? MSG_TRUNC : 0);
     if (got < 0) {
         if (errno != EAGAIN)
-            connection_fail(c, FAIL_RESET);
+            connection_fail(c, errno == EPROTO ? FAIL_TLS : FAIL_RESET);
     } else if (got == 0) {
         connection_ended(c);
     } else if (skip) {
@@ -381,9 +395,10 @@ static void connection_read(struct connection *c, bool has_ended)
     } else {
         input_taken(c, (size_t) got);
         /* a short read took all there was, so the end that was told of comes next */
-        if (has_ended && c->state == DRAINING && (size_t) got < want)
+        if (has_ended && c->tls == NULL && c->state == DRAINING && (size_t) got < want)
             connection_ended(c);
     }
+    return got > 0;
 }
 
 static void event_handle(struct connection *c, uint32_t events)
@@ -394,10 +409,13 @@ static void event_handle(struct connection *c, uint32_t events)
         connection_connected(c);
         return;
     }
-    if ((events & EPOLLOUT) && !connection_send(c))
+    /* what comes in may be what a handshake waits for */
+    if (((events & EPOLLOUT) || (c->tls != NULL && c->out_left > 0)) && !connection_send(c))
         return;
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-        connection_read(c, (events & EPOLLRDHUP) != 0);
+        while (connection_read(c, (events & EPOLLRDHUP) != 0) && c->tls != NULL &&
+               tls_has_more(c->tls))
+            now = clock_ns();
 }
 
 /* --- runs --- */
@@ -421,11 +439,19 @@ static bool turn(int timeout_ms)
     return now - quiet_since < STALL_SECONDS * UINT64_C(1000000000);
 }
 
+/* Is the first connection still to get the session that all the others are to resume? */
+static bool lacks_session(void)
+{
+    return opt.resumes && !tls_has_session();
+}
+
 /* Opens what failed, or was never open. */
 static void open_all(struct connection *connections)
 {
+    unsigned count = lacks_session() ? 1 : opt.connections;
+
     broken = 0;
-    for (unsigned i = 0; i < opt.connections && work_is_left(); i++)
+    for (unsigned i = 0; i < count && work_is_left(); i++)
         if (connections[i].state == CLOSED)
             connection_open(&connections[i]);
 }
@@ -434,7 +460,7 @@ static void open_all(struct connection *connections)
 static void run_load(struct connection *connections)
 {
     uint64_t end = now + (uint64_t) (opt.seconds * 1e9);
-    bool has_stalled = false;
+    bool has_stalled = false, is_first_alone = lacks_session();
 
     open_all(connections);
     while (opt.requests > 0 ? done + failed < opt.requests : now < end) {
@@ -442,8 +468,10 @@ static void run_load(struct connection *connections)
             has_stalled = true;
             break;
         }
-        if (broken > 0)
+        if (broken > 0 || (is_first_alone && !lacks_session())) {
+            is_first_alone = false;
             open_all(connections);
+        }
     }
     for (unsigned i = 0; i < opt.connections && (has_stalled || done == 0); i++)
         if (connections[i].state != CLOSED)
@@ -492,9 +520,10 @@ static void report(double seconds)
 
     getrusage(RUSAGE_SELF, &use);
     printf("{\"requests\":%llu,\"seconds\":%.6f,\"rps\":%.1f,\"connections\":%llu,\"bytes\":%llu,"
-           "\"client_cpu\":%.6f,\"errors\":{",
+           "\"handshakes\":%llu,\"resumed\":%llu,\"client_cpu\":%.6f,\"errors\":{",
            (unsigned long long) done, seconds, (double) done / seconds, (unsigned long long) opened,
-           (unsigned long long) body_bytes,
+           (unsigned long long) body_bytes, (unsigned long long) tls_handshakes,
+           (unsigned long long) tls_resumed,
            (double) (use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
                (double) (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
     for (unsigned i = 0; i < FAIL_KINDS; i++) {
@@ -514,6 +543,8 @@ int main(int argc, char **argv)
     uint64_t start;
 
     options_read(argc, argv);
+    if (opt.is_tls)
+        tls_prepare(opt.host, opt.resumes);
     connections = calloc(opt.hold > 0 ? opt.hold : opt.connections, sizeof *connections);
     if (connections == NULL)
         die("calloc");

@@ -5,10 +5,12 @@ import json
 import os
 import subprocess
 
+from h2load import H2load
 from servers import BenchError, prepare_child
 
 WAITING_SECONDS = 60    # longer than anybody needs that waits for waiting requests
-SOURCES = ("load.c", "answer.c", "latency.c", "options.c", "requests.c")
+SOURCES = ("load.c", "answer.c", "latency.c", "options.c", "requests.c", "tls.c")
+LIBRARIES = ("-lssl", "-lcrypto")
 
 
 def compile_program(directory, name, sources, libraries=()):
@@ -27,7 +29,7 @@ def compile_program(directory, name, sources, libraries=()):
 
 def build(directory):
     """The load generator, compiled."""
-    return compile_program(directory, "load", SOURCES)
+    return compile_program(directory, "load", SOURCES, LIBRARIES)
 
 
 class Client:
@@ -38,6 +40,7 @@ class Client:
         self.program, self.cpus, self.directory = program, cpus, directory
         self.connections, self.descriptors = connections, descriptors
         self.timed_options = ("-b",) if is_busy else ()
+        self.h2load = H2load(cpus[0], directory, connections, descriptors)
 
     def command(self, server, row, options):
         """The command line for a row."""
@@ -70,6 +73,8 @@ class Client:
 
     def run(self, server, row, seconds=None, requests=None, may_fail=False):
         """Makes load for some seconds or requests. Gives the sum of what the processes say."""
+        if row.streams:
+            return self.h2load.run(server, row, seconds, requests)
         amount = ("-t", str(seconds), *self.timed_options) if seconds else ("-n", str(requests))
         cpus = self.cpus if seconds else self.cpus[:1]
         started = [self.start(server, row, (*row.options, *amount), cpu) for cpu in cpus]
@@ -83,6 +88,10 @@ class Client:
                     errors[kind] = errors.get(kind, 0) + count
         if errors and not may_fail:
             raise BenchError(f"{server.binary}, row {row.name}: errors {errors}")
+        for answer in answers:
+            full = answer["handshakes"] - answer["resumed"]
+            if "-R" in row.options and full > 1 and not may_fail:
+                raise BenchError(f"{server.binary}, row {row.name}: {full} full handshakes")
         total = answers[0]
         for answer in answers[1:]:
             for name in ("requests", "rps", "client_cpu"):
@@ -94,7 +103,7 @@ class Holder:
     """Idle connections, held until the end of the block."""
 
     def __init__(self, client, server, row, count):
-        self.process = client.start(server, row, ("-i", str(count)), client.cpus[0],
+        self.process = client.start(server, row, (*row.options, "-i", str(count)), client.cpus[0],
                                     stdin=subprocess.PIPE)
         line = self.process.stdout.readline()
         self.count = json.loads(line)["held"] if line else 0

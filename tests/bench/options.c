@@ -16,6 +16,8 @@ static const char usage_text[] =
     "  -n COUNT    requests in all; or\n"
     "  -t SECONDS  how long to go on (2)\n"
     "  -s          short: one request on each connection, and the server is to close it\n"
+    "  -T          TLS 1.3; the server's certificate is not judged\n"
+    "  -R          TLS: the first connection gets a session, all others resume the newest one\n"
     "  -b          busy: never sleep, so that the server need not wake us\n"
     "  -P DEPTH    pipelining: so many requests in one send (1)\n"
     "  -f FILE     more URIs, one a line; all are taken in turn\n"
@@ -26,7 +28,11 @@ static const char usage_text[] =
     "              print {\"held\":COUNT}, and keep them until standard input ends\n"
     "Prints one line of JSON. Exit status 1 if anything went wrong.\n";
 
-struct options opt = {.connections = 32, .seconds = 2, .depth = 1, .status = 200};
+struct options opt = {.host = "localhost",
+                      .connections = 32,
+                      .seconds = 2,
+                      .depth = 1,
+                      .status = 200};
 
 static void usage(void)
 {
@@ -46,13 +52,12 @@ static char *headers_add(char *headers, const char *line)
 
 void options_read(int argc, char **argv)
 {
-    const char *host = "localhost";
     char *headers = NULL;
     int option, port = 0;
 
     opt.server.sin_family = AF_INET;
     opt.server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    while ((option = getopt(argc, argv, "a:p:c:n:t:sbP:f:h:H:x:i:")) != -1) {
+    while ((option = getopt(argc, argv, "a:p:c:n:t:sTRbP:f:h:H:x:i:")) != -1) {
         switch (option) {
         case 'a':
             if (inet_pton(AF_INET, optarg, &opt.server.sin_addr) != 1)
@@ -73,6 +78,12 @@ void options_read(int argc, char **argv)
         case 's':
             opt.is_short = true;
             break;
+        case 'T':
+            opt.is_tls = true;
+            break;
+        case 'R':
+            opt.resumes = true;
+            break;
         case 'b':
             opt.is_busy = true;
             break;
@@ -83,7 +94,7 @@ void options_read(int argc, char **argv)
             requests_add_file(optarg);
             break;
         case 'h':
-            host = optarg;
+            opt.host = optarg;
             break;
         case 'H':
             headers = headers_add(headers, optarg);
@@ -101,8 +112,8 @@ void options_read(int argc, char **argv)
     for (; optind < argc; optind++)
         requests_add(argv[optind]);
     if (port <= 0 || port > 65535 || opt.connections < 1 || opt.depth < 1 || opt.depth > 1024 ||
-        (opt.is_short && opt.depth > 1))
+        (opt.is_short && opt.depth > 1) || (opt.resumes && !opt.is_tls))
         usage();
     opt.server.sin_port = htons((uint16_t) port);
-    requests_build(host, headers != NULL ? headers : "", opt.depth);
+    requests_build(opt.host, headers != NULL ? headers : "", opt.depth);
 }

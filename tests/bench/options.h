@@ -9,10 +9,13 @@
 
 struct options {
     struct sockaddr_in server; /* where to connect */
+    const char *host;          /* the Host header, and with TLS the name asked for */
     unsigned connections;      /* at a time */
     uint64_t requests;         /* in all; 0: go by time */
     double seconds;            /* how long, when `requests` is 0 */
     bool is_short;             /* a connection for each request */
+    bool is_tls;               /* speak TLS */
+    bool resumes;              /* each connection resumes the newest session */
     bool is_busy;              /* never sleep while requests are out */
     unsigned depth;            /* requests in one send */
     unsigned hold;             /* connections to hold; 0: none, make load */

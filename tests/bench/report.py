@@ -58,6 +58,10 @@ def wanted_and_met(result):
     if "timewait" in targets and "timewait" in result:
         judged.append((f"TIME_WAIT ≤ {targets['timewait']:,}",
                        result["timewait"]["portunus"] <= targets["timewait"]))
+    if "bytes_ratio" in targets and "bytes" in result:
+        ratio = result["bytes"]["portunus"] / result["bytes"]["reference"]
+        judged.append((f"bytes ≤ {targets['bytes_ratio']:.2f} of the reference's",
+                       ratio <= targets["bytes_ratio"]))
     if "bytes" in targets and "bytes" in result:
         judged.append((f"bytes ≤ {targets['bytes']:,}",
                        result["bytes"]["portunus"] <= targets["bytes"]))

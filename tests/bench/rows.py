@@ -1,6 +1,7 @@
 """The rows of the benchmark: what is served, what is asked for, and what is to be reached."""
 
 import os
+import subprocess
 from dataclasses import dataclass, field
 
 ALL = frozenset({"load", "syscalls", "instructions"})
@@ -30,7 +31,8 @@ class Row:
     host: str = "localhost"
     options: tuple = ()                 # further options of the load generator
     body_size: int = None               # bytes of the body, where it is known
-    targets: dict = field(default_factory=dict)     # cpu (ratio), syscalls, instructions, bytes
+    targets: dict = field(default_factory=dict)     # cpu (ratio), syscalls, instructions, bytes,
+                                                    # bytes_ratio
     measures: frozenset = ALL
     counted: tuple = (512, 2560)        # requests of the two runs whose difference is counted
     idle: int = 0                       # idle connections held meanwhile
@@ -38,6 +40,10 @@ class Row:
     backend: tuple = ()                 # what stands behind the server: see backends.py
     only: tuple = ("", "")              # what {only} is for Portunus, and for the reference
     most_passed: int = None             # requests that the backend may see: the cache has the rest
+    tls: str = ""                       # kind of certificate, see make_certificates
+    streams: int = 0                    # HTTP/2, by h2load, with so many on a connection
+    connections: int = None             # at a time, where the row sets it and not the options
+    message: bytes = b""                # what each request posts, as a gRPC call
 
 
 def file_name(size_kib, number=0):
@@ -48,12 +54,22 @@ def file_name(size_kib, number=0):
 def make_files(root):
     """Makes every file that a row serves."""
     line = b"The quick brown fox jumps over the lazy dog, and back again: 0123.\n"
-    for size_kib, count in ((1, 1), (4, 1000), (16, 1), (1024, 1)):
+    for size_kib, count in ((1, 1), (4, 1000), (16, 1), (1024, 1), (10240, 1)):
         os.makedirs(f"{root}/{size_kib}k")
         content = (line * (size_kib * 1024 // len(line) + 1))[:size_kib * 1024]
         for number in range(count):
             with open(root + file_name(size_kib, number), "wb") as file:
                 file.write(content)
+
+
+def make_certificates(directory):
+    """Makes a certificate and a key of each kind that a row names."""
+    os.makedirs(directory)
+    for kind, words in (("ecdsa", "ec -pkeyopt ec_paramgen_curve:P-256"), ("rsa", "rsa:2048")):
+        subprocess.run(["openssl", "req", "-x509", "-nodes", "-days", "30", "-subj",
+                        "/CN=localhost", "-newkey", *words.split(),
+                        "-keyout", f"{directory}/{kind}.key", "-out", f"{directory}/{kind}.crt"],
+                       check=True, stderr=subprocess.DEVNULL)
 
 
 def regex_location(number):
@@ -92,6 +108,9 @@ CACHE = "access_log off; upstream app { server {backend}; } " \
     "proxy_cache_path cache levels=1:2 keys_zone=cache:10m inactive=1h use_temp_path=off;"
 CACHED = "location / { proxy_pass http://app; proxy_cache cache; proxy_cache_valid 200 1h; }"
 KEEPALIVE = {"cpu": 0.9, "syscalls": 2}
+GRPC = "location / { grpc_pass grpc://app; }"
+GRPC_HEADERS = (("content-type", "application/grpc"), ("te", "trailers"))
+MESSAGE = b"\0\0\0\0\x0dHello, world\n"     # not compressed, 13 bytes
 
 ROWS = (
     Row("short", "short connections, log", EMPTY_GIF, http=LOG, keepalive_timeout=0,
@@ -165,6 +184,27 @@ ROWS = (
         body_size=102400, backend=("http", "-b", "102400"), most_passed=64, measures=CLOCKED),
     Row("proxy-waiting", "", PROXY, http=KEPT_PEER, backend=("http", "-w"), waiting=2000,
         measures=frozenset({"memory"})),
+    Row("tls-keepalive", "TLS 1.3, keep-alive empty_gif", EMPTY_GIF, body_size=43, tls="ecdsa",
+        options=("-T",), targets={"cpu": 0.85}),
+    Row("tls-ecdsa", "TLS 1.3, full handshakes, ECDSA P-256", EMPTY_GIF, keepalive_timeout=0,
+        body_size=43, tls="ecdsa", options=("-T", "-s"), counted=(128, 512),
+        targets={"cpu": 0.8}),
+    Row("tls-rsa", "TLS 1.3, full handshakes, RSA 2048", EMPTY_GIF, keepalive_timeout=0,
+        body_size=43, tls="rsa", options=("-T", "-s"), counted=(128, 512),
+        targets={"cpu": 0.8}),
+    Row("tls-resumed", "TLS 1.3, resumed handshakes", EMPTY_GIF, keepalive_timeout=0,
+        body_size=43, tls="ecdsa", options=("-T", "-s", "-R"), counted=(128, 512)),
+    Row("tls-1m", "TLS 1.3, file of 1 MB", STATIC, uris=(file_name(1024),), body_size=1048576,
+        tls="ecdsa", options=("-T",), targets={"cpu": 0.95}, counted=(32, 128)),
+    Row("tls-idle", "1,000 idle TLS connections held", EMPTY_GIF, body_size=43, idle=1000,
+        tls="ecdsa", options=("-T",), targets={"bytes_ratio": 1.0},
+        measures=frozenset({"load"})),
+    Row("h2", "HTTP/2, 32 streams, empty_gif", EMPTY_GIF, body_size=43, streams=32,
+        targets={"cpu": 0.3, "instructions": 6000}, counted=(2048, 10240)),
+    Row("h2-10m", "HTTP/2, download of 10 MB", STATIC, uris=(file_name(10240),),
+        body_size=10485760, streams=1, connections=4, counted=(8, 40)),
+    Row("grpc", "gRPC echo, 32 streams", GRPC, uris=("/echo.Echo/Say",), http=KEPT_PEER,
+        body_size=len(MESSAGE), message=MESSAGE, streams=32, connections=1, backend=("grpc",)),
     Row("timewait", "100,000 FastCGI requests, FCGI_MAX_CONNS=64", FASTCGI % "", uris=("/hello",),
         http=ONE_PEER, body_size=13, backend=("responder", "-l", "-c", "64"),
         targets={"timewait": 0}, measures=frozenset({"timewait"})),
@@ -191,18 +231,34 @@ http {{
     {http}
     server {{
         listen 127.0.0.1:{port}{listen};
-        {server}
+        {protocol}{server}
     }}
 {more}
 }}
 """
 
 
+def protocol_lines(row, is_reference, tls_directory):
+    """Further parameters of the listen line, and lines that go with them. Before nginx 1.25, HTTP/2
+    was such a parameter; before 1.23.4, TLS 1.3 had to be asked for."""
+    listen, lines = "", []
+    if row.tls:
+        name = f"{tls_directory}/{row.tls}"
+        listen += " ssl"
+        lines += ["ssl_protocols TLSv1.2 TLSv1.3;", f"ssl_certificate {name}.crt;",
+                  f"ssl_certificate_key {name}.key;"]
+    if row.streams and is_reference:
+        listen += " http2"
+    elif row.streams:
+        lines.append("http2 on;")
+    return listen, "".join(line + "\n        " for line in lines)
+
+
 def configuration(row, root, port, is_reference, is_single=False, workers=1, listen="",
-                  worker_connections=32768, backend=""):
+                  worker_connections=32768, backend="", tls_directory=""):
     """The text of nginx.conf for one row: the same for both servers, but for the port, the address
-    of the backend, and Row.only; and, where root does not run them, with places of temporary files
-    other than those that Debian compiled in."""
+    of the backend, Row.only, and the way HTTP/2 is asked for; and, where root does not run them,
+    with places of temporary files other than those that Debian compiled in."""
     user, paths = "user root;\n", ""
     if os.geteuid() != 0:
         user = ""
@@ -217,8 +273,9 @@ def configuration(row, root, port, is_reference, is_single=False, workers=1, lis
             text = text.replace(place, value)
         return text
 
+    parameters, protocol = protocol_lines(row, is_reference, tls_directory)
     return TEMPLATE.format(
         user=user, paths=paths, master="off" if is_single else "on", workers=workers, port=port,
-        listen=listen, worker_connections=worker_connections, http=fill(row.http),
-        keepalive_timeout=row.keepalive_timeout, server=fill(row.server),
-        more=routing_servers(port) if row.name == "routing" else "")
+        listen=parameters + listen, protocol=protocol, http=fill(row.http),
+        worker_connections=worker_connections, keepalive_timeout=row.keepalive_timeout,
+        server=fill(row.server), more=routing_servers(port) if row.name == "routing" else "")

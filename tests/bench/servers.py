@@ -9,6 +9,8 @@ import socket
 import subprocess
 import time
 
+import fetch
+
 START_SECONDS = 60      # valgrind is slow
 STOP_SECONDS = 20
 
@@ -167,11 +169,16 @@ class Server:
                     return int(line.split()[1]) * 1024
         raise BenchError("no Rss in smaps_rollup")
 
-    def get(self, uri, host):
-        """One request: status and body."""
+    def get(self, row, uri):
+        """One request as a row makes it: status and body."""
+        if row.tls or row.streams:
+            try:
+                return fetch.by_curl(row, uri, self.port)
+            except fetch.FetchError as error:
+                raise BenchError(f"{self.binary}, row {row.name}: {error}") from None
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
         try:
-            connection.request("GET", uri, headers={"Host": host})
+            connection.request("GET", uri, headers={"Host": row.host})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

@@ -99,6 +99,60 @@ def test_http_backend_sends_large_answers_to_a_slow_reader(start):
         read_answers(sock, 2, 20000000)
 
 
+def h2_frame(kind, flags, stream, payload=b""):
+    """A frame of HTTP/2."""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def read_h2_frame(file):
+    """The next one: kind, flags, stream, payload."""
+    size, kind, flags, stream = struct.unpack(">IBBI", b"\0" + file.read(9))
+    return kind, flags, stream, file.read(size)
+
+
+H2_START = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + h2_frame(4, 0, 0)
+
+
+def test_grpc_backend_echoes(start):
+    """Two calls whose messages come in turns, the second without one; all sent byte by byte."""
+    with start("grpc") as backend, connect(backend) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in H2_START + h2_frame(1, 4, 1, b"ignored") + h2_frame(0, 0, 1, b"hel") \
+                + h2_frame(1, 5, 3, b"too") + h2_frame(6, 0, 0, b"12345678") \
+                + h2_frame(0, 1, 1, b"lo"):
+            sock.sendall(bytes([byte]))
+        file = sock.makefile("rb")
+        frames = [read_h2_frame(file) for _ in range(10)]
+        assert [frame[0] for frame in frames[:4]] == [4, 8, 4, 1]
+        assert frames[4:6] == [(0, 0, 3, b""), (1, 5, 3, b"\x00\x0bgrpc-status\x010")]
+        assert frames[6] == (6, 1, 0, b"12345678")
+        assert frames[7][:3] == (1, 4, 1) and frames[7][3].startswith(b"\x88")
+        assert frames[8] == (0, 0, 1, b"hello")
+        assert frames[9][:3] == (1, 5, 1)
+        assert backend.counts() == {"connections": 1, "requests": 2}
+
+
+@pytest.mark.parametrize("frames", [
+    h2_frame(1, 4, 1) + h2_frame(0, 0, 1, bytes(5000)),     # a message too long
+    h2_frame(1, 0, 1),                                      # CONTINUATION would follow
+    h2_frame(1, 4, 1) + h2_frame(0, 8, 1, bytes(5)),        # padding
+    h2_frame(0, 0, 1, bytes(20000)),                        # a frame too long
+], ids=["message", "continuation", "padding", "frame"])
+def test_grpc_backend_ends_what_it_does_not_know(start, frames):
+    """The connection is closed, and others are served."""
+    with start("grpc") as backend:
+        with connect(backend) as sock:
+            sock.sendall(H2_START + frames)
+            with pytest.raises(ConnectionResetError):
+                while sock.recv(65536):
+                    pass
+                raise ConnectionResetError
+        with connect(backend) as sock:
+            sock.sendall(H2_START + h2_frame(1, 5, 1))
+            file = sock.makefile("rb")
+            assert [read_h2_frame(file)[0] for _ in range(6)] == [4, 8, 4, 1, 0, 1]
+
+
 def fastcgi_request(script, keep):
     """One request as FastCGI records."""
     def record(kind, content):

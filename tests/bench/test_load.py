@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import loads    # noqa: E402  pylint: disable=wrong-import-position
+import rows     # noqa: E402  pylint: disable=wrong-import-position
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
@@ -23,11 +25,23 @@ def fixture_program(tmp_path_factory):
     return loads.build(str(tmp_path_factory.mktemp("bench")))
 
 
+@pytest.fixture(scope="module", name="context")
+def fixture_context(tmp_path_factory):
+    """What a server needs for TLS. It remembers the names that clients ask for."""
+    directory = f"{tmp_path_factory.mktemp('tls')}/tls"
+    rows.make_certificates(directory)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{directory}/ecdsa.crt", f"{directory}/ecdsa.key")
+    context.names = []
+    context.sni_callback = lambda _socket, name, _context: context.names.append(name)
+    return context
+
+
 class ScriptedServer:
     """Hands each connection to a function, in a thread of its own."""
 
-    def __init__(self, serve):
-        self.serve = serve
+    def __init__(self, serve, context=None):
+        self.serve, self.context = serve, context
         self.heads = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
@@ -44,11 +58,13 @@ class ScriptedServer:
 
     def handle(self, connection):
         """Errors of a client that leaves are no matter."""
-        with connection:
-            try:
+        try:
+            if self.context is not None:
+                connection = self.context.wrap_socket(connection, server_side=True)
+            with connection:
                 self.serve(self, connection)
-            except OSError:
-                pass
+        except OSError:
+            connection.close()
 
     def read_heads(self, connection):
         """Yields each request head of a connection."""
@@ -64,9 +80,9 @@ class ScriptedServer:
             data += more
 
 
-def run(program, serve, *arguments, body_bytes=None):
+def run(program, serve, *arguments, body_bytes=None, context=None):
     """One run: exit status, JSON, server."""
-    server = ScriptedServer(serve)
+    server = ScriptedServer(serve, context)
     try:
         done = subprocess.run([program, "-p", str(server.port), *arguments], timeout=60,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
@@ -252,10 +268,114 @@ def test_hold_keeps_connections_and_tells_of_lost_ones(program):
     assert peers == ["127.0.0.2"] * 10
 
 
+def serve_all(server, connection):
+    """Answers each request."""
+    for _ in server.read_heads(connection):
+        connection.sendall(OK)
+
+
+def test_tls_connections_are_kept(program, context):
+    """Two handshakes for twenty requests; the name of the Host header is asked for."""
+    status, answer, server = run(program, serve_all, "-T", "-c", "2", "-n", "20", "-h",
+                                 "a.example", context=context, body_bytes=100)
+    assert (status, answer["requests"], answer["connections"]) == (0, 20, 2)
+    assert (answer["handshakes"], answer["resumed"]) == (2, 0)
+    assert len(server.heads) == 20
+    assert context.names[-2:] == ["a.example"] * 2
+
+
+def test_tls_handshakes_are_full_ones(program, context):
+    """A connection for each request, none resumed; and they are TLS 1.3."""
+    versions = []
+
+    def serve(server, connection):
+        versions.append(connection.version())
+        next(server.read_heads(connection))
+        connection.sendall(OK)
+        connection.unwrap()
+
+    status, answer, _ = run(program, serve, "-T", "-s", "-c", "3", "-n", "30", context=context)
+    assert (status, answer["requests"]) == (0, 30)
+    assert (answer["handshakes"], answer["resumed"]) == (30, 0)
+    assert versions == ["TLSv1.3"] * 30
+
+
+def test_tls_sessions_are_resumed(program, context):
+    """All but the first, which is alone until it has a session."""
+    reused = []
+
+    def serve(server, connection):
+        reused.append(connection.session_reused)
+        next(server.read_heads(connection))
+        connection.sendall(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        connection.unwrap()
+
+    status, answer, _ = run(program, serve, "-T", "-R", "-s", "-c", "5", "-n", "30",
+                            context=context)
+    assert (status, answer["requests"]) == (0, 30)
+    assert (answer["handshakes"], answer["resumed"]) == (30, 29)
+    assert reused == [False] + [True] * 29
+
+
+def test_tls_records_and_answers_need_not_agree(program, context):
+    """An answer byte by byte; many answers in one record; a body of many records."""
+    def serve(server, connection):
+        for number, _ in enumerate(server.read_heads(connection)):
+            if number == 0:
+                for byte in OK:
+                    connection.sendall(bytes([byte]))
+            elif number == 3:
+                connection.sendall(OK * 3)
+            elif number == 4:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+                                   + bytes(1000000) + OK * 3)
+
+    status, answer, _ = run(program, serve, "-T", "-P", "4", "-c", "1", "-n", "8",
+                            context=context, body_bytes=1000000 + 7 * 5)
+    assert (status, answer["requests"], answer["handshakes"]) == (0, 8, 1)
+
+
+def test_tls_that_fails_is_an_error(program):
+    """Plain text instead of a handshake."""
+    status, answer, _ = run(program, lambda _server, connection: connection.sendall(OK),
+                            "-T", "-c", "2", "-n", "5")
+    assert (status, answer["requests"], errors_of(answer)) == (1, 0, {"tls": 5})
+
+
+def test_tls_tells_a_body_that_was_cut_from_one_that_ended(program, context):
+    """Without a length, only close_notify says that it is whole."""
+    ends = itertools.cycle((True, False))
+
+    def serve(server, connection):
+        next(server.read_heads(connection))
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nhello")
+        if next(ends):
+            connection.unwrap()
+        else:
+            connection.shutdown(socket.SHUT_WR)     # the socket's, not TLS's
+            socket.socket.recv(connection, 1000)
+
+    status, answer, _ = run(program, serve, "-T", "-c", "1", "-n", "10", context=context)
+    assert (status, answer["requests"]) == (1, 5)
+    assert sum(errors_of(answer).values()) == 5 and set(errors_of(answer)) <= {"reset", "tls"}
+
+
+def test_tls_connections_are_held(program, context):
+    """Ten, until the end of input, and none is lost."""
+    server = ScriptedServer(serve_all, context)
+    with subprocess.Popen([program, "-p", str(server.port), "-T", "-i", "10"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert json.loads(holder.stdout.readline()) == {"held": 10}
+        holder.stdin.close()
+        answer = json.loads(holder.stdout.read())
+    server.listener.close()
+    assert answer["handshakes"] == 10 and errors_of(answer) == {}
+
+
 def test_wrong_command_lines(program):
     """Usage, exit status 2."""
     for arguments in ([], ["-p", "0"], ["-p", "80", "-s", "-P", "2"], ["-p", "80", "-c", "0"],
-                      ["-p", "80", "-a", "nowhere"], ["-Z"]):
+                      ["-p", "80", "-a", "nowhere"], ["-p", "80", "-R"], ["-Z"]):
         done = subprocess.run([program, *arguments], stderr=subprocess.PIPE, check=False)
         assert done.returncode == 2
         assert done.stderr.startswith(b"usage:") or b"usage:" in done.stderr

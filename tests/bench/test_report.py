@@ -1,6 +1,7 @@
 """The benchmark judges and writes what it measured."""
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -63,17 +64,48 @@ def test_the_table_goes_between_the_markers(tmp_path):
 
 
 def test_both_servers_get_the_same_configuration():
-    """But for the port, and what a row says is for one of them only."""
+    """But for the port, how HTTP/2 is asked for, and what a row says is for one of them only."""
     for row in rows.ROWS:
         mine = rows.configuration(row, "/files", 1001, False, backend="127.0.0.1:9")
         theirs = rows.configuration(row, "/files", 1002, True, backend="127.0.0.1:9")
         if row.only != ("", ""):
             assert sum(text.count("{only}") for text in (row.http, row.server)) == 1
             assert row.only[0] in mine and row.only[1] in theirs
+        elif row.streams:
+            assert theirs.count(" http2;") == 1 and "http2" not in theirs.replace(" http2;", "")
+            assert mine.replace("        http2 on;\n", "") \
+                == theirs.replace("127.0.0.1:1002", "127.0.0.1:1001").replace(" http2;", ";")
+            assert "        http2 on;\n" in mine
         else:
             assert mine == theirs.replace("127.0.0.1:1002", "127.0.0.1:1001")
         assert mine.count("{") == mine.count("}")
         assert "{backend}" not in mine and "{conf}" not in mine and "{root}" not in mine
+
+
+def test_rows_with_tls_have_a_certificate_and_tls_1_3(tmp_path):
+    """Of the kind that the row names, and told to both: the reference would not do TLS 1.3."""
+    rows.make_certificates(f"{tmp_path}/tls")
+    assert {row.tls for row in rows.ROWS} == {"", "ecdsa", "rsa"}
+    for row in rows.ROWS:
+        text = rows.configuration(row, "/files", 1001, False, tls_directory=f"{tmp_path}/tls")
+        assert ("listen 127.0.0.1:1001 ssl;" in text) == ("ssl_" in text) == (row.tls != "")
+        if row.tls:
+            assert "ssl_protocols TLSv1.2 TLSv1.3;" in text
+            name = text.partition("ssl_certificate ")[2].partition(";")[0]
+            printed = subprocess.run(["openssl", "x509", "-in", name, "-noout", "-text"],
+                                     stdout=subprocess.PIPE, text=True, check=True).stdout
+            assert {"ecdsa": "NIST CURVE: P-256", "rsa": "(2048 bit)"}[row.tls] in printed
+            assert "-T" in row.options
+
+
+def test_memory_may_be_judged_by_the_reference():
+    """At most so many times what it needs."""
+    result = {"title": "x", "targets": {"bytes_ratio": 1.0},
+              "bytes": {"what": "each", "portunus": 10.0, "reference": 10.0}}
+    assert report.memory_table([result]).endswith(
+        "| each | 10 | 10 | 1.00 | bytes ≤ 1.00 of the reference's | yes |")
+    result["bytes"]["portunus"] = 10.1
+    assert report.missed([result]) == 1
 
 
 def test_connections_in_time_wait_have_a_table():
