@@ -17,6 +17,33 @@ uint32_t crc32_of(struct str s)
     return (uint32_t) crc32_z(0, (const unsigned char *) s.data, s.data == NULL ? 0 : s.len);
 }
 
+#define MURMUR_FACTOR 0x5bd1e995u
+
+/* Four bytes at a time, whatever the machine's order of bytes is. */
+uint32_t murmur2_of(struct str s)
+{
+    const unsigned char *at = (const unsigned char *) s.data;
+    uint32_t hash = (uint32_t) s.len;
+    size_t left = s.len;
+
+    for (; left >= 4; left -= 4, at += 4) {
+        uint32_t word =
+            at[0] | (uint32_t) at[1] << 8 | (uint32_t) at[2] << 16 | (uint32_t) at[3] << 24;
+        word *= MURMUR_FACTOR;
+        word ^= word >> 24;
+        hash = hash * MURMUR_FACTOR ^ word * MURMUR_FACTOR;
+    }
+    for (size_t i = left; i-- > 0;) {
+        hash ^= (uint32_t) at[i] << 8 * i;
+    }
+    if (left != 0) {
+        hash *= MURMUR_FACTOR;
+    }
+    hash ^= hash >> 13;
+    hash *= MURMUR_FACTOR;
+    return hash ^ hash >> 15;
+}
+
 static void digest_of(struct str s, const EVP_MD *type, unsigned char *out)
 {
     if (EVP_Digest(s.data, s.len, out, NULL, type, NULL) != 1) {

@@ -9,6 +9,8 @@
 #include "base/str.h"
 
 uint32_t crc32_of(struct str s);
+/* MurmurHash2, 32 bits, seed 0: spreads well, protects against nobody. */
+uint32_t murmur2_of(struct str s);
 void md5_of(struct str s, unsigned char out[16]);
 void sha1_of(struct str s, unsigned char out[20]);
 

@@ -219,7 +219,8 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
 
 static int open_path(const struct log_file *file, const struct log *log)
 {
-    int fd = open(file->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+    int fd = open(file->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY,
+                  file->is_secret ? 0600 : 0644);
 
     if (fd < 0) {
         log_emerg(log, errno, "open() \"%s\" failed", file->path.data);

@@ -50,6 +50,7 @@ struct log_file {
     void (*flush)(struct log_file *);
     void *data;        /* of flush */
     time_t full_since; /* second in which the disk was found full; no writes in it */
+    bool is_secret;    /* made for its owner's eyes alone */
 };
 
 /*

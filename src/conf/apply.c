@@ -271,8 +271,14 @@ static bool apply_row(struct conf_scope *scope, const struct row_entry *entry,
 
     switch (row->type) {
     case TYPE_OBSOLETE:
-        conf_warn(scope->conf, node, "the \"%s\" directive is obsolete and has no effect",
-                  row->name);
+        if (row->replaced_by != NULL) {
+            conf_warn(scope->conf, node,
+                      "the \"%s\" directive is obsolete, use the \"%s\" directive instead",
+                      row->name, row->replaced_by);
+        } else {
+            conf_warn(scope->conf, node, "the \"%s\" directive is obsolete and has no effect",
+                      row->name);
+        }
         return true;
     case TYPE_CUSTOM:
     case TYPE_BLOCK:
@@ -307,7 +313,7 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
         conf_error(conf, node, "\"%s\" directive is duplicate", row->name);
         return;
     }
-    if (row->replaced_by != NULL) {
+    if (row->replaced_by != NULL && row->type != TYPE_OBSOLETE) {
         conf_warn(conf, node,
                   "the \"%s\" directive is deprecated, use the \"%s\" directive instead", row->name,
                   row->replaced_by);

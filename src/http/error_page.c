@@ -43,6 +43,7 @@ static void forget_description(struct request *request, unsigned status)
     response->whole = STR_NONE;
     response->content_type = STR_NONE;
     response->charset = STR_NONE;
+    response->wanted_charset = STR_NONE;
     response->etag = STR_NONE;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;

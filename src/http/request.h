@@ -78,6 +78,7 @@ struct response {
                                       empty: who changes the one clears the other */
     struct str content_type;       /* without charset; empty = no field */
     struct str charset;            /* added as "; charset=" */
+    struct str wanted_charset;     /* X-Accel-Charset of a backend: what the client shall get */
     struct str etag;               /* with quotes; empty = none */
     struct str location;           /* of a redirect, before it is made absolute */
     struct fields fields;          /* all others, in order */

@@ -71,8 +71,9 @@ struct tls_settings {
     struct zone *ocsp_zone;    /* where answers are kept; or NULL */
     const struct resolver_settings *resolver; /* finds the addresses of responders; or NULL */
     uint64_t resolver_timeout_ms;
-    uint64_t buffer_size; /* ssl_buffer_size: bytes of a record at most */
-    bool watches_files;   /* ssl_certificate_watch: changed files are taken up */
+    uint64_t buffer_size;     /* ssl_buffer_size: bytes of a record at most */
+    bool watches_files;       /* ssl_certificate_watch: changed files are taken up */
+    struct log_file *key_log; /* gets the secrets of connections, in NSS's format; or NULL */
 };
 
 struct tls_context; /* an SSL_CTX and what belongs to it */
@@ -94,6 +95,8 @@ struct tls_selector {
                                   void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
+    /* Fills the log that tells of what goes wrong behind the handshake; NULL: the connection's. */
+    void (*log)(struct conn *conn, struct log *out);
     void *arg;
 };
 /* Certificates by variable that were loaded, and how long they are kept: ssl_certificate_cache. */
@@ -184,6 +187,9 @@ void tls_flush(struct conn *conn);
 /* Files and data that one reading has loaded are not read again by it; with `inherits` those of the reading
  * in force, too, when they did not change. Before the first context of that arena. */
 void tls_objects_begin(struct arena *arena, bool inherits);
+
+/* ssl_engine: an engine of the library does its work from now on. False with *error in the arena. */
+bool tls_use_engine(struct str name, struct arena *arena, struct str *error);
 
 /* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
  * which the upper floor hands down: an HTTP POST that MAY WAIT). */

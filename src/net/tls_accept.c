@@ -35,10 +35,13 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
             return false;
         }
         if (type == TLSEXT_NAMETYPE_host_name) {
-            if (length > NAME_MAX_LENGTH || memchr(at, '\0', length) != NULL) {
+            if (length > NAME_MAX_LENGTH) {
                 return false;
             }
             for (size_t i = 0; i < length; i++) {
+                if (at[i] <= ' ' || at[i] == '/' || at[i] == 0x7f) {
+                    return false; /* names of files may be made of it */
+                }
                 name[i] = (char) ascii_lower(at[i]);
             }
             *len = length;
@@ -81,6 +84,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     struct tls_context *context =
         tls->selector->select(tls->conn, name, &tls->alpn_offer, tls->selector->arg);
     if (context == NULL || context->settings.rejects_handshake) {
+        tls->is_rejected = true;
         *alert = SSL_AD_UNRECOGNIZED_NAME;
         return SSL_CLIENT_HELLO_ERROR;
     }
@@ -171,8 +175,9 @@ static enum tls_progress look(struct conn *conn)
         conn->transport = transport;
         if (!has_bytes) {
             if (conn->is_broken || conn->is_input_closed) {
+                log_info(conn->log, conn->is_broken ? conn->error : 0, "client closed connection");
                 tls->is_failed = true;
-                return TLS_FAILED; /* it never said anything */
+                return TLS_FAILED;
             }
             return TLS_MORE;
         }

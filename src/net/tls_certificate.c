@@ -201,7 +201,7 @@ static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) * chain, EV
         *error = tls_reason(arena, "SSL_use_certificate() failed");
     } else if (SSL_set1_chain(tls->ssl, chain) == 0) {
         *error = tls_reason(arena, "SSL_set1_chain() failed");
-    } else if (SSL_use_PrivateKey(tls->ssl, key) == 0) {
+    } else if (SSL_use_PrivateKey(tls->ssl, key) == 0 || !tls_key_fits(leaf, key)) {
         *error = tls_reason(arena, "SSL_use_PrivateKey() failed");
     } else {
         is_good = true;

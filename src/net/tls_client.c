@@ -276,7 +276,7 @@ static void step_run(void *arg)
     struct tls *tls = step->tls;
     struct conn *conn = tls->conn;
 
-    ERR_clear_error();
+    tls_clear_errors();
     tls->is_raw_readable = conn->is_readable;
     tls_gather_begin(tls);
     int result = SSL_do_handshake(tls->ssl);

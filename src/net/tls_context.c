@@ -16,6 +16,7 @@ void tls_library_init(void)
     if (tls_index != -1) {
         return;
     }
+    tls_memory_init();
     OPENSSL_init_ssl(OPENSSL_INIT_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS, NULL);
     tls_context_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
     tls_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
@@ -194,9 +195,11 @@ static bool apply_server(struct tls_context *context, SSL_CTX *ctx, struct arena
     if (settings->early_data) {
         SSL_CTX_set_max_early_data(ctx, TLS_RECORD_MAX);
     }
+    SSL_CTX_set_num_tickets(ctx, 1);
     apply_compression(ctx, settings);
     tls_server_init(context, ctx);
-    return tls_apply_session_id_context(ctx, settings, arena, error) &&
+    return tls_apply_ech(ctx, settings, arena, error) &&
+           tls_apply_session_id_context(ctx, settings, arena, error) &&
            tls_sessions_init(context, ctx) && tls_tickets_init(context, ctx, arena, error);
 }
 
@@ -215,6 +218,7 @@ SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct ar
     SSL_CTX_set_ex_data(ctx, tls_context_index, context);
     apply_protocols(ctx, settings->protocols);
     apply_modes(ctx, settings);
+    tls_apply_key_log(ctx, settings);
     bool is_good = tls_apply_certificates(context, ctx, cache, arena, identities, error) &&
                    apply_ciphers(ctx, settings, arena, error) &&
                    tls_apply_verification(context, ctx, cache, arena, error) &&
@@ -229,8 +233,8 @@ SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct ar
     return ctx;
 }
 
-static bool is_supported(const struct tls_settings *settings, const struct log *log,
-                         struct str *error)
+/* What is wanted and cannot be, and does no harm. */
+static void warn_of_missing(const struct tls_settings *settings, const struct log *log)
 {
 #ifndef SSL_OP_NO_TX_CERTIFICATE_COMPRESSION
     if (settings->compresses_certificates) {
@@ -238,13 +242,9 @@ static bool is_supported(const struct tls_settings *settings, const struct log *
                  OpenSSL_version(OPENSSL_VERSION));
     }
 #else
+    (void) settings;
     (void) log;
 #endif
-    if (settings->ech_files.count != 0) {
-        *error = STR("\"ssl_ech_file\" is not supported by this version of OpenSSL");
-        return false;
-    }
-    return true;
 }
 
 static void context_free(void *arg)
@@ -263,9 +263,7 @@ struct tls_context *tls_context_new(const struct tls_settings *settings, struct 
     context->magic = TLS_CONTEXT_MAGIC;
     context->settings = *settings;
     context->arena = arena;
-    if (!is_supported(settings, log, error)) {
-        return NULL;
-    }
+    warn_of_missing(settings, log);
     context->ctx = tls_ctx_new(context, arena, arena, &context->identities, error);
     if (context->ctx == NULL || !tls_ocsp_init(context, arena, error) ||
         !tls_staples_init(context, context->ctx, &context->identities, arena, log, error)) {

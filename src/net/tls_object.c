@@ -122,10 +122,10 @@ static struct object_cache *cache_of(struct arena *arena)
     return newest;
 }
 
+/* Place and time decide, as in nginx: size says more of keys than of certificates, which would part them. */
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtime == b->st_mtime &&
-           a->st_size == b->st_size;
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtime == b->st_mtime;
 }
 
 static void cache_put(struct object_cache *cache, enum object_kind kind, struct str key,
@@ -364,6 +364,32 @@ static EVP_PKEY *read_key_engine(struct str name, const char **what)
     (void) name;
     *what = "loading \"engine:...\" certificate keys is not supported";
     return NULL;
+#endif
+}
+
+bool tls_use_engine(struct str name, struct arena *arena, struct str *error)
+{
+#ifndef OPENSSL_NO_ENGINE
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    tls_library_init();
+    ENGINE *engine = ENGINE_by_id(arena_cstr(arena, name));
+    bool is_good = engine != NULL && ENGINE_set_default(engine, ENGINE_METHOD_ALL) == 1;
+
+    if (engine == NULL) {
+        *error = tls_reason(arena, "ENGINE_by_id(\"%.*s\") failed", STR_ARG(name));
+    } else if (!is_good) {
+        *error = tls_reason(arena, "ENGINE_set_default(\"%.*s\", ENGINE_METHOD_ALL) failed",
+                            STR_ARG(name));
+    }
+    ENGINE_free(engine);
+    return is_good;
+#pragma GCC diagnostic pop
+#else
+    (void) name;
+    *error = arena_printf(arena, "\"ssl_engine\" is not supported by %s",
+                          OpenSSL_version(OPENSSL_VERSION));
+    return false;
 #endif
 }
 

@@ -1,10 +1,16 @@
 /* Parts of a context: its certificates, whom it trusts, and what tells its sessions from others'. */
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <sys/uio.h>
 
 #include "net/tls_private.h"
+
+#if TLS_HAS_ECH
+#include <openssl/ech.h>
+#endif
 
 /* ---- certificates ---- */
 
@@ -54,6 +60,12 @@ static bool use_chain(SSL_CTX *ctx, struct arena *arena, struct str name, STACK_
     return true;
 }
 
+bool tls_key_fits(X509 *certificate, EVP_PKEY *key)
+{
+    return EVP_PKEY_get_base_id(X509_get0_pubkey(certificate)) == EVP_PKEY_get_base_id(key) ||
+           X509_check_private_key(certificate, key) == 1;
+}
+
 bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
                             struct arena *arena, struct vec *identities, struct str *error)
 {
@@ -75,9 +87,9 @@ bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct ar
         if (key == NULL) {
             return false;
         }
-        int is_used = SSL_CTX_use_PrivateKey(ctx, key);
+        bool is_used = SSL_CTX_use_PrivateKey(ctx, key) == 1 && tls_key_fits(identity->leaf, key);
         EVP_PKEY_free(key);
-        if (is_used == 0) {
+        if (!is_used) {
             struct str name = str_starts(pair->key, STR("data:")) ? STR("data:...") : pair->key;
             *error = tls_reason(arena, "SSL_CTX_use_PrivateKey(\"%.*s\") failed", STR_ARG(name));
             return false;
@@ -156,6 +168,93 @@ bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct ar
         return false;
     }
     return settings->crl.len == 0 || use_crl(ctx, cache, arena, settings->crl, error);
+}
+
+/* ---- encrypted ClientHello ---- */
+
+#if TLS_HAS_ECH
+/* Clients whose key is of no use are told the first file's (RFC 9849, 7.1). */
+static bool read_ech(OSSL_ECHSTORE *store, struct arena *arena, struct str name, int is_told,
+                     struct str *error)
+{
+    BIO *bio = BIO_new_file(arena_cstr(arena, name), "r");
+
+    if (bio == NULL) {
+        *error = tls_reason(arena, "BIO_new_file(\"%.*s\") failed", STR_ARG(name));
+        return false;
+    }
+    bool is_good = OSSL_ECHSTORE_read_pem(store, bio, is_told) == 1;
+    BIO_free(bio);
+    if (!is_good) {
+        *error = tls_reason(arena, "OSSL_ECHSTORE_read_pem(\"%.*s\") failed", STR_ARG(name));
+    }
+    return is_good;
+}
+
+bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct arena *arena,
+                   struct str *error)
+{
+    const struct vec *files = &settings->ech_files;
+
+    if (files->count == 0) {
+        return true;
+    }
+    OSSL_ECHSTORE *store = OSSL_ECHSTORE_new(NULL, NULL);
+    if (store == NULL) {
+        *error = tls_reason(arena, "OSSL_ECHSTORE_new() failed");
+        return false;
+    }
+    bool is_good = true;
+    for (size_t i = 0; is_good && i < files->count; i++) {
+        is_good = read_ech(store, arena, *vec_at(files, struct str, i),
+                           i == 0 ? OSSL_ECH_FOR_RETRY : OSSL_ECH_NO_RETRY, error);
+    }
+    if (is_good && SSL_CTX_set1_echstore(ctx, store) != 1) {
+        *error = tls_reason(arena, "SSL_CTX_set1_echstore() failed");
+        is_good = false;
+    }
+    OSSL_ECHSTORE_free(store);
+    return is_good;
+}
+#else
+bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct arena *arena,
+                   struct str *error)
+{
+    (void) ctx;
+    if (settings->ech_files.count != 0) {
+        *error = arena_printf(arena, "\"ssl_ech_file\" is not supported by %s: it takes 4.0",
+                              OpenSSL_version(OPENSSL_VERSION));
+        return false;
+    }
+    return true;
+}
+#endif
+
+/* ---- secrets for those who may read along ---- */
+
+/* One line of NSS's key log format, without its end (RFC 9850). */
+static void on_secret(const SSL *ssl, const char *line)
+{
+    static bool was_told;
+    const struct log_file *file = tls_context_of(SSL_get_SSL_CTX(ssl))->settings.key_log;
+    struct iovec parts[] = {{(void *) (uintptr_t) line, strlen(line)}, {(void *) "\n", 1}};
+
+    if (file == NULL || file->fd < 0) {
+        return;
+    }
+    /* In one piece: other workers write to it, too. */
+    bool is_written = writev(file->fd, parts, 2) == (ssize_t) (parts[0].iov_len + 1);
+    if (!is_written && !was_told) {
+        log_alert(log_main, errno, "write to the key log \"%.*s\" failed", STR_ARG(file->path));
+    }
+    was_told = !is_written;
+}
+
+void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings)
+{
+    if (settings->key_log != NULL) {
+        SSL_CTX_set_keylog_callback(ctx, on_secret);
+    }
 }
 
 /* ---- whose sessions are whose ---- */

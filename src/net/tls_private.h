@@ -2,15 +2,19 @@
 #ifndef NET_TLS_PRIVATE_H
 #define NET_TLS_PRIVATE_H
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "net/resolver.h"
 #include "net/tls.h"
 
 /* Is there this, in the library that we are built with? */
-#define TLS_HAS_GROUP_NAMES (OPENSSL_VERSION_NUMBER >= 0x30000000L)
-#define TLS_HAS_COMPRESSION (OPENSSL_VERSION_NUMBER >= 0x30200000L && !defined(OPENSSL_NO_COMP_ALG))
 #define TLS_HAS_SIGNATURE_NAMES (OPENSSL_VERSION_NUMBER >= 0x30500000L)
+#if OPENSSL_VERSION_NUMBER >= 0x40000000L && !defined(OPENSSL_NO_ECH)
+#define TLS_HAS_ECH 1
+#else
+#define TLS_HAS_ECH 0
+#endif
 
 #define TLS_RECORD_MAX 16384 /* plain bytes of a record */
 
@@ -82,6 +86,7 @@ struct tls {
     bool uses_ktls;       /* OpenSSL writes to the socket itself */
     bool wants_write;     /* kTLS: the handshake waits for the socket to drink */
     bool has_selected;    /* the ClientHello has chosen a context */
+    bool is_rejected;     /* … or nobody is there for it */
     bool was_looked_at;   /* the first byte is of TLS */
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
 };
@@ -104,7 +109,20 @@ static inline struct tls_context *tls_context_of(const SSL_CTX *ctx)
     return SSL_CTX_get_ex_data(ctx, tls_context_index);
 }
 
+/* ---- tls_memory.c ---- */
+
+/* OpenSSL's memory comes from us. Done by itself when the program begins. */
+void tls_memory_init(void);
+
 /* ---- tls_error.c ---- */
+
+/* What was left in OpenSSL's queue is forgotten. It costs as much as a record to do that when there is nothing. */
+static inline void tls_clear_errors(void)
+{
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
+}
 
 /* "WHAT (SSL: error:… error:…)" of what is in OpenSSL's queue, which is empty then. */
 struct str tls_reason(struct arena *arena, const char *format, ...)
@@ -137,10 +155,18 @@ STACK_OF(X509_CRL) *
 
 bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
                             struct arena *arena, struct vec *identities, struct str *error);
+/* Is the key of the certificate's kind? One of another kind the library keeps for a certificate to come, and
+ * says nothing. Else false with an error of OpenSSL. */
+bool tls_key_fits(X509 *certificate, EVP_PKEY *key);
 bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
                             struct arena *arena, struct str *error);
 bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
                                   struct arena *arena, struct str *error);
+/* Keys of encrypted ClientHellos (RFC 9849). */
+bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct arena *arena,
+                   struct str *error);
+/* Secrets of connections go to the file that the settings name, if they do. */
+void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings);
 void tls_identities_free(struct vec *identities);
 
 /* ---- tls_context.c ---- */

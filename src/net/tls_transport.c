@@ -11,22 +11,34 @@
 
 /* ---- failures ---- */
 
-/* What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection. */
-static int say_failure(struct tls *tls, int kind, const char *call, const char *failed)
+/*
+ * What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection. A broken
+ * connection to an upstream is for those to tell who wanted something from it.
+ */
+static int say_failure(struct tls *tls, int kind, const char *what)
 {
     const struct log *log = tls->conn->log;
+    struct log own;
 
-    if (tls->io_error != 0) {
-        int error = tls->io_error;
-        tls_log_errno(log, error, call);
-        tls->is_failed = true;
-        return error;
+    if (tls->selector != NULL && tls->selector->log != NULL) {
+        tls->selector->log(tls->conn, &own);
+        log = &own;
     }
     tls->is_failed = true;
+    if (tls->io_error != 0) {
+        if (!tls->is_client) {
+            tls_log_errno(log, tls->io_error, what);
+        }
+        return tls->io_error;
+    }
     if (kind == SSL_ERROR_SYSCALL && ERR_peek_error() == 0) {
         return ECONNRESET;
     }
-    tls_log_failure(log, failed);
+    if (tls->is_client) {
+        tls_log_at(log, LOG_ERROR, what);
+    } else {
+        tls_log_failure(log, what);
+    }
     return EPROTO;
 }
 
@@ -56,7 +68,7 @@ static ssize_t recv_early(struct tls *tls, void *at, size_t size)
         errno = EAGAIN;
         return -1;
     }
-    errno = say_failure(tls, kind, "SSL_read_early_data() failed", "SSL_read_early_data() failed");
+    errno = say_failure(tls, kind, "SSL_read_early_data() failed");
     return -1;
 }
 
@@ -81,7 +93,7 @@ static ssize_t recv_plain(struct tls *tls, void *at, size_t size)
     if (tls->is_raw_closed && tls->io_error == 0 && ERR_peek_error() == 0) {
         return 0;
     }
-    errno = say_failure(tls, kind, "SSL_read() failed", "SSL_read() failed");
+    errno = say_failure(tls, kind, "SSL_read() failed");
     return -1;
 }
 
@@ -94,7 +106,7 @@ static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
         errno = EPROTO;
         return -1;
     }
-    ERR_clear_error();
+    tls_clear_errors();
     /* What has come since it was empty, the loop tells at its next turn at the earliest. */
     tls->is_raw_readable = tls->drained_turn != (uint32_t) loop_turns();
     tls_gather_begin(tls);
@@ -121,6 +133,19 @@ static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
 
 /* ---- writing ---- */
 
+/* close_notify (RFC 8446, 6.1), once; we do not wait for the peer's. Gathers. True: it was said. */
+static bool say_end(struct tls *tls)
+{
+    if (tls->is_end_said || !tls->is_established || SSL_in_init(tls->ssl)) {
+        return false;
+    }
+    tls->is_end_said = true;
+    tls_clear_errors();
+    SSL_shutdown(tls->ssl);
+    tls_clear_errors();
+    return true;
+}
+
 /* Encrypts up to a record; bytes taken, or -1 with errno. */
 static int write_record(struct tls *tls, const void *at, size_t size)
 {
@@ -140,7 +165,7 @@ static int write_record(struct tls *tls, const void *at, size_t size)
         errno = EAGAIN;
         return -1;
     }
-    errno = say_failure(tls, kind, "SSL_write() failed", "SSL_write() failed");
+    errno = say_failure(tls, kind, "SSL_write() failed");
     return -1;
 }
 
@@ -210,7 +235,7 @@ static ssize_t write_begin(struct tls *tls)
         errno = EPROTO;
         return -1;
     }
-    ERR_clear_error();
+    tls_clear_errors();
     if (tls->out != NULL && !tls->is_held_back) {
         bool is_empty = tls_send_held(tls, false);
 
@@ -230,11 +255,18 @@ static ssize_t write_begin(struct tls *tls)
     return 0;
 }
 
-/* … and ends it: n bytes were encrypted. They count as sent when the socket has them. */
+/*
+ * … and ends it: n bytes were encrypted. They count as sent when the socket has them. Behind the last ones of
+ * a connection its end is said at once, and all that waits for the FIN.
+ */
 static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
 {
     int error = errno;
+    const struct conn *conn = tls->conn;
 
+    if (n > 0 && conn->is_last_output && (uint64_t) n == conn_unsent(conn)) {
+        more_follows = say_end(tls);
+    }
     if (!tls_gather_end(tls, more_follows)) {
         tls->is_failed = true;
         errno = tls->io_error;
@@ -300,7 +332,7 @@ static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t
     if (!BIO_get_ktls_send(SSL_get_wbio(tls->ssl)) || tls->is_early) {
         return tls_sendfile(conn, fd, offset, size);
     }
-    ERR_clear_error();
+    tls_clear_errors();
     ssize_t n = SSL_sendfile(tls->ssl, fd, offset, size, 0);
     if (n > 0) {
         return n;
@@ -314,29 +346,24 @@ static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t
         errno = EIO;
         return -1;
     }
-    errno = say_failure(tls, kind, "SSL_sendfile() failed", "SSL_sendfile() failed");
+    errno = say_failure(tls, kind, "SSL_sendfile() failed");
     return -1;
 }
 #endif
 
 /* ---- the end ---- */
 
-/* close_notify (RFC 8446, 6.1), once; we do not wait for the peer's. */
 static void tls_end(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);
 
-    if (tls->is_end_said || !tls->is_established || tls->is_failed || conn->is_broken ||
-        tls->ssl == NULL || tls->io_error != 0 || SSL_in_init(tls->ssl)) {
+    if (tls->is_failed || conn->is_broken || tls->ssl == NULL || tls->io_error != 0) {
         return;
     }
-    tls->is_end_said = true;
-    ERR_clear_error();
     tls_gather_begin(tls);
     tls_take_held_back(tls);
-    SSL_shutdown(tls->ssl);
+    say_end(tls);
     tls_gather_end(tls, false);
-    ERR_clear_error();
 }
 
 static void tls_close(struct conn *conn)
@@ -350,7 +377,7 @@ static void tls_close(struct conn *conn)
             SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         }
         SSL_free(tls->ssl);
-        ERR_clear_error();
+        tls_clear_errors();
     }
     if (tls->ocsp != NULL) {
         tls_ocsp_forget(tls);
@@ -465,10 +492,15 @@ static enum tls_progress not_done(struct tls *tls, int result)
     }
     tls->is_failed = true;
     if (tls->is_raw_closed || (kind == SSL_ERROR_SYSCALL && tls->io_error == 0)) {
-        ERR_clear_error();
+        tls_clear_errors();
         log_info(conn->log, 0, "peer closed connection in SSL handshake");
+    } else if (tls->io_error == ECONNRESET) {
+        tls_log_errno(conn->log, ECONNRESET, "peer closed connection in SSL handshake");
     } else if (tls->io_error != 0) {
         tls_log_errno(conn->log, tls->io_error, "SSL_do_handshake() failed");
+    } else if (tls->is_rejected) {
+        tls_clear_errors();
+        log_info(conn->log, 0, "handshake rejected");
     } else {
         tls_log_failure(conn->log, "SSL_do_handshake() failed");
     }
@@ -479,16 +511,21 @@ enum tls_progress tls_step(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);
 
-    ERR_clear_error();
+    tls_clear_errors();
     tls->is_raw_readable = conn->is_readable;
     tls_gather_begin(tls);
     int result = step(tls);
     enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
-    if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
-        /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */
-        if (!tls->uses_ktls && SSL_version(tls->ssl) == TLS1_3_VERSION) {
-            tls_hold_back(tls);
-        }
+    bool is_tls13 = progress == TLS_DONE && !tls->is_client && !tls->is_early &&
+                    SSL_version(tls->ssl) == TLS1_3_VERSION;
+    if (is_tls13 && tls->out == NULL && !tls->uses_ktls) {
+        /* Tickets are in no hurry: they leave with the first answer. */
+        tls_hold_back(tls);
+    }
+    if (is_tls13 && SSL_has_pending(tls->ssl) == 0) {
+        /* The client's request follows its Finished, and has often come by now. */
+        tls->is_raw_readable = true;
+        tls->drained_turn = (uint32_t) loop_turns() - 1;
     }
     if (!tls_gather_end(tls, false) && progress != TLS_FAILED) {
         tls->is_failed = true;

@@ -10,6 +10,10 @@
 #include "base/text.h"
 #include "net/tls_private.h"
 
+#if TLS_HAS_ECH
+#include <openssl/ech.h>
+#endif
+
 typedef bool getter(const struct tls *tls, struct arena *arena, struct str *out);
 
 /* ---- helpers ---- */
@@ -280,14 +284,50 @@ static bool get_handshake_time(const struct tls *tls, struct arena *arena, struc
     return true;
 }
 
-/* Encrypted ClientHello is not in this library. */
+#if TLS_HAS_ECH
+static struct str ech_status_text(int status)
+{
+    switch (status) {
+    case SSL_ECH_STATUS_NOT_TRIED:
+        return STR("NOT_TRIED");
+    case SSL_ECH_STATUS_SUCCESS:
+        return STR("SUCCESS");
+    case SSL_ECH_STATUS_BACKEND:
+        return STR("BACKEND");
+    case SSL_ECH_STATUS_GREASE:
+        return STR("GREASE");
+    default:
+        return STR("FAILED");
+    }
+}
+
+/* Status, or the outer name (RFC 9849). */
+static bool ech_of(const struct tls *tls, struct arena *arena, bool is_name, struct str *out)
+{
+    char *inner = NULL, *outer = NULL;
+    int status = SSL_ech_get1_status(tls->ssl, &inner, &outer);
+    bool is_there = true;
+
+    if (is_name) {
+        is_there = give_text(arena, outer, out);
+    } else {
+        *out = ech_status_text(status);
+    }
+    OPENSSL_free(inner);
+    OPENSSL_free(outer);
+    return is_there;
+}
+
 static bool get_ech_status(const struct tls *tls, struct arena *arena, struct str *out)
 {
-    (void) tls;
-    (void) arena;
-    *out = STR("NOT_TRIED");
-    return false;
+    return ech_of(tls, arena, false, out);
 }
+
+static bool get_ech_outer_name(const struct tls *tls, struct arena *arena, struct str *out)
+{
+    return ech_of(tls, arena, true, out);
+}
+#endif
 
 /* ---- the client's certificate ---- */
 
@@ -485,8 +525,10 @@ static const struct {
     {"early_data", get_early_data},
     {"server_name", get_server_name},
     {"alpn_protocol", get_alpn},
+#if TLS_HAS_ECH
     {"ech_status", get_ech_status},
-    {"ech_outer_server_name", get_ech_status},
+    {"ech_outer_server_name", get_ech_outer_name},
+#endif
     {"handshake_time", get_handshake_time},
     {"handshakd_time", get_handshake_time},
     {"handshake_time_msec", get_handshake_time_ms},
@@ -521,64 +563,4 @@ bool tls_variable(const struct conn *conn, struct str name, struct arena *arena,
         }
     }
     return false;
-}
-
-/* ---- what other code asks ---- */
-
-struct str tls_alpn(const struct conn *conn)
-{
-    const unsigned char *name = NULL;
-    unsigned len = 0;
-
-    if (conn_is_tls(conn) && tls_of(conn)->ssl != NULL) {
-        SSL_get0_alpn_selected(tls_of(conn)->ssl, &name, &len);
-    }
-    return (struct str){(const char *) name, len};
-}
-
-struct str tls_server_name(const struct conn *conn)
-{
-    if (!conn_is_tls(conn) || tls_of(conn)->ssl == NULL) {
-        return STR_NONE;
-    }
-    return str_of(SSL_get_servername(tls_of(conn)->ssl, TLSEXT_NAMETYPE_host_name));
-}
-
-bool tls_is_early(const struct conn *conn)
-{
-    return conn_is_tls(conn) && tls_of(conn)->is_early && !SSL_is_init_finished(tls_of(conn)->ssl);
-}
-
-long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason)
-{
-    const struct tls *tls = tls_of(conn);
-    X509 *peer = peer_of(tls);
-
-    *has_certificate = peer != NULL;
-    X509_free(peer);
-    long result = SSL_get_verify_result(tls->ssl);
-    *reason = X509_verify_cert_error_string(result);
-    if (result == X509_V_OK && tls->ocsp_reason != NULL) {
-        *reason = tls->ocsp_reason;
-        return tls->ocsp_error;
-    }
-    return result;
-}
-
-bool tls_verify_may_be_foreign(long result)
-{
-    return result == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
-           result == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
-           result == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
-           result == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
-}
-
-void tls_forget_session(struct conn *conn)
-{
-    SSL *ssl = tls_of(conn)->ssl;
-    SSL_SESSION *session = SSL_get0_session(ssl);
-
-    if (session != NULL) {
-        SSL_CTX_remove_session(SSL_get_SSL_CTX(ssl), session);
-    }
 }

@@ -90,6 +90,9 @@ void tls_watch_init(struct tls_context *context)
     vec_each(struct str, file, &settings->ticket_keys) {
         add_file(watch, *file);
     }
+    vec_each(struct str, file, &settings->ech_files) {
+        add_file(watch, *file);
+    }
 }
 
 /* On a thread: nothing of the context is changed. */

@@ -43,6 +43,19 @@ static bool needs_tls(struct str directive)
     return str_find(directive, STR("_ssl_")) != NULL || str_find(directive, STR("_ntls")) != NULL;
 }
 
+/* What a directive of other libraries takes; NULL = nothing of the kind. */
+static const char *library_of(struct str directive)
+{
+    if (str_find(directive, STR("enable_ntls")) != NULL ||
+        str_find(directive, STR("ssl_sign_certificate")) != NULL ||
+        str_find(directive, STR("ssl_enc_certificate")) != NULL) {
+        return "it takes Tongsuo, a fork of OpenSSL, which this is not built for";
+    }
+    return str_is(directive, "ssl_async") ? "it takes an engine of OpenSSL that works "
+                                            "asynchronously, which this is not built for"
+                                          : NULL;
+}
+
 static bool has_name(struct str names, struct str name)
 {
     while (names.data != NULL) {
@@ -64,6 +77,10 @@ struct str not_built_explain(struct conf *conf, struct str directive)
         if (!is_present(conf, row->module)) {
             return arena_printf(conf->arena, "it belongs to %s, which is not %s", row->module,
                                 is_loadable(row->module) ? "loaded" : "built");
+        }
+        const char *library = library_of(directive);
+        if (library != NULL) {
+            return str_of(library);
         }
         if (needs_tls(directive) && !is_present(conf, "ngx_http_ssl_module")) {
             return STR("it needs TLS, which is not built");

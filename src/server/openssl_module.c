@@ -2,12 +2,6 @@
 #include "config.h"
 
 #ifdef HAVE_OPENSSL
-#include <openssl/opensslconf.h>
-#include <openssl/err.h>
-#ifndef OPENSSL_NO_ENGINE
-#include <openssl/engine.h>
-#endif
-
 #include "net/tls.h"
 #include "server/module.h"
 
@@ -16,22 +10,13 @@
 static bool apply_engine(struct conf_scope *scope, const struct directive *row,
                          struct conf_node *node, void *settings)
 {
+    struct conf *conf = scope->conf;
+    struct str error;
+
     (void) row;
     (void) settings;
-#ifndef OPENSSL_NO_ENGINE
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    ENGINE *engine = ENGINE_by_id(arena_cstr(scope->conf->arena, node->args[1]));
-    bool is_good = engine != NULL && ENGINE_set_default(engine, ENGINE_METHOD_ALL) == 1;
-
-    ENGINE_free(engine);
-    ERR_clear_error();
-#pragma GCC diagnostic pop
-    return is_good || conf_error(scope->conf, node, "engine \"%.*s\" could not be used",
-                                 STR_ARG(node->args[1]));
-#else
-    return conf_error(scope->conf, node, "\"ssl_engine\" is not supported by this OpenSSL");
-#endif
+    return tls_use_engine(node->args[1], conf->arena, &error) ||
+           conf_error(conf, node, "%.*s", STR_ARG(error));
 }
 
 static const struct directive engine_rows[] = {

@@ -20,6 +20,9 @@ static void known_sums(void **state)
 
     assert_int_equal(crc32_of(STR("123456789")), 0xcbf43926);
     assert_int_equal(crc32_of(STR_NONE), 0);
+    assert_int_equal(murmur2_of(STR("")), 0);
+    assert_int_equal(murmur2_of(STR("abc")), 0x13577c9b);
+    assert_int_equal(murmur2_of(STR("abcdefgh!")), 0x32098fc6);
     md5_of(STR("abc"), sum);
     assert_hex(sum, 16, "900150983cd24fb0d6963f7d28e17f72");
     md5_of(STR_NONE, sum);

@@ -23,6 +23,7 @@ static void look_at(const struct frame_head *head, struct str payload)
         abort();
     }
     priority_parse(payload, &urgency, &is_incremental);
+    priority_merge(payload, &urgency, &is_incremental);
     if (urgency > 7) {
         abort();
     }

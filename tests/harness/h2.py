@@ -73,6 +73,7 @@ class H2:
         self.is_closed = False
         self.others = []      # frames of the connection that nobody waited for
         self.settings = {}    # the server's
+        self.resets = 0       # RST_STREAM frames that came
         self.socket.sendall(before + PREFACE)
         self.send_settings(settings or {})
 
@@ -160,6 +161,7 @@ class H2:
             answer.frames.append(len(frame.payload))
         elif frame.kind == RST_STREAM:
             answer.reset = frame.code
+            self.resets += 1
         elif frame.kind == GOAWAY:
             self.goaway = frame
         elif frame.kind == SETTINGS and not frame.flags & ACK:

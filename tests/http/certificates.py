@@ -2,12 +2,14 @@
 
 import atexit
 import functools
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
 
 _directory = None
+_numbers = itertools.count()
 
 
 def directory():
@@ -64,13 +66,15 @@ def own(name, kind="ec"):
 
 @functools.lru_cache(maxsize=None)
 def signed(name, by, *extensions):
-    """A certificate signed by own(by) or signed(by, ...)."""
-    authority = own(by)
-    pair = Pair("%s-by-%s%d" % (name, by, len(extensions)))
+    """A certificate signed by own(by), or by a Pair that may sign."""
+    authority = by if isinstance(by, Pair) else own(by)
+    pair = Pair("%s-by-%s-%d" % (name, authority.name, next(_numbers)))
     _make_key(pair, "ec")
     config = os.path.join(directory(), pair.name + ".ext")
+    if not any(word.startswith("basicConstraints=") for word in extensions):
+        extensions = ("basicConstraints=CA:FALSE",) + extensions
     with open(config, "w", encoding="ascii") as out:
-        out.write("\n".join(("basicConstraints=CA:FALSE",) + extensions) + "\n")
+        out.write("\n".join(extensions) + "\n")
     openssl("req", "-new", "-key", pair.key, "-out", pair.name + ".csr", "-subj", "/CN=" + name)
     openssl("x509", "-req", "-in", pair.name + ".csr", "-CA", authority.crt, "-CAkey",
             authority.key, "-CAcreateserial", "-out", pair.crt, "-days", "3", "-extfile", config)

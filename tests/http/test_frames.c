@@ -123,6 +123,25 @@ static void test_priorities(void **state)
     }
 }
 
+/* What is not said stays (RFC 9218, 8). */
+static void test_merged_priorities(void **state)
+{
+    uint8_t urgency = 6;
+    bool is_incremental = true;
+
+    (void) state;
+    priority_merge(STR(""), &urgency, &is_incremental);
+    priority_merge(STR("u=9, x"), &urgency, &is_incremental);
+    assert_int_equal(urgency, 6);
+    assert_true(is_incremental);
+    priority_merge(STR("u=1"), &urgency, &is_incremental);
+    assert_int_equal(urgency, 1);
+    assert_true(is_incremental);
+    priority_merge(STR("i=?0"), &urgency, &is_incremental);
+    assert_int_equal(urgency, 1);
+    assert_false(is_incremental);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_checks),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_priorities),
+        cmocka_unit_test(test_merged_priorities),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@ php-fpm, php-cgi and libfcgi."""
 import contextlib
 import hashlib
 import os
+import select
 import threading
 
 import pytest
@@ -424,6 +425,27 @@ def test_a_client_leaves_a_shared_connection(serve):
         assert server.get("/?after").status == 200
         assert stays.response().text == "delay=1500 0\n"
         stays.socket.close()
+        assert backend.counts()["connections"] == 1
+
+
+def test_patience_looks_at_one_request(serve):
+    """Others that use the same connection all the while do not lengthen fastcgi_read_timeout."""
+    with Responder("-m", "1", "-r", "100") as backend:
+        server = serve(place(backend, "fastcgi_read_timeout 1s;"))
+        assert server.get("/").status == 200
+        silent = server.client()
+        silent.send("GET /?hang HTTP/1.1\r\nHost: a\r\n\r\n")
+        until(lambda: backend.counts()["requests"] == 2, "a request under way")
+        with server.client() as busy:
+            for _ in range(100):
+                assert busy.request("/?delay=50").status == 200
+                if select.select([silent.socket], [], [], 0)[0]:
+                    break
+            else:
+                pytest.fail("the silent request waits for ever")
+        assert silent.response().status == 504
+        silent.socket.close()
+        server.wait_log("upstream timed out")
         assert backend.counts()["connections"] == 1
 
 

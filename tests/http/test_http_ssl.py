@@ -13,66 +13,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import certificates  # noqa: E402
 from harness import binaries, run_binary, until  # noqa: E402
+from tls_client import ask, common_name, connect, context, exchange, pair  # noqa: E402
 
 portunus_only = pytest.mark.skipif(binaries.is_nginx_before(binaries.under_test(), 1, 30),
                                    reason="the reference is older")
-
-
-def context(certificate=None, version=None, alpn=None, **options):
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname = False
-    made.verify_mode = ssl.CERT_NONE
-    if certificate is not None:
-        made.load_cert_chain(certificate.crt, certificate.key)
-    if version is not None:
-        made.minimum_version = made.maximum_version = version
-    if alpn is not None:
-        made.set_alpn_protocols(alpn)
-    return made
-
-
-def connect(port, name=None, made=None, session=None, **options):
-    raw = socket.create_connection(("127.0.0.1", port), timeout=10)
-    try:
-        return (made or context(**options)).wrap_socket(raw, server_hostname=name, session=session)
-    except BaseException:
-        raw.close()
-        raise
-
-
-def exchange(secure, target="/", host="x"):
-    """One request; gives status and body."""
-    secure.sendall(("GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
-                    % (target, host)).encode())
-    answer = b""
-    while True:
-        try:
-            part = secure.recv(65536)
-        except ssl.SSLEOFError:
-            break
-        if not part:
-            break
-        answer += part
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split(b" ")[1]), body.decode("latin-1"), head.decode("latin-1")
-
-
-def ask(port, target="/", name=None, host="x", **options):
-    with connect(port, name, **options) as secure:
-        return exchange(secure, target, host)
-
-
-def common_name(port, name=None, **options):
-    """CN of the certificate that the server shows."""
-    with connect(port, name, **options) as secure:
-        der = secure.getpeercert(binary_form=True)
-    text = subprocess.run(["openssl", "x509", "-inform", "DER", "-noout", "-subject", "-nameopt",
-                           "multiline"], input=der, stdout=subprocess.PIPE, check=True).stdout
-    return re.search(rb"commonName\s*= (.*)", text).group(1).decode()
-
-
-def pair(made):
-    return "ssl_certificate %s; ssl_certificate_key %s;" % (made.crt, made.key)
 
 
 # ---- certificates
@@ -124,39 +68,6 @@ def test_pass_phrase_from_a_file(serve):
                    "@DIR@/locked.key; ssl_password_file @DIR@/words; return 200; }" % made.crt,
                    files={"locked.key": locked, "words": "wrong\nsecret\n"})
     assert common_name(server.port) == "locked"
-
-
-@pytest.mark.parametrize("text, message", [
-    ("ssl_certificate nx.crt; ssl_certificate_key %(key)s;",
-     r'cannot load certificate ".*nx.crt": BIO_new_file\(\) failed \(SSL: error:.*No such file'),
-    ("ssl_certificate %(crt)s; ssl_certificate_key nx.key;",
-     r'cannot load certificate key ".*nx.key": BIO_new_file\(\) failed \(SSL: error:'),
-    ("ssl_certificate %(crt)s; ssl_certificate_key %(other)s;",
-     r'SSL_CTX_use_PrivateKey\(".*"\) failed \(SSL: error:05800074:.*key values mismatch'),
-    ("ssl_certificate %(crt)s;", r'no "ssl_certificate_key" is defined for certificate'),
-    ("", r'no "ssl_certificate" is defined for the "listen ... ssl" directive in .*:\d'),
-    ("%(good)s ssl_ciphers NONE-SUCH;", r'SSL_CTX_set_cipher_list\("NONE-SUCH"\) failed'),
-    ("%(good)s ssl_ecdh_curve nowhere;", r'SSL_CTX_set1_curves_list\("nowhere"\) failed'),
-    ("%(good)s ssl_conf_command Foo bar;", r'SSL_CONF_cmd\("Foo", "bar"\) failed'),
-    ("%(good)s ssl_dhparam nx.pem;", r'BIO_new_file\(".*nx.pem"\) failed'),
-    ("%(good)s ssl_verify_client on;", r"no ssl_client_certificate.* for ssl_verify_client"),
-    ("%(good)s ssl_session_cache shared:a:1k;", r'session cache "shared:a:1k" is too small'),
-    ("%(good)s ssl_session_cache foo;", r'invalid session cache "foo"'),
-    ("%(good)s ssl_session_ticket_key %(crt)s;", r'must be 48 or 80 bytes'),
-    ("%(good)s ssl_session_ticket_key nx;", r'open\(\) ".*nx" failed \(2: No such file'),
-    ("%(good)s ssl_password_file nx;", r'open\(\) ".*nx" failed \(2: No such file'),
-    ("%(good)s ssl_protocols TLSv7;", r'invalid value "TLSv7"'),
-    ("%(good)s ssl_stapling on; ssl_stapling_file nx;", r'BIO_new_file\(".*nx"\) failed'),
-])
-def test_errors_of_the_configuration_name_file_and_reason(tmp_path, text, message):
-    good, other = certificates.own("one"), certificates.own("two")
-    body = text % {"crt": good.crt, "key": good.key, "other": other.key, "good": pair(good)}
-    (tmp_path / "nginx.conf").write_text(
-        "error_log stderr; pid p; events {} http { server { listen 127.0.0.1:1 ssl; %s } }" % body)
-    (tmp_path / "logs").mkdir()
-    result = run_binary("-t", "-p", str(tmp_path) + "/", "-c", "nginx.conf")
-    assert result.returncode == 1
-    assert re.search(message, result.stderr), result.stderr
 
 
 def test_no_key_in_messages(tmp_path):

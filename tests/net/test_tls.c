@@ -421,6 +421,66 @@ static void close_notify_is_said_once(void **state)
     ends_close(&ends);
 }
 
+static void last_answer_and_close_notify_leave_together(void **state)
+{
+    struct tls_settings settings = usual();
+    struct tls_context *context = context_of(&settings);
+    struct ends ends;
+    char bytes[8];
+
+    ends_open(&ends, context, NULL);
+    assert_int_equal(shake_hands(&ends), 1);
+    ends.pair.conn->is_last_output = 1;
+    conn_write(ends.pair.conn, STR("answer"));
+    assert_true(conn_flush(ends.pair.conn));
+    client_reads(&ends, bytes, 6);
+    assert_memory_equal(bytes, "answer", 6);
+    assert_int_equal(SSL_read(ends.client, bytes, 1), 0);
+    assert_int_equal(SSL_get_error(ends.client, 0), SSL_ERROR_ZERO_RETURN);
+    ends_close(&ends);
+}
+
+static unsigned tickets_seen;
+
+static int count_ticket(SSL *ssl, SSL_SESSION *session)
+{
+    tickets_seen++;
+    return 0;
+}
+
+/* Tickets that a client of TLS 1.3 gets. */
+static unsigned tickets_of(struct tls_context *context)
+{
+    struct ends ends;
+    char bytes[8];
+
+    tickets_seen = 0;
+    ends_open(&ends, context, NULL);
+    assert_int_equal(shake_hands(&ends), 1);
+    conn_write(ends.pair.conn, STR("answer"));
+    assert_true(conn_flush(ends.pair.conn));
+    client_reads(&ends, bytes, 6);
+    ends_close(&ends);
+    return tickets_seen;
+}
+
+static void one_ticket_unless_told_otherwise(void **state)
+{
+    struct tls_settings settings = usual();
+
+    SSL_CTX_set_session_cache_mode(client_ctx, SSL_SESS_CACHE_CLIENT);
+    SSL_CTX_sess_set_new_cb(client_ctx, count_ticket);
+    settings.ticket_zone = zone_new(ZONE_SIZE);
+    assert_int_equal(tickets_of(context_of(&settings)), 1);
+    *(struct str *) vec_push(&settings.commands, &arena, sizeof(struct str)) = STR("NumTickets");
+    *(struct str *) vec_push(&settings.commands, &arena, sizeof(struct str)) = STR("3");
+    assert_int_equal(tickets_of(context_of(&settings)), 3);
+    SSL_CTX_sess_set_new_cb(client_ctx, NULL);
+    zone_free(settings.ticket_zone);
+}
+
+/* ---- sessions ---- */
+
 /* Connects to one context; gives the session. reused: whether the one that was given is taken. */
 static SSL_SESSION *connect_once(struct tls_context *context, SSL_SESSION *session, int version,
                                  bool *reused)
@@ -587,6 +647,8 @@ int main(void)
         TLS_TEST(broken_record_ends_it),
         TLS_TEST(end_without_close_notify_is_an_end),
         TLS_TEST(close_notify_is_said_once),
+        TLS_TEST(last_answer_and_close_notify_leave_together),
+        TLS_TEST(one_ticket_unless_told_otherwise),
         TLS_TEST(sessions_are_shared_by_workers),
         TLS_TEST(sessions_grow_old),
         TLS_TEST(full_zone_forgets_the_oldest),

@@ -453,6 +453,53 @@ BROKEN = r"""
     location | proxy_set_body a; proxy_set_body b;
     location | proxy_headers_hash_max_size x;
     location | proxy_headers_hash_bucket_size 1; proxy_headers_hash_bucket_size 1;
+    # limit_conn, limit_req
+    http | limit_conn_zone $binary_remote_addr zone=:1m;
+    http | limit_conn_zone $binary_remote_addr zone=one;
+    http | limit_conn_zone $binary_remote_addr zone=one:1x;
+    http | limit_conn_zone $binary_remote_addr zone=one:31k;
+    http | limit_conn_zone $binary_remote_addr zone=one:;
+    http | limit_conn_zone $binary_remote_addr zone=o:n:1m;
+    http | limit_conn_zone $binary_remote_addr one:1m;
+    http | limit_conn_zone $binary_remote_addr;
+    http | limit_conn_zone $unknown zone=one:1m;
+    http | limit_conn_zone ${a zone=one:1m;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn_zone $args zone=one:1m;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn_zone $uri zone=one:2m;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_req_zone $uri zone=one:1m rate=1r/s;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one 0;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one x;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one -1;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one 65536;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one 99999999999999999999;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one 1;\nlimit_conn one 2;
+    http | limit_conn_zone $uri zone=one:1m;\nlimit_conn one;
+    http | limit_conn two 1;
+    location | limit_conn_log_level debug;
+    location | limit_conn_dry_run yes;
+    location | limit_conn_status x;
+    http | limit_req_zone $uri rate=1r/s;
+    http | limit_req_zone $uri zone=one:1m rate=1r;
+    http | limit_req_zone $uri zone=one:1m rate=0r/s;
+    http | limit_req_zone $uri zone=one:1m rate=1r/h;
+    http | limit_req_zone $uri zone=one:1m rate=-1r/s;
+    http | limit_req_zone $uri zone=one:1m rate=99999999999999999999r/s;
+    http | limit_req_zone $uri zone=one:1m word;
+    http | limit_req_zone $uri zone=:1m rate=1r/s;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req_zone $uri zone=one:1m rate=1r/s;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_conn one 1;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req one;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req burst=1;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req zone=one burst=0;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req zone=one burst=x;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req zone=one burst=;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req zone=one delay=0;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req zone=one delay=-1;
+    http | limit_req_zone $uri zone=one:1m rate=1r/s;\nlimit_req zone=one;\nlimit_req zone=one burst=2;
+    http | limit_req zone=two;
+    location | limit_req;
+    location | limit_req_log_level crit;
+
     # others
     main | WORKER_PROCESSES 1;
     http | keepalive_time 1y2M3w;
@@ -466,6 +513,119 @@ BROKEN = r"""
     file | events { } http { server { listen 127.0.0.1:@PORT@; access_log /nosuch/dir/log; } }
     file | events { } error_log /nosuch/dir/log;
     file | events { } pid /nosuch/dir/pid;
+    # geo, charset, split_clients, valid_referers
+    http | geo $a { 1.2.3 x; }
+    http | geo $a { 1.2.3.4/33 x; }
+    http | geo $a { localhost x; }
+    http | geo $a { delete; }
+    http | geo $a { 10.0.0.0/8 x y; }
+    http | geo $a { 10.0.0.0/8; }
+    http | geo $a { ranges; default x; 10.0.0.0-10.0.0.255 a; 10.0.0.100-10.0.0.200 b; 10.0.0.0-10.0.0.255 c;}
+    http | geo $a { ranges; 10.0.0.0-10.0.0.255 a; 10.0.0.200-10.0.1.3 b; }
+    http | geo $a { default x; ranges; }
+    http | geo $a { 10.0.0.0/8 x; ranges;  }
+    http | geo $a { ranges; 10.0.0.1 b; }
+    http | geo $a { ranges; 10.0.0.0/8 c; }
+    http | geo $a { ranges; ::1-::2 e; }
+    http | geo $a { ranges; x-y f; }
+    http | geo $a { proxy; }
+    http | geo $a { proxy localhost; }
+    http | geo $a { proxy all; }
+    http | geo $a { proxy unix:; }
+    http | geo $a { proxy [::1]; }
+    http | geo $a { ::1/200 x; }
+    http | geo a { }
+    http | geo $ {}
+    http | geo a $b {}
+    http | geo $x $y $z {}
+    http | geo $host {}
+    http | geo $remote_addr {}
+    http | geo $nosuch $b {}
+    http | geo $a { include nosuch; }
+    http | geo $a { "" y; }
+    http | geo $a { 10.0.0.0/8 x }
+    http | geo $a { ranges; 10.0.0.0- x; }
+    http | geo $a { ranges; 10.0.0.1-10.0.0.3-4 x; }
+    http | geo $a { 0x10.1.1.1 y;  }
+    http | geo $a { default; }
+    http | geo $a { all x; }
+    http | geo $a { [::1] x; }
+    http | geo $a { unix: x; }
+    http | geo $a { delete default; }
+    http | geo $a { proxy_recursive x; }
+    http | geo $a { ranges; 10.0.0.0-10.2.0.10 x; 10.1.0.5-10.1.0.10 y; 10.0.255.1-10.1.0.6 z; }
+    http | geo $a { ranges; delete 10.0.0.3-10.0.0.1; }
+    http | geo $a { 10.0.0.1/ x; }
+    http | charset $foo;
+    http | charset utf-8; source_charset koi8-r; server { }
+    http | charset_map a a { C0 D1; }
+    http | charset_map a b { C0 D1; } charset_map a b { C0 D2; }
+    http | charset_map a b { C0 D1; } charset_map b a { C0 D2; }
+    http | charset_map a b { 100 D1; }
+    http | charset_map a b { G1 D1; }
+    http | charset_map a b { C1 G1; }
+    http | charset_map a b { C1 100; }
+    http | charset_map a utf-8 { C1 zz; }
+    http | charset_map a utf-8 { C1 D18; }
+    http | charset_map a b { C1; }
+    http | charset_map a b { C1 C2 C3; }
+    http | charset_map a {}
+    http | source_charset $x;
+    http | charset a; charset b;
+    http | charset_map a utf-8 { 0x41 D1; }
+    http | charset_map a utf-8 { C1 FF; }
+    http | server { charset a; source_charset b; }
+    http | server { charset a; location / { source_charset b; } }
+    http | split_clients $host $a { 50% x; 51% y; }
+    http | split_clients $host $a { 0% x; * y; }
+    http | split_clients $host $a { 0.555% x; * y; }
+    http | split_clients $host $a { 50 x; * y; }
+    http | split_clients $host $a { -5% x; * y; }
+    http | split_clients $host $a { x% x; * y; }
+    http | split_clients $host $a { 5% x y; }
+    => invalid number of the split_clients parameters -- nginx drops the second value
+    http | split_clients $host $a { 5%; }
+    => invalid number of the split_clients parameters -- nginx looks for the value where none is
+    http | split_clients $host $a { * x; 5% y; }
+    http | split_clients $host $a { 101% x; }
+    http | split_clients $host $a { 99.99% x; 0.01% y; 0.01% z; }
+    http | split_clients $host $a { 5% x { } }
+    http | split_clients $host $a { 5% ""; "" x; }
+    http | split_clients $host a { 5% ""; }
+    http | split_clients $host $host { 5% ""; }
+    http | split_clients $host { 5% ""; }
+    http | split_clients $nosuch $a { 5% ""; }
+    http | split_clients $host $a { include x; }
+    => open() -- include is understood in every block
+    http | split_clients $host $a { 999999999999999999999% x; }
+    http | split_clients $host $a { 42949672.96% x; }
+    => percent total is greater than 100% -- nginx counts beyond the end of 32 bits
+    http | server { valid_referers; }
+    http | server { valid_referers none none; }
+    http | server { valid_referers a.b; valid_referers a.b; }
+    http | server { valid_referers a.b a.b; }
+    http | server { valid_referers *.a.b .a.b a.*; }
+    http | server { valid_referers *.a.b *.a.b; }
+    http | server { valid_referers *; }
+    http | server { valid_referers a*b; }
+    http | server { valid_referers *a.b; }
+    http | server { valid_referers a.*.b; }
+    http | server { valid_referers ~; }
+    http | server { valid_referers ~(; }
+    http | server { valid_referers ~*A; }
+    http | server { valid_referers ""; }
+    http | server { valid_referers *.; }
+    http | server { valid_referers .; }
+    => invalid hostname or wildcard "." -- it can be no host
+    http | server { valid_referers a..b; }
+    http | server { valid_referers a.b:*; }
+    http | server { valid_referers *.a.*; }
+    http | server { referer_hash_max_size x; }
+    http | server { referer_hash_bucket_size 64; referer_hash_bucket_size 64; }
+    http | valid_referers none;
+    http | server { location / { if ($host) { valid_referers none; } } }
+    http | server { server_name a.b *.a.b; valid_referers server_names a.b; }
+    => ok -- twice valid is valid
 """
 
 GOOD = r"""
@@ -495,6 +655,15 @@ GOOD = r"""
     http | scgi_cache_path c keys_zone=z:1m; scgi_cache z; server { listen 127.0.0.1:@PORT@; location /a { scgi_cache off; } location /b { scgi_cache_key $uri; limit_except GET { deny all; } } }
     http | uwsgi_cache_path c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; uwsgi_cache_key ""; location /a { uwsgi_cache z; if ($arg_a) { } } location /b { uwsgi_cache $arg_z; } } server { listen 127.0.0.1:@PORT@; server_name b; location / { uwsgi_cache $arg_z; } }
     http | proxy_cache_path c keys_zone=z:1m; proxy_cache z; server { listen 127.0.0.1:@PORT@; }
+    # limit_conn, limit_req
+    http | limit_conn_zone $uri zone=one:32k;\nlimit_conn one 65535;
+    http | limit_conn_zone "" zone=one:1m; server { limit_conn one 1; }
+    http | server { limit_conn one 1; }\nlimit_conn_zone $uri zone=one:1m;
+    http | limit_req_zone $uri zone=one:1m rate=9223372036854775807r/s;\nlimit_req zone=one burst=9223372036854775807;
+    http | limit_req_zone $uri rate=01r/m zone=one:1m;\nlimit_req nodelay zone=one;
+    http | limit_req_zone $uri zone=one:1m rate=5;\nlimit_req zone=one burst=1 delay=5;
+    http | limit_req_zone $uri zone=one:1m rate=5r/s;\nlimit_req zone=one delay=5 nodelay;
+
     # ordinary
     main | worker_processes auto;
     main | worker_processes 4; worker_cpu_affinity 0001 0010;
@@ -574,6 +743,52 @@ GOOD = r"""
     location | proxy_pass http://unix:/tmp/x:/y; proxy_http_version 1.0; proxy_cookie_flags ~x secure samesite=lax;
     location | proxy_pass http://$host$request_uri; if ($arg_a) { proxy_pass http://127.0.0.1:1; } limit_except GET { proxy_pass http://127.0.0.1:2; }
     http | proxy_cookie_domain off; proxy_cookie_path a $host; proxy_redirect off; upstream up { server 127.0.0.1:1; } server { location / { proxy_pass http://up/; location /a { } } }
+    http | geo $a { default a; default b; 10.0.0.0/8 x; 10.0.0.0/8 y; 10.0.0.0/8 y; 10.1.1.1/8 z; }
+    http | geo $a { delete 10.0.0.0/8; }
+    http | geo $a { 10.0.0.0/8 x; delete 10.0.0.0/8; 10.0.0.0/9 y; }
+    http | geo $a { proxy 10.0.0.1; ranges;  }
+    http | geo $a { proxy_recursive; ranges;  }
+    http | geo $a { proxy 10.0.0.1/8; proxy_recursive; proxy_recursive; }
+    http | geo $a { proxy ::1/64; }
+    http | geo $a { ::1/33 y; ::1/33 z; }
+    http | geo $a {default x;} geo $a {default y;}
+    http | geo $a { ranges; ranges; delete 10.0.0.0-10.0.0.5; 10.0.0.0-10.0.0.10 x; delete 10.0.0.2-10.0.0.3; delete 10.0.0.0-10.0.0.10; }
+    http | geo $a { 0.0.0.0/0 x; default y; ::/0 z; }
+    http | geo $a { default y; delete 0.0.0.0/0; delete ::/0; }
+    http | geo $a { ranges; default x; default y; }
+    http | geo $a { ranges; 127.0.0.0-127.2.0.255 test; delete 127.1.0.0-127.1.255.255; }
+    http | geo $a { delete 10.0.0.1/8; }
+    http | charset utf-8;
+    http | charset off;
+    http | charset "";
+    http | charset_map koi8-r utf-8 { C0 D18E; 80 E282AC; } charset utf-8; source_charset koi8-r;
+    http | charset_types text/css text/css text/html;
+    http | charset_map a UTF-8 { C1 D18E; }
+    http | charset_map A b { C1 D1; } charset a; source_charset B;
+    http | charset a; source_charset a;
+    http | split_clients $host $a { 50% x; * y; }
+    http | split_clients $host $a { 50% x; 50% y; * z; }
+    http | split_clients $host $a { 50% x; }
+    http | split_clients $host $a { 0.5% x; * y; }
+    http | split_clients $host $a { 0.55% x; * y; }
+    http | split_clients $host $a { .5% x; * y; }
+    http | split_clients $host $a { 5.% x; * y; }
+    http | split_clients $host $a { * x; * y; }
+    http | split_clients $host $a { 100% x; }
+    http | split_clients $host $a { 99.99% x; 0.01% y; * z; }
+    http | split_clients $host $a { 5% $host; * $uri; }
+    http | split_clients $host $a { 5% $nosuch; }
+    http | split_clients $host $a { }
+    http | server { valid_referers none blocked server_names; }
+    http | server { valid_referers ~a ~a; }
+    http | server { valid_referers /x; }
+    http | server { valid_referers http://a.b/; }
+    http | server { valid_referers a.b:80; }
+    http | server { valid_referers *.a.b/x; }
+    http | server { valid_referers $host; }
+    http | server { referer_hash_max_size 1; referer_hash_bucket_size 1; valid_referers a.b; }
+    http | server { referer_hash_max_size 0; }
+    http | server { location / { set $x $invalid_referer; } }
 """
 
 

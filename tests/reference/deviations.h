@@ -80,6 +80,9 @@ static const struct deviation deviations[] = {
      "all three words may be named, each more than once"},
     {"ngx_http_upstream_keepalive_module", "keepalive", ARGUMENTS, "1+",
      "nginx's `local` and Tengine's slices"},
+    {"ngx_http_limit_req_module", "limit_req", ARGUMENTS, "1-4", "forbid_action, as Tengine has it"},
+    {"ngx_http_limit_req_module", "limit_req_zone", ARGUMENTS, "3+",
+     "several variables, as Tengine has them"},
     {STICKY, "session_sticky", ARGUMENTS, "0+", "each parameter has a default"},
 
     /* Not there yet: these are unknown directives until what they belong to is built. */
@@ -96,8 +99,7 @@ static const struct deviation deviations[] = {
     {FAMILY, "*_ssl_enc_certificate_key", MISSING, "", "of Tongsuo"},
     {SSL, "ssl_*_certificate", MISSING, "", "of Tongsuo"},
     {SSL, "ssl_*_certificate_key", MISSING, "", "of Tongsuo"},
-    {SSL, "ssl_async", MISSING, "", "of a fork of OpenSSL"},
-    {SSL, "ssl_verify_client_exception", MISSING, "", "not built"},
+    {SSL, "ssl_async", MISSING, "", "needs an engine that works asynchronously"},
     {"ngx_http_v2_module", "spdy_*", MISSING, "", "SPDY is gone; last in Tengine 2.3.4"},
 
     /* Ours alone. */

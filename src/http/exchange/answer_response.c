@@ -65,6 +65,7 @@ static void obey(struct exchange *x)
     field = fields_get(fields, FIELD_X_ACCEL_CHARSET);
     if (field != NULL && (ignored & IGNORE_X_ACCEL_CHARSET) == 0 && is_charset(field->value)) {
         x->request->response.charset = field->value;
+        x->request->response.wanted_charset = field->value;
     }
 }
 

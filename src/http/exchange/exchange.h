@@ -57,7 +57,7 @@ struct channel {
     bool (*has_ended)(struct exchange *x);
     /* Waits until fill may have more, or queued output moved. MAY WAIT. */
     enum wait_result (*wait)(struct exchange *x, uint64_t deadline_ms);
-    /* Bytes queued and not yet taken by the socket (of the link). */
+    /* Bytes of this exchange that are queued and not yet taken by the socket. */
     uint64_t (*unsent)(struct exchange *x);
     /* Where requests share a link, else NULL: bytes of this one that the socket took. */
     uint64_t (*sent)(const struct exchange *x);
@@ -68,6 +68,30 @@ struct channel {
     /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
     void (*end)(struct exchange *x, bool is_reusable);
 };
+
+/* What one request has queued on a link that others use at the same time: channel.sent and unsent of
+ * such channels, so that nobody takes others' progress for its own. */
+struct output_share {
+    uint64_t queued; /* bytes */
+    uint64_t end;    /* conn->queued behind the last of them */
+};
+
+/* The last `bytes` of the connection's queue are the request's. */
+static inline void output_share_add(struct output_share *share, const struct conn *conn,
+                                    uint64_t bytes)
+{
+    share->queued += bytes;
+    share->end = conn->queued;
+}
+
+/* Bytes that the socket has not taken, counted from the end: others' may be among them. */
+static inline uint64_t output_share_unsent(const struct output_share *share,
+                                           const struct conn *conn)
+{
+    uint64_t left = share->end > conn->sent ? share->end - conn->sent : 0;
+
+    return left < share->queued ? left : share->queued;
+}
 
 /* The channel of protocols that have a link for themselves (channel.c), and what it is made of. */
 extern const struct channel whole_link;

@@ -80,8 +80,7 @@ struct h2_stream {
     bool is_output_ended; /* END_STREAM was sent, or nobody wants more */
     bool is_waiting;      /* for its window: not among the senders */
     int64_t send_window;
-    uint64_t framed;    /* bytes of frames of this stream */
-    uint64_t framed_to; /* conn->queued behind the last */
+    struct output_share framed; /* bytes of frames of this stream */
 
     /* The answer. */
     struct h2_head *heads, *last_head; /* not read yet, oldest first */

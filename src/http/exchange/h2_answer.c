@@ -52,26 +52,16 @@ struct h2_decoding {
 /* Lower case token characters (RFC 9113, 8.2.1). */
 static bool is_name(struct str name)
 {
-    static const char others[] = "!#$%&'*+-.^_`|~";
+    static const char others[] = "!#$%&'*+.^_`|~";
 
     for (size_t i = 0; i < name.len; i++) {
         unsigned char c = (unsigned char) name.data[i];
-        if (!((c >= 'a' && c <= 'z') || ascii_is_digit(c)) &&
+        if (!((c >= 'a' && c <= 'z') || c == '-' || ascii_is_digit(c)) &&
             (c == '\0' || strchr(others, c) == NULL)) {
             return false;
         }
     }
     return name.len != 0;
-}
-
-static bool is_value(struct str value)
-{
-    for (size_t i = 0; i < value.len; i++) {
-        if (value.data[i] == '\0' || value.data[i] == '\r' || value.data[i] == '\n') {
-            return false;
-        }
-    }
-    return true;
 }
 
 static bool take_pseudo(struct h2_decoding *decoding, const struct hpack_field *field)
@@ -138,7 +128,7 @@ static bool take_field(struct h2_decoding *decoding, const struct hpack_field *f
         return take_pseudo(decoding, field);
     }
     decoding->has_regular = true;
-    if (!is_name(field->name) || !is_value(field->value)) {
+    if (!is_name(field->name) || !hpack_value_is_sound(field->value)) {
         h2_stream_fail(stream, "upstream sent invalid header: \"%.*s: %.*s\"", STR_ARG(field->name),
                        STR_ARG(field->value));
         return false;

@@ -62,27 +62,18 @@ static enum wait_result h2_wait(struct exchange *x, uint64_t deadline_ms)
     return fiber_wait(&h2_stream_of(x)->wake, deadline_ms);
 }
 
-/* Bytes of frames that the socket has not taken, counted from the end: others' may be among them. */
-static uint64_t queued(const struct h2_stream *stream)
-{
-    const struct conn *conn = stream->x->link->conn;
-    uint64_t left = stream->framed_to > conn->sent ? stream->framed_to - conn->sent : 0;
-
-    return left < stream->framed ? left : stream->framed;
-}
-
 static uint64_t h2_unsent(struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
 
-    return h2_stream_pending(stream) + queued(stream);
+    return h2_stream_pending(stream) + output_share_unsent(&stream->framed, x->link->conn);
 }
 
 static uint64_t h2_sent(const struct exchange *x)
 {
     const struct h2_stream *stream = h2_stream_of(x);
 
-    return stream->framed - queued(stream);
+    return stream->framed.queued - output_share_unsent(&stream->framed, x->link->conn);
 }
 
 static enum wait_result h2_wait_room(struct exchange *x, uint64_t deadline_ms)

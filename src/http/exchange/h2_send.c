@@ -29,10 +29,11 @@ static const uint8_t index_of[FIELD_COUNT] = {
     [FIELD_VIA] = 60,
 };
 
-/* Nothing is put in the backend's table: a block stands for itself, on any connection. */
+/* Nothing is put in the backend's table: a block stands for itself, on any connection. Nor is it packed: backends
+ * are near, and have to unpack. */
 static char *put_field(char *at, uint8_t index, struct str name, struct str value)
 {
-    static struct hpack_table none;
+    static struct hpack_table none = {.is_plain = true};
 
     return hpack_put_field(at, &none, index, name, value, false);
 }
@@ -137,8 +138,7 @@ void h2_request_make(struct exchange *x, const struct h2_request *told, struct h
 
 static void note_frame(struct h2_stream *stream, size_t size)
 {
-    stream->framed += size + FRAME_HEAD_SIZE;
-    stream->framed_to = stream->link->link->conn->queued;
+    output_share_add(&stream->framed, stream->link->link->conn, size + FRAME_HEAD_SIZE);
 }
 
 static bool has_body(const struct exchange *x)
@@ -184,8 +184,7 @@ void h2_send_head(struct exchange *x)
         prefix = 0;
     } while (rest.len != 0);
     link->has_table_limit = false;
-    stream->framed += conn->queued - before;
-    stream->framed_to = conn->queued;
+    output_share_add(&stream->framed, conn, conn->queued - before);
 }
 
 uint64_t h2_stream_pending(const struct h2_stream *stream)

@@ -1,5 +1,6 @@
 /* TLS towards a backend, for one request: whom it must be, and who we are. */
 #include "http/exchange/internal.h"
+#include "http/tls_options.h"
 #include "server/generation.h"
 
 /* The host that the target of *_pass names. */
@@ -22,15 +23,6 @@ static struct str without_port(struct str name)
     struct str rest = str_from(end, name.data + name.len);
     const char *colon = rest.len == 0 ? NULL : str_find_char(rest, ':');
     return colon == NULL ? name : str_from(name.data, colon);
-}
-
-static struct str full_name(struct exchange *x, struct str name)
-{
-    if (name.len == 0 || name.data[0] == '/' || str_starts(name, STR("data:")) ||
-        str_starts(name, STR("engine:")) || str_starts(name, STR("store:"))) {
-        return name;
-    }
-    return arena_concat(&x->request->arena, generation_now->conf.conf_prefix, name);
 }
 
 const struct link_tls *exchange_secure_group(struct arena *arena, const struct exchange_tls *tls,
@@ -73,8 +65,12 @@ void exchange_secure(struct exchange *x, struct link_tls *out)
     };
     if (tls->is_certificate_late) {
         /* An empty name is none: this connection has no certificate. */
-        out->options.certificate = full_name(x, template_text(tls->certificate, env));
-        out->options.key = full_name(x, template_text(tls->certificate_key, env));
+        struct arena *arena = &x->request->arena;
+        struct str directory = generation_now->conf.conf_prefix;
+        out->options.certificate =
+            tls_option_full_name(arena, directory, template_text(tls->certificate, env));
+        out->options.key =
+            tls_option_full_name(arena, directory, template_text(tls->certificate_key, env));
     }
     out->options.identity = tls_client_identity(tls->context, &out->options);
 }

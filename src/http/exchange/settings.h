@@ -8,6 +8,7 @@
 
 #include "cache/cache.h"
 #include "conf/directive.h"
+#include "http/tls_options.h"
 #include "net/addr.h"
 #include "net/tls.h"
 #include "server/generation.h"
@@ -84,6 +85,7 @@ struct exchange_tls {
     int64_t verify_depth;           /* certificates in a chain at most */
     struct str trusted_certificate; /* full path, or empty */
     struct str crl;                 /* likewise */
+    struct log_file *key_log;       /* gets the secrets of connections; NULL = none */
 
     /* Derived. */
     bool is_needed;              /* a *_pass here leads, or may lead, to TLS */
@@ -173,9 +175,8 @@ exchange_row_apply exchange_bind_apply, exchange_temp_path_apply, exchange_store
     exchange_cache_purge_apply, exchange_max_temp_file_size_apply;
 
 /* The rows of TLS (tls_rows.c). */
-extern const struct directive_word exchange_tls_words[];
 exchange_row_apply exchange_password_file_apply, exchange_conf_command_apply,
-    exchange_certificate_cache_apply;
+    exchange_certificate_cache_apply, exchange_key_log_apply;
 /* Makes the context, where one is needed; of exchange_settings_finish. False after conf_error. */
 bool exchange_tls_finish(struct conf_scope *scope, struct exchange_settings *own);
 /* A *_pass at this place leads to TLS, or not. To be called by its apply, and by what undoes it. */
@@ -412,7 +413,7 @@ const struct directive_table *exchange_table_of(const struct conf_scope *scope,
          .doc = "Pass phrases of keys, one a line; they are tried in turn."},                      \
         {PREFIX "_ssl_protocols",                                                                  \
          IN_HTTP_ALL,                                                                              \
-         BITS(EXCHANGE_S, tls.protocols, exchange_tls_words),                                      \
+         BITS(EXCHANGE_S, tls.protocols, tls_protocol_words),                                      \
          .initial = "TLSv1.2 TLSv1.3",                                                             \
          .repeat = REPEAT_APPEND,                                                                  \
          .doc = "Versions of TLS that backends are spoken to in."},                                \
@@ -443,6 +444,12 @@ const struct directive_table *exchange_table_of(const struct conf_scope *scope,
         {PREFIX "_ssl_trusted_certificate", IN_HTTP_ALL,                                           \
          CONF_PATH(EXCHANGE_S, tls.trusted_certificate),                                           \
          .doc = "PEM file of authorities that are trusted."},                                      \
+        {PREFIX "_ssl_key_log",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, tls.key_log, exchange_key_log_apply),                            \
+         ARGS(1, 1),                                                                               \
+         .syntax = "file",                                                                         \
+         .doc = "Log of the secrets of connections in NSS's format; made for its owner alone."},   \
     {                                                                                              \
         PREFIX "_ssl_crl", IN_HTTP_ALL, CONF_PATH(EXCHANGE_S, tls.crl),                            \
             .doc = "PEM file of revoked certificates."                                             \

@@ -1,91 +1,19 @@
 /* TLS towards backends, when the configuration is read: rows that read their arguments themselves, and
  * contexts, one for all places that say the same. */
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "base/map.h"
-#include "base/parse.h"
 #include "http/exchange/settings.h"
 #include "http/settings.h"
-
-#define PASSWORD_FILE_MAX (64 * 1024) /* bytes */
-
-const struct directive_word exchange_tls_words[] = {
-    {"SSLv2", TLS_SSLV2}, {"SSLv3", TLS_SSLV3}, {"TLSv1", TLS_1_0}, {"TLSv1.1", TLS_1_1},
-    {"TLSv1.2", TLS_1_2}, {"TLSv1.3", TLS_1_3}, {NULL, 0},
-};
+#include "http/tls_options.h"
 
 /* ---- rows ---- */
-
-/* At most `size` bytes of a file; -1 after conf_error. */
-static ssize_t read_file(struct conf *conf, const struct conf_node *node, struct str name,
-                         char *bytes, size_t size)
-{
-    int fd = open(name.data, O_RDONLY | O_CLOEXEC);
-    size_t length = 0;
-    ssize_t n;
-
-    if (fd == -1) {
-        conf_errno(conf, node, errno, "open() \"%.*s\" failed", STR_ARG(name));
-        return -1;
-    }
-    while (length < size && (n = read(fd, bytes + length, size - length)) != 0) {
-        if (n == -1 && errno != EINTR) {
-            conf_errno(conf, node, errno, "read() \"%.*s\" failed", STR_ARG(name));
-            close(fd);
-            return -1;
-        }
-        length += n == -1 ? 0 : (size_t) n;
-    }
-    close(fd);
-    return (ssize_t) length;
-}
-
-/* Passwords do not stay in memory that somebody else gets. */
-static void clear_text(void *arg)
-{
-    struct str *text = arg;
-
-    explicit_bzero((char *) (uintptr_t) text->data, text->len);
-}
-
-static void add_password(struct conf *conf, struct vec *passwords, struct str line)
-{
-    struct str *kept = arena_new(conf->arena, struct str);
-
-    *kept = arena_dup(conf->arena, line);
-    arena_on_free(conf->arena, clear_text, kept);
-    *(struct str *) vec_push(passwords, conf->arena, sizeof(*kept)) = *kept;
-}
 
 bool exchange_password_file_apply(struct conf_scope *scope, const struct directive *row,
                                   struct conf_node *node, void *settings)
 {
-    static char bytes[PASSWORD_FILE_MAX];
     struct exchange_settings *own = settings;
-    struct str name = conf_full_name(scope->conf, node->args[1], true);
-    ssize_t length = read_file(scope->conf, node, name, bytes, sizeof(bytes));
 
     (void) row;
-    own->tls.passwords = (struct vec){0};
-    if (length == -1) {
-        return false;
-    }
-    struct str rest = {bytes, (size_t) length};
-    while (rest.data != NULL && rest.len != 0) {
-        struct str line = str_cut(&rest, '\n');
-
-        if (str_ends(line, STR("\r"))) {
-            line.len--;
-        }
-        if (line.len != 0) {
-            add_password(scope->conf, &own->tls.passwords, line);
-        }
-    }
-    explicit_bzero(bytes, (size_t) length);
-    return (size_t) length < sizeof(bytes) ||
-           conf_error(scope->conf, node, "\"%.*s\" is too big", STR_ARG(name));
+    return tls_option_passwords(scope->conf, node, &own->tls.passwords);
 }
 
 bool exchange_conf_command_apply(struct conf_scope *scope, const struct directive *row,
@@ -105,32 +33,18 @@ bool exchange_certificate_cache_apply(struct conf_scope *scope, const struct dir
                                       struct conf_node *node, void *settings)
 {
     struct exchange_settings *own = settings;
-    uint64_t max = 0, inactive_s = 10, valid_s = 60;
 
-    own->tls.certificate_cache = NULL;
-    for (unsigned i = 1; i < node->count; i++) {
-        struct str word = node->args[i];
-        bool is_good = false;
+    (void) row;
+    return tls_option_certificate_cache(scope->conf, node, &own->tls.certificate_cache);
+}
 
-        if (node->count == 2 && str_is(word, "off")) {
-            return true;
-        }
-        if (str_starts(word, STR("max="))) {
-            is_good = parse_uint(str_skip(word, 4), &max) && max != 0 && max <= INT32_MAX;
-        } else if (str_starts(word, STR("inactive="))) {
-            is_good = parse_sec(str_skip(word, 9), &inactive_s);
-        } else if (str_starts(word, STR("valid="))) {
-            is_good = parse_sec(str_skip(word, 6), &valid_s);
-        }
-        if (!is_good) {
-            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
-        }
-    }
-    if (max == 0) {
-        return conf_error(scope->conf, node, "\"%s\" must have the \"max\" parameter", row->name);
-    }
-    own->tls.certificate_cache =
-        tls_certificate_cache_new(scope->conf->arena, (unsigned) max, inactive_s, valid_s);
+bool exchange_key_log_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct exchange_settings *own = settings;
+
+    (void) row;
+    own->tls.key_log = tls_option_key_log(scope->conf, node);
     return true;
 }
 
@@ -155,16 +69,6 @@ struct context_list {
     struct map by_settings; /* struct tls_context * */
 };
 
-/* A certificate or key: what is no file stays as it is. */
-static struct str full_name(struct conf *conf, struct str name)
-{
-    if (str_starts(name, STR("data:")) || str_starts(name, STR("engine:")) ||
-        str_starts(name, STR("store:"))) {
-        return name;
-    }
-    return conf_full_name(conf, name, true);
-}
-
 /* What is constant of our certificate goes into the context. */
 static void use_certificate(struct conf *conf, struct exchange_tls *own, struct tls_settings *made)
 {
@@ -175,8 +79,10 @@ static void use_certificate(struct conf *conf, struct exchange_tls *own, struct 
     if (!own->is_certificate_late) {
         struct tls_certificate *pair =
             vec_push(&made->certificates, conf->arena, sizeof(struct tls_certificate));
-        pair->certificate = full_name(conf, own->certificate->constant);
-        pair->key = full_name(conf, own->certificate_key->constant);
+        pair->certificate =
+            tls_option_full_name(conf->arena, conf->conf_prefix, own->certificate->constant);
+        pair->key =
+            tls_option_full_name(conf->arena, conf->conf_prefix, own->certificate_key->constant);
     }
 }
 
@@ -190,6 +96,7 @@ static struct tls_settings settings_of(struct conf *conf, struct exchange_tls *o
         .ciphers = own->ciphers,
         .commands = own->commands,
         .verify_depth = (unsigned) own->verify_depth,
+        .key_log = own->key_log,
     };
 
     use_certificate(conf, own, &made);
@@ -211,6 +118,8 @@ static struct str text_of(struct arena *arena, const struct tls_settings *made)
     *(struct str *) vec_push(&words, arena, sizeof(struct str)) = made->ciphers;
     *(struct str *) vec_push(&words, arena, sizeof(struct str)) = made->trusted_certificate;
     *(struct str *) vec_push(&words, arena, sizeof(struct str)) = made->crl;
+    *(struct str *) vec_push(&words, arena, sizeof(struct str)) =
+        made->key_log == NULL ? STR("") : made->key_log->path;
     vec_each(const struct tls_certificate, pair, &made->certificates) {
         *(struct str *) vec_push(&words, arena, sizeof(struct str)) = pair->certificate;
         *(struct str *) vec_push(&words, arena, sizeof(struct str)) = pair->key;

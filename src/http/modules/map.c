@@ -1,14 +1,13 @@
 /* ngx_http_map_module: variables whose values are found by the value of another text. */
 #include "http/hooks.h"
+#include "http/host_map.h"
 #include "http/variables.h"
 #include "server/module.h"
 
 /* A `map` block. */
 struct value_map {
     struct template *source;
-    struct map exact;            /* -> struct template *; without case */
-    struct map front;            /* hostnames: "a.b" of "*.a.b" and ".a.b" */
-    struct map back;             /* hostnames: "a.b" of "a.b.*" */
+    struct host_map keys;        /* -> struct template *; without hostnames exact ones alone */
     struct vec regexes;          /* struct regex *: in order */
     struct vec regex_values;     /* struct template *: of the same place */
     struct regex_set *regex_set; /* of regexes; NULL when there are none */
@@ -25,40 +24,6 @@ struct map_settings {
 
 /* ---- for a request ---- */
 
-/* "*.a.b": the longest known part behind a dot. */
-static const struct template *find_front(const struct map *map, struct str host)
-{
-    const struct template *value;
-
-    for (size_t i = 0; map->count != 0 && i + 1 < host.len; i++) {
-        if (host.data[i] == '.' && (value = map_get_nocase(map, str_skip(host, i + 1))) != NULL) {
-            return value;
-        }
-    }
-    return NULL;
-}
-
-/* "a.b.*": the longest known part before a dot. */
-static const struct template *find_back(const struct map *map, struct str host)
-{
-    const struct template *value;
-
-    for (size_t i = host.len; map->count != 0 && i > 1; i--) {
-        if (host.data[i - 1] == '.' &&
-            (value = map_get_nocase(map, str_head(host, i - 1))) != NULL) {
-            return value;
-        }
-    }
-    return NULL;
-}
-
-static const struct template *find_host(const struct value_map *map, struct str host)
-{
-    const struct template *value = find_front(&map->front, host);
-
-    return value != NULL ? value : find_back(&map->back, host);
-}
-
 /* Exact, wildcards, expressions in order, default (phases-and-order.md, 19). */
 static bool map_variable_get(struct variable_env *env, const struct variable *variable,
                              struct str *out)
@@ -70,10 +35,8 @@ static bool map_variable_get(struct variable_env *env, const struct variable *va
     if (map->has_hostnames && key.len != 0 && key.data[key.len - 1] == '.') {
         key.len--;
     }
-    value = map_get_nocase(&map->exact, key.data == NULL ? STR("") : key);
-    if (value == NULL && map->has_hostnames) {
-        value = find_host(map, key);
-    }
+    value = map->has_hostnames ? host_map_find(&map->keys, key)
+                               : map_get_nocase(&map->keys.exact, key.data == NULL ? STR("") : key);
     if (value == NULL && map->regex_set != NULL) {
         int which = regex_set_first(map->regex_set, key, env, env->log);
         if (which >= 0) {
@@ -88,42 +51,6 @@ static bool map_variable_get(struct variable_env *env, const struct variable *va
 }
 
 /* ---- while the configuration is read ---- */
-
-static bool put(struct conf *conf, const struct conf_node *node, struct map *map, struct str key,
-                struct template *value)
-{
-    if (map_put_nocase(map, conf->arena, key, value) != NULL) {
-        return conf_error(conf, node, "conflicting parameter \"%.*s\"", STR_ARG(node->args[0]));
-    }
-    return true;
-}
-
-/* A name with at most one star, which stands for its first or last part. */
-static bool is_plain_name(struct str name)
-{
-    return str_find_char(name, '*') == NULL && str_find(name, STR("..")) == NULL &&
-           (name.len == 0 || *name.data != '.');
-}
-
-static bool add_host(struct conf *conf, const struct conf_node *node, struct value_map *map,
-                     struct str name, struct template *value)
-{
-    if (str_starts(name, STR("*.")) && name.len > 2 && is_plain_name(str_skip(name, 2))) {
-        return put(conf, node, &map->front, str_skip(name, 2), value);
-    }
-    if (name.len > 1 && *name.data == '.' && is_plain_name(str_skip(name, 1))) {
-        name = str_skip(name, 1);
-        return put(conf, node, &map->exact, name, value) &&
-               put(conf, node, &map->front, name, value);
-    }
-    if (str_ends(name, STR(".*")) && name.len > 2 && is_plain_name(str_head(name, name.len - 2))) {
-        return put(conf, node, &map->back, str_head(name, name.len - 2), value);
-    }
-    if (!is_plain_name(name)) {
-        return conf_error(conf, node, "invalid hostname or wildcard \"%.*s\"", STR_ARG(name));
-    }
-    return put(conf, node, &map->exact, name, value);
-}
 
 static bool add_regex(struct conf *conf, const struct conf_node *node, struct value_map *map,
                       struct str pattern, struct template *value)
@@ -162,8 +89,13 @@ static bool add_entry(struct conf *conf, const struct conf_node *node, struct va
     if (key.len != 0 && *key.data == '\\') {
         key = str_skip(key, 1);
     }
-    return map->has_hostnames ? add_host(conf, node, map, key, value)
-                              : put(conf, node, &map->exact, key, value);
+    if (map->has_hostnames) {
+        return host_map_put(&map->keys, conf, node, key, node->args[0], value);
+    }
+    if (map_put_nocase(&map->keys.exact, conf->arena, key, value) != NULL) {
+        return conf_error(conf, node, "conflicting parameter \"%.*s\"", STR_ARG(node->args[0]));
+    }
+    return true;
 }
 
 static bool add_line(struct conf *conf, const struct conf_node *node, struct value_map *map)

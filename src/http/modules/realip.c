@@ -1,6 +1,7 @@
 /* ngx_http_realip_module: the client that a trusted proxy in front of us speaks for. */
 #include "base/parse.h"
 #include "http/connection.h"
+#include "http/forwarded.h"
 #include "http/hooks.h"
 #include "http/request.h"
 #include "http/variables.h"
@@ -14,10 +15,9 @@ enum source {
 };
 
 struct realip_settings {
-    struct vec trusted; /* struct cidr: who is believed */
+    struct forwarded forwarded; /* who is believed, and how far */
     struct str header;
     enum source source; /* derived from header */
-    bool is_recursive;
 };
 
 static struct directive_table realip_table;
@@ -29,103 +29,13 @@ static const struct realip_settings *settings_at(const struct http_location *loc
 
 /* ---- finding the client ---- */
 
-static bool is_trusted(const struct realip_settings *settings, const struct addr *addr)
-{
-    struct addr unix_addr = {.len = sizeof(unix_addr.any.sa_family), .any.sa_family = AF_UNIX};
-
-    vec_each(const struct cidr, network, &settings->trusted) {
-        /* The other end of a unix socket has no name. */
-        if (cidr_contains(network, addr->len != 0 ? addr : &unix_addr)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "1.2.3.4", "1.2.3.4:80", "::1", "[::1]:80"; without a port it is 0. */
-static bool parse_address(struct str text, struct addr *out)
-{
-    uint16_t port;
-    struct str host;
-
-    if (text.len == 0) {
-        return false;
-    }
-    if (text.data[0] != '[' && addr_parse_ip(text, out)) {
-        return true;
-    }
-    if (!addr_split_port(text, &host, &port) || host.len == text.len) {
-        return false; /* what only begins with '[' needs a port as well */
-    }
-    if (host.len >= 2 && host.data[0] == '[' && host.data[host.len - 1] == ']') {
-        host = (struct str){host.data + 1, host.len - 2};
-    } else if (str_find_char(host, ':') != NULL) {
-        return false;
-    }
-    if (!addr_parse_ip(host, out)) {
-        return false;
-    }
-    addr_set_port(out, port);
-    return true;
-}
-
-/* Cuts the last address off a list whose parts are parted by commas and blanks. */
-static struct str cut_last(struct str *list)
-{
-    size_t end = list->len;
-
-    while (end > 0 && (list->data[end - 1] == ',' || list->data[end - 1] == ' ')) {
-        end--;
-    }
-    size_t start = end;
-    while (start > 0 && list->data[start - 1] != ',' && list->data[start - 1] != ' ') {
-        start--;
-    }
-    struct str last = str_from(list->data + start, list->data + end);
-    while (start > 0 && (list->data[start - 1] == ',' || list->data[start - 1] == ' ')) {
-        start--;
-    }
-    *list = str_head(*list, start);
-    return last;
-}
-
-/*
- * Whom the list says that *client speaks for, and where real_ip_recursive is on whom that one speaks for,
- * and so on while they are trusted. True: the list is used up and the next may say more.
- */
-static bool follow(const struct realip_settings *settings, struct str list, struct addr *client)
-{
-    do {
-        struct addr said = {.len = 0};
-
-        if (!is_trusted(settings, client) || !parse_address(cut_last(&list), &said)) {
-            return false;
-        }
-        *client = said;
-    } while (settings->is_recursive && list.len != 0);
-    return settings->is_recursive;
-}
-
-static void follow_forwarded(const struct realip_settings *settings, const struct fields *fields,
-                             struct addr *client)
-{
-    for (uint32_t i = fields->count; i-- > 0;) {
-        const struct field *field = &fields->items[i];
-
-        if (field->id == FIELD_X_FORWARDED_FOR && !field->is_removed &&
-            !follow(settings, field->value, client)) {
-            return;
-        }
-    }
-}
-
 static void follow_field(const struct realip_settings *settings, const struct fields *fields,
                          struct addr *client)
 {
     const struct field *field = fields_find(fields, settings->header);
 
     if (field != NULL) {
-        follow(settings, field->value, client);
+        forwarded_follow(&settings->forwarded, field->value, client);
     }
 }
 
@@ -134,7 +44,8 @@ static void follow_proxy(const struct realip_settings *settings, const struct ht
 {
     const struct proxy_header *proxy = http->details == NULL ? NULL : http->details->proxy;
 
-    if (proxy != NULL && proxy->source.len != 0 && is_trusted(settings, client)) {
+    if (proxy != NULL && proxy->source.len != 0 &&
+        forwarded_is_trusted(&settings->forwarded, client)) {
         *client = proxy->source;
     }
 }
@@ -145,7 +56,7 @@ static enum flow find_client(struct request *request)
     const struct realip_settings *settings = settings_at(request->location);
     struct addr peer = {.len = 0};
 
-    if (request->main->client != NULL || settings->trusted.count == 0) {
+    if (request->main->client != NULL || settings->forwarded.trusted.count == 0) {
         return FLOW_NEXT;
     }
     conn_peer(request->conn, &peer);
@@ -155,7 +66,7 @@ static enum flow find_client(struct request *request)
         follow_field(settings, &request->headers, &client);
         break;
     case SOURCE_FORWARDED:
-        follow_forwarded(settings, &request->headers, &client);
+        forwarded_follow_all(&settings->forwarded, &request->headers, &client);
         break;
     case SOURCE_PROXY_PROTOCOL:
         follow_proxy(settings, request->http, &client);
@@ -169,7 +80,7 @@ static enum flow find_client(struct request *request)
 
 static bool is_active(const struct http_location *location)
 {
-    return settings_at(location)->trusted.count != 0;
+    return settings_at(location)->forwarded.trusted.count != 0;
 }
 
 /* ---- directives ---- */
@@ -186,7 +97,8 @@ static bool trust(struct conf_scope *scope, struct conf_node *node,
     if (network.has_low_bits) {
         conf_warn(scope->conf, node, "low address bits of %.*s are meaningless", STR_ARG(text));
     }
-    *(struct cidr *) vec_push(&settings->trusted, scope->conf->arena, sizeof(network)) = network;
+    *(struct cidr *) vec_push(&settings->forwarded.trusted, scope->conf->arena, sizeof(network)) =
+        network;
     return true;
 }
 
@@ -240,15 +152,15 @@ static bool realip_finish(struct conf_scope *scope, void *arg)
 
 #define S struct realip_settings
 static const struct directive realip_rows[] = {
-    {"set_real_ip_from", IN_HTTP_ALL, CUSTOM_FIELD(S, trusted, set_real_ip_from_apply), ARGS(1, 1),
-     .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
+    {"set_real_ip_from", IN_HTTP_ALL, CUSTOM_FIELD(S, forwarded.trusted, set_real_ip_from_apply),
+     ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
      .doc = "A proxy that is believed when it says for whom it speaks."},
     {"real_ip_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Real-IP",
      .syntax = "field | X-Real-IP | X-Forwarded-For | proxy_protocol",
      .doc =
          "Where a trusted proxy says for whom it speaks: the last address in this header field, or the "
          "head of the PROXY protocol."},
-    {"real_ip_recursive", IN_HTTP_ALL, FLAG(S, is_recursive), .initial = "off",
+    {"real_ip_recursive", IN_HTTP_ALL, FLAG(S, forwarded.is_recursive), .initial = "off",
      .doc = "Takes the last address that is not trusted itself, instead of the last one."},
     {0},
 };

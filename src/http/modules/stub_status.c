@@ -95,6 +95,7 @@ static const struct variable stub_status_variables[] = {
     COUNTER("connections_reading", reading),
     COUNTER("connections_writing", writing),
     COUNTER("connections_waiting", waiting),
+    COUNTER("limits_reached", limited), /* by a client, who was refused or left for it */
     {.name = {NULL, 0}},
 };
 

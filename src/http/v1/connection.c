@@ -238,6 +238,8 @@ static void on_timeout(struct conn *conn)
 {
     struct http_connection *http = conn->user;
     const struct http_location *location = http->rest_location;
+    /* Over TLS the first request may be waited for at rest. */
+    bool is_awaited = http->state != V1_RESTING || http->requests == 0;
     struct log log;
 
     if (http->current != NULL || http->state == V1_ENDING) {
@@ -250,11 +252,11 @@ static void on_timeout(struct conn *conn)
         request->is_timed_out = true;
     } else if (http->was_parsed_partly) {
         v1_log_open_head(http, 408, ETIMEDOUT, "client timed out");
-    } else if (http->state != V1_RESTING) {
+    } else if (is_awaited) {
         connection_log(http, "waiting for request", &log);
         log_info(&log, ETIMEDOUT, "client timed out");
     }
-    http->wants_reset = http->state != V1_RESTING && location->reset_timedout_connection;
+    http->wants_reset = is_awaited && location->reset_timedout_connection;
     conn_fail(conn, ETIMEDOUT);
     recycle_sent(http);
     end_connection(http);

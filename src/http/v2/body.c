@@ -87,7 +87,9 @@ void v2_body_ended(struct v2_stream *stream)
     stream->is_input_ended = true;
     if (request->content_length >= 0 && !stream->is_websocket &&
         stream->body_bytes != (uint64_t) request->content_length) {
-        break_body(stream, "client prematurely closed stream");
+        if (v2_guard(stream->connection, GUARD_ERRORS)) {
+            break_body(stream, "client prematurely closed stream");
+        }
         return;
     }
     v2_wake(stream);
@@ -108,13 +110,11 @@ static bool take_window(struct v2_connection *c, uint32_t size)
     return true;
 }
 
-/* DATA of a stream that is not worked on. */
-static void take_orphan(struct v2_connection *c, const struct frame_head *head, size_t size)
+/* May DATA come of a stream that is not worked on? */
+static bool is_drained(struct v2_connection *c, uint32_t id)
 {
-    uint32_t id = head->stream;
-
-    if (v2_drain_data(c, head, size)) {
-        return;
+    if (v2_drain_has(c, id)) {
+        return true;
     }
     if (id > c->last_stream || id % 2 == 0) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA of an idle stream");
@@ -122,55 +122,75 @@ static void take_orphan(struct v2_connection *c, const struct frame_head *head, 
         v2_put_reset(c, id, V2_STREAM_CLOSED);
         v2_note_closed(c, id, END_BY_US);
     }
+    return false;
 }
 
-void v2_take_data(struct v2_connection *c, const struct frame_head *head, struct str payload)
+/* … and of one that is? */
+static bool takes_data(struct v2_stream *stream, uint32_t length, uint32_t size)
 {
-    struct v2_stream *stream = v2_find(c, head->stream);
-    bool is_last = (head->flags & FLAG_END_STREAM) != 0;
+    struct v2_connection *c = stream->connection;
+    const struct request *request = stream->request;
 
-    if (!take_window(c, head->length)) {
-        return;
-    }
-    if (!frame_unpad(head, &payload, NULL)) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA with wrong padding");
-        return;
-    }
-    if (payload.len == 0 && !is_last && !v2_guard(c, GUARD_EMPTY)) {
-        return;
-    }
-    if (stream == NULL) {
-        take_orphan(c, head, payload.len);
-        return;
-    }
     if (stream->is_reset || stream->has_rest) {
-        return;
+        return false;
     }
     if (stream->is_input_ended) {
         if (v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_STREAM_CLOSED);
         }
-        return;
+        return false;
     }
-    if (head->length > stream->recv_window) {
-        log_info(&stream->request->log, 0, "client violated flow control for stream %u",
-                 stream->id);
+    if (length > stream->recv_window) {
+        log_info(&request->log, 0, "client violated flow control for stream %u", stream->id);
         if (v2_guard(c, GUARD_ERRORS)) {
             v2_reset(stream, V2_FLOW_CONTROL_ERROR);
         }
-        return;
+        return false;
     }
-    struct request *request = stream->request;
-    stream->recv_window -= head->length;
-    stream->body_bytes += payload.len;
-    request->body_received += head->length;
     if (request->content_length >= 0 && !stream->is_websocket &&
-        stream->body_bytes > (uint64_t) request->content_length) {
-        break_body(stream, "client intended to send body data larger than declared");
+        stream->body_bytes + size > (uint64_t) request->content_length) {
+        if (v2_guard(c, GUARD_ERRORS)) {
+            break_body(stream, "client intended to send body data larger than declared");
+        }
+        return false;
+    }
+    return true;
+}
+
+void v2_data_begin(struct v2_connection *c, const struct frame_head *head, uint32_t size)
+{
+    uint32_t id = head->stream;
+    struct v2_stream *stream = v2_find(c, id);
+    bool is_last = (head->flags & FLAG_END_STREAM) != 0;
+
+    if (!take_window(c, head->length) || (size == 0 && !is_last && !v2_guard(c, GUARD_EMPTY))) {
         return;
     }
-    if (payload.len != 0) {
-        store(stream, payload);
+    if (stream == NULL ? is_drained(c, id) : takes_data(stream, head->length, size)) {
+        c->part.stream = id;
+        c->part.ends_stream = is_last;
+        /* The byte that tells of padding counts, too. */
+        v2_data_part(c, STR_NONE, (head->flags & FLAG_PADDED) != 0, is_last && !c->part.is_open);
+    }
+}
+
+void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, bool is_last)
+{
+    struct v2_stream *stream = v2_find(c, c->part.stream);
+
+    if (stream == NULL) {
+        v2_drain_data(c, c->part.stream, bytes.len, padding, is_last);
+        return;
+    }
+    if (stream->is_reset || stream->has_rest) {
+        return;
+    }
+    uint32_t length = (uint32_t) bytes.len + padding;
+    stream->recv_window -= length;
+    stream->body_bytes += bytes.len;
+    stream->request->body_received += length;
+    if (bytes.len != 0) {
+        store(stream, bytes);
         v2_wake(stream);
     }
     if (is_last) {

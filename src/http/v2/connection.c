@@ -1,4 +1,4 @@
-/* The life of a client's HTTP/2 connection: its preface, its input, its rest and its end. */
+/* The life of a client's HTTP/2 connection: its beginning, its rest and its end. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,10 +9,8 @@
 #include "server/generation.h"
 
 #define PREFACE STR(V2_PREFACE)
-#define INPUT_FIRST 4096 /* bytes of a fresh input buffer */
-#define READ_ROUNDS 8    /* reads of one connection before others get their turn */
-/* Unsent bytes above which a client that does not read is not read, either. */
-#define UNSENT_STOP (256 * 1024)
+/* Bytes of DATA that a client sends of a frame before its time begins anew. */
+#define PART_PROGRESS_MIN 1024
 
 /* ---- the end ---- */
 
@@ -97,102 +95,14 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason)
     v2_each(c, cancel_one, NULL);
 }
 
-/* ---- input ---- */
-
-/* Takes the preface off the input. False: there is not all of it yet, or the connection has failed. */
-static bool take_preface(struct v2_connection *c)
-{
-    struct str input = conn_input(c->conn);
-    struct str part = str_head(PREFACE, input.len);
-
-    if (!str_starts(input, part)) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent invalid connection preface");
-        return false;
-    }
-    if (part.len < PREFACE.len) {
-        return false;
-    }
-    conn_consume(c->conn, part.len);
-    c->has_preface = true;
-    return true;
-}
-
-/* A frame that is wrong in itself. */
-static void refuse_frame(struct v2_connection *c, const struct frame_head *head,
-                         enum v2_error error, bool is_stream_error)
-{
-    struct v2_stream *stream = is_stream_error ? v2_find(c, head->stream) : NULL;
-
-    if (stream == NULL && !(is_stream_error && head->type == FRAME_PRIORITY)) {
-        v2_fail(c, error, "sent a frame of wrong size or stream");
-    } else if (!v2_guard(c, GUARD_ERRORS)) {
-        return;
-    } else if (stream != NULL) {
-        v2_reset(stream, error);
-    } else {
-        v2_put_reset(c, head->stream, error);
-    }
-}
-
-/* Works on all frames that are whole. */
-static void process(struct v2_connection *c)
-{
-    struct conn *conn = c->conn;
-
-    if (!c->has_preface && !take_preface(c)) {
-        return;
-    }
-    while (!c->is_failed && conn->in_end - conn->in_start >= FRAME_HEAD_SIZE &&
-           conn_unsent(conn) < UNSENT_STOP) {
-        struct str input = conn_input(conn);
-        struct frame_head head = frame_read(input.data);
-        bool is_stream_error;
-        enum v2_error error = frame_check(&head, FRAME_SIZE_DEFAULT, &is_stream_error);
-
-        if (error != V2_NO_ERROR && (!is_stream_error || head.length > FRAME_SIZE_DEFAULT)) {
-            v2_fail(c, error, "sent a frame of wrong size or stream");
-            return;
-        }
-        if (head.type == FRAME_PUSH_PROMISE) {
-            v2_fail(c, V2_PROTOCOL_ERROR, "sent PUSH_PROMISE");
-            return;
-        }
-        if (input.len < FRAME_HEAD_SIZE + head.length) {
-            return;
-        }
-        conn_consume(conn, FRAME_HEAD_SIZE + head.length);
-        if (error != V2_NO_ERROR) {
-            refuse_frame(c, &head, error, is_stream_error);
-        } else {
-            v2_receive(c, &head, (struct str){input.data + FRAME_HEAD_SIZE, head.length});
-        }
-    }
-}
-
-/* Reads and works until there is nothing more, or others are to have their turn. */
-static void pump(struct v2_connection *c)
-{
-    struct conn *conn = c->conn;
-    size_t most = FRAME_HEAD_SIZE + FRAME_SIZE_DEFAULT;
-
-    if (c->settings->recv_buffer_size > most) {
-        most = c->settings->recv_buffer_size < 65536 ? c->settings->recv_buffer_size : 65536;
-    }
-    c->is_pumping = true;
-    process(c);
-    for (unsigned rounds = 0; rounds < READ_ROUNDS && !c->is_failed; rounds++) {
-        if (conn_unsent(conn) >= UNSENT_STOP || c->finished_count > 1024 ||
-            !conn_fill(conn, INPUT_FIRST, most)) {
-            break;
-        }
-        process(c);
-        v2_run_woken(c);
-    }
-    v2_run_woken(c);
-    c->is_pumping = false;
-}
-
 /* ---- settling ---- */
+
+/* How long a frame, or a header block, may take to become whole; DATA to go on. */
+static uint64_t part_timeout(const struct v2_connection *c)
+{
+    return c->part.is_open ? c->http->rest_location->client_body_timeout_ms
+                           : c->http->listen->default_server->client_header_timeout_ms;
+}
 
 /* What the connection waits for next, and how long. */
 static void wait_on(struct v2_connection *c)
@@ -201,7 +111,8 @@ static void wait_on(struct v2_connection *c)
     struct http_connection *http = c->http;
     const struct http_location *location = http->rest_location;
     bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
-    bool has_part = c->block_stream != 0 || !c->has_preface || conn->in_end != conn->in_start;
+    bool has_part = c->block_stream != 0 || c->part.is_open || !c->has_preface ||
+                    conn->in_end != conn->in_start;
     uint64_t now_ms = clock_now.now_ms;
     uint64_t deadline = NO_DEADLINE;
 
@@ -209,9 +120,12 @@ static void wait_on(struct v2_connection *c)
         c->drained_to = conn->sent;
         c->drained_ms = now_ms;
     }
-    if (has_part != c->was_partly) {
+    if (has_part != c->was_partly || c->part_number != c->frames ||
+        c->data_taken - c->part_taken >= PART_PROGRESS_MIN) {
         c->was_partly = has_part;
-        c->part_ends_ms = now_ms + http->listen->default_server->client_header_timeout_ms;
+        c->part_number = c->frames;
+        c->part_taken = c->data_taken;
+        c->part_ends_ms = now_ms + part_timeout(c);
         c->is_part_late = false;
     }
     if (has_part) {
@@ -283,11 +197,11 @@ static void on_input(struct conn *conn)
     struct v2_connection *c = http->wire_state;
 
     if (!c->is_failed) {
-        pump(c);
+        v2_pump(c);
     } else {
         /* What still comes is not looked at. */
         conn->in_start = conn->in_end;
-        while (conn_fill(conn, INPUT_FIRST, INPUT_FIRST)) {
+        while (conn_fill(conn, V2_INPUT_FIRST, V2_INPUT_FIRST)) {
             conn->in_start = conn->in_end;
         }
     }
@@ -299,8 +213,8 @@ static void on_drained(struct conn *conn)
     struct http_connection *http = conn->user;
     struct v2_connection *c = http->wire_state;
 
-    if (conn->in_end - conn->in_start >= FRAME_HEAD_SIZE && !c->is_failed) {
-        pump(c);
+    if (conn->in_end != conn->in_start && !c->is_failed) {
+        v2_pump(c);
     }
     v2_settle(c);
 }
@@ -314,16 +228,19 @@ static void on_drained(struct conn *conn)
  */
 static void give_up_part(struct v2_connection *c)
 {
-    uint64_t timeout_ms = c->http->listen->default_server->client_header_timeout_ms;
+    uint64_t timeout_ms = part_timeout(c);
     uint32_t id = c->block_stream;
     struct str input = conn_input(c->conn);
     struct log log;
 
-    if (id == 0 && input.len >= FRAME_HEAD_SIZE) {
+    if (id == 0 && !c->part.is_open && input.len >= FRAME_HEAD_SIZE) {
         struct frame_head head = frame_read(input.data);
         id = head.type == FRAME_HEADERS && head.stream > c->last_stream ? head.stream : 0;
     }
-    connection_log(c->http, "reading client request headers", &log);
+    connection_log(c->http,
+                   c->part.is_open ? "reading client request body"
+                                   : "reading client request headers",
+                   &log);
     log_info(&log, ETIMEDOUT, "client timed out");
     if (id != 0) {
         v2_put_reset(c, id, V2_PROTOCOL_ERROR);

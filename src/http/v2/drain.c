@@ -73,16 +73,16 @@ void v2_drain(struct v2_stream *stream)
     c->drain_count++;
 }
 
-bool v2_drain_data(struct v2_connection *c, const struct frame_head *head, size_t size)
+bool v2_drain_data(struct v2_connection *c, uint32_t id, size_t size, uint32_t padding,
+                   bool is_last)
 {
-    struct v2_drained *drained = find(c, head->stream);
-    bool is_last = (head->flags & FLAG_END_STREAM) != 0;
+    struct v2_drained *drained = find(c, id);
 
     if (drained == NULL) {
         return false;
     }
     drained->received += size;
-    drained->window -= head->length;
+    drained->window -= (int64_t) size + padding;
     bool is_wrong = drained->announced >= 0 &&
                     (drained->received > (uint64_t) drained->announced ||
                      (is_last && drained->received != (uint64_t) drained->announced));

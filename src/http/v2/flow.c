@@ -78,6 +78,18 @@ static void leave_turns(struct v2_stream *stream)
     }
 }
 
+void v2_prioritise(struct v2_stream *stream, uint8_t urgency, bool is_incremental)
+{
+    bool is_waiting = stream->is_turn_waited;
+
+    leave_turns(stream);
+    stream->urgency = urgency;
+    stream->is_incremental = is_incremental;
+    if (is_waiting) {
+        wait_for_turn(stream);
+    }
+}
+
 void v2_serve(struct v2_connection *c)
 {
     /* Each runs once at most: what comes back to the list waits for the next time. */
@@ -113,8 +125,12 @@ static void give_up(struct v2_stream *stream)
     log_info(&request->log, ETIMEDOUT, "client timed out");
     request->is_timed_out = true;
     counters_mine->limited++;
-    if (clock_now.now_ms - c->progress_ms >= request->location->send_timeout_ms) {
-        v2_fail(c, V2_ENHANCE_YOUR_CALM, "does not open its windows");
+    if (!c->is_failed && clock_now.now_ms - c->progress_ms >= request->location->send_timeout_ms) {
+        struct log log;
+
+        connection_log(c->http, "processing HTTP/2 connection", &log);
+        log_error(&log, 0, "client does not open its windows");
+        v2_fail(c, V2_ENHANCE_YOUR_CALM, NULL);
     }
 }
 

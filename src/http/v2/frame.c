@@ -140,10 +140,15 @@ static void priority_member(struct str member, uint8_t *urgency, bool *is_increm
 
 void priority_parse(struct str value, uint8_t *urgency, bool *is_incremental)
 {
-    struct str rest = value;
-
     *urgency = 3;
     *is_incremental = false;
+    priority_merge(value, urgency, is_incremental);
+}
+
+void priority_merge(struct str value, uint8_t *urgency, bool *is_incremental)
+{
+    struct str rest = value;
+
     while (rest.data != NULL) {
         priority_member(str_trim(str_cut(&rest, ',')), urgency, is_incremental);
     }

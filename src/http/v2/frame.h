@@ -10,6 +10,7 @@
 #define FRAME_HEAD_SIZE 9
 #define V2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define FRAME_SIZE_DEFAULT 16384
+#define FRAME_SIZE_MAX 16777215 /* what a head can tell */
 #define WINDOW_DEFAULT 65535
 #define WINDOW_MAX 0x7fffffff
 
@@ -85,8 +86,10 @@ struct frame_priority {
 bool frame_unpad(const struct frame_head *head, struct str *payload,
                  struct frame_priority *priority);
 
-/* "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown parts are ignored. */
+/* "u=3, i" (RFC 9218, 4): urgency 0 to 7, incremental. Unknown parts are ignored. What is not said has its default, or
+ * stays as it is. */
 void priority_parse(struct str value, uint8_t *urgency, bool *is_incremental);
+void priority_merge(struct str value, uint8_t *urgency, bool *is_incremental);
 
 static inline uint32_t get_u32(const char *at)
 {

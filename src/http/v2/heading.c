@@ -80,33 +80,6 @@ static enum name_kind check_name(struct str name, bool underscores)
     return kind;
 }
 
-#define ONES 0x0101010101010101u
-
-/* No byte that ends a line or a text. Eight at a time: in a word without bytes below 0x10 are none. */
-static bool value_is_sound(struct str value)
-{
-    size_t i = 0;
-
-    for (; i + 8 <= value.len; i += 8) {
-        uint64_t word;
-        memcpy(&word, value.data + i, 8);
-        if (((word - ONES * 0x10) & ~word & ONES * 0x80) == 0) {
-            continue;
-        }
-        for (size_t j = i; j < i + 8; j++) {
-            if (value.data[j] == '\0' || value.data[j] == '\r' || value.data[j] == '\n') {
-                return false;
-            }
-        }
-    }
-    for (; i < value.len; i++) {
-        if (value.data[i] == '\0' || value.data[i] == '\r' || value.data[i] == '\n') {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Which of the pseudo-fields is it? Those that HPACK has in its static table are told by their number. */
 static enum pseudo pseudo_of(const struct hpack_field *field)
 {
@@ -212,7 +185,7 @@ static void take_field(struct heading *heading, const struct hpack_field *field)
         heading_refuse(heading, 494, "client sent too large request", NULL);
     } else if (heading->count > heading->limits->headers_max) {
         heading_refuse(heading, 400, "client sent too many header lines", NULL);
-    } else if (!value_is_sound(field->value)) {
+    } else if (!hpack_value_is_sound(field->value)) {
         heading_refuse(heading, 400, "client sent header with invalid value", field);
     } else if (field->name.len != 0 && field->name.data[0] == ':') {
         take_pseudo(heading, field);

@@ -353,9 +353,9 @@ static char *put_integer(char *at, unsigned char first, unsigned bits, uint32_t 
 }
 
 /* The shorter of the plain and the packed form; the text in lower case where it is a name. */
-static char *put_string(char *at, struct str text)
+static char *put_string(char *at, const struct hpack_table *table, struct str text)
 {
-    size_t packed = huffman_size(text);
+    size_t packed = table->is_plain ? text.len : huffman_size(text);
 
     if (packed < text.len) {
         return huffman_encode(put_integer(at, 0x80, 7, (uint32_t) packed), text);
@@ -478,13 +478,13 @@ char *hpack_put_field(char *at, struct hpack_table *table, uint8_t static_index,
     }
     if (static_index == 0) {
         if (name.len <= sizeof(lower)) {
-            at = put_string(at, name);
+            at = put_string(at, table, name);
         } else {
             at = put_integer(at, 0, 7, (uint32_t) name.len);
             at += lower_name(name, at).len;
         }
     }
-    return put_string(at, value);
+    return put_string(at, table, value);
 }
 
 char *hpack_put_number(char *at, const struct hpack_table *table, unsigned number)

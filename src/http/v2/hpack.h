@@ -27,7 +27,8 @@ struct hpack_table {
     size_t least;                /* encoder: the smallest limit since the last block */
     bool has_new_limit;          /* encoder: it has to be said at the start of the next block */
     bool is_in_block;            /* decoder: a field was read, no more updates may come (4.2) */
-    bool takes_long_padding;     /* decoder: a whole byte of padding is let pass, too (5.2): for
+    bool is_plain;           /* encoder: no Huffman, where bytes are cheaper than instructions */
+    bool takes_long_padding; /* decoder: a whole byte of padding is let pass, too (5.2): for
                                     backends, who are not there to be tested */
 };
 void hpack_table_init(struct hpack_table *table, size_t limit);
@@ -69,6 +70,33 @@ char *hpack_put_number(char *at, const struct hpack_table *table, unsigned numbe
 /* A new limit by the peer's SETTINGS_HEADER_TABLE_SIZE: said at the start of the next block. */
 void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
 char *hpack_put_limit(char *at, struct hpack_table *table);
+
+/* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */
+static inline bool hpack_value_is_sound(struct str value)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    size_t i = 0;
+
+    /* Eight at a time: a word without bytes below 0x10 has none. */
+    for (; i + 8 <= value.len; i += 8) {
+        uint64_t word;
+        memcpy(&word, value.data + i, 8);
+        if (((word - ones * 0x10) & ~word & ones * 0x80) == 0) {
+            continue;
+        }
+        for (size_t j = i; j < i + 8; j++) {
+            if (value.data[j] == '\0' || value.data[j] == '\r' || value.data[j] == '\n') {
+                return false;
+            }
+        }
+    }
+    for (; i < value.len; i++) {
+        if (value.data[i] == '\0' || value.data[i] == '\r' || value.data[i] == '\n') {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS, bad
  * padding) or room is too small. */

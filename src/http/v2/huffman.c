@@ -1,5 +1,6 @@
 /* The Huffman code of HPACK (RFC 7541, 5.2 and appendix B): both ways by tables, which are made from the
  * lengths of the codes when they are needed first. */
+#include "http/v2/frame.h"
 #include "http/v2/hpack.h"
 
 #define SYMBOLS 257
@@ -101,7 +102,12 @@ ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
         tables_make();
     }
     for (;;) {
-        while (count <= 56 && at < end) {
+        if (count < LONGEST && end - at >= 4) {
+            held |= (uint64_t) get_u32((const char *) at) << (32 - count);
+            count += 32;
+            at += 4;
+        }
+        while (count < LONGEST && at < end) {
             held |= (uint64_t) *at++ << (56 - count);
             count += 8;
         }

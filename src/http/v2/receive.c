@@ -131,7 +131,7 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
         v2_each(c, widen_one, &change);
         break;
     case SETTING_MAX_FRAME_SIZE:
-        if (value < FRAME_SIZE_DEFAULT || value > 16777215) {
+        if (value < FRAME_SIZE_DEFAULT || value > FRAME_SIZE_MAX) {
             v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong MAX_FRAME_SIZE");
             break;
         }
@@ -155,6 +155,8 @@ static void on_settings(struct v2_connection *c, const struct frame_head *head, 
             int64_t change = (int64_t) c->settings->preread_size - WINDOW_DEFAULT;
             c->is_acknowledged = true;
             v2_each(c, shift_received, &change);
+        } else {
+            v2_guard(c, GUARD_SETTINGS); /* of none that we sent */
         }
         return;
     }
@@ -176,7 +178,7 @@ static void on_settings(struct v2_connection *c, const struct frame_head *head, 
 
 static void on_ping(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
-    if ((head->flags & FLAG_ACK) != 0 || !v2_guard(c, GUARD_PINGS)) {
+    if (!v2_guard(c, GUARD_PINGS) || (head->flags & FLAG_ACK) != 0) {
         return;
     }
     char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
@@ -206,7 +208,8 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
             return;
         }
         /* A stream that was answered before its reset came is not a quick one. */
-        if (v2_ending(c, head->stream) == END_UNKNOWN) {
+        enum v2_end end = v2_ending(c, head->stream);
+        if (end == END_UNKNOWN || end == END_BY_PEER) {
             v2_guard(c, GUARD_RESETS);
         }
         v2_note_closed(c, head->stream, END_BY_PEER);
@@ -272,7 +275,7 @@ static void on_priority(struct v2_connection *c, const struct frame_head *head, 
     }
 }
 
-/* RFC 9218, 7.1. What comes before its stream does is not kept. */
+/* RFC 9218, 7.1. What comes before its stream does is kept, of a few. */
 static void on_priority_update(struct v2_connection *c, struct str payload)
 {
     uint32_t id = get_u32(payload.data) & 0x7fffffff;
@@ -284,22 +287,25 @@ static void on_priority_update(struct v2_connection *c, struct str payload)
         v2_fail(c, V2_PROTOCOL_ERROR, "sent PRIORITY_UPDATE of no request");
         return;
     }
+    uint8_t urgency;
+    bool is_incremental;
+    priority_parse(str_skip(payload, 4), &urgency, &is_incremental);
     struct v2_stream *stream = v2_find(c, id);
-    if (stream != NULL && !stream->is_turn_waited) {
-        priority_parse(str_skip(payload, 4), &stream->urgency, &stream->is_incremental);
+    if (stream != NULL) {
+        v2_prioritise(stream, urgency, is_incremental);
+    } else if (id > c->last_stream) {
+        unsigned place = id / 2 % PRIORITIES_KEPT;
+        c->early[place].id = id;
+        c->early[place].urgency = urgency;
+        c->early[place].is_incremental = is_incremental;
     }
 }
 
 void v2_receive(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
-    if (c->block_stream != 0 &&
-        (head->type != FRAME_CONTINUATION || head->stream != c->block_stream)) {
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent another frame inside a header block");
-        return;
-    }
     switch (head->type) {
     case FRAME_DATA:
-        v2_take_data(c, head, payload);
+        v2_data_begin(c, head, c->part.left);
         break;
     case FRAME_HEADERS:
         on_headers(c, head, payload);
@@ -312,9 +318,6 @@ void v2_receive(struct v2_connection *c, const struct frame_head *head, struct s
         break;
     case FRAME_SETTINGS:
         on_settings(c, head, payload);
-        break;
-    case FRAME_PUSH_PROMISE:
-        v2_fail(c, V2_PROTOCOL_ERROR, "sent PUSH_PROMISE");
         break;
     case FRAME_PING:
         on_ping(c, head, payload);

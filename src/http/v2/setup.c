@@ -236,6 +236,12 @@ static void set_priority(const struct heading *heading, struct v2_stream *stream
     if (heading->priority.data != NULL) {
         priority_parse(heading->priority, &stream->urgency, &stream->is_incremental);
     }
+    /* A frame weighs more than the header, which it may have overtaken (RFC 9218, 7). */
+    unsigned place = stream->id / 2 % PRIORITIES_KEPT;
+    if (stream->connection->early[place].id == stream->id) {
+        stream->urgency = stream->connection->early[place].urgency;
+        stream->is_incremental = stream->connection->early[place].is_incremental;
+    }
 }
 
 /* Fields that may come once only, as with HTTP/1. */

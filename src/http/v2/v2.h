@@ -48,8 +48,17 @@ enum v2_guard {
         GUARD_COUNT
 };
 
+/*
+ * The longest frame that a client may send. Its bytes are never held because the frame is long: DATA is handed
+ * on as it comes, and its windows bound it; other kinds have limits of their own. Below what a head can tell, so
+ * that a frame which is too long can be sent, and seen to be refused.
+ */
+#define V2_FRAME_MAX (1024 * 1024)
+
 #define URGENCIES 8
 #define CLOSED_KEPT 32 /* streams that ended last, whose ends are remembered */
+
+#define PRIORITIES_KEPT 16 /* of streams that have not begun */
 
 #define DRAINS 16 /* streams that are answered and not wholly received */
 
@@ -84,6 +93,15 @@ struct v2_connection {
     uint32_t drain_count;
     struct timer drain_timer; /* when they have had their moment */
 
+    /* A frame that is worked on as it comes: DATA, or one that means nothing here. */
+    struct {
+        uint32_t stream;  /* whose body it is; 0 = it is dropped */
+        uint32_t left;    /* bytes of payload that are to come */
+        uint32_t padding; /* … and of padding behind them */
+        bool is_open;     /* there is one */
+        bool ends_stream;
+    } part;
+
     /* A header block that is not whole yet. */
     char *block;       /* joined so far; from malloc */
     size_t block_size; /* bytes in it */
@@ -99,10 +117,15 @@ struct v2_connection {
     uint32_t peer_frame_max;        /* bytes of a frame's payload */
     struct list waiting[URGENCIES]; /* streams with bytes to send, whose turn it is not */
     uint32_t waiting_count;
-    struct list woken;    /* streams whose fibers go on when this input was seen through */
-    uint64_t progress_ms; /* when DATA was sent last */
-    uint64_t drained_ms;  /* when the socket last took something, or its queue became not empty */
-    uint64_t drained_to;  /* conn->sent then */
+    struct {
+        uint32_t id; /* 0 = free; at id / 2 % PRIORITIES_KEPT, the newest */
+        uint8_t urgency;
+        bool is_incremental;
+    } early[PRIORITIES_KEPT]; /* PRIORITY_UPDATE that came before its stream */
+    struct list woken;        /* streams whose fibers go on when this input was seen through */
+    uint64_t progress_ms;     /* when DATA was sent last */
+    uint64_t drained_ms; /* when the socket last took something, or its queue became not empty */
+    uint64_t drained_to; /* conn->sent then */
 
     /* Texts that responses repeat: their numbers in the encoder's table. */
     const char *server_text;
@@ -122,6 +145,11 @@ struct v2_connection {
     } guards[GUARD_COUNT];
 
     uint64_t part_ends_ms; /* a frame or block that is there in part has to be whole then */
+    uint64_t part_taken;   /* bytes of DATA that had come when that was set */
+    uint64_t data_taken;   /* … that have come by now */
+    uint32_t part_number;  /* frames that had begun */
+    uint32_t frames;       /* … that have begun by now; a header block counts once */
+    uint32_t frame_size;   /* bytes of one that has to be read whole; 0 = none is waited for */
     uint32_t late_stream;  /* whose header block was not; it was reset */
     bool was_partly;       /* there is one */
     bool is_part_late;     /* … and it has had its time */
@@ -206,7 +234,11 @@ void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason);
 /* No further streams; those that are open come to their end. */
 void v2_go_away(struct v2_connection *c, enum v2_error error);
 
-/* receive.c: works on one frame whose payload is whole. */
+#define V2_INPUT_FIRST 4096 /* bytes of a fresh input buffer */
+/* input.c: reads and works until there is nothing more, or others are to have their turn. */
+void v2_pump(struct v2_connection *c);
+
+/* receive.c: works on one frame. Its payload is whole; of DATA and what means nothing here it is yet to come. */
 void v2_receive(struct v2_connection *c, const struct frame_head *head, struct str payload);
 
 /* head.c: a header block that is whole. HEADERS of a new stream, or trailers. */
@@ -243,6 +275,8 @@ void v2_run_woken(struct v2_connection *c);
 size_t v2_grant(struct v2_stream *stream, uint64_t wanted);
 /* … and have left, in this many frames. */
 void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny);
+/* Another urgency from now on, be it that the stream waits for its turn. */
+void v2_prioritise(struct v2_stream *stream, uint8_t urgency, bool is_incremental);
 /* Gives streams that wait their turn what there is. On the loop's stack. */
 void v2_serve(struct v2_connection *c);
 bool v2_has_room(const struct v2_connection *c);
@@ -251,8 +285,10 @@ bool v2_widen(struct v2_connection *c, uint32_t by);
 bool v2_stream_widen(struct v2_stream *stream, int64_t by);
 
 /* body.c */
-/* DATA has come. False: the connection has failed. */
-void v2_take_data(struct v2_connection *c, const struct frame_head *head, struct str payload);
+/* DATA begins, of so many bytes without padding: what its head tells. c->part says what becomes of them. */
+void v2_data_begin(struct v2_connection *c, const struct frame_head *head, uint32_t size);
+/* … and a part of it has come: bytes of the body, bytes of padding, the last of the stream or not. */
+void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, bool is_last);
 void v2_body_ended(struct v2_stream *stream);
 ssize_t v2_read_body(struct request *request, void *at, size_t size);
 void v2_body_free(struct v2_stream *stream);
@@ -261,7 +297,8 @@ void v2_body_free(struct v2_stream *stream);
 void v2_drains_init(struct v2_connection *c);
 void v2_drains_end(struct v2_connection *c);
 void v2_drain(struct v2_stream *stream);
-bool v2_drain_data(struct v2_connection *c, const struct frame_head *head, size_t size);
+bool v2_drain_data(struct v2_connection *c, uint32_t id, size_t size, uint32_t padding,
+                   bool is_last);
 bool v2_drain_has(struct v2_connection *c, uint32_t id);
 void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound);
 bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by);

@@ -189,6 +189,16 @@ static unsigned status_of(const struct v2_stream *stream)
     return response->status;
 }
 
+/* What the response says of its priority goes over what the client said (RFC 9218, 8). */
+static void follow_backend(struct v2_stream *stream, struct str value)
+{
+    uint8_t urgency = stream->urgency;
+    bool is_incremental = stream->is_incremental;
+
+    priority_merge(value, &urgency, &is_incremental);
+    v2_prioritise(stream, urgency, is_incremental);
+}
+
 /* The header block, in the order that nginx has. */
 static char *put_head(char *at, struct v2_stream *stream)
 {
@@ -217,6 +227,9 @@ static char *put_head(char *at, struct v2_stream *stream)
     }
     fields_each(field, &response->fields) {
         if (!field->is_removed && !is_of_connection(field)) {
+            if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
+                follow_backend(stream, field->value);
+            }
             at = hpack_put_field(at, &c->encoder, static_of[field->id], field->name, field->value,
                                  is_worth_indexing(field->id));
         }
@@ -552,37 +565,3 @@ const struct http_wire v2_wire = {
     .ended = v2_request_ended,
     .backlog = v2_backlog,
 };
-
-/* ---- frames of the connection ---- */
-
-void v2_put_settings(struct v2_connection *c)
-{
-    const struct head_limits *limits = &c->http->listen->default_server->head_limits;
-    const struct {
-        uint16_t id;
-        uint32_t value;
-    } ours[] = {
-        {SETTING_MAX_CONCURRENT_STREAMS, (uint32_t) c->settings->max_streams},
-        {SETTING_INITIAL_WINDOW_SIZE, (uint32_t) c->settings->preread_size},
-        {SETTING_MAX_HEADER_LIST_SIZE, limits->head_max},
-        {SETTING_ENABLE_CONNECT_PROTOCOL, 1},
-        {SETTING_NO_RFC7540_PRIORITIES, 1},
-    };
-    uint32_t count = sizeof(ours) / sizeof(ours[0]);
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + count * 6);
-    char *at = frame_put(room, count * 6, FRAME_SETTINGS, 0, 0);
-
-    for (uint32_t i = 0; i < count; i++) {
-        at = put_u32(put_u16(at, ours[i].id), ours[i].value);
-    }
-    conn_out_commit(c->conn, (size_t) (at - room));
-}
-
-void v2_put_window(struct v2_connection *c, uint32_t stream, uint32_t by)
-{
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
-
-    put_u32(frame_put(room, 4, FRAME_WINDOW_UPDATE, 0, stream), by);
-    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
-    v2_settle_later(c);
-}

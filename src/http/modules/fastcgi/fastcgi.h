@@ -100,6 +100,7 @@ struct fastcgi_stream {
     struct fastcgi_pending reading;  /* what the exchange sees; of a shared link */
     struct fastcgi_pending arriving; /* what has come since it looked; of a shared link */
     struct peer_cell *claimed; /* this request is to find out the facts of that peer, or NULL */
+    struct output_share records; /* of the request: what went out for it */
     uint64_t given;            /* bytes of body handed on */
     uint16_t id;               /* on the link; 0 = it has none any more */
     unsigned protocol_status;  /* enum record_end */

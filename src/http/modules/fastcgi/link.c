@@ -359,7 +359,14 @@ static enum wait_result fastcgi_wait(struct exchange *x, uint64_t deadline_ms)
 
 static uint64_t fastcgi_unsent(struct exchange *x)
 {
-    return conn_unsent(x->link->conn);
+    return output_share_unsent(&fastcgi_stream_of(x)->records, x->link->conn);
+}
+
+static uint64_t fastcgi_sent(const struct exchange *x)
+{
+    const struct output_share *records = &fastcgi_stream_of(x)->records;
+
+    return records->queued - output_share_unsent(records, x->link->conn);
 }
 
 /* ---- beginning and end ---- */
@@ -534,5 +541,6 @@ const struct channel fastcgi_channel = {
     .has_ended = fastcgi_has_ended,
     .wait = fastcgi_wait,
     .unsent = fastcgi_unsent,
+    .sent = fastcgi_sent,
     .end = fastcgi_end,
 };

@@ -8,8 +8,9 @@
 
 void fastcgi_send_head(struct exchange *x)
 {
-    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
     struct conn *conn = x->link->conn;
+    uint64_t before = conn->queued;
     char *head = (char *) x->head.data; /* ours: made by fastcgi_make_request */
 
     if (stream->asks) {
@@ -21,6 +22,7 @@ void fastcgi_send_head(struct exchange *x)
     }
     head[RECORD_BEGIN_FLAGS_AT] = stream->keeps ? RECORD_KEEP_CONN : 0;
     conn_write(conn, x->head);
+    output_share_add(&stream->records, conn, conn->queued - before);
     if (x->streams_body) {
         conn_flush_later(conn); /* the client may take its time */
     }
@@ -96,6 +98,8 @@ static void send_piece(struct exchange *x, const struct body_piece *piece, uint1
 void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool is_last)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct conn *conn = x->link->conn;
+    uint64_t before = conn->queued;
     struct body_piece own;
 
     if (piece != NULL && (piece->bytes.len != 0 || piece->size != 0)) {
@@ -111,6 +115,7 @@ void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool 
         send_piece(x, piece, stream->id);
     }
     if (is_last) {
-        write_header(x->link->conn, stream->id, 0);
+        write_header(conn, stream->id, 0);
     }
+    output_share_add(&stream->records, conn, conn->queued - before);
 }

@@ -55,6 +55,18 @@ static enum flow check_certificate(struct request *request, unsigned verify)
     return FLOW_NEXT;
 }
 
+/* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not count. */
+static bool leads_to_exception(struct request *request)
+{
+    location_find(request);
+    bool is_exempt = ssl_place_of(request->location)->is_exempt;
+    request_set_location(request, request->server->root);
+    request->needs_slash = false;
+    request->response.status = 0;
+    request->response.location = STR_NONE;
+    return is_exempt;
+}
+
 enum flow ssl_check(struct request *request)
 {
     struct http_connection *http = request->http;
@@ -77,6 +89,20 @@ enum flow ssl_check(struct request *request)
                  "client attempted to request the server name different from the "
                  "one that was negotiated");
         return request_fail(request, 421);
+    }
+    if (settings->has_exceptions && leads_to_exception(request)) {
+        return FLOW_NEXT; /* ssl_check_place has the last word */
+    }
+    return check_certificate(request, settings->verify);
+}
+
+enum flow ssl_check_place(struct request *request)
+{
+    const struct ssl_settings *settings = ssl_settings_of(request->server);
+
+    if (!settings->has_exceptions || !conn_is_tls(request->http->conn) || request->parent != NULL ||
+        request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
+        return FLOW_NEXT;
     }
     return check_certificate(request, settings->verify);
 }

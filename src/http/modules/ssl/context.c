@@ -1,23 +1,13 @@
 /* From the settings of a server to its TLS context, and the checks of listeners. */
 #include "http/hooks.h"
 #include "http/modules/ssl/ssl.h"
+#include "http/tls_options.h"
 #include "server/generation.h"
 
 /* Room for the keys of tickets that make themselves; more than they need, the least that a zone has. */
 #define TICKET_ZONE_SIZE (64 * 1024)
 
 static char ticket_zone_tag; /* who uses the zone of ticket keys */
-
-static bool is_elsewhere(struct str name)
-{
-    return str_starts(name, STR("data:")) || str_starts(name, STR("engine:")) ||
-           str_starts(name, STR("store:"));
-}
-
-static struct str full_name(struct conf *conf, struct str name)
-{
-    return name.len == 0 || is_elsewhere(name) ? name : conf_full_name(conf, name, true);
-}
 
 /* Each certificate has its key; whether any of them has variables. */
 static bool check_pairs(struct conf *conf, struct ssl_settings *settings)
@@ -45,8 +35,12 @@ static void list_pairs(struct conf *conf, const struct ssl_settings *settings,
         struct tls_certificate *pair = vec_push(certificates, conf->arena, sizeof(*pair));
 
         pair->certificate =
-            full_name(conf, (*vec_at(&settings->certificates, struct template *, i))->constant);
-        pair->key = full_name(conf, (*vec_at(&settings->keys, struct template *, i))->constant);
+            tls_option_full_name(conf->arena, conf->conf_prefix,
+                                 (*vec_at(&settings->certificates, struct template *, i))
+                                     ->constant);
+        pair->key =
+            tls_option_full_name(conf->arena, conf->conf_prefix,
+                                 (*vec_at(&settings->keys, struct template *, i))->constant);
     }
 }
 
@@ -88,6 +82,7 @@ static struct tls_settings settings_of(struct conf *conf, const struct ssl_setti
         .ocsp_zone = from->ocsp_zone,
         .buffer_size = from->buffer_size,
         .watches_files = from->watches_files,
+        .key_log = from->key_log,
     };
 
     if (from->tickets && from->ticket_keys.count == 0) {
@@ -123,6 +118,7 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
     struct str error;
 
     settings->context = NULL;
+    settings->has_exceptions = false;
     if (scope->context != IN_SERVER ||
         (settings->certificates.count == 0 && !settings->rejects_handshake)) {
         return true;
@@ -144,6 +140,17 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
     settings->context = tls_context_new(&made, conf->arena, log_main, &error);
     if (settings->context == NULL) {
         return conf_error(conf, NULL, "%.*s", STR_ARG(error));
+    }
+    return true;
+}
+
+bool ssl_place_finish(struct conf_scope *scope, void *settings)
+{
+    const struct ssl_place_settings *place = settings;
+
+    if (place->is_exempt) {
+        const struct http_server *server = scope_location(scope)->server;
+        ((struct ssl_settings *) server->settings[ssl_table.index])->has_exceptions = true;
     }
     return true;
 }

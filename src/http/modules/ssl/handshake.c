@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "http/modules/ssl/ssl.h"
 #include "http/request.h"
+#include "http/tls_options.h"
 #include "http/v1/v1.h"
 #include "http/v2/v2.h"
 #include "net/conn.h"
@@ -47,15 +48,6 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
                                      : ssl_settings_of(listen->default_server)->context;
 }
 
-static struct str full_name(struct arena *arena, struct str name)
-{
-    if (name.len == 0 || str_starts(name, STR("data:")) || str_starts(name, STR("engine:")) ||
-        str_starts(name, STR("store:")) || name.data[0] == '/') {
-        return name;
-    }
-    return arena_concat(arena, generation_now->conf.conf_prefix, name);
-}
-
 /* Certificates whose names hold variables. */
 static bool certify(struct conn *conn, void *arg)
 {
@@ -72,6 +64,8 @@ static bool certify(struct conn *conn, void *arg)
         return true;
     }
     struct request *request = request_new(conn, http, &v1_wire);
+    struct arena *arena = &request->arena;
+    struct str directory = generation_now->conf.conf_prefix;
     bool is_good = true;
     request_set_location(request, server->root);
     if (http->listen->regexes != NULL) {
@@ -82,15 +76,34 @@ static bool certify(struct conn *conn, void *arg)
             template_text(*vec_at(&settings->certificates, struct template *, i), &request->env);
         struct str key =
             template_text(*vec_at(&settings->keys, struct template *, i), &request->env);
-        is_good = tls_use_certificate(conn, full_name(&request->arena, certificate),
-                                      full_name(&request->arena, key), &settings->passwords,
-                                      settings->certificate_cache);
+        is_good = tls_use_certificate(conn, tls_option_full_name(arena, directory, certificate),
+                                      tls_option_full_name(arena, directory, key),
+                                      &settings->passwords, settings->certificate_cache);
     }
     request_free(request);
     return is_good;
 }
 
-static const struct tls_selector selector = {.select = select_server, .certify = certify};
+/* Of records that are no good. */
+static void log_of(struct conn *conn, struct log *out)
+{
+    const struct http_connection *http = conn->user;
+
+    if (http->current != NULL) {
+        *out = http->current->log;
+    } else {
+        connection_log(http,
+                       http->wire_state != NULL ? "processing HTTP/2 connection"
+                                                : "waiting for request",
+                       out);
+    }
+}
+
+static const struct tls_selector selector = {
+    .select = select_server,
+    .certify = certify,
+    .log = log_of,
+};
 
 /* ---- the stage ---- */
 

@@ -2,12 +2,8 @@
 #include "http/hooks.h"
 #include "http/modules/ssl/ssl.h"
 #include "http/request.h"
+#include "http/tls_options.h"
 #include "server/module.h"
-
-static const struct directive_word protocol_words[] = {
-    {"SSLv2", TLS_SSLV2}, {"SSLv3", TLS_SSLV3}, {"TLSv1", TLS_1_0}, {"TLSv1.1", TLS_1_1},
-    {"TLSv1.2", TLS_1_2}, {"TLSv1.3", TLS_1_3}, {NULL, 0},
-};
 
 static const struct directive_word verify_words[] = {
     {"off", TLS_VERIFY_OFF},
@@ -54,7 +50,7 @@ static const struct directive rows[] = {
      .syntax = "builtin | exec:program",
      .doc =
          "Where pass phrases come from: the terminal, or a program that prints one. Of Tengine."},
-    {"ssl_protocols", IN_SSL, BITS(S, protocols, protocol_words), .repeat = REPEAT_APPEND,
+    {"ssl_protocols", IN_SSL, BITS(S, protocols, tls_protocol_words), .repeat = REPEAT_APPEND,
      .initial = "TLSv1.2 TLSv1.3", .doc = "Versions that are spoken."},
     {"ssl_ciphers", IN_SSL, STRING(S, ciphers), .initial = "HIGH:!aNULL:!MD5",
      .doc = "Ciphers of TLS 1.2 and older, as OpenSSL lists them."},
@@ -112,6 +108,18 @@ static const struct directive rows[] = {
      .doc = "Keys of encrypted ClientHellos, with an OpenSSL that has them."},
     {"ssl_buffer_size", IN_SSL, SIZE(S, buffer_size), .initial = "16k",
      .doc = "Most bytes of a record."},
+    {"ssl_key_log", IN_SSL, CUSTOM_FIELD(S, key_log, ssl_key_log_apply), ARGS(1, 1),
+     .syntax = "file",
+     .doc =
+         "Log of the secrets of connections in NSS's format, for programs that read along. It is "
+         "reopened with the other logs; made for its owner alone."},
+    {0},
+};
+
+#define P struct ssl_place_settings
+static const struct directive place_rows[] = {
+    {"ssl_verify_client_exception", IN_LOCATION, FLAG(P, is_exempt), .initial = "off",
+     .doc = "Takes requests for this place whatever ssl_verify_client says. Of Tengine."},
     {0},
 };
 
@@ -121,7 +129,13 @@ struct directive_table ssl_table = {
     .size = sizeof(struct ssl_settings),
     .finish = ssl_finish,
 };
-static struct directive_table *const tables[] = {&ssl_table, NULL};
+struct directive_table ssl_place_table = {
+    .rows = place_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct ssl_place_settings),
+    .finish = ssl_place_finish,
+};
+static struct directive_table *const tables[] = {&ssl_table, &ssl_place_table, NULL};
 
 /* ---- hooks ---- */
 
@@ -149,8 +163,15 @@ static bool is_active(const struct http_location *location)
     return false;
 }
 
+/* Does the place belong to a server that verifies clients? The http block belongs to none. */
+static bool verifies(const struct http_location *location)
+{
+    return location->server != NULL && ssl_settings_of(location->server)->verify != TLS_VERIFY_OFF;
+}
+
 static const struct phase_hook phases[] = {
     {.phase = PHASE_POST_READ, .order = 0, .run = ssl_check, .is_active = is_active},
+    {.phase = PHASE_REWRITE, .order = -10, .run = ssl_check_place, .is_active = verifies},
     {.run = NULL},
 };
 

@@ -42,18 +42,30 @@ struct ssl_settings {
     struct zone *ocsp_zone;
     uint64_t buffer_size;
     bool watches_files;
+    struct log_file *key_log;                        /* NULL = none */
     struct tls_certificate_cache *certificate_cache; /* NULL = off */
 
     /* Derived. */
     struct tls_context *context; /* NULL: the server has no certificate of its own */
     bool has_variables;          /* certificates are known in the handshake only */
+    bool has_exceptions;         /* some location takes clients without a certificate */
 };
 
-extern struct directive_table ssl_table;
+/* Settings of a location. */
+struct ssl_place_settings {
+    bool is_exempt; /* from the server's ssl_verify_client */
+};
+
+extern struct directive_table ssl_table, ssl_place_table;
 
 static inline const struct ssl_settings *ssl_settings_of(const struct http_server *server)
 {
     return server->settings[ssl_table.index];
+}
+
+static inline const struct ssl_place_settings *ssl_place_of(const struct http_location *location)
+{
+    return location->settings[ssl_place_table.index];
 }
 
 /* handshake.c: `accepted` of listeners that speak TLS. */
@@ -63,6 +75,8 @@ void ssl_abort(void);
 
 /* context.c: makes the server's context, when its block was read; false after conf_error. */
 bool ssl_finish(struct conf_scope *scope, void *settings);
+/* A location was read; tells its server that it is exempt. */
+bool ssl_place_finish(struct conf_scope *scope, void *settings);
 /* When all servers are read: which listeners speak TLS, and whether they can. */
 bool ssl_end(struct conf *conf, struct http_main *main);
 
@@ -81,6 +95,8 @@ bool ssl_certificate_cache_apply(struct conf_scope *scope, const struct directiv
                                  struct conf_node *node, void *settings);
 bool ssl_ocsp_cache_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings);
+bool ssl_key_log_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings);
 bool ssl_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directive *row,
                                   struct conf_node *node, void *settings);
 
@@ -89,5 +105,7 @@ extern const struct variable ssl_variables[];
 
 /* check.c: is the request allowed over this connection? For every request. */
 enum flow ssl_check(struct request *request);
+/* The same of the client's certificate at each place that a request comes to, where some are exempt. */
+enum flow ssl_check_place(struct request *request);
 
 #endif

@@ -1,90 +1,37 @@
 /* Rows of ngx_http_ssl_module that read their arguments themselves. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/parse.h"
 #include "http/modules/ssl/ssl.h"
+#include "http/tls_options.h"
 #include "server/generation.h"
 
-#define PASSWORD_FILE_MAX (64 * 1024)
 #define SESSION_ZONE_LEAST (8 * 4096)
 #define SSL_BUILTIN_SESSIONS 20480 /* of a builtin cache without a size */
 
 static char session_zone_tag; /* who uses zones of sessions */
 static char ocsp_zone_tag;    /* … and of OCSP answers */
 
-/* ---- files of lines ---- */
-
-/* A file into memory of its own that is cleared by the caller; NULL after conf_error. */
-static char *read_small_file(struct conf *conf, const struct conf_node *node, struct str name,
-                             size_t *len)
-{
-    static char bytes[PASSWORD_FILE_MAX];
-    int fd = open(arena_cstr(conf->arena, name), O_RDONLY | O_CLOEXEC);
-
-    if (fd == -1) {
-        conf_errno(conf, node, errno, "open() \"%.*s\" failed", STR_ARG(name));
-        return NULL;
-    }
-    ssize_t n;
-    *len = 0;
-    while ((n = read(fd, bytes + *len, sizeof(bytes) - *len)) > 0) {
-        *len += (size_t) n;
-    }
-    int error = errno;
-    close(fd);
-    if (n == -1) {
-        conf_errno(conf, node, error, "read() \"%.*s\" failed", STR_ARG(name));
-        return NULL;
-    }
-    return bytes;
-}
-
-/* Passwords do not stay in memory that somebody else gets. */
-static void clear_text(void *arg)
-{
-    struct str *text = arg;
-
-    explicit_bzero((char *) (uintptr_t) text->data, text->len);
-}
-
-static void add_password(struct conf *conf, struct vec *passwords, struct str text)
-{
-    struct str *kept = arena_new(conf->arena, struct str);
-
-    *kept = arena_dup(conf->arena, text);
-    arena_on_free(conf->arena, clear_text, kept);
-    *(struct str *) vec_push(passwords, conf->arena, sizeof(*kept)) = *kept;
-}
+/* ---- pass phrases and secrets ---- */
 
 bool ssl_password_file_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
-    struct conf *conf = scope->conf;
     struct ssl_settings *ssl = settings;
-    struct str name = conf_full_name(conf, node->args[1], true);
-    size_t len;
-    char *bytes = read_small_file(conf, node, name, &len);
 
     (void) row;
-    if (bytes == NULL) {
-        return false;
-    }
-    struct str rest = {bytes, len};
-    ssl->passwords = (struct vec){0};
-    while (rest.data != NULL && rest.len != 0) {
-        struct str line = str_cut(&rest, '\n');
-        if (str_ends(line, STR("\r"))) {
-            line.len--;
-        }
-        if (line.len != 0) {
-            add_password(conf, &ssl->passwords, line);
-        }
-    }
-    explicit_bzero(bytes, len);
+    return tls_option_passwords(scope->conf, node, &ssl->passwords);
+}
+
+bool ssl_key_log_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct ssl_settings *ssl = settings;
+
+    (void) row;
+    ssl->key_log = tls_option_key_log(scope->conf, node);
     return true;
 }
 
@@ -118,7 +65,7 @@ bool ssl_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directi
         text.len--;
     }
     ssl->passwords = vec_copy(&ssl->passwords, conf->arena, sizeof(struct str));
-    add_password(conf, &ssl->passwords, text);
+    tls_option_add_password(conf, &ssl->passwords, text);
     explicit_bzero(line, sizeof(line));
     return true;
 }
@@ -264,37 +211,11 @@ bool ssl_ocsp_cache_apply(struct conf_scope *scope, const struct directive *row,
     return ssl->ocsp_zone != NULL;
 }
 
-/* off | max=N [inactive=time] [valid=time] */
 bool ssl_certificate_cache_apply(struct conf_scope *scope, const struct directive *row,
                                  struct conf_node *node, void *settings)
 {
     struct ssl_settings *ssl = settings;
-    uint64_t max = 0, inactive_s = 10, valid_s = 60;
 
-    ssl->certificate_cache = NULL;
-    for (unsigned i = 1; i < node->count; i++) {
-        struct str word = node->args[i];
-        bool is_good;
-
-        if (str_starts(word, STR("max="))) {
-            is_good = parse_uint(str_skip(word, 4), &max) && max != 0 && max <= INT32_MAX;
-        } else if (str_starts(word, STR("inactive="))) {
-            is_good = parse_sec(str_skip(word, 9), &inactive_s);
-        } else if (str_starts(word, STR("valid="))) {
-            is_good = parse_sec(str_skip(word, 6), &valid_s);
-        } else if (str_is(word, "off") && node->count == 2) {
-            return true;
-        } else {
-            is_good = false;
-        }
-        if (!is_good) {
-            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
-        }
-    }
-    if (max == 0) {
-        return conf_error(scope->conf, node, "\"%s\" must have the \"max\" parameter", row->name);
-    }
-    ssl->certificate_cache =
-        tls_certificate_cache_new(scope->conf->arena, (unsigned) max, inactive_s, valid_s);
-    return true;
+    (void) row;
+    return tls_option_certificate_cache(scope->conf, node, &ssl->certificate_cache);
 }
