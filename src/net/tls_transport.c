@@ -516,16 +516,11 @@ enum tls_progress tls_step(struct conn *conn)
     tls_gather_begin(tls);
     int result = step(tls);
     enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
-    bool is_tls13 = progress == TLS_DONE && !tls->is_client && !tls->is_early &&
-                    SSL_version(tls->ssl) == TLS1_3_VERSION;
-    if (is_tls13 && tls->out == NULL && !tls->uses_ktls) {
-        /* Tickets are in no hurry: they leave with the first answer. */
-        tls_hold_back(tls);
-    }
-    if (is_tls13 && SSL_has_pending(tls->ssl) == 0) {
-        /* The client's request follows its Finished, and has often come by now. */
-        tls->is_raw_readable = true;
-        tls->drained_turn = (uint32_t) loop_turns() - 1;
+    if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
+        /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */
+        if (!tls->uses_ktls && SSL_version(tls->ssl) == TLS1_3_VERSION) {
+            tls_hold_back(tls);
+        }
     }
     if (!tls_gather_end(tls, false) && progress != TLS_FAILED) {
         tls->is_failed = true;

@@ -430,15 +430,16 @@ def test_a_client_leaves_a_shared_connection(serve):
 
 def test_patience_looks_at_one_request(serve):
     """Others that use the same connection all the while do not lengthen fastcgi_read_timeout."""
+    body = b"x" * 4_000_000  # the socket drinks it in parts
     with Responder("-m", "1", "-r", "100") as backend:
-        server = serve(place(backend, "fastcgi_read_timeout 1s;"))
+        server = serve(place(backend, "fastcgi_read_timeout 1s; client_max_body_size 8m;"))
         assert server.get("/").status == 200
         silent = server.client()
         silent.send("GET /?hang HTTP/1.1\r\nHost: a\r\n\r\n")
         until(lambda: backend.counts()["requests"] == 2, "a request under way")
         with server.client() as busy:
             for _ in range(100):
-                assert busy.request("/?delay=50").status == 200
+                assert busy.request("/?delay=50", method="POST", body=body).status == 200
                 if select.select([silent.socket], [], [], 0)[0]:
                     break
             else:

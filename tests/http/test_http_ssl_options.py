@@ -2,10 +2,12 @@
 
 import os
 import re
+import select
 import socket
 import ssl
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -332,3 +334,72 @@ def test_plain_requests_are_sent_on(serve, host, location):
     with server.client() as client:
         client.send(b"GET /x HTTP/1.0\r\n\r\n")
         assert client.response().status == 400  # nobody says which site
+
+
+# ---- the end of early data
+
+
+class Relay:
+    """Passes bytes between a client and a server, one connection at a time; the second flight of a client whose
+    first one held early data is kept back until the server is quiet."""
+
+    def __init__(self, port):
+        self.server_port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.was_cut = None         # did the server end before it knew all that the client said?
+
+    def plain(self):
+        threading.Thread(target=self._serve, args=(self._pass,), daemon=True).start()
+
+    def late(self):
+        threading.Thread(target=self._serve, args=(self._pass_late,), daemon=True).start()
+
+    def _serve(self, talk):
+        client = self.listener.accept()[0]
+        with client, socket.create_connection(("127.0.0.1", self.server_port)) as server:
+            talk(client, server)
+
+    @staticmethod
+    def _pass(client, server):
+        while True:
+            ready = select.select([client, server], [], [], 10)[0]
+            for one in ready:
+                data = one.recv(65536)
+                if not data:
+                    return
+                (server if one is client else client).sendall(data)
+
+    def _pass_late(self, client, server):
+        first = client.recv(65536)
+        while select.select([client], [], [], 0.3)[0]:
+            first += client.recv(65536)
+        server.sendall(first)
+        # The answer is there, and then nothing more comes.
+        while select.select([server], [], [], 1)[0]:
+            data = server.recv(65536)
+            if not data:
+                self.was_cut = True
+                return
+            client.sendall(data)
+        self.was_cut = False
+        self._pass(client, server)
+
+
+@portunus_only
+def test_an_early_answer_does_not_end_the_handshake(serve):
+    """Who is answered before the handshake is finished may still send its end, which is no reason for a reset."""
+    server = serve_with(serve, "ssl_early_data on;", "early=[$ssl_early_data]")
+    relay = Relay(server.port)
+    base = ["openssl", "s_client", "-connect", "127.0.0.1:%d" % relay.port, "-tls1_3", "-ign_eof"]
+    request = EARLY % (b"GET", b"close")
+    server.write("request", request)
+    relay.plain()
+    subprocess.run(base + ["-sess_out", server.path("session")], input=request,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20, check=True)
+    relay.late()
+    told = subprocess.run(base + ["-sess_in", server.path("session"), "-early_data",
+                                  server.path("request")], input=b"", stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=20, check=False).stdout
+    assert relay.was_cut is False
+    assert b"early=[1]" in told and b"closed" in told

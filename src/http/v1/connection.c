@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "http/v1/v1.h"
 #include "http/v2/v2.h"
+#include "net/tls.h"
 #include "server/generation.h"
 
 /* ---- accepting ---- */
@@ -281,7 +282,7 @@ static bool wants_lingering(const struct request *request)
         return true;
     case LINGERING_ON:
         return request->is_lingering_forced || !request->is_body_read ||
-               conn->in_end != conn->in_start;
+               conn->in_end != conn->in_start || tls_is_early(conn);
     default:
         return false;
     }
