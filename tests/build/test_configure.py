@@ -85,7 +85,7 @@ def test_every_later_option_is_named(configure):
     later += ["--with-" + stem for row in table("modules") if row[2] == "later"
               for stem in row[1].split(",")]
     assert later
-    for option in later[::7] + ["--with-http_uwsgi_module=shared", "--with-mail=dynamic",
+    for option in later[::7] + ["--with-http_lua_module=shared", "--with-mail=dynamic",
                                 "--with-openssl=/usr/src/openssl"]:
         status, text, _ = configure(option)
         assert status == 1, option

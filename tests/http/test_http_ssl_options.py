@@ -350,10 +350,14 @@ class Relay:
         self.was_cut = None         # did the server end before it knew all that the client said?
 
     def plain(self):
-        threading.Thread(target=self._serve, args=(self._pass,), daemon=True).start()
+        self._start(self._pass)
 
     def late(self):
-        threading.Thread(target=self._serve, args=(self._pass_late,), daemon=True).start()
+        self._start(self._pass_late)
+
+    def _start(self, talk):
+        self.thread = threading.Thread(target=self._serve, args=(talk,), daemon=True)
+        self.thread.start()
 
     def _serve(self, talk):
         client = self.listener.accept()[0]
@@ -372,7 +376,7 @@ class Relay:
 
     def _pass_late(self, client, server):
         first = client.recv(65536)
-        while select.select([client], [], [], 0.3)[0]:
+        while b"\x17\x03\x03" not in first[5:]:
             first += client.recv(65536)
         server.sendall(first)
         # The answer is there, and then nothing more comes.
@@ -401,5 +405,6 @@ def test_an_early_answer_does_not_end_the_handshake(serve):
     told = subprocess.run(base + ["-sess_in", server.path("session"), "-early_data",
                                   server.path("request")], input=b"", stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=20, check=False).stdout
+    relay.thread.join(10)
     assert relay.was_cut is False
     assert b"early=[1]" in told and b"closed" in told
