@@ -72,7 +72,6 @@ static bool add_name(struct conf *conf, const struct conf_node *node, struct tem
     case NAME_CAPTURE:
         part->kind = PART_CAPTURE;
         part->capture = (unsigned) (*name.data - '0');
-        template->has_captures = true;
         break;
     case NAME_VARIABLE:
         if (set == NULL) {

@@ -74,6 +74,9 @@ struct variable_env {
  */
 struct variable *variable_define(struct conf *conf, const struct conf_node *node,
                                  struct variable_set *set, struct str name, unsigned flags);
+/* The same of a word "$name", for directives that define a variable: it is CHANGEABLE. */
+struct variable *variable_define_word(struct conf *conf, const struct conf_node *node,
+                                      struct str word);
 /* Adds built-in rows (ended by an empty name). */
 void variable_add_all(struct conf *conf, struct variable_set *set, const struct variable *rows);
 /*
@@ -107,8 +110,7 @@ struct template
     struct str source; /* as written */
     struct template_part *parts;
     unsigned count;
-    bool is_constant; /* no variables: constant holds the value */
-    bool has_captures;
+    bool is_constant;    /* no variables: constant holds the value */
     struct str constant; /* NUL-terminated */
     struct str prefix;   /* run prefix, put before a relative value when is_path */
     bool is_path;

@@ -107,6 +107,17 @@ struct variable *variable_define(struct conf *conf, const struct conf_node *node
     return variable;
 }
 
+struct variable *variable_define_word(struct conf *conf, const struct conf_node *node,
+                                      struct str word)
+{
+    if (word.len < 2 || *word.data != '$') {
+        conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(word));
+        return NULL;
+    }
+    return variable_define(conf, node, conf_variables(conf), str_skip(word, 1),
+                           VARIABLE_CHANGEABLE);
+}
+
 void variable_add_all(struct conf *conf, struct variable_set *set, const struct variable *rows)
 {
     for (; rows->name.len != 0; rows++) {

@@ -70,6 +70,18 @@ enum field_id {
 _Static_assert(FIELD_COUNT <= 64, "each number has a bit in fields.seen");
 #define FIELD_BIT(id) ((uint64_t) 1 << (id))
 
+/* Of a connection alone: they do not go further, and HTTP/2 has none of them (RFC 9113, 8.2.2). Proxy-Connection
+ * is one as well. */
+#define FIELDS_OF_CONNECTION                                                                       \
+    (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
+     FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_UPGRADE))
+
+/* They say how a message is framed, or where it goes: nothing behind its body (RFC 9110, 6.5.1). */
+#define FIELDS_NOT_IN_TRAILERS                                                                     \
+    (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_HOST) |              \
+     FIELD_BIT(FIELD_TRAILER) | FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_CONTENT_ENCODING) |          \
+     FIELD_BIT(FIELD_CONTENT_TYPE) | FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_SET_COOKIE))
+
 extern const struct str field_names[FIELD_COUNT];
 
 /* The number of a name, in any case. */

@@ -113,8 +113,9 @@ static int parse_word(struct conf_scope *scope, const struct conf_node *node, st
     }
     line->has_options = true;
     if (str_is(text, "bind")) {
-        line->options.is_bound_alone = true;
-    } else if (str_is(text, "deferred")) {
+        return 1; /* as each address has it */
+    }
+    if (str_is(text, "deferred")) {
         line->options.is_deferred = true;
     } else if (str_is(text, "reuseport")) {
         line->options.is_reuseport = true;

@@ -136,7 +136,6 @@ static bool normalise_path(struct arena *arena, struct str target, bool merge, s
         return false;
     }
     out->path = str_from(path, at);
-    out->was_complex = true;
     *used = i;
     return true;
 }
@@ -144,7 +143,7 @@ static bool normalise_path(struct arena *arena, struct str target, bool merge, s
 bool uri_normalise(struct arena *arena, struct str target, bool merge_slashes, struct uri *out)
 {
     out->args = STR_NONE;
-    out->has_args = out->was_quoted = out->was_complex = false;
+    out->has_args = out->was_quoted = false;
     if (target.len == 0 || target.data[0] != '/') {
         return false;
     }

@@ -9,11 +9,10 @@
 #include "base/str.h"
 
 struct uri {
-    struct str path;  /* decoded and normalised; begins with '/' */
-    struct str args;  /* after the first '?', without a fragment */
-    bool has_args;    /* there was a '?' */
-    bool was_quoted;  /* there was a %XX */
-    bool was_complex; /* path is not simply a part of the target */
+    struct str path; /* decoded and normalised; begins with '/' */
+    struct str args; /* after the first '?', without a fragment */
+    bool has_args;   /* there was a '?' */
+    bool was_quoted; /* there was a %XX */
 };
 
 /*

@@ -371,7 +371,6 @@ static bool parse_bracketed(struct arena *arena, struct str text, struct port_ra
             *error = "invalid host";
             return false;
         }
-        out->has_port = true;
         if (!parse_ports(str_skip(rest, 1), is_range_allowed, &ports)) {
             *error = "invalid port";
             return false;
@@ -385,7 +384,6 @@ static bool parse_bracketed(struct arena *arena, struct str text, struct port_ra
         *error = "invalid IPv6 address";
         return false;
     }
-    out->is_wildcard = addr_is_wildcard(&addr);
     give(arena, out, &addr, 1, ports);
     return true;
 }
@@ -411,7 +409,6 @@ bool addr_parse(struct arena *arena, struct str text, uint16_t default_port, boo
     const char *colon = str_find_char(text, ':');
     struct str host = colon == NULL ? text : str_from(text.data, colon);
     if (colon != NULL) {
-        out->has_port = true;
         if (!parse_ports(str_from(colon + 1, text.data + text.len), allow_port_only, &ports)) {
             *error = "invalid port";
             return false;
@@ -422,8 +419,6 @@ bool addr_parse(struct arena *arena, struct str text, uint16_t default_port, boo
             *error = "invalid port";
             return false;
         }
-        out->has_port = true;
-        out->is_wildcard = true;
         give(arena, out, &any, 1, ports);
         return true;
     }
@@ -434,12 +429,10 @@ bool addr_parse(struct arena *arena, struct str text, uint16_t default_port, boo
     out->host = host;
     struct addr addr;
     if (allow_port_only && host.len == 1 && host.data[0] == '*') {
-        out->is_wildcard = true;
         give(arena, out, &any, 1, ports);
         return true;
     }
     if (parse_v4(host, &addr)) {
-        out->is_wildcard = addr_is_wildcard(&addr);
         give(arena, out, &addr, 1, ports);
         return true;
     }

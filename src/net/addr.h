@@ -59,9 +59,7 @@ bool addr_split_port(struct str text, struct str *host, uint16_t *port);
 struct addr_list {
     struct addr *items;
     size_t count;
-    bool has_port;    /* one was written */
-    bool is_wildcard; /* "*", only a port, or the address that means all */
-    struct str host;  /* as written, without port */
+    struct str host; /* as written, without port */
 };
 bool addr_parse(struct arena *arena, struct str text, uint16_t default_port, bool allow_port_only,
                 struct addr_list *out, const char **error);

@@ -309,19 +309,6 @@ void conn_reset(struct conn *conn)
     conn_close(conn);
 }
 
-int conn_release_fd(struct conn *conn)
-{
-    int fd = conn->source.fd;
-
-    conn_check(conn);
-    assert(conn_unsent(conn) == 0 && conn->in_start == conn->in_end);
-    conn_strip(conn);
-    event_remove(&conn->source);
-    conn_free(conn);
-    acceptors_resume();
-    return fd;
-}
-
 void conn_peer(const struct conn *conn, struct addr *out)
 {
     if (conn->address_length > sizeof(conn->peer.v6)) {

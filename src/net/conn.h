@@ -169,12 +169,6 @@ void conn_fail(struct conn *conn, int error);
 /* Closes with RST (SO_LINGER 0): reset_timedout_connection, code 444 after a timeout. */
 void conn_reset(struct conn *conn);
 
-/*
- * Gives the descriptor away instead of closing it: the struct is freed, the caller owns fd. Only
- * with empty queues.
- */
-int conn_release_fd(struct conn *conn);
-
 void conn_peer(const struct conn *conn, struct addr *out);
 
 static inline uint64_t conn_number(const struct conn *conn)

@@ -23,9 +23,8 @@ struct listen_options {
     int keepidle_s, keepintvl_s, keepcnt; /* 0 = system's */
     bool is_deferred;                     /* TCP_DEFER_ACCEPT */
     bool is_ipv6only;
-    bool is_reuseport;   /* asked for on the line itself */
-    bool is_multipath;   /* MPTCP */
-    bool is_bound_alone; /* `bind` or what implies it: own socket beside a wildcard's */
+    bool is_reuseport; /* asked for on the line itself */
+    bool is_multipath; /* MPTCP */
 };
 
 /*

@@ -92,9 +92,9 @@ static struct upstream_server *server_at(const struct upstream_group *group, uns
 /* ---- sums ---- */
 
 /* What a member of all workers' lines adds up to. */
-#define SUM_OF_USE(type, member)                                                                   \
+#define SUM_OF_USE(member)                                                                         \
     ({                                                                                             \
-        type sum = 0;                                                                              \
+        uint32_t sum = 0;                                                                          \
         for (uint32_t i = 0; i < cell->slots; i++) {                                               \
             sum += atomic_load_explicit(&cell->use[i].member, memory_order_relaxed);               \
         }                                                                                          \
@@ -103,22 +103,17 @@ static struct upstream_server *server_at(const struct upstream_group *group, uns
 
 uint32_t peer_active(const struct peer_cell *cell)
 {
-    return SUM_OF_USE(uint32_t, active);
+    return SUM_OF_USE(active);
 }
 
 uint32_t peer_open(const struct peer_cell *cell)
 {
-    return SUM_OF_USE(uint32_t, open);
+    return SUM_OF_USE(open);
 }
 
 uint32_t peer_waiting(const struct peer_cell *cell)
 {
-    return SUM_OF_USE(uint32_t, waiting);
-}
-
-uint64_t peer_requests(const struct peer_cell *cell)
-{
-    return SUM_OF_USE(uint64_t, requests);
+    return SUM_OF_USE(waiting);
 }
 
 struct peer_use *peer_use_mine(struct peer_cell *cell)
@@ -128,7 +123,7 @@ struct peer_use *peer_use_mine(struct peer_cell *cell)
 
 static bool is_held(const struct peer_cell *cell)
 {
-    return SUM_OF_USE(uint32_t, held) + peer_active(cell) + peer_open(cell) != 0;
+    return SUM_OF_USE(held) + peer_active(cell) + peer_open(cell) != 0;
 }
 
 /* ---- laying out ---- */

@@ -18,7 +18,6 @@ struct peer_use {
      * and the sum of the times when they were picked, monotonic milliseconds. */
     _Atomic uint32_t unanswered;
     _Atomic uint64_t unanswered_since_ms; /* the sum */
-    _Atomic uint64_t requests;            /* ever picked */
     _Atomic uint32_t held;                /* peer lists of the worker name the cell */
 };
 
@@ -62,7 +61,6 @@ struct peer_cell {
 #define CELL_PRIVATE UINT32_MAX
 
 /* Sums over all workers. */
-uint64_t peer_requests(const struct peer_cell *cell); /* ever picked */
 uint32_t peer_active(const struct peer_cell *cell);
 uint32_t peer_open(const struct peer_cell *cell);
 uint32_t peer_waiting(const struct peer_cell *cell);

@@ -88,7 +88,6 @@ static void take(struct upstream_pick *pick, struct peer *peer)
     pick->tries++;
     mark_tried(pick, peer);
     USE_ADD(use->active, 1);
-    USE_ADD(use->requests, 1);
     if (LOAD(peer->cell->fails) != 0 &&
         clock_now.now_ms - LOAD(peer->cell->checked_at_ms) > peer->server->fail_timeout_ms) {
         /* The one that tries whether it is back; the others stay away for another fail_timeout. */

@@ -20,11 +20,14 @@ from h2_site import BIG, _echo  # noqa: E402,F401
 
 CONF = """
     log_format how '$server_protocol $ssl_protocol $ssl_session_reused $status $request_uri';
-    access_log logs/access.log how; http2 on; ssl_session_cache shared:S:1m; client_max_body_size 0; keepalive_requests 100000;
+    access_log logs/access.log how; http2 on; ssl_session_cache shared:S:1m; client_max_body_size 0;
+    keepalive_requests 100000;
     server {
         listen 127.0.0.1:@PORT@; listen 127.0.0.1:@PORT1@ ssl; server_name localhost; %(pair)s
         location / { root html; }
-        location /how { add_trailer X-Sum $request_id; return 200 "$server_protocol $ssl_protocol $ssl_alpn_protocol\n"; }
+        location /how {
+            add_trailer X-Sum $request_id; return 200 "$server_protocol $ssl_protocol $ssl_alpn_protocol\n";
+        }
         location /reused { return 200 $ssl_session_reused; }
         location /p { proxy_pass http://127.0.0.1:%(echo)d; }
     }

@@ -25,6 +25,7 @@ from harness.h2 import (ACK, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS,
 INITIAL_WINDOW, MAX_FRAME, ENABLE_PUSH, NO_PRIORITIES = 4, 5, 2, 9
 BLOCK = request()
 MOST = 2 ** 31 - 1
+FRAME_MOST = 2 ** 20            # the server's SETTINGS_MAX_FRAME_SIZE
 HELD = {INITIAL_WINDOW: 0}      # nothing of a body comes: streams stay half-closed
 
 
@@ -32,6 +33,12 @@ HELD = {INITIAL_WINDOW: 0}      # nothing of a body comes: streams stay half-clo
 def _server():
     with server_of(certificates.own("h2")).start() as server:
         yield server
+
+
+
+def _head(kind, stream, length):
+    """The head of a frame, and nothing of what it announces."""
+    return struct.pack("!I", length)[1:] + struct.pack("!BBI", kind, 0, stream)
 
 
 FRAMES = [
@@ -42,10 +49,16 @@ FRAMES = [
     Row("4.1", "the reserved bit is ignored", frame(HEADERS, 5, 0x80000001, BLOCK), Answers()),
     Row("4.1", "the reserved bit of PING's stream", [frame(PING, 0, 0x80000000, b"12345678"), headers()], Answers()),
     Row("4.2", "16,384 bytes are not too large", [post(), data(1, b"x" * 16384)], Answers(body=b"got 16384")),
-    Row("4.2", "DATA of 16,385 bytes", [post(), data(1, b"x" * 16385)], Ends(FRAME_SIZE_ERROR)),
-    Row("4.2", "HEADERS of 16,385 bytes", headers(block=BLOCK + b"x" * 16385), Ends(FRAME_SIZE_ERROR)),
-    Row("4.2", "an unknown frame of 16,385 bytes", frame(0xf7, 0, 0, b"x" * 16385), Ends(FRAME_SIZE_ERROR)),
-    Row("4.2", "length of 2^24-1 and silence", b"\xff\xff\xff\x00\x00\x00\x00\x00\x01", Ends(FRAME_SIZE_ERROR)),
+    Row("4.2", "DATA as large as the server allows", [
+        post(), heard, data(1, b"x" * 60000, 0), heard, frame(0xf7, 0, 0, bytes(FRAME_MOST)), data(1, b"x" * 5000)],
+        Answers(body=b"got 65000")),
+    *[Row("4.2", "a frame that is too large by a byte: %s" % name, [post(), _head(kind, stream, FRAME_MOST + 1)],
+          Refuses(FRAME_SIZE_ERROR)) for name, kind, stream in (
+              ("DATA", DATA, 1), ("HEADERS", HEADERS, 3), ("CONTINUATION", HEADERS, 3), ("SETTINGS", SETTINGS, 0),
+              ("of an unknown type", 0xf7, 0))],
+    Row("4.2", "length of 2^24-1 and silence", _head(DATA, 1, 2 ** 24 - 1), Ends(FRAME_SIZE_ERROR)),
+    Row("4.2", "HEADERS of 20,000 bytes", headers(block=request("/a.txt", "GET", *[
+        ("x-%d" % part, "y" * 5000) for part in range(4)])), Answers()),
     Row("4.3", "a block that does not decode", headers(block=b"\x40"), Ends(COMPRESSION_ERROR)),
     Row("4.3", "a block that ends in the middle of a field", headers(block=BLOCK[:-1]), Ends(COMPRESSION_ERROR)),
     Row("4.3", "a block in pieces of one byte", [headers(1, BLOCK[:1], END_STREAM)] + [
@@ -202,6 +215,7 @@ def test_the_first_frame_is_settings(server, transport):
     with connect(server, transport) as client:
         first = client.read()
         assert first.kind == SETTINGS and not first.flags & ACK
+        assert client.settings[MAX_FRAME] == FRAME_MOST
         assert client.until(lambda got: got.kind == SETTINGS and got.flags & ACK) is not None
 
 

@@ -59,7 +59,6 @@ static void plain_paths_are_not_copied(void **state)
     for (size_t i = 0; i < COUNT(plain); i++) {
         assert_path(plain[i], plain[i]);
         assert_ptr_equal(uri.path.data, memory);
-        assert_false(uri.was_complex);
         assert_false(uri.was_quoted);
         assert_false(uri.has_args);
     }
@@ -70,7 +69,6 @@ static void arguments(void **state)
     assert_path("/a?b=c", "/a");
     assert_text(uri.args, "b=c");
     assert_true(uri.has_args);
-    assert_false(uri.was_complex);
     assert_path("/a?", "/a");
     assert_int_equal(uri.args.len, 0);
     assert_true(uri.has_args);
@@ -98,7 +96,6 @@ static void percent_sequences(void **state)
 {
     assert_path("/%61%62c", "/abc");
     assert_true(uri.was_quoted);
-    assert_true(uri.was_complex);
     assert_path("/%41%5A%c3%A4", "/AZ\xc3\xa4");
     assert_path("/%25", "/%");
     assert_path("/%2525", "/%25"); /* decoded once */

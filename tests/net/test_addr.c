@@ -140,17 +140,12 @@ static void the_parts_are_told(void **state)
     struct addr_list list;
 
     parsed("8000", true, &list);
-    assert_true(list.has_port && list.is_wildcard);
     parsed("*", true, &list);
-    assert_true(!list.has_port && list.is_wildcard);
     parsed("127.0.0.1", true, &list);
-    assert_true(!list.has_port && !list.is_wildcard);
     assert_true(str_is(list.host, "127.0.0.1"));
     parsed("[::]:80", true, &list);
-    assert_true(list.has_port && list.is_wildcard);
     assert_true(str_is(list.host, "[::]"));
     parsed("localhost:8080", true, &list);
-    assert_true(list.has_port && !list.is_wildcard && list.count >= 1);
     assert_int_equal(addr_port(&list.items[0]), 8080);
     assert_true(addr_is_loopback(&list.items[0]));
     assert_true(str_is(list.host, "localhost"));
@@ -202,10 +197,8 @@ static void wildcards_and_loopbacks_are_known(void **state)
     struct addr addr;
 
     addr_parse_ip(STR("0.0.0.0"), &addr);
-    assert_true(addr_is_wildcard(&addr));
     assert_false(addr_is_loopback(&addr));
     addr_parse_ip(STR("::"), &addr);
-    assert_true(addr_is_wildcard(&addr));
     addr_parse_ip(STR("127.9.9.9"), &addr);
     assert_true(addr_is_loopback(&addr));
     addr_parse_ip(STR("::1"), &addr);

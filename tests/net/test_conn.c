@@ -120,24 +120,6 @@ static void peers_of_all_families_are_kept(void **state)
     conn_close(conn);
 }
 
-static void a_released_descriptor_lives_on(void **state)
-{
-    struct pair pair;
-    char byte;
-
-    pair_open(&pair);
-    assert_true(conn_park(pair.conn));
-    int fd = conn_release_fd(pair.conn);
-    pair.conn = NULL;
-    peer_sends(&pair, "x");
-    await_readable(fd);
-    loop_turn(0);
-    assert_int_equal(pair.inputs, 0);
-    assert_int_equal(read(fd, &byte, 1), 1);
-    close(fd);
-    pair_close(&pair);
-}
-
 static void a_reset_is_what_the_peer_sees(void **state)
 {
     struct pair pair;
@@ -380,7 +362,6 @@ int main(void)
         TEST(the_limit_holds_and_numbers_rise),
         TEST(a_huge_limit_costs_nothing),
         TEST(peers_of_all_families_are_kept),
-        TEST(a_released_descriptor_lives_on),
         TEST(a_reset_is_what_the_peer_sees),
         TEST(a_parked_connection_has_no_buffers_and_wakes),
         TEST(the_one_that_rested_longest_comes_first),

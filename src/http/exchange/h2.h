@@ -86,7 +86,6 @@ struct h2_stream {
     struct h2_head *heads, *last_head; /* not read yet, oldest first */
     unsigned head_count;
     bool has_final;          /* a head that is not interim was decoded */
-    bool is_head_read;       /* … and read */
     struct fields *trailers; /* or NULL */
     struct h2_bytes reading, arriving;
     int64_t recv_window; /* bytes that the backend may still send */

@@ -95,24 +95,9 @@ static bool take_pseudo(struct h2_decoding *decoding, const struct hpack_field *
 /* Of the connection alone (8.2.2): they mean nothing here, and do not go further. */
 static bool is_of_connection(enum field_id id, struct str name)
 {
-    switch (id) {
-    case FIELD_CONNECTION:
-    case FIELD_KEEP_ALIVE:
-    case FIELD_TRANSFER_ENCODING:
-    case FIELD_UPGRADE:
-        return true;
-    case FIELD_OTHER:
-        return str_is(name, "proxy-connection");
-    default:
-        return false;
-    }
+    return (FIELD_BIT(id) & FIELDS_OF_CONNECTION) != 0 ||
+           (id == FIELD_OTHER && str_is(name, "proxy-connection"));
 }
-
-/* Fields that say how a message is framed, or where it goes, mean nothing behind its body (RFC 9110, 6.5.1). */
-#define NOT_IN_TRAILERS                                                                            \
-    (FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_TRAILER) |          \
-     FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_CONTENT_ENCODING) | FIELD_BIT(FIELD_CONTENT_TYPE) |     \
-     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_SET_COOKIE))
 
 static bool take_field(struct h2_decoding *decoding, const struct hpack_field *field)
 {
@@ -134,7 +119,7 @@ static bool take_field(struct h2_decoding *decoding, const struct hpack_field *f
         return false;
     }
     enum field_id id = field_identify(field->name);
-    bool has_place = decoding->has_status_place || (FIELD_BIT(id) & NOT_IN_TRAILERS) == 0;
+    bool has_place = decoding->has_status_place || (FIELD_BIT(id) & FIELDS_NOT_IN_TRAILERS) == 0;
     if (has_place && !is_of_connection(id, field->name)) {
         fields_add_identified(decoding->fields, &x->request->arena, id, field->name, field->value);
     }

@@ -111,6 +111,15 @@ static void add_own(struct planning *planning, const struct key_template *own,
     }
 }
 
+bool head_field_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    (void) row;
+    (void) settings;
+    return scope->parent == NULL || node->args[1].len != 0 ||
+           conf_error(scope->conf, node, "a header has an empty name");
+}
+
 struct head_plan *head_plan_make(struct arena *arena, const struct vec *set_headers,
                                  const struct str *host)
 {

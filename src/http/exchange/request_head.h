@@ -43,6 +43,9 @@ struct head_draft {
     struct str *values;  /* of the plan's parts; in the request's arena */
 };
 
+/* The apply function of *_set_header rows. */
+bool head_field_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings);
 /*
  * Lays heads out. set_headers: struct key_template. host: of the target, where it is known already; NULL: it
  * is told for each request.

@@ -118,7 +118,6 @@ static bool map_apply(struct conf_scope *scope, const struct directive *row, str
                       void *settings)
 {
     struct conf *conf = scope->conf;
-    struct str name = node->args[2];
     struct value_map *map = arena_new(conf->arena, struct value_map);
     bool is_good = true;
 
@@ -128,11 +127,7 @@ static bool map_apply(struct conf_scope *scope, const struct directive *row, str
     if (map->source == NULL) {
         return false;
     }
-    if (name.len < 2 || *name.data != '$') {
-        return conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(name));
-    }
-    struct variable *variable =
-        variable_define(conf, node, conf_variables(conf), str_skip(name, 1), VARIABLE_CHANGEABLE);
+    struct variable *variable = variable_define_word(conf, node, node->args[2]);
     if (variable == NULL) {
         return false;
     }

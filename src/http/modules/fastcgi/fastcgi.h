@@ -99,16 +99,16 @@ struct fastcgi_stream {
     struct list in_news;             /* among the link's streams that are to be woken */
     struct fastcgi_pending reading;  /* what the exchange sees; of a shared link */
     struct fastcgi_pending arriving; /* what has come since it looked; of a shared link */
-    struct peer_cell *claimed; /* this request is to find out the facts of that peer, or NULL */
+    struct peer_cell *claimed;   /* this request is to find out the facts of that peer, or NULL */
     struct output_share records; /* of the request: what went out for it */
-    uint64_t given;            /* bytes of body handed on */
-    uint16_t id;               /* on the link; 0 = it has none any more */
-    unsigned protocol_status;  /* enum record_end */
-    bool is_claim_guarded;     /* the claim is given back when the request's memory goes */
-    bool asks;                 /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
-    bool keeps;                /* BEGIN_REQUEST said so: the link may carry another request */
-    bool is_strict;            /* an end of the connection without END_REQUEST is a failure */
-    bool has_begun;            /* the answer's head was read */
+    uint64_t given;              /* bytes of body handed on */
+    uint16_t id;                 /* on the link; 0 = it has none any more */
+    unsigned protocol_status;    /* enum record_end */
+    bool is_claim_guarded;       /* the claim is given back when the request's memory goes */
+    bool asks;                   /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
+    bool keeps;                  /* BEGIN_REQUEST said so: the link may carry another request */
+    bool is_strict;              /* an end of the connection without END_REQUEST is a failure */
+    bool has_begun;              /* the answer's head was read */
     bool is_stdout_closed;
     bool has_ended; /* END_REQUEST came */
     bool is_bad;    /* the backend broke the rules: logged */

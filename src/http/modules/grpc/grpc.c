@@ -153,15 +153,6 @@ static bool grpc_pass_apply(struct conf_scope *scope, const struct directive *ro
     return pass_handler_set(scope, node, grpc_answer);
 }
 
-static bool set_header_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings)
-{
-    (void) row;
-    (void) settings;
-    return scope->parent == NULL || node->args[1].len != 0 ||
-           conf_error(scope->conf, node, "a header has an empty name");
-}
-
 /* A nested location without grpc_pass of its own has none; `if` and limit_except blocks keep it. */
 static bool grpc_finish(struct conf_scope *scope, void *settings)
 {
@@ -194,7 +185,7 @@ static const struct directive grpc_rows[] = {
      .syntax = "address",
      .doc = "Passes requests on to a gRPC server: [grpc://]address, or grpcs://address for TLS."},
     {"grpc_set_header", IN_HTTP_ALL, KEY_TEMPLATE(struct grpc_settings, set_headers), ARGS(2, 2),
-     .repeat = REPEAT_APPEND, .apply = set_header_apply,
+     .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc =
          "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
          "as such, and takes the place of :authority."},

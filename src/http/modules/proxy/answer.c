@@ -141,14 +141,6 @@ static enum body_result read_counted(struct exchange *x, struct str *data)
     return BODY_DATA;
 }
 
-/* Fields that say how a message is framed, or where it goes, mean nothing behind its body (RFC 9110, 6.5.1). */
-#define NOT_IN_TRAILERS                                                                            \
-    (FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRANSFER_ENCODING) |                        \
-     FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_TRAILER) |              \
-     FIELD_BIT(FIELD_TE) | FIELD_BIT(FIELD_UPGRADE) | FIELD_BIT(FIELD_KEEP_ALIVE) |                \
-     FIELD_BIT(FIELD_CONTENT_ENCODING) | FIELD_BIT(FIELD_CONTENT_TYPE) |                           \
-     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_SET_COOKIE))
-
 /* The bytes of the trailers move to the request's arena; the client gets them behind the last piece. */
 static void keep_trailers(struct exchange *x, const struct fields *fields, struct str bytes)
 {
@@ -160,7 +152,7 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
     fields_each(field, fields) {
         struct str name = {copy.data + (field->name.data - bytes.data), field->name.len};
         struct str value = {copy.data + (field->value.data - bytes.data), field->value.len};
-        if ((FIELD_BIT(field->id) & NOT_IN_TRAILERS) == 0) {
+        if ((FIELD_BIT(field->id) & FIELDS_NOT_IN_TRAILERS) == 0) {
             fields_add_identified(x->answer.trailers, arena, (enum field_id) field->id, name,
                                   value);
         }

@@ -303,15 +303,6 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
     return pass_handler_set(scope, node, proxy_handle);
 }
 
-static bool set_header_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings)
-{
-    (void) row;
-    (void) settings;
-    return scope->parent == NULL || node->args[1].len != 0 ||
-           conf_error(scope->conf, node, "a header has an empty name");
-}
-
 /* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it. */
 static bool proxy_finish(struct conf_scope *scope, void *own)
 {
@@ -357,7 +348,7 @@ static const struct directive proxy_rows[] = {
     {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
      .doc = "Version of HTTP that the backend is spoken to in."},
     {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2),
-     .repeat = REPEAT_APPEND, .apply = set_header_apply,
+     .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
             "they are set, Host is $proxy_host and Connection is left out."},
     {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body),

@@ -145,14 +145,9 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
 {
     struct conf *conf = scope->conf;
     struct instruction *instruction = instruction_new(scope, DO_SET);
-    struct str name = node->args[1];
 
     (void) row;
-    if (name.len < 2 || *name.data != '$') {
-        return conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(name));
-    }
-    instruction->variable =
-        variable_define(conf, node, conf_variables(conf), str_skip(name, 1), VARIABLE_CHANGEABLE);
+    instruction->variable = variable_define_word(conf, node, node->args[1]);
     instruction->replacement = template_compile(conf, node, node->args[2]);
     if (instruction->variable == NULL || instruction->replacement == NULL) {
         return false;
