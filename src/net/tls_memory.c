@@ -4,33 +4,44 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/param.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "base/poison.h"
 #include "net/tls_private.h"
 
 /*
- * Pieces are cut from slabs of one class of sizes each, which begin at multiples of their size: so the head of
- * its slab tells what a piece is, and none costs more than its own bytes. What is larger begins at such a
- * multiple itself, where no piece of a slab can. The thread that began the process keeps some free pieces
- * of each class at hand and takes no lock for them; others, which seldom come here, have none. A slab
- * whose pieces are all free goes back, but for one of its class.
+ * Pieces are cut from blocks of one class of sizes each, which begin at multiples of their size: so the head of
+ * its block tells what a piece is, and none costs more than its own bytes. What is larger begins at such a
+ * multiple itself, where no piece of a block can. The thread that began the process keeps some free pieces
+ * of each class at hand and takes no lock for them; others, which seldom come here, have none. A block
+ * whose pieces are all free, but for one of its class, is free for all, and gives its pages back to
+ * the system, but for the first, when there are many such.
  */
-#define SLAB_SIZE 65536u
+#define BLOCK_SIZE 65536u
 #define SIZE_MOST 20480u /* of a piece; a buffer for a record fits */
 #define CLASS_COUNT 85
 #define KEPT_BYTES 32768u /* of free pieces of one class at hand … */
 #define KEPT_LEAST 4u     /* … and in pieces, at least and at most */
 #define KEPT_MOST 128u
+#define REGION_BLOCKS 63u /* mapped at a time; one more is lost to the alignment */
+#define WARM_MOST 16u     /* free blocks that keep their pages */
+
+#ifdef POISON_IS_ON
+#define IS_WATCHED true /* AddressSanitizer sees misuse of malloc's memory only */
+#else
+#define IS_WATCHED false
+#endif
 
 /* A free piece. */
 struct piece {
     struct piece *next;
 };
 
-/* The head of a slab. The lock guards it, but for size and class. */
-struct slab {
+/* The head of a block. The lock guards it, but for size and class. */
+struct block {
     struct list link;   /* among those of its class that have room; alone when it has none */
     struct piece *free; /* of its pieces that were given back */
     uint32_t fresh;     /* where the first piece lies that was never given out */
@@ -38,7 +49,7 @@ struct slab {
     uint16_t used;      /* pieces given out, those at hand included */
     uint16_t class;
 };
-#define SLAB_HEAD ((sizeof(struct slab) + 15) / 16 * 16)
+#define BLOCK_HEAD ((sizeof(struct block) + 15) / 16 * 16)
 
 /* What the first thread has at hand. */
 struct at_hand {
@@ -48,8 +59,13 @@ struct at_hand {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list with_room[CLASS_COUNT]; /* slabs */
+static struct list with_room[CLASS_COUNT]; /* blocks */
 static struct at_hand kept[CLASS_COUNT];
+static struct list warm_blocks; /* free ones */
+static struct list cold_blocks; /* … without pages */
+static unsigned warm_count;
+static char *region; /* never used; region_left bytes */
+static size_t region_left;
 static __thread bool is_first_thread;
 
 /* Steps of 16 bytes up to 1 KB, of 512 up to 8 KB, of 2 KB up to 20 KB. */
@@ -70,71 +86,108 @@ static uint32_t size_of(unsigned class)
     return class <= 78 ? 1024 + (class - 64) * 512 : 8192 + (class - 78) * 2048;
 }
 
-static inline struct slab *slab_of(void *at)
+static inline struct block *block_of(void *at)
 {
-    return (struct slab *) ((uintptr_t) at & ~(uintptr_t) (SLAB_SIZE - 1));
+    return (struct block *) ((uintptr_t) at & ~(uintptr_t) (BLOCK_SIZE - 1));
 }
 
 static inline bool is_large(const void *at)
 {
-    return ((uintptr_t) at & (SLAB_SIZE - 1)) == 0;
+    return ((uintptr_t) at & (BLOCK_SIZE - 1)) == 0;
 }
 
-static bool slab_has_room(const struct slab *slab)
+static bool block_has_room(const struct block *block)
 {
-    return slab->free != NULL || slab->fresh + slab->size <= SLAB_SIZE;
+    return block->free != NULL || block->fresh + block->size <= BLOCK_SIZE;
 }
 
 /* ---- with the lock held ---- */
 
-static struct slab *slab_new(unsigned class)
+static void *block_from_system(void)
 {
-    struct slab *slab = aligned_alloc(SLAB_SIZE, SLAB_SIZE);
+    if (region_left == 0) {
+        size_t size = (size_t) (REGION_BLOCKS + 1) * BLOCK_SIZE;
+        char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (slab != NULL) {
-        *slab =
-            (struct slab){.fresh = SLAB_HEAD, .size = size_of(class), .class = (uint16_t) class};
-        list_push_back(&with_room[class], &slab->link);
+        if (at == MAP_FAILED) {
+            return NULL;
+        }
+        region = (char *) block_of(at + BLOCK_SIZE - 1);
+        region_left = (size_t) REGION_BLOCKS * BLOCK_SIZE;
     }
-    return slab;
+    void *block = region;
+    region += BLOCK_SIZE;
+    region_left -= BLOCK_SIZE;
+    return block;
+}
+
+static struct block *block_new(unsigned class)
+{
+    struct list *free_ones = list_is_empty(&warm_blocks) ? &cold_blocks : &warm_blocks;
+    struct block *block = list_is_empty(free_ones)
+                              ? block_from_system()
+                              : container_of(list_pop_front(free_ones), struct block, link);
+
+    warm_count -= free_ones == &warm_blocks;
+    if (block != NULL) {
+        *block =
+            (struct block){.fresh = BLOCK_HEAD, .size = size_of(class), .class = (uint16_t) class};
+        list_push_back(&with_room[class], &block->link);
+    }
+    return block;
+}
+
+static void block_free(struct block *block)
+{
+    long page = sysconf(_SC_PAGESIZE);
+
+    list_remove(&block->link);
+    if (warm_count < WARM_MOST) {
+        warm_count++;
+        list_push_front(&warm_blocks, &block->link);
+        return;
+    }
+    if (page < (long) BLOCK_SIZE) {
+        madvise((char *) block + page, BLOCK_SIZE - (size_t) page, MADV_DONTNEED);
+    }
+    list_push_front(&cold_blocks, &block->link);
 }
 
 static struct piece *take(unsigned class)
 {
-    struct slab *slab = list_is_empty(&with_room[class])
-                            ? slab_new(class)
-                            : container_of(with_room[class].next, struct slab, link);
+    struct block *block = list_is_empty(&with_room[class])
+                              ? block_new(class)
+                              : container_of(with_room[class].next, struct block, link);
 
-    if (slab == NULL) {
+    if (block == NULL) {
         return NULL;
     }
-    struct piece *piece = slab->free;
+    struct piece *piece = block->free;
     if (piece != NULL) {
-        slab->free = piece->next;
+        block->free = piece->next;
     } else {
-        piece = (struct piece *) ((char *) slab + slab->fresh);
-        slab->fresh += slab->size;
+        piece = (struct piece *) ((char *) block + block->fresh);
+        block->fresh += block->size;
     }
-    slab->used++;
-    if (!slab_has_room(slab)) {
-        list_remove(&slab->link);
+    block->used++;
+    if (!block_has_room(block)) {
+        list_remove(&block->link);
     }
     return piece;
 }
 
 static void give(struct piece *piece)
 {
-    struct slab *slab = slab_of(piece);
-    struct list *others = &with_room[slab->class];
+    struct block *block = block_of(piece);
+    struct list *others = &with_room[block->class];
 
-    if (!slab_has_room(slab)) {
-        list_insert_after(others, &slab->link);
+    if (!block_has_room(block)) {
+        list_insert_after(others, &block->link);
     }
-    piece->next = slab->free;
-    slab->free = piece;
-    if (--slab->used == 0 && others->next != others->prev) {
-        list_remove(&slab->link);
-        free(slab);
+    piece->next = block->free;
+    block->free = piece;
+    if (--block->used == 0 && others->next != others->prev) {
+        block_free(block);
     }
 }
 
@@ -185,7 +238,7 @@ static void *memory_new(size_t size, const char *file, int line)
     }
     if (size > SIZE_MOST) {
         void *at;
-        return posix_memalign(&at, SLAB_SIZE, size) == 0 ? at : NULL;
+        return posix_memalign(&at, BLOCK_SIZE, size) == 0 ? at : NULL;
     }
     unsigned class = class_of(size);
     struct at_hand *hand = &kept[class];
@@ -209,7 +262,7 @@ static void memory_free(void *at, const char *file, int line)
         return;
     }
     struct piece *piece = at;
-    unsigned class = slab_of(at)->class;
+    unsigned class = block_of(at)->class;
     struct at_hand *hand = &kept[class];
     if (!is_first_thread || hand->count == hand->most) {
         put_back(piece, class);
@@ -226,7 +279,7 @@ static void *memory_resize(void *at, size_t size, const char *file, int line)
         memory_free(at, file, line);
         return memory_new(size, file, line);
     }
-    size_t room = is_large(at) ? malloc_usable_size(at) : slab_of(at)->size;
+    size_t room = is_large(at) ? malloc_usable_size(at) : block_of(at)->size;
     if (size <= room && size > room / 2) {
         return at;
     }
@@ -241,8 +294,7 @@ static void *memory_resize(void *at, size_t size, const char *file, int line)
 /* OpenSSL takes this only before it has allocated anything, so it is done before main. */
 void __attribute__((constructor)) tls_memory_init(void)
 {
-#ifndef POISON_IS_ON /* AddressSanitizer watches malloc's memory only */
-    if (is_first_thread) {
+    if (IS_WATCHED || is_first_thread) {
         return;
     }
     for (unsigned i = 0; i < CLASS_COUNT; i++) {
@@ -251,7 +303,8 @@ void __attribute__((constructor)) tls_memory_init(void)
         list_init(&with_room[i]);
         kept[i].most = MIN(MAX(most, KEPT_LEAST), KEPT_MOST);
     }
+    list_init(&warm_blocks);
+    list_init(&cold_blocks);
     is_first_thread = true;
     CRYPTO_set_mem_functions(memory_new, memory_resize, memory_free);
-#endif
 }

@@ -4,11 +4,8 @@
 #include <string.h>
 
 #include "config.h"
+#include "net/tls.h"
 
-#ifdef HAVE_OPENSSL
-#include <openssl/crypto.h>
-#include <openssl/opensslv.h>
-#endif
 #ifdef HAVE_PCRE2
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -48,7 +45,7 @@ static void built_with(struct buf *out, const char *built, const char *running)
 static void libraries(struct buf *out)
 {
 #ifdef HAVE_OPENSSL
-    built_with(out, OPENSSL_VERSION_TEXT, OpenSSL_version(OPENSSL_VERSION));
+    built_with(out, tls_version_built(), tls_version_running());
     buf_printf(out, "TLS SNI support enabled\n");
 #else
     (void) built_with;

@@ -8,8 +8,7 @@ import struct
 import pytest
 
 from . import h2
-from .h2 import (CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, H2, HEADERS, PING, RST_STREAM, SETTINGS,
-                 WINDOW_UPDATE)
+from .h2 import DATA, END_HEADERS, END_STREAM, GOAWAY, H2, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE
 from .server import Server
 
 frame = H2.frame

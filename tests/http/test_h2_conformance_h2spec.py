@@ -42,7 +42,7 @@ def failures(report):
 def test_h2spec(transport, known):
     with server_of(certificates.own("h2")).start() as server:
         words = ["-p", str(server.port)] if transport == "h2c" else ["-p", str(server.port_of("PORT2")), "-t", "-k"]
-        done = subprocess.run([H2SPEC, "-h", "127.0.0.1", "-S", "-o", "5", *words], stdout=subprocess.PIPE,
+        done = subprocess.run([H2SPEC, "-h", "127.0.0.1", "-S", "-o", "3", *words], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=300, check=False)
     report = done.stdout.decode("utf-8", "replace")
     count = re.search(r"(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed", report)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -14,6 +15,7 @@
 #include "net/tls_private.h"
 
 #define PIECES 3000
+#define PAGE_SIZE 4096u
 
 /* A piece of OpenSSL's memory that is full of one byte. */
 struct filled {
@@ -103,6 +105,36 @@ static void memory_is_resized(void **state)
     assert_null(OPENSSL_realloc(piece.at, 0));
 }
 
+/* Pages of this process that are in memory. */
+static unsigned long pages_in_memory(void)
+{
+    unsigned long all, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+static void pages_go_back(void **state)
+{
+    static void *pieces[PIECES];
+    unsigned long before = pages_in_memory();
+
+    for (unsigned i = 0; i < PIECES; i++) {
+        pieces[i] = OPENSSL_zalloc(PAGE_SIZE);
+    }
+    unsigned long full = pages_in_memory();
+    assert_true(full > before + PIECES / 2);
+    for (unsigned i = 0; i < PIECES; i++) {
+        OPENSSL_free(pieces[i]);
+    }
+#ifndef POISON_IS_ON /* which keeps what was freed */
+    assert_true(pages_in_memory() < full - PIECES / 2);
+#endif
+}
+
 static void memory_is_ours(void **state)
 {
     CRYPTO_malloc_fn allocate;
@@ -129,6 +161,7 @@ int main(void)
         cmocka_unit_test(memory_is_ours),
         cmocka_unit_test(pieces_of_memory_do_not_touch),
         cmocka_unit_test(memory_is_resized),
+        cmocka_unit_test(pages_go_back),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

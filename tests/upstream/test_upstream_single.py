@@ -79,18 +79,25 @@ def test_checks_under_way(serve, mute):
     works(server)
 
 
+NAMES = """resolver %s ipv6=off; resolver_timeout 3600s;
+    upstream u { server 127.0.0.1:@PORT1@; }
+    upstream v { zone v 256k; server %s:1 resolve; }
+    upstream w { zone w 256k; server other.example:1 resolve; }
+    server { listen 127.0.0.1:@PORT2@; location / { proxy_pass http://v; }
+             location /w { proxy_pass http://w; } }"""
+
+
 def test_names_that_are_asked_for(serve):
-    with NameServer({"app.example": SILENCE, "other.example": ["127.0.0.1"]}) as dns:
-        server = serve("""resolver %s ipv6=off; resolver_timeout 3600s;
-            upstream u { server 127.0.0.1:@PORT1@; }
-            upstream v { zone v 256k; server app.example:1 resolve; }
-            upstream w { zone w 256k; server other.example:1 resolve; }
-            server { listen 127.0.0.1:@PORT2@; location / { proxy_pass http://v; }
-                     location /w { proxy_pass http://w; } }""" % dns.address + FRAME, main=MAIN)
-        for _ in range(3):
-            asked = dns.count("app.example")
+    """One that is silent is asked for by each generation while the one before it ends: a new name, then the same again,
+    which joins the question that is under way."""
+    names = ["app%d.example" % n for n in range(3)]
+    with NameServer({**dict.fromkeys(names, SILENCE), "other.example": ["127.0.0.1"]}) as dns:
+        server = serve(NAMES % (dns.address, names[0]) + FRAME, main=MAIN)
+        for name in names:
+            server.configure(http=NAMES % (dns.address, name) + FRAME, main=MAIN)
             reload(server, 1)
-            until(lambda: dns.count("app.example") > asked, "the new generation asks")
+            until(lambda: dns.count(name) > 0, "the new generation asks")
+            reload(server, 1)
         works(server)
 
 

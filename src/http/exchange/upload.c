@@ -74,8 +74,8 @@ static ssize_t gather(struct upload *upload)
         request->reads_no_further = true;
         more = request_read_some(request, upload->room + n, (size_t) (PIECE_SIZE - n));
         request->reads_no_further = false;
-        if (more < 0 && request->response.status != 0) {
-            return -1;
+        if (more < 0 && (request->response.status != 0 || request->is_body_read)) {
+            return -1; /* not that there is nothing now: there will be nothing more */
         }
         request->response.status = status;
         n += more > 0 ? more : 0;

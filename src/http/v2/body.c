@@ -263,7 +263,8 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     if (!stream->is_body_wanted) {
         want_body(stream);
     }
-    while (stream->in_start == stream->in_end || stream->has_rest) {
+    /* What came before a reset is no whole body, nor the end of one. */
+    while (stream->in_start == stream->in_end || stream->has_rest || stream->is_reset) {
         if (stream->is_reset) {
             return refuse(request, 0);
         }
