@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from harness import Closed, until
+from harness import Closed, Server, run_binary, until
 
 
 def answer(body, *fields, status=b"200 OK"):
@@ -258,3 +258,22 @@ def test_cache_survives_a_restart(serve, backend):
     assert got(server) == ("MISS", "1")
     server.reload()
     assert got(server) == ("HIT", "1")
+
+
+@pytest.mark.parametrize("protocol, place, warns", [
+    *[(protocol, "%(p)s_cache z; %(p)s_pass 127.0.0.1:1;", True)
+      for protocol in ("fastcgi", "scgi", "uwsgi")],
+    ("fastcgi", "%(p)s_cache $host; %(p)s_pass 127.0.0.1:1;", True),
+    ("fastcgi", "%(p)s_cache z; %(p)s_cache_key $uri; %(p)s_pass 127.0.0.1:1;", False),
+    ("fastcgi", "%(p)s_cache off; %(p)s_pass 127.0.0.1:1;", False),
+    ("proxy", "%(p)s_cache z; %(p)s_pass http://127.0.0.1:1;", False),  # has a key of its own
+])
+def test_cache_without_a_key(protocol, place, warns):
+    server = Server("%s_cache_path cache keys_zone=z:1m; "
+                    "server { listen 127.0.0.1:@PORT@; location / { %s } }"
+                    % (protocol, place % {"p": protocol}))
+    done = run_binary("-t", "-p", server.dir + "/", "-c", "nginx.conf", "-e", "stderr")
+    server.close(check=False)
+    assert done.returncode == 0, done.stderr
+    assert ('[warn]' in done.stderr and 'no "%s_cache_key" for "%s_cache" in ' % (protocol, protocol)
+            in done.stderr) == warns, done.stderr

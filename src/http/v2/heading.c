@@ -162,15 +162,17 @@ static void take_regular(struct heading *heading, const struct hpack_field *fiel
             break;
         }
     }
+    struct str value =
+        str_trim(field->value); /* as with HTTP/1; RFC 9113, 8.2.1 knows no blanks there */
     if (is_of_connection(id, field)) {
         heading_refuse(heading, 400, "client sent connection-specific header", field);
         return;
     }
     heading->cookies += id == FIELD_COOKIE;
     if (id == FIELD_OTHER && str_is(field->name, "priority")) {
-        heading->priority = field->value;
+        heading->priority = value;
     }
-    fields_add_identified(heading->fields, &request->arena, id, field->name, field->value);
+    fields_add_identified(heading->fields, &request->arena, id, field->name, value);
 }
 
 static void take_field(struct heading *heading, const struct hpack_field *field)

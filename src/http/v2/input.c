@@ -5,6 +5,8 @@
 #define READ_ROUNDS 8 /* reads of one connection before others get their turn */
 /* Unsent bytes above which a client that does not read is not read, either. */
 #define UNSENT_STOP (256 * 1024)
+/* … and answered requests that wait to be sent: small answers may belong to large heads. */
+#define FINISHED_MAX 128
 
 /* Takes the preface off the input. False: there is not all of it yet, or the connection has failed. */
 static bool take_preface(struct v2_connection *c)
@@ -149,6 +151,16 @@ static bool take_frame(struct v2_connection *c)
     return !c->is_failed;
 }
 
+/* May more requests be taken? */
+static bool has_place(struct v2_connection *c)
+{
+    if (c->finished_count >= FINISHED_MAX) {
+        conn_flush(c->conn);
+        v2_recycle(c);
+    }
+    return c->finished_count < FINISHED_MAX && conn_unsent(c->conn) < UNSENT_STOP;
+}
+
 /* Works on what has come. */
 static void process(struct v2_connection *c)
 {
@@ -158,7 +170,7 @@ static void process(struct v2_connection *c)
         return;
     }
     c->frame_size = 0;
-    while (!c->is_failed && conn->in_end != conn->in_start && conn_unsent(conn) < UNSENT_STOP) {
+    while (!c->is_failed && conn->in_end != conn->in_start && has_place(c)) {
         if (c->part.is_open) {
             take_part(c);
         } else if (conn->in_end - conn->in_start < FRAME_HEAD_SIZE || !take_frame(c)) {
@@ -196,7 +208,7 @@ void v2_pump(struct v2_connection *c)
     c->is_pumping = true;
     process(c);
     for (unsigned rounds = 0; rounds < READ_ROUNDS && !c->is_failed; rounds++) {
-        if (conn_unsent(conn) >= UNSENT_STOP || c->finished_count > 1024 || !read_more(c)) {
+        if (!has_place(c) || !read_more(c)) {
             break;
         }
         process(c);

@@ -170,11 +170,26 @@ static void become_upgrade(struct heading *heading)
     struct arena *arena = &request->arena;
     fields_add_known(headers, arena, FIELD_UPGRADE, STR("websocket"));
     fields_add_known(headers, arena, FIELD_CONNECTION, STR("Upgrade"));
-    fields_add(headers, arena, STR("sec-websocket-key"),
-               base64_encode(arena, (struct str){key, sizeof(key)}, false));
+    if (fields_find(headers, STR("sec-websocket-key")) == NULL) {
+        fields_add(headers, arena, STR("sec-websocket-key"),
+                   base64_encode(arena, (struct str){key, sizeof(key)}, false));
+    }
 }
 
-/* What has to be there (8.3.1). */
+/* A letter, then letters, digits, "+", "-" and "." (RFC 3986, 3.1); or nothing. */
+static bool is_scheme(struct str scheme)
+{
+    for (size_t i = 0; i < scheme.len; i++) {
+        unsigned char c = ascii_lower((unsigned char) scheme.data[i]);
+        bool is_other = ascii_is_digit(c) || c == '+' || c == '-' || c == '.';
+        if ((c < 'a' || c > 'z') && (i == 0 || !is_other)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What has to be there (8.3.1), and of which bytes: what goes into a line of HTTP/1 must not end it. */
 static void check_pseudo(struct heading *heading)
 {
     bool is_connect =
@@ -200,9 +215,12 @@ static void check_pseudo(struct heading *heading)
     }
     for (size_t i = 0; i < heading->pseudo[PSEUDO_PATH].len; i++) {
         unsigned char c = (unsigned char) heading->pseudo[PSEUDO_PATH].data[i];
-        if (c < ' ' || c == 127) {
+        if (c <= ' ' || c == 127) {
             heading_refuse(heading, 400, "client sent invalid :path header", NULL);
         }
+    }
+    if (!is_scheme(heading->pseudo[PSEUDO_SCHEME])) {
+        heading_refuse(heading, 400, "client sent invalid :scheme header", NULL);
     }
 }
 

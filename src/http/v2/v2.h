@@ -83,8 +83,8 @@ struct v2_connection {
     uint32_t stream_count; /* whose requests are worked on */
     struct list finished;  /* requests whose last frame is in the queue, oldest first */
     uint32_t finished_count;
-    uint32_t last_stream;   /* highest identifier that the client has used */
-    uint32_t first_refused; /* after GOAWAY: last_stream then; streams above it are overlooked */
+    uint32_t last_stream; /* highest identifier that the client has used */
+    uint32_t last_told;   /* … when GOAWAY was sent: streams above it are overlooked */
     struct {
         uint32_t id;
         uint8_t end;       /* enum v2_end */
