@@ -12,7 +12,7 @@ include $(BUILD)/config.mk
 
 # ---- what is built
 
-FLOORS = base fiber event net conf server upstream cache
+FLOORS = base fiber event net net/tls net/resolver conf server upstream cache
 ifeq ($(WITH_HTTP),yes)
 FLOORS += http http/exchange http/v1 http/v2 http/v3
 endif

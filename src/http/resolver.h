@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "conf/directive.h"
-#include "net/resolver.h"
+#include "net/resolver/resolver.h"
 
 /* Set http_location.resolver. Names of servers are looked up by getaddrinfo, so that this may wait
  * while the configuration is read. */

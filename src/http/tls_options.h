@@ -3,7 +3,7 @@
 #define HTTP_TLS_OPTIONS_H
 
 #include "conf/directive.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 
 /* Versions, as ssl_protocols and its kin name them: enum tls_protocol. */
 extern const struct directive_word tls_protocol_words[];

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 
 #ifdef HAVE_PCRE2
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -2,7 +2,7 @@
 #include "config.h"
 
 #ifdef HAVE_OPENSSL
-#include "net/tls.h"
+#include "net/tls/tls.h"
 #include "server/module.h"
 
 /* ---- ssl_engine ---- */

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "fiber/fiber.h"
 #include "net/conn.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 #include "upstream/upstream.h"
 
 /* TLS on a connection. Lives at least as long as the call. */

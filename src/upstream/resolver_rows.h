@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "conf/directive.h"
-#include "net/resolver.h"
+#include "net/resolver/resolver.h"
 
 /*
  * The arguments of `resolver`: name servers, valid=, ipv4=, ipv6=; without a name server those of the

@@ -13,7 +13,7 @@
 #include "conf/directive.h"
 #include "conf/template.h"
 #include "net/addr.h"
-#include "net/resolver.h"
+#include "net/resolver/resolver.h"
 #include "server/generation.h"
 
 struct balancer;

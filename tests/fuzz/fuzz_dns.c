@@ -2,7 +2,7 @@
  * www.example with the id 0x1234; and any text as a name. */
 #include <stdlib.h>
 
-#include "net/dns.h"
+#include "net/resolver/dns.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -429,7 +429,7 @@ def test_certificate_texts(serve):
 
 
 def test_large_answers_and_slow_readers(serve):
-    body = os.urandom(3 * 1024 * 1024)
+    body = os.urandom(512 * 1024)
     server = serve("server { listen @PORT@ ssl sndbuf=16k; %s root html; location /small { ssi off; "
                    "alias html; } }" % pair(certificates.own("one")), files={"html/big": body})
     with connect(server.port) as secure:

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "net/dns.h"
+#include "net/resolver/dns.h"
 
 enum {
     REPLY = 0x8180,     /* an answer, recursion desired and available */

@@ -10,7 +10,7 @@
 
 #include "fiber/fiber.h"
 #include "net/dns_server.h"
-#include "net/resolver.h"
+#include "net/resolver/resolver.h"
 
 #define LONG_MS 30000 /* a deadline that no test reaches */
 

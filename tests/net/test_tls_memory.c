@@ -12,7 +12,7 @@
 #include <sys/param.h>
 
 #include "base/poison.h"
-#include "net/tls_private.h"
+#include "net/tls/private.h"
 
 #define PIECES 3000
 #define PAGE_SIZE 4096u

@@ -115,8 +115,7 @@ struct h2_link {
     uint32_t peer_streams; /* streams at a time that the backend allows */
     int64_t send_window;   /* bytes of DATA of all streams */
     int64_t recv_window;
-    int64_t peer_window;     /* a new stream's send_window */
-    uint32_t peer_frame_max; /* bytes of payload */
+    int64_t peer_window; /* a new stream's send_window */
 
     /* A header block that is not whole yet. */
     struct buf block;

@@ -2,7 +2,8 @@
 #include "http/exchange/h2.h"
 #include "http/v2/hpack.h"
 
-#define HEADS_MAX 40 /* that nobody has read yet */
+/* Heads of one answer, interim ones and the last: above what an exchange lets pass (INTERIM_MAX). */
+#define HEADS_MAX 40
 
 /* ---- bytes ---- */
 
@@ -121,7 +122,9 @@ static bool take_field(struct h2_decoding *decoding, const struct hpack_field *f
     enum field_id id = field_identify(field->name);
     bool has_place = decoding->has_status_place || (FIELD_BIT(id) & FIELDS_NOT_IN_TRAILERS) == 0;
     if (has_place && !is_of_connection(id, field->name)) {
-        fields_add_identified(decoding->fields, &x->request->arena, id, field->name, field->value);
+        /* Blanks around a value, which may not be there (8.2.1), go as they do with HTTP/1. */
+        fields_add_identified(decoding->fields, &x->request->arena, id, field->name,
+                              str_trim(field->value));
     }
     return true;
 }

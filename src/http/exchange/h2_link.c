@@ -211,7 +211,6 @@ struct h2_link *h2_link_new(struct upstream_link *upstream)
     link->peer_streams = H2_STREAMS_MAX;
     link->send_window = WINDOW_DEFAULT;
     link->peer_window = WINDOW_DEFAULT;
-    link->peer_frame_max = FRAME_SIZE_DEFAULT;
     upstream->state = link;
     upstream->state_free = link_free;
     upstream->rest_input = link_rests;

@@ -4,7 +4,7 @@
 #include "http/exchange/variables.h"
 #include "http/hooks.h"
 #include "http/settings.h"
-#include "net/resolver.h"
+#include "net/resolver/resolver.h"
 #include "server/module.h"
 #include "upstream/upstream.h"
 

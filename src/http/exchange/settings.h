@@ -10,7 +10,7 @@
 #include "conf/directive.h"
 #include "http/tls_options.h"
 #include "net/addr.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 #include "server/generation.h"
 
 /* When to ask another peer, and when an expired stored response may serve. */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "http/v1/v1.h"
 #include "http/v2/v2.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 #include "server/generation.h"
 
 /* ---- accepting ---- */

@@ -2,7 +2,7 @@
  * by early data (RFC 8446, 2.3) finishes the handshake before. */
 #include "base/clock.h"
 #include "http/v1/v1.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 
 static void linger_input(struct conn *conn)
 {

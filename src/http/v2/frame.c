@@ -107,10 +107,7 @@ bool frame_unpad(const struct frame_head *head, struct str *payload,
             return false;
         }
         if (priority != NULL) {
-            uint32_t word = get_u32(payload->data);
-            priority->depends_on = word & 0x7fffffff;
-            priority->is_exclusive = word >> 31 != 0;
-            priority->weight = (uint8_t) payload->data[4];
+            priority->depends_on = get_u32(payload->data) & 0x7fffffff;
             priority->is_there = true;
         }
         *payload = str_skip(*payload, 5);

@@ -79,9 +79,8 @@ enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool
 
 /* Takes padding (and the priority part of HEADERS) off a whole payload. False: PROTOCOL_ERROR. */
 struct frame_priority {
-    uint32_t depends_on;
-    uint8_t weight; /* 0 to 255, one less than meant */
-    bool is_exclusive, is_there;
+    uint32_t depends_on; /* a stream; weight and exclusiveness are not followed */
+    bool is_there;
 };
 bool frame_unpad(const struct frame_head *head, struct str *payload,
                  struct frame_priority *priority);

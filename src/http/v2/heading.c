@@ -162,8 +162,8 @@ static void take_regular(struct heading *heading, const struct hpack_field *fiel
             break;
         }
     }
-    struct str value =
-        str_trim(field->value); /* as with HTTP/1; RFC 9113, 8.2.1 knows no blanks there */
+    /* Blanks around a value, which may not be there (8.2.1), go as they do with HTTP/1. */
+    struct str value = str_trim(field->value);
     if (is_of_connection(id, field)) {
         heading_refuse(heading, 400, "client sent connection-specific header", field);
         return;

@@ -246,7 +246,6 @@ static bool get_indexed(const struct hpack_table *table, uint32_t index, struct 
     if (index <= STATIC_COUNT) {
         field->name = static_table[index].name;
         field->static_index = (uint8_t) index;
-        field->is_indexed_name = true;
         if (wants_value) {
             field->value = static_table[index].value;
         }
@@ -262,7 +261,6 @@ static bool get_indexed(const struct hpack_table *table, uint32_t index, struct 
     memcpy(copy, table->bytes + entry->at, length);
     field->name = (struct str){copy, entry->name_len};
     field->static_index = entry->static_index;
-    field->is_indexed_name = entry->static_index != 0;
     if (wants_value) {
         field->value = (struct str){copy + entry->name_len, entry->value_len};
     }
@@ -315,7 +313,6 @@ enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, str
         }
     } else {
         field->static_index = 0;
-        field->is_indexed_name = false;
         if (!get_string(table, block, arena, max_string, &field->name)) {
             return HPACK_BAD;
         }

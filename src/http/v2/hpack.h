@@ -39,9 +39,8 @@ void hpack_table_free(struct hpack_table *table);
 struct hpack_field {
     struct str name; /* lower case as sent; checked by the caller */
     struct str value;
-    bool is_indexed_name; /* the name came from the static table: its number tells which */
-    uint8_t static_index; /* 1 to 61, or 0 */
-    bool never_indexed;
+    uint8_t static_index; /* of the name in the static table, 1 to 61; or 0 */
+    bool never_indexed;   /* the sender wants it in no table (RFC 7541, 7.1.3) */
 };
 
 enum hpack_result {

@@ -203,8 +203,6 @@ static bool read_more(struct v2_connection *c)
 
 void v2_pump(struct v2_connection *c)
 {
-    struct conn *conn = c->conn;
-
     c->is_pumping = true;
     process(c);
     for (unsigned rounds = 0; rounds < READ_ROUNDS && !c->is_failed; rounds++) {

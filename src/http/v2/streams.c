@@ -144,7 +144,7 @@ void v2_run_woken(struct v2_connection *c)
 /* ---- the end ---- */
 
 /* What is still to be said to the client of a stream whose request was worked on. */
-static void end_stream(struct v2_stream *stream, enum flow flow)
+static void end_stream(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
     enum v2_end end = END_BY_US;
@@ -157,7 +157,6 @@ static void end_stream(struct v2_stream *stream, enum flow flow)
         enum v2_error error = stream->error != 0              ? (enum v2_error) stream->error
                               : stream->request->is_timed_out ? V2_CANCEL
                                                               : V2_INTERNAL_ERROR;
-        (void) flow;
         v2_put_reset(c, stream->id, error);
     } else if (!stream->is_input_ended && stream->error == 0) {
         /* The answer is whole without the rest of the request (RFC 9113, 8.1). */
@@ -177,8 +176,9 @@ void v2_request_ended(struct request *request, enum flow flow)
     struct v2_stream *stream = request->wire_state;
     struct v2_connection *c = stream->connection;
 
+    (void) flow;
     c->http->rest_location = request->location;
-    end_stream(stream, flow);
+    end_stream(stream);
     remove_stream(c, stream);
     v2_body_free(stream);
     stream->end_at = c->conn->queued;

@@ -5,7 +5,7 @@
 #include "conf/directive.h"
 #include "http/connection.h"
 #include "http/settings.h"
-#include "net/tls.h"
+#include "net/tls/tls.h"
 
 /* Settings of a server. */
 struct ssl_settings {

@@ -1,0 +1,362 @@
+/* The DNS resolver as others see it: names in, addresses out. */
+#include "net/resolver/resolver.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/resolver/private.h"
+
+enum {
+    ITEMS_MAX = 1024, /* addresses of one service, over all its targets */
+    AGAIN_MS = 1000,  /* sooner than this nobody is told to ask again */
+};
+
+static struct list resolvers = {&resolvers, &resolvers}; /* of this worker */
+
+/* ---- the resolvers of this worker ---- */
+
+static bool says_the_same(const struct resolver *resolver, const struct resolver_settings *settings)
+{
+    if (resolver->server_count != settings->servers.count ||
+        resolver->has_valid != settings->has_valid ||
+        (resolver->has_valid && resolver->valid_s != settings->valid_s) ||
+        resolver->uses_ipv4 != settings->uses_ipv4 || resolver->uses_ipv6 != settings->uses_ipv6) {
+        return false;
+    }
+    for (unsigned i = 0; i < resolver->server_count; i++) {
+        const struct addr *server = vec_at(&settings->servers, struct addr, i);
+
+        if (!addr_equal(&resolver->servers[i], server) ||
+            (server->any.sa_family == AF_INET6 &&
+             server->v6.sin6_scope_id != resolver->servers[i].v6.sin6_scope_id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct resolver *resolver_new(const struct resolver_settings *settings)
+{
+    size_t servers_size = settings->servers.count * sizeof(struct addr);
+    struct resolver *resolver = calloc(1, sizeof(*resolver));
+
+    if (resolver == NULL) {
+        fatal_no_memory(sizeof(*resolver));
+    }
+    resolver->servers = malloc(servers_size);
+    if (resolver->servers == NULL) {
+        fatal_no_memory(servers_size);
+    }
+    memcpy(resolver->servers, settings->servers.items, servers_size);
+    resolver->server_count = (unsigned) settings->servers.count;
+    resolver->valid_s = settings->valid_s;
+    resolver->has_valid = settings->has_valid;
+    resolver->uses_ipv4 = settings->uses_ipv4;
+    resolver->uses_ipv6 = settings->uses_ipv6;
+    list_init(&resolver->recent);
+    list_init(&resolver->on_wire);
+    list_init(&resolver->queued);
+    list_push_back(&resolvers, &resolver->link);
+    return resolver;
+}
+
+static struct resolver *resolver_of(const struct resolver_settings *settings)
+{
+    list_each(link, &resolvers) {
+        struct resolver *resolver = container_of(link, struct resolver, link);
+
+        if (says_the_same(resolver, settings)) {
+            return resolver;
+        }
+    }
+    return resolver_new(settings);
+}
+
+static void abort_questions(struct list *questions)
+{
+    while (!list_is_empty(questions)) {
+        question_abort(container_of(questions->next, struct question, link));
+    }
+}
+
+void resolver_close_all(void)
+{
+    struct list *link;
+
+    while ((link = list_pop_front(&resolvers)) != NULL) {
+        struct resolver *resolver = container_of(link, struct resolver, link);
+
+        abort_questions(&resolver->queued);
+        abort_questions(&resolver->on_wire);
+        resolver_entries_drop(resolver);
+        free(resolver->servers);
+        free(resolver);
+    }
+}
+
+void resolver_stats(struct resolver_stats *out)
+{
+    *out = (struct resolver_stats){0};
+    list_each(link, &resolvers) {
+        const struct resolver *resolver = container_of(link, struct resolver, link);
+
+        out->names += resolver->names;
+        out->bytes += resolver->bytes;
+        out->questions += resolver->on_wire_count + resolver->queued_count;
+        out->sent += resolver->sent;
+        out->evicted += resolver->evicted;
+    }
+}
+
+const char *resolve_result_text(enum resolve_result result)
+{
+    switch (result) {
+    case RESOLVE_OK:
+        return "0: Success";
+    case RESOLVE_NOT_FOUND:
+        return "3: Host not found";
+    case RESOLVE_FAILED:
+        return "2: Server failure";
+    case RESOLVE_REFUSED:
+        return "5: Operation refused";
+    case RESOLVE_UNIMPLEMENTED:
+        return "4: Unimplemented";
+    case RESOLVE_TIMED_OUT:
+        return "110: Operation timed out";
+    case RESOLVE_CANCELLED:
+        return "125: Operation canceled";
+    }
+    return "Unknown error";
+}
+
+/* ---- waiting ---- */
+
+static void tell_at_once(struct resolver_waiter *waiter, enum resolve_result result,
+                         struct resolver_answer *answer)
+{
+    waiter->is_told = true;
+    waiter->result = result;
+    waiter->answer = answer;
+    if (answer != NULL) {
+        answer->references++;
+    }
+}
+
+/*
+ * Wants to know about a name: is told at once from the cache, or waits with the others for a
+ * question. wait_end must follow.
+ */
+static void wait_begin(struct resolver_waiter *waiter, const struct resolver_settings *settings,
+                       const struct dns_name *name, bool is_service, uint64_t deadline_ms,
+                       const struct log *log)
+{
+    struct resolver *resolver = resolver_of(settings);
+    struct resolver_entry *entry = resolver_find(resolver, name, is_service);
+
+    *waiter = (struct resolver_waiter){0};
+    list_init(&waiter->link);
+    if (entry != NULL && entry->answer != NULL &&
+        entry->answer->valid_until_ms > clock_now.now_ms) {
+        tell_at_once(waiter, entry->answer->result, entry->answer);
+        return;
+    }
+    if (entry == NULL) {
+        entry = resolver_entry_new(resolver, name, is_service);
+        if (entry == NULL) {
+            log_error(log, 0, "too many names are being resolved");
+            tell_at_once(waiter, RESOLVE_FAILED, NULL);
+            return;
+        }
+    }
+    if (entry->question == NULL) {
+        question_start(resolver, entry);
+    }
+    question_join(entry->question, waiter, deadline_ms);
+}
+
+/* MAY WAIT. The caller releases waiter->answer, where there is one, when it was copied. */
+static enum resolve_result wait_end(struct resolver_waiter *waiter, uint64_t deadline_ms)
+{
+    enum wait_result wait = WAIT_READY;
+
+    if (!waiter->is_told) {
+        wait = fiber_wait(&waiter->told, deadline_ms);
+    }
+    if (!waiter->is_told && wait == WAIT_TIMED_OUT) {
+        question_hurry(waiter->question);
+    }
+    if (!waiter->is_told) {
+        list_remove(&waiter->link);
+        return wait == WAIT_CANCELLED ? RESOLVE_CANCELLED : RESOLVE_TIMED_OUT;
+    }
+    return wait == WAIT_CANCELLED ? RESOLVE_CANCELLED : waiter->result;
+}
+
+static void wait_release(struct resolver_waiter *waiter)
+{
+    if (waiter->answer != NULL) {
+        resolver_answer_release(waiter->answer);
+        waiter->answer = NULL;
+    }
+}
+
+/* ---- answers for callers ---- */
+
+static void record_address(const struct dns_record *record, uint16_t port, struct addr *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (record->type == DNS_A) {
+        out->len = sizeof(out->v4);
+        out->v4.sin_family = AF_INET;
+        memcpy(&out->v4.sin_addr, record->address, 4);
+        out->v4.sin_port = htons(port);
+    } else {
+        out->len = sizeof(out->v6);
+        out->v6.sin6_family = AF_INET6;
+        memcpy(&out->v6.sin6_addr, record->address, 16);
+        out->v6.sin6_port = htons(port);
+    }
+}
+
+static void shorten_valid(struct resolved *out, uint64_t valid_until_ms)
+{
+    uint64_t soonest_ms = clock_now.now_ms + AGAIN_MS;
+
+    if (valid_until_ms < soonest_ms) {
+        valid_until_ms = soonest_ms;
+    }
+    if (valid_until_ms < out->valid_until_ms) {
+        out->valid_until_ms = valid_until_ms;
+    }
+}
+
+/* Takes over how an answer, or the lack of one, says when to ask again. */
+static void take_validity(struct resolved *out, const struct resolver_waiter *waiter)
+{
+    shorten_valid(out, waiter->answer == NULL ? 0 : waiter->answer->valid_until_ms);
+}
+
+enum resolve_result resolver_addresses(const struct resolver_settings *settings, struct str name,
+                                       uint64_t deadline_ms, const struct log *log,
+                                       struct arena *arena, struct resolved *out)
+{
+    struct resolver_waiter waiter;
+    struct dns_name asked;
+    struct addr literal;
+
+    *out = (struct resolved){.valid_until_ms = UINT64_MAX};
+    if (addr_parse_ip(name, &literal)) {
+        out->items = arena_new(arena, struct resolved_address);
+        out->items->addr = literal;
+        out->count = 1;
+        return RESOLVE_OK;
+    }
+    if (!dns_name_parse(name, &asked)) {
+        return RESOLVE_NOT_FOUND;
+    }
+    wait_begin(&waiter, settings, &asked, false, deadline_ms, log);
+    enum resolve_result result = wait_end(&waiter, deadline_ms);
+
+    take_validity(out, &waiter);
+    if (result == RESOLVE_OK) {
+        const struct resolver_answer *answer = waiter.answer;
+
+        out->items = arena_array(arena, answer->count, sizeof(*out->items));
+        for (; out->count < answer->count; out->count++) {
+            record_address(&answer->records[out->count], 0, &out->items[out->count].addr);
+        }
+    }
+    wait_release(&waiter);
+    return result;
+}
+
+/* ---- services ---- */
+
+/* What is asked for: see the header. False: no proper name. */
+static bool service_name(struct str service, struct str name, struct arena *arena,
+                         struct dns_name *out)
+{
+    bool is_whole = str_starts(service, STR("_")) || str_find_char(service, '.') != NULL;
+    struct str text = is_whole
+                          ? arena_printf(arena, "%.*s.%.*s", STR_ARG(service), STR_ARG(name))
+                          : arena_printf(arena, "_%.*s._tcp.%.*s", STR_ARG(service), STR_ARG(name));
+
+    return dns_name_parse(text, out);
+}
+
+/* The addresses of one target behind those that are there. */
+static void add_target(const struct dns_record *service, const struct resolver_answer *addresses,
+                       struct arena *arena, struct vec *items)
+{
+    struct str name = arena_dup(arena, service->target);
+
+    for (unsigned i = 0; i < addresses->count && items->count < ITEMS_MAX; i++) {
+        struct resolved_address *item = vec_push(items, arena, sizeof(*item));
+
+        record_address(&addresses->records[i], service->port, &item->addr);
+        item->name = name;
+        item->priority = service->priority;
+        item->weight = service->weight;
+    }
+}
+
+/*
+ * The addresses of all targets, which are asked at the same time. MAY WAIT. One target that is found
+ * is enough; if none is, the gravest reason is given.
+ */
+static enum resolve_result resolve_targets(const struct resolver_settings *settings,
+                                           const struct resolver_answer *services,
+                                           uint64_t deadline_ms, const struct log *log,
+                                           struct arena *arena, struct resolved *out)
+{
+    struct resolver_waiter *waiters = arena_array(arena, services->count, sizeof(*waiters));
+    enum resolve_result worst = RESOLVE_NOT_FOUND;
+    struct vec items = {0};
+
+    for (unsigned i = 0; i < services->count; i++) {
+        struct dns_name name;
+
+        if (dns_name_parse(services->records[i].target, &name)) {
+            wait_begin(&waiters[i], settings, &name, false, deadline_ms, log);
+        } else {
+            tell_at_once(&waiters[i], RESOLVE_NOT_FOUND, NULL);
+        }
+    }
+    for (unsigned i = 0; i < services->count; i++) {
+        enum resolve_result result = wait_end(&waiters[i], deadline_ms);
+
+        take_validity(out, &waiters[i]);
+        if (result == RESOLVE_OK) {
+            add_target(&services->records[i], waiters[i].answer, arena, &items);
+        } else if (result > worst) {
+            worst = result;
+        }
+        wait_release(&waiters[i]);
+    }
+    out->items = items.items;
+    out->count = (unsigned) items.count;
+    return out->count == 0 || worst == RESOLVE_CANCELLED ? worst : RESOLVE_OK;
+}
+
+enum resolve_result resolver_services(const struct resolver_settings *settings, struct str service,
+                                      struct str name, uint64_t deadline_ms, const struct log *log,
+                                      struct arena *arena, struct resolved *out)
+{
+    struct resolver_waiter waiter;
+    struct dns_name asked;
+
+    *out = (struct resolved){.valid_until_ms = UINT64_MAX};
+    if (!service_name(service, name, arena, &asked)) {
+        return RESOLVE_NOT_FOUND;
+    }
+    wait_begin(&waiter, settings, &asked, true, deadline_ms, log);
+    enum resolve_result result = wait_end(&waiter, deadline_ms);
+
+    take_validity(out, &waiter);
+    if (result == RESOLVE_OK) {
+        result = resolve_targets(settings, waiter.answer, deadline_ms, log, arena, out);
+    }
+    wait_release(&waiter);
+    return result;
+}

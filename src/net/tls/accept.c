@@ -1,0 +1,226 @@
+/* The server's side of the handshake: plain HTTP told from TLS, the server chosen by name, ALPN. */
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "base/clock.h"
+#include "net/conn_private.h"
+#include "net/tls/private.h"
+
+#define FIRST_BYTES 4096 /* room for the first read; ClientHellos are shorter, as a rule */
+#define NAME_MAX_LENGTH 255
+
+static struct tls *tls_of_ssl(const SSL *ssl)
+{
+    return SSL_get_ex_data(ssl, tls_index);
+}
+
+/* ---- SNI ---- */
+
+/* The host name of a server_name extension (RFC 6066, 3), in lower case; false: it is not well formed. */
+static bool read_server_name(const unsigned char *at, size_t size, char *name, size_t *len)
+{
+    const unsigned char *end = at + size;
+
+    *len = 0;
+    if (size < 2 || (size_t) (at[0] << 8 | at[1]) != size - 2) {
+        return false;
+    }
+    at += 2;
+    while (end - at >= 3) {
+        size_t length = (size_t) (at[1] << 8 | at[2]);
+        unsigned type = at[0];
+
+        at += 3;
+        if (length > (size_t) (end - at)) {
+            return false;
+        }
+        if (type == TLSEXT_NAMETYPE_host_name) {
+            if (length > NAME_MAX_LENGTH) {
+                return false;
+            }
+            for (size_t i = 0; i < length; i++) {
+                if (at[i] <= ' ' || at[i] == '/' || at[i] == 0x7f) {
+                    return false; /* names of files may be made of it */
+                }
+                name[i] = (char) ascii_lower(at[i]);
+            }
+            *len = length;
+            return true;
+        }
+        at += length;
+    }
+    return at == end;
+}
+
+/* What the new context says that OpenSSL does not take over by itself. */
+static void follow_context(SSL *ssl, SSL_CTX *ctx)
+{
+    SSL_set_SSL_CTX(ssl, ctx);
+    SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
+    SSL_set_verify_depth(ssl, SSL_CTX_get_verify_depth(ctx));
+    SSL_clear_options(ssl, SSL_get_options(ssl) & ~SSL_CTX_get_options(ctx));
+    SSL_set_options(ssl, SSL_CTX_get_options(ctx));
+    SSL_set_min_proto_version(ssl, (int) SSL_CTX_get_min_proto_version(ctx));
+    SSL_set_max_proto_version(ssl, (int) SSL_CTX_get_max_proto_version(ctx));
+}
+
+static int on_client_hello(SSL *ssl, int *alert, void *arg)
+{
+    struct tls *tls = tls_of_ssl(ssl);
+    const unsigned char *extension;
+    size_t size;
+    char text[NAME_MAX_LENGTH + 1];
+    struct str name = {text, 0};
+
+    (void) arg;
+    if (tls == NULL || tls->selector == NULL || tls->has_selected) {
+        return SSL_CLIENT_HELLO_SUCCESS; /* the second one, after HelloRetryRequest */
+    }
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &extension, &size) == 1 &&
+        !read_server_name(extension, size, text, &name.len)) {
+        *alert = SSL_AD_DECODE_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    struct tls_context *context =
+        tls->selector->select(tls->conn, name, &tls->alpn_offer, tls->selector->arg);
+    if (context == NULL || context->settings.rejects_handshake) {
+        tls->is_rejected = true;
+        *alert = SSL_AD_UNRECOGNIZED_NAME;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    tls->has_selected = true;
+    if (context != tls->context) {
+        tls->context = context;
+        follow_context(ssl, context->ctx);
+    }
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+/* That the name was used is told to the client, and kept with its session. */
+static int on_server_name(SSL *ssl, int *alert, void *arg)
+{
+    (void) alert;
+    (void) arg;
+    return SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) == NULL ? SSL_TLSEXT_ERR_NOACK
+                                                                      : SSL_TLSEXT_ERR_OK;
+}
+
+/* ---- ALPN (RFC 7301) ---- */
+
+static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                   const unsigned char *in, unsigned in_len, void *arg)
+{
+    struct tls *tls = tls_of_ssl(ssl);
+
+    (void) arg;
+    if (tls == NULL || tls->alpn_offer.len == 0) {
+        return SSL_TLSEXT_ERR_NOACK;
+    }
+    if (SSL_select_next_proto((unsigned char **) (uintptr_t) out, out_len,
+                              (const unsigned char *) tls->alpn_offer.data,
+                              (unsigned) tls->alpn_offer.len, in,
+                              in_len) != OPENSSL_NPN_NEGOTIATED) {
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+    return SSL_TLSEXT_ERR_OK;
+}
+
+/* ---- certificates by variable ---- */
+
+static int on_certificate(SSL *ssl, void *arg)
+{
+    struct tls *tls = tls_of_ssl(ssl);
+
+    (void) arg;
+    if (tls == NULL || tls->selector == NULL || tls->selector->certify == NULL) {
+        return 1;
+    }
+    return tls->selector->certify(tls->conn, tls->selector->arg);
+}
+
+void tls_server_init(struct tls_context *context, SSL_CTX *ctx)
+{
+    (void) context;
+    SSL_CTX_set_client_hello_cb(ctx, on_client_hello, NULL);
+    SSL_CTX_set_tlsext_servername_callback(ctx, on_server_name);
+    SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
+    SSL_CTX_set_cert_cb(ctx, on_certificate, NULL);
+}
+
+/* ---- the handshake ---- */
+
+bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls_selector *selector)
+{
+    struct tls *tls = tls_attach(conn, context);
+
+    tls->selector = selector;
+    return true;
+}
+
+static bool is_tls(char first)
+{
+    /* A handshake record, or a ClientHello in the form of SSL 2, which OpenSSL answers. */
+    return first == SSL3_RT_HANDSHAKE || ((unsigned char) first & 0x80) != 0;
+}
+
+/* The first bytes, which tell TLS from plain HTTP; they are read as those of any plain connection. */
+static enum tls_progress look(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+    const struct conn_transport *transport = conn->transport;
+
+    if (conn_input(conn).len == 0) {
+        conn->transport = NULL;
+        bool has_bytes = conn_fill(conn, FIRST_BYTES, FIRST_BYTES);
+        conn->transport = transport;
+        if (!has_bytes) {
+            if (conn->is_broken || conn->is_input_closed) {
+                log_info(conn->log, conn->is_broken ? conn->error : 0, "client closed connection");
+                tls->is_failed = true;
+                return TLS_FAILED;
+            }
+            return TLS_MORE;
+        }
+    }
+    if (!is_tls(conn_input(conn).data[0])) {
+        transport->close(conn);
+        return TLS_PLAIN;
+    }
+    tls->prefix_at = conn->in_start;
+    tls->prefix_end = conn->in_end;
+    conn->in_start = conn->in_end; /* nothing is left behind to be copied */
+    tls->prefix = conn_input_detach(conn, &tls->prefix_size);
+    if (tls_ssl_new(tls, tls->context->ctx) == NULL) {
+        tls->is_failed = true;
+        return TLS_FAILED;
+    }
+    SSL_set_accept_state(tls->ssl);
+    tls->reads_early = tls->context->settings.early_data;
+    tls->was_looked_at = true;
+    return TLS_DONE;
+}
+
+enum tls_progress tls_handshake(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->is_failed) {
+        return TLS_FAILED;
+    }
+    if (!tls->is_client && !tls->was_looked_at) {
+        enum tls_progress progress = look(conn);
+        if (progress != TLS_DONE) {
+            return progress;
+        }
+    }
+    if (!tls->is_established) {
+        enum tls_progress progress = tls_step(conn);
+        if (progress != TLS_DONE) {
+            return progress;
+        }
+    }
+    if (!tls->is_client && tls->context->settings.ocsp != 0) {
+        return tls_ocsp_check(tls);
+    }
+    return TLS_DONE;
+}

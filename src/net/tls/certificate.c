@@ -1,0 +1,263 @@
+/* Certificates whose names have variables: loaded during the handshake, kept for a while. */
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/list.h"
+#include "net/tls/private.h"
+
+#define BUCKETS 256u
+
+enum item_kind { ITEM_CHAIN, ITEM_KEY };
+
+/* A chain or a key that was loaded. On the heap. */
+struct item {
+    struct list link;  /* in the order of use, last used first */
+    struct item *next; /* of the bucket */
+    enum item_kind kind;
+    struct str name; /* behind this struct */
+    void *value;     /* STACK_OF(X509) or EVP_PKEY; owned */
+    uint64_t used_ms;
+    uint64_t checked_ms; /* when the file was last compared or loaded */
+    struct stat stat;    /* of the file then; st_ino 0 = it is none */
+    char text[];
+};
+
+struct tls_certificate_cache {
+    unsigned max;
+    unsigned count;
+    uint64_t inactive_ms; /* not used for so long: goes */
+    uint64_t valid_ms;    /* the file is looked at again after that */
+    struct list used;
+    struct item *buckets[BUCKETS];
+};
+
+static void value_free(enum item_kind kind, void *value)
+{
+    if (kind == ITEM_KEY) {
+        EVP_PKEY_free(value);
+    } else {
+        sk_X509_pop_free(value, X509_free);
+    }
+}
+
+static void item_free(struct tls_certificate_cache *cache, struct item *item)
+{
+    struct item **at = &cache->buckets[str_hash(item->name) % BUCKETS];
+
+    while (*at != item) {
+        at = &(*at)->next;
+    }
+    *at = item->next;
+    list_remove(&item->link);
+    cache->count--;
+    value_free(item->kind, item->value);
+    free(item);
+}
+
+static void cache_free(void *arg)
+{
+    struct tls_certificate_cache *cache = arg;
+
+    while (!list_is_empty(&cache->used)) {
+        item_free(cache, container_of(cache->used.next, struct item, link));
+    }
+}
+
+struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, unsigned max,
+                                                        uint64_t inactive_s, uint64_t valid_s)
+{
+    struct tls_certificate_cache *cache = arena_new(arena, struct tls_certificate_cache);
+
+    cache->max = max;
+    cache->inactive_ms = inactive_s * 1000;
+    cache->valid_ms = valid_s * 1000;
+    list_init(&cache->used);
+    arena_on_free(arena, cache_free, cache);
+    return cache;
+}
+
+/* The file behind a name; all zero for what is none. */
+static void look_at(struct arena *arena, struct str name, struct stat *st)
+{
+    memset(st, 0, sizeof(*st));
+    if (!str_starts(name, STR("data:")) && stat(arena_cstr(arena, name), st) == -1) {
+        memset(st, 0, sizeof(*st));
+    }
+}
+
+static void drop_inactive(struct tls_certificate_cache *cache)
+{
+    while (!list_is_empty(&cache->used)) {
+        struct item *oldest = container_of(cache->used.prev, struct item, link);
+
+        if (clock_now.now_ms - oldest->used_ms < cache->inactive_ms) {
+            return;
+        }
+        item_free(cache, oldest);
+    }
+}
+
+static struct item *find_kept(const struct tls_certificate_cache *cache, enum item_kind kind,
+                              struct str name)
+{
+    struct item *item = cache->buckets[str_hash(name) % BUCKETS];
+
+    while (item != NULL && (item->kind != kind || !str_equal(item->name, name))) {
+        item = item->next;
+    }
+    return item;
+}
+
+/* One that is good still; what has expired is dropped. */
+static struct item *find(struct tls_certificate_cache *cache, struct arena *arena,
+                         enum item_kind kind, struct str name)
+{
+    struct item *item = find_kept(cache, kind, name);
+
+    if (item == NULL) {
+        return NULL;
+    }
+    if (clock_now.now_ms - item->checked_ms > cache->valid_ms) {
+        struct stat st;
+
+        look_at(arena, name, &st);
+        if (st.st_ino != item->stat.st_ino || st.st_mtime != item->stat.st_mtime ||
+            st.st_size != item->stat.st_size) {
+            item_free(cache, item);
+            return NULL;
+        }
+        item->checked_ms = clock_now.now_ms;
+    }
+    item->used_ms = clock_now.now_ms;
+    list_remove(&item->link);
+    list_push_front(&cache->used, &item->link);
+    return item;
+}
+
+static void *share(enum item_kind kind, void *value)
+{
+    if (kind == ITEM_CHAIN) {
+        return X509_chain_up_ref(value);
+    }
+    return EVP_PKEY_up_ref(value) == 1 ? value : NULL;
+}
+
+static void keep(struct tls_certificate_cache *cache, struct arena *arena, enum item_kind kind,
+                 struct str name, void *value)
+{
+    if (cache->count >= cache->max) {
+        item_free(cache, container_of(cache->used.prev, struct item, link));
+    }
+    struct item *item = calloc(1, sizeof(*item) + name.len);
+    if (item == NULL) {
+        fatal_no_memory(sizeof(*item) + name.len);
+    }
+    memcpy(item->text, name.data, name.len);
+    item->kind = kind;
+    item->name = (struct str){item->text, name.len};
+    item->value = share(kind, value);
+    item->used_ms = item->checked_ms = clock_now.now_ms;
+    look_at(arena, name, &item->stat);
+    struct item **bucket = &cache->buckets[str_hash(name) % BUCKETS];
+    item->next = *bucket;
+    *bucket = item;
+    list_push_front(&cache->used, &item->link);
+    cache->count++;
+}
+
+/* A reference of the caller's own. */
+static void *get(struct tls_certificate_cache *cache, struct arena *arena, enum item_kind kind,
+                 struct str name, const struct vec *passwords, struct str *error)
+{
+    if (cache != NULL) {
+        struct item *item;
+
+        drop_inactive(cache);
+        item = find(cache, arena, kind, name);
+        if (item != NULL) {
+            return share(kind, item->value);
+        }
+    }
+    void *value = kind == ITEM_KEY ? (void *) tls_load_key(NULL, arena, name, passwords, error)
+                                   : (void *) tls_load_chain(NULL, arena, name, error);
+    bool is_secret = kind == ITEM_KEY && tls_key_was_encrypted();
+    if (value != NULL && cache != NULL && cache->max != 0 && !is_secret) {
+        keep(cache, arena, kind, name, value);
+    }
+    return value;
+}
+
+static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) * chain, EVP_PKEY *key,
+                struct str *error)
+{
+    X509 *leaf = sk_X509_shift(chain);
+    bool is_good = false;
+
+    if (SSL_use_certificate(tls->ssl, leaf) == 0) {
+        *error = tls_reason(arena, "SSL_use_certificate() failed");
+    } else if (SSL_set1_chain(tls->ssl, chain) == 0) {
+        *error = tls_reason(arena, "SSL_set1_chain() failed");
+    } else if (SSL_use_PrivateKey(tls->ssl, key) == 0 || !tls_key_fits(leaf, key)) {
+        *error = tls_reason(arena, "SSL_use_PrivateKey() failed");
+    } else {
+        is_good = true;
+    }
+    X509_free(leaf);
+    return is_good;
+}
+
+static bool load_and_use(struct conn *conn, struct arena *arena, struct str certificate,
+                         struct str key, const struct vec *passwords,
+                         struct tls_certificate_cache *cache, struct str *error)
+{
+    STACK_OF(X509) *chain = get(cache, arena, ITEM_CHAIN, certificate, NULL, error);
+    EVP_PKEY *pkey = chain == NULL ? NULL : get(cache, arena, ITEM_KEY, key, passwords, error);
+    bool is_good = pkey != NULL && use(tls_of(conn), arena, chain, pkey, error);
+
+    sk_X509_pop_free(chain, X509_free);
+    EVP_PKEY_free(pkey);
+    return is_good;
+}
+
+/* Drops what is kept of both; false: nothing was. */
+static bool forget(struct tls_certificate_cache *cache, struct str certificate, struct str key)
+{
+    struct item *chain = find_kept(cache, ITEM_CHAIN, certificate);
+    struct item *pkey = find_kept(cache, ITEM_KEY, key);
+
+    if (chain != NULL) {
+        item_free(cache, chain);
+    }
+    if (pkey != NULL) {
+        item_free(cache, pkey);
+    }
+    return chain != NULL || pkey != NULL;
+}
+
+bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key,
+                         const struct vec *passwords, struct tls_certificate_cache *cache)
+{
+    struct arena arena;
+    struct str error = STR_NONE;
+
+    arena_init(&arena);
+    ERR_clear_error();
+    if (passwords != NULL && passwords->count == 0) {
+        passwords = NULL; /* nobody is asked at a terminal now */
+    }
+    bool is_good = load_and_use(conn, &arena, certificate, key, passwords, cache, &error);
+    if (!is_good && cache != NULL && forget(cache, certificate, key)) {
+        /* One of the two was renewed since the other was kept. */
+        ERR_clear_error();
+        is_good = load_and_use(conn, &arena, certificate, key, passwords, cache, &error);
+    }
+    if (!is_good) {
+        log_error(conn->log, 0, "%.*s", STR_ARG(error));
+    }
+    arena_free(&arena);
+    return is_good;
+}

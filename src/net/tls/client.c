@@ -1,0 +1,406 @@
+/* The client's side of TLS: the handshake on a fiber, who the peer must be, sessions that are resumed. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/list.h"
+#include "net/conn_private.h"
+#include "net/tls/private.h"
+
+#define SESSIONS_MAX 1024u /* kept by a worker; some kilobytes each */
+#define BUCKETS 512u
+#define NAME_MAX_LENGTH 255 /* bytes of a host name in SNI */
+
+/* ---- sessions: by what they are good for, the last used first ---- */
+
+/* A session that may be resumed. On the heap. */
+struct kept_session {
+    struct list in_order;      /* in `sessions` */
+    struct kept_session *next; /* of the bucket */
+    uint64_t key;              /* hash of identity and address */
+    SSL_SESSION *session;      /* counted reference */
+};
+
+static struct list sessions = {&sessions, &sessions};
+static struct kept_session *buckets[BUCKETS];
+static unsigned session_count;
+static int session_key_index = -1;    /* of SSL: the key of its session, or NULL */
+static int context_number_index = -1; /* of SSL_CTX: its number, or NULL */
+
+static struct kept_session **session_place(uint64_t key)
+{
+    struct kept_session **at = &buckets[key % BUCKETS];
+
+    while (*at != NULL && (*at)->key != key) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void session_drop(uint64_t key)
+{
+    struct kept_session **at = session_place(key);
+    struct kept_session *kept = *at;
+
+    if (kept == NULL) {
+        return;
+    }
+    *at = kept->next;
+    list_remove(&kept->in_order);
+    session_count--;
+    SSL_SESSION_free(kept->session);
+    free(kept);
+}
+
+/* Takes over the reference. */
+static void session_put(uint64_t key, SSL_SESSION *session)
+{
+    struct kept_session *kept = *session_place(key);
+
+    if (kept != NULL) {
+        SSL_SESSION_free(kept->session);
+        kept->session = session;
+        return;
+    }
+    if (session_count == SESSIONS_MAX) {
+        session_drop(container_of(sessions.prev, struct kept_session, in_order)->key);
+    }
+    kept = malloc(sizeof(*kept));
+    if (kept == NULL) {
+        fatal_no_memory(sizeof(*kept));
+    }
+    *kept = (struct kept_session){
+        .next = buckets[key % BUCKETS],
+        .key = key,
+        .session = session,
+    };
+    buckets[key % BUCKETS] = kept;
+    list_push_front(&sessions, &kept->in_order);
+    session_count++;
+}
+
+/* Borrowed, or NULL. */
+static SSL_SESSION *session_find(uint64_t key)
+{
+    struct kept_session *kept = *session_place(key);
+
+    if (kept == NULL) {
+        return NULL;
+    }
+    list_remove(&kept->in_order);
+    list_push_front(&sessions, &kept->in_order);
+    return kept->session;
+}
+
+/* Of TLS 1.2 it comes within the handshake; of TLS 1.3 behind it, more than once (RFC 8446, 4.6.1). */
+static int on_session(SSL *ssl, SSL_SESSION *session)
+{
+    uintptr_t key = (uintptr_t) SSL_get_ex_data(ssl, session_key_index);
+
+    if (key == 0) {
+        return 0;
+    }
+    session_put(key, session);
+    return 1; /* the reference is ours */
+}
+
+/* ---- what connections may stand for each other ---- */
+
+/* The number of an SSL_CTX, which is prepared for clients by that. */
+static uintptr_t context_number(SSL_CTX *ctx)
+{
+    static uintptr_t last;
+
+    if (context_number_index == -1) {
+        context_number_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+        session_key_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+    }
+    uintptr_t number = (uintptr_t) SSL_CTX_get_ex_data(ctx, context_number_index);
+    if (number == 0) {
+        number = ++last;
+        SSL_CTX_set_ex_data(ctx, context_number_index, (void *) number);
+        SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL |
+                                                SSL_SESS_CACHE_NO_AUTO_CLEAR);
+        SSL_CTX_sess_set_new_cb(ctx, on_session);
+    }
+    return number;
+}
+
+static uint64_t hash_words(const uint64_t *words, size_t count)
+{
+    uint64_t hash = keyed_hash((struct str){(const char *) words, count * sizeof(*words)});
+
+    return hash != 0 ? hash : 1;
+}
+
+uint64_t tls_client_identity(struct tls_context *context, const struct tls_client_options *options)
+{
+    const uint64_t words[] = {
+        context_number(context->ctx),
+        (uint64_t) options->sends_name | (uint64_t) options->verifies << 1,
+        options->sends_name || options->verifies ? keyed_hash(options->name) : 0,
+        keyed_hash(options->alpn),
+        keyed_hash(options->certificate),
+        keyed_hash(options->key),
+    };
+
+    return hash_words(words, sizeof(words) / sizeof(words[0]));
+}
+
+static uint64_t session_key(const struct conn *conn, const struct tls_client_options *options)
+{
+    struct addr addr;
+
+    if (!options->reuses_session || options->identity == 0) {
+        return 0;
+    }
+    conn_peer(conn, &addr);
+    const uint64_t words[] = {
+        options->identity,
+        keyed_hash((struct str){(const char *) &addr.any, addr.len}),
+    };
+    return hash_words(words, 2);
+}
+
+/* ---- what is asked for ---- */
+
+/* SNI holds names of hosts, no addresses. */
+static bool is_name(struct str name)
+{
+    struct addr addr;
+
+    return name.len != 0 && name.data[0] != '[' && !addr_parse_ip(name, &addr);
+}
+
+static bool send_name(SSL *ssl, struct str name)
+{
+    char text[NAME_MAX_LENGTH + 1];
+
+    if (name.len > NAME_MAX_LENGTH || memchr(name.data, '\0', name.len) != NULL) {
+        return false;
+    }
+    memcpy(text, name.data, name.len);
+    text[name.len] = '\0';
+    return SSL_set_tlsext_host_name(ssl, text) == 1;
+}
+
+/* False: logged. */
+static bool prepare(struct tls *tls, const struct tls_client_options *options, uint64_t key)
+{
+    SSL *ssl = tls_ssl_new(tls, tls->context->ctx);
+
+    if (ssl == NULL) {
+        return false;
+    }
+    SSL_set_connect_state(ssl);
+    if (options->certificate.len != 0 &&
+        !tls_use_certificate(tls->conn, options->certificate, options->key, options->passwords,
+                             options->certificate_cache)) {
+        return false;
+    }
+    if (options->sends_name && is_name(options->name) && !send_name(ssl, options->name)) {
+        tls_log_at(tls->conn->log, LOG_ERROR, "SSL_set_tlsext_host_name() failed");
+        return false;
+    }
+    if (options->alpn.len != 0 &&
+        SSL_set_alpn_protos(ssl, (const unsigned char *) options->alpn.data,
+                            (unsigned) options->alpn.len) != 0) {
+        tls_log_at(tls->conn->log, LOG_ERROR, "SSL_set_alpn_protos() failed");
+        return false;
+    }
+    SSL_SESSION *session = key == 0 ? NULL : session_find(key);
+    SSL_set_ex_data(ssl, session_key_index, (void *) (uintptr_t) key);
+    if (session != NULL && SSL_set_session(ssl, session) != 1) {
+        session_drop(key); /* it is of no use; a full handshake is */
+    }
+    ERR_clear_error();
+    return true;
+}
+
+/* ---- who is there ---- */
+
+/* The peer's certificate is for this host: a name, or an address in its subjectAltName. */
+static bool is_for(X509 *certificate, struct str name)
+{
+    char text[NAME_MAX_LENGTH + 1];
+
+    if (name.len == 0 || name.len > NAME_MAX_LENGTH) {
+        return false;
+    }
+    if (X509_check_host(certificate, name.data, name.len, 0, NULL) == 1) {
+        return true;
+    }
+    if (name.len > 2 && name.data[0] == '[' && name.data[name.len - 1] == ']') {
+        name = (struct str){name.data + 1, name.len - 2};
+    }
+    memcpy(text, name.data, name.len);
+    text[name.len] = '\0';
+    return X509_check_ip_asc(certificate, text, 0) == 1;
+}
+
+static bool is_right_peer(SSL *ssl, const struct tls_client_options *options, const struct log *log)
+{
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
+    long result = SSL_get_verify_result(ssl);
+    bool is_right = false;
+
+    if (result != X509_V_OK) {
+        log_error(log, 0, "upstream SSL certificate verify error: (%ld:%s)", result,
+                  X509_verify_cert_error_string(result));
+    } else if (certificate == NULL || !is_for(certificate, options->name)) {
+        log_error(log, 0, "upstream SSL certificate does not match \"%.*s\"",
+                  STR_ARG(options->name));
+    } else {
+        is_right = true;
+    }
+    ERR_clear_error();
+    return is_right;
+}
+
+/* ---- the handshake ---- */
+
+/* One step of it, which is run on the worker's own stack: OpenSSL goes deep. */
+struct step {
+    struct tls *tls;
+    int kind; /* of SSL_get_error */
+};
+
+static void step_run(void *arg)
+{
+    struct step *step = arg;
+    struct tls *tls = step->tls;
+    struct conn *conn = tls->conn;
+
+    tls_clear_errors();
+    tls->is_raw_readable = conn->is_readable;
+    tls_gather_begin(tls);
+    int result = SSL_do_handshake(tls->ssl);
+    step->kind = result == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, result);
+    tls_gather_end(tls, false);
+    conn->is_readable = tls->is_raw_readable || SSL_has_pending(tls->ssl) != 0;
+    tls_flush(conn); /* what the socket did not take leaves when it drinks */
+}
+
+/* Gives the errno of what ended the handshake, or 0. */
+static int say_failure(const struct tls *tls, const struct step *step, const struct log *log)
+{
+    bool is_error_of_ssl = ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_SSL;
+
+    if (tls->io_error == ECONNRESET || tls->io_error == EPIPE) {
+        log_error(log, tls->io_error, "peer closed connection in SSL handshake");
+    } else if (tls->io_error != 0) {
+        log_crit(log, tls->io_error, "SSL_do_handshake() failed");
+    } else if (tls->is_raw_closed || step->kind == SSL_ERROR_SYSCALL ||
+               step->kind == SSL_ERROR_ZERO_RETURN) {
+        log_error(log, 0, "peer closed connection in SSL handshake");
+    } else {
+        tls_log_at(log, is_error_of_ssl ? LOG_ERROR : LOG_CRIT, "SSL_do_handshake() failed");
+    }
+    ERR_clear_error();
+    return tls->io_error;
+}
+
+/* Until the socket may have what the last step lacked. MAY WAIT. */
+static enum wait_result await(struct tls *tls, const struct step *step, uint64_t deadline_ms)
+{
+    struct conn *conn = tls->conn;
+
+    if (step->kind == SSL_ERROR_WANT_READ) {
+        return conn_wait_input(conn, deadline_ms);
+    }
+    /* Only where OpenSSL writes to the socket itself: tls_transport's drain calls back then. */
+    tls->wants_write = true;
+    conn->is_output_waiting = 1;
+    conn->is_writable = 0;
+    conn->input_wait.is_signalled = false;
+    if (!event_want_output(&conn->source)) {
+        conn_break(conn, errno);
+        return WAIT_READY;
+    }
+    return fiber_wait(&conn->input_wait, deadline_ms);
+}
+
+/* MAY WAIT. */
+static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, const struct log *log,
+                                      int *error)
+{
+    struct step step = {.tls = tls};
+
+    for (;;) {
+        fiber_call_on_main(step_run, &step);
+        if (tls->io_error == 0 && step.kind == SSL_ERROR_NONE) {
+            return TLS_CONNECTED;
+        }
+        if (tls->io_error != 0 ||
+            (step.kind != SSL_ERROR_WANT_READ && step.kind != SSL_ERROR_WANT_WRITE)) {
+            *error = say_failure(tls, &step, log);
+            return TLS_CONNECT_FAILED;
+        }
+        switch (await(tls, &step, deadline_ms)) {
+        case WAIT_CANCELLED:
+            return TLS_CONNECT_CANCELLED;
+        case WAIT_TIMED_OUT:
+            *error = ETIMEDOUT;
+            log_error(log, ETIMEDOUT, "upstream timed out");
+            return TLS_CONNECT_TIMED_OUT;
+        case WAIT_READY:
+            break;
+        }
+        if (tls->conn->is_broken) {
+            *error = tls->conn->error;
+            log_error(log, *error, "peer closed connection in SSL handshake");
+            return TLS_CONNECT_FAILED;
+        }
+    }
+}
+
+static enum tls_connected establish(struct tls *tls, const struct tls_client_options *options,
+                                    uint64_t deadline_ms, struct log *log, int *error)
+{
+    uint64_t key = session_key(tls->conn, options);
+
+    if (!prepare(tls, options, key)) {
+        return TLS_CONNECT_ERROR;
+    }
+    log->action = "SSL handshaking to upstream";
+    enum tls_connected result = shake_hands(tls, deadline_ms, log, error);
+    if (result == TLS_CONNECTED) {
+        tls->is_established = true;
+        tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
+        if (options->verifies && !is_right_peer(tls->ssl, options, log)) {
+            result = TLS_CONNECT_FAILED;
+        }
+    } else {
+        tls->is_failed = true;
+    }
+    if (result == TLS_CONNECT_FAILED) {
+        session_drop(key); /* it may be what the peer dislikes */
+    }
+    return result;
+}
+
+enum tls_connected tls_connect(struct conn *conn, struct tls_context *context,
+                               const struct tls_client_options *options, uint64_t deadline_ms,
+                               const struct log *log, int *error)
+{
+    static const struct conn_owner waiting = {.input = NULL}; /* wakes the fiber */
+    const struct conn_owner *owner = conn->owner;
+    struct log *conn_log = conn->log;
+    struct log shaking = *log;
+    struct tls *tls = tls_attach(conn, context);
+
+    *error = 0;
+    tls->is_client = true;
+    context_number(context->ctx);
+    conn->owner = &waiting;
+    conn->log = &shaking;
+    enum tls_connected result = establish(tls, options, deadline_ms, &shaking, error);
+    conn->log = conn_log;
+    conn->owner = owner;
+    return result;
+}

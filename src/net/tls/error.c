@@ -1,0 +1,123 @@
+/* What OpenSSL complains about, in words, and how grave it is. */
+#include <errno.h>
+#include <openssl/err.h>
+
+#include "base/buf.h"
+#include "net/tls/private.h"
+
+#define REASON_MAX 1600 /* bytes of all errors of one line */
+
+/* One error: "error:0A0000B9:SSL routines::no cipher match", and what the library adds. */
+static void put_error(struct room *room, unsigned long code, const char *data, int flags)
+{
+    char text[256];
+
+    ERR_error_string_n(code, text, sizeof(text));
+    room_put(room, str_of(text));
+    if ((flags & ERR_TXT_STRING) != 0 && data != NULL && data[0] != '\0') {
+        room_printf(room, ":%s", data);
+    }
+}
+
+/* All errors of the queue, in order; it is empty then. */
+static struct str drain_errors(char *text, size_t size)
+{
+    struct room room = {text, text + size};
+    const char *data;
+    unsigned long code;
+    int flags;
+    bool is_first = true;
+
+    while ((code = ERR_get_error_all(NULL, NULL, NULL, &data, &flags)) != 0) {
+        if (!is_first) {
+            room_put(&room, STR(" "));
+        }
+        is_first = false;
+        put_error(&room, code, data, flags);
+    }
+    return str_from(text, room.at);
+}
+
+struct str tls_reason(struct arena *arena, const char *format, ...)
+{
+    char text[REASON_MAX];
+    va_list args;
+
+    va_start(args, format);
+    struct str what = arena_vprintf(arena, format, args);
+    va_end(args);
+    struct str errors = drain_errors(text, sizeof(text));
+    if (errors.len == 0) {
+        return what;
+    }
+    return arena_printf(arena, "%.*s (SSL: %.*s)", STR_ARG(what), STR_ARG(errors));
+}
+
+void tls_log_at(const struct log *log, enum log_level level, const char *what)
+{
+    char text[REASON_MAX];
+
+    if (log->level < level) {
+        ERR_clear_error();
+        return;
+    }
+    struct str errors = drain_errors(text, sizeof(text));
+    if (errors.len == 0) {
+        log_at(log, level, 0, "%s", what);
+    } else {
+        log_at(log, level, 0, "%s (SSL: %.*s)", what, STR_ARG(errors));
+    }
+}
+
+/*
+ * What the TLS library says about records and messages is about what the peer sent: its fault. Ours are errors
+ * of other parts of the library, of memory, and what it calls its own.
+ */
+static enum log_level level_of(unsigned long code)
+{
+    if (code == 0) {
+        return LOG_INFO;
+    }
+    if (ERR_GET_LIB(code) != ERR_LIB_SSL) {
+        return LOG_CRIT;
+    }
+    switch (ERR_GET_REASON(code)) {
+    case ERR_R_MALLOC_FAILURE:
+    case ERR_R_INTERNAL_ERROR:
+    case ERR_R_PASSED_NULL_PARAMETER:
+    case SSL_R_NO_CERTIFICATE_ASSIGNED:
+    case SSL_R_NO_PRIVATE_KEY_ASSIGNED:
+    case SSL_R_LIBRARY_BUG:
+    case SSL_R_UNINITIALIZED:
+        return LOG_CRIT;
+    default:
+        return LOG_INFO;
+    }
+}
+
+void tls_log_failure(const struct log *log, const char *what)
+{
+    /* The last error is what the call failed with; those before it led there. */
+    tls_log_at(log, level_of(ERR_peek_last_error()), what);
+}
+
+void tls_log_errno(const struct log *log, int error, const char *what)
+{
+    switch (error) {
+    case ECONNRESET:
+    case ENOTCONN:
+    case ETIMEDOUT:
+    case ECONNREFUSED:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case EPIPE:
+        log_info(log, error, "%s", what);
+        break;
+    default:
+        log_crit(log, error, "%s", what);
+        break;
+    }
+    ERR_clear_error();
+}

@@ -1,0 +1,377 @@
+/* OCSP of clients' certificates: asked when the handshake is done, before the first request is read. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ocsp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/shm.h"
+#include "fiber/fiber.h"
+#include "net/conn_private.h"
+#include "net/tls/private.h"
+
+#define OCSP_ALL 1
+#define KEEP_AT_MOST_S 3600     /* an answer in the cache; less when it says so */
+#define CACHE_ROWS_PER_SIZE 128 /* bytes of the zone for each row */
+
+/* ---- answers that are kept ---- */
+
+/* One answer; a row of the cache. */
+struct kept_answer {
+    unsigned char key[32]; /* digest of the certificate and its issuer */
+    uint64_t until;        /* seconds of the wall clock; 0 = free */
+    int32_t status;        /* V_OCSP_CERTSTATUS_GOOD or _REVOKED */
+};
+
+/* The root of the zone: rows found by the key, four places for each. */
+struct ocsp_cache {
+    struct shm_lock lock;
+    uint32_t row_count;
+    struct kept_answer rows[];
+};
+
+#define PLACES 4
+
+static struct ocsp_cache *cache_of(struct zone *zone)
+{
+    if (zone == NULL) {
+        return NULL;
+    }
+    if (zone->root == NULL) {
+        uint32_t count = (uint32_t) (zone->size / CACHE_ROWS_PER_SIZE) & ~(PLACES - 1u);
+        struct ocsp_cache *cache =
+            slab_alloc(zone->slab, sizeof(*cache) + count * sizeof(cache->rows[0]));
+        if (cache == NULL) {
+            return NULL;
+        }
+        shm_lock_init(&cache->lock);
+        cache->row_count = count;
+        zone->root = cache;
+    }
+    return zone->root;
+}
+
+static bool make_key(const X509 *certificate, const X509 *issuer, unsigned char *key)
+{
+    unsigned char hashes[2 * EVP_MAX_MD_SIZE];
+    unsigned first, second, len;
+
+    return X509_digest(certificate, EVP_sha256(), hashes, &first) == 1 &&
+           X509_digest(issuer, EVP_sha256(), hashes + first, &second) == 1 &&
+           EVP_Digest(hashes, first + second, key, &len, EVP_sha256(), NULL) == 1;
+}
+
+static struct kept_answer *places_of(struct ocsp_cache *cache, const unsigned char *key)
+{
+    uint32_t hash;
+
+    memcpy(&hash, key, sizeof(hash));
+    return &cache->rows[hash % (cache->row_count / PLACES) * PLACES];
+}
+
+static void cache_lock(struct ocsp_cache *cache)
+{
+    if (shm_lock_take(&cache->lock)) {
+        memset(cache->rows, 0, cache->row_count * sizeof(cache->rows[0]));
+    }
+}
+
+static bool cache_find(struct ocsp_cache *cache, const unsigned char *key, int *status)
+{
+    uint64_t now = (uint64_t) time(NULL);
+    bool is_found = false;
+
+    cache_lock(cache);
+    struct kept_answer *place = places_of(cache, key);
+    for (int i = 0; i < PLACES && !is_found; i++) {
+        if (place[i].until > now && memcmp(place[i].key, key, sizeof(place[i].key)) == 0) {
+            *status = place[i].status;
+            is_found = true;
+        }
+    }
+    shm_lock_release(&cache->lock);
+    return is_found;
+}
+
+static void cache_put(struct ocsp_cache *cache, const unsigned char *key,
+                      const struct ocsp_answer *answer)
+{
+    uint64_t until = (uint64_t) time(NULL) + KEEP_AT_MOST_S;
+
+    cache_lock(cache);
+    struct kept_answer *place = places_of(cache, key);
+    struct kept_answer *oldest = &place[0];
+    for (int i = 0; i < PLACES; i++) {
+        if (memcmp(place[i].key, key, sizeof(place[i].key)) == 0) {
+            oldest = &place[i];
+            break;
+        }
+        if (place[i].until < oldest->until) {
+            oldest = &place[i];
+        }
+    }
+    memcpy(oldest->key, key, sizeof(oldest->key));
+    oldest->until = answer->valid_until < until ? answer->valid_until : until;
+    oldest->status = answer->status;
+    shm_lock_release(&cache->lock);
+}
+
+/* ---- asking ---- */
+
+/* A question that is open. On the heap; its fiber's. */
+struct tls_ocsp {
+    struct tls *tls;        /* NULL: the connection has gone */
+    struct fiber *fiber;    /* while it waits */
+    STACK_OF(X509) * chain; /* client first; owned */
+    X509_STORE *store;      /* counted */
+    struct tls_context *context;
+    struct log log;
+    long error;         /* X509_V_… */
+    const char *reason; /* or NULL: all is well */
+    bool is_done;
+};
+
+static void fail(struct tls_ocsp *ocsp, const char *reason)
+{
+    ocsp->error = X509_V_ERR_APPLICATION_VERIFICATION;
+    ocsp->reason = reason;
+}
+
+/* Where to ask about this one. */
+static bool find_target(const struct tls_ocsp *ocsp, struct arena *arena, X509 *certificate,
+                        struct ocsp_target *out)
+{
+    bool is_good = false;
+
+    if (ocsp->context->ocsp_target != NULL) {
+        *out = *ocsp->context->ocsp_target;
+        return true;
+    }
+    STACK_OF(OPENSSL_STRING) *list = X509_get1_ocsp(certificate);
+    if (sk_OPENSSL_STRING_num(list) <= 0) {
+        log_error(&ocsp->log, 0, "OCSP responder not specified in the certificate");
+    } else {
+        struct str url = arena_dup(arena, str_of(sk_OPENSSL_STRING_value(list, 0)));
+        is_good = ocsp_target_parse(arena, url, out);
+        if (!is_good) {
+            log_error(&ocsp->log, 0, "invalid OCSP responder \"%.*s\" in the certificate",
+                      STR_ARG(url));
+        }
+    }
+    X509_email_free(list);
+    return is_good;
+}
+
+/* What is known of the certificate at this place of the chain; false: nothing. MAY WAIT. */
+static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int place, int *status)
+{
+    X509 *certificate = sk_X509_value(ocsp->chain, place);
+    X509 *issuer = sk_X509_value(ocsp->chain, place + 1);
+    struct ocsp_cache *cache = cache_of(ocsp->context->settings.ocsp_zone);
+    struct ocsp_target target;
+    struct ocsp_answer answer;
+    unsigned char key[EVP_MAX_MD_SIZE];
+
+    if (cache != NULL && make_key(certificate, issuer, key) && cache_find(cache, key, status)) {
+        return true;
+    }
+    if (!find_target(ocsp, arena, certificate, &target)) {
+        return false;
+    }
+    const struct ocsp_question question = {
+        .certificate = certificate,
+        .issuer = issuer,
+        .store = ocsp->store,
+        .verifies = true,
+        .target = &target,
+        .settings = &ocsp->context->settings,
+        .log = &ocsp->log,
+    };
+    if (!ocsp_ask(&question, arena, &answer)) {
+        return false;
+    }
+    *status = answer.status;
+    if (cache != NULL && make_key(certificate, issuer, key) &&
+        answer.status != V_OCSP_CERTSTATUS_UNKNOWN) {
+        cache_put(cache, key, &answer);
+    }
+    return true;
+}
+
+/* The root answers for itself. */
+static void ask_about_chain(struct tls_ocsp *ocsp)
+{
+    int count = sk_X509_num(ocsp->chain) - 1;
+    struct arena arena;
+
+    if (ocsp->context->settings.ocsp != OCSP_ALL && count > 1) {
+        count = 1;
+    }
+    arena_init(&arena);
+    for (int i = 0; i < count && ocsp->reason == NULL; i++) {
+        int status = V_OCSP_CERTSTATUS_UNKNOWN;
+
+        if (!status_of(ocsp, &arena, i, &status) || status == V_OCSP_CERTSTATUS_UNKNOWN) {
+            fail(ocsp, "certificate status request failed");
+        } else if (status == V_OCSP_CERTSTATUS_REVOKED) {
+            ocsp->error = X509_V_ERR_CERT_REVOKED;
+            ocsp->reason = X509_verify_cert_error_string(X509_V_ERR_CERT_REVOKED);
+        }
+    }
+    arena_free(&arena);
+}
+
+static void ocsp_free(struct tls_ocsp *ocsp)
+{
+    sk_X509_pop_free(ocsp->chain, X509_free);
+    X509_STORE_free(ocsp->store);
+    free(ocsp);
+}
+
+/* The owner goes on with the handshake, at the next turn. */
+static void wake_owner(struct tls *tls)
+{
+    struct conn *conn = tls->conn;
+
+    conn->is_readable = 1;
+    if (!conn_watch(conn)) {
+        conn_break(conn, EIO);
+    }
+}
+
+static void run(void *arg)
+{
+    struct tls_ocsp *ocsp = arg;
+
+    ocsp->fiber = fiber_self();
+    ask_about_chain(ocsp);
+    ocsp->fiber = NULL;
+    ocsp->is_done = true;
+    if (ocsp->tls == NULL) {
+        ocsp_free(ocsp);
+    } else {
+        wake_owner(ocsp->tls);
+    }
+}
+
+void tls_ocsp_forget(struct tls *tls)
+{
+    struct tls_ocsp *ocsp = tls->ocsp;
+
+    tls->ocsp = NULL;
+    ocsp->tls = NULL;
+    if (ocsp->is_done) {
+        ocsp_free(ocsp);
+    } else if (ocsp->fiber != NULL) {
+        fiber_cancel(ocsp->fiber);
+    }
+}
+
+/* The client's chain up to its root. A session that was resumed does not have it: it is found again. */
+static STACK_OF(X509) * chain_of(struct tls *tls, X509 *peer)
+{
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(tls->ssl);
+
+    if (chain != NULL) {
+        return X509_chain_up_ref(chain);
+    }
+    X509_STORE_CTX *search = X509_STORE_CTX_new();
+    if (search != NULL &&
+        X509_STORE_CTX_init(search, SSL_CTX_get_cert_store(SSL_get_SSL_CTX(tls->ssl)), peer,
+                            SSL_get_peer_cert_chain(tls->ssl)) == 1 &&
+        X509_verify_cert(search) == 1) {
+        chain = X509_STORE_CTX_get1_chain(search);
+    }
+    X509_STORE_CTX_free(search);
+    ERR_clear_error();
+    return chain;
+}
+
+static enum tls_progress begin(struct tls *tls)
+{
+    X509 *peer = SSL_get1_peer_certificate(tls->ssl);
+
+    tls->ocsp_is_checked = true;
+    if (peer == NULL || SSL_get_verify_result(tls->ssl) != X509_V_OK) {
+        X509_free(peer);
+        return TLS_DONE; /* refused anyway, or nothing to ask about */
+    }
+    STACK_OF(X509) *chain = chain_of(tls, peer);
+    X509_free(peer);
+    if (chain == NULL) {
+        tls->ocsp_error = X509_V_ERR_APPLICATION_VERIFICATION;
+        tls->ocsp_reason = "certificate status request failed";
+        return TLS_DONE;
+    }
+    struct tls_ocsp *ocsp = calloc(1, sizeof(*ocsp));
+    if (ocsp == NULL) {
+        fatal_no_memory(sizeof(*ocsp));
+    }
+    ocsp->tls = tls;
+    ocsp->chain = chain;
+    ocsp->context = tls->context;
+    ocsp->store = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(tls->ssl));
+    X509_STORE_up_ref(ocsp->store);
+    ocsp->log = *log_main; /* the connection's may go before the answer comes */
+    ocsp->log.connection = conn_number(tls->conn);
+    ocsp->log.action = "requesting certificate status";
+    tls->ocsp = ocsp;
+    if (fiber_start(run, ocsp, NULL) == FIBER_NO_STACK) {
+        fail(ocsp, "certificate status request failed");
+        ocsp->is_done = true;
+    }
+    return TLS_MORE;
+}
+
+enum tls_progress tls_ocsp_check(struct tls *tls)
+{
+    if (!tls->ocsp_is_checked && begin(tls) == TLS_DONE) {
+        return TLS_DONE;
+    }
+    if (tls->ocsp == NULL) {
+        return TLS_DONE;
+    }
+    if (!tls->ocsp->is_done) {
+        /* What the client says meanwhile has to wait. */
+        tls->conn->is_readable = 0;
+        tls_flush(tls->conn);
+        return TLS_MORE;
+    }
+    tls->ocsp_error = tls->ocsp->error;
+    tls->ocsp_reason = tls->ocsp->reason;
+    ocsp_free(tls->ocsp);
+    tls->ocsp = NULL;
+    tls->conn->is_readable = 1;
+    return TLS_DONE;
+}
+
+bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str *error)
+{
+    struct str url = context->settings.ocsp_responder;
+    const char *problem;
+
+    cache_of(context->settings.ocsp_zone); /* its root is made before workers are */
+    if (context->settings.ocsp == 0 || url.len == 0) {
+        return true;
+    }
+    struct ocsp_target *target = arena_new(arena, struct ocsp_target);
+    if (!ocsp_target_parse(arena, url, target)) {
+        *error =
+            arena_printf(arena,
+                         "invalid URL prefix in OCSP responder \"%.*s\" in \"ssl_ocsp_responder\"",
+                         STR_ARG(url));
+        return false;
+    }
+    if (context->settings.resolver == NULL &&
+        !addr_parse(arena, target->host, target->port, false, &target->addresses, &problem)) {
+        *error = arena_printf(arena, "%s in OCSP responder \"%.*s\" in \"ssl_ocsp_responder\"",
+                              problem, STR_ARG(url));
+        return false;
+    }
+    context->ocsp_target = target;
+    return true;
+}

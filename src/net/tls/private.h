@@ -1,0 +1,276 @@
+/* What the files of TLS share among themselves; private to this floor. */
+#ifndef NET_TLS_PRIVATE_H
+#define NET_TLS_PRIVATE_H
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "net/resolver/resolver.h"
+#include "net/tls/tls.h"
+
+/* Is there this, in the library that we are built with? */
+#define TLS_HAS_SIGNATURE_NAMES (OPENSSL_VERSION_NUMBER >= 0x30500000L)
+#if OPENSSL_VERSION_NUMBER >= 0x40000000L && !defined(OPENSSL_NO_ECH)
+#define TLS_HAS_ECH 1
+#else
+#define TLS_HAS_ECH 0
+#endif
+
+#define TLS_RECORD_MAX 16384 /* plain bytes of a record */
+
+/* A certificate of a context with what belongs to it. In the arena. */
+struct tls_identity {
+    struct str name;           /* of the certificate's file, for messages */
+    X509 *leaf;                /* counted reference */
+    X509 *issuer;              /* counted reference, or NULL: not known */
+    struct tls_staple *staple; /* its OCSP answer, or NULL */
+};
+
+/* A key that tickets are made with. */
+struct tls_ticket_key {
+    unsigned char name[16];
+    unsigned char hmac[32];
+    unsigned char aes[32];
+    uint8_t size; /* bytes of hmac and of aes that count: 16 or 32 */
+};
+
+#define TLS_CONTEXT_MAGIC 0x715c0817u
+
+struct tls_context {
+    uint32_t magic;
+    SSL_CTX *ctx; /* owned; another one takes its place when files have changed */
+    struct tls_settings settings;
+    struct vec identities;              /* struct tls_identity */
+    struct tls_ticket_key *ticket_keys; /* from files; or NULL */
+    size_t ticket_key_count;
+    struct session_store *sessions;  /* of the shared zone; or NULL */
+    struct ticket_ring *ring;        /* keys that make themselves; or NULL */
+    struct ocsp_target *ocsp_target; /* ssl_ocsp_responder; or NULL */
+    struct tls_watch *watch;         /* files as they were loaded; or NULL */
+    struct tls_context *next;        /* of all contexts of this process */
+    struct arena *arena;             /* of the generation */
+};
+
+/* What a connection has: its transport_state. On the heap. */
+struct tls {
+    SSL *ssl; /* NULL until the first bytes were seen */
+    struct conn *conn;
+    struct tls_context *context;
+    const struct tls_selector *selector; /* of a server; or NULL */
+    struct str alpn_offer;               /* wire form: what the selected server speaks */
+    char *prefix; /* raw bytes that were read before TLS began; pooled; or NULL */
+    uint32_t prefix_size, prefix_at, prefix_end;
+    char *out;         /* records that the socket has not taken; heap; or NULL */
+    uint32_t out_at;   /* the first byte of it that is left */
+    uint32_t out_end;  /* … and the end */
+    uint32_t out_size; /* room of it */
+    uint32_t ahead;    /* bytes at the head of the connection's queue that are in `out` already */
+    uint32_t start_ms; /* of the handshake, of the monotonic clock, low half */
+    uint32_t took_ms;  /* the handshake */
+    uint32_t drained_turn;   /* of the loop in which the socket was found empty; low half */
+    int io_error;            /* errno of the last failed read or write of the socket, or 0 */
+    struct tls_ocsp *ocsp;   /* asking about the client's certificate; or NULL */
+    long ocsp_error;         /* X509_V_ERR_… or X509_V_OK */
+    const char *ocsp_reason; /* text of it, static */
+    bool ocsp_is_checked;    /* asked about, or nothing to ask */
+    char early_byte;         /* the first byte of early data, until it is read */
+    bool has_early_byte;
+    bool reads_early; /* early data may come: SSL_read_early_data is to be asked first */
+    bool is_client;
+    bool is_established;  /* the handshake is done, or early data is read */
+    bool is_early;        /* early data is read: the handshake is still open */
+    bool is_failed;       /* nothing may be said any more, not even close_notify */
+    bool is_end_said;     /* close_notify was sent */
+    bool is_raw_readable; /* the socket may have more */
+    bool is_raw_closed;   /* its end was read */
+    bool uses_ktls;       /* OpenSSL writes to the socket itself */
+    bool wants_write;     /* kTLS: the handshake waits for the socket to drink */
+    bool has_selected;    /* the ClientHello has chosen a context */
+    bool is_rejected;     /* … or nobody is there for it */
+    bool was_looked_at;   /* the first byte is of TLS */
+    bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
+};
+
+static inline struct tls *tls_of(const struct conn *conn)
+{
+    return conn->transport_state;
+}
+
+extern const struct conn_transport tls_transport;
+extern const struct conn_transport tls_transport_ktls;
+
+/* Indexes of what hangs on OpenSSL's objects: struct tls_context *, struct tls *. Made once. */
+extern int tls_context_index;
+extern int tls_index;
+void tls_library_init(void);
+
+static inline struct tls_context *tls_context_of(const SSL_CTX *ctx)
+{
+    return SSL_CTX_get_ex_data(ctx, tls_context_index);
+}
+
+/* ---- memory.c ---- */
+
+/* OpenSSL's memory comes from us. Done by itself when the program begins. */
+void tls_memory_init(void);
+
+/* ---- error.c ---- */
+
+/* What was left in OpenSSL's queue is forgotten. It costs as much as a record to do that when there is nothing. */
+static inline void tls_clear_errors(void)
+{
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
+}
+
+/* "WHAT (SSL: error:… error:…)" of what is in OpenSSL's queue, which is empty then. */
+struct str tls_reason(struct arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Logs "WHAT failed (SSL: …)" of a connection, with the level that its fault has. */
+void tls_log_failure(const struct log *log, const char *what);
+/* The same with a level of its own. */
+void tls_log_at(const struct log *log, enum log_level level, const char *what);
+/* A failed system call of the connection. */
+void tls_log_errno(const struct log *log, int error, const char *what);
+
+/* ---- object.c: what is loaded from files ---- */
+
+/*
+ * Each gives a reference of the caller's own, or NULL with *error. The name is a full path, or "data:…",
+ * for keys "engine:…" and "store:…", too. Of one reading each is loaded once (arena; NULL = always anew).
+ */
+STACK_OF(X509) *
+    tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error);
+EVP_PKEY *tls_load_key(struct arena *cache, struct arena *arena, struct str name,
+                       const struct vec *passwords, struct str *error);
+/* Did the key that was loaded last want a password? Such are for those who know it. */
+bool tls_key_was_encrypted(void);
+STACK_OF(X509) *
+    tls_load_ca(struct arena *cache, struct arena *arena, struct str name, struct str *error);
+STACK_OF(X509_CRL) *
+    tls_load_crl(struct arena *cache, struct arena *arena, struct str name, struct str *error);
+
+/* ---- parts.c: parts of a context, each false with *error ---- */
+
+bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
+                            struct arena *arena, struct vec *identities, struct str *error);
+/* Is the key of the certificate's kind? One of another kind the library keeps for a certificate to come, and
+ * says nothing. Else false with an error of OpenSSL. */
+bool tls_key_fits(X509 *certificate, EVP_PKEY *key);
+bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
+                            struct arena *arena, struct str *error);
+bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
+                                  struct arena *arena, struct str *error);
+/* Keys of encrypted ClientHellos (RFC 9849). */
+bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct arena *arena,
+                   struct str *error);
+/* Secrets of connections go to the file that the settings name, if they do. */
+void tls_apply_key_log(SSL_CTX *ctx, const struct tls_settings *settings);
+void tls_identities_free(struct vec *identities);
+
+/* ---- context.c ---- */
+
+/* A whole SSL_CTX of the context's settings; NULL with *error. */
+SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct arena *arena,
+                     struct vec *identities, struct str *error);
+extern struct tls_context *tls_contexts; /* all of this process */
+
+/* ---- session.c, ticket.c ---- */
+
+bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx);
+bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
+                      struct str *error);
+
+/* ---- accept.c ---- */
+
+void tls_server_init(struct tls_context *context, SSL_CTX *ctx);
+
+/* ---- bio.c ---- */
+
+#define RECORDS_PER_SEND 4
+
+/* An SSL for this state, whose bytes go over the connection's socket. NULL: logged. */
+SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx);
+/* The state of a connection that begins to speak TLS; is its transport from now on. */
+struct tls *tls_attach(struct conn *conn, struct tls_context *context);
+/* Ciphertext gathers between these two, and leaves with the second; false: the connection is broken. */
+void tls_gather_begin(struct tls *tls);
+bool tls_gather_end(struct tls *tls, bool more_follows);
+/* Between them: what has gathered is in no hurry; and it joins what is written now. */
+void tls_hold_back(struct tls *tls);
+void tls_take_held_back(struct tls *tls);
+/* Sends what is held; true: nothing is left. */
+bool tls_send_held(struct tls *tls, bool more_follows);
+/* Something is held and the queue is empty: the loop has to tell when the socket drinks. */
+void tls_want_drain(struct conn *conn);
+
+/* ---- transport.c ---- */
+
+/* SSL_do_handshake or SSL_read_early_data, and what became of it. */
+enum tls_progress tls_step(struct conn *conn);
+
+/* ---- responder.c, status.c: asking an authority about a certificate (RFC 6960) ---- */
+
+/* A responder: http://host[:port][/path]. Strings in the arena. */
+struct ocsp_target {
+    struct str host, path; /* path without a slash at its end */
+    uint16_t port;
+    struct addr_list addresses; /* known since the configuration was read; or none */
+};
+
+/* False: it is no such URL. */
+bool ocsp_target_parse(struct arena *arena, struct str url, struct ocsp_target *out);
+
+/* What the authority says. */
+struct ocsp_answer {
+    int status;           /* V_OCSP_CERTSTATUS_… */
+    uint64_t valid_until; /* seconds of the wall clock */
+    struct str der;       /* the whole answer; in the arena */
+};
+
+/* Who is asked, about what. */
+struct ocsp_question {
+    X509 *certificate; /* borrowed */
+    X509 *issuer;      /* borrowed */
+    X509_STORE *store; /* whom we trust */
+    bool verifies;     /* the answer's signature */
+    const struct ocsp_target *target;
+    const struct tls_settings *settings; /* for the resolver */
+    const struct log *log;
+};
+
+/* Asks; false: logged. MAY WAIT; on a fiber. */
+bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_answer *out);
+/* Reads an answer to the question; false: logged. */
+bool ocsp_answer_read(const struct ocsp_question *question, struct str der,
+                      struct ocsp_answer *out);
+/* The bytes that the responder is sent: an OCSPRequest; empty on failure. */
+struct str ocsp_request_bytes(const struct ocsp_question *question, struct arena *arena);
+/* The HTTP part of it. MAY WAIT. */
+bool ocsp_fetch(const struct ocsp_question *question, struct str request, struct arena *arena,
+                struct str *answer);
+
+/* ---- staple.c, ocsp.c ---- */
+
+/* Sets up the staples of a fresh context; false with *error. */
+bool tls_staples_init(struct tls_context *context, SSL_CTX *ctx, struct vec *identities,
+                      struct arena *arena, const struct log *log, struct str *error);
+void tls_staple_free(struct tls_staple *staple);
+
+/* Checks the settings of ssl_ocsp; false with *error. */
+bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str *error);
+/* Is the client's certificate still good? Begins to ask its authority. TLS_DONE: known, see ocsp_error. TLS_MORE:
+ * the owner's input is called when it is. */
+enum tls_progress tls_ocsp_check(struct tls *tls);
+/* The connection ends while its question is open. */
+void tls_ocsp_forget(struct tls *tls);
+
+/* ---- watch.c ---- */
+
+void tls_watch_init(struct tls_context *context);
+void tls_watch_free(struct tls_watch *watch);
+void tls_watch_start(const struct log *log);
+void tls_watch_end(void);
+
+#endif

@@ -1,0 +1,250 @@
+/* Sessions that are resumed by identifier: in a zone that all workers share. */
+#include <openssl/ssl.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/shm.h"
+#include "net/tls/private.h"
+
+#define ID_MAX 32
+#define SESSION_MAX                                                                                \
+    4096 /* bytes of a stored session; larger ones (client certificates) are not kept */
+#define BYTES_PER_BUCKET 512
+#define EXPIRED_AT_ONCE 2 /* old ones that a new one clears away */
+#define EVICT_MOST 16     /* that give way to a new one when the zone is full */
+
+/* A session in the zone: on the chain of its bucket and in the order of use. */
+struct stored {
+    struct stored *next;  /* of the bucket */
+    struct stored *newer; /* in the order of making */
+    struct stored *older;
+    uint64_t expires; /* seconds of the wall clock */
+    uint16_t size;    /* of the session behind the identifier */
+    uint8_t id_len;
+    unsigned char bytes[]; /* identifier, then DER */
+};
+
+/* The root of the zone. */
+struct session_store {
+    struct shm_lock lock;
+    uint32_t bucket_count;
+    struct stored *newest;
+    struct stored *oldest;
+    struct stored *buckets[];
+};
+
+static struct session_store *store_of(struct zone *zone)
+{
+    if (zone->root == NULL) {
+        uint32_t count = (uint32_t) (zone->size / BYTES_PER_BUCKET) + 1;
+        struct session_store *store =
+            slab_alloc(zone->slab, sizeof(*store) + count * sizeof(store->buckets[0]));
+        if (store == NULL) {
+            return NULL;
+        }
+        shm_lock_init(&store->lock);
+        store->bucket_count = count;
+        zone->root = store;
+    }
+    return zone->root;
+}
+
+/* Identifiers are random: some of their bytes are as good as a hash. */
+static struct stored **bucket_of(struct session_store *store, const unsigned char *id, size_t len)
+{
+    return &store->buckets[str_hash((struct str){(const char *) id, len}) % store->bucket_count];
+}
+
+static void reset(struct zone *zone)
+{
+    struct session_store *store = zone->root;
+
+    /* A process died inside: what it left cannot be trusted, and sessions can be made anew. Their memory
+     * stays taken until the zone goes. */
+    memset(store->buckets, 0, store->bucket_count * sizeof(store->buckets[0]));
+    store->newest = store->oldest = NULL;
+}
+
+static void lock(struct zone *zone)
+{
+    struct session_store *store = zone->root;
+
+    if (shm_lock_take(&store->lock)) {
+        reset(zone);
+    }
+}
+
+static void drop(struct zone *zone, struct stored *session)
+{
+    struct session_store *store = zone->root;
+    struct stored **at = bucket_of(store, session->bytes, session->id_len);
+
+    while (*at != NULL && *at != session) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = session->next;
+    }
+    if (session->newer != NULL) {
+        session->newer->older = session->older;
+    } else {
+        store->newest = session->older;
+    }
+    if (session->older != NULL) {
+        session->older->newer = session->newer;
+    } else {
+        store->oldest = session->newer;
+    }
+    slab_free(zone->slab, session);
+}
+
+static struct stored *find(struct session_store *store, const unsigned char *id, size_t len)
+{
+    struct stored *session = *bucket_of(store, id, len);
+
+    while (session != NULL && (session->id_len != len || memcmp(session->bytes, id, len) != 0)) {
+        session = session->next;
+    }
+    return session;
+}
+
+static void insert(struct zone *zone, const unsigned char *id, unsigned id_len,
+                   const unsigned char *der, size_t size, uint64_t expires)
+{
+    struct session_store *store = zone->root;
+    uint64_t now = (uint64_t) time(NULL);
+    struct stored *session = find(store, id, id_len);
+
+    if (session != NULL) {
+        drop(zone, session);
+    }
+    for (int i = 0; i < EXPIRED_AT_ONCE && store->oldest != NULL && store->oldest->expires <= now;
+         i++) {
+        drop(zone, store->oldest);
+    }
+    session = slab_alloc(zone->slab, sizeof(*session) + id_len + size);
+    for (int i = 0; i < EVICT_MOST && session == NULL && store->oldest != NULL; i++) {
+        drop(zone, store->oldest);
+        session = slab_alloc(zone->slab, sizeof(*session) + id_len + size);
+    }
+    if (session == NULL) {
+        log_alert(log_main, 0,
+                  "could not allocate new session in SSL session shared cache \"%.*s\"",
+                  STR_ARG(zone->name));
+        return;
+    }
+    session->expires = expires;
+    session->size = (uint16_t) size;
+    session->id_len = (uint8_t) id_len;
+    memcpy(session->bytes, id, id_len);
+    memcpy(session->bytes + id_len, der, size);
+    struct stored **bucket = bucket_of(store, id, id_len);
+    session->next = *bucket;
+    *bucket = session;
+    session->older = store->newest;
+    session->newer = NULL;
+    if (store->newest != NULL) {
+        store->newest->newer = session;
+    } else {
+        store->oldest = session;
+    }
+    store->newest = session;
+}
+
+static int keep_session(SSL *ssl, SSL_SESSION *session)
+{
+    struct tls_context *context = tls_context_of(SSL_get_SSL_CTX(ssl));
+    struct zone *zone = context->settings.session_zone;
+    static unsigned char der[SESSION_MAX];
+    unsigned char *at = der;
+    unsigned id_len;
+    const unsigned char *id = SSL_SESSION_get_id(session, &id_len);
+    int size = i2d_SSL_SESSION(session, NULL);
+
+    if (size <= 0 || size > (int) sizeof(der) - 64 || id_len == 0 || id_len > ID_MAX) {
+        return 0;
+    }
+    i2d_SSL_SESSION(session, &at);
+    lock(zone);
+    insert(zone, id, id_len, der, (size_t) size,
+           (uint64_t) time(NULL) + context->settings.session_timeout_s);
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+    return 0; /* we keep no reference */
+}
+
+static SSL_SESSION *get_session(SSL *ssl, const unsigned char *id, int len, int *copy)
+{
+    struct tls_context *context = tls_context_of(SSL_get_SSL_CTX(ssl));
+    struct zone *zone = context->settings.session_zone;
+    static unsigned char der[SESSION_MAX];
+    const unsigned char *at = der;
+    size_t size = 0;
+
+    *copy = 0;
+    if (len <= 0 || len > ID_MAX) {
+        return NULL;
+    }
+    lock(zone);
+    struct stored *session = find(zone->root, id, (size_t) len);
+    if (session != NULL && session->expires <= (uint64_t) time(NULL)) {
+        drop(zone, session);
+    } else if (session != NULL && session->size <= sizeof(der)) {
+        size = session->size;
+        memcpy(der, session->bytes + session->id_len, size);
+    }
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+    return size == 0 ? NULL : d2i_SSL_SESSION(NULL, &at, (long) size);
+}
+
+static void remove_session(SSL_CTX *ctx, SSL_SESSION *session)
+{
+    struct tls_context *context = tls_context_of(ctx);
+    struct zone *zone = context->settings.session_zone;
+    unsigned id_len;
+    const unsigned char *id = SSL_SESSION_get_id(session, &id_len);
+
+    if (id_len == 0 || id_len > ID_MAX) {
+        return;
+    }
+    lock(zone);
+    struct stored *stored = find(zone->root, id, id_len);
+    if (stored != NULL) {
+        drop(zone, stored);
+    }
+    shm_lock_release(&((struct session_store *) zone->root)->lock);
+}
+
+bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)
+{
+    const struct tls_settings *settings = &context->settings;
+
+    SSL_CTX_set_timeout(ctx, (long) settings->session_timeout_s);
+    if (!settings->has_session_cache) {
+        SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+        return true;
+    }
+    if (settings->session_zone == NULL && settings->builtin_sessions == 0) {
+        /* "none": clients are told that their sessions may be resumed, and never are. */
+        SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL |
+                                                SSL_SESS_CACHE_NO_AUTO_CLEAR);
+        return true;
+    }
+    long mode = SSL_SESS_CACHE_SERVER;
+    if (settings->builtin_sessions == 0) {
+        mode |= SSL_SESS_CACHE_NO_INTERNAL;
+    }
+    SSL_CTX_set_session_cache_mode(ctx, mode);
+    if (settings->builtin_sessions != 0) {
+        SSL_CTX_sess_set_cache_size(ctx, (long) settings->builtin_sessions);
+    }
+    if (settings->session_zone != NULL) {
+        context->sessions = store_of(settings->session_zone);
+        if (context->sessions == NULL) {
+            return true; /* a zone without room: as if there was none */
+        }
+        SSL_CTX_sess_set_new_cb(ctx, keep_session);
+        SSL_CTX_sess_set_get_cb(ctx, get_session);
+        SSL_CTX_sess_set_remove_cb(ctx, remove_session);
+    }
+    return true;
+}

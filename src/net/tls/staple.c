@@ -1,0 +1,301 @@
+/* OCSP stapling (RFC 6066, 8): the authority's word on our certificate, sent along with it. */
+#include <openssl/err.h>
+#include <openssl/ocsp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/fatal.h"
+#include "fiber/fiber.h"
+#include "net/tls/private.h"
+
+#define ASK_AGAIN_S 300    /* after a failure, and at least between two questions */
+#define ASK_AT_MOST_S 3600 /* an answer is not kept longer without asking */
+
+/* The staple of one certificate. On the heap. */
+struct tls_staple {
+    char *der; /* what is sent; heap; NULL = nothing yet */
+    size_t size;
+    uint64_t valid_until; /* seconds of the wall clock */
+    uint64_t ask_at;      /* seconds: when to ask again */
+    X509 *certificate;    /* counted */
+    X509 *issuer;         /* counted */
+    X509_STORE *store;    /* counted */
+    struct ocsp_target target;
+    struct tls_settings settings;
+    struct arena arena;
+    bool is_from_file;
+    bool is_asking;   /* a fiber is at it */
+    bool is_orphaned; /* … and frees it then */
+};
+
+static void destroy(struct tls_staple *staple)
+{
+    free(staple->der);
+    X509_free(staple->certificate);
+    X509_free(staple->issuer);
+    X509_STORE_free(staple->store);
+    arena_free(&staple->arena);
+    free(staple);
+}
+
+void tls_staple_free(struct tls_staple *staple)
+{
+    if (staple->is_asking) {
+        staple->is_orphaned = true;
+    } else {
+        destroy(staple);
+    }
+}
+
+static void keep(struct tls_staple *staple, struct str der)
+{
+    char *copy = malloc(der.len);
+
+    if (copy == NULL) {
+        fatal_no_memory(der.len);
+    }
+    memcpy(copy, der.data, der.len);
+    free(staple->der);
+    staple->der = copy;
+    staple->size = der.len;
+}
+
+/* ---- asking ---- */
+
+static void take(struct tls_staple *staple, const struct ocsp_answer *answer)
+{
+    uint64_t now = (uint64_t) time(NULL);
+    uint64_t ask_at = now + ASK_AT_MOST_S;
+
+    if (answer->status != V_OCSP_CERTSTATUS_GOOD) {
+        log_error(log_main, 0, "certificate status \"%s\" in the OCSP response",
+                  OCSP_cert_status_str(answer->status));
+        return;
+    }
+    keep(staple, answer->der);
+    staple->valid_until = answer->valid_until;
+    if (answer->valid_until < ask_at + ASK_AGAIN_S) {
+        ask_at = answer->valid_until > ASK_AGAIN_S ? answer->valid_until - ASK_AGAIN_S : 0;
+    }
+    staple->ask_at = ask_at < now + ASK_AGAIN_S ? now + ASK_AGAIN_S : ask_at;
+}
+
+static void ask(void *arg)
+{
+    struct tls_staple *staple = arg;
+    struct log log = *log_main;
+    struct arena arena;
+    struct ocsp_answer answer;
+    const struct ocsp_question question = {
+        .certificate = staple->certificate,
+        .issuer = staple->issuer,
+        .store = staple->store,
+        .verifies = staple->settings.stapling_verify,
+        .target = &staple->target,
+        .settings = &staple->settings,
+        .log = &log,
+    };
+
+    log.action = "requesting certificate status";
+    arena_init(&arena);
+    if (ocsp_ask(&question, &arena, &answer)) {
+        take(staple, &answer);
+    }
+    arena_free(&arena);
+    staple->is_asking = false;
+    if (staple->is_orphaned) {
+        destroy(staple);
+    }
+}
+
+static void refresh(struct tls_staple *staple)
+{
+    uint64_t now = (uint64_t) time(NULL);
+
+    if (staple->is_from_file || staple->is_asking || now < staple->ask_at) {
+        return;
+    }
+    staple->is_asking = true;
+    staple->ask_at = now + ASK_AGAIN_S;
+    if (fiber_start(ask, staple, NULL) == FIBER_NO_STACK) {
+        staple->is_asking = false;
+    }
+}
+
+/* ---- in the handshake ---- */
+
+static struct tls_staple *find(const struct tls_context *context, const X509 *certificate)
+{
+    vec_each(const struct tls_identity, identity, &context->identities) {
+        if (identity->leaf == certificate) {
+            return identity->staple;
+        }
+    }
+    return NULL;
+}
+
+static int on_status_request(SSL *ssl, void *arg)
+{
+    struct tls_staple *staple =
+        find(tls_context_of(SSL_get_SSL_CTX(ssl)), SSL_get_certificate(ssl));
+
+    (void) arg;
+    if (staple == NULL) {
+        return SSL_TLSEXT_ERR_NOACK;
+    }
+    int result = SSL_TLSEXT_ERR_NOACK;
+    if (staple->der != NULL && staple->valid_until >= (uint64_t) time(NULL)) {
+        unsigned char *copy = OPENSSL_memdup(staple->der, staple->size);
+        if (copy != NULL) {
+            SSL_set_tlsext_status_ocsp_resp(ssl, copy, (long) staple->size);
+            result = SSL_TLSEXT_ERR_OK;
+        }
+    }
+    refresh(staple);
+    return result;
+}
+
+/* ---- when the configuration is read ---- */
+
+static struct tls_staple *staple_new(struct tls_context *context, SSL_CTX *ctx,
+                                     struct tls_identity *identity)
+{
+    struct tls_staple *staple = calloc(1, sizeof(*staple));
+
+    if (staple == NULL) {
+        fatal_no_memory(sizeof(*staple));
+    }
+    arena_init(&staple->arena);
+    staple->settings = context->settings;
+    staple->certificate = identity->leaf;
+    X509_up_ref(identity->leaf);
+    staple->store = SSL_CTX_get_cert_store(ctx);
+    X509_STORE_up_ref(staple->store);
+    identity->staple = staple;
+    return staple;
+}
+
+static bool load_file(struct tls_staple *staple, struct arena *arena, struct str name,
+                      struct str *error)
+{
+    BIO *bio = BIO_new_file(arena_cstr(arena, name), "rb");
+
+    if (bio == NULL) {
+        *error = tls_reason(arena, "BIO_new_file(\"%.*s\") failed", STR_ARG(name));
+        return false;
+    }
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE_bio(bio, NULL);
+    BIO_free(bio);
+    if (response == NULL) {
+        *error = tls_reason(arena, "d2i_OCSP_RESPONSE_bio(\"%.*s\") failed", STR_ARG(name));
+        return false;
+    }
+    unsigned char *der = NULL;
+    int size = i2d_OCSP_RESPONSE(response, &der);
+    OCSP_RESPONSE_free(response);
+    if (size <= 0) {
+        *error = tls_reason(arena, "i2d_OCSP_RESPONSE(\"%.*s\") failed", STR_ARG(name));
+        return false;
+    }
+    keep(staple, (struct str){(char *) der, (size_t) size});
+    OPENSSL_free(der);
+    staple->is_from_file = true;
+    staple->valid_until = UINT64_MAX;
+    return true;
+}
+
+/* The issuer: of the chain, or of those that are trusted. */
+static X509 *find_issuer(const struct tls_identity *identity, X509_STORE *store)
+{
+    X509 *issuer = NULL;
+
+    if (identity->issuer != NULL) {
+        X509_up_ref(identity->issuer);
+        return identity->issuer;
+    }
+    X509_STORE_CTX *search = X509_STORE_CTX_new();
+    if (search != NULL && X509_STORE_CTX_init(search, store, NULL, NULL) == 1 &&
+        X509_STORE_CTX_get1_issuer(&issuer, search, identity->leaf) != 1) {
+        issuer = NULL;
+    }
+    X509_STORE_CTX_free(search);
+    ERR_clear_error();
+    return issuer;
+}
+
+/* Where to ask: as configured, or as the certificate says. False: told; there will be no staple. */
+static bool find_target(struct tls_staple *staple, const struct tls_identity *identity,
+                        const struct log *log)
+{
+    struct str url = staple->settings.stapling_responder;
+    const char *problem = NULL;
+
+    if (url.len == 0) {
+        STACK_OF(OPENSSL_STRING) *list = X509_get1_ocsp(identity->leaf);
+        if (sk_OPENSSL_STRING_num(list) > 0) {
+            url = arena_dup(&staple->arena, str_of(sk_OPENSSL_STRING_value(list, 0)));
+        }
+        X509_email_free(list);
+    }
+    if (url.len == 0) {
+        log_warn(log, 0,
+                 "\"ssl_stapling\" ignored, no OCSP responder URL in the certificate \"%.*s\"",
+                 STR_ARG(identity->name));
+        return false;
+    }
+    if (!ocsp_target_parse(&staple->arena, url, &staple->target)) {
+        log_warn(log, 0,
+                 "\"ssl_stapling\" ignored, invalid URL prefix in OCSP responder \"%.*s\" in the "
+                 "certificate \"%.*s\"",
+                 STR_ARG(url), STR_ARG(identity->name));
+        return false;
+    }
+    if (staple->settings.resolver == NULL &&
+        !addr_parse(&staple->arena, staple->target.host, staple->target.port, false,
+                    &staple->target.addresses, &problem)) {
+        log_warn(log, 0,
+                 "\"ssl_stapling\" ignored, %s in OCSP responder \"%.*s\" in the certificate "
+                 "\"%.*s\"",
+                 problem, STR_ARG(url), STR_ARG(identity->name));
+        return false;
+    }
+    return true;
+}
+
+static bool init_one(struct tls_context *context, SSL_CTX *ctx, struct tls_identity *identity,
+                     struct arena *arena, const struct log *log, struct str *error)
+{
+    struct tls_staple *staple = staple_new(context, ctx, identity);
+
+    if (context->settings.stapling_file.len != 0) {
+        return load_file(staple, arena, context->settings.stapling_file, error);
+    }
+    staple->issuer = find_issuer(identity, staple->store);
+    if (staple->issuer == NULL) {
+        log_warn(log, 0,
+                 "\"ssl_stapling\" ignored, issuer certificate not found for certificate \"%.*s\"",
+                 STR_ARG(identity->name));
+    }
+    if (staple->issuer == NULL || !find_target(staple, identity, log)) {
+        tls_staple_free(staple);
+        identity->staple = NULL;
+    }
+    return true;
+}
+
+bool tls_staples_init(struct tls_context *context, SSL_CTX *ctx, struct vec *identities,
+                      struct arena *arena, const struct log *log, struct str *error)
+{
+    if (!context->settings.stapling) {
+        return true;
+    }
+    vec_each(struct tls_identity, identity, identities) {
+        if (!init_one(context, ctx, identity, arena, log, error)) {
+            return false;
+        }
+    }
+    SSL_CTX_set_tlsext_status_cb(ctx, on_status_request);
+    return true;
+}

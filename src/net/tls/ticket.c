@@ -1,0 +1,252 @@
+/* Keys of session tickets (RFC 5077; RFC 8446, 4.6.1): from files, or made here, for all workers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/core_names.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/shm.h"
+#include "net/tls/private.h"
+
+#define SHORT_FILE 48 /* name, HMAC-SHA256 and AES-128: 16 bytes each */
+#define LONG_FILE 80  /* name of 16 bytes, HMAC-SHA256 and AES-256 of 32 bytes each */
+
+/*
+ * Keys that make themselves: the root of the zone. The next one is known to all workers before it is used,
+ * the one before is good for as long as a session may live.
+ */
+struct ticket_ring {
+    struct shm_lock lock;
+    uint64_t period_s; /* that a key encrypts; as long as the longest session */
+    struct ring_key {
+        struct tls_ticket_key key;
+        uint64_t until; /* seconds of the wall clock: encrypts before; 0 = there is none */
+    } current, previous;
+};
+
+/* ---- files ---- */
+
+static bool read_key(struct arena *arena, struct str name, struct tls_ticket_key *key,
+                     struct str *error)
+{
+    unsigned char bytes[LONG_FILE + 1];
+    int fd = open(arena_cstr(arena, name), O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd == -1 ? -1 : read(fd, bytes, sizeof(bytes));
+
+    if (size == -1) {
+        *error = arena_printf(arena, "%s \"%.*s\" failed (%d: %s)", fd == -1 ? "open()" : "read()",
+                              STR_ARG(name), errno, strerror(errno));
+    } else if (size != SHORT_FILE && size != LONG_FILE) {
+        *error = arena_printf(arena, "\"%.*s\" must be 48 or 80 bytes", STR_ARG(name));
+    }
+    if (fd != -1) {
+        close(fd);
+    }
+    if (size != SHORT_FILE && size != LONG_FILE) {
+        OPENSSL_cleanse(bytes, sizeof(bytes));
+        return false;
+    }
+    key->size = size == SHORT_FILE ? 16 : 32;
+    memcpy(key->name, bytes, 16);
+    if (size == SHORT_FILE) {
+        memcpy(key->aes, bytes + 16, 16);
+        memcpy(key->hmac, bytes + 32, 16);
+    } else {
+        memcpy(key->hmac, bytes + 16, 32);
+        memcpy(key->aes, bytes + 48, 32);
+    }
+    OPENSSL_cleanse(bytes, sizeof(bytes));
+    return true;
+}
+
+static bool read_keys(struct tls_context *context, struct arena *arena, struct str *error)
+{
+    const struct vec *files = &context->settings.ticket_keys;
+    struct tls_ticket_key *keys = arena_array(context->arena, files->count, sizeof(*keys));
+
+    for (size_t i = 0; i < files->count; i++) {
+        if (!read_key(arena, *vec_at(files, struct str, i), &keys[i], error)) {
+            return false;
+        }
+    }
+    context->ticket_keys = keys;
+    context->ticket_key_count = files->count;
+    return true;
+}
+
+/* ---- keys that make themselves ---- */
+
+static bool make_key(struct tls_ticket_key *key)
+{
+    key->size = 32;
+    return RAND_bytes(key->name, sizeof(key->name)) == 1 &&
+           RAND_priv_bytes(key->hmac, sizeof(key->hmac)) == 1 &&
+           RAND_priv_bytes(key->aes, sizeof(key->aes)) == 1;
+}
+
+/* Takes what the time has made old out of use. */
+static bool turn(struct ticket_ring *ring, uint64_t now)
+{
+    if (now < ring->current.until) {
+        return true;
+    }
+    struct ring_key fresh = {.until = now + ring->period_s};
+    if (!make_key(&fresh.key)) {
+        return ring->current.until != 0;
+    }
+    /* One that was not used for long does not come back. */
+    if (ring->current.until != 0 && now < ring->current.until + ring->period_s) {
+        ring->previous = ring->current;
+    } else {
+        OPENSSL_cleanse(&ring->previous, sizeof(ring->previous));
+    }
+    ring->current = fresh;
+    return true;
+}
+
+/*
+ * The key to encrypt with (name NULL), or the one of this name. 0 = there is none, 1 = found, 2 = an old one:
+ * the client should get a new ticket.
+ */
+static int ring_find(struct ticket_ring *ring, const unsigned char *name,
+                     struct tls_ticket_key *out)
+{
+    uint64_t now = (uint64_t) time(NULL);
+    int found = 0;
+
+    if (shm_lock_take(&ring->lock)) {
+        ring->current.until = ring->previous.until = 0; /* perhaps half written */
+    }
+    if (turn(ring, now)) {
+        if (name == NULL || memcmp(name, ring->current.key.name, sizeof(out->name)) == 0) {
+            *out = ring->current.key;
+            found = 1;
+        } else if (ring->previous.until != 0 && now < ring->previous.until + ring->period_s &&
+                   memcmp(name, ring->previous.key.name, sizeof(out->name)) == 0) {
+            *out = ring->previous.key;
+            found = 2;
+        }
+    }
+    shm_lock_release(&ring->lock);
+    return found;
+}
+
+static int files_find(const struct tls_context *context, const unsigned char *name,
+                      struct tls_ticket_key *out)
+{
+    if (name == NULL) {
+        *out = context->ticket_keys[0];
+        return 1;
+    }
+    for (size_t i = 0; i < context->ticket_key_count; i++) {
+        if (memcmp(name, context->ticket_keys[i].name, sizeof(out->name)) == 0) {
+            *out = context->ticket_keys[i];
+            return i == 0 ? 1 : 2;
+        }
+    }
+    return 0;
+}
+
+/* ---- the callback ---- */
+
+/* Fetched once: looking for it costs more than a ticket. */
+static const EVP_CIPHER *cipher_of(unsigned size)
+{
+    static EVP_CIPHER *ciphers[2];
+    EVP_CIPHER **cipher = &ciphers[size != 16];
+
+    if (*cipher == NULL) {
+        *cipher = EVP_CIPHER_fetch(NULL, size == 16 ? "AES-128-CBC" : "AES-256-CBC", NULL);
+    }
+    return *cipher != NULL ? *cipher : size == 16 ? EVP_aes_128_cbc() : EVP_aes_256_cbc();
+}
+
+static int apply_key(const struct tls_ticket_key *key, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                     EVP_MAC_CTX *mac, int is_encrypting)
+{
+    const EVP_CIPHER *aes = cipher_of(key->size);
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *) key->hmac, key->size),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *) "SHA256", 0),
+        OSSL_PARAM_construct_end(),
+    };
+
+    if (is_encrypting && RAND_bytes(iv, EVP_CIPHER_get_iv_length(aes)) != 1) {
+        return 0;
+    }
+    return EVP_CipherInit_ex(cipher, aes, NULL, key->aes, iv, is_encrypting) == 1 &&
+           EVP_MAC_CTX_set_params(mac, params) == 1;
+}
+
+static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                     EVP_MAC_CTX *mac, int is_encrypting)
+{
+    const struct tls_context *context = tls_context_of(SSL_get_SSL_CTX(ssl));
+    const unsigned char *wanted = is_encrypting ? NULL : name;
+    struct tls_ticket_key key;
+    int found = context->ticket_keys != NULL ? files_find(context, wanted, &key)
+                                             : ring_find(context->ring, wanted, &key);
+
+    if (found == 0) {
+        return is_encrypting ? -1 : 0;
+    }
+    if (is_encrypting) {
+        memcpy(name, key.name, sizeof(key.name));
+    }
+    int is_good = apply_key(&key, iv, cipher, mac, is_encrypting);
+    OPENSSL_cleanse(&key, sizeof(key));
+    if (!is_good) {
+        return -1;
+    }
+    /* TLS 1.3 sends a fresh ticket anyway, and resumes no session twice by one. */
+    if (found == 2 || (!is_encrypting && SSL_version(ssl) == TLS1_3_VERSION)) {
+        return is_encrypting ? 1 : 2;
+    }
+    return 1;
+}
+
+static struct ticket_ring *ring_of(struct zone *zone, uint64_t period_s)
+{
+    struct ticket_ring *ring = zone->root;
+
+    if (ring == NULL) {
+        ring = slab_alloc(zone->slab, sizeof(*ring));
+        if (ring == NULL) {
+            return NULL;
+        }
+        shm_lock_init(&ring->lock);
+        zone->root = ring;
+    }
+    if (ring->period_s < period_s) {
+        ring->period_s = period_s;
+    }
+    return ring;
+}
+
+bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
+                      struct str *error)
+{
+    const struct tls_settings *settings = &context->settings;
+
+    if (!settings->tickets) {
+        SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
+    }
+    if (settings->ticket_keys.count != 0) {
+        if (!read_keys(context, arena, error)) {
+            return false;
+        }
+    } else if (settings->ticket_zone != NULL) {
+        context->ring = ring_of(settings->ticket_zone, settings->session_timeout_s);
+    }
+    if (context->ticket_keys == NULL && context->ring == NULL) {
+        return true; /* keys of the context's own, made by the library */
+    }
+    if (SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, on_ticket) == 0) {
+        *error = tls_reason(arena, "SSL_CTX_set_tlsext_ticket_key_evp_cb() failed");
+        return false;
+    }
+    return true;
+}

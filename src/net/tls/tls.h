@@ -1,0 +1,203 @@
+/* TLS behind struct conn: contexts made when the configuration is read, handshakes, what a connection
+ * negotiated. All of OpenSSL is on this side of the face. */
+#ifndef NET_TLS_TLS_H
+#define NET_TLS_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "base/shm.h"
+#include "base/str.h"
+#include "net/conn.h"
+
+enum tls_protocol {
+    TLS_SSLV2 = 1, /* accepted in lists, never spoken */
+    TLS_SSLV3 = 2,
+    TLS_1_0 = 4,
+    TLS_1_1 = 8,
+    TLS_1_2 = 16,
+    TLS_1_3 = 32,
+};
+
+enum tls_verify { TLS_VERIFY_OFF, TLS_VERIFY_ON, TLS_VERIFY_OPTIONAL, TLS_VERIFY_OPTIONAL_NO_CA };
+
+/* One certificate with its key, as the configuration names them: files (full paths), "data:PEM",
+ * "engine:…", "store:…". */
+struct tls_certificate {
+    struct str certificate;
+    struct str key;
+};
+
+/* What a context is made of. Strings live as long as the generation. Members that only one side has
+ * are ignored by the other. */
+struct tls_settings {
+    bool is_client;            /* towards upstreams */
+    struct str directory;      /* with a slash at its end: of relative files in `commands` */
+    struct vec certificates;   /* struct tls_certificate; none: a client without, or a server that
+                                    rejects, or whose certificates come from variables */
+    struct vec variable_names; /* struct str: certificates whose names have variables, as written;
+                                    sessions of others are not resumed */
+    struct vec passwords;      /* struct str: tried in turn for encrypted keys */
+    unsigned protocols;        /* enum tls_protocol bits */
+    struct str ciphers;        /* of TLS 1.2 and below */
+    struct str curves;         /* "auto" or a list */
+    struct str dhparam;        /* file or empty */
+    bool prefer_server_ciphers;
+    struct vec commands;            /* struct str pairs, name and value: ssl_conf_command */
+    struct str client_certificate;  /* CA file for clients, names are sent; or empty */
+    struct str trusted_certificate; /* CA file, names are not sent; or empty */
+    struct str crl;
+    unsigned verify; /* enum tls_verify; a client: OFF or ON */
+    unsigned verify_depth;
+    bool rejects_handshake; /* ssl_reject_handshake */
+    bool early_data;
+    bool compresses_certificates;
+    bool tickets;
+    struct zone *ticket_zone;  /* where keys of tickets live that are made by themselves, shared by
+                                    all workers; NULL: the library's own, of this context alone */
+    struct vec ticket_keys;    /* struct str: files of 48 or 80 bytes; the first encrypts */
+    bool has_session_cache;    /* sessions are resumed by identifier: shared zone or builtin */
+    struct zone *session_zone; /* shared:…; or NULL */
+    unsigned builtin_sessions; /* 0 = none */
+    uint64_t session_timeout_s;
+    bool stapling, stapling_verify;
+    struct str stapling_file, stapling_responder;
+    struct vec ech_files; /* struct str: keys of encrypted ClientHellos, PEM */
+    unsigned ocsp;        /* clients' certificates: 0 not asked about, 1 all of the chain, 2 the
+                                    client's own */
+    struct str ocsp_responder; /* URL in place of the one in the certificate; or empty */
+    struct zone *ocsp_zone;    /* where answers are kept; or NULL */
+    const struct resolver_settings *resolver; /* finds the addresses of responders; or NULL */
+    uint64_t resolver_timeout_ms;
+    uint64_t buffer_size;     /* ssl_buffer_size: bytes of a record at most */
+    bool watches_files;       /* ssl_certificate_watch: changed files are taken up */
+    struct log_file *key_log; /* gets the secrets of connections, in NSS's format; or NULL */
+};
+
+struct tls_context; /* an SSL_CTX and what belongs to it */
+
+/* What a context says when it cannot be made: file and reason, in nginx's words, e.g.
+ * `cannot load certificate "x": BIO_new_file() failed (SSL: error:…)`. Text in the arena. */
+struct tls_context *tls_context_new(const struct tls_settings *settings, struct arena *arena,
+                                    const struct log *log, struct str *error);
+void tls_context_free(struct tls_context *context);
+
+/*
+ * Whose certificate a client gets: asked in the handshake with the SNI name (lower case, empty when there
+ * is none). Gives the context to go on with, or NULL: the handshake is rejected (unrecognized_name).
+ * *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"), empty = no ALPN.
+ * Certificates from variables: the owner calls tls_use_certificate inside it.
+ */
+struct tls_selector {
+    struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols,
+                                  void *arg);
+    /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
+    bool (*certify)(struct conn *conn, void *arg);
+    /* Fills the log that tells of what goes wrong behind the handshake; NULL: the connection's. */
+    void (*log)(struct conn *conn, struct log *out);
+    void *arg;
+};
+/* Certificates by variable that were loaded, and how long they are kept: ssl_certificate_cache. */
+struct tls_certificate_cache;
+struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, unsigned max,
+                                                        uint64_t inactive_s, uint64_t valid_s);
+/* During certify: this connection's certificate, loaded from full file names or data made of variables.
+ * cache may be NULL. passwords: struct str. False: logged; the handshake fails. */
+bool tls_use_certificate(struct conn *conn, struct str certificate, struct str key,
+                         const struct vec *passwords, struct tls_certificate_cache *cache);
+
+enum tls_progress {
+    TLS_DONE,   /* established */
+    TLS_MORE,   /* waits for the peer; conn_watch and try again when something happened */
+    TLS_FAILED, /* logged as nginx does, with its level by fault; the connection is to be closed */
+    TLS_PLAIN, /* server: the client speaks plain HTTP: its bytes are the conn's input, TLS is gone */
+};
+
+/* The server's side on an accepted connection whose input may hold bytes already (after a PROXY header). */
+bool tls_accept(struct conn *conn, struct tls_context *context,
+                const struct tls_selector *selector);
+/* Steps of the handshake, on either side, as far as it goes now. */
+enum tls_progress tls_handshake(struct conn *conn);
+
+/* The client's side. Strings live at least as long as the call. */
+struct tls_client_options {
+    struct str
+        name; /* SNI and, with verify, what the certificate must be for; a host without port */
+    bool sends_name; /* as SNI, unless it is empty or an address (RFC 6066, 3) */
+    bool verifies;   /* chain and name; the context was made for it, too */
+    bool reuses_session;
+    struct str alpn; /* wire form or empty */
+    struct str
+        certificate; /* full file name or data, made of variables; empty: what the context has */
+    struct str key;
+    const struct vec *passwords;                     /* struct str: of that key; or NULL */
+    struct tls_certificate_cache *certificate_cache; /* or NULL */
+    uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
+};
+
+/*
+ * A number, never 0, that two connections share only when their contexts and all that their options say of
+ * names, certificates and protocols are the same: one may then stand for the other. It is the same as
+ * long as the process lives, but for contexts whose files have changed. False alarms: 1 in 2^64.
+ */
+uint64_t tls_client_identity(struct tls_context *context, const struct tls_client_options *options);
+
+enum tls_connected {
+    TLS_CONNECTED,
+    TLS_CONNECT_FAILED, /* the peer: handshake, certificate or its name */
+    TLS_CONNECT_TIMED_OUT,
+    TLS_CONNECT_CANCELLED,
+    TLS_CONNECT_ERROR, /* our own trouble: a certificate that does not load, a name too long */
+};
+
+/*
+ * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is logged, in
+ * the handshake itself with the action `SSL handshaking to upstream`; *error gets the errno or 0. The caller closes the connection
+ * then. MAY WAIT.
+ */
+enum tls_connected tls_connect(struct conn *conn, struct tls_context *context,
+                               const struct tls_client_options *options, uint64_t deadline_ms,
+                               const struct log *log, int *error);
+
+static inline bool conn_is_tls(const struct conn *conn)
+{
+    return conn->transport != NULL;
+}
+
+/* What was negotiated. Texts are in the arena; false or empty: not known. */
+struct str tls_alpn(const struct conn *conn); /* as long as the connection */
+struct str tls_server_name(const struct conn *conn);
+bool tls_is_early(const struct conn *conn); /* early data, and the handshake is not finished */
+/* The result of verifying the client: 0 = good; else X509_V_ERR_…, text in *reason. has_certificate tells
+ * whether one was sent. */
+long tls_verify_result(const struct conn *conn, bool *has_certificate, const char **reason);
+/* Does the result only say that the authority is not known: what TLS_VERIFY_OPTIONAL_NO_CA lets through? */
+bool tls_verify_may_be_foreign(long result);
+/* The session of this connection may not be resumed. */
+void tls_forget_session(struct conn *conn);
+bool tls_variable(const struct conn *conn, struct str name, struct arena *arena, struct str *out);
+/* name: "protocol", "cipher", "ciphers", "curve", "curves", "session_id", "session_reused",
+ * "client_cert", … : the part behind "ssl_" of the variables of ngx_http_ssl_module. */
+
+/* Between the end of the handshake and the first write: ciphertext that is held back for company leaves. */
+void tls_flush(struct conn *conn);
+
+/* Files and data that one reading has loaded are not read again by it; with `inherits` those of the reading
+ * in force, too, when they did not change. Before the first context of that arena. */
+void tls_objects_begin(struct arena *arena, bool inherits);
+
+/* ssl_engine: an engine of the library does its work from now on. False with *error in the arena. */
+bool tls_use_engine(struct str name, struct arena *arena, struct str *error);
+
+/* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
+ * which the upper floor hands down: an HTTP POST that MAY WAIT). */
+bool tls_worker_start(const struct log *log);
+void tls_worker_end(void);
+
+/* Library and its version for -V: "OpenSSL 3.0.17 1 Jul 2025". */
+const char *tls_version_built(void);
+const char *tls_version_running(void);
+
+#endif

@@ -1,0 +1,539 @@
+/* TLS as a transport: records over the socket of a connection. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/conn_private.h"
+#include "net/tls/private.h"
+
+/* ---- failures ---- */
+
+/*
+ * What an SSL_… call failed with, once it is not a wait: logged; gives the errno of the connection. A broken
+ * connection to an upstream is for those to tell who wanted something from it.
+ */
+static int say_failure(struct tls *tls, int kind, const char *what)
+{
+    const struct log *log = tls->conn->log;
+    struct log own;
+
+    if (tls->selector != NULL && tls->selector->log != NULL) {
+        tls->selector->log(tls->conn, &own);
+        log = &own;
+    }
+    tls->is_failed = true;
+    if (tls->io_error != 0) {
+        if (!tls->is_client) {
+            tls_log_errno(log, tls->io_error, what);
+        }
+        return tls->io_error;
+    }
+    if (kind == SSL_ERROR_SYSCALL && ERR_peek_error() == 0) {
+        return ECONNRESET;
+    }
+    if (tls->is_client) {
+        tls_log_at(log, LOG_ERROR, what);
+    } else {
+        tls_log_failure(log, what);
+    }
+    return EPROTO;
+}
+
+/* ---- reading ---- */
+
+/* Early data while it lasts: bytes, 0 = there is no more of it, -1 as recv. */
+static ssize_t recv_early(struct tls *tls, void *at, size_t size)
+{
+    size_t n = 0;
+
+    if (tls->has_early_byte && size != 0) {
+        *(char *) at = tls->early_byte;
+        tls->has_early_byte = false;
+        return 1;
+    }
+    switch (SSL_read_early_data(tls->ssl, at, size, &n)) {
+    case SSL_READ_EARLY_DATA_SUCCESS:
+        return (ssize_t) n;
+    case SSL_READ_EARLY_DATA_FINISH:
+        tls->is_early = false;
+        return 0;
+    default:
+        break;
+    }
+    int kind = SSL_get_error(tls->ssl, 0);
+    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {
+        errno = EAGAIN;
+        return -1;
+    }
+    errno = say_failure(tls, kind, "SSL_read_early_data() failed");
+    return -1;
+}
+
+static ssize_t recv_plain(struct tls *tls, void *at, size_t size)
+{
+    int n = SSL_read(tls->ssl, at, size > INT32_MAX ? INT32_MAX : (int) size);
+
+    if (n > 0) {
+        return n;
+    }
+    int kind = SSL_get_error(tls->ssl, n);
+    switch (kind) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        errno = EAGAIN;
+        return -1;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    default:
+        break;
+    }
+    if (tls->is_raw_closed && tls->io_error == 0 && ERR_peek_error() == 0) {
+        return 0;
+    }
+    errno = say_failure(tls, kind, "SSL_read() failed");
+    return -1;
+}
+
+static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
+{
+    struct tls *tls = tls_of(conn);
+    ssize_t n = 0;
+
+    if (tls->is_failed || tls->ssl == NULL) {
+        errno = EPROTO;
+        return -1;
+    }
+    tls_clear_errors();
+    /* What has come since it was empty, the loop tells at its next turn at the earliest. */
+    tls->is_raw_readable = tls->drained_turn != (uint32_t) loop_turns();
+    tls_gather_begin(tls);
+    if (tls->is_early) {
+        n = recv_early(tls, at, size);
+    }
+    if (n == 0) {
+        n = recv_plain(tls, at, size);
+    }
+    int error = errno;
+    if (!tls_gather_end(tls, false) && n >= 0) {
+        error = tls->io_error;
+        n = -1;
+    }
+    if (tls->out != NULL && conn->out == NULL && !tls->is_held_back) {
+        tls_want_drain(conn);
+    }
+    if (n > 0 && !tls->is_raw_readable && !tls->has_early_byte && !SSL_has_pending(tls->ssl)) {
+        conn->is_readable = 0;
+    }
+    errno = error;
+    return n;
+}
+
+/* ---- writing ---- */
+
+/* close_notify (RFC 8446, 6.1), once; we do not wait for the peer's. Gathers. True: it was said. */
+static bool say_end(struct tls *tls)
+{
+    if (tls->is_end_said || !tls->is_established || SSL_in_init(tls->ssl)) {
+        return false;
+    }
+    tls->is_end_said = true;
+    tls_clear_errors();
+    SSL_shutdown(tls->ssl);
+    tls_clear_errors();
+    return true;
+}
+
+/* Encrypts up to a record; bytes taken, or -1 with errno. */
+static int write_record(struct tls *tls, const void *at, size_t size)
+{
+    int n;
+
+    if (tls->is_early) {
+        size_t written = 0;
+        n = SSL_write_early_data(tls->ssl, at, size, &written) == 1 ? (int) written : 0;
+    } else {
+        n = SSL_write(tls->ssl, at, (int) size);
+    }
+    if (n > 0) {
+        return n;
+    }
+    int kind = SSL_get_error(tls->ssl, n);
+    if (kind == SSL_ERROR_WANT_WRITE || kind == SSL_ERROR_WANT_READ) {
+        errno = EAGAIN;
+        return -1;
+    }
+    errno = say_failure(tls, kind, "SSL_write() failed");
+    return -1;
+}
+
+/* Plain bytes of several pieces that make one record. */
+static char record[TLS_RECORD_MAX];
+
+/* The next bytes of the list, in one piece of at most `most`; they are taken off it. */
+static struct str next_bytes(struct iovec *iov, int *first, int count, size_t skip, size_t most)
+{
+    const char *at = (const char *) iov[*first].iov_base + skip;
+    size_t left = iov[*first].iov_len - skip;
+
+    if (left >= most || *first == count - 1) {
+        return (struct str){at, left < most ? left : most};
+    }
+    size_t n = 0;
+    for (int i = *first; i < count && n < most; i++) {
+        size_t part = iov[i].iov_len - skip;
+        part = part < most - n ? part : most - n;
+        memcpy(record + n, (const char *) iov[i].iov_base + skip, part);
+        n += part;
+        skip = 0;
+    }
+    return (struct str){record, n};
+}
+
+static size_t record_size(const struct tls *tls)
+{
+    uint64_t size = tls->context->settings.buffer_size;
+
+    return size == 0 || size > TLS_RECORD_MAX ? TLS_RECORD_MAX : (size_t) size;
+}
+
+/* Encrypts pieces of memory until there is enough for one send. Bytes taken, or -1 with errno. */
+static ssize_t encrypt(struct tls *tls, const struct iovec *pieces, int count)
+{
+    struct iovec *iov = (struct iovec *) pieces;
+    size_t most = record_size(tls);
+    ssize_t total = 0;
+    size_t skip = 0;
+    int first = 0;
+
+    while (first < count && (uint32_t) total + most <= RECORDS_PER_SEND * TLS_RECORD_MAX) {
+        struct str bytes = next_bytes(iov, &first, count, skip, most);
+        int n = bytes.len == 0 ? 0 : write_record(tls, bytes.data, bytes.len);
+
+        if (n < 0) {
+            return total != 0 && errno == EAGAIN ? total : -1;
+        }
+        total += n;
+        skip += (size_t) n;
+        while (first < count && skip >= iov[first].iov_len) {
+            skip -= iov[first].iov_len;
+            first++;
+        }
+    }
+    return total;
+}
+
+/*
+ * What begins each way of writing: what is held goes first. 0: go on. Else what is to be returned, -1 with
+ * errno included.
+ */
+static ssize_t write_begin(struct tls *tls)
+{
+    if (tls->is_failed || tls->ssl == NULL) {
+        errno = EPROTO;
+        return -1;
+    }
+    tls_clear_errors();
+    if (tls->out != NULL && !tls->is_held_back) {
+        bool is_empty = tls_send_held(tls, false);
+
+        if (tls->io_error != 0) {
+            tls->is_failed = true;
+            errno = tls->io_error;
+            return -1;
+        }
+        if (!is_empty) {
+            errno = EAGAIN;
+            return -1;
+        }
+        ssize_t ahead = tls->ahead;
+        tls->ahead = 0;
+        return ahead;
+    }
+    return 0;
+}
+
+/*
+ * … and ends it: n bytes were encrypted. They count as sent when the socket has them. Behind the last ones of
+ * a connection its end is said at once, and all that waits for the FIN.
+ */
+static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
+{
+    int error = errno;
+    const struct conn *conn = tls->conn;
+
+    if (n > 0 && conn->is_last_output && (uint64_t) n == conn_unsent(conn)) {
+        more_follows = say_end(tls);
+    }
+    if (!tls_gather_end(tls, more_follows)) {
+        tls->is_failed = true;
+        errno = tls->io_error;
+        return -1;
+    }
+    if (tls->out != NULL && n > 0) {
+        tls->ahead = (uint32_t) n;
+        errno = EAGAIN;
+        return -1;
+    }
+    errno = error;
+    return n;
+}
+
+static ssize_t tls_writev(struct conn *conn, const struct iovec *iov, int count, bool more_follows)
+{
+    struct tls *tls = tls_of(conn);
+    ssize_t n = write_begin(tls);
+
+    if (n != 0) {
+        return n;
+    }
+    tls_gather_begin(tls);
+    tls_take_held_back(tls);
+    n = encrypt(tls, iov, count);
+    return write_end(tls, n, more_follows);
+}
+
+/* What is read of a file to be encrypted. */
+static char file_bytes[RECORDS_PER_SEND * TLS_RECORD_MAX];
+
+static ssize_t tls_sendfile(struct conn *conn, int fd, off_t offset, size_t size)
+{
+    struct tls *tls = tls_of(conn);
+    ssize_t n = write_begin(tls);
+
+    if (n != 0) {
+        return n;
+    }
+    do {
+        n = pread(fd, file_bytes, size < sizeof(file_bytes) ? size : sizeof(file_bytes), offset);
+    } while (n == -1 && errno == EINTR);
+    if (n <= 0) {
+        if (n == 0 || errno == EAGAIN) {
+            errno = EIO;
+        }
+        return -1;
+    }
+    struct iovec iov = {file_bytes, (size_t) n};
+    bool more_follows = (size_t) n < size;
+    tls_gather_begin(tls);
+    tls_take_held_back(tls);
+    n = encrypt(tls, &iov, 1);
+    return write_end(tls, n, more_follows);
+}
+
+#if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
+/* The kernel encrypts what it sends, if it took the keys over. */
+static ssize_t tls_sendfile_ktls(struct conn *conn, int fd, off_t offset, size_t size)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (!BIO_get_ktls_send(SSL_get_wbio(tls->ssl)) || tls->is_early) {
+        return tls_sendfile(conn, fd, offset, size);
+    }
+    tls_clear_errors();
+    ssize_t n = SSL_sendfile(tls->ssl, fd, offset, size, 0);
+    if (n > 0) {
+        return n;
+    }
+    int kind = SSL_get_error(tls->ssl, (int) n);
+    if (kind == SSL_ERROR_WANT_WRITE || (n == -1 && errno == EAGAIN)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (n == 0) {
+        errno = EIO;
+        return -1;
+    }
+    errno = say_failure(tls, kind, "SSL_sendfile() failed");
+    return -1;
+}
+#endif
+
+/* ---- the end ---- */
+
+static void tls_end(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->is_failed || conn->is_broken || tls->ssl == NULL || tls->io_error != 0) {
+        return;
+    }
+    tls_gather_begin(tls);
+    tls_take_held_back(tls);
+    say_end(tls);
+    tls_gather_end(tls, false);
+}
+
+static void tls_close(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    tls_end(conn);
+    if (tls->ssl != NULL) {
+        if (!tls->is_failed) {
+            /* So that a session may be resumed although its connection just broke off. */
+            SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+        }
+        SSL_free(tls->ssl);
+        tls_clear_errors();
+    }
+    if (tls->ocsp != NULL) {
+        tls_ocsp_forget(tls);
+    }
+    conn_buffer_free(tls->prefix, tls->prefix_size);
+    free(tls->out);
+    free(tls);
+    conn->transport = NULL;
+    conn->transport_state = NULL;
+}
+
+static void tls_drain(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->wants_write) {
+        tls->wants_write = false;
+        conn_call_input(conn);
+        return;
+    }
+    if (tls->out == NULL || tls->is_held_back || conn->out != NULL) {
+        return; /* the queue goes first through tls_writev */
+    }
+    if (!tls_send_held(tls, false)) {
+        if (tls->io_error != 0) {
+            tls->is_failed = true;
+            conn_break(conn, tls->io_error);
+        } else {
+            tls_want_drain(conn);
+        }
+    }
+}
+
+void tls_flush(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (conn->transport == NULL || tls->out == NULL || conn->out != NULL) {
+        return;
+    }
+    tls->is_held_back = false;
+    if (!tls_send_held(tls, false) && tls->io_error == 0) {
+        tls_want_drain(conn);
+    }
+}
+
+const struct conn_transport tls_transport = {
+    .recv = tls_recv,
+    .writev = tls_writev,
+    .sendfile = tls_sendfile,
+    .close = tls_close,
+    .end = tls_end,
+    .drain = tls_drain,
+};
+
+const struct conn_transport tls_transport_ktls = {
+    .recv = tls_recv,
+    .writev = tls_writev,
+#if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
+    .sendfile = tls_sendfile_ktls,
+#endif
+    .close = tls_close,
+    .end = tls_end,
+    .drain = tls_drain,
+};
+
+/* ---- the handshake ---- */
+
+/* The first early data makes the connection usable before the client's Finished. 1 = usable, 0 = as the
+ * usual handshake, which goes on, -1 = see SSL_get_error. */
+static int step_early(struct tls *tls)
+{
+    size_t n;
+
+    switch (SSL_read_early_data(tls->ssl, &tls->early_byte, 1, &n)) {
+    case SSL_READ_EARLY_DATA_SUCCESS:
+        tls->has_early_byte = n != 0;
+        tls->is_early = true;
+        return 1;
+    case SSL_READ_EARLY_DATA_FINISH:
+        tls->reads_early = false;
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+static int step(struct tls *tls)
+{
+    if (tls->reads_early) {
+        int result = step_early(tls);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return SSL_do_handshake(tls->ssl);
+}
+
+/* The handshake did not end: waits, or has failed. */
+static enum tls_progress not_done(struct tls *tls, int result)
+{
+    struct conn *conn = tls->conn;
+    int kind = SSL_get_error(tls->ssl, result);
+
+    if (kind == SSL_ERROR_WANT_READ) {
+        return TLS_MORE;
+    }
+    if (kind == SSL_ERROR_WANT_WRITE) {
+        tls->wants_write = true;
+        tls_want_drain(conn);
+        return TLS_MORE;
+    }
+    tls->is_failed = true;
+    if (tls->is_raw_closed || (kind == SSL_ERROR_SYSCALL && tls->io_error == 0)) {
+        tls_clear_errors();
+        log_info(conn->log, 0, "peer closed connection in SSL handshake");
+    } else if (tls->io_error == ECONNRESET) {
+        tls_log_errno(conn->log, ECONNRESET, "peer closed connection in SSL handshake");
+    } else if (tls->io_error != 0) {
+        tls_log_errno(conn->log, tls->io_error, "SSL_do_handshake() failed");
+    } else if (tls->is_rejected) {
+        tls_clear_errors();
+        log_info(conn->log, 0, "handshake rejected");
+    } else {
+        tls_log_failure(conn->log, "SSL_do_handshake() failed");
+    }
+    return TLS_FAILED;
+}
+
+enum tls_progress tls_step(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    tls_clear_errors();
+    tls->is_raw_readable = conn->is_readable;
+    tls_gather_begin(tls);
+    int result = step(tls);
+    enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
+    if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
+        /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */
+        if (!tls->uses_ktls && SSL_version(tls->ssl) == TLS1_3_VERSION) {
+            tls_hold_back(tls);
+        }
+    }
+    if (!tls_gather_end(tls, false) && progress != TLS_FAILED) {
+        tls->is_failed = true;
+        tls_log_errno(conn->log, tls->io_error, "SSL_do_handshake() failed");
+        progress = TLS_FAILED;
+    }
+    conn->is_readable =
+        tls->is_raw_readable || tls->has_early_byte || SSL_has_pending(tls->ssl) != 0;
+    if (progress == TLS_DONE) {
+        tls->is_established = true;
+        tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
+    } else if (progress == TLS_MORE && tls->out != NULL) {
+        tls_want_drain(conn);
+    }
+    return progress;
+}
