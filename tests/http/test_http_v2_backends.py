@@ -1,9 +1,11 @@
 """HTTP/2 in, another protocol out: what must not become of a request on its way to a backend, and of an answer on its
 way back."""
 
+import select
 import socket
 import struct
 import threading
+import time
 
 import pytest
 
@@ -26,12 +28,12 @@ class Listener:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self):
-        with self.listener.accept()[0] as conn:
-            try:
+        try:
+            with self.listener.accept()[0] as conn:
                 while more := conn.recv(65536):
                     self.got += more
-            except OSError:
-                pass
+        except OSError:
+            pass
         self.ended.set()
 
     def until(self, text):
@@ -142,6 +144,13 @@ def test_one_key_of_a_websocket(site):
 # the connection
 
 
+def busy_ticks(server):
+    """Hundredths of a second that the worker has used."""
+    with open("/proc/%d/stat" % until(server.children, "a worker")[0], encoding="ascii") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def test_goaway_tells_no_more_later(site, echo):
     """Requests that came after GOAWAY are overlooked, with their bodies; another GOAWAY does not promise them."""
     server = site("keepalive_requests 1;", "location /p { proxy_pass http://127.0.0.1:%d; }" % echo)
@@ -178,5 +187,29 @@ def test_answers_that_nobody_reads_are_few(serve):
                                        for stream in range(3, 3003, 2)))
         until(lambda: taken() >= 100, "some of the small ones")
         # What is taken at all is taken in one go: long before the status has been asked for so often.
+        before = busy_ticks(server)
+        started = time.monotonic()
         for _ in range(30):
             assert taken() < 400
+        # … and while they wait there is nothing to be done.
+        while time.monotonic() < started + 1:
+            select.select([], [], [], 0.1)
+        assert busy_ticks(server) - before < 60
+
+
+def test_requests_that_had_to_wait_are_answered(serve):
+    """A client that sends far ahead and reads slowly gets all of its answers."""
+    server = serve("http2 on; keepalive_requests 100000; server { listen 127.0.0.1:@PORT@ sndbuf=4096;"
+                   "location / { root html; } location = /none { return 204; } }", files={"html/big": bytes(300000)})
+    count = 2000
+    small = b"\x82\x86\x04" + string("/none") + b"\x01" + string("a")
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    sock.connect(("127.0.0.1", server.port))
+    with H2(server.port, settings={4: 2 ** 31 - 1}, sock=sock) as client:
+        client.window(2 ** 30)
+        big = literal(*pseudo("/big"))
+        client.socket.sendall(b"".join(H2.frame(HEADERS, END_HEADERS | END_STREAM, stream, big if stream % 400 == 1 else small)
+                                       for stream in range(1, 2 * count, 2)))
+        for stream in range(1, 2 * count, 2):
+            assert client.answer(stream).status == (200 if stream % 400 == 1 else 204)

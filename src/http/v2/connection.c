@@ -19,6 +19,7 @@ static void v2_free(struct v2_connection *c)
 {
     c->http->wire_state = NULL;
     c->http->protocol = &v1_protocol;
+    c->conn->is_input_paused = 0;
     loop_undefer(&c->http->settle);
     timer_remove(&c->drain_timer);
     counters_mine->writing -= c->is_writing;
@@ -114,8 +115,8 @@ static void wait_on(struct v2_connection *c)
     struct http_connection *http = c->http;
     const struct http_location *location = http->rest_location;
     bool is_idle = c->stream_count == 0 && c->drain_count == 0 && list_is_empty(&c->finished);
-    bool has_part = c->block_stream != 0 || c->part.is_open || !c->has_preface ||
-                    conn->in_end != conn->in_start;
+    bool has_part = !c->is_held && (c->block_stream != 0 || c->part.is_open || !c->has_preface ||
+                                    conn->in_end != conn->in_start);
     uint64_t now_ms = clock_now.now_ms;
     uint64_t deadline = NO_DEADLINE;
 
@@ -167,6 +168,9 @@ void v2_settle(struct v2_connection *c)
 {
     struct conn *conn = c->conn;
 
+    if (c->is_held) {
+        v2_pump(c);
+    }
     c->is_pumping = true;
     if (worker_is_quitting && !c->is_going_away) {
         v2_go_away(c, V2_NO_ERROR);
@@ -188,7 +192,7 @@ void v2_settle(struct v2_connection *c)
     if (conn->is_broken) {
         return; /* the last of its requests leads here again */
     }
-    if (c->waiting_count != 0 && v2_has_room(c)) {
+    if ((c->waiting_count != 0 && v2_has_room(c)) || (c->is_held && conn_unsent(conn) == 0)) {
         loop_defer_next(&c->http->settle); /* others first */
     }
     wait_on(c);
@@ -214,12 +218,8 @@ static void on_input(struct conn *conn)
 static void on_drained(struct conn *conn)
 {
     struct http_connection *http = conn->user;
-    struct v2_connection *c = http->wire_state;
 
-    if (conn->in_end != conn->in_start && !c->is_failed) {
-        v2_pump(c);
-    }
-    v2_settle(c);
+    v2_settle(http->wire_state);
 }
 
 /* After its stream was given up, what is left of a frame has this time, or as long as it had at first. */
@@ -260,6 +260,10 @@ static void on_timeout(struct conn *conn)
     struct log log;
 
     connection_log(http, "processing HTTP/2 connection", &log);
+    if (conn_unsent(conn) != 0 && conn->sent != c->drained_to) {
+        v2_settle(c); /* the client takes what there is, slowly */
+        return;
+    }
     if (conn_unsent(conn) != 0) {
         log_info(&log, ETIMEDOUT, "client timed out");
         http->wants_reset = http->rest_location->reset_timedout_connection;

@@ -151,14 +151,15 @@ static bool take_frame(struct v2_connection *c)
     return !c->is_failed;
 }
 
-/* May more requests be taken? */
+/* May more requests be taken? If not, the input is held until answers have left: see v2_settle. */
 static bool has_place(struct v2_connection *c)
 {
     if (c->finished_count >= FINISHED_MAX) {
         conn_flush(c->conn);
         v2_recycle(c);
     }
-    return c->finished_count < FINISHED_MAX && conn_unsent(c->conn) < UNSENT_STOP;
+    c->is_held = c->finished_count >= FINISHED_MAX || conn_unsent(c->conn) >= UNSENT_STOP;
+    return !c->is_held;
 }
 
 /* Works on what has come. */
@@ -203,7 +204,11 @@ static bool read_more(struct v2_connection *c)
 
 void v2_pump(struct v2_connection *c)
 {
+    struct conn *conn = c->conn;
+
     c->is_pumping = true;
+    c->is_held = false;
+    conn->is_input_paused = 0;
     process(c);
     for (unsigned rounds = 0; rounds < READ_ROUNDS && !c->is_failed; rounds++) {
         if (!has_place(c) || !read_more(c)) {
@@ -213,5 +218,6 @@ void v2_pump(struct v2_connection *c)
         v2_run_woken(c);
     }
     v2_run_woken(c);
+    conn->is_input_paused = c->is_held;
     c->is_pumping = false;
 }

@@ -154,6 +154,7 @@ struct v2_connection {
     bool was_partly;       /* there is one */
     bool is_part_late;     /* … and it has had its time */
     bool has_preface;      /* the client's was read */
+    bool is_held;          /* nothing is taken off the input until answers have left */
     bool is_acknowledged;  /* ours were acknowledged: the window of new streams is ours */
     bool is_going_away;    /* GOAWAY was sent: no further streams */
     bool is_failed;        /* with an error: nothing more is read */
