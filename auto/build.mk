@@ -14,7 +14,7 @@ include $(BUILD)/config.mk
 
 FLOORS = base fiber event net net/tls net/resolver conf server upstream cache
 ifeq ($(WITH_HTTP),yes)
-FLOORS += http http/exchange http/v1 http/v2 http/v3
+FLOORS += http http/exchange http/exchange/h2 http/v1 http/v2 http/v3
 endif
 
 MAIN = server/main.c

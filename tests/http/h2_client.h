@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "upstream/peer.h"
 
 /* How the answer came out. */

@@ -1,5 +1,5 @@
 /* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2, both bodies as they come. */
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "http/hooks.h"
 #include "http/variables.h"
 #include "server/module.h"

@@ -2,7 +2,7 @@
 #include "http/modules/proxy/proxy.h"
 
 #include "http/connection.h"
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "http/hooks.h"
 #include "http/variables.h"
 #include "server/module.h"

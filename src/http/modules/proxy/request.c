@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "http/connection.h"
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "net/proxy_protocol.h"
 
 /* ---- the head ---- */

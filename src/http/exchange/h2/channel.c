@@ -1,7 +1,7 @@
 /* The channel of HTTP/2: a request's share of a connection. */
 #include <errno.h>
 
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 
 static bool h2_begin(struct exchange *x)
 {

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "http/v2/hpack.h"
 
 /* ---- heads ---- */

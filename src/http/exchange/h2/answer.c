@@ -1,5 +1,5 @@
 /* Answers that come by HTTP/2: header blocks as they arrive (RFC 9113, 8.3.2), heads and bodies as they are read. */
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "http/v2/hpack.h"
 
 /* Heads of one answer, interim ones and the last: above what an exchange lets pass (INTERIM_MAX). */

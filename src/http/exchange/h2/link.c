@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "upstream/peer.h"
 
 #define READ_MIN (16 * 1024)

@@ -1,5 +1,5 @@
 /* Frames that backends send: what the connection makes of them (RFC 9113, 5 and 6). */
-#include "http/exchange/h2.h"
+#include "http/exchange/h2/h2.h"
 #include "upstream/peer.h"
 
 #define STRAYS_MAX 10000       /* frames in a row for streams that are gone */

@@ -1,6 +1,6 @@
 /* HTTP/2 towards backends (RFC 9113): connections that many requests share, and the requests on them. */
-#ifndef HTTP_EXCHANGE_H2_H
-#define HTTP_EXCHANGE_H2_H
+#ifndef HTTP_EXCHANGE_H2_H2_H
+#define HTTP_EXCHANGE_H2_H2_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -149,7 +149,7 @@ static inline bool h2_link_is_sound(const struct h2_link *link)
     return !link->is_bad && !conn->is_broken && !conn->is_input_closed;
 }
 
-/* ---- h2_link.c ---- */
+/* ---- link.c ---- */
 
 struct h2_link *h2_link_new(struct upstream_link *link);
 struct h2_stream *h2_stream_find(const struct h2_link *link, uint32_t id);
@@ -171,19 +171,19 @@ void h2_put_frame(struct h2_link *link, uint8_t type, uint8_t flags, uint32_t st
                   struct str payload);
 void h2_put_number(struct h2_link *link, uint8_t type, uint32_t stream, uint32_t number);
 
-/* ---- h2_frames.c ---- */
+/* ---- frames.c ---- */
 
 /* Uses the frames that have arrived whole. */
 void h2_link_receive(struct h2_link *link);
 
-/* ---- h2_answer.c ---- */
+/* ---- answer.c ---- */
 
 /* A header block is whole. */
 void h2_take_block(struct h2_stream *stream, struct str block, bool is_end);
 void h2_bytes_free(struct h2_bytes *bytes);
 void h2_bytes_add(struct h2_bytes *bytes, struct str data);
 
-/* ---- h2_send.c ---- */
+/* ---- send.c ---- */
 
 /* May more bytes of bodies be queued? If not, the connection's owner hears when the queue is empty. */
 bool h2_link_has_room(struct h2_link *link);
