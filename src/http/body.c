@@ -143,6 +143,20 @@ bool request_body_exceeds(struct request *request)
     return true;
 }
 
+bool request_body_waited(struct request *request, enum wait_result result)
+{
+    if (result == WAIT_READY) {
+        return true;
+    }
+    request->response.status = 0;
+    if (result == WAIT_TIMED_OUT) {
+        request->log.action = "reading client request body";
+        log_info(&request->log, ETIMEDOUT, "client timed out");
+        request->response.status = 408;
+    }
+    return false;
+}
+
 enum flow request_read_body(struct request *request)
 {
     if (request->body != NULL) {

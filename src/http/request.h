@@ -87,7 +87,6 @@ struct response {
     struct body_filter *filters;  /* first body filter, or NULL: pieces go to the wire */
     uint64_t body_offset;         /* where the first piece that is given stands in a body of
                                     content_length bytes; not 0 with slices only */
-    uint64_t body_sent;           /* body bytes put on the wire, chunk frames not counted */
     unsigned is_head_sent : 1;    /* the client may have seen it: nothing of it can change */
     unsigned is_complete : 1;     /* the last piece was given */
     unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
@@ -361,6 +360,8 @@ bool request_body_exceeds(struct request *request);
 /* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
  * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. */
 enum flow request_read_body(struct request *request);
+/* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone (status 0). */
+bool request_body_waited(struct request *request, enum wait_result result);
 /* Decoded bytes as they come, for handlers that stream. MAY WAIT. */
 ssize_t request_read_some(struct request *request, void *at, size_t size);
 /*

@@ -41,10 +41,8 @@ static bool sub_send_body(struct request *request, const struct body_piece *piec
 {
     struct sub_state *state = request->wire_state;
     struct subrequest *sub = state->sub;
-    uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
     bool is_sound = true;
 
-    request->response.body_sent += size;
     request->response.is_complete = request->response.is_complete || is_last;
     if (piece == NULL) {
         return true;

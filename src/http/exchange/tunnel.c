@@ -41,7 +41,6 @@ static bool give_down(struct request *request, struct str bytes)
         return request->wire->send_body(request, &piece, false);
     }
     conn_write(request->conn, bytes);
-    request->response.body_sent += bytes.len;
     return true;
 }
 

@@ -71,7 +71,6 @@ static bool split_clients_apply(struct conf_scope *scope, const struct directive
                                 struct conf_node *node, void *settings)
 {
     struct conf *conf = scope->conf;
-    struct str name = node->args[2];
     struct split *split = arena_new(conf->arena, struct split);
     uint64_t total = 0;
     bool is_good = true;
@@ -81,11 +80,7 @@ static bool split_clients_apply(struct conf_scope *scope, const struct directive
     if (!conf_value_template(scope, node, 1, &split->key)) {
         return false;
     }
-    if (name.len < 2 || *name.data != '$') {
-        return conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(name));
-    }
-    struct variable *variable =
-        variable_define(conf, node, conf_variables(conf), str_skip(name, 1), VARIABLE_CHANGEABLE);
+    struct variable *variable = variable_define_word(conf, node, node->args[2]);
     if (variable == NULL) {
         return false;
     }

@@ -1,6 +1,4 @@
 /* Request bodies of HTTP/1: with a length or chunked, read as a handler asks for them. */
-#include <errno.h>
-
 #include "base/clock.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
@@ -31,20 +29,11 @@ static bool wait_for_input(struct request *request)
     if (conn_unsent(conn) != 0) {
         conn_flush(conn);
     }
-    switch (conn_wait_input(conn, deadline)) {
-    case WAIT_READY:
-        return true;
-    case WAIT_TIMED_OUT:
-        request->log.action = "reading client request body";
-        log_info(&request->log, ETIMEDOUT, "client timed out");
-        request->response.status = 408;
+    enum wait_result result = conn_wait_input(conn, deadline);
+    if (result == WAIT_TIMED_OUT) {
         request->keepalive = false;
-        return false;
-    case WAIT_CANCELLED:
-        break;
     }
-    request->response.status = 0;
-    return false;
+    return request_body_waited(request, result);
 }
 
 /* The client ended its side, or broke off, before the body was whole. */

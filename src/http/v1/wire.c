@@ -272,7 +272,6 @@ static void v1_send_head(struct request *request)
         request->out_head_end = conn->queued + (uint64_t) (end - room);
         if (takes_whole(request)) {
             end = str_put(end, response->whole);
-            response->body_sent = response->whole.len;
             response->is_complete = true;
         }
         conn_out_commit(conn, (size_t) (end - room));
@@ -417,7 +416,6 @@ static bool v1_send_body(struct request *request, const struct body_piece *piece
         if (is_chunked) {
             conn_write(conn, STR("\r\n"));
         }
-        request->response.body_sent += size;
     } else {
         drop_piece(piece);
     }

@@ -1,6 +1,4 @@
 /* Request bodies of HTTP/2: DATA as it comes, held within the window, read as a handler asks for it. */
-#include <errno.h>
-
 #include "base/clock.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
@@ -223,20 +221,11 @@ static bool wait_for_input(struct v2_stream *stream)
         return false;
     }
     stream->input.is_signalled = false;
-    switch (fiber_wait(&stream->input, deadline)) {
-    case WAIT_READY:
-        return true;
-    case WAIT_TIMED_OUT:
-        request->log.action = "reading client request body";
-        log_info(&request->log, ETIMEDOUT, "client timed out");
-        request->response.status = 408;
+    enum wait_result result = fiber_wait(&stream->input, deadline);
+    if (result == WAIT_TIMED_OUT) {
         stream->error = V2_PROTOCOL_ERROR;
-        return false;
-    case WAIT_CANCELLED:
-        break;
     }
-    request->response.status = 0;
-    return false;
+    return request_body_waited(request, result);
 }
 
 /* The first who asks: the client may send, and is told so. */

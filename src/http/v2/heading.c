@@ -122,19 +122,11 @@ static void take_pseudo(struct heading *heading, const struct hpack_field *field
 /* Fields that speak of a connection (8.2.2). */
 static bool is_of_connection(enum field_id id, const struct hpack_field *field)
 {
-    switch (id) {
-    case FIELD_CONNECTION:
-    case FIELD_KEEP_ALIVE:
-    case FIELD_TRANSFER_ENCODING:
-    case FIELD_UPGRADE:
-        return true;
-    case FIELD_TE:
-        return !str_equal_nocase(field->value, STR("trailers"));
-    case FIELD_OTHER:
+    if (id == FIELD_OTHER) {
         return str_is(field->name, "proxy-connection");
-    default:
-        return false;
     }
+    return (FIELD_BIT(id) & FIELDS_OF_CONNECTION) != 0 ||
+           (id == FIELD_TE && !str_equal_nocase(field->value, STR("trailers")));
 }
 
 static void take_regular(struct heading *heading, const struct hpack_field *field)

@@ -53,18 +53,11 @@ static const uint8_t static_of[FIELD_COUNT] = {
 /* Fields that speak of a connection have no place here (RFC 9113, 8.2.2). */
 static bool is_of_connection(const struct field *field)
 {
-    switch (field->id) {
-    case FIELD_CONNECTION:
-    case FIELD_KEEP_ALIVE:
-    case FIELD_TRANSFER_ENCODING:
-    case FIELD_UPGRADE:
-        return true;
-    case FIELD_OTHER:
+    if (field->id == FIELD_OTHER) {
         return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
                str_equal_nocase(field->name, STR("HTTP2-Settings"));
-    default:
-        return false;
     }
+    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
 }
 
 /* Values that are seldom the same twice, or secret, do not go to the table (RFC 7541, 7.1.3). */
@@ -308,7 +301,6 @@ static void v2_send_head(struct request *request)
             memcpy(end, whole.data, whole.len);
             end += whole.len;
             v2_spend(stream, whole.len, 1, false);
-            response->body_sent = whole.len;
             response->is_complete = true;
             is_last = true;
         }
@@ -533,7 +525,6 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
         done += n;
     }
     drop_piece(piece);
-    response->body_sent += size;
     stream->stalled_until_ms = 0;
     if (stream->is_reset || c->conn->is_broken) {
         return false;

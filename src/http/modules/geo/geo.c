@@ -332,7 +332,6 @@ static bool geo_apply(struct conf_scope *scope, const struct directive *row, str
     struct conf *conf = scope->conf;
     struct variable_set *set = conf_variables(conf);
     struct reading reading = {.conf = conf, .geo = arena_new(conf->arena, struct geo)};
-    struct str name;
     struct str address;
 
     (void) row;
@@ -346,10 +345,7 @@ static bool geo_apply(struct conf_scope *scope, const struct directive *row, str
             return false;
         }
     }
-    if (!variable_name(conf, node, node->args[node->count - 1], &name)) {
-        return false;
-    }
-    struct variable *variable = variable_define(conf, node, set, name, VARIABLE_CHANGEABLE);
+    struct variable *variable = variable_define_word(conf, node, node->args[node->count - 1]);
     if (variable == NULL || !read_lines(&reading, node)) {
         return false;
     }
