@@ -164,17 +164,20 @@ def measure_round(bench, row, servers, order):
 
 
 def measure_held_round(bench, row, servers, order):
-    """A round while idle connections are held; and the memory that each of them takes."""
+    """A round while idle connections are held; and the memory that each of them takes: what the
+    second half of them adds, for the first finds what earlier ones have left behind."""
     count = bench.idle_count(row)
+    first = count // 2
     sizes = {}
     with contextlib.ExitStack() as stack:
         holders = []
         for side, server in servers.items():
             bench.client.run(server, row, requests=row.counted[1])
-            before = server.resident_bytes()
-            holders.append(stack.enter_context(
-                loads.Holder(bench.client, server, row, count)))
-            sizes[side] = (server.resident_bytes() - before) / count
+            for part in (first, count - first):
+                before = server.resident_bytes()
+                holders.append(stack.enter_context(
+                    loads.Holder(bench.client, server, row, part)))
+            sizes[side] = (server.resident_bytes() - before) / (count - first)
         figures = measure_round(bench, row, servers, order)
         lost = sum(holder.release() for holder in holders)
     if lost:

@@ -196,7 +196,7 @@ ROWS = (
         body_size=43, tls="ecdsa", options=("-T", "-s", "-R"), counted=(128, 512)),
     Row("tls-1m", "TLS 1.3, file of 1 MB", STATIC, uris=(file_name(1024),), body_size=1048576,
         tls="ecdsa", options=("-T",), targets={"cpu": 0.95}, counted=(32, 128)),
-    Row("tls-idle", "1,000 idle TLS connections held", EMPTY_GIF, body_size=43, idle=1000,
+    Row("tls-idle", "2,000 idle TLS connections held", EMPTY_GIF, body_size=43, idle=2000,
         tls="ecdsa", options=("-T",), targets={"bytes_ratio": 1.0},
         measures=frozenset({"load"})),
     Row("h2", "HTTP/2, 32 streams, empty_gif", EMPTY_GIF, body_size=43, streams=32,

@@ -22,7 +22,7 @@
  */
 #define BLOCK_SIZE 65536u
 #define SIZE_MOST 20480u /* of a piece; a buffer for a record fits */
-#define CLASS_COUNT 85
+#define CLASS_COUNT 183
 #define KEPT_BYTES 32768u /* of free pieces of one class at hand … */
 #define KEPT_LEAST 4u     /* … and in pieces, at least and at most */
 #define KEPT_MOST 128u
@@ -68,14 +68,14 @@ static char *region; /* never used; region_left bytes */
 static size_t region_left;
 static __thread bool is_first_thread;
 
-/* Steps of 16 bytes up to 1 KB, of 512 up to 8 KB, of 2 KB up to 20 KB. */
+/* Steps of 16 bytes up to 1 KB, of 64 up to 8 KB, of 2 KB up to 20 KB. */
 static inline unsigned class_of(size_t size)
 {
     if (size <= 1024) {
         return (unsigned) (size + 15) / 16;
     }
-    return size <= 8192 ? 64 + (unsigned) (size - 1024 + 511) / 512
-                        : 78 + (unsigned) (size - 8192 + 2047) / 2048;
+    return size <= 8192 ? 64 + (unsigned) (size - 1024 + 63) / 64
+                        : 176 + (unsigned) (size - 8192 + 2047) / 2048;
 }
 
 static uint32_t size_of(unsigned class)
@@ -83,7 +83,7 @@ static uint32_t size_of(unsigned class)
     if (class <= 64) {
         return class * 16;
     }
-    return class <= 78 ? 1024 + (class - 64) * 512 : 8192 + (class - 78) * 2048;
+    return class <= 176 ? 1024 + (class - 64) * 64 : 8192 + (class - 176) * 2048;
 }
 
 static inline struct block *block_of(void *at)
