@@ -12,7 +12,7 @@ TESTS ?= tests
 DESTDIR ?=
 
 # Targets that only start other makes and scripts; they need no configured build directory.
-DRIVERS = help serve check lint bench docs asan fuzz deps clean format
+DRIVERS = help serve check lint bench docs asan fuzz deps deb clean format
 .DEFAULT_GOAL = all
 GOALS = $(or $(MAKECMDGOALS),all)
 
@@ -42,6 +42,7 @@ help:
 	@echo "make asan      build in objs-asan with ASan and UBSan"
 	@echo "make fuzz      build and run the fuzz targets, FUZZ_SECONDS=$(FUZZ_SECONDS) each"
 	@echo "make install   put it where configure was told, below DESTDIR"
+	@echo "make deb       a Debian package that takes the place of nginx; its layout and paths"
 	@echo "make clean     remove objs and objs-*"
 
 deps:
@@ -74,6 +75,10 @@ bench:
 	@$(MAKE) --no-print-directory all
 	$(PYTHON) tests/bench/bench.py
 
+# In a build directory of its own, with Debian's paths; objects that these do not concern come from $(BUILD).
+deb:
+	+@MAKE='$(MAKE)' auto/deb $(BUILD)
+
 docs:
 	@$(MAKE) --no-print-directory all
 	$(PYTHON) auto/docs.py $(BUILD)/nginx docs/directives.md
@@ -92,4 +97,4 @@ fuzz:
 	@auto/fuzz objs-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf objs objs-asan objs-fuzz objs-gcc objs-clang
+	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang

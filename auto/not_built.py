@@ -22,7 +22,7 @@ ORIGINS = ["nginx-oss", "tengine", "echo", "headers-more", "redis2", "slowfs", "
            "brotli", "nginx-commercial"]  # who is named when several have the directive
 
 # Directives of modules that are always there, and that these lack.
-LACKING = {"ntlm", "pipe_set_size", "retry_cached_connection", "rr_discarded_range", "state",
+LACKING = {"retry_cached_connection", "rr_discarded_range", "state",
            "upstream_change_no_server_status"}
 
 HEAD = """\

@@ -92,12 +92,30 @@ void arena_init(struct arena *arena)
     *arena = (struct arena){.next = no_room, .end = no_room};
 }
 
+/* A block was taken: so many bytes. */
+static void count(struct arena *arena, size_t size)
+{
+    struct arena_account *account = arena->account;
+
+    arena->used += size;
+    if (account != NULL) {
+        account->used += size;
+        if (account->limit != 0 && account->used > account->limit &&
+            account->used - account->limit > account->allowed) {
+            account->over(account);
+        }
+    }
+}
+
 void arena_free(struct arena *arena)
 {
     while (arena->cleanup != NULL) {
         struct arena_cleanup *cleanup = arena->cleanup;
         arena->cleanup = cleanup->next;
         cleanup->run(cleanup->arg);
+    }
+    if (arena->account != NULL) {
+        arena->account->used -= arena->used; /* it may lie in one of the blocks */
     }
     while (arena->blocks != NULL) {
         struct arena_block *block = arena->blocks;
@@ -127,10 +145,10 @@ static char *grow_large(struct arena *arena, size_t size)
     struct arena_block **where = arena->blocks == NULL ? &arena->blocks : &arena->blocks->next;
     block->next = *where;
     *where = block;
-    arena->used += whole;
     memory_poison(block + 1, whole - sizeof(*block));
     char *piece = (char *) (block + 1);
     memory_unpoison(piece, size);
+    count(arena, whole);
     return piece;
 }
 
@@ -142,7 +160,6 @@ void *arena_grow(struct arena *arena, size_t size)
     struct arena_block *block = block_take();
     block->next = arena->blocks;
     arena->blocks = block;
-    arena->used += ARENA_BLOCK_SIZE;
 
     size_t rounded = (size + 15 + POISON_REDZONE) & ~(size_t) 15;
     char *piece = (char *) (block + 1);
@@ -154,6 +171,7 @@ void *arena_grow(struct arena *arena, size_t size)
         arena->end = end;
     }
     memory_unpoison(piece, size);
+    count(arena, ARENA_BLOCK_SIZE);
     return piece;
 }
 

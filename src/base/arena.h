@@ -14,6 +14,17 @@ struct arena_block;
 struct arena_cleanup;
 
 /*
+ * What several arenas may take together; of whoever owns them. `over` is told of each block that is taken beyond
+ * limit + allowed, which is given all the same: it sees to it that no more is asked for. It may take memory, too.
+ */
+struct arena_account {
+    size_t used;    /* bytes in blocks */
+    size_t limit;   /* 0 = none */
+    size_t allowed; /* … and so many on top: see arena_allow */
+    void (*over)(struct arena_account *account);
+};
+
+/*
  * An arena. Blocks of the common size come from a per-process free list (last in, first out), so
  * that a request that needs one block costs no malloc. Larger pieces get a block of their own.
  * Allocation failure of the system ends the process with an emerg line: there is no sane way on.
@@ -24,11 +35,20 @@ struct arena {
     struct arena_block *blocks;    /* all blocks, newest first; owned */
     struct arena_cleanup *cleanup; /* run newest first when the arena is freed */
     size_t used;                   /* bytes in blocks, for limits and statistics */
+    struct arena_account *account; /* that these bytes count on, or NULL */
 };
 
 #define ARENA_BLOCK_SIZE 4096 /* bytes of the common block, its header included */
 
-/* Makes an empty arena; takes no memory yet. */
+/* So many bytes are taken because the operator has said so (the size of a buffer): they do not count. */
+static inline void arena_allow(struct arena *arena, size_t size)
+{
+    if (arena->account != NULL) {
+        arena->account->allowed += size;
+    }
+}
+
+/* Makes an empty arena, without an account; takes no memory yet. */
 void arena_init(struct arena *arena);
 
 /* Runs the cleanups, newest first, and gives all memory back. The arena is empty and usable again.

@@ -19,26 +19,48 @@ static void keep_text(char *to, size_t size, const char *text)
     memcpy(to, text, size);
 }
 
-static void lay_out_texts(void)
+static struct tm local_time(time_t when)
 {
     struct tm local;
+
+    if (localtime_r(&when, &local) == NULL) {
+        gmtime_r(&when, &local);
+        local.tm_gmtoff = 0;
+    }
+    return local;
+}
+
+static void put_log_time(char *at, const struct tm *local)
+{
+    char text[TEXT_ROOM];
+    int offset = (int) (local->tm_gmtoff / 60);
+
+    snprintf(text, sizeof(text), "%02d/%s/%04d:%02d:%02d:%02d %c%02d%02d", local->tm_mday,
+             month_names[local->tm_mon], local->tm_year + 1900, local->tm_hour, local->tm_min,
+             local->tm_sec, offset < 0 ? '-' : '+', abs(offset) / 60, abs(offset) % 60);
+    keep_text(at, CLOCK_LOG_LENGTH, text);
+}
+
+void clock_log_format(char *at, time_t when)
+{
+    struct tm local = local_time(when);
+
+    put_log_time(at, &local);
+}
+
+static void lay_out_texts(void)
+{
+    struct tm local = local_time(clock_now.seconds);
     char text[TEXT_ROOM];
 
     http_date_format(clock_now.http_date, clock_now.seconds);
-    if (localtime_r(&clock_now.seconds, &local) == NULL) {
-        gmtime_r(&clock_now.seconds, &local);
-        local.tm_gmtoff = 0;
-    }
     int offset = (int) (local.tm_gmtoff / 60);
     clock_now.gmt_offset_min = offset;
     char sign = offset < 0 ? '-' : '+';
     int distance = abs(offset);
     int year = local.tm_year + 1900;
 
-    snprintf(text, sizeof(text), "%02d/%s/%04d:%02d:%02d:%02d %c%02d%02d", local.tm_mday,
-             month_names[local.tm_mon], year, local.tm_hour, local.tm_min, local.tm_sec, sign,
-             distance / 60, distance % 60);
-    keep_text(clock_now.log_local, sizeof(clock_now.log_local), text);
+    put_log_time(clock_now.log_local, &local);
     snprintf(text, sizeof(text), "%04d/%02d/%02d %02d:%02d:%02d", year, local.tm_mon + 1,
              local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
     keep_text(clock_now.error_local, sizeof(clock_now.error_local), text);

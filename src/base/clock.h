@@ -25,6 +25,10 @@ extern struct clock clock_now; /* of this process */
 /* Reads the clocks; cheap when the second has not changed. Called by the loop once a turn. */
 void clock_update(void);
 
+/* The form of log_local for another time: "22/Jul/2026:10:11:12 +0000", without NUL. */
+#define CLOCK_LOG_LENGTH 26
+void clock_log_format(char *at, time_t when);
+
 #define CLOCK_STR(field) ((struct str){clock_now.field, sizeof(clock_now.field)})
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/fatal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 void (*fatal_report)(size_t size);
@@ -13,5 +14,5 @@ void fatal_no_memory(size_t size)
     } else {
         dprintf(STDERR_FILENO, "nginx: [emerg] malloc(%zu) failed\n", size);
     }
-    _exit(2);
+    _exit(EXIT_FAILURE);
 }

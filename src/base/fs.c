@@ -65,29 +65,44 @@ struct str fs_full_name(struct arena *arena, struct str prefix, struct str name)
     return whole;
 }
 
-bool fs_make_directory(const char *path, mode_t mode, uid_t uid)
+/* Makes the last part of a path and gives it opened. Plain paths for who is not root. */
+static bool make_directory(const char *path, mode_t mode, struct stat *info, int *fd)
 {
-    struct stat info;
-
-    if (mkdir(path, mode) != 0 && errno != EEXIST) {
+    *fd = -1;
+    if (geteuid() == 0) {
+        *fd = fs_open_trusted(path, O_RDONLY | O_DIRECTORY | O_CREAT, mode);
+        return *fd != -1 && fstat(*fd, info) == 0;
+    }
+    if ((mkdir(path, mode) != 0 && errno != EEXIST) || stat(path, info) != 0) {
         return false;
     }
-    if (stat(path, &info) != 0) {
-        return false;
-    }
-    if (!S_ISDIR(info.st_mode)) {
+    if (!S_ISDIR(info->st_mode)) {
         errno = ENOTDIR;
         return false;
     }
-    if (uid == (uid_t) -1) {
-        return true;
+    return true;
+}
+
+bool fs_make_directory(const char *path, mode_t mode, uid_t uid)
+{
+    const mode_t needed = S_IRUSR | S_IWUSR | S_IXUSR; /* whoever owns it must be able to use it */
+    struct stat info;
+    int fd;
+
+    bool is_good = make_directory(path, mode, &info, &fd);
+    if (is_good && uid != (uid_t) -1 && info.st_uid != uid) {
+        is_good = fd != -1 ? fchown(fd, uid, (gid_t) -1) == 0 : chown(path, uid, (gid_t) -1) == 0;
     }
-    if (info.st_uid != uid && chown(path, uid, (gid_t) -1) != 0) {
-        return false;
+    if (is_good && uid != (uid_t) -1 && (info.st_mode & needed) != needed) {
+        is_good = fd != -1 ? fchmod(fd, info.st_mode | needed) == 0
+                           : chmod(path, info.st_mode | needed) == 0;
     }
-    /* Whoever owns it must be able to use it. */
-    mode_t needed = S_IRUSR | S_IWUSR | S_IXUSR;
-    return (info.st_mode & needed) == needed || chmod(path, info.st_mode | needed) == 0;
+    int error = errno;
+    if (fd != -1) {
+        close(fd);
+    }
+    errno = error;
+    return is_good;
 }
 
 bool fs_write_all(int fd, struct str data)

@@ -15,8 +15,15 @@ bool fs_read_all(struct arena *arena, const char *path, size_t limit, struct str
 /* prefix + name unless name is absolute; NUL-terminated. */
 struct str fs_full_name(struct arena *arena, struct str prefix, struct str name);
 
-/* Makes the directory with this mode and owner (if uid is not -1); one that exists is fine. False
- * with errno. */
+/*
+ * open(), that as root follows no symbolic link which belongs to neither root nor whoever runs this: a worker may
+ * write in some directories, and what it lays there must not lead its master to files of others. With
+ * O_DIRECTORY and O_CREAT a directory is made. -1 with errno, ELOOP for such a link.
+ */
+int fs_open_trusted(const char *path, int flags, mode_t mode);
+
+/* Makes the directory with this mode and owner (if uid is not -1); one that exists is fine. Links of
+ * others are not followed (see fs_open_trusted). False with errno. */
 bool fs_make_directory(const char *path, mode_t mode, uid_t uid);
 
 /*

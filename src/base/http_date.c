@@ -210,6 +210,26 @@ time_t http_date_parse(struct str s)
                      m.minute * 60 + m.second);
 }
 
+time_t http_date_parse_loosely(struct str s)
+{
+    char usual[40]; /* "Wednesday, 06-Nov-94 08:49:37 GMT" are 33 */
+    time_t when = http_date_parse(s);
+
+    if (when != -1 || s.len > sizeof(usual)) {
+        return when;
+    }
+    bool is_zone = false;
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char) s.data[i];
+        unsigned char letter = c | 0x20;
+        bool is_letter = letter >= 'a' && letter <= 'z';
+        bool is_first = i == 0 || usual[i - 1] < 'A';
+        is_zone = is_zone || (is_letter && is_first && s.len - i == 3);
+        usual[i] = (char) (!is_letter ? c : is_first || is_zone ? letter & ~0x20 : letter);
+    }
+    return http_date_parse((struct str){usual, s.len});
+}
+
 static char *put_two(char *at, unsigned n)
 {
     at[0] = (char) ('0' + n / 10);
@@ -243,4 +263,16 @@ char *http_date_format(char *at, time_t when)
     at = put_two(at, rest % 60);
     memcpy(at, " GMT", 4);
     return at + 4;
+}
+
+char *cookie_date_format(char *at, time_t when)
+{
+    char date[HTTP_DATE_LENGTH];
+
+    http_date_format(date, when);
+    size_t year = memcmp(date + 12, "2037", 4) > 0 ? 12 : 14;
+    memcpy(at, date, 12);
+    at[7] = at[11] = '-';
+    memcpy(at + 12, date + year, HTTP_DATE_LENGTH - year);
+    return at + 12 + HTTP_DATE_LENGTH - year;
 }

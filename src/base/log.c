@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
+#include "base/hint.h"
 #include "base/log.h"
 
 const struct str log_level_names[LOG_DEBUG + 1] = {
@@ -219,11 +221,12 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
 
 static int open_path(const struct log_file *file, const struct log *log)
 {
-    int fd = open(file->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY,
-                  file->is_secret ? 0600 : 0644);
+    int fd = fs_open_trusted(file->path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY,
+                             file->is_secret ? 0600 : 0644);
 
     if (fd < 0) {
         log_emerg(log, errno, "open() \"%s\" failed", file->path.data);
+        hint_path(file->path.data, errno);
     }
     return fd;
 }

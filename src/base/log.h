@@ -113,8 +113,9 @@ bool log_file_reopen(struct log_file *file, const struct log *log);
 /* Syslog as RFC 3164 lines to a unix or UDP address; what error_log and access_log share. */
 struct syslog_target;
 /*
- * Parses what follows "syslog:" (server=…,facility=…,severity=…,tag=…,nohostname). Gives NULL and a
- * reason in *error when it is not valid. Memory from the arena; the socket is opened when first
+ * Parses what follows "syslog:" (server=…,facility=…,severity=…,tag=…,nohostname, or Tengine's
+ * facility[:level[:target[:port][:ident]]]). Gives NULL and a reason in *error when it is not valid.
+ * A host's name is looked up, which may wait. Memory from the arena; the socket is opened when first
  * used and closed with the arena.
  */
 struct syslog_target *syslog_target_parse(struct arena *arena, struct str text, struct str *error);

@@ -1,5 +1,5 @@
 /* Syslog (RFC 3164) over datagram sockets: what "syslog:server=…" in error_log and access_log
- * means. */
+ * means, and Tengine's "syslog:facility:level:target:port:ident". */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -193,13 +193,10 @@ static bool set_severity(struct arena *arena, struct syslog_target *target, stru
     return true;
 }
 
-static bool set_tag(struct arena *arena, struct syslog_target *target, struct str value,
-                    struct str *error)
+/* False when the value is too long, or has bytes that are neither letters, digits, underscores nor
+ * among `more`. */
+static bool check_tag(struct str value, struct str more, struct str *error)
 {
-    if (target->tag.data != NULL) {
-        *error = STR("duplicate syslog \"tag\"");
-        return false;
-    }
     if (value.len > TAG_MAX) {
         *error = STR("syslog tag length exceeds 32");
         return false;
@@ -207,10 +204,23 @@ static bool set_tag(struct arena *arena, struct syslog_target *target, struct st
     for (size_t i = 0; i < value.len; i++) {
         unsigned char c = (unsigned char) value.data[i];
         bool is_letter = (unsigned char) (ascii_lower(c) - 'a') < 26;
-        if (!is_letter && !ascii_is_digit(c) && c != '_') {
+        if (!is_letter && !ascii_is_digit(c) && c != '_' && str_find_char(more, (char) c) == NULL) {
             *error = STR("syslog \"tag\" only allows alphanumeric characters and underscore");
             return false;
         }
+    }
+    return true;
+}
+
+static bool set_tag(struct arena *arena, struct syslog_target *target, struct str value,
+                    struct str *error)
+{
+    if (target->tag.data != NULL) {
+        *error = STR("duplicate syslog \"tag\"");
+        return false;
+    }
+    if (!check_tag(value, STR(""), error)) {
+        return false;
     }
     target->tag = arena_dup(arena, value);
     return true;
@@ -243,22 +253,135 @@ static bool set_parameter(struct arena *arena, struct syslog_target *target, str
     return false;
 }
 
+static bool parse_parameters(struct arena *arena, struct syslog_target *target, struct str text,
+                             struct str *error)
+{
+    struct str rest = text.data == NULL ? STR("") : text;
+
+    while (rest.data != NULL) {
+        if (!set_parameter(arena, target, str_cut(&rest, ','), error)) {
+            return false;
+        }
+    }
+    if (target->address_size == 0) {
+        *error = STR("no syslog server specified");
+        return false;
+    }
+    return true;
+}
+
+/* The first word is neither "name=value" nor "nohostname": Tengine's form begins with a facility. */
+static bool is_colon_form(struct str text)
+{
+    struct str rest = text;
+
+    if (text.data == NULL) {
+        return false;
+    }
+    struct str first = str_cut(&rest, ':');
+    if (str_find_char(first, '=') != NULL || str_find_char(first, ',') != NULL) {
+        return false;
+    }
+    for (int i = 0; i < 24; i++) {
+        if (str_equal(first, facilities[i])) {
+            return true;
+        }
+    }
+    return rest.data != NULL;
+}
+
+/* The next part of Tengine's form; empty when there is none. A "[v6]" keeps its colons. */
+static struct str next_part(struct str *rest)
+{
+    if (rest->data == NULL) {
+        return STR("");
+    }
+    if (rest->len != 0 && rest->data[0] == '[') {
+        const char *bracket = str_find_char(*rest, ']');
+        const char *end = rest->data + rest->len;
+        if (bracket != NULL && (bracket + 1 == end || bracket[1] == ':')) {
+            struct str part = str_from(rest->data, bracket + 1);
+            *rest = bracket + 1 == end ? STR_NONE : str_from(bracket + 2, end);
+            return part;
+        }
+    }
+    return str_cut(rest, ':');
+}
+
+/* Whether the part before the next colon is a port, or an empty place for one. */
+static bool port_is_next(struct str rest)
+{
+    if (rest.data == NULL) {
+        return false;
+    }
+    struct str part = str_cut(&rest, ':');
+    for (size_t i = 0; i < part.len; i++) {
+        if (!ascii_is_digit((unsigned char) part.data[i])) {
+            return false;
+        }
+    }
+    return part.len != 0 || rest.data != NULL;
+}
+
+/* "host" or "host:port" or a path, which no port matters to; /dev/log when nothing is named. */
+static bool parse_colon_server(struct arena *arena, struct syslog_target *target, struct str *rest,
+                               struct str *error)
+{
+    struct str server = next_part(rest);
+    struct str port = port_is_next(*rest) ? next_part(rest) : STR("");
+
+    if (server.len == 0 || server.data[0] == '/') {
+        server = server.len == 0 ? STR("/dev/log") : server;
+        return set_server(arena, target, arena_printf(arena, "unix:%.*s", STR_ARG(server)), error);
+    }
+    if (port.len != 0) {
+        server = arena_printf(arena, "%.*s:%.*s", STR_ARG(server), STR_ARG(port));
+    }
+    return set_server(arena, target, server, error);
+}
+
+/* Tengine's "facility[:level[:target[:port][:ident]]]"; empty parts have their defaults. */
+static bool parse_colon_form(struct arena *arena, struct syslog_target *target, struct str text,
+                             struct str *error)
+{
+    struct str rest = text;
+
+    if (!set_facility(arena, target, next_part(&rest), error)) {
+        return false;
+    }
+    struct str level = next_part(&rest);
+    if (level.len != 0 && !set_severity(arena, target, level, error)) {
+        return false;
+    }
+    if (!parse_colon_server(arena, target, &rest, error)) {
+        return false;
+    }
+    struct str ident = next_part(&rest);
+    if (rest.data != NULL && rest.len != 0) {
+        *error = arena_printf(arena, "unknown syslog parameter \"%.*s\"", STR_ARG(rest));
+        return false;
+    }
+    /* Names of programs; what nginx's tag refuses beyond these would end a receiver's TAG. */
+    if (!check_tag(ident, STR("-./"), error)) {
+        return false;
+    }
+    if (ident.len != 0) {
+        target->tag = arena_dup(arena, ident);
+    }
+    return true;
+}
+
 struct syslog_target *syslog_target_parse(struct arena *arena, struct str text, struct str *error)
 {
     struct syslog_target *target = arena_new(arena, struct syslog_target);
-    struct str rest = text.data == NULL ? STR("") : text;
 
     target->fd = -1;
     target->facility = -1;
     target->severity = -1;
     target->has_host = true;
-    while (rest.data != NULL) {
-        if (!set_parameter(arena, target, str_cut(&rest, ','), error)) {
-            return NULL;
-        }
-    }
-    if (target->address_size == 0) {
-        *error = STR("no syslog server specified");
+    bool is_valid = is_colon_form(text) ? parse_colon_form(arena, target, text, error)
+                                        : parse_parameters(arena, target, text, error);
+    if (!is_valid) {
         return NULL;
     }
     if (target->facility < 0) {

@@ -262,6 +262,7 @@ static enum cache_found look_up(struct cache_access *access)
             cache_kept_drop(content);
             content = NULL;
         } else if (content->touched == clock_now.seconds &&
+                   content->looked_at == clock_now.seconds &&
                    content->epoch == __atomic_load_n(&index->epoch, __ATOMIC_RELAXED) &&
                    content->meta.valid_until >= clock_now.seconds) {
             access->entry = content->entry;
@@ -273,7 +274,7 @@ static enum cache_found look_up(struct cache_access *access)
     }
     struct answer answer = ask_index(access, content == NULL ? NULL : content->entry);
     if (content != NULL) {
-        if (answer.size != 0 && answer.uniq == content->uniq) {
+        if (answer.size != 0 && answer.uniq == content->uniq && cache_content_is_there(content)) {
             cache_content_touched(content, clock_now.seconds);
             return take_kept(access, content);
         }
@@ -327,7 +328,7 @@ bool cache_claim(struct cache_access *access, uint64_t lock_age_ms)
     access->is_mine = !access->is_updating;
     if (entry != NULL) {
         if (access->is_mine) {
-            entry->claim = access->claim = ++index->claims;
+            entry->claim = access->claim = ++index->claims * CACHE_ROUNDS + access->rounds;
             entry->claim_until_ms = clock_now.now_ms + lock_age_ms;
             entry->claim_pid = getpid();
         }
@@ -502,6 +503,9 @@ enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_
 {
     struct waiter waiter = {.access = access};
 
+    if (access->seen_claim % CACHE_ROUNDS < access->rounds) {
+        return CACHE_LOCK_TIMED_OUT;
+    }
     list_push_back(waiters_of(access->hash), &waiter.link);
     enum cache_lock_result result = wait_for_change(&waiter, timeout_ms);
     bool was_first = first_waiter(access) == &waiter;

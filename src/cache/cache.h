@@ -85,12 +85,13 @@ struct cache_content; /* an open file or memory; of this floor */
 
 /* A request's dealings with one key. All zero at first; closed by cache_close. */
 struct cache_access {
-    struct cache *cache;           /* that is asked */
-    struct arena *arena;           /* of the request */
-    const struct log *log;         /* of the request */
-    struct str key;                /* the text of *_cache_key */
-    uint8_t hash[CACHE_KEY_SIZE];  /* of key; of key and variant after cache_open_variant */
-    unsigned min_uses;             /* requests for a key before it is worth storing */
+    struct cache *cache;          /* that is asked */
+    struct arena *arena;          /* of the request */
+    const struct log *log;        /* of the request */
+    struct str key;               /* the text of *_cache_key */
+    uint8_t hash[CACHE_KEY_SIZE]; /* of key; of key and variant after cache_open_variant */
+    unsigned min_uses;            /* requests for a key before it is worth storing */
+    unsigned rounds; /* how often this request came from this service itself, below CACHE_ROUNDS */
     struct cache_entry *entry;     /* referenced, or NULL */
     struct cache_content *content; /* of FRESH and EXPIRED, referenced */
     struct cache_meta meta;        /* of content; texts live as long as the access */
@@ -106,6 +107,8 @@ struct cache_access {
     uint64_t seen_uniq;                /* what was stored when it was opened */
 };
 
+#define CACHE_ROUNDS 16u
+
 /* Looks the key up, counts a use. */
 enum cache_found cache_open(struct cache_access *access);
 /* The stored response is for other field values (meta.vary, meta.variant): looks up the one for these. */
@@ -117,7 +120,10 @@ void cache_variant(struct str text, uint8_t out[CACHE_KEY_SIZE]);
 /* Marks the key as being fetched by this request: is_mine. False: another is at it (is_updating). */
 bool cache_claim(struct cache_access *access, uint64_t lock_age_ms);
 enum cache_lock_result { CACHE_LOCK_READY, CACHE_LOCK_TIMED_OUT, CACHE_LOCK_CANCELLED };
-/* Waits until the other is done or timeout: then look again with cache_open. MAY WAIT. */
+/*
+ * Waits until the other is done or timeout: then look again with cache_open. Not for one that has come round less often,
+ * which may wait for this very request: that is timed out at once. MAY WAIT.
+ */
 enum cache_lock_result cache_wait(struct cache_access *access, uint64_t timeout_ms);
 
 /*

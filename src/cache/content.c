@@ -228,6 +228,7 @@ void cache_kept_put(struct cache_content *content)
     *bucket = content;
     list_push_front(&cache_kept.order, &content->kept);
     content->used_at = clock_now.seconds;
+    content->looked_at = clock_now.seconds;
     cache_content_hold(content);
     cache_kept.count++;
     cache_kept.memory += content->memory;
@@ -458,6 +459,26 @@ enum content_result cache_content_read(const struct cache_access *access,
     }
     free(reading.texts);
     return result;
+}
+
+bool cache_content_is_there(struct cache_content *content)
+{
+    char name[CACHE_NAME_MAX];
+    struct stat info;
+
+    if (content->looked_at == clock_now.seconds) {
+        return true;
+    }
+    cache_file_name(content->cache, content->hash, name);
+    if (lstat(name, &info) != 0) {
+        return errno != ENOENT && errno != ENOTDIR;
+    }
+    if (content->file_number != 0 && content->file_number != info.st_ino) {
+        return false;
+    }
+    content->looked_at = clock_now.seconds;
+    content->file_number = info.st_ino;
+    return true;
 }
 
 void cache_body_of(const struct cache_access *access, struct cache_body *out)

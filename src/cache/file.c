@@ -125,8 +125,8 @@ void cache_file_header_make(struct cache_file_header *header, struct str key,
     header->vary_length = (uint32_t) meta->vary.len;
     header->head_length = (uint32_t) meta->head.len;
     memcpy(header->variant, meta->variant, sizeof(header->variant));
-    header->texts_offset = sizeof(*header);
-    header->body_offset = sizeof(*header) + cache_file_texts_size(header);
+    header->texts_offset = cache_file_front_size(key);
+    header->body_offset = header->texts_offset + cache_file_texts_size(header);
     header->body_size = meta->body_size;
 }
 

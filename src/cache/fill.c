@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "cache/internal.h"
 
-enum { FIRST_ROOM = 4096 };
+enum { FIRST_ROOM = 4096, FRONT_PARTS = 4 };
 
 struct cache_fill {
     struct wanted_path *temp;   /* where the file is written; NULL = beside its place */
@@ -86,18 +86,46 @@ static bool open_file(struct cache_access *access, struct cache_fill *fill)
     return true;
 }
 
+/* What a file begins with, the header and the key on a line of its own, as the first FRONT_PARTS parts. */
+static void put_front(struct iovec *parts, const struct cache_file_header *header, struct str key)
+{
+    parts[0] = (struct iovec){(void *) header, sizeof(*header)};
+    parts[1] = (struct iovec){CACHE_FILE_LABEL, sizeof(CACHE_FILE_LABEL) - 1};
+    parts[2] = (struct iovec){(void *) key.data, key.len};
+    parts[3] = (struct iovec){"\n", 1};
+}
+
+/* All in one write. False with errno. */
+static bool write_parts(int fd, const struct iovec *parts, int count)
+{
+    ssize_t all = 0;
+    ssize_t n;
+
+    for (int i = 0; i < count; i++) {
+        all += (ssize_t) parts[i].iov_len;
+    }
+    do {
+        n = writev(fd, parts, count);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0 && n != all) {
+        errno = ENOSPC;
+    }
+    return n == all;
+}
+
 /* What was gathered goes to the file, which is made with room for its header. */
 static bool flush(struct cache_access *access)
 {
     struct cache_fill *fill = access->fill;
 
-    const struct cache_file_header header = {0};
-
     if (fill->file == NULL) {
         if (!open_file(access, fill)) {
             return fail(access, "open()");
         }
-        if (!fs_write_all(fill->file->fd, (struct str){(const char *) &header, sizeof(header)})) {
+        const struct cache_file_header header = {0};
+        struct iovec parts[FRONT_PARTS];
+        put_front(parts, &header, access->key);
+        if (!write_parts(fill->file->fd, parts, FRONT_PARTS)) {
             return fail(access, "write() to");
         }
     }
@@ -180,21 +208,12 @@ static void choose_place(struct commit *commit)
 static bool write_small(struct commit *commit)
 {
     struct cache_fill *fill = commit->fill;
-    struct iovec parts[3] = {
-        {&commit->header, sizeof(commit->header)},
-        {commit->texts, cache_file_texts_size(&commit->header)},
-        {fill->room, fill->used},
-    };
-    ssize_t all = (ssize_t) (parts[0].iov_len + parts[1].iov_len + parts[2].iov_len);
-    ssize_t n;
+    struct iovec parts[FRONT_PARTS + 2];
 
-    do {
-        n = writev(fill->file->fd, parts, 3);
-    } while (n < 0 && errno == EINTR);
-    if (n >= 0 && n != all) {
-        errno = ENOSPC;
-    }
-    return n == all;
+    put_front(parts, &commit->header, commit->access->key);
+    parts[FRONT_PARTS] = (struct iovec){commit->texts, cache_file_texts_size(&commit->header)};
+    parts[FRONT_PARTS + 1] = (struct iovec){fill->room, fill->used};
+    return write_parts(fill->file->fd, parts, FRONT_PARTS + 2);
 }
 
 /* The texts behind the body, the header into the room that was left for it. False with errno. */
@@ -225,7 +244,7 @@ static bool write_file(struct commit *commit)
     commit->meta.body_size = fill->written + fill->used;
     cache_file_header_make(&commit->header, access->key, &commit->meta);
     if (!is_small) {
-        commit->header.body_offset = sizeof(commit->header);
+        commit->header.body_offset = cache_file_front_size(access->key);
         commit->header.texts_offset = commit->header.body_offset + commit->meta.body_size;
     }
     memcpy(commit->header.main_hash, commit->main_hash, CACHE_KEY_SIZE);

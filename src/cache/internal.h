@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "base/checksum.h"
@@ -44,7 +45,8 @@ struct cache_entry {
     uint64_t uniq;                /* stamp of what is stored or of its removal; 0 = not known.
                                      Written under the lock, read without it */
     uint64_t purged;              /* stamp of its last purge: what was begun before is not stored */
-    uint64_t claim;               /* number of the claim of who fetches it; 0 = nobody does */
+    uint64_t claim;               /* number of the claim of who fetches it, times CACHE_ROUNDS, and
+                                     his rounds; 0 = nobody does */
     uint64_t claim_until_ms;      /* monotonic; then another may */
     uint64_t size;                /* bytes of its file on disk; 0 = there is none */
     uint32_t chain;        /* number of the next one in its bucket, or of free ones; 0 = none */
@@ -207,6 +209,8 @@ struct cache_content {
     uint32_t epoch;                    /* of the index when the entry was last made the newest */
     time_t touched;                    /* second in which the entry was last made the newest */
     time_t used_at;                    /* second of the last request for it */
+    time_t looked_at;                  /* second in which its file was last seen at its place */
+    ino_t file_number;                 /* inode of what was found there; 0 = not looked for yet */
     struct str key;                    /* text of the key; behind this struct */
     struct cache_meta meta;            /* texts lie behind this struct */
     const char *body;                  /* in memory, behind this struct; or NULL */
@@ -261,6 +265,9 @@ enum content_result {
 /* Reads the file of access->hash: a new content with one reference. */
 enum content_result cache_content_read(const struct cache_access *access,
                                        struct cache_content **out);
+/* Is its file still where it was? Who deleted it, whoever that is, wants it to be used no more. Asks the
+ * system at most once a second. */
+bool cache_content_is_there(struct cache_content *content);
 /* A content of these, all copied; body may be NULL: then the caller sets fd or body. */
 struct cache_content *cache_content_new(struct cache *cache, struct str key,
                                         const struct cache_meta *meta, struct str body);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/parse.h"
 #include "conf/internal.h"
 
 /* A block that waits for its enclosing block's rows and hooks. */
@@ -168,6 +169,20 @@ static void *own_settings(struct conf_scope *scope, const struct directive_table
 
 /* ---- rows */
 
+/* Bytes that no editor shows, and that make another word of a name. */
+static bool hint_invisible(struct conf *conf, struct str name)
+{
+    if (str_starts(name, STR("\xef\xbb\xbf"))) {
+        conf_hint(conf, "the file begins with a byte order mark (bytes EF BB BF): save it without");
+        return true;
+    }
+    if (str_find(name, STR("\xc2\xa0")) != NULL) {
+        conf_hint(conf, "there is a no-break space (bytes C2 A0) in it: put a plain one there");
+        return true;
+    }
+    return false;
+}
+
 static bool unknown_directive(struct conf_scope *scope, const struct conf_node *node)
 {
     struct conf *conf = scope->conf;
@@ -181,6 +196,9 @@ static bool unknown_directive(struct conf_scope *scope, const struct conf_node *
                           STR_ARG(known));
     }
     conf_error(conf, node, "unknown directive \"%.*s\"", STR_ARG(node->args[0]));
+    if (hint_invisible(conf, node->args[0])) {
+        return false;
+    }
     map_each(slot, &conf->engine->rows) {
         uint32_t contexts = 0;
         for (const struct row_entry *entry = slot->value; entry != NULL; entry = entry->next) {
@@ -296,6 +314,115 @@ static bool apply_row(struct conf_scope *scope, const struct row_entry *entry,
     }
 }
 
+/* The same of a row whose variables need to be known only by those who inherit it. */
+static bool apply_late_row(struct conf_scope *scope, const struct row_entry *entry,
+                           struct conf_node *node, bool is_first)
+{
+    struct conf *conf = scope->conf;
+    void *settings = own_settings(scope, entry->table);
+
+    if (!entry->row->is_late || scope->context != IN_HTTP) {
+        return apply_row(scope, entry, node, settings, is_first);
+    }
+    struct late_use use = {.entry = entry};
+    conf->engine->late = &use;
+    bool is_good = apply_row(scope, entry, node, settings, is_first);
+    conf->engine->late = NULL;
+    *(struct late_use *) vec_push(&scope->late, conf->arena, sizeof(use)) = use;
+    return is_good;
+}
+
+/* A server was read: what it has of `http` it needs. */
+static void need_inherited(const struct conf_scope *scope)
+{
+    if (scope->parent == NULL || scope->context != IN_SERVER) {
+        return;
+    }
+    vec_each(const struct late_use, use, &scope->parent->late) {
+        if (is_present(scope, use->entry->table, use->entry->row_index)) {
+            continue;
+        }
+        vec_each(struct variable *, variable, &use->variables) {
+            (*variable)->flags |= VARIABLE_NEEDED;
+        }
+    }
+}
+
+/* The statement runs on into a line that begins with a directive: the ";" of the first line may be missing. */
+static bool hint_semicolon(struct conf *conf, const struct conf_node *node)
+{
+    if (node->source == NULL || node->line == node->end_line) {
+        return false;
+    }
+    struct str rest = str_from(node->source, node->file->text.data + node->file->text.len);
+    struct str line = str_trim(str_cut(&rest, '\n'));
+    struct str next = str_trim(rest.data == NULL ? STR("") : rest);
+    size_t len = 0;
+
+    while (len < next.len &&
+           ((next.data[len] >= 'a' && next.data[len] <= 'z') || next.data[len] == '_' ||
+            ascii_is_digit((unsigned char) next.data[len]))) {
+        len++;
+    }
+    if (len == 0 || map_get(&conf->engine->rows, str_head(next, len)) == NULL) {
+        return false;
+    }
+    conf_hint(conf, "is \";\" missing after \"%.*s\"?", STR_ARG(line));
+    conf_mark(conf, node->args[0]);
+    return true;
+}
+
+/* What a number, a size or a time may look like; NULL: it is none of them. */
+static const char *units_of(const struct directive *row)
+{
+    struct str name = str_of(row->name);
+
+    switch (row->type) {
+    case TYPE_NUMBER:
+        return "a number has no unit";
+    case TYPE_SIZE:
+    case TYPE_TEMPLATE_SIZE:
+    case TYPE_BUFFERS:
+        return "a size is a number of bytes, or has k or m behind it: 16k";
+    case TYPE_OFFSET:
+        return "a size is a number of bytes, or has k, m or g behind it: 10m";
+    case TYPE_MSEC:
+    case TYPE_SEC:
+        break;
+    default:
+        if (str_find(name, STR("time")) == NULL && str_find(name, STR("expires")) == NULL &&
+            str_find(name, STR("valid")) == NULL) {
+            return NULL;
+        }
+    }
+    return "a time is a number of seconds, or has ms, s, m, h, d, w, M (months) or y behind it: 1h, "
+           "\"1m 30s\"";
+}
+
+/* A directive that was refused without a hint: the usual reasons. */
+static void explain_refusal(struct conf *conf, const struct directive *row,
+                            const struct conf_node *node)
+{
+    struct conf_message *message = conf->messages;
+
+    if (message->hint.len != 0 || message->node != node || hint_semicolon(conf, node) ||
+        row == NULL) {
+        return;
+    }
+    const char *units = units_of(row);
+    uint64_t number;
+    bool is_of_value = str_find(message->text, STR("invalid value")) != NULL ||
+                       str_find(message->text, STR("invalid number")) != NULL ||
+                       str_find(message->text, STR("invalid time")) != NULL;
+    if (units == NULL || !is_of_value || node->count < 2) {
+        return;
+    }
+    conf_hint(conf, "%s", units);
+    bool is_second =
+        row->type == TYPE_BUFFERS && node->count == 3 && parse_uint(node->args[1], &number);
+    conf_mark(conf, node->args[is_second ? 2 : 1]);
+}
+
 static void apply_node(struct conf_scope *scope, struct conf_node *node,
                        struct pending_block ***pending)
 {
@@ -305,6 +432,7 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
     conf->position = node->order;
     const struct row_entry *entry = find_row(scope, node);
     if (entry == NULL) {
+        explain_refusal(conf, NULL, node);
         return;
     }
     const struct directive *row = entry->row;
@@ -321,10 +449,13 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
     if (row->is_free_form) {
         check_free_form(conf, node);
     }
-    bool is_good = apply_row(scope, entry, node, own_settings(scope, entry->table), is_first);
+    bool is_good = apply_late_row(scope, entry, node, is_first);
     set_present(scope, entry->table, entry->row_index);
     if (!is_good && conf->error_count == errors) {
         conf_error(conf, node, "invalid \"%s\" directive", row->name);
+    }
+    if (conf->error_count != errors) {
+        explain_refusal(conf, row, node);
     }
     if (row->type == TYPE_BLOCK && row->enter != NULL && is_good) {
         struct pending_block *block = arena_new(conf->arena, struct pending_block);
@@ -372,6 +503,7 @@ static void apply_block(struct conf_scope *scope)
     for (struct conf_node *node = scope->node->children; node != NULL; node = node->next) {
         apply_node(scope, node, &end);
     }
+    need_inherited(scope);
     run_finish_hooks(scope, conf->error_count != errors || conf->grammar_error_count != 0);
     for (; pending != NULL; pending = pending->next) {
         struct conf_node *node = pending->node;

@@ -53,7 +53,8 @@ struct conf_message {
     unsigned sequence;  /* serial number of the message: keeps those of one place in order */
     const char *source; /* in file->text, for the caret line; or NULL */
     struct str hint;    /* "did you mean …", or empty */
-    int error;          /* errno or 0, shown as " (2: No such file or directory)" */
+    struct str mark; /* the word that the caret stands under; empty: the one that the text quotes */
+    int error;       /* errno or 0, shown as " (2: No such file or directory)" */
     int braces; /* of an error that only counts braces: -1 a "}" is missing, 1 one is too many; else 0 */
 };
 
@@ -109,6 +110,8 @@ void conf_warn(struct conf *conf, const struct conf_node *node, const char *form
     __attribute__((format(printf, 3, 4), cold));
 void conf_hint(struct conf *conf, const char *format, ...) /* adds to the newest message */
     __attribute__((format(printf, 2, 3), cold));
+/* The caret of the newest message stands under this word of its statement. */
+void conf_mark(struct conf *conf, struct str word);
 
 /*
  * Writes the messages in order of the file: the log line `[emerg] TEXT in F:L`; with `is_verbose`

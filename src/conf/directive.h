@@ -130,6 +130,9 @@ struct directive {
     /* Deprecated: warns `the "x" directive is deprecated, use the "y" directive instead`. */
     const char *replaced_by;
     bool is_free_form; /* BLOCK whose lines are entries, not directives (types, map, …) */
+    bool
+        is_late; /* variables that are named in `http` must be known only where a server has no such row of
+                          its own, as with lists that nginx compiles for each server */
 };
 
 #define ARGS_ANY UINT16_MAX
@@ -202,6 +205,7 @@ struct conf_scope {
     uint32_t context;          /* one bit */
     void **settings;     /* by table index; tables that this context lacks: the parent's pointer */
     uint64_t **presence; /* by table index: bit n = row n was set here; NULL where nothing was */
+    struct vec late;     /* struct late_use: of rows with is_late */
 };
 
 /*
@@ -228,6 +232,12 @@ static inline void *conf_settings(const struct conf_scope *scope,
 /* Was the row (by name) set in this very block? */
 bool conf_is_set(const struct conf_scope *scope, const struct directive_table *table,
                  const char *name);
+
+/*
+ * A hint for the newest message, which is about a file or a word that some directive of this block or of those around
+ * it names: where that is. `prefix` begins the names of the directives that are asked ("ssl_").
+ */
+void conf_hint_origin(const struct conf_scope *scope, const char *prefix);
 
 /* The settings of main, for modules without a nested scope. */
 struct conf_scope *conf_main_scope(struct conf *conf);

@@ -62,12 +62,19 @@ struct row_entry {
     unsigned row_index; /* in table->rows: its presence bit */
 };
 
+/* The variables of a row that is_late: needed by the servers that inherit it. */
+struct late_use {
+    const struct row_entry *entry;
+    struct vec variables; /* struct variable * */
+};
+
 /* What conf_apply keeps. */
 struct conf_engine {
     struct map rows;         /* by name: struct row_entry *, the first of its chain */
     struct conf_scope *main; /* scope of the main context */
     bool *needs_copy;        /* by table: settings may change without a row, copy them at once */
     bool is_finishing;       /* a finish hook runs: its messages belong to the end of the block */
+    struct late_use *late;   /* of the row that is being read, when that is_late; or NULL */
     const struct conf_scope *mute; /* messages of this scope's finish hooks are left out, or NULL */
 };
 

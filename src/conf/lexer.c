@@ -1,6 +1,8 @@
 /* The lexer and the block structure: one text to nodes. */
 #include "conf/internal.h"
 
+#define HINT_WORDS 60 /* bytes of a statement that a hint shows */
+
 /* One text that is being read. All state is here, so that a file inside a file is a second one. */
 struct lexer {
     struct conf *conf;
@@ -123,17 +125,48 @@ static char next_byte(struct lexer *lexer)
     return c;
 }
 
-static void end_of_text(struct lexer *lexer, bool is_inside_statement)
+/* The words that are read so far, as a hint shows them. */
+static struct str words_so_far(const struct lexer *lexer)
+{
+    struct str text = STR("");
+
+    for (size_t i = 0; i < lexer->words.count; i++) {
+        text = arena_printf(lexer->conf->arena, "%.*s%s%.*s", STR_ARG(text), i == 0 ? "" : " ",
+                            STR_ARG(vec_at(&lexer->words, struct word, i)->text));
+    }
+    return text;
+}
+
+/* A statement that the end of the text, or a brace, cuts off. quote_line: where a quote opens; 0 = none does. */
+static void hint_unfinished(struct lexer *lexer, unsigned quote_line)
+{
+    struct str words = words_so_far(lexer);
+
+    if (quote_line != 0) {
+        conf_hint(lexer->conf, "the quote that opens in line %u is not closed", quote_line);
+    } else if (words.len != 0) {
+        conf_hint(lexer->conf, "is \";\" missing after \"%.*s%s\"?",
+                  (int) (words.len > HINT_WORDS ? HINT_WORDS : words.len), words.data,
+                  words.len > HINT_WORDS ? "..." : "");
+    }
+}
+
+static void end_of_text(struct lexer *lexer, bool is_inside_statement, unsigned quote_line)
 {
     lexer->is_stopped = true;
-    if (is_inside_statement) {
+    if (is_inside_statement && !lexer->is_broken) {
         grammar_error(lexer, lexer->line, "unexpected end of %s",
                       is_command_line(lexer) ? "parameter, expecting \";\""
                                              : "file, expecting \";\" or \"}\"");
+        hint_unfinished(lexer, quote_line);
+    } else if (is_inside_statement) {
+        return;
     } else if (lexer->block != lexer->outer && !lexer->block->is_dropped) {
         /* "return 200}" was told already, and this is what follows from it. */
         if (lexer->stray == NULL || lexer->stray < lexer->block->source) {
             brace_error(lexer, -1, "unexpected end of file, expecting \"}\"");
+            conf_hint(lexer->conf, "the block \"%.*s\" of line %u is open",
+                      STR_ARG(lexer->block->args[0]), lexer->block->line);
         }
     }
 }
@@ -156,11 +189,12 @@ static void read_quoted(struct lexer *lexer, char quote)
             grammar_error(lexer, line,
                           "too long parameter, probably missing terminating \"%c\" character",
                           quote);
+            hint_unfinished(lexer, line);
             lexer->is_stopped = true;
             return;
         }
         if (lexer->at == lexer->end) {
-            end_of_text(lexer, true);
+            end_of_text(lexer, true, line);
             return;
         }
         char c = next_byte(lexer);
@@ -214,7 +248,8 @@ static void read_bare(struct lexer *lexer)
         lexer->is_stopped = true;
         return;
     }
-    end_of_text(lexer, true);
+    add_word(lexer, str_from(start, lexer->end), false);
+    end_of_text(lexer, true, 0);
 }
 
 static void skip_blanks(struct lexer *lexer)
@@ -329,7 +364,10 @@ static bool close_block(struct lexer *lexer)
     bool closes_nothing = lexer->block == lexer->outer;
 
     if (lexer->words.count != 0) {
-        grammar_error(lexer, lexer->line, "unexpected \"}\"");
+        if (!lexer->is_broken) {
+            grammar_error(lexer, lexer->line, "unexpected \"}\"");
+            hint_unfinished(lexer, 0);
+        }
         lexer->stray = lexer->at;
     } else if (closes_nothing) {
         brace_error(lexer, 1, "unexpected \"}\"");
@@ -354,7 +392,7 @@ static bool read_statement(struct lexer *lexer)
     for (;;) {
         skip_blanks(lexer);
         if (lexer->at == lexer->end) {
-            end_of_text(lexer, lexer->words.count != 0);
+            end_of_text(lexer, lexer->words.count != 0, 0);
             return false;
         }
         if (lexer->words.count == 0) {

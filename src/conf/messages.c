@@ -175,6 +175,42 @@ void conf_hint(struct conf *conf, const char *format, ...)
     va_end(args);
 }
 
+/* The directive of these nodes with an argument that the text has. */
+static const struct conf_node *named_by(const struct conf_node *node, struct str prefix,
+                                        struct str text)
+{
+    for (; node != NULL; node = node->next) {
+        for (unsigned i = 1; str_starts(node->args[0], prefix) && i < node->count; i++) {
+            if (node->args[i].len > 2 && str_find(text, node->args[i]) != NULL) {
+                return node;
+            }
+        }
+    }
+    return NULL;
+}
+
+void conf_hint_origin(const struct conf_scope *scope, const char *prefix)
+{
+    struct conf *conf = scope->conf;
+
+    for (; scope != NULL && conf->messages != NULL; scope = scope->parent) {
+        const struct conf_node *node =
+            named_by(scope->node->children, str_of(prefix), conf->messages->text);
+        if (node != NULL && node->file != NULL) {
+            conf_hint(conf, "\"%.*s\" in %.*s:%u names it", STR_ARG(node->args[0]),
+                      STR_ARG(node->file->name), node->line);
+            return;
+        }
+    }
+}
+
+void conf_mark(struct conf *conf, struct str word)
+{
+    if (conf->messages != NULL && !is_muted(conf)) {
+        conf->messages->mark = word;
+    }
+}
+
 /* ---- showing */
 
 static int compare_messages(const void *a, const void *b)
@@ -201,6 +237,14 @@ static const char *find_spot(const struct conf_message *message)
         if (statement.data[i] == ';' || statement.data[i] == '{') {
             statement.len = i;
         }
+    }
+    if (message->mark.len != 0) {
+        /* Not within the name of the directive, when an argument looks like a part of it. */
+        const char *blank = str_find_char(statement, ' ');
+        const char *spot = blank == NULL ? NULL
+                                         : str_find(str_from(blank, statement.data + statement.len),
+                                                    message->mark);
+        return spot != NULL ? spot : message->source;
     }
     const char *open = str_find_char(text, '"');
     const char *close =
@@ -256,7 +300,12 @@ static void put_details(const struct conf_message *message)
         put_excerpt(&out, message);
     }
     if (message->hint.len != 0) {
-        buf_printf(&out, "    %.*s\n", STR_ARG(message->hint));
+        buf_append(&out, STR("    "));
+        for (size_t i = 0; i < message->hint.len; i++) {
+            unsigned char c = (unsigned char) message->hint.data[i];
+            buf_append_char(&out, c < ' ' || c == 127 ? ' ' : (char) c);
+        }
+        buf_append_char(&out, '\n');
     }
     if (out.len != 0) {
         fs_write_all(STDERR_FILENO, buf_str(&out));
@@ -348,6 +397,22 @@ static unsigned distance(struct str a, struct str b)
     return rows[a.len % 3][b.len];
 }
 
+/* How far apart two words are where they differ first: TLSv1.4 is nearer to TLSv1.3 than to TLSv1.1. */
+static int gap_of(struct str a, struct str b)
+{
+    size_t i = 0;
+
+    while (i < a.len && i < b.len &&
+           ascii_lower((unsigned char) a.data[i]) == ascii_lower((unsigned char) b.data[i])) {
+        i++;
+    }
+    if (i == a.len || i == b.len || !ascii_is_digit((unsigned char) a.data[i]) ||
+        !ascii_is_digit((unsigned char) b.data[i])) {
+        return 10;
+    }
+    return abs(a.data[i] - b.data[i]);
+}
+
 struct str conf_nearest(struct str word, const struct str *candidates, size_t count)
 {
     struct str best = STR_NONE;
@@ -363,7 +428,8 @@ struct str conf_nearest(struct str word, const struct str *candidates, size_t co
             continue;
         }
         unsigned edits = distance(word, candidate);
-        if (edits < least || (edits == least && best.data == NULL)) {
+        if (edits < least || (edits == least && (best.data == NULL ||
+                                                 gap_of(word, candidate) < gap_of(word, best)))) {
             least = edits;
             best = candidate;
         }

@@ -136,20 +136,32 @@ void template_make_path(struct template *template, struct arena *arena, struct s
 
 static struct str part_value(const struct template_part *part, struct variable_env *env)
 {
-    struct str value;
+    struct str value = STR_NONE;
 
-    switch (part->kind) {
-    case PART_TEXT:
+    if (part->kind == PART_TEXT) {
         return part->text;
-    case PART_CAPTURE:
-        return part->capture < env->capture_count ? env->captures[part->capture] : STR_NONE;
-    case PART_VARIABLE:
-        if (variable_get(env, part->variable, &value)) {
-            return value;
-        }
-        break;
     }
-    return STR_NONE;
+    if (part->kind == PART_CAPTURE) {
+        return part->capture < env->capture_count ? env->captures[part->capture] : STR_NONE;
+    }
+    return variable_get(env, part->variable, &value) ? value : STR_NONE;
+}
+
+/* A variable may match an expression (map), whose captures are then those of the whole text: nginx takes captures when
+ * all variables are known. */
+static void eval_parts(const struct template *template, struct variable_env *env,
+                       struct str *values)
+{
+    const struct str *captures = env->captures;
+
+    for (unsigned i = 0; i < template->count; i++) {
+        values[i] = part_value(&template->parts[i], env);
+    }
+    for (unsigned i = 0; env->captures != captures && i < template->count; i++) {
+        if (template->parts[i].kind == PART_CAPTURE) {
+            values[i] = part_value(&template->parts[i], env);
+        }
+    }
 }
 
 /* The first byte decides whether a path is relative. */
@@ -175,8 +187,8 @@ struct str template_eval(const struct template *template, struct variable_env *e
     if (template->count > PARTS_ON_STACK) {
         values = arena_array(env->arena, template->count, sizeof(*values));
     }
+    eval_parts(template, env, values);
     for (unsigned i = 0; i < template->count; i++) {
-        values[i] = part_value(&template->parts[i], env);
         len += values[i].len;
     }
     struct str prefix = STR_NONE;

@@ -19,6 +19,7 @@ enum variable_flags {
     VARIABLE_WEAK = 8,       /* known by a name only; defined by nobody yet */
     VARIABLE_INDEXED = 16,   /* has a place in variable_env.values */
     VARIABLE_MEMBER = 32,    /* made on demand from a family; a definition replaces it */
+    VARIABLE_NEEDED = 64,    /* somebody will ask for it: it is an error when nobody defines it */
 };
 
 struct variable_env;
@@ -77,6 +78,12 @@ struct variable *variable_define(struct conf *conf, const struct conf_node *node
 /* The same of a word "$name", for directives that define a variable: it is CHANGEABLE. */
 struct variable *variable_define_word(struct conf *conf, const struct conf_node *node,
                                       struct str word);
+/*
+ * The variable that `set` assigns: defined by that, unless a family has such names. A member gives what its family says
+ * wherever nothing was assigned to it.
+ */
+struct variable *variable_assignable_word(struct conf *conf, const struct conf_node *node,
+                                          struct str word);
 /* Adds built-in rows (ended by an empty name). */
 void variable_add_all(struct conf *conf, struct variable_set *set, const struct variable *rows);
 /*

@@ -232,7 +232,10 @@ static bool store_path(struct conf_scope *scope, const struct conf_node *node,
     if (memchr(node->args[1].data, '\0', node->args[1].len) != NULL) {
         return invalid_value(scope, node);
     }
-    *field = conf_full_name(scope->conf, node->args[1], is_conf_relative);
+    /* An empty name is none, which takes back what was inherited. */
+    *field = node->args[1].len == 0 && is_conf_relative
+                 ? STR("")
+                 : conf_full_name(scope->conf, node->args[1], is_conf_relative);
     return true;
 }
 

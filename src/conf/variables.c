@@ -98,7 +98,7 @@ struct variable *variable_define(struct conf *conf, const struct conf_node *node
         variable->set = NULL;
         variable->data = 0;
         variable->rest = STR_NONE;
-        variable->flags = flags | (variable->flags & VARIABLE_INDEXED);
+        variable->flags = flags | (variable->flags & (VARIABLE_INDEXED | VARIABLE_NEEDED));
     } else if ((variable->flags & VARIABLE_CHANGEABLE) == 0) {
         conf_error(conf, node, "the duplicate \"%.*s\" variable", STR_ARG(variable->name));
         return NULL;
@@ -116,6 +116,23 @@ struct variable *variable_define_word(struct conf *conf, const struct conf_node 
     }
     return variable_define(conf, node, conf_variables(conf), str_skip(word, 1),
                            VARIABLE_CHANGEABLE);
+}
+
+struct variable *variable_assignable_word(struct conf *conf, const struct conf_node *node,
+                                          struct str word)
+{
+    struct variable_set *set = conf_variables(conf);
+
+    if (word.len > 1 && *word.data == '$') {
+        struct str name = str_skip(word, 1);
+        const struct variable *known = map_get_nocase(&set->by_name, name);
+        bool is_member = known != NULL ? (known->flags & VARIABLE_MEMBER) != 0
+                                       : find_family(set, lower(conf->arena, name)) != NULL;
+        if (is_member) {
+            return variable_use(conf, node, set, name);
+        }
+    }
+    return variable_define_word(conf, node, word);
 }
 
 void variable_add_all(struct conf *conf, struct variable_set *set, const struct variable *rows)
@@ -155,6 +172,12 @@ struct variable *variable_use(struct conf *conf, const struct conf_node *node,
     }
     if (variable->node == NULL) {
         variable->node = node;
+    }
+    if (conf->engine != NULL && conf->engine->late != NULL) {
+        *(struct variable **) vec_push(&conf->engine->late->variables, conf->arena,
+                                       sizeof(variable)) = variable;
+    } else {
+        variable->flags |= VARIABLE_NEEDED;
     }
     give_index(conf, set, variable);
     return variable;
@@ -196,7 +219,7 @@ bool variable_check_all(struct conf *conf, struct variable_set *set)
         if ((variable->flags & VARIABLE_WEAK) != 0) {
             join_family(set, variable);
         }
-        if ((variable->flags & VARIABLE_WEAK) != 0) {
+        if ((variable->flags & VARIABLE_WEAK) != 0 && (variable->flags & VARIABLE_NEEDED) != 0) {
             tell_unknown(conf, set, variable);
             is_good = false;
         }
@@ -240,8 +263,7 @@ static __attribute__((noinline)) bool compute(struct variable_env *env,
         *out = STR_NONE;
         return false;
     }
-    bool is_volatile = (variable->flags & VARIABLE_VOLATILE) != 0 && variable->get != NULL;
-    if (value->state != VARIABLE_UNSET && !is_volatile) {
+    if (value->state != VARIABLE_UNSET) {
         *out = value->text;
         return value->state == VARIABLE_FOUND;
     }
@@ -251,6 +273,9 @@ static __attribute__((noinline)) bool compute(struct variable_env *env,
     value = value_slot(env, variable);
     value->text = *out;
     value->state = is_found ? VARIABLE_FOUND : VARIABLE_NOT_FOUND;
+    if ((variable->flags & VARIABLE_VOLATILE) != 0) {
+        value->state = VARIABLE_UNSET; /* a value that is there was assigned, and holds */
+    }
     return is_found;
 }
 

@@ -2,6 +2,7 @@
 #include "event/loop.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "event/backend.h"
 #include "fiber/fiber.h"
 
@@ -44,11 +45,21 @@ static void trim(struct timer *timer)
     }
 }
 
+/* The subject of a fiber is the log of what it works on. */
+static void tell_broken(const char *rule, const void *subject)
+{
+    const struct log *log = subject != NULL ? subject : log_main;
+
+    log_error(log, 0, "given up, for a rule of fibers was broken: %s", rule);
+}
+
 bool loop_host_fibers(unsigned max_fibers)
 {
     struct fiber_options options = {
         .max_fibers = max_fibers,
-        .host = {.deadline_set = fiber_deadline_set, .deadline_clear = fiber_deadline_clear},
+        .host = {.deadline_set = fiber_deadline_set,
+                 .deadline_clear = fiber_deadline_clear,
+                 .broken = tell_broken},
     };
 
     if (fiber_pool_init(&options) != 0) {

@@ -31,13 +31,30 @@ static inline void require(bool condition, const char *rule)
     }
 }
 
-/* The running fiber, for calls that only a fiber may make. */
-static inline struct fiber *require_self(const char *rule)
+static void complain(const char *rule, const struct fiber *fiber)
+{
+    if (fiber_worker.host.broken == NULL) {
+        fiber_panic(rule);
+    }
+    fiber_worker.host.broken(rule, fiber == NULL ? NULL : fiber->subject);
+}
+
+/*
+ * What the running fiber works on has broken a rule: it is asked to return, as if it had been cancelled. Inside a
+ * shield it would go on as if what it waits for had happened, so that there is no sound way on.
+ */
+static __attribute__((cold, noinline)) enum wait_result give_up(const char *rule)
 {
     struct fiber *self = fiber_worker.self;
 
-    require(self != NULL, rule);
-    return self;
+    if (self != NULL && self->shield != 0) {
+        fiber_panic(rule);
+    }
+    complain(rule, self);
+    if (self != NULL) {
+        self->is_cancelled = true;
+    }
+    return WAIT_CANCELLED;
 }
 
 /* Whether woken fibers may run at once: on the worker's own stack, unless a fiber borrows it. */
@@ -140,6 +157,7 @@ static inline enum fiber_started start(void (*run)(void *), void *arg, struct fi
     if (likely_false(fiber->era != fiber_worker.era)) {
         fiber_worker.former++;
     }
+    fiber->subject = handle == NULL || fiber->resumer == NULL ? NULL : fiber->resumer->subject;
     fiber->handle = handle;
     if (handle != NULL) {
         handle->fiber = fiber;
@@ -391,7 +409,9 @@ static enum wait_result wait_at(struct fiber *fiber, struct wait_point *point, u
         return WAIT_TIMED_OUT;
     }
     if (point != NULL) {
-        require(point->waiter == NULL, "two fibers wait at one point");
+        if (likely_false(point->waiter != NULL)) {
+            return give_up("two fibers wait at one point");
+        }
         point->waiter = fiber;
     }
     fiber->point = point;
@@ -405,18 +425,27 @@ static enum wait_result wait_at(struct fiber *fiber, struct wait_point *point, u
 
 enum wait_result fiber_wait(struct wait_point *point, uint64_t deadline_ms)
 {
-    return wait_at(require_self("fiber_wait without a fiber"), point, deadline_ms);
+    if (likely_false(fiber_worker.self == NULL)) {
+        return give_up("fiber_wait without a fiber");
+    }
+    return wait_at(fiber_worker.self, point, deadline_ms);
 }
 
 enum wait_result fiber_sleep(uint64_t deadline_ms)
 {
-    return wait_at(require_self("fiber_sleep without a fiber"), NULL, deadline_ms);
+    if (likely_false(fiber_worker.self == NULL)) {
+        return give_up("fiber_sleep without a fiber");
+    }
+    return wait_at(fiber_worker.self, NULL, deadline_ms);
 }
 
 enum wait_result fiber_yield(void)
 {
-    struct fiber *fiber = require_self("fiber_yield without a fiber");
+    struct fiber *fiber = fiber_worker.self;
 
+    if (likely_false(fiber == NULL)) {
+        return give_up("fiber_yield without a fiber");
+    }
     if (must_return(fiber)) {
         return WAIT_CANCELLED;
     }
@@ -426,11 +455,21 @@ enum wait_result fiber_yield(void)
     return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
 }
 
+void fiber_set_subject(const void *subject)
+{
+    if (fiber_worker.self != NULL) {
+        fiber_worker.self->subject = subject;
+    }
+}
+
 /* ---- Cancel and join ---- */
 
 void fiber_cancel(struct fiber *fiber)
 {
-    require(fiber->magic == FIBER_MAGIC, "fiber_cancel of a fiber that has ended");
+    if (likely_false(fiber->magic != FIBER_MAGIC)) {
+        complain("fiber_cancel of a fiber that has ended", NULL);
+        return;
+    }
     fiber->is_cancelled = true;
     if (fiber->state == FIBER_IS_WAITING && fiber->shield == 0) {
         wake(fiber, WAIT_CANCELLED, false);
@@ -444,26 +483,33 @@ bool fiber_is_cancelled(void)
 
 void fiber_shield_begin(void)
 {
-    require_self("fiber_shield_begin without a fiber")->shield++;
+    if (likely_false(fiber_worker.self == NULL)) {
+        give_up("fiber_shield_begin without a fiber");
+        return;
+    }
+    fiber_worker.self->shield++;
 }
 
 void fiber_shield_end(void)
 {
-    struct fiber *fiber = require_self("fiber_shield_end without a fiber");
+    struct fiber *fiber = fiber_worker.self;
 
-    require(fiber->shield > 0, "fiber_shield_end without a begin");
+    if (likely_false(fiber == NULL || fiber->shield == 0)) {
+        give_up("fiber_shield_end without a begin");
+        return;
+    }
     fiber->shield--;
 }
 
 enum wait_result fiber_join(struct fiber_handle *handle, uint64_t deadline_ms)
 {
-    struct fiber *fiber = require_self("fiber_join without a fiber");
-
     if (handle->has_ended) {
         return WAIT_READY;
     }
-    require(handle->fiber != NULL, "fiber_join of a handle without a child");
-    enum wait_result result = wait_at(fiber, &handle->ended, deadline_ms);
+    if (likely_false(fiber_worker.self == NULL || handle->fiber == NULL)) {
+        return give_up("fiber_join without a fiber, or without a child");
+    }
+    enum wait_result result = wait_at(fiber_worker.self, &handle->ended, deadline_ms);
 
     return handle->has_ended ? WAIT_READY : result;
 }
@@ -482,6 +528,7 @@ void fiber_detach(struct fiber_handle *handle)
 {
     if (handle->fiber != NULL) {
         handle->fiber->handle = NULL;
+        handle->fiber->subject = NULL; /* which it may outlive */
         handle->fiber = NULL;
     }
 }

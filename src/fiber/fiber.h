@@ -49,6 +49,9 @@ struct fiber_host {
     /* Optional: put a woken fiber into the loop's run queue; the loop then calls fiber_resume once.
        NULL: woken fibers gather here and the loop calls fiber_run_ready. */
     void (*post)(struct fiber *fiber);
+    /* Optional: told that the fiber which runs has broken this rule and was asked to return, with its subject or
+       NULL. Without it such a fiber ends the process. */
+    void (*broken)(const char *rule, const void *subject);
 };
 
 /* The child's end of a join. Owned by the parent, valid from fiber_start_joinable until the child
@@ -119,6 +122,9 @@ size_t fiber_pool_trim(void);
 /* Counts as of now. */
 void fiber_pool_stats(struct fiber_pool_stats *stats);
 
+/* How many fibers more may be started. */
+size_t fiber_pool_left(void);
+
 /* With paint_stacks: the most bytes of stack that a fiber which has ended used, without the fiber's
    own object; else 0. */
 size_t fiber_stack_high_water(void);
@@ -139,6 +145,10 @@ void fiber_era_begin(void);
 
 /* How many fibers of former eras live: while there are any, what they use must stay. */
 size_t fiber_former_count(void);
+
+/* What the running fiber works on, for the host's `broken`; its joinable children have it, too, until they are detached.
+   Must live as long as they do, or be set to NULL before. On the worker's own stack: nothing. */
+void fiber_set_subject(const void *subject);
 
 /* The running fiber; NULL on the worker's own stack. */
 struct fiber *fiber_self(void);

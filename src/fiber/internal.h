@@ -34,6 +34,7 @@ struct fiber {
     bool is_cancelled;           /* asked to return */
     uint32_t era;                /* in which it, or who started it, began */
     struct fiber_handle *handle; /* the parent's, or NULL */
+    const void *subject;         /* what it works on, for the host's `broken`; or NULL */
     void *stack_pointer;         /* where it goes on; set while it does not run */
     struct wait_point *point;    /* where it waits; NULL while it sleeps */
     uint64_t deadline_ms;        /* of the present wait */

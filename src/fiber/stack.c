@@ -260,6 +260,11 @@ void fiber_pool_stats(struct fiber_pool_stats *stats)
     };
 }
 
+size_t fiber_pool_left(void)
+{
+    return stack_pool.most - (stack_pool.prepared - stack_pool.free_count);
+}
+
 /* Guarded stacks come before those with canaries, as a pool never goes back to a better guard. */
 static bool has_canary(size_t index)
 {

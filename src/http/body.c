@@ -78,7 +78,7 @@ static bool spill(struct collector *collector)
     return true;
 }
 
-static bool is_too_large(struct request *request, uint64_t size)
+bool request_body_is_too_large(struct request *request, uint64_t size)
 {
     int64_t limit = request->location->client_max_body_size;
 
@@ -115,14 +115,15 @@ static enum flow collect(struct collector *collector)
         ssize_t n = request_read_some(request, collector->room + collector->used,
                                       collector->capacity - collector->used);
         if (n < 0) {
-            return request->response.status == 0 ? FLOW_CLOSED : FLOW_FAIL;
+            return request->body_refusal == 0 ? FLOW_CLOSED
+                                              : request_fail(request, request->body_refusal);
         }
         if (n == 0) {
             return FLOW_NEXT;
         }
         collector->used += (size_t) n;
         collector->body->size += (uint64_t) n;
-        if (is_too_large(request, collector->body->size)) {
+        if (request_body_is_too_large(request, collector->body->size)) {
             return request_fail(request, 413);
         }
     }
@@ -148,11 +149,10 @@ bool request_body_waited(struct request *request, enum wait_result result)
     if (result == WAIT_READY) {
         return true;
     }
-    request->response.status = 0;
     if (result == WAIT_TIMED_OUT) {
         request->log.action = "reading client request body";
         log_info(&request->log, ETIMEDOUT, "client timed out");
-        request->response.status = 408;
+        request->body_refusal = 408;
     }
     return false;
 }
@@ -164,7 +164,8 @@ enum flow request_read_body(struct request *request)
     }
     struct request_body *body = arena_new(&request->arena, struct request_body);
     body->fd = -1;
-    if (request->is_body_read) {
+    if (request->is_body_read || request_body_is_gone(request)) {
+        request->is_body_lost = request_body_is_gone(request);
         if (request->expects_continue) { /* an empty one is awaited, too */
             request->expects_continue = false;
             request->wire->send_interim(request, 100, NULL);
@@ -181,8 +182,11 @@ enum flow request_read_body(struct request *request)
         .body = body,
         .always_file = request->location->client_body_in_file_only != BODY_IN_FILE_OFF,
     };
+    arena_allow(&request->arena, collector.capacity);
+    request->limits_body = true;
     collector.room = arena_text(&request->arena, collector.capacity);
     enum flow flow = collect(&collector);
+    request->received_ms = clock_now.now_ms;
     if (flow != FLOW_NEXT) {
         return flow;
     }
@@ -198,14 +202,17 @@ enum flow request_read_body(struct request *request)
 
 ssize_t request_read_some(struct request *request, void *at, size_t size)
 {
-    return request->wire->read_body(request, at, size);
+    ssize_t n = request->wire->read_body(request, at, size);
+
+    request->is_body_taken |= n > 0;
+    request->received_ms = clock_now.now_ms;
+    return n;
 }
 
 bool request_drop_body(struct request *request)
 {
     uint64_t until = clock_now.now_ms + request->location->lingering_time_ms;
     int64_t limit = request->location->client_max_body_size;
-    unsigned status = request->response.status;
     uint64_t received = request->body_received;
     uint64_t dropped = 0;
     bool is_whole = true;
@@ -215,7 +222,6 @@ bool request_drop_body(struct request *request)
         ssize_t n = request_read_some(request, room, READ_SIZE);
         dropped += n > 0 ? (uint64_t) n : 0;
         if (n < 0 || clock_now.now_ms > until || (limit != 0 && dropped > (uint64_t) limit)) {
-            request->response.status = status;
             is_whole = false;
             break;
         }
@@ -230,12 +236,10 @@ bool request_drop_body(struct request *request)
 
 bool request_drop_arrived_body(struct request *request)
 {
-    unsigned status = request->response.status;
     uint64_t received = request->body_received;
     char *room = arena_text(&request->arena, READ_SIZE);
     ssize_t n = 1;
 
-    request->response.status = 0;
     request->reads_no_further = true;
     for (size_t dropped = 0; !request->is_body_read && n > 0 && dropped < ARRIVED_MAX;) {
         n = request_read_some(request, room, READ_SIZE);
@@ -243,9 +247,9 @@ bool request_drop_arrived_body(struct request *request)
     }
     request->reads_no_further = false;
     request->body_received = received;
-    if (request->response.status != 0) {
+    if (request->body_refusal != 0) {
+        request->response.status = request->body_refusal;
         return false;
     }
-    request->response.status = status;
     return true;
 }

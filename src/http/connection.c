@@ -8,7 +8,9 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "http/request.h"
+#include "net/own.h"
 #include "server/generation.h"
+#include "upstream/ties.h"
 
 void (*http_secure_accepted)(struct listener *listener, int fd, const struct addr *peer);
 
@@ -48,6 +50,7 @@ struct http_connection *connection_new(const struct http_listen *listen, int fd,
     struct conn *conn = conn_new(fd, peer, owner, &((struct http_listen *) listen)->log);
 
     if (conn == NULL) {
+        counters_mine->limited++;
         close(fd);
         return NULL;
     }
@@ -70,6 +73,7 @@ static struct conn *dismantle(struct http_connection *http)
     loop_undefer(&http->settle);
     counters_mine->reading -= http->was_parsed_partly;
     if (http->details != NULL) {
+        tie_end(http->details->tie);
         free(http->details->proxy);
         free(http->details);
     }
@@ -115,6 +119,17 @@ struct str connection_address(struct http_connection *http)
         }
     }
     return (struct str){details->address, details->address_length};
+}
+
+unsigned connection_ask_hops(struct http_connection *http)
+{
+    struct addr peer;
+    unsigned hops;
+
+    conn_peer(http->conn, &peer);
+    hops = own_hops(http->conn->source.fd, &peer);
+    http->hops_known = (uint8_t) (hops < UINT8_MAX ? hops + 1 : UINT8_MAX);
+    return hops;
 }
 
 const struct addr *connection_local(struct http_connection *http)

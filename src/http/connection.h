@@ -8,11 +8,13 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "event/loop.h"
+#include "http/head_scan.h"
 #include "http/settings.h"
 #include "net/addr.h"
 #include "net/conn.h"
 #include "net/proxy_protocol.h"
 
+struct link_tie;
 struct request;
 
 struct http_connection;
@@ -28,9 +30,11 @@ struct http_protocol {
 
 /* What is known of a connection only once somebody asked; given back while it rests. */
 struct connection_details {
-    struct addr local;           /* our side's address; len 0 = not asked yet */
-    struct proxy_header *proxy;  /* of the PROXY protocol, or NULL; owned */
-    size_t address_length;       /* of address; 0 = not made yet */
+    struct addr local;          /* our side's address; len 0 = not asked yet */
+    struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
+    struct link_tie *tie;  /* backends' connections that are this client's alone, or NULL; owned */
+    struct head_scan scan; /* of a head that is there in part */
+    size_t address_length; /* of address; 0 = not made yet */
     char address[ADDR_TEXT_MAX]; /* client's address as text */
 };
 
@@ -57,6 +61,7 @@ struct http_connection {
     bool is_pumping;           /* the pump is on the stack below */
     bool was_parsed_partly;    /* a head is there in part: its time runs */
     bool wants_reset;          /* is to be ended with a reset, not a close */
+    uint8_t hops_known;        /* 1 + how often its requests came round; 0 = not asked yet */
 };
 
 /*
@@ -87,6 +92,15 @@ void connection_reset(struct http_connection *http);
 struct connection_details *connection_details(struct http_connection *http);
 /* Client's address as text, without port; "unix:" for a unix socket. */
 struct str connection_address(struct http_connection *http);
+/*
+ * How often requests of this connection were passed on by this very service already (net/own.h). To be asked once
+ * its first bytes were read: by then whoever connected has told of it.
+ */
+unsigned connection_ask_hops(struct http_connection *http);
+static inline unsigned connection_hops(struct http_connection *http)
+{
+    return http->hops_known != 0 ? http->hops_known - 1u : connection_ask_hops(http);
+}
 /* Our side's address (getsockname once where the listener is a wildcard). */
 const struct addr *connection_local(struct http_connection *http);
 

@@ -78,7 +78,7 @@ static void read_is_done(struct thread_job *job)
     wait_signal(&container_of(job, struct read_job, job)->done);
 }
 
-static struct thread_pool *pool_of(struct request *request)
+struct thread_pool *request_thread_pool(struct request *request)
 {
     const struct template *template = request->location->aio_pool;
     struct str name = template == NULL ? STR("default") : template_text(template, &request->env);
@@ -100,7 +100,7 @@ static ssize_t read_aside(struct request *request, struct read_job *read)
     if (read->n == (ssize_t) read->size) {
         return read->n;
     }
-    pool = pool_of(request);
+    pool = request_thread_pool(request);
     read->job.work = read_on_thread;
     read->job.done = read_is_done;
     if (pool == NULL || !thread_pool_submit(pool, &read->job)) {
@@ -280,8 +280,10 @@ static bool needs_memory(const struct request *request)
 static void copy_header(struct request *request)
 {
     const struct http_location *location = request->location;
+    /* HTTP/2 has no sendfile(): it reads into its frames, as much as may leave. */
+    bool is_read_later = location->sendfile || request->version >= HTTP_2;
 
-    if ((location->sendfile && location->aio == 0 && !needs_memory(request)) ||
+    if ((is_read_later && location->aio == 0 && !needs_memory(request)) ||
         request->response.whole.data != NULL) {
         return;
     }

@@ -91,6 +91,10 @@ static const struct directive server_rows[] = {
      .min = 64, .max = 1 << 30, .doc = "Understood; memory of a request grows by itself."},
     {"max_headers", IN_HTTP | IN_SERVER, NUMBER(S, max_headers), .initial = "1000",
      .doc = "Most header lines of a request."},
+    {"max_self_hops", IN_HTTP | IN_SERVER, NUMBER(S, max_self_hops), .initial = "10", .min = 0,
+     .max = 250,
+     .doc = "How often a request may come to this server from this server itself, which is its own "
+            "backend then; one more and it is answered 508."},
     {"ignore_invalid_headers", IN_HTTP | IN_SERVER, FLAG(S, ignore_invalid_headers),
      .initial = "on",
      .doc =
@@ -133,7 +137,7 @@ static const struct directive location_rows[] = {
      .doc = "Settings for URIs that match."},
     {"limit_except", IN_LOCATION, BLOCK(limit_except_enter), ARGS(1, ARGS_ANY),
      .syntax = "method ...", .doc = "Settings for all methods but these. GET means HEAD, too."},
-    {"internal", IN_LOCATION, CUSTOM(internal_apply), ARGS(0, 0), .repeat = REPEAT_APPEND,
+    {"internal", IN_LOCATION, CUSTOM(internal_apply), ARGS(0, 0),
      .doc = "Answers 404 to requests that come from outside."},
 
     /* Files. */
@@ -160,7 +164,7 @@ static const struct directive location_rows[] = {
      .doc = "Reads files that are not in memory yet on threads."},
     {"aio_write", IN_HTTP_ALL, FLAG(L, aio_write), .initial = "off",
      .doc =
-         "Writes temporary files of upstream responses on threads; upstreams are not built yet."},
+         "With `aio threads`: temporary files of answers of backends are written on threads, too."},
     {"directio", IN_HTTP_ALL, CUSTOM_FIELD(L, directio, directio_apply), ARGS(1, 1),
      .initial = "off", .syntax = "size | off",
      .doc = "Reads files of this size and above past the page cache."},
@@ -278,6 +282,11 @@ static const struct directive location_rows[] = {
      .doc = "Understood; output is gathered for each turn of the loop."},
     {"subrequest_output_buffer_size", IN_HTTP_ALL, SIZE(L, subrequest_output_buffer_size),
      .initial = "4k", .doc = "Most bytes of a subrequest's response that is held in memory."},
+    {"request_memory_limit", IN_HTTP_ALL, SIZE(L, request_memory_limit), .initial = "16m",
+     .doc =
+         "Most memory that one request takes for its head, its variables and what is made of them, subrequests "
+         "included; beyond it is answered with 500, and its connection closed. A body that is kept in memory "
+         "(client_body_buffer_size) does not count, nor do buffers of answers. 0: no limit."},
     {"error_page", IN_ALL_AND_IF, CUSTOM_FIELD(L, error_pages, error_page_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "code ... [=[response]] uri | default",
      .doc = "What is answered for these codes."},
@@ -285,7 +294,7 @@ static const struct directive location_rows[] = {
      .doc = "Lets an error page lead to another one."},
     {"early_hints", IN_HTTP_ALL, TEMPLATES(L, early_hints), .repeat = REPEAT_APPEND,
      .doc =
-         "Passes 103 (Early Hints) responses of upstreams on when any value is not empty and not 0; upstreams are not built yet."},
+         "Passes 103 (Early Hints) responses of upstreams on when any value is not empty and not 0."},
     {"post_action", IN_ALL_AND_IF, TEMPLATE(L, post_action),
      .doc = "URI or named location that is run after the response was given."},
 
@@ -307,12 +316,14 @@ static const struct directive location_rows[] = {
     {"resolver_timeout", IN_HTTP_ALL, MSEC(L, resolver_timeout_ms), .initial = "30s",
      .doc = "Time for resolving a name."},
     {"error_log", IN_HTTP_ALL, CUSTOM_FIELD(L, error_log, error_log_apply), ARGS(1, ARGS_ANY),
-     .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters [level]",
+     .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters | pipe:command [level]",
      .doc = "Where errors of requests are logged."},
     {"log_subrequest", IN_HTTP_ALL, FLAG(L, log_subrequest), .initial = "off",
      .doc = "Logs subrequests in the access log."},
     {"request_time_cache", IN_HTTP_ALL, FLAG(L, request_time_cache), .initial = "on",
-     .doc = "off reads the clock for $request_time; here it always has the loop's time."},
+     .doc =
+         "off reads the clock for $request_time and its kin, instead of the time that the turn of the "
+         "loop began at."},
     {0},
 };
 #undef L

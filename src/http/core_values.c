@@ -178,7 +178,7 @@ bool aio_apply(struct conf_scope *scope, const struct directive *row, struct con
     }
     if (str_starts(value, STR("threads")) && (value.len == 7 || value.data[7] == '=')) {
         struct str pool = value.len > 8 ? str_skip(value, 8) : STR("default");
-        location->aio = 2;
+        location->aio = AIO_THREADS;
         location->aio_pool = template_compile(scope->conf, node, pool);
         if (location->aio_pool == NULL) {
             return false;

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "http/connection.h"
 #include "http/hooks.h"
+#include "http/subrequest.h"
+#include "server/capacity.h"
 #include "server/generation.h"
 
 /* Asks handlers in turn until one has something to say. */
@@ -88,12 +90,16 @@ static bool is_hidden(const struct request *request)
 /* Who answers: the location's own handler, or those that serve files. */
 static enum flow produce_content(struct request *request)
 {
-    const struct http_location *location = request->location;
+    const struct http_location *answering = request->answering;
 
-    if (location->handler != NULL) {
-        return location->handler(request);
+    if (answering == NULL) {
+        log_error(&request->log, 0, "no upstream configured");
+        return request_fail(request, 500);
     }
-    enum flow flow = ask(request, &location->server->main->content);
+    if (answering->handler != NULL) {
+        return answering->handler(request);
+    }
+    enum flow flow = ask(request, &request->location->server->main->content);
     if (flow != FLOW_NEXT) {
         return flow;
     }
@@ -130,6 +136,7 @@ static enum flow rewrite_location(struct request *request)
 static enum flow serve_location(struct request *request)
 {
     apply_limit_except(request);
+    request->answering = request->location;
     if (!request->is_body_read && !request->is_error_redirect && request_body_exceeds(request)) {
         return FLOW_FAIL;
     }
@@ -183,6 +190,9 @@ static enum flow pass(struct request *request)
 static enum flow pass_until_answered(struct request *request, enum flow flow)
 {
     for (;;) {
+        if (request->main->is_over_memory && flow != FLOW_DONE) {
+            return FLOW_CLOSED; /* request_run answers */
+        }
         switch (flow) {
         case FLOW_AGAIN:
             flow = pass(request);
@@ -204,6 +214,17 @@ enum flow request_answer(struct request *request)
     return pass_until_answered(request, FLOW_AGAIN);
 }
 
+/* What this server passes on to itself without end is ended: one answer 508 for all who wait. */
+static enum flow end_circle(struct request *request)
+{
+    counters_mine->limited++;
+    log_error(&request->log, 0,
+              "the request came round %u times: a backend that it is passed on to is this server "
+              "itself (max_self_hops)",
+              connection_hops(request->http));
+    return request_fail(request, 508);
+}
+
 /* The client's own request: what comes before the first pass, too. */
 static enum flow answer(struct request *request)
 {
@@ -211,6 +232,9 @@ static enum flow answer(struct request *request)
 
     if (request->response.status != 0) {
         flow = FLOW_FAIL; /* refused by the parser */
+    } else if (__builtin_expect(connection_hops(request->http) > request->server->max_self_hops,
+                                0)) {
+        flow = end_circle(request);
     } else if (request->server->early_read.count != 0 &&
                templates_any_true(&request->server->early_read, &request->env)) {
         flow = request_read_body(request);
@@ -246,17 +270,73 @@ static void run_post_action(struct request *request)
     }
 }
 
+/* ---- how many at one time ---- */
+
+/* Requests of this worker that are worked on. */
+static uint32_t at_work;
+
+bool request_may_begin(uint32_t of_connection)
+{
+    uint32_t left = capacity.requests > at_work ? capacity.requests - at_work : 0;
+
+    if (of_connection == 0) {
+        return left != 0;
+    }
+    return left > capacity.reserve && of_connection < left - capacity.reserve;
+}
+
+void requests_held(int more)
+{
+    at_work += (uint32_t) more;
+}
+
+enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fiber_handle *handle)
+{
+    if (capacity.requests != UINT32_MAX &&
+        fiber_pool_left() <= (size_t) capacity.requests - at_work) {
+        counters_mine->limited++;
+        return FIBER_NO_STACK;
+    }
+    return fiber_start_joinable(run, arg, handle);
+}
+
+/* It took more memory than it may: the built-in page, where nothing was sent yet. Never waits. */
+static enum flow end_over_memory(struct request *request, enum flow flow)
+{
+    request->keepalive = false;
+    if (request->response.is_head_sent) {
+        return flow;
+    }
+    response_refuse(request, 500);
+    return FLOW_DONE;
+}
+
+/* A circle that was ended is not begun again by each request on the way back: two of each make thousands. */
+static bool wants_post_action(const struct request *request, enum flow flow)
+{
+    return request->location->post_action != NULL && flow != FLOW_CLOSED &&
+           !request->is_over_memory &&
+           (request->response.status != 508 || connection_hops(request->http) == 0);
+}
+
 /* The request's fiber. */
 static void request_run(void *arg)
 {
     struct request *request = arg;
 
     request->fiber = fiber_self();
+    fiber_set_subject(&request->log);
     enum flow flow = answer(request);
+    if (request->subrequests_begun != NULL) {
+        subrequests_end(request, flow != FLOW_DONE);
+    }
+    if (request->is_over_memory) {
+        flow = end_over_memory(request, flow);
+    }
     if (flow == FLOW_DONE) {
         request->is_completed = true;
     }
-    if (request->location->post_action != NULL && flow != FLOW_CLOSED) {
+    if (wants_post_action(request, flow)) {
         struct response given = request->response;
         run_post_action(request);
         request->response = given;
@@ -265,17 +345,32 @@ static void request_run(void *arg)
         request_drop_body(request);
     }
     request->fiber = NULL;
+    fiber_set_subject(NULL);
+    at_work--;
     request->wire->ended(request, flow);
+}
+
+/* It is not worked on: nothing may wait here. */
+static void turn_away(struct request *request, const char *reason)
+{
+    log_error(&request->log, 0, "%s", reason);
+    counters_mine->limited++;
+    response_refuse(request, 503);
+    request->wire->ended(request, FLOW_DONE);
 }
 
 void request_start(struct request *request)
 {
     counters_mine->requests++;
+    request->received_ms = clock_now.now_ms;
+    if (!request_may_begin(0)) {
+        turn_away(request, "worker_requests are not enough");
+        return;
+    }
+    at_work++;
     if (fiber_start(request_run, request, NULL) == FIBER_NO_STACK) {
-        log_crit(&request->log, 0, "no stack for a request: too many wait at one time");
-        counters_mine->limited++;
-        request->response.status = 503;
-        request->wire->ended(request, FLOW_CLOSED);
+        at_work--;
+        turn_away(request, "no stack for a request: too many wait at one time");
     }
 }
 

@@ -47,7 +47,10 @@ static void forget_description(struct request *request, unsigned status)
     response->etag = STR_NONE;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
+    response->is_modified_late = false;
+    response->is_location_late = false;
     response->allows_ranges = false;
+    response->left_out = 0;
     response->is_built_in = false;
     response->filters = NULL;
     response->reason = STR_NONE;
@@ -194,6 +197,7 @@ static struct str page_body(struct request *request, unsigned status, struct str
 {
     struct arena *arena = &request->arena;
     struct str signature = request->location->server_signature;
+    struct str tag = request->location->server_tag;
     bool is_extended = status >= 494 && status <= 497;
     struct str heading = is_extended ? STR("400 Bad Request") : title;
 
@@ -207,6 +211,8 @@ static struct str page_body(struct request *request, unsigned status, struct str
         is_extended ? str_skip(title, 4) : STR_NONE,
         is_extended ? STR("</center>" CRLF) : STR_NONE,
         server_info(request, status),
+        tag.len == 0 ? STR_NONE : STR("<hr/>Powered by "), /* Tengine's line, before nginx's own */
+        tag,
         signature.len == 0 ? STR_NONE : STR("<hr><center>"),
         signature,
         signature.len == 0 ? STR_NONE : STR("</center>" CRLF),
@@ -238,6 +244,27 @@ static enum flow built_in(struct request *request, unsigned status)
         return response_memory(request, 200, STR("text/html"), refresh_page(request));
     }
     return response_memory(request, sent, STR("text/html"), page_body(request, status, title));
+}
+
+#define REFUSAL_MAX 1024 /* bytes of a page that every wire sends with the head */
+
+void response_refuse(struct request *request, unsigned status)
+{
+    struct response *response = &request->response;
+
+    forget_description(request, status);
+    request->keepalive = false;
+    response->status = status;
+    response->is_built_in = true;
+    response->content_length = 0;
+    struct str page = page_body(request, status, status_title(status));
+    if (request->version < HTTP_2 && page.len <= REFUSAL_MAX) {
+        response->content_type = STR("text/html");
+        response->whole = page;
+        response->content_length = (int64_t) page.len;
+    }
+    request->wire->send_head(request);
+    response->is_complete = true;
 }
 
 enum flow response_error(struct request *request)

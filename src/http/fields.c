@@ -134,6 +134,7 @@ struct field *fields_add_identified(struct fields *fields, struct arena *arena, 
     field->value = value;
     field->id = (uint8_t) id;
     field->is_removed = false;
+    field->is_early = false;
     if ((fields->seen & FIELD_BIT(id)) != 0) {
         fields->has_repeats = true;
     } else {
@@ -197,40 +198,6 @@ void fields_set(struct fields *fields, struct arena *arena, enum field_id id, st
     }
 }
 
-/* Collects the values of the fields that match, joined. */
-struct joiner {
-    struct str *out;
-    struct arena *arena;
-    struct str separator;
-    unsigned count;
-};
-
-static void join(struct joiner *joiner, struct str value)
-{
-    if (joiner->count++ == 0) {
-        *joiner->out = value;
-        return;
-    }
-    const struct str parts[] = {*joiner->out, joiner->separator, value};
-    *joiner->out = arena_join(joiner->arena, parts, 3);
-}
-
-bool fields_joined(const struct fields *fields, struct arena *arena, enum field_id id,
-                   struct str *out)
-{
-    struct joiner joiner = {out, arena, id == FIELD_COOKIE ? STR("; ") : STR(", "), 0};
-
-    if ((fields->seen & FIELD_BIT(id)) == 0) {
-        return false;
-    }
-    fields_each(field, fields) {
-        if (field->id == id && !field->is_removed) {
-            join(&joiner, field->value);
-        }
-    }
-    return joiner.count != 0;
-}
-
 /* Does the field's name, in lower case and with '_' for '-', equal this? */
 static bool has_variable_name(struct str field_name, struct str name)
 {
@@ -246,17 +213,65 @@ static bool has_variable_name(struct str field_name, struct str name)
     return true;
 }
 
+/* Which fields are joined: those of a number, or of a variable's name. */
+struct wanted {
+    enum field_id id; /* FIELD_COUNT: by name */
+    struct str name;
+};
+
+static inline bool is_wanted(const struct wanted *wanted, const struct field *field)
+{
+    return !field->is_removed &&
+           (wanted->id != FIELD_COUNT ? field->id == wanted->id
+                                      : has_variable_name(field->name, wanted->name));
+}
+
+/* Measures first: as many fields as there are cost the room of their values once. */
+static bool join(const struct fields *fields, struct arena *arena, const struct wanted *wanted,
+                 struct str separator, struct str *out)
+{
+    const struct field *first = NULL;
+    unsigned count = 0;
+    size_t size = 0;
+
+    fields_each(field, fields) {
+        if (is_wanted(wanted, field)) {
+            first = first == NULL ? field : first;
+            size += field->value.len;
+            count++;
+        }
+    }
+    if (count <= 1) {
+        *out = first != NULL ? first->value : *out;
+        return first != NULL;
+    }
+    size += (count - 1) * separator.len;
+    char *text = arena_text(arena, size);
+    char *at = str_put(text, first->value);
+    for (const struct field *field = first + 1; field < fields->items + fields->count; field++) {
+        if (is_wanted(wanted, field)) {
+            at = str_put(str_put(at, separator), field->value);
+        }
+    }
+    *out = (struct str){text, size};
+    return true;
+}
+
+bool fields_joined(const struct fields *fields, struct arena *arena, enum field_id id,
+                   struct str *out)
+{
+    const struct wanted wanted = {.id = id};
+
+    return (fields->seen & FIELD_BIT(id)) != 0 &&
+           join(fields, arena, &wanted, id == FIELD_COOKIE ? STR("; ") : STR(", "), out);
+}
+
 bool fields_by_variable_name(const struct fields *fields, struct arena *arena, struct str name,
                              struct str *out)
 {
-    struct joiner joiner = {out, arena, str_is(name, "cookie") ? STR("; ") : STR(", "), 0};
+    const struct wanted wanted = {FIELD_COUNT, name};
 
-    fields_each(field, fields) {
-        if (!field->is_removed && has_variable_name(field->name, name)) {
-            join(&joiner, field->value);
-        }
-    }
-    return joiner.count != 0;
+    return join(fields, arena, &wanted, str_is(name, "cookie") ? STR("; ") : STR(", "), out);
 }
 
 struct str field_value_safe(struct arena *arena, struct str value)
@@ -289,7 +304,7 @@ bool fields_set_cookie(const struct fields *fields, struct str name, struct str 
         struct str pair = str_cut(&rest, ';');
         const char *equals = str_find_char(pair, '=');
         if (equals != NULL && str_equal_nocase(str_trim(str_from(pair.data, equals)), name)) {
-            *out = str_from(equals + 1, pair.data + pair.len);
+            *out = str_trim(str_from(equals + 1, pair.data + pair.len)); /* RFC 6265, 5.2 */
             return true;
         }
     }

@@ -57,7 +57,9 @@
     X(FIELD_X_ACCEL_LIMIT_RATE, "X-Accel-Limit-Rate", true)                                        \
     X(FIELD_X_ACCEL_BUFFERING, "X-Accel-Buffering", true)                                          \
     X(FIELD_X_ACCEL_CHARSET, "X-Accel-Charset", true)                                              \
-    X(FIELD_X_PAD, "X-Pad", true)
+    X(FIELD_X_PAD, "X-Pad", true)                                                                  \
+    X(FIELD_PROXY_AUTHENTICATE, "Proxy-Authenticate", true)                                        \
+    X(FIELD_PROXY_AUTHORIZATION, "Proxy-Authorization", true)
 
 enum field_id {
     FIELD_OTHER, /* none of the known */
@@ -92,6 +94,7 @@ struct field {
     struct str value;
     uint8_t id;      /* enum field_id */
     bool is_removed; /* stays in the list, is not sent */
+    bool is_early;   /* of a response: sent before its ETag */
 };
 
 /*

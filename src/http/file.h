@@ -117,4 +117,7 @@ void response_needs_memory(struct request *request);
 /* Forgets everything (worker end, tests). */
 void file_cache_drop(void);
 
+/* The pool that `aio` names at the place of the request; NULL: there is none, and that was logged. */
+struct thread_pool *request_thread_pool(struct request *request);
+
 #endif

@@ -88,28 +88,33 @@ struct directive_table http_gzip_table = {.rows = rows,
 
 /* ---- Accept-Encoding ---- */
 
-/* Is this weight zero? "0", "0.", "0.000" (RFC 9110, 12.4.2). */
-static bool is_zero(struct str weight)
+/* Does this weight ask for something: "0.5", "1", "1.000", and not "0", "0.000" or "1.5" (RFC 9110, 12.4.2)? */
+static bool is_wish(struct str weight)
 {
-    if (weight.len == 0 || weight.data[0] != '0') {
+    bool is_positive = weight.len != 0 && weight.data[0] == '1';
+    char most = is_positive ? '0' : '9';
+
+    if (weight.len == 0 || weight.len > 5 || (weight.data[0] != '0' && !is_positive) ||
+        (weight.len > 1 && weight.data[1] != '.')) {
         return false;
     }
-    for (size_t i = 1; i < weight.len; i++) {
-        if (weight.data[i] != (i == 1 ? '.' : '0')) {
+    for (size_t i = 2; i < weight.len; i++) {
+        if (weight.data[i] < '0' || weight.data[i] > most) {
             return false;
         }
+        is_positive |= weight.data[i] != '0';
     }
-    return true;
+    return is_positive;
 }
 
-/* The parameters of a coding: is one of them "q=0"? */
+/* The parameters of a coding: is one of them a weight that asks for nothing? */
 static bool is_refused(struct str parameters)
 {
     while (parameters.data != NULL) {
         struct str value = str_cut(&parameters, ';');
         struct str name = str_trim(str_cut(&value, '='));
 
-        if (str_equal_nocase(name, STR("q")) && is_zero(str_trim(value))) {
+        if (str_equal_nocase(name, STR("q")) && !is_wish(str_trim(value))) {
             return true;
         }
     }
@@ -175,14 +180,12 @@ static bool is_disabled(struct request *request, const struct gzip_rules *rules)
 /* Has a Cache-Control this directive? */
 static bool has_cache_control(struct request *request, struct str word)
 {
-    struct str value;
-
-    if (!fields_joined(&request->response.fields, &request->arena, FIELD_CACHE_CONTROL, &value)) {
-        return false;
-    }
-    while (value.data != NULL) {
-        if (str_equal_nocase(str_trim(str_cut(&value, ',')), word)) {
-            return true;
+    fields_each(field, &request->response.fields) {
+        struct str value = field->value;
+        while (field->id == FIELD_CACHE_CONTROL && !field->is_removed && value.data != NULL) {
+            if (str_equal_nocase(str_trim(str_cut(&value, ',')), word)) {
+                return true;
+            }
         }
     }
     return false;
@@ -191,7 +194,7 @@ static bool has_cache_control(struct request *request, struct str word)
 static bool is_expired(const struct request *request, struct str expires)
 {
     const struct field *date = fields_get(&request->response.fields, FIELD_DATE);
-    time_t end = http_date_parse(expires);
+    time_t end = http_date_parse_loosely(expires);
     time_t now = date == NULL ? -1 : http_date_parse(date->value);
 
     return end != -1 && end < (now == -1 ? (time_t) clock_now.seconds : now);
@@ -250,5 +253,6 @@ void response_varies_by_encoding(struct request *request)
             return;
         }
     }
-    fields_add_known(&request->response.fields, &request->arena, FIELD_VARY, own);
+    fields_add_known(&request->response.fields, &request->arena, FIELD_VARY, own)->is_early = true;
+    request->response.has_early_field = true;
 }

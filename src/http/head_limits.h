@@ -12,6 +12,7 @@ struct head_limits {
     uint32_t headers_max; /* header lines */
     bool ignore_invalid;  /* names with odd characters are dropped, not kept */
     bool underscores;     /* '_' is a usual character of names */
+    bool wants_crlf;      /* a bare LF ends no line: lines of a chunked body (RFC 9112, 7.1) */
 };
 
 #endif

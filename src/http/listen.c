@@ -174,9 +174,10 @@ static bool parse_option(struct conf_scope *scope, const struct conf_node *node,
         return parse_buffer(scope, node, "sndbuf", value, &options->sndbuf);
     }
     if ((value = value_of(text, "accept_filter=")).data != NULL) {
-        return conf_error(scope->conf, node,
-                          "accept filters \"%.*s\" are not supported on this platform, ignored",
-                          STR_ARG(text));
+        conf_warn(scope->conf, node,
+                  "accept filters \"%.*s\" are not supported on this platform, ignored",
+                  STR_ARG(text));
+        return true;
     }
     if ((value = value_of(text, "ipv6only=")).data != NULL) {
         options->is_ipv6only = str_is(value, "on");
@@ -253,6 +254,21 @@ static struct http_listen *new_listen(struct conf *conf, struct http_main *main,
     return listen;
 }
 
+/* A line without any protocol only says that the server is to be found there, too: the address has what others say. */
+static void warn_of_protocols(struct conf *conf, const struct conf_node *node,
+                              const struct http_listen *listen, const struct listen_line *line)
+{
+    bool are_known = listen->is_ssl || listen->is_http2 || listen->is_proxy_protocol;
+    bool are_said = line->is_ssl || line->is_http2 || line->is_proxy_protocol;
+
+    if (node != NULL && are_known && are_said &&
+        (listen->is_ssl != line->is_ssl || listen->is_http2 != line->is_http2 ||
+         listen->is_proxy_protocol != line->is_proxy_protocol)) {
+        conf_warn(conf, node, "protocol options redefined for %.*s",
+                  STR_ARG(listen->listener->text));
+    }
+}
+
 /* One address of a line: a new one, or another server on one that is known. */
 static bool add_address(struct conf_scope *scope, const struct conf_node *node,
                         struct http_server *server, const struct addr *addr,
@@ -263,15 +279,11 @@ static bool add_address(struct conf_scope *scope, const struct conf_node *node,
 
     if (listen == NULL) {
         listen = new_listen(conf, server->main, addr);
-        listen->is_proxy_protocol = line->is_proxy_protocol;
-        listen->is_ssl = line->is_ssl;
-    } else if (node != NULL && (listen->is_proxy_protocol != line->is_proxy_protocol ||
-                                listen->is_ssl != line->is_ssl)) {
-        conf_warn(conf, node, "protocol options redefined for %.*s",
-                  STR_ARG(listen->listener->text));
-        listen->is_proxy_protocol |= line->is_proxy_protocol;
-        listen->is_ssl |= line->is_ssl;
+    } else {
+        warn_of_protocols(conf, node, listen, line);
     }
+    listen->is_proxy_protocol |= line->is_proxy_protocol;
+    listen->is_ssl |= line->is_ssl;
     listen->is_http2 |= line->is_http2;
     listen->allows_plain_http |= line->allows_plain_http;
     if (line->is_ssl && listen->ssl_node == NULL) {
@@ -350,11 +362,19 @@ bool listen_default(struct conf_scope *scope, struct http_server *server)
 
 /* A name that somebody has already is ignored; nobody asks for those of a server that is alone. */
 static void say_conflict(struct conf *conf, const struct http_listen *listen,
-                         const struct server_name *name)
+                         const struct server_name *name, const struct server_name *first)
 {
-    if (listen->servers.count > 1) {
-        conf_warn(conf, NULL, "conflicting server name \"%.*s\" on %.*s, ignored",
-                  STR_ARG(name->written), STR_ARG(listen->listener->text));
+    const struct conf_node *block = name->server->node;
+    const struct conf_node *other = first == NULL ? NULL : first->server->node;
+
+    if (listen->servers.count <= 1) {
+        return;
+    }
+    conf_warn(conf, NULL, "conflicting server name \"%.*s\" on %.*s, ignored",
+              STR_ARG(name->written), STR_ARG(listen->listener->text));
+    if (block != NULL && other != NULL && block->file != NULL && other->file != NULL) {
+        conf_hint(conf, "the server in %.*s:%u has it already, that in %.*s:%u goes without",
+                  STR_ARG(other->file->name), other->line, STR_ARG(block->file->name), block->line);
     }
 }
 
@@ -363,7 +383,8 @@ static void add_name(struct conf *conf, struct http_listen *listen, struct serve
                      struct map *map, struct map *other)
 {
     if (map_get(map, name->name) != NULL || (other != NULL && map_get(other, name->name) != NULL)) {
-        say_conflict(conf, listen, name);
+        const struct server_name *first = map_get(map, name->name);
+        say_conflict(conf, listen, name, first != NULL ? first : map_get(other, name->name));
         return;
     }
     map_put(map, conf->arena, name->name, name);

@@ -191,8 +191,11 @@ static bool say_duplicate(struct conf *conf, const struct http_location *a,
     const struct http_location *first = a->node->order < b->node->order ? a : b;
     const struct http_location *second = first == a ? b : a;
 
-    return conf_error(conf, NULL, "duplicate location \"%.*s\" in %.*s:%u", STR_ARG(second->name),
-                      STR_ARG(second->node->file->name), second->node->end_line);
+    conf_error(conf, NULL, "duplicate location \"%.*s\" in %.*s:%u", STR_ARG(second->name),
+               STR_ARG(second->node->file->name), second->node->end_line);
+    conf_hint(conf, "the first one is in %.*s:%u", STR_ARG(first->node->file->name),
+              first->node->end_line);
+    return false;
 }
 
 static bool link_prefixes(struct conf *conf, struct location_index *index)

@@ -1,5 +1,5 @@
-/* Conditional requests (RFC 9110, 13): If-Modified-Since, If-Unmodified-Since, If-Match,
- * If-None-Match. */
+/* Conditional requests (RFC 9110, 13): If-Modified-Since, If-Unmodified-Since, If-Match, If-None-Match. Backends judge
+ * those that they get: only what the cache kept from them is judged here, with what is made here. */
 #include "base/parse.h"
 #include "http/hooks.h"
 #include "http/request.h"
@@ -115,7 +115,8 @@ static void not_modified_header(struct request *request)
                                 FIELD_BIT(FIELD_IF_UNMODIFIED_SINCE) | FIELD_BIT(FIELD_IF_MATCH) |
                                 FIELD_BIT(FIELD_IF_NONE_MATCH);
 
-    if (request->response.status != 200 || request != request->main) {
+    if (request->response.status != 200 || request->response.is_unconditional ||
+        request != request->main) {
         return;
     }
     if ((request->headers.seen & conditions) != 0) {

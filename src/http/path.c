@@ -1,6 +1,7 @@
 /* From the URI to a path: root and alias, with variables, in regex locations, inherited by nested
  * ones. */
 #include "http/request.h"
+#include "http/uri.h"
 
 /* The location whose block holds the alias that is in force at this place. */
 static const struct http_location *alias_owner(const struct http_location *location)
@@ -40,6 +41,12 @@ static bool cut_alias(struct request *request, struct str *rest)
         return false;
     }
     *rest = str_skip(*rest, owner->name.len);
+    if (uri_climbs(*rest)) {
+        log_error(&request->log, 0, "\"%.*s\" leads out of the alias of location \"%.*s\"",
+                  STR_ARG(request->uri), STR_ARG(owner->name));
+        request->response.status = 404;
+        return false;
+    }
     return true;
 }
 

@@ -17,7 +17,7 @@ struct range_filter {
     struct body_filter filter;
     struct vec ranges; /* struct byte_range, in the order of the request */
     uint64_t size;     /* of the whole body */
-    uint64_t offset;   /* bytes of it that came so far */
+    uint64_t given;    /* bytes that came so far, from response.body_offset on */
     struct vec
         pieces; /* struct body_piece: gathered, when several ranges are cut from several pieces */
     struct str boundary;  /* "\r\n--N" of a multipart answer */
@@ -40,19 +40,28 @@ static bool if_range_holds(const struct request *request)
     if (value.len >= 2 && value.data[value.len - 1] == '"') {
         return response->etag.len != 0 && value.data[0] == '"' && str_equal(value, response->etag);
     }
-    return response->last_modified != -1 && http_date_parse(value) == response->last_modified;
+    time_t shown = response->last_modified;
+    const struct field *added = fields_get(&response->fields, FIELD_LAST_MODIFIED);
+    if (added != NULL) {
+        shown = http_date_parse(added->value); /* by add_header: it is what clients know */
+    }
+    return shown != -1 && http_date_parse(value) == shown;
 }
 
 static void set_content_range(struct request *request, struct str value)
 {
-    fields_add_known(&request->response.fields, &request->arena, FIELD_CONTENT_RANGE, value);
+    struct fields *fields = &request->response.fields;
+
+    fields_set(fields, &request->arena, FIELD_CONTENT_RANGE, STR_NONE); /* of whoever cut before */
+    if (value.len != 0) {
+        fields_add_known(fields, &request->arena, FIELD_CONTENT_RANGE, value);
+    }
 }
 
 static void refuse(struct request *request)
 {
     struct response *response = &request->response;
 
-    response->fields = (struct fields){0};
     set_content_range(request, arena_printf(&request->arena, "bytes */%lld",
                                             (long long) response->content_length));
     response->status = 416;
@@ -117,7 +126,6 @@ static void answer_partially(struct request *request, struct vec ranges)
 
     state->ranges = ranges;
     state->size = (uint64_t) response->content_length;
-    state->offset = response->body_offset;
     state->filter.send = range_send;
     response->status = 206;
     response->reason = STR_NONE;
@@ -125,7 +133,10 @@ static void answer_partially(struct request *request, struct vec ranges)
         const struct byte_range *range = vec_at(&ranges, struct byte_range, 0);
         set_content_range(request, range_text(request, range, state->size));
         response->content_length = (int64_t) (range->end - range->start);
+        response->range_start = range->start;
+        response->range_end = range->end;
     } else {
+        set_content_range(request, STR_NONE);
         describe_multipart(request, state);
     }
     response_add_filter(request, &state->filter);
@@ -237,10 +248,10 @@ static bool send_single(struct range_filter *state, struct request *request,
                         const struct body_piece *piece, bool is_last)
 {
     const struct byte_range *range = vec_at(&state->ranges, struct byte_range, 0);
-    uint64_t start = state->offset;
+    uint64_t start = request->response.body_offset + state->given;
     uint64_t end = start + (piece == NULL ? 0 : piece_size(piece));
 
-    state->offset = end;
+    state->given += end - start;
     if (piece == NULL || end <= range->start) {
         drop(piece);
         return !is_last || body_filter_next(&state->filter, request, NULL, true);

@@ -2,6 +2,7 @@
 #include "http/request.h"
 
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "http/connection.h"
 #include "http/exchange/exchange.h"
 #include "http/uri.h"
@@ -14,6 +15,39 @@ static void clear(void *at, size_t size)
 {
     __asm__("" : "+r"(size));
     memset(at, 0, size);
+}
+
+/* So many times the limit, and there is no hope that the request ends by itself. */
+#define MEMORY_STOP 64
+
+/*
+ * It takes more memory than it may. What it has asked for is given; from here on its waits are cancelled and nothing
+ * more is sent of it, so that its fiber returns: see request_run.
+ */
+static void memory_is_over(struct arena_account *account)
+{
+    struct request *request = container_of(account, struct request, memory);
+
+    if (request->is_over_memory) {
+        if (account->used / MEMORY_STOP > account->limit + account->allowed) {
+            fatal_no_memory(account->used);
+        }
+        return;
+    }
+    request->is_over_memory = true;
+    counters_mine->limited++;
+    log_error(&request->log, 0,
+              "request takes more memory than request_memory_limit allows: %zu bytes",
+              account->used);
+    if (request->fiber != NULL) {
+        fiber_cancel(request->fiber);
+    }
+}
+
+void request_count_for(struct request *request, struct request *main)
+{
+    request->arena.account = &main->memory;
+    main->memory.used += request->arena.used;
 }
 
 struct request *request_new(struct conn *conn, struct http_connection *http,
@@ -30,6 +64,8 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
     request->http = http;
     request->wire = wire;
     request->main = request;
+    request->memory.over = memory_is_over;
+    request_count_for(request, request);
     request->version = HTTP_1_0; /* until the request line was read: what is answered has a head */
     request->uri_changes = URI_CHANGES_MAX + 1;
     request->response.content_length = -1;
@@ -49,6 +85,10 @@ struct request *request_new(struct conn *conn, struct http_connection *http,
 void request_free(struct request *request)
 {
     struct arena arena = request->arena;
+
+    if (request->main == request) {
+        arena.account = NULL; /* what frees itself of its own is not to be counted */
+    }
 
     request->magic = 0;
     arena_free(&arena);

@@ -32,6 +32,7 @@ enum restart {
 struct request;
 struct body_filter;
 struct request_body;
+struct subrequests;
 
 /* A piece of a response body. Memory stays valid until it was sent, when release is called, or is
  * copied at once (is_volatile). */
@@ -57,14 +58,20 @@ struct http_wire {
     bool (*send_body)(struct request *request, const struct body_piece *piece, bool is_last);
     /* Sends an interim response (100, 103 with fields). */
     void (*send_interim)(struct request *request, unsigned status, const struct fields *fields);
-    /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (response.status set:
-     * 400, 408, 413; 0 = client gone). MAY WAIT. */
+    /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (body_refusal set:
+     * 400, 408; 0 = client gone, or there is nothing now and reads_no_further). MAY WAIT. */
     ssize_t (*read_body)(struct request *request, void *at, size_t size);
     /* The request was worked on to its end; the last thing its fiber does. FLOW_CLOSED: the client
      * is gone or shall be dropped. */
     void (*ended)(struct request *request, enum flow flow);
-    /* Bytes that were given for this request and the client has not taken: does it keep up? */
-    uint64_t (*backlog)(const struct request *request);
+    /* Bytes that were given for this request and the client has not taken: does it keep up? UINT64_MAX: who gives
+     * `more` of them waits. */
+    uint64_t (*backlog)(const struct request *request, uint64_t more);
+    /* Or NULL: its answer was given whole, though its fiber goes on for others' sake. MAY WAIT. */
+    void (*answered)(struct request *request);
+    /* Or NULL. All that is still to be given is in memory or in files, and stays there as long as the request: from
+     * here on send_body keeps what the client does not take, and does not wait. */
+    void (*leave)(struct request *request);
 };
 
 struct response {
@@ -81,12 +88,17 @@ struct response {
     struct str wanted_charset;     /* X-Accel-Charset of a backend: what the client shall get */
     struct str etag;               /* with quotes; empty = none */
     struct str location;           /* of a redirect, before it is made absolute */
-    struct fields fields;          /* all others, in order */
-    struct fields *trailers;       /* or NULL */
+    struct str
+        raw_head; /* what HTTP/1 sends instead of a head of its own, byte for byte; or empty */
+    struct fields fields;    /* all others, in order */
+    uint64_t left_out;       /* FIELD_BIT of Date and Server: a backend's affair, none is added */
+    struct fields *trailers; /* or NULL */
     struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
-    struct body_filter *filters;  /* first body filter, or NULL: pieces go to the wire */
-    uint64_t body_offset;         /* where the first piece that is given stands in a body of
-                                    content_length bytes; not 0 with slices only */
+    struct body_filter *filters; /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_offset;        /* where the first piece that is given stands in the body; not 0
+                                    with slices only, which may set it when the head was made */
+    uint64_t range_start; /* of the one range that is cut out of the body, when the head is … */
+    uint64_t range_end;   /* … made; 0 = none is */
     unsigned is_head_sent : 1;    /* the client may have seen it: nothing of it can change */
     unsigned is_complete : 1;     /* the last piece was given */
     unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
@@ -95,9 +107,14 @@ struct response {
     unsigned is_tunnel : 1;       /* bytes both ways follow the head: no framing (101, CONNECT) */
     unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
                                      and its pieces come one after the other */
-    unsigned is_error_page : 1;   /* an error page is being made: no second one unless recursive */
-    unsigned is_built_in : 1;     /* the server's own page for a failure or a redirect */
-    unsigned needs_memory : 1;    /* a body filter needs bytes, not pieces of files: they are read
+    unsigned
+        is_unconditional : 1;   /* a backend has acted: If-Match and its kin are not judged again */
+    unsigned is_error_page : 1; /* an error page is being made: no second one unless recursive */
+    unsigned is_built_in : 1;   /* the server's own page for a failure or a redirect */
+    unsigned is_location_late : 1; /* it was written whole: sent behind Connection, as nginx does */
+    unsigned is_modified_late : 1; /* a backend said last_modified: the same */
+    unsigned has_early_field : 1;  /* one of fields is_early */
+    unsigned needs_memory : 1;     /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };
 
@@ -114,6 +131,7 @@ struct client {
 struct request {
     uint32_t magic;               /* REQUEST_MAGIC */
     struct arena arena;           /* of all that lives as long as the request */
+    struct arena_account memory;  /* of a main request: what it and its subrequests take */
     struct conn *conn;            /* the client's; NULL when it is gone */
     const struct http_wire *wire; /* how its response goes out */
     void *wire_state;             /* of the wire */
@@ -127,6 +145,9 @@ struct request {
 
     const struct http_server *server;     /* that it is for */
     const struct http_location *location; /* whose settings hold now */
+    const struct http_location
+        *answering; /* whose handler answers: the last place that named one; NULL =
+                                              that passes it on, but settings hold that say not where to */
 
     /* The request line. */
     struct str line;           /* as received, without line end */
@@ -145,20 +166,23 @@ struct request {
     struct fields headers;     /* as received */
     struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
     int64_t content_length;    /* of the request body; -1 = none or chunked */
+    unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
 
     struct response response; /* what it is answered with */
 
     struct variable_env env; /* where its variables and templates are evaluated */
 
-    uint64_t start_ms;         /* first byte of the head, monotonic */
-    uint64_t head_size;        /* bytes of line and headers */
-    uint64_t body_received;    /* bytes of the body as received, frames included */
-    uint64_t out_start;        /* conn->queued when the response began */
-    uint64_t out_head_end;     /* … when its head was written */
-    uint64_t out_end;          /* conn->queued when its last byte was put there */
-    uint64_t out_sent;         /* conn->sent when it was recycled, at most out_end */
-    uint64_t limit_rate;       /* bytes per second in force; 0 = none */
+    uint64_t start_ms;      /* first byte of the head, monotonic */
+    uint64_t received_ms;   /* … of the last byte so far: its head's, or its body's */
+    uint64_t responded_ms;  /* … when the head of its answer was given to the wire; 0 = not yet */
+    uint64_t head_size;     /* bytes of line and headers */
+    uint64_t body_received; /* bytes of the body as received, frames included */
+    uint64_t out_start;     /* conn->queued when the response began */
+    uint64_t out_head_end;  /* … when its head was written */
+    uint64_t out_end;       /* conn->queued when its last byte was put there */
+    uint64_t out_sent;      /* conn->sent when it was recycled, at most out_end */
+    uint64_t limit_rate;    /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after; /* bytes that go before the limit holds */
     struct list link;          /* on the connection's list of requests that are not recycled yet */
     struct request_data *data; /* what modules keep for it: see request_data */
@@ -169,11 +193,15 @@ struct request {
     enum restart restart;                       /* meaningful with FLOW_AGAIN */
     unsigned uri_changes;                       /* left of URI_CHANGES_MAX */
     unsigned subrequests;                       /* of a main request: begun so far */
+    unsigned subrequests_running;               /* of a main request: that have not ended */
+    struct subrequests *subrequests_begun;      /* its own ones; NULL = none */
     unsigned keepalive : 1;                     /* the connection goes on after this response */
     unsigned is_chunked_body : 1;               /* Transfer-Encoding: chunked */
     unsigned expects_continue : 1;              /* Expect: 100-continue not answered yet */
     unsigned is_body_read : 1;                  /* read or discarded to its end */
-    unsigned is_internal : 1;                   /* after an internal redirect */
+    unsigned is_body_taken : 1;  /* a part of it, at least, was: only who has that can have all */
+    unsigned is_body_lost : 1;   /* it was asked for when a part was gone: it counts as empty */
+    unsigned is_internal : 1;    /* after an internal redirect */
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
                                     sent */
     unsigned uri_has_quoted : 1; /* the target held %XX */
@@ -187,8 +215,10 @@ struct request {
     unsigned needs_slash : 1;      /* the location's name is the URI and a slash: 301 */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
+    unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
     unsigned is_timed_out : 1;     /* the client did not drink in time */
+    unsigned is_over_memory : 1;   /* of a main request: request_memory_limit was reached */
     unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
     unsigned
         is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
@@ -203,10 +233,16 @@ struct body_filter {
                  const struct body_piece *piece, bool is_last);
 };
 
+/* The piece goes nowhere: the request is over its memory. Gives false. */
+bool response_drop(const struct body_piece *piece);
+
 /* What a filter calls with its output: the next filter, or the wire. MAY WAIT. */
 static inline bool body_filter_next(struct body_filter *filter, struct request *request,
                                     const struct body_piece *piece, bool is_last)
 {
+    if (request->main->is_over_memory) {
+        return response_drop(piece);
+    }
     return filter->next != NULL ? filter->next->send(filter->next, request, piece, is_last)
                                 : request->wire->send_body(request, piece, is_last);
 }
@@ -216,6 +252,18 @@ static inline bool body_filter_next(struct body_filter *filter, struct request *
 /* Runs the whole request on a fiber; called by the wire when the head is whole and request->server
  * is chosen. */
 void request_start(struct request *request);
+/*
+ * Is there a place for another request of a connection that has so many at work? Those that have none are served
+ * first (worker_requests). request_start answers with 503 where there is none.
+ */
+bool request_may_begin(uint32_t of_connection);
+/* So many more (or fewer) answers are held that no fiber works on: they take places, too. */
+void requests_held(int more);
+/*
+ * Another fiber for a request that is worked on: see fiber_start_joinable. FIBER_NO_STACK also where the stacks that
+ * are left are those of requests to come.
+ */
+enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fiber_handle *handle);
 /* The wire tells that all output was sent or lost: log phase, counters. Then the wire recycles the
  * request. */
 void request_log(struct request *request);
@@ -224,6 +272,8 @@ void request_log(struct request *request);
 struct request *request_new(struct conn *conn, struct http_connection *http,
                             const struct http_wire *wire);
 void request_free(struct request *request);
+/* Its memory counts as that of this main request from here on. */
+void request_count_for(struct request *request, struct request *main);
 
 /*
  * What a module keeps for a request, found by the address of something of its own: `size` bytes in its arena,
@@ -292,6 +342,7 @@ static inline void request_set_location(struct request *request,
 {
     request->location = location;
     request->server = location->server;
+    request->memory.limit = location->request_memory_limit;
     request->log.sinks = location->error_log;
     request->log.level = location->error_log_level;
 }
@@ -314,6 +365,11 @@ enum flow response_memory(struct request *request, unsigned status, struct str c
 enum flow response_redirect(struct request *request, unsigned status, struct str location);
 /* What FLOW_FAIL leads to: error_page of the location, else the built-in page (special pages). */
 enum flow response_error(struct request *request);
+/*
+ * The built-in page for a request that is not worked on: without filters, and without waiting, so that it can be
+ * called on the loop's stack. Over HTTP/2 without a page.
+ */
+void response_refuse(struct request *request, unsigned status);
 /* Has this place an error_page for the status that may be shown now? */
 bool response_has_page(const struct request *request, unsigned status);
 /* Sets content_type from the extension (types, default_type). */
@@ -355,12 +411,19 @@ struct request_body {
     uint64_t size;        /* decoded bytes */
 };
 
+/* Can it not be had whole any more? A part was taken, or it is malformed, or late. */
+static inline bool request_body_is_gone(const struct request *request)
+{
+    return request->body == NULL && (request->is_body_taken || request->body_refusal != 0);
+}
 /* Is the announced length above client_max_body_size? Then true: logged, status 413. */
 bool request_body_exceeds(struct request *request);
+/* The same for one whose length is found out as it comes: is so much of it too much? */
+bool request_body_is_too_large(struct request *request, uint64_t size);
 /* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
- * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. */
+ * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. One of which a part has gone elsewhere is empty. */
 enum flow request_read_body(struct request *request);
-/* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone (status 0). */
+/* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone. */
 bool request_body_waited(struct request *request, enum wait_result result);
 /* Decoded bytes as they come, for handlers that stream. MAY WAIT. */
 ssize_t request_read_some(struct request *request, void *at, size_t size);
@@ -371,7 +434,7 @@ ssize_t request_read_some(struct request *request, void *at, size_t size);
 bool request_drop_body(struct request *request);
 /*
  * The part of that which is there already, before the response begins, so that a malformed body is
- * told from the answer. False: response.status says what is wrong with it.
+ * told from the answer. False: response.status says what is wrong with it, and is the answer's now.
  */
 bool request_drop_arrived_body(struct request *request);
 

@@ -1,5 +1,6 @@
 /* Responses: heads through the header filters, bodies through the body filters, the usual short
  * ways. */
+#include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
 #include "http/connection.h"
@@ -31,6 +32,7 @@ static void make_location_absolute(struct request *request)
     struct str location = request->response.location;
 
     if (location.data[0] != '/' || !request->location->absolute_redirect) {
+        request->response.is_location_late = true;
         return;
     }
     struct str host = request->host;
@@ -62,7 +64,8 @@ static void compute_limits(struct request *request)
     }
 }
 
-/* Codes whose body is the file that was asked for; an error page's own age means nothing to the client. */
+/* Codes whose body is the file that was asked for; an error page's own age means nothing to the client. What a
+ * backend says of its own answer stays. */
 static bool tells_modification(unsigned status)
 {
     return status == 200 || status == 206 || status == 204 || status == 304;
@@ -75,20 +78,23 @@ enum flow response_start(struct request *request)
     if (request->is_post_action) {
         return FLOW_DONE;
     }
+    if (request->main->is_over_memory) {
+        return request_fail(request, 500);
+    }
     if (!request->is_body_read && !request->is_body_streamed && response->status < 400 &&
         !request_drop_arrived_body(request)) {
         return FLOW_FAIL;
     }
     if (response->error_status != 0) {
         response->status = response->error_status;
+        if (!tells_modification(response->status)) {
+            response->last_modified = -1;
+        }
     }
     if (response->location.len != 0) {
         /* A decoded line end out of $uri or a capture must not become one of the head. */
         response->location = escape_str(&request->arena, response->location, ESCAPE_CONTROLS);
         make_location_absolute(request);
-    }
-    if (response->last_modified != -1 && !tells_modification(response->status)) {
-        response->last_modified = -1;
     }
     if (request->method == METHOD_HEAD) {
         response->is_header_only = true;
@@ -111,6 +117,7 @@ enum flow response_start(struct request *request)
             request->keepalive = false; /* the client may or may not send the body now */
         }
     }
+    request->responded_ms = clock_now.now_ms;
     request->wire->send_head(request);
     if (response->is_header_only) {
         response->is_complete = true;
@@ -119,10 +126,21 @@ enum flow response_start(struct request *request)
     return FLOW_NEXT;
 }
 
+bool response_drop(const struct body_piece *piece)
+{
+    if (piece != NULL && piece->release != NULL) {
+        piece->release(piece->release_arg);
+    }
+    return false;
+}
+
 bool response_send(struct request *request, const struct body_piece *piece, bool is_last)
 {
     struct body_filter *filter = request->response.filters;
 
+    if (request->main->is_over_memory) {
+        return response_drop(piece);
+    }
     if (filter != NULL) {
         return filter->send(filter, request, piece, is_last);
     }

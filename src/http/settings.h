@@ -82,6 +82,7 @@ struct http_server {
     uint64_t client_header_timeout_ms;                /* for a whole head */
     uint64_t connection_pool_size, request_pool_size; /* accepted: memory grows by itself */
     int64_t max_headers;                              /* fields of a request at most */
+    int64_t max_self_hops;          /* how often a request may come from this service itself */
     bool ignore_invalid_headers;    /* fields with bad names are dropped, not refused */
     bool merge_slashes;             /* "//" in a path is one */
     bool underscores_in_headers;    /* names with '_' are good ones */
@@ -92,7 +93,8 @@ struct http_server {
     const struct conf_node *node;   /* the block */
     struct http_main *main;         /* above it */
     bool has_listen;                /* a `listen` line was written */
-    bool accepts_connect; /* some place of it makes tunnels: CONNECT is not refused at once */
+    bool accepts_connect;     /* some place of it makes tunnels: CONNECT is not refused at once */
+    bool accepts_connect_1_0; /* … that of HTTP/1.0 either */
 };
 
 /* A place where names of one address are told apart: hangs on struct listener.user. */
@@ -120,6 +122,8 @@ struct http_listen {
 enum satisfy { SATISFY_ALL, SATISFY_ANY };
 enum lingering { LINGERING_OFF, LINGERING_ON, LINGERING_ALWAYS };
 enum if_modified_since { IMS_OFF, IMS_EXACT, IMS_BEFORE };
+#define AIO_THREADS 2
+
 enum server_tokens { SERVER_TOKENS_OFF, SERVER_TOKENS_ON, SERVER_TOKENS_BUILD };
 enum body_in_file { BODY_IN_FILE_OFF, BODY_IN_FILE_ON, BODY_IN_FILE_CLEAN };
 enum disable_symlinks { SYMLINKS_ALLOWED, SYMLINKS_IF_NOT_OWNER, SYMLINKS_FORBIDDEN };
@@ -209,10 +213,10 @@ struct http_location {
     bool sendfile;
     uint64_t sendfile_max_chunk;
     uint64_t read_ahead;
-    unsigned aio;              /* 0 off, 1 on (Linux native: threads here), 2 threads */
+    unsigned aio;              /* 0 off, 1 on (Linux native: threads here), AIO_THREADS */
     struct template *aio_pool; /* name of the pool, may hold variables */
-    bool aio_write;
-    int64_t directio; /* bytes; INT64_MAX = off */
+    bool aio_write;            /* with AIO_THREADS: threads write temporary files, too */
+    int64_t directio;          /* bytes; INT64_MAX = off */
     int64_t directio_alignment;
     unsigned disable_symlinks;
     struct template *disable_symlinks_from;
@@ -267,7 +271,8 @@ struct http_location {
     int64_t max_ranges;      /* -1 = no limit */
     uint64_t postpone_output;
     uint64_t subrequest_output_buffer_size;
-    struct vec error_pages; /* struct error_page */
+    uint64_t request_memory_limit; /* 0 = none */
+    struct vec error_pages;        /* struct error_page */
     bool recursive_error_pages;
     struct vec early_hints; /* struct template * */
     struct template *post_action;
@@ -282,7 +287,7 @@ struct http_location {
     struct log_sink *error_log;               /* chain */
     enum log_level error_log_level;
     bool log_subrequest;
-    bool request_time_cache;                             /* understood: times are the loop's */
+    bool request_time_cache; /* off: what tells how long a request took reads the clock */
     int64_t types_hash_bucket_size, types_hash_max_size; /* understood */
     bool open_file_cache_events;                         /* understood */
 };

@@ -59,6 +59,7 @@ static const struct status_text texts[] = {
     ROW(504, "Gateway Time-out", "504 Gateway Time-out"),
     ROW(505, "HTTP Version Not Supported", "505 HTTP Version Not Supported"),
     ROW(507, "Insufficient Storage", "507 Insufficient Storage"),
+    ROW(508, "Loop Detected", "508 Loop Detected"),
 };
 
 static const struct status_text *find(unsigned status)

@@ -1,4 +1,4 @@
-/* Subrequests: a request without a head of its own on the wire, worked on by its parent's fiber. */
+/* Subrequests: requests without a head of their own on the wire, on fibers beside their parent's. */
 #include "http/subrequest.h"
 
 #include "base/buf.h"
@@ -6,8 +6,27 @@
 
 /* Of a subrequest; what its wire_state points to, in its arena. */
 struct sub_state {
-    struct subrequest *sub;
+    struct subrequest *sub; /* until it was answered */
+    struct request *child;
     struct buf body; /* MEMORY: so far */
+    enum flow flow;  /* of request_answer */
+    bool is_answered;
+    struct wait_point answered; /* the parent */
+    struct fiber_handle handle;
+    struct list link; /* among the parent's that have not been joined */
+};
+
+/* Those of one parent; in its arena. */
+struct subrequests {
+    struct list all;     /* struct sub_state that were not joined */
+    unsigned running;    /* of them */
+    struct list waiters; /* struct waiter: for one to end */
+};
+
+/* On the frame of who begins one more: the parent, or a child that sends what the parent adds. */
+struct waiter {
+    struct list link;
+    struct wait_point point;
 };
 
 /* ---- the wire that is none ---- */
@@ -47,6 +66,12 @@ static bool sub_send_body(struct request *request, const struct body_piece *piec
     if (piece == NULL) {
         return true;
     }
+    if (sub == NULL) { /* it has been answered: nobody wants more */
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+        return true;
+    }
     if (sub->output == SUBREQUEST_INLINE) {
         return sub->filter != NULL ? body_filter_next(sub->filter, request->parent, piece, false)
                                    : response_send(request->parent, piece, false);
@@ -81,10 +106,37 @@ static void sub_ended(struct request *request, enum flow flow)
     (void) flow;
 }
 
-/* What goes into the parent's response is taken as that is. */
-static uint64_t sub_backlog(const struct request *request)
+/* What goes into the parent's response is taken as that is, when its turn has come. */
+static uint64_t sub_backlog(const struct request *request, uint64_t more)
 {
-    return request->main->wire->backlog(request->main);
+    const struct sub_state *state = request->wire_state;
+    const struct subrequest *sub = state->sub;
+    uint64_t waiting = sub != NULL && sub->backlog != NULL ? sub->backlog(sub) : 0;
+    uint64_t of_main = request->main->wire->backlog(request->main, more);
+
+    return of_main < UINT64_MAX - waiting ? of_main + waiting : UINT64_MAX;
+}
+
+/* The rest of the story is its fiber's alone. */
+static void sub_answered(struct request *request)
+{
+    struct sub_state *state = request->wire_state;
+    struct subrequest *sub = state->sub;
+
+    if (state->is_answered) {
+        return;
+    }
+    if (sub->output == SUBREQUEST_MEMORY) {
+        arena_allow(&request->main->arena, state->body.len);
+        sub->body = arena_dup(&request->main->arena, buf_str(&state->body));
+    }
+    buf_free(&state->body);
+    if (sub->answered != NULL) {
+        sub->answered(sub);
+    }
+    state->sub = NULL;
+    state->is_answered = true;
+    wait_signal_later(&state->answered);
 }
 
 static const struct http_wire sub_wire = {
@@ -94,6 +146,7 @@ static const struct http_wire sub_wire = {
     .read_body = sub_read_body,
     .ended = sub_ended,
     .backlog = sub_backlog,
+    .answered = sub_answered,
 };
 
 /* ---- running ---- */
@@ -109,6 +162,9 @@ static bool may_run(struct request *parent, const struct subrequest *sub)
     if (depth > SUBREQUEST_DEPTH_MAX) {
         log_error(&parent->log, 0, "subrequests cycle while processing \"%.*s\"",
                   STR_ARG(sub->uri));
+        return false;
+    }
+    if (main->is_over_memory) {
         return false;
     }
     if (main->subrequests >= SUBREQUEST_COUNT_MAX) {
@@ -143,9 +199,11 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
     struct sub_state *state = arena_new(&child->arena, struct sub_state);
 
     state->sub = sub;
+    state->child = child;
     child->wire_state = state;
     child->parent = parent;
     child->main = parent->main;
+    request_count_for(child, child->main);
     child->line = parent->line;
     child->version = parent->version;
     child->target = parent->target;
@@ -171,7 +229,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
     child->args = sub->args;
     child->is_internal = true;
     child->keepalive = parent->keepalive;
-    child->start_ms = clock_now.now_ms;
+    child->start_ms = child->received_ms = clock_now.now_ms;
     child->server = parent->server;
     request_set_location(child, parent->server->root);
     child->restart = RESTART_SERVER;
@@ -193,66 +251,163 @@ static void choose_named(struct request *parent, struct request *child)
     }
 }
 
-/* A child on its way, in the frame of the parent's fiber, which waits for its end. */
-struct child_run {
-    struct request *child;
-    enum flow flow; /* of request_answer */
-};
+/* ---- beside each other ---- */
+
+static struct subrequests *subrequests_of(struct request *parent)
+{
+    if (parent->subrequests_begun == NULL) {
+        parent->subrequests_begun = arena_new(&parent->arena, struct subrequests);
+        list_init(&parent->subrequests_begun->all);
+        list_init(&parent->subrequests_begun->waiters);
+    }
+    return parent->subrequests_begun;
+}
+
+static void count(struct request *parent, int more)
+{
+    parent->subrequests_begun->running += (unsigned) more;
+    parent->main->subrequests_running += (unsigned) more;
+}
 
 static void run_child(void *arg)
 {
-    struct child_run *run = arg;
+    struct sub_state *state = arg;
+    struct request *child = state->child;
+    struct request *parent = child->parent;
 
-    run->child->fiber = fiber_self();
-    run->flow = request_answer(run->child);
-    run->child->fiber = NULL;
+    child->fiber = fiber_self();
+    fiber_set_subject(&child->log);
+    state->flow = request_answer(child);
+    if (state->flow != FLOW_DONE) {
+        subrequests_end(child, true);
+    }
+    sub_answered(child);
+    subrequests_end(child, false);
+    if (child->location->log_subrequest && child->response.status != 0) {
+        request_log_handlers(child);
+    }
+    child->fiber = NULL;
+    count(parent, -1);
+    list_each(item, &parent->subrequests_begun->waiters) {
+        wait_signal_later(&container_of(item, struct waiter, link)->point);
+    }
 }
 
-/*
- * On a fiber of its own, so that the depth of subrequests inside each other does not add up on one stack. False:
- * there is none.
- */
-static bool answer_child(struct request *child, enum flow *flow)
+/* Waits until one of those that run has ended. False: the wait was cancelled. MAY WAIT. */
+static bool wait_for_one(struct subrequests *begun)
 {
-    struct child_run run = {.child = child, .flow = FLOW_CLOSED};
-    struct fiber_handle handle;
+    unsigned running = begun->running;
+    struct waiter waiter = {.link = {NULL, NULL}};
+    enum wait_result result = WAIT_READY;
 
-    if (fiber_start_joinable(run_child, &run, &handle) == FIBER_NO_STACK) {
-        log_crit(&child->log, 0, "no stack for a subrequest: too many wait at one time");
-        return false;
+    list_push_back(&begun->waiters, &waiter.link);
+    while (result == WAIT_READY && begun->running >= running) {
+        result = fiber_wait(&waiter.point, FIBER_NEVER);
     }
-    if (fiber_join(&handle, FIBER_NEVER) != WAIT_READY) {
-        fiber_cancel_and_join(&handle);
-    }
-    *flow = run.flow;
-    return true;
+    list_remove(&waiter.link);
+    return result == WAIT_READY;
 }
 
-enum flow subrequest_run(struct request *parent, struct subrequest *sub)
+/* One may always run, so that no request waits for another one's. */
+static bool are_too_many(const struct request *parent, const struct subrequests *begun)
 {
+    return begun->running >= SUBREQUEST_SIBLINGS_MAX ||
+           (begun->running != 0 && parent->main->subrequests_running >= SUBREQUEST_AT_ONCE_MAX);
+}
+
+/* Forgets those whose fibers are gone. */
+static void join_ended(struct subrequests *begun)
+{
+    list_each(item, &begun->all) {
+        if (container_of(item, struct sub_state, link)->handle.has_ended) {
+            list_remove(item);
+        }
+    }
+}
+
+/* A fiber of its own also keeps the depth of subrequests inside each other from adding up on one stack. */
+static enum flow start_child(struct request *parent, struct sub_state *state)
+{
+    struct subrequests *begun = parent->subrequests_begun;
+
+    count(parent, 1);
+    while (request_fiber_start(run_child, state, &state->handle) == FIBER_NO_STACK) {
+        count(parent, -1);
+        if (begun->running == 0) {
+            log_crit(&state->child->log, 0, "no stack for a subrequest: too many wait at one time");
+            return FLOW_FAIL;
+        }
+        if (!wait_for_one(begun)) {
+            return FLOW_CLOSED;
+        }
+        count(parent, 1);
+    }
+    list_push_back(&begun->all, &state->link);
+    join_ended(begun);
+    return FLOW_DONE;
+}
+
+static bool is_client_gone(const struct request *parent)
+{
+    return parent->conn->is_broken || parent->main->is_cancelled;
+}
+
+enum flow subrequest_begin(struct request *parent, struct subrequest *sub)
+{
+    struct subrequests *begun = subrequests_of(parent);
+
+    while (are_too_many(parent, begun)) {
+        if (!wait_for_one(begun)) {
+            return FLOW_CLOSED;
+        }
+    }
     if (!may_run(parent, sub)) {
         return FLOW_FAIL;
     }
     struct request *child = make_child(parent, sub);
-    struct sub_state *state = child->wire_state;
-    enum flow flow;
-
     sub->request = child;
     if (child->uri.len != 0 && child->uri.data[0] == '@') {
         choose_named(parent, child);
     }
-    if (!answer_child(child, &flow)) {
-        return FLOW_FAIL;
+    return start_child(parent, child->wire_state);
+}
+
+enum flow subrequest_wait(struct subrequest *sub)
+{
+    struct request *parent = sub->request->parent;
+    struct sub_state *state = sub->request->wire_state;
+
+    while (!state->is_answered) {
+        if (fiber_wait(&state->answered, FIBER_NEVER) == WAIT_CANCELLED) {
+            fiber_cancel_and_join(&state->handle);
+        }
     }
-    if (sub->output == SUBREQUEST_MEMORY) {
-        sub->body = arena_dup(&parent->main->arena, buf_str(&state->body));
-    }
-    buf_free(&state->body);
-    if (child->location->log_subrequest && child->response.status != 0) {
-        request_log_handlers(child);
-    }
-    if (parent->conn->is_broken || parent->main->is_cancelled) {
+    if (is_client_gone(parent)) {
         return FLOW_CLOSED;
     }
-    return flow == FLOW_CLOSED || flow == FLOW_CUT ? FLOW_CUT : FLOW_DONE;
+    return state->flow == FLOW_CLOSED || state->flow == FLOW_CUT ? FLOW_CUT : FLOW_DONE;
+}
+
+enum flow subrequest_run(struct request *parent, struct subrequest *sub)
+{
+    enum flow flow = subrequest_begin(parent, sub);
+
+    return flow == FLOW_DONE ? subrequest_wait(sub) : flow;
+}
+
+void subrequests_end(struct request *parent, bool is_cut)
+{
+    struct subrequests *begun = parent->subrequests_begun;
+
+    if (begun == NULL) {
+        return;
+    }
+    list_each(item, &begun->all) {
+        struct sub_state *state = container_of(item, struct sub_state, link);
+
+        if (is_cut || fiber_join(&state->handle, FIBER_NEVER) != WAIT_READY) {
+            fiber_cancel_and_join(&state->handle);
+        }
+        list_remove(item);
+    }
 }

@@ -36,7 +36,7 @@ static int next_byte(struct str target, size_t *at, bool *was_quoted)
     *was_quoted = c == '%';
     if (c != '%') {
         *at += 1;
-        return c == '\0' ? -1 : c;
+        return c == '\0' || c == '#' ? -1 : c;
     }
     if (target.len - *at < 3) {
         return -1;
@@ -113,7 +113,7 @@ static bool normalise_path(struct arena *arena, struct str target, bool merge, s
 
     *at++ = '/';
     segment = at;
-    while (i < target.len && target.data[i] != '?' && target.data[i] != '#') {
+    while (i < target.len && target.data[i] != '?') {
         bool was_quoted;
         int c = next_byte(target, &i, &was_quoted);
         if (c < 0) {
@@ -155,14 +155,16 @@ bool uri_normalise(struct arena *arena, struct str target, bool merge_slashes, s
     if (target.data[used] != '?' && !normalise_path(arena, target, merge_slashes, out, &used)) {
         return false;
     }
-    if (used < target.len && target.data[used] == '?') {
-        struct str args = str_skip(target, used + 1);
-        const char *fragment = str_find_char(args, '#');
-
-        out->args = fragment == NULL ? args : str_from(args.data, fragment);
+    if (used < target.len) {
+        out->args = str_skip(target, used + 1);
         out->has_args = true;
     }
-    return true;
+    return str_find_char(out->args, '#') == NULL;
+}
+
+bool uri_climbs(struct str rest)
+{
+    return str_starts(rest, STR("..")) && (rest.len == 2 || rest.data[2] == '/');
 }
 
 bool uri_is_safe(struct str path)
@@ -173,17 +175,8 @@ bool uri_is_safe(struct str path)
         return false;
     }
     while (rest.data != NULL) {
-        struct str segment = str_cut(&rest, '/');
-        const char *args = str_find_char(segment, '?');
-
-        if (args != NULL) {
-            segment = str_from(segment.data, args);
-        }
-        if (str_equal(segment, STR(".."))) {
+        if (str_equal(str_cut(&rest, '/'), STR(".."))) {
             return false;
-        }
-        if (args != NULL) {
-            break;
         }
     }
     return true;

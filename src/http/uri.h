@@ -10,7 +10,7 @@
 
 struct uri {
     struct str path; /* decoded and normalised; begins with '/' */
-    struct str args; /* after the first '?', without a fragment */
+    struct str args; /* after the first '?' */
     bool has_args;   /* there was a '?' */
     bool was_quoted; /* there was a %XX */
 };
@@ -18,9 +18,15 @@ struct uri {
 /*
  * Normalises an origin-form target ("/a/../b?c"; RFC 9112, 3.2.1 and RFC 3986, 5.2.4). False for
  * what is answered with 400: no leading slash, bad or zero percent sequences, dot segments that
- * leave the root. Plain targets are not copied.
+ * leave the root, a fragment, which no target has. Plain targets are not copied.
  */
 bool uri_normalise(struct arena *arena, struct str target, bool merge_slashes, struct uri *out);
+
+/*
+ * Is what follows a location's prefix a way up? "/files" of "/files../x" leaves "../x", which behind another
+ * path with a slash at its end is outside of it.
+ */
+bool uri_climbs(struct str rest);
 
 /* Is this path, written in a configuration or sent by a backend, free of ".." segments and zero
  * bytes? */

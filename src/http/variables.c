@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "http/variables_get.h"
 
@@ -32,7 +33,7 @@ const struct variable core_variables[] = {
     {NAMED("is_request_port"), .get = get_is_request_port},
     {NAMED("server_protocol"), .get = get_server_protocol},
     {NAMED("remote_user"), .get = get_remote_user},
-    {NAMED("content_length"), .get = get_content_length},
+    {NAMED("content_length"), .get = get_content_length, VOLATILE},
     {NAMED("content_type"), HEADER(FIELD_CONTENT_TYPE)},
     {NAMED("http_host"), HEADER(FIELD_HOST)},
     {NAMED("http_user_agent"), HEADER(FIELD_USER_AGENT)},
@@ -42,10 +43,11 @@ const struct variable core_variables[] = {
     {NAMED("http_cookie"), HEADER(FIELD_COOKIE)},
     {NAMED("http_"), .get = get_header_by_name, FAMILY},
     {NAMED("request_length"), .get = get_request_length, VOLATILE},
+    {NAMED("request_memory"), .get = get_request_memory, VOLATILE},
     {NAMED("request_id"), .get = get_request_id},
     {NAMED("request_time"), .get = get_request_time, VOLATILE},
-    {NAMED("request_body"), .get = get_request_body},
-    {NAMED("request_body_file"), .get = get_request_body_file},
+    {NAMED("request_body"), .get = get_request_body, VOLATILE},
+    {NAMED("request_body_file"), .get = get_request_body_file, VOLATILE},
 
     /* The place that answers, and the answer. */
     {NAMED("server_name"), .get = get_server_name},
@@ -108,6 +110,13 @@ static const struct variable optional_variables[] = {
     {NAMED("full_request"), .get = get_full_request},
     {NAMED("normalized_request"), .get = get_full_request, .data = 1},
     {NAMED("request_start_time"), .get = get_request_start_time},
+    {NAMED("request_recv_start_time"), .get = get_moment, .data = STAGE_RECEIVE, VOLATILE},
+    {NAMED("request_recv_finish_time"), .get = get_moment, .data = STAGE_RECEIVED, VOLATILE},
+    {NAMED("request_recv_time"), .get = get_stage_time, .data = STAGE_RECEIVE, VOLATILE},
+    {NAMED("response_send_start_time"), .get = get_moment, .data = STAGE_SEND, VOLATILE},
+    {NAMED("response_send_finish_time"), .get = get_moment, .data = STAGE_SENT, VOLATILE},
+    {NAMED("response_send_time"), .get = get_stage_time, .data = STAGE_SEND, VOLATILE},
+    {NAMED("server_rt"), .get = get_stage_time, .data = STAGE_RECEIVED, VOLATILE},
     {NAMED("time_http"), .get = get_time_http, VOLATILE},
     {NAMED("unix_time"), .get = get_unix_time, VOLATILE},
     {NAMED("year"), .get = get_date_part, .data = YEAR, VOLATILE},
@@ -147,6 +156,13 @@ bool variable_give_number(struct variable_env *env, struct str *out, uint64_t nu
 
     *out = str_from(digits, format_uint(digits, number));
     return true;
+}
+
+bool variable_give_moment(struct variable_env *env, struct str *out, uint64_t ms)
+{
+    uint64_t wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+
+    return variable_give_seconds(env, out, wall_ms - (clock_now.now_ms - ms));
 }
 
 bool variable_give_seconds(struct variable_env *env, struct str *out, uint64_t ms)

@@ -43,6 +43,11 @@ bool request_remote_user(struct request *request, struct str *out);
 
 /* For the getters: a number, or "seconds.milliseconds", in memory of the request. */
 bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number);
+/* How long the request has taken so far: by the loop's clock, or by the system's with request_time_cache off. */
+uint64_t request_age_ms(const struct request *request);
+
+/* Milliseconds of the monotonic clock as a point in time, in seconds since the epoch with three digits, as $msec. */
+bool variable_give_moment(struct variable_env *env, struct str *out, uint64_t ms);
 bool variable_give_seconds(struct variable_env *env, struct str *out, uint64_t ms);
 
 /* A value that is there. */

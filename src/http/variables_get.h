@@ -26,10 +26,15 @@ VARIABLE_GET(get_full_request); /* data: 1 = with the normalised path */
 VARIABLE_GET(get_server_protocol);
 VARIABLE_GET(get_remote_user);
 VARIABLE_GET(get_request_length);
+VARIABLE_GET(get_request_memory);
 VARIABLE_GET(get_request_id);
 VARIABLE_GET(get_request_time);
 VARIABLE_GET(get_request_time_whole); /* data: units of a millisecond */
 VARIABLE_GET(get_request_start_time);
+/* What a request goes through; data of the next two: when the stage begins, how long it lasts. */
+enum request_stage { STAGE_RECEIVE, STAGE_RECEIVED, STAGE_SEND, STAGE_SENT };
+VARIABLE_GET(get_moment);
+VARIABLE_GET(get_stage_time);
 VARIABLE_GET(get_request_body);
 VARIABLE_GET(get_request_body_file);
 VARIABLE_GET(get_request_port);

@@ -91,27 +91,40 @@ VARIABLE_GET(get_raw_uri)
     return variable_give(out, str_cut(&rest, '?'));
 }
 
+/* A target whose %xx have their letters in upper case (RFC 3986, 6.2.2.1), and without a fragment. */
+static struct str normalized(struct arena *arena, struct str target)
+{
+    char *copy;
+
+    target = str_cut(&target, '#');
+    copy = arena_cstr(arena, target);
+    for (size_t i = 0; i < target.len; i++) {
+        bool is_digit = (i >= 1 && copy[i - 1] == '%') || (i >= 2 && copy[i - 2] == '%');
+
+        if (is_digit && copy[i] >= 'a' && copy[i] <= 'f') {
+            copy[i] = (char) (copy[i] - 'a' + 'A');
+        }
+    }
+    return (struct str){copy, target.len};
+}
+
+/* The port is that of the listening socket, unless it is the scheme's own. */
 VARIABLE_GET(get_full_request)
 {
     struct request *request = variable_request(env);
     bool is_encrypted = request_is_encrypted(request);
-    bool has_port = request->port.len != 0 && !str_is(request->port, is_encrypted ? "443" : "80");
-    struct str host;
+    struct str host, port;
     struct str target = request_origin_form(request);
 
     get_host(env, variable, &host);
-    if (variable->data != 0) {
-        struct str path = escape_str(env->arena, request->uri, ESCAPE_URI);
-        const struct str parts[] = {path, request->args.len != 0 ? STR("?") : STR_NONE,
-                                    request->args};
-        target = arena_join(env->arena, parts, 3);
-    }
+    bool has_port = get_server_port(env, variable, &port) && port.len != 0 &&
+                    !str_is(port, is_encrypted ? "443" : "80");
     const struct str parts[] = {
         is_encrypted ? STR("https://") : STR("http://"),
         host,
         has_port ? STR(":") : STR_NONE,
-        has_port ? request->port : STR_NONE,
-        target,
+        has_port ? port : STR_NONE,
+        variable->data != 0 ? normalized(env->arena, target) : target,
     };
     return variable_give(out, arena_join(env->arena, parts, 5));
 }
@@ -180,6 +193,9 @@ VARIABLE_GET(get_content_length)
     const struct request *request = variable_request(env);
     const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
 
+    if (request->is_body_lost) {
+        return variable_give(out, STR("0")); /* who is told of a length waits for the bytes */
+    }
     if (field != NULL) {
         return variable_give(out, field->value);
     }
@@ -261,6 +277,12 @@ VARIABLE_GET(get_request_length)
     return variable_give_number(env, out, request->head_size + request->body_received);
 }
 
+VARIABLE_GET(get_request_memory)
+{
+    (void) variable;
+    return variable_give_number(env, out, variable_request(env)->main->memory.used);
+}
+
 VARIABLE_GET(get_request_id)
 {
     (void) variable;
@@ -271,15 +293,23 @@ VARIABLE_GET(get_request_id)
     return variable_give(out, str_from(text, hex_encode(text, bytes, sizeof(bytes))));
 }
 
+uint64_t request_age_ms(const struct request *request)
+{
+    if (!request->location->request_time_cache) {
+        clock_update();
+    }
+    return clock_now.now_ms - request->start_ms;
+}
+
 VARIABLE_GET(get_request_time)
 {
     (void) variable;
-    return variable_give_seconds(env, out, clock_now.now_ms - variable_request(env)->start_ms);
+    return variable_give_seconds(env, out, request_age_ms(variable_request(env)));
 }
 
 VARIABLE_GET(get_request_time_whole)
 {
-    uint64_t ms = clock_now.now_ms - variable_request(env)->start_ms;
+    uint64_t ms = request_age_ms(variable_request(env));
 
     return variable_give_number(env, out, ms * variable->data);
 }
@@ -287,10 +317,50 @@ VARIABLE_GET(get_request_time_whole)
 VARIABLE_GET(get_request_start_time)
 {
     (void) variable;
-    uint64_t now = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+    uint64_t now_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+    uint64_t age_ms = clock_now.now_ms - variable_request(env)->start_ms;
+    char *text = arena_text(env->arena, CLOCK_LOG_LENGTH);
 
-    return variable_give_seconds(env, out,
-                                 now - (clock_now.now_ms - variable_request(env)->start_ms));
+    clock_log_format(text, (time_t) ((now_ms - age_ms) / 1000));
+    return variable_give(out, (struct str){text, CLOCK_LOG_LENGTH});
+}
+
+/* When a stage began. False: it did not yet. What is sent has been sent when the log asks. */
+static bool stage_began(const struct request *request, enum request_stage stage, uint64_t *ms)
+{
+    *ms = clock_now.now_ms;
+    switch (stage) {
+    case STAGE_RECEIVE:
+        *ms = request->start_ms;
+        return true;
+    case STAGE_RECEIVED:
+        *ms = request->received_ms;
+        return true;
+    case STAGE_SEND:
+        *ms = request->responded_ms;
+        break;
+    case STAGE_SENT:
+        break;
+    }
+    return request->responded_ms != 0;
+}
+
+VARIABLE_GET(get_moment)
+{
+    uint64_t ms;
+
+    return stage_began(variable_request(env), (enum request_stage) variable->data, &ms) &&
+           variable_give_moment(env, out, ms);
+}
+
+VARIABLE_GET(get_stage_time)
+{
+    const struct request *request = variable_request(env);
+    uint64_t from_ms, to_ms;
+
+    return stage_began(request, (enum request_stage) variable->data, &from_ms) &&
+           stage_began(request, (enum request_stage)(variable->data + 1), &to_ms) &&
+           variable_give_seconds(env, out, to_ms - from_ms);
 }
 
 VARIABLE_GET(get_request_body)

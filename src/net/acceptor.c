@@ -16,6 +16,7 @@
 #define BURST_SURE 7u
 #define BURST_PROBE 16u /* one event in so many tries for a second one */
 #define PAUSE_MS 500    /* the longest pause; the end of a connection ends it sooner */
+#define REFUSE_MS 10000 /* after a pause that nothing ended: clients that find no room are closed */
 #define LOG_EVERY_MS 1000
 #define IDLE_LOOKS_MOST 32 /* at connections, for one that can give way */
 #define RETIRE_TICK_MS 50
@@ -52,6 +53,7 @@ static struct accept_options accept_options;
 static bool is_paused;
 static uint64_t stops; /* times that acceptors went away: a walk notices */
 static struct timer pause_timer;
+static uint64_t paused_in_vain_ms; /* when a pause ran to its end last; 0 = never */
 /* When running short was logged last. */
 static uint64_t logged_connections_ms;
 static uint64_t logged_accept_ms;
@@ -126,6 +128,7 @@ void acceptors_resume(void)
 static void pause_is_over(struct timer *timer)
 {
     (void) timer;
+    paused_in_vain_ms = clock_now.now_ms;
     acceptors_resume();
 }
 
@@ -154,7 +157,11 @@ static bool may_log(uint64_t *logged_ms)
     return true;
 }
 
-/* The limit of connections is reached: somebody idle gives way, or accepting pauses. */
+/*
+ * The limit of connections is reached: somebody idle gives way. Where nobody can, clients wait in the kernel's queue
+ * for the next that leaves, but not for long: if those that hold all the connections wait for the one that does not
+ * come in (a backend that is this server), or never leave, the next ones are closed at once, as nginx does.
+ */
 static bool make_room_for_connection(const struct listener *listener)
 {
     bool has_room = acceptors_make_room() && conn_pool.used < conn_pool.limit;
@@ -163,9 +170,6 @@ static bool make_room_for_connection(const struct listener *listener)
         log_at(listener->log, has_room ? LOG_WARN : LOG_ALERT, 0,
                "%u worker_connections are not enough%s", conn_pool.limit,
                has_room ? ", reusing connections" : "");
-    }
-    if (!has_room) {
-        pause_accepting();
     }
     return has_room;
 }
@@ -217,6 +221,16 @@ static bool accept_failed(struct acceptor *acceptor, int error)
     return false;
 }
 
+/* Are clients that find no room closed now? Else accepting pauses. */
+static bool refuses_now(void)
+{
+    if (paused_in_vain_ms != 0 && clock_now.now_ms - paused_in_vain_ms < REFUSE_MS) {
+        return true;
+    }
+    pause_accepting();
+    return false;
+}
+
 /* ---- accepting ---- */
 
 /* Whether to try for one more after `n` successes in this turn. */
@@ -246,7 +260,8 @@ static void acceptor_ready(struct event_source *source, unsigned events)
     do {
         struct addr peer;
 
-        if (conn_pool.used >= conn_pool.limit && !make_room_for_connection(listener)) {
+        bool has_room = conn_pool.used < conn_pool.limit || make_room_for_connection(listener);
+        if (!has_room && !refuses_now()) {
             return;
         }
         peer.len = sizeof(peer.un);
@@ -264,6 +279,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
         if (acceptor->is_retiring) {
             acceptor->last_accept_ms = clock_now.now_ms;
         }
+        conn_pool.refused += !has_room;
         listener->accepted(listener, fd, &peer);
         /* The callback may have stopped or returned this very acceptor. */
     } while (stops == stops_before && !is_paused && wants_another(acceptor, n));
@@ -339,7 +355,7 @@ void acceptors_stop(void)
         acceptor_free(acceptor);
     }
     is_paused = false;
-    logged_connections_ms = logged_accept_ms = 0;
+    logged_connections_ms = logged_accept_ms = paused_in_vain_ms = 0;
     if (pause_timer.fire != NULL) {
         timer_remove(&pause_timer);
     }

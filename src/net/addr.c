@@ -13,11 +13,7 @@
 
 /* ---- text of an address ---- */
 
-/*
- * The path of a unix socket without its NUL; empty for a nameless one. An abstract one starts with
- * NUL.
- */
-static struct str unix_path(const struct addr *addr)
+struct str addr_unix_path(const struct addr *addr)
 {
     if (addr->len <= UNIX_PATH_START) {
         return STR_NONE;
@@ -80,7 +76,7 @@ size_t addr_format(const struct addr *addr, bool with_port, char *out)
         break;
     }
     case AF_UNIX: {
-        struct str path = unix_path(addr);
+        struct str path = addr_unix_path(addr);
 
         memcpy(at, "unix:", 5);
         at += 5;
@@ -144,7 +140,7 @@ bool addr_equal(const struct addr *a, const struct addr *b)
         return a->v6.sin6_port == b->v6.sin6_port && a->v6.sin6_scope_id == b->v6.sin6_scope_id &&
                memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof(a->v6.sin6_addr)) == 0;
     case AF_UNIX:
-        return str_equal(unix_path(a), unix_path(b));
+        return str_equal(addr_unix_path(a), addr_unix_path(b));
     default:
         return false;
     }
@@ -182,21 +178,33 @@ static void set_v4(struct addr *out, struct in_addr address)
     out->v4.sin_addr = address;
 }
 
+/* Four decimal numbers; zeros before them do not make them octal, as with nginx. */
 static bool parse_v4(struct str text, struct addr *out)
 {
-    char copy[INET_ADDRSTRLEN];
-    struct in_addr address;
+    struct in_addr address = {0};
+    unsigned numbers = 0;
 
-    if (text.len == 0 || text.len >= sizeof(copy)) {
-        return false;
+    while (text.data != NULL) {
+        struct str part = str_cut(&text, '.');
+        unsigned n = 0;
+
+        for (size_t i = 0; i < part.len; i++) {
+            if (!ascii_is_digit((unsigned char) part.data[i])) {
+                return false;
+            }
+            n = n * 10 + (unsigned) (part.data[i] - '0');
+            if (n > 255) {
+                return false;
+            }
+        }
+        if (part.len == 0 || ++numbers > 4) {
+            return false;
+        }
+        address.s_addr = address.s_addr << 8 | n;
     }
-    memcpy(copy, text.data, text.len);
-    copy[text.len] = '\0';
-    if (memchr(copy, '\0', text.len) != NULL || inet_pton(AF_INET, copy, &address) != 1) {
-        return false;
-    }
+    address.s_addr = htonl(address.s_addr);
     set_v4(out, address);
-    return true;
+    return numbers == 4;
 }
 
 static bool parse_v6(struct str text, struct addr *out)

@@ -35,6 +35,11 @@ char *addr_put_v4(char *at, const unsigned char *bytes);
 uint16_t addr_port(const struct addr *addr);
 void addr_set_port(struct addr *addr, uint16_t port);
 bool addr_equal(const struct addr *a, const struct addr *b);
+/*
+ * The path of a unix socket without its NUL; empty for a nameless one. An abstract one starts with
+ * NUL.
+ */
+struct str addr_unix_path(const struct addr *addr);
 bool addr_is_wildcard(const struct addr *addr);
 bool addr_is_loopback(const struct addr *addr);
 

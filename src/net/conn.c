@@ -11,6 +11,7 @@
 #include "base/fatal.h"
 #include "net/conn_private.h"
 #include "net/listener.h"
+#include "net/own.h"
 
 #define BLOCK_BYTES (256 * 1024) /* large, so that what an allocator adds does not count */
 #define CONNS_PER_BLOCK ((BLOCK_BYTES - sizeof(void *)) / sizeof(struct conn))
@@ -286,11 +287,18 @@ static void conn_strip(struct conn *conn)
     if (conn->transport != NULL && conn->transport->close != NULL) {
         conn->transport->close(conn);
     }
+    conn_backend_is_busy(conn, false);
 }
 
 void conn_close(struct conn *conn)
 {
     conn_check(conn);
+    if (conn->is_noted) {
+        struct addr peer;
+
+        conn_peer(conn, &peer);
+        own_forget(conn->source.fd, &peer);
+    }
     conn_strip(conn);
     event_forget(&conn->source);
     close(conn->source.fd);
@@ -318,6 +326,30 @@ void conn_peer(const struct conn *conn, struct addr *out)
     out->len = conn->address_length;
     out->any.sa_family = AF_UNSPEC;
     memcpy(&out->any, &conn->peer, conn->address_length);
+}
+
+/* ---- backends ---- */
+
+void conn_backend_is_busy(struct conn *conn, bool is_busy)
+{
+    uint32_t more = is_busy ? 1 : UINT32_MAX;
+
+    if (conn->is_busy_backend == is_busy) {
+        return;
+    }
+    conn->is_busy_backend = is_busy;
+    conn_pool.backends += more;
+    conn_pool.own += conn->is_at_home ? more : 0;
+}
+
+bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops)
+{
+    bool has_room = conn_pool_has_room(true);
+
+    conn->is_noted = 1;
+    conn->is_at_home = own_note(conn->source.fd, peer, hops);
+    conn_pool.own += conn->is_at_home;
+    return has_room || !conn->is_at_home;
 }
 
 /* ---- options ---- */

@@ -88,6 +88,9 @@ struct conn {
     unsigned is_tcp : 1;
     unsigned is_nodelay_known : 1; /* is_nodelay says what the socket has */
     unsigned is_nodelay : 1;       /* TCP_NODELAY was set */
+    unsigned is_busy_backend : 1;  /* to a backend, and does not rest: conn_pool counts it */
+    unsigned is_noted : 1;   /* may lead to this service itself: stands in the table of own.h */
+    unsigned is_at_home : 1; /* … surely */
     /* Of this floor only: */
     unsigned is_fresh : 1;          /* nothing was read yet: the first read teaches the predictor */
     unsigned is_output_waiting : 1; /* output was left in the queue for the loop to send */
@@ -137,7 +140,10 @@ struct conn_pool_stats {
     uint32_t limit;
     uint32_t used;      /* connections in use, all kinds */
     uint32_t idle;      /* parked ones among them */
+    uint32_t backends;  /* to backends, those that rest left out */
+    uint32_t own;       /* … which are this service itself */
     uint64_t given_way; /* idle connections closed for a new one */
+    uint64_t refused;   /* clients closed at once, since nobody could give way */
 };
 extern struct conn_pool_stats conn_pool;
 void conn_pool_init(uint32_t limit);
@@ -149,6 +155,24 @@ void conn_pool_init(uint32_t limit);
  */
 struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *owner,
                       struct log *log);
+
+/*
+ * Backends leave a quarter of the connections to clients, and those to this service itself, each of which comes in
+ * again, take three eighths at most: so whoever has it ask itself does not keep the others out. Is there room for
+ * one more of that kind?
+ */
+static inline bool conn_pool_has_room(bool is_own)
+{
+    return is_own ? conn_pool.own < conn_pool.limit - conn_pool.limit / 8 * 5
+                  : conn_pool.backends < conn_pool.limit - conn_pool.limit / 4;
+}
+/* A connection to a backend is in use, or rests, and does not count meanwhile. */
+void conn_backend_is_busy(struct conn *conn, bool is_busy);
+/*
+ * It is up, and its peer may be this service: the requests that it will carry have come round `hops` times (own.h).
+ * To be called before anything is sent. False: there are too many of these.
+ */
+bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops);
 
 /*
  * Lets a fresh accepted connection begin, with owner and user set: when experience says that the

@@ -39,7 +39,7 @@ struct listener {
     struct log *log; /* for accept errors and new connections */
     /*
      * Handed down by the upper floor: takes ownership of the accepted descriptor. On the loop's
-     * stack.
+     * stack. When no connection is left (conn_new gives NULL) it counts the client, and closes.
      */
     void (*accepted)(struct listener *listener, int fd, const struct addr *peer);
     /* A parked connection comes over from an older generation. */
@@ -66,6 +66,9 @@ struct shard_set {
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */
     bool was_inherited; /* from NGINX= or LISTEN_FDS, and no configuration has wanted it yet */
 };
+
+/* After a bind() that failed at the start: who has the port, or what it takes (base/hint.h). */
+void bind_hint(const struct addr *addr, int error) __attribute__((cold));
 
 /* The master's registry of all shard sets. */
 struct shard_set *shard_sets(void);

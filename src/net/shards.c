@@ -11,6 +11,7 @@
 
 #include "base/fatal.h"
 #include "net/handshakes.h"
+#include "net/own.h"
 #include "net/shards_private.h"
 
 #define BIND_TRIES 5
@@ -34,6 +35,7 @@ struct shard_set *shard_set_new(const struct addr *addr)
         fatal_no_memory(sizeof(*set));
     }
     set->addr = *addr;
+    own_listens(addr);
     while (*end != NULL) {
         end = &(*end)->next;
     }
@@ -332,6 +334,9 @@ bool shards_open(struct listener *listeners, unsigned slots, bool is_sharded, bo
         nanosleep(&pause, NULL);
         if (tries == BIND_TRIES) {
             log_emerg(log, 0, "still could not bind()");
+            for (const struct listener *one = listeners; one != NULL; one = one->next) {
+                bind_hint(&one->addr, EADDRINUSE);
+            }
             break;
         }
     }

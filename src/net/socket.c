@@ -179,6 +179,9 @@ static enum open_result bind_and_listen(int fd, const struct addr *addr,
         int error = errno;
 
         log_emerg(log, error, "bind() to %s failed", text_of(addr).bytes);
+        if (error != EADDRINUSE) {
+            bind_hint(addr, error); /* of that others tell when it was tried for the last time */
+        }
         return error == EADDRINUSE ? OPEN_BUSY : OPEN_FAILED;
     }
     if (is_alone) {

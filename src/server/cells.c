@@ -5,6 +5,7 @@
 
 #include "base/shm.h"
 #include "net/conn.h"
+#include "net/own.h"
 
 enum { CELLS = 4096 };
 
@@ -37,7 +38,7 @@ struct slot_counters *counters_mine;
 bool cells_init(void)
 {
     shared = shm_map(sizeof(*shared));
-    if (shared == NULL) {
+    if (shared == NULL || !own_init()) {
         return false;
     }
     conn_serial = &shared->connection_serial;
@@ -66,7 +67,6 @@ static void add_totals(struct slot_counters *sum, const struct slot_counters *fr
     sum->requests += __atomic_load_n(&from->requests, __ATOMIC_RELAXED);
     sum->request_time_ms += __atomic_load_n(&from->request_time_ms, __ATOMIC_RELAXED);
     sum->limited += __atomic_load_n(&from->limited, __ATOMIC_RELAXED);
-    sum->given_way += __atomic_load_n(&from->given_way, __ATOMIC_RELAXED);
 }
 
 static void add_open(struct slot_counters *sum, const struct slot_counters *from)

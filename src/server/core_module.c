@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 #include "server/server.h"
 #include "server/thread_pools.h"
 
-enum { WORKERS_MOST = 1024 };
+enum { WORKERS_MOST = 1024, PIPE_SIZE_LEAST = 64 * 1024 };
 
 static struct directive_table core_table;
 
@@ -180,11 +181,17 @@ static const struct directive core_rows[] = {
      .syntax = "<name>[=<value>]",
      .doc = "A variable of the master's own environment, 1 when no value is given."},
     {"load_module", IN_MAIN, CUSTOM(dso_row_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
-     .syntax = "<file>", .doc = "Loads a module. One that is linked in already is skipped."},
+     .syntax = "<file>",
+     .doc =
+         "Loads a module. One that is linked in already is skipped; so is, with a warning, what is not there or is nginx's own: an error is only the use of its directives."},
     {"lock_file", IN_MAIN, PATH(struct core_settings, lock_path), .initial = DEFAULT_LOCK,
      .doc = "Understood for compatibility: locks live in shared memory and need no file."},
     {"pid", IN_MAIN, PATH(struct core_settings, pid_path), .initial = DEFAULT_PID,
      .doc = "The file that holds the number of the master process."},
+    {"pipe_set_size", IN_MAIN, SIZE(struct core_settings, pipe_set_size), .min = PIPE_SIZE_LEAST,
+     .max = INT_MAX,
+     .doc = "Size of the pipes to programs that logs go to, at least 64k; by default as the system "
+            "has it. Linux lets a user other than root have no more than fs.pipe-max-size."},
     {"timer_resolution", IN_MAIN, MSEC(struct core_settings, timer_resolution_ms),
      .doc = "Understood for compatibility: the clock is read once in each turn of the loop."},
     {"user", IN_MAIN, CUSTOM(apply_user), ARGS(1, 2), .syntax = "<user> [<group>]",

@@ -19,10 +19,14 @@ static bool apply_error_log(struct conf_scope *scope, const struct directive *ro
 static const struct directive rows[] = {
     {"error_log", IN_MAIN, CUSTOM_FIELD(struct errlog_settings, error_log, apply_error_log),
      ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .initial = DEFAULT_ERROR_LOG " error",
-     .syntax = "<file> | stderr | file:<file> | memory:<size> | "
-               "syslog:server=<address>[,<parameter>=<value>] [<level>]",
-     .doc = "Where errors are logged, and down to which level: emerg, alert, crit, error, warn, "
-            "notice, info or debug; error when none is named. May be given several times."},
+     .syntax = "<file> | stderr | file:<file> | memory:<size> | pipe:<command> | "
+               "syslog:server=<address>[,<parameter>=<value>] | "
+               "syslog:<facility>[:<level>[:<target>[:<port>][:<ident>]]] [<level>]",
+     .doc =
+         "Where errors are logged, and down to which level: emerg, alert, crit, error, warn, "
+         "notice, info or debug; error when none is named. May be given several times. pipe: starts "
+         "the command with the master's rights and writes lines to its standard input; those it does not "
+         "take in time are lost and counted."},
     {0},
 };
 

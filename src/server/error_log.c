@@ -82,6 +82,12 @@ static bool apply_syslog(struct conf *conf, struct conf_node *node, struct str t
     return true;
 }
 
+static void pipe_write(struct log_sink *sink, enum log_level level, struct str line)
+{
+    (void) level;
+    log_pipe_write(sink->data, line);
+}
+
 /* What the first argument names. */
 static bool apply_target(struct conf *conf, struct conf_node *node, struct log_sink *sink)
 {
@@ -95,7 +101,9 @@ static bool apply_target(struct conf *conf, struct conf_node *node, struct log_s
         return apply_syslog(conf, node, str_skip(target, sizeof("syslog:") - 1), sink);
     }
     if (str_starts(target, STR("pipe:"))) {
-        return conf_error(conf, node, "\"pipe:\" targets of \"error_log\" are not built yet");
+        sink->data = generation_log_pipe(conf, node, target);
+        sink->write = pipe_write;
+        return sink->data != NULL;
     }
     if (str_starts(target, STR("file:"))) {
         target = str_skip(target, sizeof("file:") - 1);

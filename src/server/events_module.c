@@ -9,6 +9,8 @@ struct epoll_settings {
     int64_t worker_aio_requests;
 };
 
+#define REQUESTS_MAX 1000000 /* of worker_requests: each may have a stack */
+
 static struct directive_table events_table;
 static struct directive_table epoll_table;
 
@@ -22,6 +24,22 @@ static bool apply_worker_connections(struct conf_scope *scope, const struct dire
         return conf_error(scope->conf, node, "invalid number \"%.*s\"", STR_ARG(node->args[1]));
     }
     ((struct events_settings *) settings)->worker_connections = (int64_t) number;
+    return true;
+}
+
+static bool apply_worker_requests(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    uint64_t number = 0;
+
+    (void) row;
+    if (!str_is(node->args[1], "auto") &&
+        (!parse_uint(node->args[1], &number) || number == 0 || number > REQUESTS_MAX)) {
+        return conf_error(scope->conf, node,
+                          "invalid number \"%.*s\", expected \"auto\" or 1 to %d",
+                          STR_ARG(node->args[1]), REQUESTS_MAX);
+    }
+    ((struct events_settings *) settings)->worker_requests = (int64_t) number;
     return true;
 }
 
@@ -134,6 +152,15 @@ static const struct directive events_rows[] = {
      CUSTOM_FIELD(struct events_settings, worker_connections, apply_worker_connections), ARGS(1, 1),
      .syntax = "<number>", .replaced_by = "worker_connections",
      .doc = "The older name of worker_connections."},
+    {"worker_requests", IN_EVENTS,
+     CUSTOM_FIELD(struct events_settings, worker_requests, apply_worker_requests), ARGS(1, 1),
+     .initial = "auto", .syntax = "auto | <number>",
+     .doc =
+         "Most requests that one worker works on at one time; answers that wait for their clients count "
+         "with HTTP/2. A request beyond that is answered with 503, or its stream refused (REFUSED_STREAM). A "
+         "connection that has none at work is served first: as many places as worker_connections, at most "
+         "half, are kept for those, and one with many gets no further one than are left. auto: 32 KB for "
+         "each, out of an eighth of the memory (65536 at most), and at least two for each connection."},
     {"use", IN_EVENTS, CUSTOM(apply_use), ARGS(1, 1), .syntax = "<method>",
      .doc = "The method by which readiness is learnt: epoll."},
     {"multi_accept", IN_EVENTS, FLAG(struct events_settings, multi_accept), .initial = "off",

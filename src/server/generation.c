@@ -7,6 +7,7 @@
 #include "conf/regex.h"
 #include "net/listener.h"
 #include "server/generation_life.h"
+#include "server/log_pipe.h"
 #include "server/module.h"
 #include "server/not_built.h"
 #include "server/pid_file.h"
@@ -139,8 +140,12 @@ bool generation_check(struct generation *generation)
 
 bool generation_open(struct generation *generation, bool is_first_start)
 {
-    if (!generation_open_logs(generation)) {
+    if (!generation_open_logs(generation) || !log_pipes_open(generation)) {
         return false;
+    }
+    /* At the first start they are children of what runs in the background at last. */
+    if (!is_first_start && !generation->is_test) {
+        log_programs_start(generation);
     }
     struct log *former = log_main;
 

@@ -13,6 +13,7 @@
 #include "conf/directive.h"
 
 struct listener;
+struct log_pipe;
 
 /* A directory that must exist and belong to the worker user: temp paths, cache paths. */
 struct wanted_path {
@@ -53,12 +54,14 @@ struct core_settings {
     struct vec affinity;                 /* cpu_set_t, one for each mask */
     enum affinity_mode affinity_mode;    /* AUTO: a mask, if any, limits the CPUs to choose from */
     struct vec thread_pools;             /* struct thread_pool_settings */
+    uint64_t pipe_set_size;              /* 0 = as the system has it */
     struct log_sink *error_log;
 };
 
 /* Settings of ngx_event_core_module and ngx_epoll_module (events context). */
 struct events_settings {
     int64_t worker_connections;
+    int64_t worker_requests; /* 0 = as memory allows */
     bool multi_accept;
     bool accept_mutex;
     uint64_t accept_mutex_delay_ms;
@@ -81,6 +84,7 @@ struct generation {
     struct events_settings *events;
     struct listener *listeners; /* wanted addresses */
     struct log_file *log_files; /* all logs: reopened together */
+    struct log_pipe *log_pipes; /* to programs; left alone by a reopen */
     struct wanted_path *paths;
     struct zone *zones;
     struct log log;                      /* of the generation */
@@ -96,6 +100,13 @@ struct generation {
 /* The log file of this path, opened with the generation and shared by all that name it; path
  * "stderr" and syslog are for the caller. */
 struct log_file *generation_log_file(struct generation *generation, struct str path);
+/* The pipe to the program of a target "pipe:COMMAND", shared by all that name it; opened with the generation. NULL after
+ * conf_error. */
+struct log_pipe *generation_log_pipe(struct conf *conf, const struct conf_node *node,
+                                     struct str target);
+/* Writes a line (without its newline) whole, but cut at PIPE_BUF bytes. Never waits: when the program does not read, the
+ * line is lost, counted as limited, and told of once a minute. */
+void log_pipe_write(struct log_pipe *pipe, struct str line);
 /* A directory that the generation needs. Same name twice is one. */
 struct wanted_path *generation_path(struct generation *generation, struct conf_node *node,
                                     struct str name, const unsigned levels[3]);
@@ -116,7 +127,7 @@ void generation_want_thread_pool(struct generation *generation, const struct con
 /* In a worker: that pool, made at its first use; NULL when there is none of that name. */
 struct thread_pool *worker_thread_pool(struct str name);
 
-/* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:,
+/* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:, pipe:,
  * with a level. Adds to the chain. */
 bool error_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                      void *settings);
@@ -143,8 +154,7 @@ struct slot_counters {
     uint64_t writing;         /* … being answered */
     uint64_t waiting;         /* … neither: computed when summed */
     uint64_t limited;         /* refused because a limit on what a peer may do was reached */
-    uint64_t given_way;       /* idle connections closed for new ones */
-    uint64_t pad[6];
+    uint64_t pad[7];
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/hint.h"
 #include "config.h"
 #include "server/generation_life.h"
 #include "server/server.h"
@@ -124,6 +125,7 @@ bool generation_make_paths(struct generation *generation)
     for (struct wanted_path *path = generation->paths; path != NULL; path = path->next) {
         if (!fs_make_directory(path->name.data, 0700, generation->core->user)) {
             log_emerg(log_main, errno, "mkdir() \"%s\" failed", path->name.data);
+            hint_path(path->name.data, errno);
             return false;
         }
     }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/fs.h"
+#include "base/hint.h"
 #include "config.h"
 #include "net/listener.h"
 #include "server/about.h"
@@ -41,14 +42,14 @@ static void show_lists(const struct command_line *options)
     } else if (options->is_module_list) {
         modules_list(generation->modules, &text);
     }
-    put_out(&text, STDERR_FILENO);
+    put_out(&text, options->is_about ? STDERR_FILENO : STDOUT_FILENO);
     if (options->directive_list != 0) {
         bool as_markdown = options->directive_list > 1;
 
         text = (struct buf){0};
         conf_list_directives(generation->conf.tables, generation->conf.table_count, &text,
                              as_markdown);
-        put_out(&text, as_markdown ? STDOUT_FILENO : STDERR_FILENO);
+        put_out(&text, STDOUT_FILENO);
     }
     generation_free(generation);
 }
@@ -90,8 +91,7 @@ static void dump(const struct conf *conf)
 
 static int test_configuration(const struct command_line *options)
 {
-    bool is_verbose = options->test > (options->is_dump ? 2 : 1) || isatty(STDERR_FILENO) == 1;
-    struct generation *generation = generation_read(NULL, true, is_verbose);
+    struct generation *generation = generation_read(NULL, true, hints_are_shown);
     bool is_good = false;
 
     if (generation != NULL) {
@@ -181,7 +181,7 @@ static int serve(void)
         return 1;
     }
     inherit_sockets();
-    struct generation *generation = generation_read(NULL, false, isatty(STDERR_FILENO) == 1);
+    struct generation *generation = generation_read(NULL, false, hints_are_shown);
 
     if (generation == NULL) {
         return 1;
@@ -196,7 +196,7 @@ static int serve(void)
 
 static int send_signal(const struct command_line *options)
 {
-    struct generation *generation = generation_read(NULL, true, false);
+    struct generation *generation = generation_read(NULL, true, hints_are_shown);
     int status = 1;
 
     if (generation != NULL) {
@@ -225,6 +225,7 @@ int main(int argc, char **argv)
         server_free();
         return 0;
     }
+    hints_are_shown = options->test > (options->is_dump ? 2 : 1) || isatty(STDERR_FILENO) == 1;
     server_first_log();
     title_init(argc, argv, environ);
     environ = server.environment;

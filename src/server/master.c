@@ -16,6 +16,7 @@
 #include "base/fatal.h"
 #include "net/listener.h"
 #include "server/generation_life.h"
+#include "server/log_pipe.h"
 #include "server/notify.h"
 #include "server/pid_file.h"
 #include "server/server.h"
@@ -76,13 +77,28 @@ static void kill_all(void)
 
 /* ---- signals */
 
+/*
+ * systemd is told that the service ends, but not by one of two masters that leaves it to the other: it would wait for
+ * the other's end, and kill it at last.
+ */
+static void tell_end(void)
+{
+    const struct process *binary = process_new_binary();
+
+    if (binary != NULL) {
+        notify_main(binary->pid);
+    } else if (!another_master_lives()) {
+        notify_stopping();
+    }
+}
+
 static void terminate(void)
 {
     if (!master.is_terminating) {
         master.is_terminating = true;
         master.escalate_delay_ms = ESCALATE_FIRST_MS;
         master.escalate_at_ms = clock_now.now_ms + ESCALATE_FIRST_MS;
-        notify_stopping();
+        tell_end();
     }
     command_all(CHANNEL_TERMINATE);
 }
@@ -102,7 +118,7 @@ static void quit(void)
 {
     if (!master.is_quitting) {
         master.is_quitting = true;
-        notify_stopping();
+        tell_end();
         command_all(CHANNEL_QUIT);
         shards_close_all(another_master_lives());
     }
@@ -244,7 +260,7 @@ static void reap(void)
 
         if (process != NULL) {
             bury(process, status);
-        } else {
+        } else if (!log_program_ended(master.generation, pid, status)) {
             log_notice(log_main, 0, "unknown process %d exited with code %d", (int) pid,
                        WEXITSTATUS(status));
         }
@@ -334,6 +350,7 @@ static int wait_ms(void)
         look_at_ms = 0;
     }
     sooner(&when, upgrade_look_at_ms);
+    sooner(&when, log_programs_due_ms(master.generation));
     if (master.is_switching) {
         sooner(&when, master.switch_by_ms);
     }
@@ -364,7 +381,21 @@ static void respawn_due(void)
     }
 }
 
-/* The older master has ended: sockets that only it wanted can go. */
+/*
+ * The older master has ended, and systemd is our parent now. It asks whose child the main process is when it changes,
+ * not later, and kills one that is not its own at once where it should stop it gently. So it changes twice.
+ */
+static void tell_adopted(void)
+{
+    const struct process *worker = process_of_slot(master.generation->number, 0);
+
+    if (worker != NULL && !master.is_quitting && !master.is_terminating) {
+        notify_main(worker->pid);
+        notify_main(getpid());
+    }
+}
+
+/* When the older master has ended: sockets that only it wanted can go. */
 static void look_at_older_master(void)
 {
     if (getppid() == server.parent) {
@@ -373,6 +404,7 @@ static void look_at_older_master(void)
     }
     server.is_upgrade = false;
     upgrade_look_at_ms = 0;
+    tell_adopted();
     shard_care_settle(master.generation);
 }
 
@@ -381,6 +413,7 @@ static void run_timers(void)
     uint64_t now_ms = clock_now.now_ms;
 
     respawn_due();
+    log_programs_start(master.generation);
     if (master.is_switching &&
         (!master_is_waiting_for_workers() || now_ms >= master.switch_by_ms)) {
         master_switch();
@@ -498,6 +531,7 @@ int master_run(struct generation *generation)
         return 1;
     }
     set_title();
+    log_programs_start(generation);
     master_start_workers();
     while ((!master.is_quitting && !master.is_terminating) || process_count() != 0) {
         turn(fds, FDS);

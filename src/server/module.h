@@ -40,6 +40,9 @@ extern const struct module *const linked_modules[];
 /* Made by configure, NULL-ended: names of modules that were built as loadable objects beside it. */
 extern const char *const loadable_modules[];
 
+/* The same of those that a build can have and this one has not. */
+extern const char *const omitted_modules[];
+
 /* All modules of a reading: linked ones, then loaded ones. */
 struct loaded_module {
     struct loaded_module *next;
@@ -51,7 +54,8 @@ struct loaded_module {
 /*
  * load_module and `load` of dso: opens the object (its symbol is named as the file without .so, or
  * found by the symbol `module_exported`), checks the magic and adds it. One that is linked in
- * already is skipped with a notice. False after conf_error.
+ * already is skipped with a notice; one that is not there, or that dlopen(3) refuses since it is nginx's, with a
+ * warning. False after conf_error.
  */
 bool module_load(struct conf *conf, const struct conf_node *node, struct str path);
 

@@ -4,6 +4,7 @@
 #include "server/generation.h"
 #include "server/module.h"
 #include "server/not_built_rows.h"
+#include "server/registry.h"
 
 #define ROW_COUNT (sizeof(not_built_rows) / sizeof(not_built_rows[0]))
 
@@ -66,6 +67,25 @@ static bool has_name(struct str names, struct str name)
     return false;
 }
 
+/* Could it be in a build of Portunus of this version? */
+static bool is_left_out(const char *module)
+{
+    for (const char *const *name = omitted_modules; *name != NULL; name++) {
+        if (str_is(str_of(*name), module)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why a module that exists is not there. */
+static const char *why_absent(const char *module)
+{
+    return is_loadable(module)   ? "not loaded"
+           : is_left_out(module) ? "not built"
+                                 : "not in Portunus yet";
+}
+
 struct str not_built_explain(struct conf *conf, struct str directive)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -75,8 +95,8 @@ struct str not_built_explain(struct conf *conf, struct str directive)
             continue;
         }
         if (!is_present(conf, row->module)) {
-            return arena_printf(conf->arena, "it belongs to %s, which is not %s", row->module,
-                                is_loadable(row->module) ? "loaded" : "built");
+            return arena_printf(conf->arena, "it belongs to %s, which is %s", row->module,
+                                why_absent(row->module));
         }
         const char *library = library_of(directive);
         if (library != NULL) {
@@ -87,16 +107,22 @@ struct str not_built_explain(struct conf *conf, struct str directive)
         }
         return arena_printf(conf->arena, "%s is built without it", row->module);
     }
-    return STR_NONE;
+    struct str skipped = registry_skipped(conf, directive);
+    return skipped.len == 0
+               ? STR_NONE
+               : arena_printf(conf->arena, "it may belong to %.*s, which could not be loaded",
+                              STR_ARG(skipped));
 }
 
-bool not_built_is(struct str module)
+const char *not_built_words(struct str module)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
-        if (str_is(module, not_built_rows[i].module)) {
-            return !is_among(linked_modules, not_built_rows[i].module) &&
-                   !is_loadable(not_built_rows[i].module);
+        const char *name = not_built_rows[i].module;
+        if (str_is(module, name)) {
+            return is_among(linked_modules, name) || is_loadable(name) ? ""
+                   : is_left_out(name)                                 ? ", the module is not built"
+                                       : ", the module is not in Portunus yet";
         }
     }
-    return false;
+    return "";
 }

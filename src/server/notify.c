@@ -48,6 +48,14 @@ void notify_ready(void)
     notify(text);
 }
 
+void notify_main(pid_t pid)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "MAINPID=%ld\n", (long) pid);
+    notify(text);
+}
+
 void notify_reloading(void)
 {
     struct timespec now;

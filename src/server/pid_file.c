@@ -4,18 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/hint.h"
 #include "base/log.h"
 #include "base/parse.h"
 
 static int open_to_write(struct str path, int flags)
 {
-    int fd = open(path.data, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+    int fd = fs_open_trusted(path.data, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
 
     if (fd < 0) {
         log_emerg(log_main, errno, "open() \"%s\" failed", path.data);
+        hint_path(path.data, errno);
     }
     return fd;
 }
@@ -30,16 +33,55 @@ bool pid_file_touch(struct str path)
     return fd >= 0;
 }
 
-bool pid_file_write(struct str path)
+static bool write_number(int fd)
 {
     char text[24];
-    int fd = open_to_write(path, O_TRUNC);
+    int len = snprintf(text, sizeof(text), "%ld\n", (long) getpid());
 
+    return fs_write_all(fd, (struct str){text, (size_t) len});
+}
+
+/* May another file take its place? Not the place of a device or a link. */
+static bool is_replaceable(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) != 0 ? errno == ENOENT : S_ISREG(info.st_mode);
+}
+
+/* The file appears with its number in it: it is written beside, and renamed. False: that cannot be done here. */
+static bool replace(const char *path)
+{
+    char beside[1024];
+    int length = snprintf(beside, sizeof(beside), "%s.tmp", path);
+
+    if (length >= (int) sizeof(beside) || !is_replaceable(path)) {
+        return false;
+    }
+    unlink(beside); /* of a master that died just then */
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0) {
         return false;
     }
-    int len = snprintf(text, sizeof(text), "%ld\n", (long) getpid());
-    bool is_written = fs_write_all(fd, (struct str){text, (size_t) len});
+    bool is_done = write_number(fd);
+    close(fd);
+    is_done = is_done && rename(beside, path) == 0;
+    if (!is_done) {
+        unlink(beside);
+    }
+    return is_done;
+}
+
+bool pid_file_write(struct str path)
+{
+    if (replace(path.data)) {
+        return true;
+    }
+    int fd = open_to_write(path, O_TRUNC);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_written = write_number(fd);
 
     if (!is_written) {
         log_emerg(log_main, errno, "write() \"%s\" failed", path.data);

@@ -8,7 +8,8 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* Writes the number of this process, mode 0644. False after a message. Paths are NUL-terminated. */
+/* Writes the number of this process, mode 0644, so that whoever reads never sees half of it: by another file that takes
+ * the place of PATH, where that can be. False after a message. Paths are NUL-terminated. */
 bool pid_file_write(struct str path);
 /* -t: it can be opened or created; nothing is written. False after a message. */
 bool pid_file_touch(struct str path);

@@ -10,6 +10,7 @@
 #include "base/fatal.h"
 #include "server/cells.h"
 #include "server/generation_life.h"
+#include "server/log_pipe.h"
 #include "server/server.h"
 #include "server/worker.h"
 
@@ -52,6 +53,7 @@ static _Noreturn void run_child(const struct worker_start *start)
         process->cell = CELL_NONE; /* others use it */
         process_free(process);
     }
+    log_pipes_write_only(start->generation);
     int status = worker_run(start);
 
     log_main = server_last_log();

@@ -31,7 +31,8 @@ static struct {
 
 /* What a reading has asked for. */
 struct reading_modules {
-    struct vec loaded; /* const struct module * */
+    struct vec loaded;  /* const struct module * */
+    struct vec skipped; /* struct str: names of those that could not be loaded */
 };
 
 static struct reading_modules *modules_of(struct conf *conf)
@@ -77,18 +78,36 @@ static struct loaded_module *loaded_find(struct str path)
     return NULL;
 }
 
-/* Opens the object; NULL after conf_error. */
+/*
+ * Whatever could not be loaded is done without: many a configuration loads what it does not use. One of its
+ * directives is the error, and names it (registry_skipped).
+ */
+static void skip(struct conf *conf, const struct conf_node *node, struct str path, struct str name,
+                 const char *why)
+{
+    if (str_find(str_of(why), STR("undefined symbol: ngx_")) != NULL) {
+        conf_warn(conf, node, "\"%.*s\" is a module of nginx's; it cannot be loaded here",
+                  STR_ARG(path));
+    } else {
+        conf_warn(conf, node, "dlopen() \"%.*s\" failed (%s)%s", STR_ARG(path), why,
+                  not_built_words(name));
+    }
+    conf_hint(conf, "the start goes on without it, as long as none of its directives is used");
+    *(struct str *) vec_push(&modules_of(conf)->skipped, conf->arena, sizeof(struct str)) = name;
+}
+
+/* Opens the object; NULL: it was skipped, or conf_error said what is wrong, and *is_good is false. */
 static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
-                                         struct str path, struct str name)
+                                         struct str path, struct str name, bool *is_good)
 {
     if (loaded.count == LOADED_MOST) {
-        conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
+        *is_good =
+            conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
         return NULL;
     }
     void *handle = dlopen(path.data, RTLD_NOW | RTLD_GLOBAL);
     if (handle == NULL) {
-        conf_error(conf, node, "dlopen() \"%s\" failed (%s)%s", path.data, dlerror(),
-                   not_built_is(name) ? ", the module is not built" : "");
+        skip(conf, node, path, name, dlerror());
         return NULL;
     }
     const char *symbol = arena_cstr(conf->arena, name);
@@ -97,7 +116,7 @@ static struct loaded_module *loaded_open(struct conf *conf, const struct conf_no
         module = dlsym(handle, "module_exported");
     }
     if (module == NULL || module->magic != MODULE_MAGIC) {
-        conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
+        *is_good = conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
         dlclose(handle);
         return NULL;
     }
@@ -130,11 +149,12 @@ bool module_load(struct conf *conf, const struct conf_node *node, struct str pat
     }
     struct str full = fs_full_name(conf->arena, conf->prefix, path);
     struct loaded_module *item = loaded_find(full);
+    bool is_good = true;
 
     if (item == NULL) {
-        item = loaded_open(conf, node, full, name);
+        item = loaded_open(conf, node, full, name, &is_good);
         if (item == NULL) {
-            return false;
+            return is_good;
         }
     }
     vec_each(const struct module *, other, &reading->loaded) {
@@ -145,6 +165,34 @@ bool module_load(struct conf *conf, const struct conf_node *node, struct str pat
     *(const struct module **) vec_push(&reading->loaded, conf->arena, sizeof(void *)) =
         item->module;
     return true;
+}
+
+/* A word of a module's name that tells it from others. */
+static bool is_telling(struct str word)
+{
+    static const char *const usual[] = {"ngx", "http", "stream", "mail", "filter", "module"};
+
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+        if (str_is(word, usual[i])) {
+            return false;
+        }
+    }
+    return word.len >= 3;
+}
+
+struct str registry_skipped(struct conf *conf, struct str directive)
+{
+    struct str word = str_cut(&directive, '_');
+
+    vec_each(const struct str, name, &modules_of(conf)->skipped) {
+        struct str names = *name;
+        while (is_telling(word) && names.data != NULL) {
+            if (str_equal(str_cut(&names, '_'), word)) {
+                return *name;
+            }
+        }
+    }
+    return STR_NONE;
 }
 
 static void table_number(struct directive_table *table, const struct module *owner)

@@ -16,6 +16,10 @@
  */
 bool registry_collect(struct conf *conf, struct generation *generation);
 
+/* The module that load_module named and could not load whose directive this may be, by the words of both names; or
+ * empty. */
+struct str registry_skipped(struct conf *conf, struct str directive);
+
 /*
  * Modules and tables as the configuration has them, for lists: nothing is applied, and a file that
  * cannot be read means the linked modules alone. To be freed by generation_free.

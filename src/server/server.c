@@ -149,7 +149,7 @@ void server_first_log(void)
     } else {
         first_file.path = fs_full_name(&server.arena, server.prefix, server.first_log_path);
         first_file.fd =
-            open(first_file.path.data, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+            fs_open_trusted(first_file.path.data, O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY, 0644);
         if (first_file.fd < 0) {
             log_alert(log_main, errno, "could not open error log file: open() \"%s\" failed",
                       first_file.path.data);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 #include "server/cells.h"
 #include "server/generation_life.h"
 #include "server/handover.h"
+#include "server/log_pipe.h"
 #include "server/notify.h"
 #include "server/pid_file.h"
 #include "server/server.h"
@@ -26,6 +28,35 @@ static struct generation *old[OLD_MOST];
 static unsigned old_count;
 static bool must_end;
 static bool must_reload;
+static struct timer programs_timer; /* a log program is started again */
+
+static void start_programs(void)
+{
+    log_programs_start(generation_now);
+    uint64_t due_ms = log_programs_due_ms(generation_now);
+
+    if (due_ms != 0) {
+        timer_set(&programs_timer, due_ms);
+    }
+}
+
+static void programs_due(struct timer *timer)
+{
+    (void) timer;
+    start_programs();
+}
+
+/* Children are log programs only; those of older generations end for good. */
+static void reap(void)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        log_program_ended(generation_now, pid, status);
+    }
+    start_programs();
+}
 
 static void on_signal(int signo, int sender_pid)
 {
@@ -47,6 +78,10 @@ static void on_signal(int signo, int sender_pid)
         signal_log(signo, sender_pid, ", reopening logs");
         log_notice(log_main, 0, "reopening logs");
         generation_reopen_logs(generation_now, (uid_t) -1);
+        break;
+    case SIGCHLD:
+        signal_log(signo, sender_pid, "");
+        reap();
         break;
     default:
         signal_log(signo, sender_pid, ", ignoring");
@@ -136,15 +171,17 @@ int single_run(struct generation *generation)
     int status = 1;
 
     signals_of_master(&signals);
-    sigdelset(&signals, SIGCHLD);
     if (!worker_begin(&start)) {
         return 2;
     }
     if (!loop_watch_signals(&signals, on_signal)) {
         log_emerg(log_main, errno, "signalfd() failed");
     } else if (worker_accept(generation)) {
+        timer_init(&programs_timer, programs_due);
+        start_programs();
         notify_ready();
         loop_run(is_done);
+        timer_remove(&programs_timer);
         status = 0;
     }
     notify_stopping();

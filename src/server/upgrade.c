@@ -8,6 +8,7 @@
 #include "net/listener.h"
 #include "server/environment.h"
 #include "server/master.h"
+#include "server/notify.h"
 #include "server/pid_file.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -89,5 +90,8 @@ void master_upgrade_over(void)
     if (master.is_resting && !master.is_quitting && !master.is_terminating) {
         master.is_resting = false;
         master_start_workers();
+    }
+    if (!master.is_quitting && !master.is_terminating) {
+        notify_ready(); /* the new one has said that it is the master */
     }
 }

@@ -12,6 +12,7 @@
 #include "fiber/fiber.h"
 #include "net/conn.h"
 #include "net/listener.h"
+#include "server/capacity.h"
 #include "server/cells.h"
 #include "server/channel.h"
 #include "server/crash.h"
@@ -24,7 +25,7 @@
 #include "server/signals.h"
 #include "server/title.h"
 
-enum { FIBERS_LEAST = 1024, FIBERS_MOST = 262144, TRIM_EVERY_MS = 5000 };
+enum { TRIM_EVERY_MS = 5000 };
 
 struct generation *generation_now;
 unsigned worker_slot;
@@ -218,14 +219,6 @@ bool worker_modules_start(struct generation *generation)
     return true;
 }
 
-static unsigned fibers_for(int64_t connections)
-{
-    if (connections < FIBERS_LEAST / 2) {
-        return FIBERS_LEAST;
-    }
-    return connections > FIBERS_MOST / 2 ? FIBERS_MOST : (unsigned) connections * 2;
-}
-
 static void trim(struct timer *timer)
 {
     (void) timer;
@@ -255,7 +248,7 @@ bool worker_begin(const struct worker_start *start)
         return false;
     }
     conn_pool_init((uint32_t) events->worker_connections);
-    if (!loop_host_fibers(fibers_for(events->worker_connections))) {
+    if (!loop_host_fibers(capacity_init(generation))) {
         log_emerg(log_main, errno, "no memory for the stacks of fibers");
         return false;
     }

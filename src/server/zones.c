@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/hint.h"
 #include "base/shm.h"
 #include "server/generation_life.h"
 
@@ -113,11 +114,26 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
     return zone;
 }
 
+/* Who named a zone that nobody has defined. */
+static void say_where(const struct zone_holder *holder)
+{
+    const struct conf_node *node = holder->node;
+
+    if (node != NULL && node->file != NULL) {
+        hint_say(
+            "\"%.*s\" in %.*s:%u uses it, and nothing defines it: \"%.*s_zone ... zone=%.*s:10m\" in "
+            "the http block would",
+            STR_ARG(node->args[0]), STR_ARG(node->file->name), node->line, STR_ARG(node->args[0]),
+            STR_ARG(holder->zone.name));
+    }
+}
+
 bool generation_check_zones(struct generation *generation)
 {
     for (struct zone *zone = generation->zones; zone != NULL; zone = zone->next) {
         if (zone->memory == NULL) {
             log_emerg(log_main, 0, "zero size shared memory zone \"%.*s\"", STR_ARG(zone->name));
+            say_where(holder_of(zone));
             return false;
         }
     }

@@ -25,6 +25,7 @@ struct cell_entry {
     bool is_taken;          /* an address has it; static ones always */
     bool is_known;          /* of a watched name, which had this address when it was asked last */
     uint16_t priority, weight; /* of an SRV record */
+    uint16_t nth;              /* see struct known_address */
     uint16_t target_length;
     char target[TARGET_MAX];
     struct addr addr;
@@ -190,6 +191,7 @@ static void fill_entry(struct cell_entry *entry, const struct upstream_group *gr
     entry->group = group->number;
     entry->server = server->index;
     entry->addr = address->addr;
+    entry->nth = address->nth;
     entry->priority = address->priority;
     entry->weight = address->weight;
     entry->target_length =
@@ -197,6 +199,17 @@ static void fill_entry(struct cell_entry *entry, const struct upstream_group *gr
     memcpy(entry->target, address->target.data == NULL ? "" : address->target.data,
            entry->target_length);
     entry->is_taken = true;
+}
+
+/* How often this address stands before it. */
+static uint16_t count_earlier(const struct addr_list *list, size_t index)
+{
+    uint16_t count = 0;
+
+    for (size_t i = 0; i < index; i++) {
+        count += addr_equal(&list->items[i], &list->items[index]);
+    }
+    return count;
 }
 
 static void fill_fixed(struct cell_memory *memory, unsigned slots)
@@ -208,7 +221,9 @@ static void fill_fixed(struct cell_memory *memory, unsigned slots)
     vec_each(struct upstream_group *, group, &memory->set->groups) {
         vec_each(struct upstream_server *, server, &(*group)->servers) {
             for (size_t i = 0; i < (*server)->addresses.count; i++) {
-                const struct known_address address = {.addr = (*server)->addresses.items[i]};
+                const struct known_address address = {.addr = (*server)->addresses.items[i],
+                                                      .nth =
+                                                          count_earlier(&(*server)->addresses, i)};
 
                 fill_entry(entry_at(memory, (*server)->first_cell + (unsigned) i), *group, *server,
                            &address);
@@ -219,7 +234,7 @@ static void fill_fixed(struct cell_memory *memory, unsigned slots)
 
 /* ---- what the former generation knew ---- */
 
-/* What names a peer over generations: group, place of the server, address. */
+/* What names a peer over generations: group, place of the server, address, which of its kind. */
 static struct str entry_key(struct arena *arena, const struct cell_memory *memory,
                             const struct cell_entry *entry)
 {
@@ -227,8 +242,8 @@ static struct str entry_key(struct arena *arena, const struct cell_memory *memor
     char text[ADDRESS_KEY_MAX];
     size_t length = addr_format(&entry->addr, true, text);
 
-    return arena_printf(arena, "%c%.*s\n%u\n%.*s", group->is_implicit ? 'i' : 'b',
-                        STR_ARG(group->name), entry->server, (int) length, text);
+    return arena_printf(arena, "%c%.*s\n%u\n%.*s\n%u", group->is_implicit ? 'i' : 'b',
+                        STR_ARG(group->name), entry->server, (int) length, text, entry->nth);
 }
 
 static unsigned check_bits(const struct upstream_group *group)
@@ -277,13 +292,21 @@ static struct upstream_server *find_heir(const struct upstream_group *group,
     return found;
 }
 
+static bool is_about(const struct cell_entry *entry, const struct known_address *address)
+{
+    return entry->nth == address->nth && addr_equal(&entry->addr, &address->addr);
+}
+
 /* The entry that the configuration gave this address of a server; NULL: none. */
 static struct cell_entry *find_fixed(const struct cell_memory *memory,
-                                     const struct upstream_server *server, const struct addr *addr)
+                                     const struct upstream_server *server,
+                                     const struct known_address *address)
 {
     for (size_t i = 0; i < server->addresses.count; i++) {
-        if (addr_equal(&server->addresses.items[i], addr)) {
-            return entry_at(memory, server->first_cell + (unsigned) i);
+        struct cell_entry *entry = entry_at(memory, server->first_cell + (unsigned) i);
+
+        if (is_about(entry, address)) {
+            return entry;
         }
     }
     return NULL;
@@ -304,13 +327,14 @@ static void inherit_address(struct cell_memory *memory, unsigned *next_spare,
         return;
     }
     struct known_address address = {.addr = from->addr,
+                                    .nth = from->nth,
                                     .priority = from->priority,
                                     .weight = from->weight,
                                     .target = {from->target, from->target_length}};
     if (server->service.len == 0) {
         addr_set_port(&address.addr, server->port);
     }
-    struct cell_entry *entry = find_fixed(memory, server, &address.addr);
+    struct cell_entry *entry = find_fixed(memory, server, &address);
     if (entry == NULL && *next_spare != memory->count) {
         entry = entry_at(memory, (*next_spare)++);
     }
@@ -468,9 +492,10 @@ void cell_release(struct peer_cell *cell, struct peer_local *local)
 /* The entry of the address, or a spare one that it may have. NULL: all are in use. Under the lock. */
 static struct cell_entry *find_entry(const struct cell_memory *memory,
                                      const struct upstream_group *group,
-                                     const struct upstream_server *server, const struct addr *addr)
+                                     const struct upstream_server *server,
+                                     const struct known_address *address)
 {
-    struct cell_entry *free_one = find_fixed(memory, server, addr), *unused = NULL;
+    struct cell_entry *free_one = find_fixed(memory, server, address), *unused = NULL;
 
     if (free_one != NULL) {
         return free_one;
@@ -481,7 +506,7 @@ static struct cell_entry *find_entry(const struct cell_memory *memory,
         if (!entry->is_taken) {
             free_one = free_one == NULL ? entry : free_one;
         } else if (entry->group == group->number && entry->server == server->index &&
-                   addr_equal(&entry->addr, addr)) {
+                   is_about(entry, address)) {
             return entry;
         } else if (unused == NULL && !entry->is_known && !is_held(&entry->cell)) {
             unused = entry;
@@ -508,7 +533,7 @@ void cell_claim(struct upstream_group *group, const struct upstream_server *serv
 
     if (memory != NULL) {
         shm_lock_take(lock_of(memory));
-        entry = find_entry(memory, group, server, &address->addr);
+        entry = find_entry(memory, group, server, address);
         if (entry != NULL) {
             fill_entry(entry, group, server, address);
             address->cell = &entry->cell;
@@ -569,6 +594,7 @@ void cells_recall(struct upstream_group *group, const struct upstream_server *se
             struct known_address *address = vec_push(out, arena, sizeof(*address));
 
             address->addr = entry->addr;
+            address->nth = entry->nth;
             address->priority = entry->priority;
             address->weight = entry->weight;
             address->target = arena_dup(arena, (struct str){entry->target, entry->target_length});

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "net/listener.h"
+#include "net/own.h"
 #include "upstream/links.h"
 
 #define TRANSPARENT_LABEL "IP_TRANSPARENT"
@@ -102,14 +103,20 @@ static const struct conn_owner connecting_owner = {.input = ignore_input};
 
 static struct conn *conn_open(int fd, const struct addr *addr, const struct log *log)
 {
+    if (!conn_pool_has_room(false)) {
+        log_alert(log, 0, "%u worker_connections are not enough, a quarter is kept for clients",
+                  conn_pool.limit);
+        return NULL;
+    }
     struct conn *conn = conn_new(fd, addr, &connecting_owner, log_main);
-
     if (conn == NULL && acceptors_make_room()) {
         conn = conn_new(fd, addr, &connecting_owner, log_main);
     }
     if (conn == NULL) {
         log_alert(log, 0, "%u worker_connections are not enough", conn_pool.limit);
+        return NULL;
     }
+    conn_backend_is_busy(conn, true);
     return conn;
 }
 
@@ -143,10 +150,13 @@ static enum link_result refused(const struct upstream_pick *pick, int error, boo
     return LINK_FAILED;
 }
 
-static enum link_result timed_out(const struct upstream_pick *pick, int *error)
+static enum link_result timed_out(const struct upstream_pick *pick,
+                                  const struct link_options *options, int *error)
 {
     *error = ETIMEDOUT;
-    log_error(pick->log, ETIMEDOUT, "upstream timed out");
+    if (!options->tells_timeout) {
+        log_error(pick->log, ETIMEDOUT, "upstream timed out");
+    }
     return LINK_TIMED_OUT;
 }
 
@@ -158,14 +168,14 @@ static bool is_up_already(int fd, const struct addr *addr)
     return addr_is_loopback(addr) && poll(&waited, 1, 0) == 1 && waited.revents == POLLOUT;
 }
 
-static enum link_result await(const struct upstream_pick *pick, struct conn *conn,
-                              uint64_t deadline_ms, int *error)
+static enum link_result await(const struct upstream_pick *pick, const struct link_options *options,
+                              struct conn *conn, uint64_t deadline_ms, int *error)
 {
     switch (conn_wait_connected(conn, deadline_ms)) {
     case WAIT_CANCELLED:
         return LINK_CANCELLED;
     case WAIT_TIMED_OUT:
-        return timed_out(pick, error);
+        return timed_out(pick, options, error);
     default:
         break;
     }
@@ -176,10 +186,26 @@ static enum link_result await(const struct upstream_pick *pick, struct conn *con
     return LINK_OK;
 }
 
+/* The peer may be this service itself: it will see how often what we send has come round. */
+static enum link_result note_own(struct conn *conn, const struct addr *addr, unsigned hops,
+                                 const struct log *log, int *error)
+{
+    if (conn_note_own(conn, addr, hops + 1)) {
+        return LINK_OK;
+    }
+    log_error(log, 0,
+              "%u worker_connections are not enough for more connections of this server to itself",
+              conn_pool.limit);
+    *error = EMFILE;
+    return LINK_ERROR;
+}
+
 /* MAY WAIT. */
-static enum link_result secure(const struct upstream_pick *pick, const struct link_tls *tls,
+static enum link_result secure(const struct upstream_pick *pick, const struct link_options *options,
                                struct conn *conn, uint64_t deadline_ms, int *error)
 {
+    const struct link_tls *tls = options->tls;
+
     conn_set_nodelay(conn, true); /* there will be several writes */
     if (tls->preface.len != 0) {
         conn_write(conn, tls->preface);
@@ -187,7 +213,7 @@ static enum link_result secure(const struct upstream_pick *pick, const struct li
         case WAIT_READY:
             break;
         case WAIT_TIMED_OUT:
-            return timed_out(pick, error);
+            return timed_out(pick, options, error);
         case WAIT_CANCELLED:
             *error = conn->error;
             return conn->is_broken ? refused(pick, conn->error, false) : LINK_CANCELLED;
@@ -224,6 +250,10 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
         close(fd);
         return LINK_ERROR;
     }
+    bool may_be_own = own_may_be(&addr);
+    if (may_be_own) {
+        own_name(fd, &addr);
+    }
     bool is_pending = connect(fd, &addr.any, addr.len) == -1;
     if (is_pending && errno != EINPROGRESS) {
         *error = errno;
@@ -238,14 +268,17 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
     }
     conn->is_readable = 0; /* the loop tells when there is something */
     if (is_pending && !is_up_already(fd, &addr)) {
-        result = await(pick, conn, deadline_ms, error);
+        result = await(pick, options, conn, deadline_ms, error);
     } else if (!conn_watch(conn)) {
         *error = errno;
         log_alert(pick->log, errno, "epoll_ctl() failed");
         result = LINK_ERROR;
     }
+    if (result == LINK_OK && may_be_own) {
+        result = note_own(conn, &addr, options->hops, pick->log, error);
+    }
     if (result == LINK_OK && options->tls != NULL) {
-        result = secure(pick, options->tls, conn, deadline_ms, error);
+        result = secure(pick, options, conn, deadline_ms, error);
     }
     if (result != LINK_OK) {
         conn_close(conn);

@@ -6,24 +6,6 @@ struct looked_up {
     struct addr_list list; /* count 0: not found */
 };
 
-/* All addresses once: a name may be given twice by the hosts file. */
-static void drop_doubles(struct addr_list *list)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < list->count; i++) {
-        size_t j = 0;
-
-        while (j < kept && !addr_equal(&list->items[j], &list->items[i])) {
-            j++;
-        }
-        if (j == kept) {
-            list->items[kept++] = list->items[i];
-        }
-    }
-    list->count = kept;
-}
-
 static const struct looked_up *look_up(struct conf *conf, struct map *known, struct str host)
 {
     struct looked_up *found = map_get_nocase(known, host);
@@ -34,7 +16,6 @@ static const struct looked_up *look_up(struct conf *conf, struct map *known, str
         if (!addr_parse(conf->arena, host, 0, false, &found->list, &error)) {
             found->list.count = 0;
         }
-        drop_doubles(&found->list);
         map_put_nocase(known, conf->arena, host, found);
     }
     return found;

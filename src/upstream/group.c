@@ -354,6 +354,18 @@ static bool group_finish(struct conf_scope *scope, void *settings)
     return true;
 }
 
+static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct upstream_group *group = settings;
+
+    (void) scope;
+    (void) row;
+    (void) node;
+    group->keeps_logins = true;
+    return true;
+}
+
 #define G struct upstream_group
 static const struct directive group_rows[] = {
     {"server", IN_UPSTREAM, CUSTOM(server_apply), ARGS(1, ARGS_ANY), .repeat = REPEAT_CUSTOM,
@@ -363,6 +375,11 @@ static const struct directive group_rows[] = {
      .doc = "A server of the group: an address, a name (each of its addresses is a peer) or "
             "unix:path. A name that is not found is asked for again while the service runs; "
             "`resolve` follows its changes as well."},
+    {"ntlm", IN_UPSTREAM, CUSTOM(ntlm_apply), ARGS(0, 0),
+     .doc =
+         "A connection that a client has logged in by (NTLM, Negotiate) belongs to this client's "
+         "connection in any group, and is kept for it as `keepalive` says; with `ntlm` it is "
+         "kept where `keepalive` is 0, too."},
     {"queue", IN_UPSTREAM, CUSTOM(queue_apply), ARGS(1, 2), .syntax = "number [timeout=time]",
      .doc = "So many requests may wait in each worker when no server can take them; 60s unless "
             "told otherwise."},
@@ -438,6 +455,30 @@ static struct str implicit_key(struct arena *arena, struct str host, uint16_t po
                : arena_printf(arena, "%.*s:%u", STR_ARG(host), port);
 }
 
+/*
+ * "host:port" may not be written where an `upstream` block has the host's name: which port would it be? But nginx
+ * allows it where the host stood before without a port, and the block comes after both: then the port is the one
+ * that was left out, and it is the group; or another one, and it is the host's own address. So the port that
+ * was left out first is kept here; NULL = none was.
+ */
+static const uint16_t *port_left_out(struct conf *conf, const struct upstream_group *group,
+                                     const struct conf_node *node, uint16_t port,
+                                     uint16_t default_port)
+{
+    struct map *ports = conf_state(conf, "http upstreams used before their blocks", sizeof(*ports));
+
+    if (group == NULL || node->order > group->node->order) {
+        return NULL;
+    }
+    uint16_t *kept = map_get_nocase(ports, group->name);
+    if (kept == NULL && port == 0) {
+        kept = arena_new(conf->arena, uint16_t);
+        *kept = default_port;
+        map_put_nocase(ports, conf->arena, group->name, kept);
+    }
+    return kept;
+}
+
 struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *node,
                                     struct str address, uint16_t default_port)
 {
@@ -447,11 +488,12 @@ struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *n
 
     addr_split_port(address, &host, &port);
     struct upstream_group *group = map_get_nocase(&set->blocks, host.data == NULL ? STR("") : host);
-    if (group != NULL && port != 0) {
+    const uint16_t *left_out = port_left_out(conf, group, node, port, default_port);
+    if (group != NULL && port != 0 && left_out == NULL) {
         conf_error(conf, node, "upstream \"%.*s\" may not have port %u", STR_ARG(host), port);
         return NULL;
     }
-    if (group != NULL) {
+    if (group != NULL && (port == 0 || port == *left_out)) {
         return group;
     }
     group = arena_new(conf->arena, struct upstream_group);

@@ -30,7 +30,7 @@ static bool list_peer(struct checked_group *checked, struct peer *peer, struct p
         struct prober *prober = find_prober(checked, *count, peer->cell, index);
 
         if (prober != NULL && prober->is_found) {
-            continue; /* an address that stands twice in the group has one cell */
+            continue;
         }
         if (prober == NULL) {
             prober = calloc(1, sizeof(*prober));
@@ -60,6 +60,26 @@ static bool may_lead(const struct prober *leader, const struct prober *follower)
            str_equal(a->type, b->type) && addr_equal(&leader->peer->addr, &follower->peer->addr);
 }
 
+/* A name has this address several times: each is a server, but one probe tells of all. */
+static bool is_twin(const struct prober *leader, const struct prober *follower)
+{
+    return leader->leader == NULL && leader->settings == follower->settings &&
+           leader->peer->server == follower->peer->server &&
+           addr_equal(&leader->peer->addr, &follower->peer->addr) &&
+           str_equal(leader->peer->target, follower->peer->target);
+}
+
+/* Among those that come earlier in its own group. */
+static const struct prober *find_twin(const struct checked_group *checked, unsigned place)
+{
+    for (unsigned i = 0; i < place; i++) {
+        if (is_twin(checked->probers[i], checked->probers[place])) {
+            return checked->probers[i];
+        }
+    }
+    return NULL;
+}
+
 static const struct prober *find_leader(const struct health_worker *worker,
                                         const struct prober *follower)
 {
@@ -74,13 +94,16 @@ static const struct prober *find_leader(const struct health_worker *worker,
     return NULL;
 }
 
-/* `unique`: who probes for whom; the same in all workers. */
+/* `unique`, and addresses that a name has twice: who probes for whom; the same in all workers. */
 void health_choose_leaders(struct health_worker *worker)
 {
     for (unsigned w = 0; w < worker->group_count; w++) {
         for (unsigned i = 0; i < worker->groups[w].count; i++) {
             struct prober *prober = worker->groups[w].probers[i];
             prober->leader = prober->settings->is_unique ? find_leader(worker, prober) : NULL;
+            if (prober->leader == NULL) {
+                prober->leader = find_twin(&worker->groups[w], i);
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ struct prober {
     int64_t conn_probes;         /* made on it */
     bool is_ours;                /* this worker made the last probe, others let it go first */
     bool is_found;               /* while the list changes: the peer is there still */
-    const struct prober *leader; /* is_unique: who probes this address for us; NULL = nobody */
+    const struct prober *leader; /* who probes this address for us; NULL = nobody */
 };
 
 /* A group with checks. */
@@ -91,7 +91,7 @@ bool health_start_probe(struct prober *prober, uint64_t claimed_ms);
 /* The list of peers may be another one than before: who is new, who has left? True: it was; or no
  * memory, *is_ok false. (health_peers.c) */
 bool health_renew_group(struct checked_group *checked, bool *is_ok);
-/* `unique`: who probes for whom; the same in all workers. After each change. */
+/* `unique`, and addresses that a name has twice: who probes for whom; the same in all workers. After each change. */
 void health_choose_leaders(struct health_worker *worker);
 
 /* Gives all back when it is ending and this was the last of its fibers. (health_worker.c) */

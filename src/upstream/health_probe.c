@@ -99,7 +99,7 @@ static bool make_probe(struct prober *prober, struct probe_run *run, struct heal
     return connect_probe(prober, run, probe, is_our_fault) && speak(prober, probe);
 }
 
-/* The same address in other groups: those that let this one probe for them hear of it. */
+/* The same address in other groups, or a second time in this one: those that let this one probe for them hear of it. */
 static void tell_followers(const struct prober *leader, const struct health_result *result)
 {
     const struct health_worker *worker = leader->checked->worker;

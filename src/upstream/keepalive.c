@@ -17,12 +17,12 @@ enum {
     SLICE_KEY_LENGTH_MOST = 4096,
 };
 
-/* The number of "name=number", from 1. */
-static bool read_number(struct str value, unsigned most, unsigned *out)
+/* The number of "name=number". */
+static bool read_number(struct str value, unsigned least, unsigned most, unsigned *out)
 {
     uint64_t n;
 
-    if (!parse_uint(value, &n) || n == 0 || n > most) {
+    if (!parse_uint(value, &n) || n < least || n > most) {
         return false;
     }
     *out = (unsigned) n;
@@ -49,13 +49,13 @@ static bool read_slice(struct conf *conf, const struct conf_node *node, struct s
                (slices->switch_on = template_compile(conf, node, value)) != NULL;
     }
     if (is_parameter(parameter, STR("slice_conn="), &value)) {
-        return read_number(value, INT32_MAX, &slices->connections);
+        return read_number(value, 1, INT32_MAX, &slices->connections);
     }
     if (is_parameter(parameter, STR("slice_poolsize="), &value)) {
-        return read_number(value, SLICE_KEYS_MOST, &slices->keys_max);
+        return read_number(value, 0, SLICE_KEYS_MOST, &slices->keys_max);
     }
     return is_parameter(parameter, STR("slice_keylen="), &value) &&
-           read_number(value, SLICE_KEY_LENGTH_MOST, &slices->key_length_max);
+           read_number(value, 1, SLICE_KEY_LENGTH_MOST, &slices->key_length_max);
 }
 
 /* The parameters behind the number. False after conf_error. */
@@ -128,9 +128,10 @@ static const struct directive keepalive_rows[] = {
             "passes requests to the group has a pool of its own; without it they share one. With "
             "`slice_key` requests use only connections of requests whose key was the same: "
             "slice_conn for each key (the first number, unless told otherwise), for the "
-            "slice_poolsize keys used last (20); a connection whose key is longer than "
-            "slice_keylen (40) is closed after its request; without a key, or where the "
-            "variable of slice_dyn is empty or 0, the common pool serves."},
+            "slice_poolsize keys used last (20; with 0 such a connection is closed after its "
+            "request). Of a key the first slice_keylen (40) bytes count: what differs behind them "
+            "shares connections. Without a key, or where the variable of slice_dyn is empty or "
+            "0, the common pool serves."},
     {"keepalive_requests", IN_UPSTREAM, NUMBER(K, requests), .initial = "1000",
      .doc = "Requests on one connection; then it is closed."},
     {"keepalive_time", IN_UPSTREAM, MSEC(K, time_ms), .initial = "1h",

@@ -5,21 +5,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/own.h"
 #include "upstream/links.h"
 
 /* Connections that other workers close are noticed so late at most. */
 #define POLL_MS 5
 /* Where other workers wait for connections, too, every so many of ours goes to them. */
 #define TURNS_OF_OURS 4
+/* How long a peer counts as one that closes kept links without a word. */
+#define DOUBT_MS 60000
 
 /* What a request wants; on its fiber's stack. */
 struct link_wish {
     struct upstream_pick *pick;
     const struct link_options *options;
     struct link_kind kind;
-    bool is_alone; /* as options say; or its key is too long */
     uint64_t deadline_ms;
 };
 
@@ -58,12 +61,14 @@ static struct upstream_link *link_new(const struct link_wish *wish, struct conn 
         .cell = pick->peer->cell,
         .local = pick->peer->local,
         .addr = pick->peer->addr,
-        .kind = {wish->kind.tag, pool_key_dup(wish->kind.key), wish->kind.identity},
-        .is_doomed = wish->is_alone,
+        .kind = wish->kind,
+        .is_doomed = wish->options->is_alone,
         .opened_ms = clock_now.now_ms,
         .users_max = 1,
     };
+    link->kind.key = pool_key_dup(wish->kind.key);
     list_init(&link->in_pool);
+    list_init(&link->in_tie);
     conn->owner = &link_owner;
     conn->user = link;
     pick->group->worker_state->users++;
@@ -86,6 +91,7 @@ void link_destroy(struct upstream_link *link)
     if (link->state_free != NULL) {
         link->state_free(link);
     }
+    tie_forget(link);
     if (link->is_quiet && link->conn->is_tcp && conn_unsent(link->conn) == 0) {
         conn_reset(link->conn);
     } else {
@@ -114,6 +120,25 @@ const struct conn_owner link_owner = {.input = wake_owner, .drained = wake_owner
 
 /* ---- opening ---- */
 
+/* As good as equal: two kinds have the same number by accident once in 2^64. */
+static uint64_t identity_of(const struct link_options *options)
+{
+    const struct addr *local = options->local;
+    const struct link_tls *tls = options->tls;
+
+    if (__builtin_expect(local == NULL && tls == NULL, 1)) {
+        return 0;
+    }
+    const uint64_t words[] = {
+        local == NULL ? 0 : keyed_hash((struct str){(const char *) &local->any, local->len}),
+        local != NULL && options->is_transparent,
+        tls == NULL ? 0 : tls->options.identity,
+        tls == NULL || tls->preface.len == 0 ? 0 : keyed_hash(tls->preface),
+    };
+
+    return keyed_hash((struct str){(const char *) words, sizeof(words)}) | 1;
+}
+
 /* One of the connections in use that has room for another request. */
 static struct upstream_link *find_shared(const struct peer_local *local,
                                          const struct link_kind *kind)
@@ -124,7 +149,8 @@ static struct upstream_link *find_shared(const struct peer_local *local,
     list_each(item, &local->busy) {
         struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
 
-        if (link->users < link->users_max && link_kind_is(&link->kind, kind) && !link->is_doomed &&
+        if (link->users < link->users_max && link->tie == NULL && !link->is_taken &&
+            !link->conn->is_input_paused && link_kind_is(&link->kind, kind) && !link->is_doomed &&
             !link->conn->is_broken && !link->conn->is_peer_closed &&
             (int64_t) link->requests < link->group->keepalive_requests) {
             return link;
@@ -146,13 +172,20 @@ static struct upstream_link *use(struct upstream_link *link)
 /* One that is open already, or NULL. */
 static struct upstream_link *reuse(const struct link_wish *wish)
 {
+    const struct link_options *options = wish->options;
     struct peer_local *local = wish->pick->peer->local;
+    struct upstream_link *link = NULL;
 
-    if (wish->options->wants_fresh || wish->is_alone) {
+    if (options->wants_fresh || options->is_alone) {
         return NULL;
     }
-    struct upstream_link *link = pool_take(wish->pick->group, local, &wish->kind);
+    if (__builtin_expect(options->tie != NULL, 0)) {
+        link = tie_take(options->tie, local, &wish->kind);
+    }
     if (link == NULL) {
+        link = pool_take(wish->pick->group, local, &wish->kind, options->is_unrepeatable);
+    }
+    if (link == NULL && !options->is_private) {
         link = find_shared(local, &wish->kind);
     }
     if (link != NULL) {
@@ -250,7 +283,9 @@ static enum link_result open_in_turn(const struct link_wish *wish, struct upstre
     wake_waiter(local);
     if (result == LINK_TIMED_OUT) {
         *error = ETIMEDOUT;
-        log_error(wish->pick->log, ETIMEDOUT, "upstream timed out");
+        if (!wish->options->tells_timeout) {
+            log_error(wish->pick->log, ETIMEDOUT, "upstream timed out");
+        }
     }
     return result;
 }
@@ -261,15 +296,16 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
     struct peer_local *local = pick->peer->local;
     struct link_wish wish = {.pick = pick,
                              .options = options,
-                             .kind = {.tag = options->tag},
-                             .is_alone = options->is_alone,
+                             .kind = {.tag = options->tag,
+                                      .language = options->language,
+                                      .identity = identity_of(options)},
                              .deadline_ms = clock_now.now_ms + connect_timeout_ms};
 
-    if (options->tls != NULL) {
-        wish.kind.identity = options->tls->options.identity;
+    if (__builtin_expect(options->hops != 0, 0) && own_may_be(&pick->peer->addr)) {
+        wish.kind.hops = options->hops;
     }
     if (pick->group->slices != NULL) {
-        wish.is_alone |= !pool_key(pick, &wish.kind.key);
+        wish.kind.key = pool_key(pick);
     }
     *out = NULL;
     *error = 0;
@@ -287,6 +323,16 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
 }
 
 /* ---- letting go ---- */
+
+void link_note_reuse(const struct upstream_pick *pick, bool is_answered)
+{
+    struct peer_local *local = pick->peer->local;
+
+    local->is_proven = is_answered;
+    if (!is_answered) {
+        local->doubted_until_ms = clock_now.now_ms + DOUBT_MS;
+    }
+}
 
 /* Somebody in another worker waits for one of the connections that the peer allows. */
 static bool others_wait(struct peer_local *local)
@@ -317,7 +363,8 @@ void link_keep(struct upstream_link *link)
         return;
     }
     list_remove(&link->in_pool);
-    if (link->is_doomed || local->holds == 0 || others_wait(local) || !pool_keep(link)) {
+    if (link->is_doomed || local->holds == 0 || others_wait(local) ||
+        !(link->tie != NULL ? tie_keep(link) : pool_keep(link))) {
         link_destroy(link);
         return;
     }

@@ -9,6 +9,7 @@
 #include "fiber/fiber.h"
 #include "net/conn.h"
 #include "net/tls/tls.h"
+#include "upstream/ties.h"
 #include "upstream/upstream.h"
 
 /* TLS on a connection. Lives at least as long as the call. */
@@ -26,28 +27,38 @@ struct link_options {
     uint64_t send_buffer;       /* SO_SNDBUF; 0 = as it is */
     uint64_t receive_buffer;    /* SO_RCVBUF */
     uint64_t send_lowat;        /* SO_SNDLOWAT; no effect on Linux */
-    const void *tag;            /* who may share an idle connection: same tag only */
+    const void *tag;            /* who may share an idle connection: same tag only … */
+    const void *language;       /* … and what is spoken on it: a protocol; or NULL */
     const struct link_tls *tls; /* NULL = plain */
+    struct link_tie *tie;       /* of the client's connection: its own come first; NULL = none */
+    bool is_private;            /* the request is to be bound: none that others use now */
     bool wants_fresh;           /* no kept one */
-    bool is_alone;              /* nobody may have the connection before or after */
-    unsigned open_max; /* connections to the peer in all workers; 0 = no limit. Above it the
+    bool is_unrepeatable; /* … but one that has just answered, of a peer that goes on then */
+    bool is_alone;        /* nobody may have the connection before or after */
+    unsigned hops;        /* how often the request came from this service itself (net/own.h) */
+    bool tells_timeout;   /* who asks logs a timeout itself */
+    unsigned open_max;    /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
 };
 
 enum link_result {
     LINK_OK,
     LINK_FAILED,    /* error tells: logged as nginx does, `connect() failed` */
-    LINK_TIMED_OUT, /* logged: `upstream timed out` */
+    LINK_TIMED_OUT, /* logged: `upstream timed out`, unless tells_timeout */
     LINK_CANCELLED,
     LINK_ERROR, /* our own trouble (descriptors, *_bind): logged; the peer is not to blame, nginx
                        answers 500 */
 };
 
-/* Requests of one kind may use each other's connections. */
+/*
+ * Requests of one kind may use each other's connections. All that makes a connection what it is for the peer is in
+ * here: what is spoken, our own address, what was announced, names and certificates of both sides.
+ */
 struct link_kind {
-    const void *tag;   /* as link_options say */
-    struct str key;    /* of the group's slices; empty = none */
-    uint64_t identity; /* with TLS: of the peer's and our own names; 0 = plain. Of pools: 0 */
+    const void *tag, *language; /* as link_options say; of pools: language is NULL */
+    struct str key;             /* of the group's slices; empty = none */
+    uint64_t identity; /* of the rest; 0 = from any address of ours, in plain. Of pools: 0 */
+    unsigned hops;     /* to a peer that may be ourselves: as link_options say. Of pools: 0 */
 };
 
 #define LINK_MAGIC 0x11c00f1eu
@@ -69,15 +80,20 @@ struct upstream_link {
     struct link_kind kind;    /* the key is the link's own */
     struct idle_pool *pool;   /* while it is idle, else NULL */
     struct list in_pool;      /* while it is idle: in the pool; else among the peer's busy ones */
+    struct link_tie *tie;     /* of the one client that may have it, or NULL */
+    struct list in_tie;
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
                                        may end with a reset and leave no TIME_WAIT behind */
-    bool is_doomed;                 /* closes when the last user lets go */
+    bool
+        is_taken; /* a protocol says: nobody may join the one who is on it, or take it where it rests */
+    bool is_doomed; /* closes when the last user lets go */
     uint64_t opened_ms;
-    unsigned requests;      /* carried so far, the current ones included */
-    bool is_reused;         /* was kept: when it fails before an answer began, the peer is not
+    uint64_t rests_since_ms; /* while it is idle */
+    unsigned requests;       /* carried so far, the current ones included */
+    bool is_reused;          /* was kept: when it fails before an answer began, the peer is not
                                     to blame and the request may be repeated on another */
-    struct wait_point wake; /* input, its end, drained output, failure */
+    struct wait_point wake;  /* input, its end, drained output, failure */
 
     /* A protocol's own: state lives with the connection. */
     void *state;
@@ -101,6 +117,8 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
 void link_keep(struct upstream_link *link);
 /* It is in doubt: closed. With other users on it: when the last of them lets go. */
 void link_close(struct upstream_link *link);
+/* A kept link of the pick's peer was answered, or ended without a word: what follows for those to come. */
+void link_note_reuse(const struct upstream_pick *pick, bool is_answered);
 /* The conn's owner for a link that carries one request at a time: wakes link->wake. */
 extern const struct conn_owner link_owner;
 

@@ -20,22 +20,49 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
 
 static inline bool link_kind_is(const struct link_kind *a, const struct link_kind *b)
 {
-    return a->tag == b->tag && a->identity == b->identity && str_equal(a->key, b->key);
+    return a->tag == b->tag && a->language == b->language && a->identity == b->identity &&
+           a->hops == b->hops && str_equal(a->key, b->key);
 }
 
-/* The key of the request's slice; empty: it has none. False: it is longer than keys may be. */
-bool pool_key(const struct upstream_pick *pick, struct str *key);
+/* The key of the request's slice, of which slice_keylen bytes count; empty: it has none. */
+struct str pool_key(const struct upstream_pick *pick);
 /* A copy from the heap, for links and pools. */
 struct str pool_key_dup(struct str key);
 
-/* An idle link of this kind to the peer, sound as far as is known, off its pool; or NULL. */
+/*
+ * An idle link of this kind to the peer, sound as far as is known, off its pool; or NULL. is_unrepeatable: what it is
+ * for may go out once only, so that a link will not do which the peer may be about to close.
+ */
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const struct link_kind *kind);
+                                const struct link_kind *kind, bool is_unrepeatable);
 
 /* Puts it to rest. False: it may not rest, or the loop cannot watch it. */
 bool pool_keep(struct upstream_link *link);
 
+/* Puts it down: the loop watches it, until it ends or its time is up. False: it may not rest. */
+bool link_lay_down(struct upstream_link *link);
+/* Can the one that rests carry a request? Asks the socket only where the loop did not tell yet. */
+bool link_is_sound(struct upstream_link *link);
+/* One that rests, in a pool or of a tie, ends. */
+void idle_close(struct upstream_link *link);
+
 /* Closes one idle link to the peer, whatever its kind. False: there is none. */
 bool pool_close_one(const struct upstream_group *group, const struct peer_local *local);
+
+/* ---- ties.c ---- */
+
+/* Of the tie, an idle link of this kind to the peer, off its rest; or NULL. */
+struct upstream_link *tie_take(struct link_tie *tie, const struct peer_local *local,
+                               const struct link_kind *kind);
+/* Puts a link of a tie to rest. False: it may not. */
+bool tie_keep(struct upstream_link *link);
+/* It does not rest any more. */
+void tie_rest_ends(struct upstream_link *link);
+/* The link ends: it leaves its tie, if it has one. */
+void tie_forget(struct upstream_link *link);
+/* Closes the one that has rested longest, of all clients. False: there is none. */
+bool tie_close_one(void);
+/* Those that rest, of the group; only the ones that lead to the peer, unless local is NULL. */
+void ties_close(const struct group_state *state, const struct peer_local *local);
 
 #endif

@@ -126,7 +126,7 @@ struct balancer {
 struct stickiness {
     const char *name; /* of its directive, for messages */
     /* The peer that this request is bound to, or NULL. Found peers may be draining. May set
-     * pick->set_cookie. */
+     * pick->set_cookie, and pick->is_astray with NULL. */
     struct peer *(*find)(struct upstream_pick *pick);
     /* Optional: a peer was picked for it (bound or not). */
     void (*picked)(struct upstream_pick *pick);
@@ -134,7 +134,7 @@ struct stickiness {
     void (*responded)(struct upstream_pick *pick);
     /* Optional: the use of pick->peer is over; called before it becomes NULL. */
     void (*done)(struct upstream_pick *pick, enum peer_outcome outcome);
-    /* Optional: may it go elsewhere when the bound peer cannot serve? NULL = yes. */
+    /* Optional: may it go elsewhere when the bound peer cannot serve, or is_astray? NULL = yes. */
     bool (*may_leave)(struct upstream_pick *pick);
 };
 

@@ -26,15 +26,21 @@ static bool is_failed(const struct upstream_pick *pick, const struct peer *peer)
            clock_now.now_ms - LOAD(peer->cell->checked_at_ms) <= server->fail_timeout_ms;
 }
 
+/* … but for max_conns. */
+static bool is_live(const struct upstream_pick *pick, const struct peer *peer, bool is_bound)
+{
+    const struct upstream_server *server = peer->server;
+
+    return !server->is_down && (!server->is_draining || is_bound) &&
+           LOAD(peer->cell->is_unhealthy) == 0 && !was_tried(pick, peer) && !is_failed(pick, peer);
+}
+
 bool peer_may_serve(const struct upstream_pick *pick, const struct peer *peer, bool is_bound)
 {
     const struct upstream_server *server = peer->server;
 
-    if (server->is_down || (server->is_draining && !is_bound) ||
-        LOAD(peer->cell->is_unhealthy) != 0 || was_tried(pick, peer) || is_failed(pick, peer)) {
-        return false;
-    }
-    return server->max_conns == 0 || peer_active(peer->cell) < server->max_conns;
+    return is_live(pick, peer, is_bound) &&
+           (server->max_conns == 0 || peer_active(peer->cell) < server->max_conns);
 }
 
 /* ---- choosing ---- */
@@ -51,15 +57,21 @@ static struct peer *choose(struct upstream_pick *pick)
 
     if (stickiness != NULL) {
         if (pick->tries == 0) {
+            pick->is_astray = false;
             pick->bound = stickiness->find(pick);
         }
-        if (pick->bound != NULL) {
-            if (peer_may_serve(pick, pick->bound, true)) {
-                return pick->bound;
-            }
-            if (stickiness->may_leave != NULL && !stickiness->may_leave(pick)) {
-                return NULL;
-            }
+        if (pick->bound != NULL && peer_may_serve(pick, pick->bound, true)) {
+            return pick->bound;
+        }
+        if ((pick->bound != NULL || pick->is_astray) && stickiness->may_leave != NULL &&
+            !stickiness->may_leave(pick)) {
+            return NULL;
+        }
+    }
+    if (__builtin_expect(pick->tie != NULL, 0) && pick->tries == 0) {
+        struct peer *own = tie_peer(pick->tie, pick);
+        if (own != NULL && peer_may_serve(pick, own, true)) {
+            return own;
         }
     }
     struct peer *peer = choose_in(pick, &pick->list->primary);
@@ -146,6 +158,23 @@ static enum pick_result nobody(struct upstream_pick *pick, const char *why)
     return PICK_NONE;
 }
 
+static bool has_live(const struct upstream_pick *pick, const struct peer_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        if (is_live(pick, &set->peers[i], false)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pick_may_wait(const struct upstream_pick *pick)
+{
+    return pick->group->queues_at_max_conns
+               ? has_live(pick, &pick->list->primary) || has_live(pick, &pick->list->backup)
+               : upstream_pick_has_next(pick);
+}
+
 static enum pick_result pick_slowly(struct upstream_pick *pick)
 {
     struct upstream_group *group = pick->group;
@@ -164,7 +193,7 @@ static enum pick_result pick_slowly(struct upstream_pick *pick)
         }
         has_next = upstream_pick_has_next(pick);
     }
-    if (group->queue_max != 0 && has_next) {
+    if (group->queue_max != 0 && pick_may_wait(pick)) {
         return queue_wait(pick);
     }
     if (pick->tries == 0 || has_next) {

@@ -8,26 +8,28 @@
 
 /* How often idle connections are looked at that other workers may need. */
 #define SHARE_EVERY_MS 100
+/* A link that has rested for so long at most has just answered: no peer closes for idleness that soon … */
+#define JUST_ANSWERED_MS 500
+/* … and one that has rested for so long shows that the peer does not close behind each answer. */
+#define PROOF_MS 1000
 
 /* ---- pools ---- */
 
-bool pool_key(const struct upstream_pick *pick, struct str *key)
+struct str pool_key(const struct upstream_pick *pick)
 {
     const struct keepalive_slices *slices = pick->group->slices;
     struct str on;
 
-    *key = STR_NONE;
     if (pick->env == NULL) {
-        return true;
+        return STR_NONE;
     }
     if (slices->switch_on != NULL) {
         on = template_text(slices->switch_on, pick->env);
         if (on.len == 0 || str_is(on, "0")) {
-            return true;
+            return STR_NONE;
         }
     }
-    *key = template_text(slices->key, pick->env);
-    return key->len <= slices->key_length_max;
+    return str_head(template_text(slices->key, pick->env), slices->key_length_max);
 }
 
 struct str pool_key_dup(struct str key)
@@ -49,7 +51,8 @@ struct str pool_key_dup(struct str key)
 static struct link_kind kind_of_pool(const struct upstream_group *group,
                                      const struct link_kind *kind)
 {
-    return (struct link_kind){group->is_keepalive_local ? kind->tag : NULL, kind->key, 0};
+    return (struct link_kind){.tag = group->is_keepalive_local ? kind->tag : NULL,
+                              .key = kind->key};
 }
 
 /* The one that is used comes first among those with a key. */
@@ -96,6 +99,7 @@ static void pool_remove(struct upstream_link *link)
     link->pool->count--;
     link->pool = NULL;
     link->local->idle--;
+    conn_backend_is_busy(link->conn, true);
     timer_clear(&link->conn->timer);
 }
 
@@ -104,9 +108,13 @@ static struct upstream_link *longest_idle_of(const struct idle_pool *pool)
     return container_of(pool->links.prev, struct upstream_link, in_pool);
 }
 
-static void idle_close(struct upstream_link *link)
+void idle_close(struct upstream_link *link)
 {
-    pool_remove(link);
+    if (link->pool != NULL) {
+        pool_remove(link);
+    } else {
+        tie_rest_ends(link);
+    }
     link_destroy(link);
 }
 
@@ -227,8 +235,7 @@ static void share(struct timer *timer)
 
 /* ---- taking and keeping ---- */
 
-/* Can it carry a request? Asks the socket only where the loop did not tell yet. */
-static bool is_sound(struct upstream_link *link)
+bool link_is_sound(struct upstream_link *link)
 {
     struct conn *conn = link->conn;
 
@@ -242,22 +249,45 @@ static bool is_sound(struct upstream_link *link)
            (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
 }
 
+/*
+ * Does the peer go on after an answer? Some close then, or with the next request, and do not say so: what may not be
+ * repeated finds out too late. A protocol that is heard while the link rests has words for it (HTTP/2: GOAWAY), so
+ * that its peers are believed until one did otherwise.
+ */
+static bool goes_on(struct peer_local *local, const struct idle_pool *pool)
+{
+    const struct upstream_link *oldest = pool->count == 0 ? NULL : longest_idle_of(pool);
+
+    if (!local->is_proven && clock_now.now_ms >= local->doubted_until_ms && oldest != NULL &&
+        oldest->local == local && !oldest->is_taken &&
+        (oldest->rest_input != NULL || clock_now.now_ms - oldest->rests_since_ms >= PROOF_MS)) {
+        local->is_proven = true;
+    }
+    local->is_doubted = !local->is_proven;
+    return local->is_proven;
+}
+
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const struct link_kind *kind)
+                                const struct link_kind *kind, bool is_unrepeatable)
 {
     struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
 
-    if (pool == NULL) {
+    if (pool == NULL || (is_unrepeatable && !goes_on(local, pool))) {
         return NULL;
     }
     list_each(item, &pool->links) {
         struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
 
-        if (link->local != local || link->kind.tag != kind->tag ||
-            link->kind.identity != kind->identity) {
+        if (link->local != local || link->is_taken || !link_kind_is(&link->kind, kind)) {
             continue;
         }
-        if (!is_sound(link)) {
+        if (is_unrepeatable) {
+            if (clock_now.now_ms - link->rests_since_ms > JUST_ANSWERED_MS) {
+                continue;
+            }
+            link->conn->is_readable = 1; /* the socket is asked: its end may have come just now */
+        }
+        if (!link_is_sound(link)) {
             idle_close(link);
             continue;
         }
@@ -274,10 +304,10 @@ static bool may_rest(const struct upstream_link *link)
     const struct upstream_group *group = link->group;
     const struct conn *conn = link->conn;
 
-    return group->keepalive != 0 && !worker_is_quitting && !group->set->is_quitting &&
-           !conn->is_broken && !conn->is_input_closed && !conn->is_peer_closed &&
-           conn_unsent(conn) == 0 && conn->in_start == conn->in_end &&
-           (int64_t) link->requests < group->keepalive_requests &&
+    return (group->keepalive != 0 || (link->tie != NULL && group->keeps_logins)) &&
+           !worker_is_quitting && !group->set->is_quitting && !conn->is_broken &&
+           !conn->is_input_closed && !conn->is_peer_closed && conn_unsent(conn) == 0 &&
+           conn->in_start == conn->in_end && (int64_t) link->requests < group->keepalive_requests &&
            clock_now.now_ms - link->opened_ms < group->keepalive_time_ms;
 }
 
@@ -286,16 +316,12 @@ static unsigned most_of(const struct upstream_group *group, const struct idle_po
     return pool->kind.key.len != 0 ? group->slices->connections : group->keepalive;
 }
 
-bool pool_keep(struct upstream_link *link)
+bool link_lay_down(struct upstream_link *link)
 {
     struct conn *conn = link->conn;
 
     if (!may_rest(link)) {
         return false;
-    }
-    struct idle_pool *pool = pool_of(link->group, &link->kind);
-    if (pool->count >= most_of(link->group, pool)) {
-        idle_close(longest_idle_of(pool));
     }
     conn_input_release(conn);
     link->owner = conn->owner;
@@ -304,7 +330,30 @@ bool pool_keep(struct upstream_link *link)
         conn->owner = link->owner;
         return false;
     }
+    link->rests_since_ms = clock_now.now_ms;
     conn_set_deadline(conn, clock_now.now_ms + link->group->keepalive_timeout_ms);
+    conn_backend_is_busy(conn, false);
+    return true;
+}
+
+bool pool_keep(struct upstream_link *link)
+{
+    bool has_pool = link->kind.key.len == 0 || link->group->slices->keys_max != 0;
+
+    if (!has_pool || !may_rest(link)) {
+        return false;
+    }
+    struct idle_pool *pool = pool_of(link->group, &link->kind);
+    bool is_full = pool->count >= most_of(link->group, pool);
+    if (is_full && link->local->is_doubted) {
+        return false; /* those that rest are to show that the peer lets them */
+    }
+    if (!link_lay_down(link)) {
+        return false;
+    }
+    if (is_full) {
+        idle_close(longest_idle_of(pool));
+    }
     list_push_front(&pool->links, &link->in_pool);
     link->pool = pool;
     pool->count++;
@@ -343,7 +392,7 @@ void pools_close_peer(struct group_state *state, const struct peer_local *local)
         struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
 
         if (local->idle == 0) {
-            return;
+            break;
         }
         list_each(at, &pool->links) {
             struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
@@ -353,6 +402,7 @@ void pools_close_peer(struct group_state *state, const struct peer_local *local)
             }
         }
     }
+    ties_close(state, local);
 }
 
 void pools_close(struct group_state *state)
@@ -360,6 +410,7 @@ void pools_close(struct group_state *state)
     list_each(item, &state->pools) {
         pool_empty(container_of(item, struct idle_pool, in_group));
     }
+    ties_close(state, NULL);
 }
 
 void pools_free(struct group_state *state)
@@ -397,11 +448,13 @@ static bool make_room(void)
         return true;
     }
     groups_each(find_longest_idle, &found);
-    if (found == NULL) {
+    if (found == NULL && !tie_close_one()) {
         return false;
     }
     conn_pool.given_way++;
-    idle_close(found);
+    if (found != NULL) {
+        idle_close(found);
+    }
     return true;
 }
 

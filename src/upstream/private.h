@@ -18,7 +18,11 @@ struct peer_local {
     unsigned idle;     /* links in idle pools that lead here */
     unsigned holds;    /* peer lists of this worker that name the cell */
     unsigned open_max; /* as the last caller said; 0 = no limit */
-    unsigned turns;    /* links that our own waiters got since other workers had theirs */
+    bool is_proven;    /* a kept link was answered: the peer does not close behind an answer */
+    bool is_doubted;   /* somebody wanted that, and it is not known */
+    uint64_t
+        doubted_until_ms; /* a kept link ended without a word: only an answer proves it till then */
+    unsigned turns;       /* links that our own waiters got since other workers had theirs */
 };
 
 /* Tengine's slices of `keepalive`: requests with the same key share a pool of their own. */
@@ -26,8 +30,8 @@ struct keepalive_slices {
     const struct template *key;
     const struct template *switch_on; /* only where it is neither empty nor "0"; NULL: always */
     unsigned connections;             /* kept for one key */
-    unsigned keys_max;                /* pools with a key */
-    unsigned key_length_max; /* connections of longer keys are not kept, or shared in any way */
+    unsigned keys_max;       /* pools with a key; 0: connections that have one are not kept */
+    unsigned key_length_max; /* what is behind that does not count */
 };
 
 /* Idle links that may be exchanged with each other. */
@@ -48,6 +52,7 @@ struct group_state {
     struct watch *watches; /* servers whose names are watched */
     unsigned users;        /* picks under way and links: a run-time group with users stays */
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
+    struct group_state *left;        /* the next one that was left behind: see group_end */
 };
 
 /* ---- groups (group.c) ---- */
@@ -64,6 +69,7 @@ struct known_address {
     struct addr addr;
     uint16_t priority; /* of an SRV record: what is above the lowest is a backup */
     uint16_t weight;   /* of an SRV record; 0 = none */
+    uint16_t nth;      /* how often the address stands before it: each time is a peer of its own */
     struct str target; /* of an SRV record, in memory of the cell; else empty */
     struct peer_cell *cell;
 };
@@ -111,6 +117,12 @@ void peer_list_release(struct peer_list *list);
 
 /* A peer for the request out of those that may serve now, taken into use; NULL: nobody may. */
 struct peer *pick_now(struct upstream_pick *pick);
+
+/* The peer of pick->list that the client's own links lead to, or NULL (ties.c). */
+struct peer *tie_peer(const struct link_tie *tie, const struct upstream_pick *pick);
+
+/* Is there somebody whom a request may wait for in the queue? */
+bool pick_may_wait(const struct upstream_pick *pick);
 
 /* Waits in the group's queue until pick_now finds somebody. MAY WAIT. */
 enum pick_result queue_wait(struct upstream_pick *pick);

@@ -48,7 +48,8 @@ static enum pick_result wait_for_turn(struct upstream_pick *pick, struct queued 
         if (is_first && pick_now(pick) != NULL) {
             return PICK_OK;
         }
-        if (pick->is_shut || clock_now.now_ms >= deadline_ms) {
+        if (pick->is_shut || clock_now.now_ms >= deadline_ms ||
+            (is_first && !pick_may_wait(pick))) {
             return PICK_NONE;
         }
         if (fiber_wait(&self->wake, is_first && poll_ms < deadline_ms ? poll_ms : deadline_ms) ==

@@ -233,6 +233,17 @@ static struct peer *pick_member(struct upstream_pick *pick, struct peer_set *set
     return NULL;
 }
 
+const struct peer *ring_owner_of(const struct peer_set *set, uint32_t hash)
+{
+    const struct ring *ring = set->balancer_data;
+
+    if (ring == NULL || ring->count == 0) {
+        return NULL;
+    }
+    const struct ring_point *point = &ring->points[point_at(ring, hash) % ring->count];
+    return &set->peers[ring->members[ring->owners[point->owner].first]];
+}
+
 struct peer *ring_pick(struct upstream_pick *pick, struct peer_set *set, uint32_t hash)
 {
     const struct ring *ring = set->balancer_data;

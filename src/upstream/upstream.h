@@ -21,6 +21,7 @@ struct cell_memory;
 struct group_state;
 struct health_settings;
 struct keepalive_slices;
+struct link_tie;
 struct peer;
 struct peer_cell;
 struct peer_list;
@@ -76,17 +77,20 @@ struct upstream_group {
     void *stickiness_settings;           /* its own */
     struct health_settings *health;      /* active checks; NULL = none (health.h) */
 
-    unsigned keepalive;            /* idle connections kept for each worker; 0 = none */
-    bool is_keepalive_local;       /* … a pool for each location; no exchange between them */
-    bool is_keepalive_set;         /* the directive was written */
-    int64_t keepalive_requests;    /* on one connection */
-    uint64_t keepalive_time_ms;    /* a connection's longest life */
+    unsigned keepalive;         /* idle connections kept for each worker; 0 = none */
+    bool is_keepalive_local;    /* … a pool for each location; no exchange between them */
+    bool is_keepalive_set;      /* the directive was written */
+    bool keeps_logins;          /* `ntlm`: links of one client are kept whatever keepalive says */
+    int64_t keepalive_requests; /* on one connection */
+    uint64_t keepalive_time_ms; /* a connection's longest life */
     uint64_t keepalive_timeout_ms; /* longest rest */
     const struct keepalive_slices
         *slices; /* a pool for each key as well (private.h); NULL = none */
 
     unsigned queue_max;        /* requests that wait when no peer may take them; 0 = none */
     uint64_t queue_timeout_ms; /* longest wait in the queue */
+    bool
+        queues_at_max_conns; /* … only for peers that have max_conns requests: nobody wrote `queue` */
 
     struct str zone_name; /* empty = no zone directive */
     uint64_t zone_size;   /* bytes; what it pays for beyond its servers is spare cells */
@@ -194,18 +198,20 @@ struct upstream_pick {
     struct upstream_group *group; /* that is picked from */
     struct peer_list *list;       /* held by a reference from upstream_pick_begin to _end */
     struct peer *peer;            /* in use now, or NULL */
-    struct variable_env *env;     /* where keys of balancers are evaluated */
-    struct arena *arena;          /* of the request */
-    const struct log *log;        /* of the request */
-    void *subject;                /* of the protocol floor: struct request, for stickiness */
-    uint64_t *tried;       /* a bit for each peer of the list: had its try; NULL = nobody had */
-    uint64_t tried_few;    /* tried of a list of 64 peers at most */
-    unsigned tries;        /* so far */
-    uint32_t hash;         /* of the balancer: the key's hash, once it was made */
-    unsigned rehash;       /* of the balancer: how often it was hashed */
-    bool is_unanswered;    /* of the balancer: counted in peer_use.unanswered */
-    bool is_shut;          /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
-    struct peer *bound;    /* the peer that stickiness found, or NULL */
+    struct link_tie *tie;     /* of the client's connection, or NULL: where it has links, it goes */
+    struct variable_env *env; /* where keys of balancers are evaluated */
+    struct arena *arena;      /* of the request */
+    const struct log *log;    /* of the request */
+    void *subject;            /* of the protocol floor: struct request, for stickiness */
+    uint64_t *tried;          /* a bit for each peer of the list: had its try; NULL = nobody had */
+    uint64_t tried_few;       /* tried of a list of 64 peers at most */
+    unsigned tries;           /* so far */
+    uint32_t hash;            /* of the balancer: the key's hash, once it was made */
+    unsigned rehash;          /* of the balancer: how often it was hashed */
+    bool is_unanswered;       /* of the balancer: counted in peer_use.unanswered */
+    bool is_shut;             /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
+    struct peer *bound;       /* the peer that stickiness found, or NULL */
+    bool is_astray; /* … as the request names one that there is not: stickiness.find says so */
     struct str set_cookie; /* for the response: value of a Set-Cookie field, or empty */
     uint64_t picked_ms;    /* when the peer in use was picked */
     uint64_t queued_ms;    /* time spent in the queue */

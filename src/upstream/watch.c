@@ -96,18 +96,28 @@ static bool is_same(const struct known_address *a, const struct known_address *b
            str_equal(a->target, b->target);
 }
 
-static bool has_address(const struct known_address *addresses, size_t count,
-                        const struct known_address *wanted)
+static unsigned count_same(const struct known_address *addresses, size_t count,
+                           const struct known_address *wanted)
 {
+    unsigned found = 0;
+
     for (size_t i = 0; i < count; i++) {
-        if (is_same(&addresses[i], wanted)) {
-            return true;
-        }
+        found += is_same(&addresses[i], wanted);
     }
-    return false;
+    return found;
 }
 
-/* The answer as addresses of this server, each once. */
+/* Appends an address; one that is there is another peer, as with nginx. */
+static void add_address(struct vec *list, struct arena *arena, struct known_address address)
+{
+    address.nth = 0;
+    vec_each(struct known_address, earlier, list) {
+        address.nth += addr_equal(&earlier->addr, &address.addr);
+    }
+    *(struct known_address *) vec_push(list, arena, sizeof(address)) = address;
+}
+
+/* The answer as addresses of this server. */
 static struct vec read_answer(const struct watch *watch, const struct resolved *found,
                               struct arena *arena)
 {
@@ -124,9 +134,7 @@ static struct vec read_answer(const struct watch *watch, const struct resolved *
             address.priority = address.weight = 0;
             addr_set_port(&address.addr, watch->server->port);
         }
-        if (!has_address(list.items, list.count, &address)) {
-            *(struct known_address *) vec_push(&list, arena, sizeof(address)) = address;
-        }
+        add_address(&list, arena, address);
     }
     return list;
 }
@@ -138,7 +146,10 @@ static bool is_changed(const struct watch *watch, const struct vec *list)
         return true;
     }
     for (unsigned i = 0; i < watch->count; i++) {
-        if (!has_address(list->items, list->count, &watch->addresses[i])) {
+        const struct known_address *address = &watch->addresses[i];
+
+        if (count_same(list->items, list->count, address) !=
+            count_same(watch->addresses, watch->count, address)) {
             return true;
         }
     }
@@ -177,9 +188,7 @@ static struct vec first_addresses(struct upstream_group *group,
         return known;
     }
     for (size_t i = 0; i < server->addresses.count; i++) {
-        struct known_address *address = vec_push(&known, arena, sizeof(*address));
-
-        address->addr = server->addresses.items[i];
+        add_address(&known, arena, (struct known_address){.addr = server->addresses.items[i]});
     }
     return known;
 }

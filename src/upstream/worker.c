@@ -76,6 +76,9 @@ void group_start(struct upstream_group *group, struct run_time_group *run_time)
     }
 }
 
+/* Of groups that ended before their requests: known here, as what they belonged to may be freed before the process ends. */
+static struct group_state *left_behind;
+
 void group_end(struct upstream_group *group)
 {
     struct group_state *state = group->worker_state;
@@ -85,7 +88,10 @@ void group_end(struct upstream_group *group)
     }
     pools_close(state);
     if (state->users != 0) {
-        return; /* a request was dropped where it stood: the process ends with it */
+        state->left =
+            left_behind; /* a request was dropped where it stood: the process ends with it */
+        left_behind = state;
+        return;
     }
     peer_list_release(group->peers);
     group->peers = NULL;

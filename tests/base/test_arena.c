@@ -222,6 +222,38 @@ static void freed_and_unused_bytes_are_poisoned(void **state)
 }
 #endif
 
+static unsigned told; /* calls of note_over */
+
+static void note_over(struct arena_account *account)
+{
+    assert_true(account->used > account->limit);
+    told++;
+}
+
+static void an_account_is_told_of_what_goes_beyond_it(void **state)
+{
+    struct arena_account account = {.limit = 3 * ARENA_BLOCK_SIZE, .over = note_over};
+    struct arena first;
+    struct arena second;
+
+    arena_init(&first);
+    arena_init(&second);
+    first.account = second.account = &account;
+    arena_alloc(&first, 1000);
+    arena_alloc(&first, 3500);
+    arena_alloc(&second, 1000);
+    assert_int_equal(account.used, 3 * ARENA_BLOCK_SIZE);
+    assert_int_equal(told, 0);
+    arena_allow(&first, 100000);
+    arena_alloc(&first, 50000);
+    assert_int_equal(told, 0);
+    assert_non_null(arena_alloc(&second, 50000));
+    assert_int_equal(told, 1);
+    arena_free(&first);
+    arena_free(&second);
+    assert_int_equal(account.used, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +267,7 @@ int main(void)
         cmocka_unit_test(copies_keep_embedded_nul),
         cmocka_unit_test(printf_text_of_any_length_ends_with_nul),
         cmocka_unit_test(cleanups_run_newest_first_and_may_add_more),
+        cmocka_unit_test(an_account_is_told_of_what_goes_beyond_it),
         cmocka_unit_test(vectors_grow_and_clear_what_they_add),
 #ifdef POISON_IS_ON
         cmocka_unit_test(freed_and_unused_bytes_are_poisoned),

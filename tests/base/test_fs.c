@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,12 +88,99 @@ static void directory_is_made_or_taken_as_it_is(void **state)
     rmdir(path);
 }
 
+/* As root: a link that somebody else has laid is not followed, wherever it stands. */
+static void links_of_others_are_not_followed(void **state)
+{
+    const int to_write = O_WRONLY | O_CREAT | O_APPEND;
+    const char *goal = path_of("goal");
+    const char *link = path_of("link");
+    const char *below = path_of("link/below");
+    struct stat info;
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(mkdir(goal, 0711), 0);
+    assert_int_equal(symlink("goal", link), 0);
+    /* Root's own are. */
+    assert_true(fs_make_directory(link, 0700, 0));
+    assert_true(fs_make_directory(below, 0700, 65534));
+    assert_int_equal(stat(below, &info), 0);
+    assert_int_equal(info.st_uid, 65534);
+    int fd = fs_open_trusted(path_of("link//file"), to_write, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(lchown(link, 65534, 65534), 0);
+    assert_false(fs_make_directory(link, 0700, 65534));
+    assert_int_equal(errno, ELOOP);
+    assert_false(fs_make_directory(below, 0700, 65534));
+    assert_int_equal(errno, ELOOP);
+    assert_int_equal(fs_open_trusted(path_of("link/file"), to_write, 0600), -1);
+    assert_int_equal(errno, ELOOP);
+    assert_int_equal(stat(goal, &info), 0);
+    assert_int_equal(info.st_uid, 0);
+    unlink(link);
+    assert_int_equal(symlink("file", path_of("goal/link")), 0);
+    fd = fs_open_trusted(path_of("goal/link"), to_write, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(lchown(path_of("goal/link"), 65534, 65534), 0);
+    assert_int_equal(fs_open_trusted(path_of("goal/link"), to_write, 0600), -1);
+    assert_int_equal(errno, ELOOP);
+    unlink(path_of("goal/link"));
+    unlink(path_of("goal/file"));
+    rmdir(path_of("goal/below"));
+    rmdir(goal);
+}
+
+static void links_that_lead_nowhere_or_round(void **state)
+{
+    const char *link = path_of("round");
+
+    assert_int_equal(symlink("round", link), 0);
+    assert_int_equal(fs_open_trusted(link, O_RDONLY, 0), -1);
+    assert_int_equal(errno, ELOOP);
+    unlink(link);
+    assert_int_equal(fs_open_trusted(path_of("no/file"), O_RDONLY, 0), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(fs_open_trusted("/dev/null/file", O_RDONLY, 0), -1);
+    assert_int_equal(errno, ENOTDIR);
+    assert_int_equal(fs_open_trusted("", O_RDONLY, 0), -1);
+}
+
+/* What logs are told to go to in containers. */
+static void standard_output_is_a_link_that_is_followed(void **state)
+{
+    int ends[2];
+    int kept = dup(STDOUT_FILENO);
+    const char *link = path_of("log");
+
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(symlink("/dev/stdout", link), 0);
+    fflush(stdout);
+    dup2(ends[1], STDOUT_FILENO);
+    int direct = fs_open_trusted("/dev/stdout", O_WRONLY | O_APPEND | O_CREAT, 0644);
+    int by_link = fs_open_trusted(link, O_WRONLY | O_APPEND | O_CREAT, 0644);
+    dup2(kept, STDOUT_FILENO);
+    assert_true(direct >= 0);
+    assert_true(by_link >= 0);
+    close(direct);
+    close(by_link);
+    close(ends[0]);
+    close(ends[1]);
+    close(kept);
+    unlink(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read_up_to_the_limit),
         cmocka_unit_test(full_name_takes_the_prefix_for_relative_ones),
         cmocka_unit_test(directory_is_made_or_taken_as_it_is),
+        cmocka_unit_test(links_of_others_are_not_followed),
+        cmocka_unit_test(links_that_lead_nowhere_or_round),
+        cmocka_unit_test(standard_output_is_a_link_that_is_followed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -73,6 +73,20 @@ static void everything_else_is_refused(void **state)
     }
 }
 
+static void letters_of_any_case(void **state)
+{
+    assert_int_equal(http_date_parse_loosely(STR("Sun, 06 Nov 1994 08:49:37 GMT")), 784111777);
+    assert_int_equal(http_date_parse_loosely(STR("sUN, 06 nOV 1994 08:49:37 gmt")), 784111777);
+    assert_int_equal(http_date_parse_loosely(STR("SUNDAY, 06-NOV-94 08:49:37 Gmt")), 784111777);
+    assert_int_equal(http_date_parse_loosely(STR("sun nov  6 08:49:37 1994")), 784111777);
+    assert_int_equal(http_date_parse_loosely(STR("Sun, 06 Nov 1994 08:49:37 UTC")), -1);
+    assert_int_equal(http_date_parse_loosely(STR("0")), -1);
+    assert_int_equal(http_date_parse_loosely(STR("")), -1);
+    assert_int_equal(http_date_parse_loosely(
+                         STR("Sun, 06 Nov 1994 08:49:37 GMT              and more")),
+                     -1);
+}
+
 static void written_dates_agree_with_the_c_library_and_read_back(void **state)
 {
     char text[HTTP_DATE_LENGTH];
@@ -92,13 +106,25 @@ static void written_dates_agree_with_the_c_library_and_read_back(void **state)
     assert_memory_equal(text, "Fri, 31 Dec 9999 23:59:59 GMT", HTTP_DATE_LENGTH);
 }
 
+static void dates_of_cookies_have_short_years_until_2037(void **state)
+{
+    char text[HTTP_DATE_LENGTH];
+
+#define COOKIE_DATE(when) (struct str){text, (size_t) (cookie_date_format(text, when) - text)}
+    assert_str(COOKIE_DATE(784111777), STR("Sun, 06-Nov-94 08:49:37 GMT"));
+    assert_str(COOKIE_DATE(2145916799), STR("Thu, 31-Dec-37 23:59:59 GMT"));
+    assert_str(COOKIE_DATE(2145916800), STR("Fri, 01-Jan-2038 00:00:00 GMT"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_three_forms_mean_the_same),
         cmocka_unit_test(two_digit_years_lie_at_most_50_years_ahead),
         cmocka_unit_test(everything_else_is_refused),
+        cmocka_unit_test(letters_of_any_case),
         cmocka_unit_test(written_dates_agree_with_the_c_library_and_read_back),
+        cmocka_unit_test(dates_of_cookies_have_short_years_until_2037),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

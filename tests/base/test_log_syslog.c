@@ -153,6 +153,14 @@ static void bad_parameters_are_refused_with_a_reason(void **state)
         {"server=unix:/a,facility=kern,facility=kern", "duplicate syslog \"facility\""},
         {"server=unix:/a,severity=info,severity=info", "duplicate syslog \"severity\""},
         {"server=unix:/a,tag=a,tag=a", "duplicate syslog \"tag\""},
+        {"zz:info", "unknown syslog facility \"zz\""},
+        {":info:127.0.0.1", "unknown syslog facility \"\""},
+        {"user:err", "unknown syslog severity \"err\""},
+        {"user:info:127.0.0.1:0:x", "invalid port in syslog server \"127.0.0.1:0\""},
+        {"user:info:[::1", "invalid address in syslog server \"[\""},
+        {"user:info:/a:x:y", "unknown syslog parameter \"y\""},
+        {"user:info:127.0.0.1:514:a b",
+         "syslog \"tag\" only allows alphanumeric characters and underscore"},
     };
 
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -166,6 +174,40 @@ static void bad_parameters_are_refused_with_a_reason(void **state)
     snprintf(text, sizeof(text), "server=unix:/%0200d", 0);
     assert_null(syslog_target_parse(&arena, str_of(text), &error));
     assert_true(str_starts(error, STR("too long path in the unix domain socket")));
+}
+
+/* Each of Tengine's parts but the first may be missing, or be empty. */
+static void colon_form_is_understood(void **state)
+{
+    static const char *const good[] = {
+        "kern",
+        "user:",
+        "user:info",
+        "user::",
+        "user:::",
+        "user::127.0.0.1",
+        "user::127.0.0.1:",
+        "user:info:127.0.0.1:514",
+        "user:info:127.0.0.1::tag",
+        "user:info:127.0.0.1:514:",
+        "user:info:::tag",
+        "user:info:/dev/log::tag",
+        "user:info:[::1]",
+        "user:info:[::1]:514:tag",
+    };
+    int receiver = listen_unix();
+    char host[256];
+
+    for (size_t i = 0; i < COUNT(good); i++) {
+        target_of("%s", good[i]);
+    }
+    assert_int_equal(gethostname(host, sizeof(host)), 0);
+    target_of("user:warn:%s", socket_path);
+    syslog_send(target_of("user:warn:%s:my-app", socket_path), -1, STR("a"));
+    assert_str(received(receiver), arena_printf(&arena, "<12>%s %s my-app: a", date_now(), host));
+    syslog_send(target_of("user::%s", socket_path), -1, STR("b"));
+    assert_str(received(receiver), arena_printf(&arena, "<14>%s %s nginx: b", date_now(), host));
+    close(receiver);
 }
 
 static void message_has_the_form_of_rfc_3164(void **state)
@@ -303,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(bad_parameters_are_refused_with_a_reason),
+        test(colon_form_is_understood),
         test(message_has_the_form_of_rfc_3164),
         test(parameters_show_in_the_message),
         test(day_below_ten_is_padded_with_a_blank),

@@ -491,9 +491,10 @@ static int run_due(void)
 
 static void tell_counts(void)
 {
-    printf("{\"connections\": %lu, \"requests\": %lu, \"aborts\": %lu, \"most_running\": %lu, "
-           "\"most_open\": %lu, \"most_at_once\": %lu}\n",
-           connections, requests, aborts, most_running, most_open, most_at_once);
+    printf(
+        "{\"connections\": %lu, \"open\": %lu, \"requests\": %lu, \"aborts\": %lu, \"most_running\": %lu, "
+        "\"most_open\": %lu, \"most_at_once\": %lu}\n",
+        connections, open_now, requests, aborts, most_running, most_open, most_at_once);
 }
 
 static const char usage[] =

@@ -24,14 +24,12 @@ HARMLESS = ("--builddir=", "--with-cc=", "--with-debug", "--with-sanitizer=", "-
 def is_harmless(argument):
     with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
         words = [row.split() for row in rows if row.strip() and not row.startswith("#")]
-    left_out = [stem for row in words if row[2] in ("later", "missing")
-                for stem in row[1].split(",")]
-    return (argument.startswith(HARMLESS)
-            or argument.startswith("--without-") and argument[len("--without-"):] in left_out)
+    told = ["--with-" + row[1].split(",")[0] for row in words if row[2] == "with"]
+    return argument.startswith(HARMLESS) or argument in told + ["--with-threads", "--with-file-aio"]
 
 
 def pages():
-    found = [os.path.join(ROOT, name) for name in ("README.md", "CHANGES.md")]
+    found = [os.path.join(ROOT, name) for name in ("README.md", "CHANGES.md", "SECURITY.md")]
     found += [os.path.join(DOCS, name) for name in sorted(os.listdir(DOCS)) if name.endswith(".md")]
     return found
 
@@ -108,7 +106,7 @@ def test_what_is_not_there_yet_is_not_there():
     with open(os.path.join(ROOT, "auto/modules"), encoding="utf-8") as rows:
         for row in rows:
             columns = row.split()
-            if columns and columns[0] != "#" and columns[2] not in ("later", "missing"):
+            if columns and columns[0] != "#" and columns[2] != "later":
                 built |= {stem for stem in columns[1].split(",")}
     assert len(words) > 20
     assert not {word for word in words if {word, "http_%s_module" % word} & built}

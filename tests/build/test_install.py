@@ -49,3 +49,18 @@ def test_an_error_log_on_stderr_makes_no_folder(tmp_path):
 def test_an_empty_prefix_needs_destdir(tmp_path):
     done = install(tmp_path, PREFIX="", DESTDIR="")
     assert done.returncode == 1 and "DESTDIR" in done.stderr
+
+
+def test_what_the_machine_takes_has_the_paths_of_the_installation(tmp_path):
+    done = install(tmp_path, PID_PATH="/run/web.pid")
+    share = tmp_path / "dest/opt/web/share"
+    unit = (share / "portunus/nginx.service").read_text()
+    assert "ExecStart=/opt/web/sbin/nginx -g" in unit and "PIDFile=/run/web.pid\n" in unit
+    rotate = (share / "portunus/nginx.logrotate").read_text()
+    assert "/var/log/web/*.log /opt/web/logs/*.log {" in rotate and "/run/web.pid" in rotate
+    page = (share / "man/man8/nginx.8").read_text()
+    assert "/opt/web/conf/nginx.conf" in page
+    for text in (unit, rotate, page):
+        assert "/usr/local/nginx" not in text
+    assert "/opt/web/sbin/nginx -t" in done.stdout
+    assert "cp /opt/web/share/portunus/nginx.service /etc/systemd/system/" in done.stdout

@@ -468,7 +468,7 @@ static void damage(const char *key, off_t at)
 
 static void a_damaged_file_is_missed_and_removed(void **state)
 {
-    const off_t places[] = {0, 8, 24, 60, sizeof(struct cache_file_header) + 1};
+    const off_t places[] = {0, 8, 24, 60, (off_t) cache_file_front_size(STR("key")) + 1};
 
     begin("");
     for (size_t i = 0; i < COUNT(places); i++) {

@@ -77,6 +77,9 @@ static void every_damaged_byte_of_header_and_texts_is_noticed(void **state)
     struct str read_key;
 
     for (size_t i = 0; i < size - 4; i++) {
+        if (i == sizeof(header)) {
+            i = header.texts_offset; /* the line between them is for people */
+        }
         file[i] ^= 0x10;
         if (read_header(size, size) == CACHE_FILE_GOOD) {
             assert_true(i >= header.texts_offset);

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import threading
 
@@ -50,9 +51,13 @@ def statuses(server, count, prefix="/k"):
     return found
 
 
+def file_paths(server):
+    return [os.path.join(at, name) for at, _, names in os.walk(server.path("cache"))
+            for name in names if not name.startswith(".")]
+
+
 def cached_files(server):
-    return [name for _, _, names in os.walk(server.path("cache")) for name in names
-            if not name.startswith(".")]
+    return [os.path.basename(path) for path in file_paths(server)]
 
 
 def reload(server, count):
@@ -111,6 +116,65 @@ def test_a_purge_is_seen_by_all_workers(serve, fast):
     assert {c.request("/a/1").header("X-Cache") for c in clients} == {"HIT"}
     assert {c.request("/b/1").header("X-Cache") for c in clients} == {"HIT"}
     assert len(fast.requests) == before + 2
+
+
+def counting(size):
+    """Answers of this size that tell how many requests there were."""
+    count = itertools.count(1)
+
+    def answer(conn, request):
+        body = (b"%d " % next(count)).ljust(size, b".")
+        conn.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    return answer
+
+
+@pytest.mark.parametrize("size", [10, 200000])
+def test_deleted_files_are_not_served(serve, backend, size):
+    """`rm -rf` is how most people and plugins purge."""
+    server = serve(HTTP % ("", backend([counting(size)]).port), main="worker_processes 2;")
+    clients = [server.client() for _ in range(8)]
+
+    def bodies():
+        return {client.request("/page").text.split(" ")[0] for client in clients}
+
+    assert bodies() == {"1"}
+    for name in os.listdir(server.path("cache")):
+        if not name.startswith("."):
+            shutil.rmtree(server.path("cache", name))
+    until(lambda: bodies() == {"2"}, "the deletion to be noticed")
+    assert len(cached_files(server)) == 1
+
+
+def test_a_file_in_the_place_of_another_is_read(serve, backend):
+    server = serve(HTTP % ("", backend([counting(10)]).port))
+    assert server.get("/page").text.startswith("1")
+    [path] = file_paths(server)
+    owner = os.stat(path).st_uid
+
+    def replaced():
+        """A copy of the file with another body; which file it is is known from the second look on."""
+        shutil.copy(path, path + "x")
+        with open(path + "x", "r+b") as file:
+            file.seek(-10, os.SEEK_END)
+            file.write(b"7")
+        os.chown(path + "x", owner, -1)
+        os.rename(path + "x", path)
+        return server.get("/page").text.startswith("7")
+
+    until(replaced, "the new file")
+
+
+@pytest.mark.parametrize("size", [10, 200000])
+def test_files_hold_their_key_on_a_line(serve, backend, size):
+    """Tools that purge look for it by `grep -a '^KEY: /page$'`."""
+    server = serve(HTTP % ("", backend([counting(size)]).port))
+    server.get("/page")
+    [path] = file_paths(server)
+    with open(path, "rb") as file:
+        assert b"KEY: /page" in file.read().split(b"\n")[:8]
+    server.quit()
+    server.start()
+    assert server.get("/page").header("X-Cache") == "HIT"
 
 
 def test_a_purge_by_prefix_outlives_a_crash(serve, fast):

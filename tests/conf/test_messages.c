@@ -51,11 +51,15 @@ static void hints_and_carets(void **state)
                       "    ^\n"
                       "    did you mean \"include\"?\n"},
         {"daemon ö; \x01", "    daemon ö;  \n"
-                           "           ^\n"},
+                           "           ^\n"
+                           "    daemon ö;  \n"
+                           "              ^\n"
+                           "    is \";\" missing after \" \"?\n"},
         {"zzzzzzzzzzzzzzzz x;", "    zzzzzzzzzzzzzzzz x;\n"
                                 "    ^\n"},
         {"daemon 'on", "    daemon 'on\n"
-                       "    ^\n"},
+                       "    ^\n"
+                       "    the quote that opens in line 1 is not closed\n"},
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {

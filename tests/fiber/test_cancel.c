@@ -206,6 +206,45 @@ static void a_detached_child_goes_on_alone(void **state)
     assert_false(fiber_run_ready());
 }
 
+/* ---- broken rules, where the host wants to know ---- */
+
+static const char *told_rule;
+static const void *told_subject;
+
+static void tell(const char *rule, const void *subject)
+{
+    told_rule = rule;
+    told_subject = subject;
+}
+
+static void run_subject(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    fiber_set_subject(waiter);
+    run_waiter(waiter);
+    note("RTC"[fiber_sleep(0)]);
+}
+
+static void who_breaks_a_rule_is_asked_to_return(void **state)
+{
+    struct waiter first = {.name = 'a', .deadline_ms = FIBER_NEVER};
+
+    (void) state;
+    fiber_pool_destroy();
+    host_pool((struct fiber_options){.max_fibers = 8, .host.broken = tell});
+    fiber_start(run_subject, &first, NULL);
+    assert_int_equal(fiber_start(run_subject, &first, NULL), FIBER_ENDED);
+    assert_string_equal(told_rule, "two fibers wait at one point");
+    assert_ptr_equal(told_subject, &first);
+    assert_string_equal(trace, "aaCaC");
+    wait_signal(&first.point); /* the first waits as it did */
+    assert_string_equal(trace, "aaCaCRaT");
+    assert_int_equal(fiber_wait(&first.point, FIBER_NEVER), WAIT_CANCELLED);
+    assert_string_equal(told_rule, "fiber_wait without a fiber");
+    assert_null(told_subject);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -219,6 +258,7 @@ int main(void)
         TEST(join_times_out_and_the_child_is_cancelled),
         TEST(a_cancelled_parent_still_sees_its_child_out),
         TEST(a_detached_child_goes_on_alone),
+        TEST(who_breaks_a_rule_is_asked_to_return),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,31 @@ static void check_records(struct arena *arena, struct str bytes, size_t piece)
     }
 }
 
+/* gRPC's frames. The buffers of a connection hold any that is whole. */
+static void check_frames(struct arena *arena, struct str bytes, size_t piece)
+{
+    struct probe_grpc grpc = {.arena = arena, .grpc_status = -1};
+    enum probe_step step = PROBE_MORE;
+    size_t used = 0;
+    size_t given = 0;
+    uint64_t serving;
+
+    while (step == PROBE_MORE && given < bytes.len) {
+        given = bytes.len - given > piece ? given + piece : bytes.len;
+        struct str input = {bytes.data + used, given - used};
+        step = probe_grpc_take(&grpc, &input);
+        used = given - input.len;
+        if (step == PROBE_MORE && input.len >= PROBE_HEAD_MAX) {
+            abort();
+        }
+        grpc.reply_size = 0;
+    }
+    if (step == PROBE_BAD && grpc.reason == NULL) {
+        abort();
+    }
+    probe_grpc_serving(&grpc, &serving);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -69,7 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t piece = data[1] % 32 + 1;
 
     arena_init(&arena);
-    if ((data[0] & 8) != 0) {
+    if ((data[0] & 16) != 0) {
+        check_frames(&arena, bytes, piece);
+    } else if ((data[0] & 8) != 0) {
         check_records(&arena, bytes, piece);
     } else {
         struct outcome whole = read_answer(&arena, bytes, bytes.len + 1, data[0]);

@@ -15,6 +15,40 @@ static void check_inside(struct str part, struct str whole)
     }
 }
 
+/* However a head is cut, it is looked at again when there is something to say, and not before. */
+static void check_parts(struct str input, const struct head_limits *limits, struct arena *arena,
+                        const struct head *whole, enum parse_result result)
+{
+    size_t step = 1 + input.len % 7;
+    struct head head = {0};
+    unsigned parsed = 0;
+    bool is_first = true;
+
+    for (size_t n = step < input.len ? step : input.len;; n += step) {
+        struct str part = str_head(input, n);
+        if (is_first || head_wants_parsing(&head.scan, part, limits)) {
+            struct fields fields = {0};
+            enum parse_result again = head_parse(part, limits, arena, NULL, &fields, &head);
+            is_first = false;
+            if (++parsed > 3) {
+                abort();
+            }
+            if (again != PARSE_MORE) {
+                if (again != result || (again == PARSE_DONE && head.end != whole->end)) {
+                    abort();
+                }
+                return;
+            }
+        }
+        if (n >= input.len) {
+            break;
+        }
+    }
+    if (result != PARSE_MORE) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -73,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (result == PARSE_BAD && head.status < 400) {
         abort();
     }
+    check_parts(input, &limits, &arena, &head, result);
     arena_free(&arena);
     return 0;
 }

@@ -22,7 +22,7 @@ struct told {
 /* What a case has of its own. */
 struct fastcgi_case {
     bool is_shared;       /* on a link for many requests */
-    bool asks;            /* the request asks for the backend's facts */
+    bool asks;            /* nothing is known of the backend, and an answer may come in band */
     unsigned keep;        /* enum keep_conn */
     const char *caught;   /* fastcgi_catch_stderr, or NULL */
     uint64_t buffer_size; /* 0 = 4096 */
@@ -71,7 +71,7 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
     conn_pool_init(64);
     stage->backend = pair[1];
     stage->cell = calloc(1, sizeof(*stage->cell));
-    stage->cell->facts_state = what->asks ? 1 : 2;
+    stage->cell->facts_state = what->asks ? 0 : 2;
     stage->cell->multiplexes = what->is_shared;
     stage->log = (struct log){.sinks = &told_sink, .level = LOG_INFO};
     arena_init(&stage->request.arena);
@@ -92,7 +92,6 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
                                          .users_max = 1};
     stage->link.conn->user = &stage->link;
     struct fastcgi_stream *stream = arena_new(&stage->request.arena, struct fastcgi_stream);
-    stream->claimed = what->asks ? stage->cell : NULL;
     stage->x = (struct exchange){.request = &stage->request,
                                  .protocol = &stage->protocol,
                                  .settings = &stage->family,
@@ -112,7 +111,6 @@ static void stage_close(struct fastcgi_stage *stage)
 {
     struct fastcgi_stream *stream = fastcgi_stream_of(&stage->x);
 
-    fastcgi_facts_release(stream);
     conn_buffer_free(stream->reading.data, stream->reading.size);
     conn_buffer_free(stream->arriving.data, stream->arriving.size);
     stage->link.state_free(&stage->link);

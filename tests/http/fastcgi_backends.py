@@ -108,13 +108,15 @@ def read_record(stream):
     return kind, number, content
 
 
-def read_request(stream):
-    """A whole Request, to the end of STDIN; None at the end."""
+def read_request(stream, knows_first=False):
+    """A whole Request, to the end of STDIN, or False for the question between two of them; None at the end."""
     records = []
     while True:
         found = read_record(stream)
         if found is None:
             return None
+        if found[0] == GET_VALUES and not records and knows_first:
+            return False
         records.append(found)
         if found[0] == STDIN and not found[2]:
             return Request(records)
@@ -122,13 +124,15 @@ def read_request(stream):
 
 class Scripted:
     """A backend that answers each request with answer(request, connection): bytes, or None when it has sent them itself.
-    The connection goes on when the request said so. `says`: the answer to FCGI_GET_VALUES, before anything else."""
+    The connection goes on when the request said so. `says`: the answer to FCGI_GET_VALUES, which comes between requests:
+    `questions` are the numbers of requests before."""
 
     def __init__(self, reply, says=None):
         self.reply = reply if callable(reply) else lambda request, conn: reply
         self.says = says
         self.requests = []
-        self.connections = 0
+        self.questions = []
+        self.connections = self.closed = 0
         self.listener = socket.socket()
         self.listener.bind(("127.0.0.1", 0))
         self.listener.listen(64)
@@ -149,12 +153,15 @@ class Scripted:
         with conn, conn.makefile("rb") as stream:
             try:
                 while True:
-                    request = read_request(stream)
+                    request = read_request(stream, True)
                     if request is None:
                         return
+                    if request is False:
+                        self.questions.append(len(self.requests))
+                        if self.says is not None:
+                            conn.sendall(self.says)
+                        continue
                     self.requests.append(request)
-                    if request.asks and self.says is not None:
-                        conn.sendall(self.says)
                     data = self.reply(request, conn)
                     if data is not None:
                         conn.sendall(data)
@@ -162,6 +169,12 @@ class Scripted:
                         return
             except (OSError, ValueError):
                 pass
+            finally:
+                self.closed += 1
+
+    def is_known(self):
+        """The connection of the question ends when the answer was understood; nothing else may be going on."""
+        return self.closed != 0 and self.closed == self.connections
 
     def __enter__(self):
         return self
@@ -169,6 +182,21 @@ class Scripted:
     def __exit__(self, *what):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+
+
+class OfFirstRecord(Scripted):
+    """A backend that answers with the id of the first record that came, and ends when it sees one it does not know."""
+
+    def _talk(self, conn):
+        with conn, conn.makefile("rb") as stream:
+            first = found = read_record(stream)
+            while found and found[0] in (BEGIN, PARAMS, STDIN, GET_VALUES):
+                if found[0] == GET_VALUES and found is not first:
+                    break
+                if found[0] == STDIN and not found[2]:
+                    conn.sendall(answer(request=first[1]))
+                found = read_record(stream)
+        self.closed += 1
 
 
 # ---- real ones
@@ -191,6 +219,10 @@ class Responder:
     def counts(self):
         self.process.send_signal(signal.SIGUSR1)
         return json.loads(self.process.stdout.readline())
+
+    def is_known(self):
+        """As that of Scripted."""
+        return self.counts()["open"] == 0
 
     def __enter__(self):
         return self

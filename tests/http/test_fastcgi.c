@@ -385,30 +385,20 @@ static void add_facts(const char *name, const char *value)
     add_record(RECORD_GET_VALUES_RESULT, 0, str_from(bytes, end), 0);
 }
 
-static void facts_decide_what_is_kept(void **state)
+static void a_first_request_is_kept_for_the_question(void **state)
 {
     const struct fastcgi_case what = {.keep = KEEP_CONN_AUTO, .asks = true};
 
     (void) state;
-    add_facts("FCGI_MAX_CONNS", "4");
     add_stdout(HEAD "x");
     add_end(0);
     assert_told(&what, false, TOLD_WHOLE, "x");
     assert_true(told.is_reusable);
-    add_facts("FCGI_MPXS_CONNS", "0");
-    add_stdout(HEAD "x");
-    add_end(0);
-    assert_told(&what, false, TOLD_WHOLE, "x");
-    assert_false(told.is_reusable);
-    add_stdout(HEAD "x"); /* it does not know the question */
-    add_end(0);
-    assert_told(&what, false, TOLD_WHOLE, "x");
-    assert_false(told.is_reusable);
+    add_facts("FCGI_MAX_CONNS", "4"); /* of a process that is asked in front */
     add_record(RECORD_UNKNOWN_TYPE, 0, STR("\11\0\0\0\0\0\0\0"), 0);
     add_stdout(HEAD "x");
     add_end(0);
     assert_told(&what, false, TOLD_WHOLE, "x");
-    assert_false(told.is_reusable);
 }
 
 static void facts_that_nobody_asked_for(void **state)
@@ -443,7 +433,7 @@ int main(void)
         cmocka_unit_test(stderr_is_caught_before_the_head_only),
         cmocka_unit_test(a_long_body_and_a_long_stderr),
         cmocka_unit_test(a_head_that_is_too_big),
-        cmocka_unit_test(facts_decide_what_is_kept),
+        cmocka_unit_test(a_first_request_is_kept_for_the_question),
         cmocka_unit_test(facts_that_nobody_asked_for),
     };
 

@@ -121,6 +121,25 @@ static void joined_values(void **state)
     assert_text(joined, "c=d; e=f");
 }
 
+/* They were joined one by one, each time anew: a hundred kilobytes took hundreds of megabytes. */
+static void many_values_take_their_room_once(void **state)
+{
+    struct str joined;
+
+    for (int i = 0; i < 1000; i++) {
+        add("Cookie", "abcdefghij");
+        add("X-Other", "abcdefghij");
+    }
+    size_t before = arena.used;
+    assert_true(fields_joined(&fields, &arena, FIELD_COOKIE, &joined));
+    assert_int_equal(joined.len, 12 * 1000 - 2);
+    assert_text(str_head(joined, 22), "abcdefghij; abcdefghij");
+    assert_true(fields_by_variable_name(&fields, &arena, STR("x_other"), &joined));
+    assert_int_equal(joined.len, 12 * 1000 - 2);
+    assert_text(str_skip(joined, joined.len - 14), "ij, abcdefghij");
+    assert_true(arena.used - before < 40000);
+}
+
 static void names_of_variables(void **state)
 {
     struct str value;
@@ -181,6 +200,7 @@ int main(void)
         fields_test(a_removed_one_is_not_seen),
         fields_test(setting_replaces_all),
         fields_test(joined_values),
+        fields_test(many_values_take_their_room_once),
         fields_test(names_of_variables),
         fields_test(beyond_the_255th),
         fields_test(at_the_255th),

@@ -230,6 +230,105 @@ static void trailers(void **state)
     assert_int_equal(fields_parse(input, &limits, &arena, &found, &unused, &used), PARSE_MORE);
 }
 
+/* A bare LF ends no line of a chunked body (RFC 9112, 7.1). */
+static void trailers_with_a_bare_line_feed(void **state)
+{
+    static const char *const bad[] = {"A: b\n\r\n", "A: b\r\n\n", "\n", "A: b\r\nC: d\n"};
+    uint32_t used = 0;
+
+    limits.wants_crlf = true;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct head unused = {0};
+        struct fields found = {0};
+        assert_int_equal(fields_parse(exact_copy(str_of(bad[i])), &limits, &arena, &found, &unused,
+                                      &used),
+                         PARSE_BAD);
+    }
+}
+
+static const char *const in_parts[] = {
+    "A: b\r\nC: d\r\n\r\nmore",
+    "\r\nmore",
+    "A: b\n\nmore",
+    "A: b\r\n b\r\n",
+    "A: b\r\n\tb\r\n",
+    " A: b\r\n",
+    "A: b\rC: d\r\n\r\n",
+    "A: b\r\r\n",
+    "A: \x01\r\n\r\n",
+    "A: b\x7f",
+    "A: a\tb\t\r\n\r\n",
+    "A b\r\nC: d\r\n",
+    "A : b\r\n",
+    ": b\r\n",
+    "a_b: c\r\nA: b\r\n\r\n",
+    "1: \r\n2: \r\n3: \r\n4: \r\n5: \r\n6: \r\n7: \r\n8: \r\n9: \r\n10: \r\n11: \r\n\r\n",
+    "Long: 0123456789012345678901234567890123456789012345678901234567890123456789\r\n\r\n",
+    "A: 01234567890123456789012345678\r\nB: 01234567890123456789012345678\r\n"
+    "C: 01234567890123456789012345678\r\nD: 01234567890123456789012345678\r\n\r\n",
+};
+
+/* However lines are cut, the same is said of them, at the same byte. */
+static void lines_in_parts(void **state)
+{
+    limits.line_max = 60;
+    limits.head_max = 120;
+    for (size_t i = 0; i < sizeof(in_parts) / sizeof(in_parts[0]); i++) {
+        struct str whole = str_of(in_parts[i]);
+        struct fields_scan scan = {0};
+        struct fields parts = {0};
+        enum parse_result result = PARSE_MORE;
+
+        for (size_t n = 0; n <= whole.len && result == PARSE_MORE; n++) {
+            struct head expected = {0};
+            struct head found = {0};
+            struct fields once = {0};
+            uint32_t used = 0;
+            uint32_t wanted = 0;
+            struct str input = exact_copy(str_head(whole, n));
+
+            result = fields_parse(input, &limits, &arena, &once, &expected, &wanted);
+            assert_int_equal(fields_parse_parts(&scan, input, &limits, &arena, NULL, &parts, &found,
+                                                &used),
+                             result);
+            if (result != PARSE_MORE) {
+                assert_int_equal(used, wanted);
+                assert_int_equal(parts.count, once.count);
+                assert_int_equal(found.status, expected.status);
+                assert_int_equal(found.dropped, expected.dropped);
+            }
+        }
+    }
+}
+
+/* Trailers that came byte by byte were parsed for each byte, into the request's memory. */
+static void parts_take_memory_once(void **state)
+{
+    struct buf lines = {0};
+    struct fields_scan scan = {0};
+    struct fields found = {0};
+    struct head unused = {0};
+    uint32_t used;
+
+    limits.line_max = limits.head_max = 8192;
+    limits.headers_max = 1000;
+    for (int i = 0; i < 600; i++) {
+        buf_append(&lines, STR("A: bcdefg\r\n"));
+    }
+    for (size_t n = 1; n <= lines.len; n++) {
+        assert_int_equal(fields_parse_parts(&scan, str_head(buf_str(&lines), n), &limits, &arena,
+                                            NULL, &found, &unused, &used),
+                         PARSE_MORE);
+    }
+    buf_append(&lines, STR("\r\n"));
+    assert_int_equal(fields_parse_parts(&scan, buf_str(&lines), &limits, &arena, NULL, &found,
+                                        &unused, &used),
+                     PARSE_DONE);
+    assert_int_equal(found.count, 600);
+    assert_true(arena.used < (size_t) 256 * 1024);
+    buf_free(&lines);
+}
+
 static void content_lengths(void **state)
 {
     static const char *const bad[] = {"",
@@ -280,10 +379,11 @@ static void hosts(void **state)
         {"xn--bcher-kva.example", "xn--bcher-kva.example", ""},
     };
     static const char *const bad[] =
-        {"",        ".",     ":",      ":80",  "a/b",     "a b",     "a\tb",
-         "a..b",    "..",    "user@a", "a:x",  "a:-1",    "a:65536", "a:99999999999999999999",
-         "a:80:80", "a?b",   "a#b",    "a\\b", "[::1",    "[",       "[]x",
-         "[::1]a",  "a\x7f", "a\"b",   "<a>",  "[::1]:x", "a,b/"};
+        {"",        ".",          ":",      ":80",  "a/b",     "a b",     "a\tb",
+         "a..b",    "..",         "user@a", "a:x",  "a:-1",    "a:65536", "a:99999999999999999999",
+         "a:80:80", "a?b",        "a#b",    "a\\b", "[::1",    "[",       "[]x",
+         "[::1]a",  "a\x7f",      "a\"b",   "<a>",  "[::1]:x", "a,b/",    "\xc3\xa4",
+         "a\x80",   "[ab..cd::1]"};
     struct str host;
     struct str port;
 
@@ -319,6 +419,9 @@ int main(void)
         head_test(a_line_that_is_too_long_and_short),
         head_test(a_large_head),
         head_test(trailers),
+        head_test(trailers_with_a_bare_line_feed),
+        head_test(lines_in_parts),
+        head_test(parts_take_memory_once),
         head_test(content_lengths),
         head_test(hosts),
     };

@@ -239,13 +239,22 @@ static void test_interim_answers_without_end(void **state)
 
 /* ---- CGI */
 
-static unsigned cgi_status(const char *text)
+static unsigned status_of(struct probe_parser *parser, const char *text)
 {
-    struct probe_parser parser = {.is_cgi = true};
     struct str rest;
 
-    assert_int_equal(read_whole(&parser, str_of(text), &rest), PROBE_DONE);
-    return parser.answer.status;
+    assert_int_equal(read_whole(parser, str_of(text), &rest), PROBE_DONE);
+    return parser->answer.status;
+}
+
+static unsigned cgi_status(const char *text)
+{
+    return status_of(&(struct probe_parser){.is_cgi = true}, text);
+}
+
+static unsigned cgi_status_unless_told(const char *text)
+{
+    return status_of(&(struct probe_parser){.is_cgi = true, .is_200_unless_told = true}, text);
 }
 
 static void test_status_of_cgi(void **state)
@@ -254,6 +263,8 @@ static void test_status_of_cgi(void **state)
     assert_int_equal(cgi_status("Status: 404 Not Found\nContent-Type: text/plain\n\n"), 404);
     assert_int_equal(cgi_status("Location: /x\r\n\r\n"), 302);
     assert_int_equal(cgi_status("Location: /x\r\nStatus: 201\r\n\r\n"), 201);
+    assert_int_equal(cgi_status_unless_told("Location: /x\r\n\r\n"), 200);
+    assert_int_equal(cgi_status_unless_told("Location: /x\r\nStatus: 201\r\n\r\n"), 201);
     assert_bad("Status: ok\r\n\r\n", true, "header \"Status\"");
     assert_bad("Status: 2000\r\n\r\n", true, "header \"Status\"");
     assert_bad("Content-Type: text/plain\r\n", true, "answer, which was cut short");

@@ -56,6 +56,27 @@ def test_small_body_stays_in_memory(serve, size):
         assert post(client, b"", size=size).text == "|"
 
 
+def test_trailers_byte_by_byte(serve):
+    server = serve(conf(""))
+    with server.client() as client:
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        for byte in b"a: b\r\n" * 20 + b"\r\n":
+            client.send(bytes([byte]))
+        assert client.response("POST").text == "|"
+        assert post(client, b"next", size=2).text == "next|"
+
+
+def test_long_trailers_are_waited_for(serve):
+    """More of them than the buffer of chunks has room for kept the worker busy for ever."""
+    server = serve(conf("large_client_header_buffers 4 64k; client_body_timeout 10s;"))
+    with server.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " + b"b" * 45000)
+        with server.client() as other:
+            assert post(other, b"body", size=2).text == "body|"
+        client.send(b"b\r\n\r\n")
+        assert client.response("POST").text == "|"
+
+
 @pytest.mark.parametrize("size", [None, 700])
 def test_large_body_goes_to_a_temporary_file(serve, size):
     server = serve(conf("client_body_buffer_size 1k;", '"$request_body_file"'))
@@ -178,6 +199,14 @@ def test_body_limit(serve, size):
         response = post(client, b"123456", size=size)
         assert response.status == 413 and response.closes
     server.wait_log(r"client intended to send too large (chunked )?body")
+
+
+@pytest.mark.parametrize("sent", [b"6\r\n", b"6\r\nabc", b"3\r\nabc\r\n3\r\n", b"100000000\r\n"])
+def test_a_chunk_that_is_too_long_is_refused_when_it_is_announced(serve, sent):
+    server = serve(conf("client_max_body_size 5; client_body_timeout 1h;"))
+    with server.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + sent)
+        assert client.response("POST").status == 413
 
 
 def test_chunked_body_limit_holds_for_an_endless_body(serve):

@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+import fastcgi_backends
+
 from harness import Closed, Server, run_binary, until
 
 
@@ -40,7 +42,7 @@ def got(server, target="/", *headers):
 
 
 def test_miss_then_hit(serve, backend):
-    back = backend([Counter(b"Cache-Control: max-age=60", b"X-Own: a", b"Set-Thing: b")] * 9)
+    back = backend([Counter(b"Cache-Control: max-age=60", b"X-Own: a", b"Set-Thing: b", b"Accept-Ranges: bytes")] * 9)
     server = serve(cached(back.port))
     first = server.get("/")
     second = server.get("/")
@@ -50,6 +52,29 @@ def test_miss_then_hit(serve, backend):
     assert second.all("Accept-Ranges") == ["bytes"]
     assert server.get("/", "Range: bytes=0-0").status == 206
     assert server.get("/other").text == "2"
+
+
+@pytest.mark.parametrize("fields, state", [
+    ([b"Expires: sAT, 01 jAN 2050 00:00:00 gmt"], "HIT"),
+    ([b"expires: Sat, 01 Jan 2000 00:00:00 gmt"], "MISS"),
+    ([b"Cache-Control: max-age=60, max-age=0"], "MISS"),
+    ([b"Cache-Control: max-age=0", b"Cache-Control: max-age=60"], "MISS"),
+    ([b"Cache-Control: s-maxage=60, max-age=0, s-maxage=90"], "HIT"),
+    ([b"Cache-Control: max-age=60, s-maxage=0"], "MISS"),
+    # Each name is looked for among the request's fields: there is a limit.
+    ([b"Cache-Control: max-age=60"] + [b"Vary: x-%d" % i for i in range(64)], "HIT"),
+    ([b"Cache-Control: max-age=60"] + [b"Vary: x-%d" % i for i in range(65)], "MISS"),
+    # The name is longer than a stored one may be.
+    ([b"Cache-Control: max-age=60", b"n" * 65535 + b": v"], "HIT"),
+    ([b"Cache-Control: max-age=60", b"n" * 65536 + b": v"], "MISS"),
+])
+def test_what_the_head_says(serve, backend, fields, state):
+    back = backend([Counter(*fields)] * 9)
+    server = serve(cached(back.port, "proxy_buffer_size 128k; proxy_buffers 8 128k;"))
+    asked = "/", "Accept-Encoding: x"
+    assert got(server, *asked)[0] == "MISS"
+    assert got(server, *asked)[0] == state
+    assert got(server, *asked)[1] == ("1" if state == "HIT" else "3")
 
 
 def test_configured_lifetimes(serve, backend):
@@ -223,7 +248,7 @@ def test_answer_cut_short_is_not_stored(serve, backend):
 
 def test_long_bodies_are_given_from_the_file(serve, backend):
     body = os.urandom(300000)
-    back = backend([answer(body)])
+    back = backend([answer(body, b"Accept-Ranges: bytes")])
     server = serve(cached(back.port, "proxy_cache_valid 1h;"))
     assert server.get("/").body == body
     hit = server.get("/")
@@ -277,3 +302,64 @@ def test_cache_without_a_key(protocol, place, warns):
     assert done.returncode == 0, done.stderr
     assert ('[warn]' in done.stderr and 'no "%s_cache_key" for "%s_cache" in ' % (protocol, protocol)
             in done.stderr) == warns, done.stderr
+
+
+# ---- conditions, HEAD ----
+
+OLD = "Tue, 01 Jan 2019 00:00:00 GMT"
+NOW = "Wed, 01 Jan 2020 00:00:00 GMT"
+CONDITIONS = ['If-None-Match: "x"', "If-Modified-Since: " + NOW, 'If-Match: "y"', "If-Unmodified-Since: " + OLD]
+
+
+@pytest.mark.parametrize("place, method, statuses", [
+    ("", "GET", [200] * 4), ("", "HEAD", [200] * 4), ("", "PUT", [200] * 4), ("", "POST", [200] * 4),
+    ("proxy_cache one; proxy_cache_valid 1h;", "GET", [304, 304, 412, 412]),
+    ("proxy_cache one; proxy_cache_valid 1h;", "HEAD", [304, 304, 412, 412]),
+    ("proxy_cache one; proxy_cache_valid 1h;", "PUT", [200] * 4),
+    ("proxy_cache one; proxy_cache_valid 1h; proxy_cache_methods POST;", "POST", [200] * 4),
+])
+def test_backends_judge_conditions_themselves(serve, backend, place, method, statuses):
+    """What they have done is not refused afterwards: only what they were not asked is judged here."""
+    one = answer(b"ok", b'ETag: "x"', b"Last-Modified: " + NOW.encode())
+    back = backend([lambda conn, request: conn.sendall(one[:-2] if request.startswith(b"HEAD") else one)] * 4)
+    server = serve("proxy_cache_path cache keys_zone=one:1m; server { listen 127.0.0.1:@PORT@;"
+                   "location / { proxy_pass http://127.0.0.1:%d; %s } }" % (back.port, place))
+    with server.client() as client:
+        assert statuses == [client.request("/", condition, method=method, body=b"x" if method[0] == "P" else None).status
+                            for condition in CONDITIONS]
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 5\r\n", b""])
+@pytest.mark.parametrize("protocol", ["proxy", "fastcgi"])
+def test_head_leaves_no_page(serve, backend, protocol, length):
+    """What HEAD was answered is given to HEAD, as it was, and to nobody else."""
+    def page(is_head):
+        return b"" if is_head else b"hello"
+
+    if protocol == "proxy":
+        def http(conn, request):
+            is_head = request.startswith(b"HEAD")
+            conn.sendall(b"HTTP/1.1 200 OK\r\n" + (length or b"Connection: close\r\n") + b"\r\n" + page(is_head))
+            if not length:
+                conn.close()
+        port = backend([http, http], [http]).port
+        more = "proxy_cache_convert_head off;"
+    else:
+        fastcgi = fastcgi_backends.Scripted(lambda request, conn: fastcgi_backends.answer(
+            page(request.params["REQUEST_METHOD"] == "HEAD"), length + b"X: y\r\n\r\n"))
+        port, more = fastcgi.port, "fastcgi_param REQUEST_METHOD $request_method;"
+    server = serve("{0}_cache_path cache keys_zone=one:1m; add_header X-Cache $upstream_cache_status;"
+                   "server {{ listen 127.0.0.1:@PORT@; location / {{ {0}_pass {1}127.0.0.1:{2}; {0}_cache one;"
+                   "{0}_cache_key $uri; {0}_cache_valid 1h; {3} }} }}"
+                   .format(protocol, "http://" if protocol == "proxy" else "", port, more))
+
+    def ask(method):
+        with server.client() as client:
+            response = client.request("/", method=method)
+            return response.header("X-Cache"), response.header("Content-Length"), response.text
+    told = "5" if length else None
+    assert [ask("HEAD"), ask("HEAD")] == [("MISS", told, ""), ("HIT", told, "")]
+    assert [ask("GET")[::2], ask("GET")] == [("MISS", "hello"), ("HIT", "5", "hello")]
+    assert ask("HEAD") == ("HIT", "5", "")
+    if protocol == "fastcgi":
+        fastcgi.__exit__()

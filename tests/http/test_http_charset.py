@@ -40,7 +40,7 @@ def test_sequences_across_pieces(serve, backend, buffering, at):
 def test_markup_does_not_vanish_behind_malformed_bytes(serve, backend):
     back = backend([chunked(b"\xff<a>\xd1", b"<b>\xe2\x82", b"<c>\xf0\x9f\x98", b"\xd1\x8e\xd1")])
     server = serve(front(back.port, "charset koi8-r; source_charset utf-8;"))
-    assert server.get("/").body == b"?<a>?<b>?<c>?\xc0?"
+    assert server.get("/").body == b"?<a>?<b>?<c>&#128529;?"
 
 
 @pytest.mark.parametrize("sendfile", ["on", "off"])
@@ -100,6 +100,7 @@ def test_ascii_is_passed_on_as_it_is_streamed(serve, backend):
     ("charset utf-8; source_charset koi8-r;", ["Content-Type: text/html", "X-Accel-Charset: off"], "text/html", b"a\xc0"),
     ("charset utf-8; source_charset koi8-r;", ["Content-Type: text/html", "X-Accel-Charset: unknown"], "text/html",
      b"a\xc0"),
+    ("", ["Content-Type: text/html", "X-Accel-Charset: off"], "text/html", b"a\xc0"),
     ("charset utf-8; source_charset koi8-r; proxy_ignore_headers X-Accel-Charset;",
      ["Content-Type: text/html", "X-Accel-Charset: koi8-r"], "text/html; charset=utf-8", b"a\xd1\x8e"),
     # What cannot be read, or is none of the types, is not touched.
@@ -115,6 +116,21 @@ def test_answers_of_backends(serve, backend, settings, fields, kind, body):
     server = serve(front(back.port, settings))
     response = server.get("/")
     assert response.header("Content-Type") == kind and response.body == body
+
+
+@pytest.mark.parametrize("settings, wanted, kind", [
+    ("", "koi8-r", "text/html"),
+    ("charset off;", "koi8-r", "text/html"),
+    ("charset utf-8;", "koi8-r", "text/html"),
+    ("charset $arg_a;", "koi8-r", "text/html"),
+    ("", "utf-8", "text/html; charset=utf-8"),  # a later location names it
+])
+def test_backends_ask_for_charsets_that_are_named(serve, backend, settings, wanted, kind):
+    back = backend([head("Content-Type: text/html", "X-Accel-Charset: " + wanted, length=2) + b"ab"])
+    later = "location /later { charset utf-8; }" if wanted == "utf-8" else ""
+    server = serve("server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://127.0.0.1:%d; %s } %s }"
+                   % (back.port, settings, later))
+    assert server.get("/").header("Content-Type") == kind
 
 
 def test_parts_of_a_page_get_its_charset(serve):

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from harness.dns import NameServer
 from harness.wait import until
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -104,6 +105,22 @@ def test_check_keepalive_requests(serve, backends):
     assert "unhealthy" not in server.error_log
 
 
+@pytest.mark.parametrize("head, body", [
+    (b"Content-Length: 99", b"only a part"), (b"Transfer-Encoding: chunked", b"5\r\nonly"),
+    (b"Transfer-Encoding: chunked", b"nonsense\r\n"),
+])
+def test_a_kept_probe_is_judged_by_its_head(serve, backends, head, body):
+    """The body is read so that another probe may follow it; where that fails, only the connection is lost."""
+    backend = backends(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + body, keeps=True)
+    server = serve(TENGINE % (backend.port, "type=http timeout=60", "check_keepalive_requests 10;"))
+    wait_up(server, backend)
+    backend.wait_more(2)
+    assert backend.connections >= 2
+    backend.answer = backend.answer.replace(b"200 OK", b"500 Oh")
+    wait_down(server, backend)
+    assert "status code 500" in server.error_log
+
+
 class GreetingBackend(Backend):
     def is_whole(self, head):
         return False
@@ -178,6 +195,18 @@ def test_unique(serve, backends):
     assert backend.count() == 2
 
 
+def test_an_address_that_a_name_has_twice_is_probed_once(serve, backends):
+    backend = backends(ok())
+    with NameServer({"app.example": ["127.0.0.1", "127.0.0.1"]}) as dns:
+        server = serve("""
+            resolver %s ipv6=off; upstream a { zone a 256k; server app.example:%d resolve;
+                check interval=60000 rise=1 fall=1 type=http timeout=5000; }
+            server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://a; } }
+        """ % (dns.address, backend.port))
+        until(lambda: server.read("error.log").count('in upstream "a": enable') == 2, "both are up")
+    assert backend.count() == 1
+
+
 # ---- check_status
 
 
@@ -203,7 +232,7 @@ def test_status_as_html(status_page):
     response = server.get("/html")
     assert response.status == 200 and response.header("Content-Type").startswith("text/html")
     assert "a&amp;b" in response.text and "127.0.0.1:%d" % good.port in response.text
-    assert "Servers: 2, up: 1, down: 1" in response.text
+    assert "<h2>Check upstream server number: 2, generation: 1</h2>" in response.text
 
 
 def test_status_as_csv(status_page):
@@ -242,8 +271,11 @@ def test_status_arguments(status_page):
             "127.0.0.1:%d" % good.port, "up"]
         assert server.get(path + "?status=down&format=csv").text.split(",")[2:4] == [
             "127.0.0.1:%d" % bad.port, "down"]
-    rows = json.loads(server.get("/html?format=json&status=down").text)["servers"]["server"]
-    assert [row["name"] for row in rows] == ["127.0.0.1:%d" % bad.port]
+    servers = json.loads(server.get("/html?format=json&status=down").text)["servers"]
+    assert [row["name"] for row in servers["server"]] == ["127.0.0.1:%d" % bad.port]
+    assert (servers["total"], servers["up"], servers["down"]) == (1, 0, 1)  # of those that are shown
+    assert "server number: 1, gen" in server.get("/html?status=up").text
+    assert "nginx_upstream_down 0\n" in server.get("/prometheus?status=up").text
     assert server.get("/csv?format=nothing&status=nothing").text.count("\n") == 2
 
 
@@ -257,7 +289,9 @@ def test_status_arguments(status_page):
     ("check default_down=maybe;", 'invalid parameter "default_down=maybe"'),
     ("check;", 'invalid number of arguments in "check"'),
     ("check_http_expect_alive http_6xx;", 'invalid value "http_6xx"'),
-    ("check_http_send x;", '"check_http_send" has no effect without "check type=http"'),
+    ("check_http_send x;", "invalid check_http_send should set [check] first"),
+    ("check_http_send x; check type=http;", "invalid check_http_send should set [check] first"),
+    ("check type=mysql; check_http_send x;", 'invalid check_http_send for type "mysql"'),
     ("check interval=1000; check_fastcgi_param A b;",
      '"check_fastcgi_param" has no effect without "check type=fastcgi"'),
 ])

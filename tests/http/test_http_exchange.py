@@ -1,12 +1,15 @@
 """What all protocols towards backends share: relaying, buffering, aborts, next peers, redirects, store, slices."""
 
 import os
+import re
 import socket
 import threading
 
 import pytest
 
+import fastcgi_backends
 from harness import Closed, until
+from harness.h2 import H2
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BIG = b"".join(b"%07d\n" % n for n in range(200000))     # 1.6 MB
@@ -39,10 +42,11 @@ def test_long_body_arrives_whole(serve, backend, buffering):
     assert server.get("/").body == BIG
 
 
-def test_slow_client_frees_the_backend(serve, backend):
+@pytest.mark.parametrize("aside", ["", "aio threads; aio_write on;"])
+def test_slow_client_frees_the_backend(serve, backend, aside):
     """The answer goes to a temporary file while the client does not read, and the connection is free."""
     back = backend([answer(BIG)], [OK])
-    server = serve(front(back.port, "proxy_buffers 4 4k;").replace("@PORT@", "@PORT@ sndbuf=16k"))
+    server = serve(front(back.port, "proxy_buffers 4 4k;" + aside).replace("@PORT@", "@PORT@ sndbuf=16k"))
     with server.client() as client:
         client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
         server.wait_log("an upstream response is buffered to a temporary file")
@@ -185,7 +189,8 @@ def test_early_answer_to_a_streamed_body(serve):
     listener.close()
 
 
-@pytest.mark.parametrize("chunks, status", [("zz\r\n", 400), ("5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n", 413)])
+@pytest.mark.parametrize("chunks, status", [("zz\r\n", 400), ("5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n", 413),
+                                            ("5\r\nhello\r\n5\r\n", 413)])
 def test_streamed_body_that_is_wrong(serve, backend, chunks, status):
     back = backend([lambda conn, _: conn.recv(65536)])
     server = serve(front(back.port, "proxy_request_buffering off; client_max_body_size 8;"))
@@ -257,6 +262,45 @@ def test_x_accel_redirect(serve, backend):
     assert server.get("/files/a.txt").status == 404
 
 
+@pytest.mark.parametrize("status", [b"201 Made", b"203 X", b"302 X", b"404 No", b"410 Gone", b"500 No"])
+def test_last_modified_of_the_backend_stays(serve, backend, status):
+    back = backend([answer(b"a", b"Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT", status=status)])
+    server = serve(front(back.port, "proxy_next_upstream off;"))
+    assert server.get("/").header("Last-Modified") == "Wed, 01 Jan 2020 00:00:00 GMT"
+
+
+def test_last_modified_of_an_error_page_goes(serve, backend):
+    date = b"Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT"
+    back = backend([answer(b"no", date, status=b"404 No"), answer(b"page", date)])
+    server = serve(front(back.port, "proxy_intercept_errors on; error_page 404 /page;"))
+    response = server.get("/")
+    assert (response.status, response.text, response.header("Last-Modified")) == (404, "page", None)
+
+
+def test_x_accel_redirect_out_of_its_place(serve, backend):
+    """A decoded question mark is a byte of the path: what follows it is looked at, too."""
+    back = backend([answer(b"", b"X-Accel-Redirect: /files/%3f/../../secret.txt"),
+                    answer(b"", b"X-Accel-Redirect: /files../secret.txt")])
+    server = serve(front(back.port, more="location /files { internal; alias @DIR@/html/; }"),
+                   files={"html/?/a.txt": "", "secret.txt": "secret"})
+    assert [server.get("/").status for _ in range(2)] == [404, 404]
+    server.wait_log('unsafe URI "/files/%3f/../../secret.txt" was detected')
+
+
+def test_no_way_out_of_a_prefix(serve, backend):
+    """"/files../x" begins with "/files": behind "/app/" the rest would be outside of it."""
+    back = backend([lambda conn, request: conn.sendall(answer(request.split(b"\r\n")[0]))] * 9)
+    server = serve(front(back.port, more="""
+        location /files { alias @DIR@/html/; autoindex on; }
+        location /tried { alias @DIR@/html/; try_files $uri =410; }
+        location /app { proxy_pass http://127.0.0.1:%d/app/; }""" % back.port),
+                   files={"html/a.txt": "a", "secret.txt": "secret"})
+    for target in "/files../secret.txt", "/files%2e%2e/secret.txt", "/files../", "/tried../secret.txt", "/app../x":
+        assert server.get(target).status == 404, target
+    assert server.get("/filesa.txt").text == "a"
+    assert server.get("/app..x").text.startswith("GET /app/..x HTTP/")
+
+
 def test_intercepted_errors(serve, backend):
     back = backend([answer(b"theirs", b'WWW-Authenticate: Basic realm="x"', status=b"401 No"),
                     answer(b"theirs", status=b"404 No"), answer(b"theirs", status=b"500 No")])
@@ -275,6 +319,32 @@ def test_early_hints_go_on(serve, backend):
     with server.client() as client:
         assert client.request("/?hints=1").interim
         assert not client.request("/").interim
+
+
+HIDING = "early_hints 1; proxy_hide_header X-Secret; proxy_pass_trailers on; proxy_cookie_path / /new;"
+HIDDEN = (b"X-Secret: 1\r\nX-Accel-Redirect: /inside\r\nServer: inner\r\nX-Accel-Expires: 5\r\n")
+
+
+def test_early_hints_hide_what_answers_hide(serve, backend):
+    """Nor does what frames a message stand in front of one."""
+    back = backend([b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nSet-Cookie: a=b; Path=/x\r\nContent-Length: 5\r\n"
+                    b"Connection: close\r\nKeep-Alive: 5\r\nUpgrade: x\r\nTrailer: y\r\n"
+                    + HIDDEN + b"\r\n" + OK] * 2)
+    server = serve(front(back.port, HIDING, more="http2 on;"))
+    with server.client() as client:
+        assert client.request("/").interim[0].headers == [("Link", "</a>"), ("Set-Cookie", "a=b; Path=/newx")]
+    with H2(server.port) as client:
+        assert client.get("/").interim[0][1:] == [("link", "</a>"), ("set-cookie", "a=b; Path=/newx")]
+
+
+def test_trailers_hide_what_answers_hide(serve, backend):
+    back = backend([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-T: 1\r\n" + HIDDEN + b"\r\n"] * 2)
+    server = serve("log_format t $upstream_trailer_x_secret; " + front(back.port, HIDING, more="http2 on;")
+                   .replace("access.log", "access.log t"))
+    assert server.get("/").trailers == [("X-T", "1")]
+    with H2(server.port) as client:
+        assert client.get("/").trailers == [[("x-t", "1")]]
+    assert server.wait_lines("access.log", 2) == ["1", "1"]      # variables see them all the same
 
 
 # ---- store ----
@@ -375,3 +445,142 @@ def test_answers_without_ranges_are_passed_on_whole(serve, backend):
     server = serve(SLICES % back.port)
     assert server.get("/").body == WHOLE
     assert server.get("/").body == WHOLE
+
+
+def asked(backend):
+    return [found.group(1) for found in (re.search(rb"(?i)\r\nRange: bytes=(\d+)-", request)
+                                         for request in backend.requests)]
+
+
+@pytest.mark.parametrize("fields, status, first, end, slices", [
+    (["Range: bytes=2500-3100", 'If-Range: "v1"'], 206, 2500, 3101, [b"0", b"2048", b"3072"]),
+    (["Range: bytes=2500-3100", 'If-Range: "v0"'], 200, 0, len(WHOLE), [b"%d" % at for at in range(0, 10240, 1024)]),
+    (["Range: bytes=-50"], 206, len(WHOLE) - 50, len(WHOLE), [b"0", b"9216"]),
+    (["Range: bytes=2500-3100"], 206, 2500, 3101, [b"2048", b"3072"]),
+])
+@pytest.mark.parametrize("times", [1, 2])
+def test_slices_that_are_not_wanted_are_not_asked_for(serve, backend, fields, status, first, end, slices, times):
+    back = backend([sliced] * 100)
+    server = serve(SLICES % back.port)
+    for _ in range(times):
+        response = server.get("/", *fields)
+        assert (response.status, response.body) == (status, WHOLE[first:end])
+    assert asked(back) == slices
+
+
+def test_slices_begin_anew_where_no_range_is_given(serve, backend):
+    """A filter changes the body, so there are no ranges: the whole is asked for, and not from the range on."""
+    back = backend([sliced] * 100)
+    server = serve(SLICES.replace("slice 1k;", "slice 1k; sub_filter nothing something; sub_filter_types *;") % back.port)
+    response = server.get("/", "Range: bytes=2500-3100")
+    assert (response.status, response.body) == (200, WHOLE)
+    assert asked(back) == [b"2048"] + [b"%d" % at for at in range(0, 10240, 1024) if at != 2048]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_slices_of_fastcgi(serve, tells):
+    """Their length is that of their range, whether the backend tells it or not; one that is shorter cuts the answer."""
+    def part(request, _):
+        first, last = (int(word) for word in request.params["HTTP_RANGE"][6:].split("-"))
+        body = WHOLE[first:last + 1]
+        last = first + len(body) - 1
+        if "short" in request.params["URI"] and first != 0:
+            body = body[:-1]
+        head = b"Status: 206 Part\r\nContent-Range: bytes %d-%d/%d\r\n" % (first, last, len(WHOLE))
+        return fastcgi_backends.answer(body, head + (b"Content-Length: %d\r\n\r\n" % len(body) if tells else b"\r\n"))
+    with fastcgi_backends.Scripted(part) as back:
+        server = serve("""server { listen 127.0.0.1:@PORT@; location / { slice 1k; fastcgi_pass 127.0.0.1:%d;
+            fastcgi_param HTTP_RANGE $slice_range; fastcgi_param URI $uri; } }""" % back.port)
+        assert server.get("/").body == WHOLE
+        assert server.get("/", "Range: bytes=1500-2500").body == WHOLE[1500:2501]
+        with pytest.raises(Closed):
+            server.get("/short")
+    server.wait_log("in a slice response")
+
+
+# ---- Date and Server ----
+
+def test_fields_that_are_passed_are_not_ours(serve, backend):
+    """proxy_pass_header: the backend's, or none; an error page of ours has ours."""
+    back = backend([answer(b"ok", b"Server: inner", b"Date: Tue, 01 Jan 2019 00:00:00 GMT"), OK] * 2)
+    passes = "proxy_pass_header Date; proxy_pass_header Server;"
+    server = serve(front(back.port, passes, more="http2 on; location /dead { proxy_pass http://127.0.0.1:1; %s }" % passes))
+
+    def by_http2(path):
+        with H2(server.port) as client:
+            return client.get(path).final
+    for ask in (lambda path: server.get(path).headers, by_http2):
+        theirs, none, ours = ({name.lower(): value for name, value in ask(path)} for path in ("/", "/", "/dead"))
+        assert (theirs["server"], theirs["date"]) == ("inner", "Tue, 01 Jan 2019 00:00:00 GMT")
+        assert not {"server", "date"} & set(none)
+        assert {"server", "date"} <= set(ours)
+
+
+# ---- ranges of what backends give ----
+
+RANGED = {"offers": b"Accept-Ranges: bytes\r\n", "stray": b"Accept-Ranges: bytes\r\nContent-Range: bytes 1-2/3\r\n",
+          "none": b"Accept-Ranges: none\r\n", "silent": b""}
+
+
+@pytest.mark.parametrize("name", RANGED)
+def test_ranges_that_a_backend_offers(serve, backend, name):
+    """Where the cache asks for the whole, a miss is cut as a hit is; what no backend offered is not offered here."""
+    back = backend([b"HTTP/1.1 200 OK\r\n%sContent-Length: 10\r\n\r\n0123456789" % RANGED[name]] * 4)
+    server = serve("""proxy_cache_path cache keys_zone=one:1m; server { listen 127.0.0.1:@PORT@; location / {
+        proxy_pass http://127.0.0.1:%d; proxy_cache one; proxy_cache_valid 1h; } }""" % back.port)
+    has_ranges = name in ("offers", "stray")
+    for _ in range(2):
+        response = server.get("/", "Range: bytes=2-4")
+        assert (response.status, response.text) == ((206, "234") if has_ranges else (200, "0123456789"))
+        assert response.header("Content-Range") == ("bytes 2-4/10" if has_ranges else None)
+    whole = server.get("/")
+    assert whole.header("Accept-Ranges") == {"offers": "bytes", "stray": "bytes", "none": "none", "silent": None}[name]
+    many = server.get("/", "Range: bytes=0-1,4-5")
+    assert many.status == (206 if has_ranges else 200) and many.header("Content-Range") is None
+    assert len(back.requests) == 1
+
+
+def test_if_range_knows_the_date_that_clients_know(serve):
+    server = serve("""server { listen 127.0.0.1:@PORT@; root html;
+        add_header Last-Modified "Tue, 01 Jan 2019 00:00:00 GMT"; }""", files={"html/a.txt": "0123456789"})
+    assert server.get("/a.txt", "Range: bytes=1-2", "If-Range: Tue, 01 Jan 2019 00:00:00 GMT").status == 206
+    assert server.get("/a.txt", "Range: bytes=1-2", "If-Range: Tue, 14 Nov 2023 22:13:20 GMT").status == 200
+
+
+# ---- what is said of a request's body ----
+
+def sent_in(server, framing, body=b"hello"):
+    """A POST whose body comes after its head, by HTTP/1 or HTTP/2; gives the status."""
+    if framing == "h2":
+        with H2(server.port) as client:
+            stream = client.request("/", "POST", ends=False)
+            client.data(stream, body)
+            return client.answer(stream).status
+    with server.client() as client:
+        head = b"Transfer-Encoding: chunked" if framing == "chunked" else b"Content-Length: %d" % len(body)
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n")
+        client.send(body if framing == "length" else b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        return client.response().status
+
+
+@pytest.mark.parametrize("buffering", ["on", "off"])
+@pytest.mark.parametrize("framing", ["length", "chunked", "h2"])
+def test_set_body_speaks_of_the_body(serve, backend, framing, buffering):
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
+    server = serve("""http2 on; server { listen 127.0.0.1:@PORT@; location / { proxy_request_buffering %s;
+        proxy_set_body "<$request_body>"; proxy_pass http://127.0.0.1:%d; } }""" % (buffering, back.port))
+    assert sent_in(server, framing) == 200
+    head, _, body = back.requests[0].partition(b"\r\n\r\n")
+    assert body == b"<hello>" and b"\r\nContent-Length: 7" in head
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked", "h2"])
+def test_length_that_was_asked_for_too_early(serve, backend, framing):
+    """$content_length is not known before a chunked body was read; nor is $request_body. Later they are."""
+    back = backend([OK])
+    server = serve("""http2 on; server { listen 127.0.0.1:@PORT@; set $early "$content_length|$request_body";
+        location / { proxy_set_header X-Late "$content_length|$request_body"; proxy_set_header X-Early $early;
+            proxy_pass http://127.0.0.1:%d; } }""" % back.port)
+    assert sent_in(server, framing) == 200
+    early = b"5|" if framing == "length" else b"|"
+    assert b"\r\nX-Late: 5|hello\r\nX-Early: %s\r\n" % early in back.requests[0]

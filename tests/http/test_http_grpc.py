@@ -7,6 +7,7 @@ import pytest
 
 from h2_backend import (ACK, DATA, END_HEADERS, END_STREAM, H2Backend, HEADERS, PREFACE, SETTINGS,
                         block, decode_block, each, frame)
+from harness.h2 import H2
 
 
 @pytest.fixture
@@ -142,6 +143,18 @@ def test_trailers_alone(serve, h2):
     assert flags & END_STREAM
     assert ("grpc-status", "12") in fields
     caller.close()
+
+
+def test_hidden_trailers_and_hints(serve, h2):
+    def answer(conn, request):
+        conn.send(frame(HEADERS, END_HEADERS, request.stream,
+                        block((":status", "103"), ("link", "<a>"), ("x-secret", "1"), ("content-length", "1"))))
+        conn.answer(request, b"abc", trailers=[("grpc-status", "3"), ("x-secret", "1"), ("x-accel-redirect", "/a")])
+    server = serve(conf(h2(each(answer)), "grpc_hide_header X-Secret; early_hints 1;"))
+    with H2(server.port) as client:
+        got = client.get("/")
+        assert got.interim[0][1:] == [("link", "<a>")]
+        assert got.trailers == [[("grpc-status", "3")]]
 
 
 def test_trailers_behind_an_announced_length(serve, h2):

@@ -349,7 +349,12 @@ def test_a_fastcgi_group(serve, backends):
     ("health_check 'uri=/ x';", 'invalid parameter "uri=/ x"'),
     ("health_check something;", 'invalid parameter "something"'),
     ("health_check persistent;", '"persistent" needs "mandatory"'),
-    ("health_check type=grpc;", "needs HTTP/2"),
+    ("health_check type=grpc;", '"type=grpc" needs "grpc_pass"'),
+    ("health_check grpc_status=12;", '"grpc_service" and "grpc_status" need "type=grpc"'),
+    ("health_check type=grpc grpc_status=0;", 'invalid parameter "grpc_status=0"'),
+    ("health_check type=grpc grpc_service=;", 'invalid parameter "grpc_service="'),
+    ("health_check type=grpc uri=/;", '"type=grpc" excludes "match" and "uri"'),
+    ("health_check type=udp;", 'invalid parameter "type=udp"'),
     ("health_check match=none;", 'match "none" is not defined'),
 ])
 def test_refused_parameters(line, message):

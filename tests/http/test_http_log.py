@@ -261,6 +261,25 @@ def test_syslog_parameters(serve, receiver):
     assert re.fullmatch(r"<135>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d my_tag: 200 /sys", line), line
 
 
+def test_syslog_of_tengine(serve, receiver):
+    """syslog:facility:level:target:port:ident, of both logs."""
+    inbox = receiver()
+    port = inbox.getsockname()[1]
+    server = serve(FORMAT + """
+        access_log syslog:user:warn:127.0.0.1:%d:my-app f;
+        server { listen 127.0.0.1:@PORT@; error_log syslog:local0::127.0.0.1:%d error;
+                 location / { return 200 "x"; }
+                 location /none { access_log off; root html; } }
+    """ % (port, port))
+    server.get("/sys")
+    line = inbox.recv(4096).decode()
+    assert re.fullmatch(r"<12>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d %s my-app: 200 /sys"
+                        % re.escape(socket.gethostname()), line), line
+    server.get("/none")
+    line = inbox.recv(4096).decode()
+    assert line.startswith("<131>") and " nginx: " in line and "[error]" in line, line
+
+
 def test_syslog_unix_socket(serve, receiver, tmp_path):
     os.makedirs("/tmp/portunus-test-syslog", exist_ok=True)
     path = "/tmp/portunus-test-syslog/%d.sock" % os.getpid()

@@ -8,7 +8,7 @@ import pytest
 import fastcgi_backends
 from fastcgi_backends import TOP
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nLast-Modified: Mon, 28 Sep 1970 06:00:00 GMT\r\n\r\nok"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nAccept-Ranges: bytes\r\nLast-Modified: Mon, 28 Sep 1970 06:00:00 GMT\r\n\r\nok"
 
 
 def example(page, mark, **places):

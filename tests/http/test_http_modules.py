@@ -179,10 +179,10 @@ TENGINE = {
     "dollar": r"\$", "raw_uri": r"/v/raw_uri", "unix_time": r"\d{10}", "year": r"\d{4}",
     "year2": r"\d\d", "month": r"(0[1-9]|1[0-2])", "day": r"\d\d", "hour": r"\d\d",
     "hour12": r"(0[1-9]|1[0-2])", "minute": r"\d\d", "second": r"\d\d",
-    "full_request": r"http://h:8/v/full_request\?a=b%20c",
-    "normalized_request": r"http://h:8/v/normalized_request\?a=b%20c",
+    "full_request": r"http://h:PORT/v/full_request\?a=b%2fc",
+    "normalized_request": r"http://h:PORT/v/normalized_request\?a=b%2Fc%zz%Ag",
     "time_http": r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT",
-    "request_start_time": r"\d+\.\d{3}", "host_comment": r"<!-- \S+ .* GMT -->",
+    "request_start_time": r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}", "host_comment": r"<!-- \S+ .* GMT -->",
     "md5_encode_arg_m": "900150983cd24fb0d6963f7d28e17f72", "base64_decode_arg_b": "hello",
     "escape_uri_arg_e": r"%2F%26", "ascii_37": "%", "ascii_0x41": "A",
     "request_time_msec": r"\d+", "request_time_usec": r"\d+", "request_port": "8",
@@ -195,12 +195,37 @@ def test_variables_of_tengine(serve):
         'location /v/%s { return 200 "$%s"; }\n' % (name, name) for name in TENGINE))
     for name, shape in TENGINE.items():
         query = {"md5_encode_arg_m": "?m=abc", "base64_decode_arg_b": "?b=aGVsbG8=",
-                 "escape_uri_arg_e": "?e=/&".replace("&", "%26"), "full_request": "?a=b%20c",
-                 "normalized_request": "?a=b%20c"}.get(name, "")
+                 "escape_uri_arg_e": "?e=/&".replace("&", "%26"), "full_request": "?a=b%2fc",
+                 "normalized_request": "?a=b%2fc%zz%ag"}.get(name, "")
         if name == "escape_uri_arg_e":
             continue
         text = server.get("/v/%s%s" % (name, query), host="h:8").text
-        assert re.fullmatch(shape, text), (name, text)
+        assert re.fullmatch(shape.replace("PORT", str(server.port)), text), (name, text)
+
+
+def test_stages_of_a_request_in_time(serve):
+    """Points in time as $msec, spans as $request_time; those of the backend an entry for each try."""
+    server = serve("""
+        log_format stages "$request_recv_start_time $request_recv_finish_time $request_recv_time $server_rt "
+            "$response_send_start_time $response_send_finish_time $response_send_time";
+        log_format peer "$upstream_stat_send_start_time|$upstream_stat_send_finish_time|$upstream_stat_send_time|"
+            "$upstream_stat_recv_start_time|$upstream_stat_recv_finish_time|$upstream_stat_recv_time";
+        upstream u { server 127.0.0.1:1 weight=99; server 127.0.0.1:@PORT1@; }
+        server { listen 127.0.0.1:@PORT1@; access_log off; return 200 x; }
+        server { listen 127.0.0.1:@PORT@; access_log logs/a.log stages; location / { return 200 x; }
+                 location /early { return 200 "[$response_send_start_time$response_send_time$upstream_stat_recv_time]"; }
+                 location /u { access_log logs/u.log peer; proxy_pass http://u; } }
+    """)
+    assert server.get("/early").text == "[]"
+    times = server.wait_lines("logs/a.log")[0].split()
+    assert all(re.fullmatch(r"\d{10}\.\d{3}", times[i]) for i in (0, 1, 4, 5)), times
+    assert all(re.fullmatch(r"0\.\d{3}", times[i]) for i in (2, 3, 6)), times
+    assert [times[i] for i in (0, 1, 4, 5)] == sorted(times[i] for i in (0, 1, 4, 5))
+    assert server.get("/u").status == 200
+    tries = [entry.split(", ") for entry in server.wait_lines("logs/u.log")[0].split("|")]
+    assert [entry[0] for entry in tries] == ["-"] * 6  # nobody listens there
+    assert all(re.fullmatch(r"\d{10}\.\d{3}", tries[i][1]) for i in (0, 1, 3, 4)), tries
+    assert all(re.fullmatch(r"\d\.\d{3}", tries[i][1]) for i in (2, 5)), tries
 
 
 def test_a_configuration_may_use_tengines_names_for_itself(serve):

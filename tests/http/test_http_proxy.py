@@ -8,11 +8,15 @@ import threading
 
 import pytest
 
-from harness import Closed, binaries, run_binary
+from harness import Closed, binaries, run_binary, until
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LOCATION = "server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://127.0.0.1:%d; %s } }"
+
+
+def answer_of(body):
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
 def errors(server):
@@ -27,6 +31,22 @@ def test_connections_are_kept(serve, backend):
         assert server.get("/").text == "ok"
     assert back.connections == 1
     assert all(b"\r\nConnection:" not in request for request in back.requests)
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:%d", "$arg_t", "u"])
+@pytest.mark.parametrize("local", ["", "local"])
+def test_no_request_leaves_from_the_address_of_another(serve, backend, target, local):
+    """Our own address belongs to what a kept connection is."""
+    def tell(conn, _):
+        conn.sendall(answer_of(conn.getpeername()[0].encode()))
+    back = backend([tell] * 9)
+    target = target % back.port if "%" in target else target
+    server = serve("""upstream u { server 127.0.0.1:%d; keepalive 4 %s; }
+        server { listen 127.0.0.1:@PORT@; proxy_bind $arg_a; location / { proxy_pass http://%s; } }"""
+                   % (back.port, local, target))
+    for address in ["127.0.0.2", "127.0.0.3", "127.0.0.2", "", "127.0.0.3"]:
+        assert server.get("/?a=%s&t=127.0.0.1:%d" % (address, back.port)).text == (address or "127.0.0.1")
+    assert back.connections == 3
 
 
 @pytest.mark.parametrize("answer", [
@@ -222,7 +242,7 @@ def test_streamed_body_of_unknown_length(serve, backend, version):
 
 
 def test_order_and_form_of_the_head(serve, backend):
-    """Own fields in their order, then Host and framing, then the client's as they came."""
+    """Host, own fields in their order, framing, then the client's as they came."""
     back = backend([OK] * 3)
     server = serve(LOCATION % (back.port, "proxy_set_header X-B b; proxy_set_header X-A $arg_a; "
                                           "proxy_set_header X-C $arg_none; proxy_set_header User-Agent \"\";"))
@@ -231,7 +251,7 @@ def test_order_and_form_of_the_head(serve, backend):
                     b"A: 1\r\nb:  two  \r\nProxy-Connection: close\r\nc:\r\nContent-Length: 2\r\n\r\nhi")
         assert client.response().text == "ok"
     assert back.requests[0] == (
-        b"POST /p?a=1 HTTP/1.1\r\nX-B: b\r\nX-A: 1\r\nHost: 127.0.0.1:%d\r\nContent-Length: 2\r\n"
+        b"POST /p?a=1 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nX-B: b\r\nX-A: 1\r\nContent-Length: 2\r\n"
         b"Z: no blank\r\nA: 1\r\nb: two\r\nc: \r\n\r\nhi" % back.port)
 
 
@@ -274,6 +294,31 @@ def test_unix_socket(serve, backend):
     assert back.requests[0].startswith(b"GET /plain?x HTTP/1.1\r\nHost: localhost\r\n")
     assert back.requests[1].startswith(b"GET /other/a HTTP/1.1\r\n")
     shutil.rmtree(directory)
+
+
+def test_the_log_names_a_unix_socket_as_it_is_written(serve):
+    """As nginx does: with a colon between the path and the URI, whatever is spoken."""
+    path = "/tmp/portunus-nobody.sock"
+    server = serve("""server { listen 127.0.0.1:@PORT@; set $memcached_key k;
+        location / { proxy_pass http://unix:%s; } location /uri { proxy_pass http://unix:%s:/other; }
+        location /fastcgi { fastcgi_pass unix:%s; } location /memcached { memcached_pass unix:%s; } }"""
+                   % (path, path, path, path), allow=["portunus-nobody"])
+    for uri, upstream in [("/a", "http://unix:%s:/a"), ("/uri", "http://unix:%s:/other"),
+                          ("/fastcgi", "fastcgi://unix:%s:"), ("/memcached", "memcached://unix:%s:")]:
+        assert server.get(uri).status == 502
+        server.wait_log('upstream: "%s"' % (upstream % path))
+
+
+def test_a_name_that_is_not_found_is_no_attempt(serve):
+    """As with nginx the variables of attempts are empty; what comes after an error_page has its own."""
+    server = serve("""log_format t "$uri [$upstream_addr] [$upstream_status] [$upstream_response_time]";
+        server { listen 127.0.0.1:@PORT@; access_log access.log t; resolver 127.0.0.1:1; resolver_timeout 100ms;
+        location / { proxy_pass http://$arg_h; }
+        location /next { proxy_pass http://$arg_h; error_page 502 /other; }
+        location /other { proxy_pass http://127.0.0.1:1; } }""", allow=["while resolving"])
+    for uri, line in [("/?h=no.example", "/ [-] [-] [-]"), ("/next?h=no.example", "/other [127.0.0.1:1] [502] [0.0")]:
+        assert server.get(uri).status == 502
+        until(lambda line=line: line in server.read("access.log"), line)
 
 
 def test_proxy_protocol_out(serve, backend):

@@ -240,6 +240,31 @@ def test_goaway_is_obeyed(serve, h2):
     assert client.request("/").body == b"2"
 
 
+@pytest.mark.parametrize("last, answers", [(5, [b"1", b"1"]), (3, [b"1", b"2"])])
+def test_goaway_with_an_error(serve, h2, last, answers):
+    """Streams up to its number may still be answered; those above were not looked at, and are asked again."""
+    came = threading.Event()
+
+    def script(conn):
+        conn.answer(conn.request(), b"%d" % conn.number)
+        if conn.number == 1:
+            first = conn.request()
+            came.set()
+            second = conn.request()
+            conn.send(frame(GOAWAY, 0, 0, u32(last) + u32(11)))
+            conn.answer(first, b"1")
+            if last == 5:
+                conn.answer(second, b"1")
+
+    server = serve(conf(h2(script)))
+    with server.client() as client, server.client() as other:
+        assert client.request("/").body == b"1"
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert came.wait(10)
+        other.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert [client.response().body, other.response().body] == answers
+
+
 def test_refused_stream_is_asked_again(serve, h2):
     def script(conn):
         while True:

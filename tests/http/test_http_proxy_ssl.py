@@ -132,10 +132,11 @@ def test_large_bodies(serve, root, secure, options, version):
     server = serve(PLACE % (back.port, "client_max_body_size 4m; " + options))
     with server.client() as client:
         for _ in range(2):
-            response = client.request("/", method="POST", body=sent)
+            response = client.request("/", method="PUT", body=sent)
             assert hashlib.sha256(response.body).digest() == hashlib.sha256(given).digest()
     assert all(request.endswith(sent) for request in back.requests)
-    assert back.connections == 1
+    # A body that is streamed may go out only once: it has a connection of its own.
+    assert back.connections == (2 if "request_buffering off" in options else 1)
 
 
 def test_slices_and_the_cache(serve, root, secure):

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import certificates  # noqa: E402
 from harness import binaries, run_binary, until  # noqa: E402
-from tls_client import ask, common_name, connect, context, exchange, pair  # noqa: E402
+from tls_client import ask, common_name, connect, context, exchange, pair, staple_of  # noqa: E402
 
 portunus_only = pytest.mark.skipif(binaries.is_nginx_before(binaries.under_test(), 1, 30),
                                    reason="the reference is older")
@@ -555,63 +555,40 @@ def test_idle_connections_are_told_to_close_at_quit(serve):
 # ---- OCSP
 
 
-def _answer(authority, certificate, *more):
-    """The authority's word on a certificate, DER."""
-    name = certificate.name + ".ocsp"
-    index = os.path.join(certificates.directory(), certificate.name + ".index")
-    serial = certificates.openssl("x509", "-in", certificate.crt, "-noout", "-serial")
-    with open(index, "w", encoding="ascii") as out:
-        out.write("V\t300101000000Z\t\t%s\tunknown\t/CN=%s\n"
-                  % (serial.decode().strip().split("=")[1], certificate.name))
-    certificates.openssl("ocsp", "-issuer", authority.crt, "-cert", certificate.crt, "-reqout",
-                         name + ".req")
-    certificates.openssl("ocsp", "-index", index, "-CA", authority.crt, "-rsigner", authority.crt,
-                         "-rkey", authority.key, "-reqin", name + ".req", "-respout", name,
-                         "-ndays", "1", *more)
-    with open(os.path.join(certificates.directory(), name), "rb") as source:
-        return source.read()
-
-
-def _staple(port):
-    return subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % port, "-status"],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=20, check=True).stdout
-
-
 def test_staple_from_a_file(serve):
     made = certificates.signed("stapled", "staple-ca")
-    der = _answer(certificates.own("staple-ca"), made)
+    der = certificates.staple(certificates.own("staple-ca"), made)
     server = serve("server { listen @PORT@ ssl; %s ssl_stapling on; ssl_stapling_file @DIR@/a.der; "
                    "return 200; }" % pair(made), files={"a.der": der})
-    assert b"OCSP Response Status: successful" in _staple(server.port)
+    assert b"OCSP Response Status: successful" in staple_of(server.port)
     assert ask(server.port)[0] == 200
 
 
 def test_staple_from_a_responder(serve, backend):
     made = certificates.signed("asked", "staple-ca")
-    der = _answer(certificates.own("staple-ca"), made)
+    der = certificates.staple(certificates.own("staple-ca"), made)
     server = serve("server { listen @PORT@ ssl; %s ssl_stapling on; ssl_stapling_verify on; "
                    "ssl_trusted_certificate %s; ssl_stapling_responder http://127.0.0.1:@PORT1@/x; "
                    "return 200; } server { listen @PORT1@; root html; default_type "
                    "application/ocsp-response; rewrite ^/x/. /answer.der; }"
                    % (pair(made), certificates.own("staple-ca").crt),
                    files={"html/answer.der": der})
-    until(lambda: b"OCSP Response Status: successful" in _staple(server.port), "a staple")
+    until(lambda: b"OCSP Response Status: successful" in staple_of(server.port), "a staple")
 
 
 def test_staple_of_somebody_else_is_not_sent(serve):
     made = certificates.signed("asked", "staple-ca")
     other = certificates.signed("other", "staple-ca")
-    der = _answer(certificates.own("staple-ca"), other)
+    der = certificates.staple(certificates.own("staple-ca"), other)
     server = serve("server { listen @PORT@ ssl; %s ssl_stapling on; "
                    "ssl_trusted_certificate %s; ssl_stapling_responder http://127.0.0.1:@PORT1@/x; "
                    "return 200; } server { listen @PORT1@; root html; default_type "
                    "application/ocsp-response; rewrite ^/x/. /answer.der; }"
                    % (pair(made), certificates.own("staple-ca").crt),
                    files={"html/answer.der": der})
-    assert b"OCSP response: no response sent" in _staple(server.port)
+    assert b"OCSP response: no response sent" in staple_of(server.port)
     server.wait_log("certificate status not found in the OCSP response")
-    assert b"OCSP response: no response sent" in _staple(server.port)
+    assert b"OCSP response: no response sent" in staple_of(server.port)
 
 
 @pytest.mark.parametrize("body, message", [

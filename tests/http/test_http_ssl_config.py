@@ -149,7 +149,6 @@ OTHER = [
     (GOOD + "ssl_certificate_cache valid=1m;", '"ssl_certificate_cache" must have the "max"'),
     (GOOD + "ssl_certificate_cache max=1 off;", 'invalid parameter "off"'),
     (GOOD + "ssl_certificate_compression maybe;", 'invalid value "maybe"'),
-    (GOOD + "ssl_ech_file nx;", '"ssl_ech_file" is not supported by OpenSSL 3|BIO_new_file'),
     (GOOD + "ssl_ocsp leave;", 'invalid value "leave"'),
     ("ssl_certificate ec.crt; ssl_certificate_key locked.key; ssl_password_file empty;",
      'cannot load certificate key "@DIR@/locked.key": '),
@@ -183,6 +182,7 @@ WARNINGS = [
     (GOOD + "ssl_stapling on; ssl_trusted_certificate ec.crt; ssl_stapling_responder ftp://x;",
      r'\[warn\] "ssl_stapling" ignored, invalid URL prefix in OCSP responder "ftp://x"'),
     ("ssl on;" + GOOD, r'\[warn\] the "ssl" directive is deprecated'),
+    (GOOD + "ssl_ech_file nx;", r'\[warn\] "ssl_ech_file" is not supported by OpenSSL 3.*ignored'),
 ]
 
 
@@ -263,3 +263,37 @@ def test_warnings(text, message):
     code, lines = check(binaries.under_test(), text)
     assert code == 0
     assert re.search(message.replace("@DIR@", place()), lines[0])
+
+
+@pytest.mark.parametrize("text", [
+    GOOD + "ssl_session_cache off; ssl_session_cache shared:twice:1m;",
+    GOOD + "ssl_client_certificate \"\"; ssl_trusted_certificate \"\"; ssl_crl \"\"; ssl_dhparam \"\";",
+])
+def test_what_is_taken_though_it_looks_odd(text):
+    expected = check(binaries.reference(), text)
+    assert expected[0] == 0
+    assert check(binaries.under_test(), text) == expected
+
+
+@pytest.mark.parametrize("first, second, is_told", [
+    ("ssl http2", "ssl", True), ("ssl", "ssl http2", True), ("ssl", "ssl proxy_protocol", True),
+    ("ssl http2", "ssl http2", False), ("ssl", "", False), ("", "ssl", False), ("ssl http2", "", False),
+])
+def test_protocols_of_an_address_are_said_once(first, second, is_told):
+    """Twice unlike is told; a line with none only names the address."""
+    code, lines = check(binaries.under_test(), GOOD + "listen 127.0.0.1:2 %s; } server { listen 127.0.0.1:2 %s; "
+                        "server_name other; %s" % (first, second, GOOD))
+    assert code == 0, lines
+    assert any("protocol options redefined for 127.0.0.1:2" in line for line in lines) == is_told
+
+
+@pytest.mark.parametrize("text, is_good", [
+    ("proxy_ssl_certificate \"\"; proxy_ssl_certificate_key \"\";", True),
+    ("proxy_ssl_certificate \"\";", True),
+    ("proxy_ssl_certificate ec.crt;", False),
+    ("proxy_ssl_certificate ec.crt; proxy_ssl_certificate_key \"\";", False),
+])
+def test_an_empty_certificate_is_none(text, is_good):
+    """As with variables that are empty: it takes back what was inherited."""
+    code, lines = check(binaries.under_test(), GOOD + "location / { proxy_pass https://127.0.0.1; %s }" % text)
+    assert (code == 0) == is_good, lines

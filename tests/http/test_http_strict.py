@@ -68,6 +68,14 @@ HEADS = {
     "no host": b"GET / HTTP/1.1\r\nX: y\r\n\r\n",
     "host with slash": b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
     "host with user": b"GET http://a@b/ HTTP/1.1\r\nHost: b\r\n\r\n",
+    "host with a byte from 0x80": b"GET / HTTP/1.1\r\nHost: b\xc3\xbc\r\n\r\n",
+    "target's host with a byte from 0x80": b"GET http://\x80/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "host with two dots in brackets": b"GET / HTTP/1.1\r\nHost: [ab..cd::1]\r\n\r\n",
+    "empty host beside an absolute target": b"GET http://a/ HTTP/1.1\r\nHost:\r\n\r\n",
+    "fragment": b"GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
+    "fragment behind arguments": b"GET /a?b#c HTTP/1.1\r\nHost: a\r\n\r\n",
+    "fragment of a host": b"GET http://a#b HTTP/1.1\r\nHost: a\r\n\r\n",
+    "fragment of a host with arguments": b"GET http://a?b#c HTTP/1.1\r\nHost: a\r\n\r\n",
     "tab in request line": b"GET\t/\tHTTP/1.1\r\nHost: a\r\n\r\n",
     "vertical tab in request line": b"GET\x0b/ HTTP/1.1\r\nHost: a\r\n\r\n",
     "lower case version": b"GET / http/1.1\r\nHost: a\r\n\r\n",
@@ -105,6 +113,8 @@ CHUNKED = {
     "folded trailer": b"4\r\nabcd\r\n0\r\nX: y\r\n z\r\n\r\n",
     "trailer without colon": b"4\r\nabcd\r\n0\r\nX\r\n\r\n",
     "trailer with bare CR": b"4\r\nabcd\r\n0\r\nX: a\rb\r\n\r\n",
+    "trailer with bare LF": b"4\r\nabcd\r\n0\r\nX: a\n\r\n",
+    "bare LF as end": b"4\r\nabcd\r\n0\r\n\n",
 }
 
 CONF = """

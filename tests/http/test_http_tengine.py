@@ -29,11 +29,22 @@ def test_server_tag(serve):
     assert response.all("Server") == ["Harbour/1 (x)"] and response.text == "x"
     response = server.get("/404")
     assert response.all("Server") == ["Harbour/1 (x)"]
-    assert response.text == PAGE % SIGNATURE % "Harbour/1 (x)"
-    assert server.get("/own").text == PAGE % SIGNATURE % "own"
+    assert response.text == PAGE % ("<hr/>Powered by Harbour/1 (x)" + SIGNATURE % "Harbour/1 (x)")
+    assert server.get("/own").text == PAGE % ("<hr/>Powered by own" + SIGNATURE % "own")
     assert server.get("/off").all("Server") == []
     response = server.get("/off404")
     assert response.all("Server") == [] and response.text == PAGE % ""
+
+
+def test_log_format_of_a_server_and_of_a_location(serve):
+    server = serve("""
+        server { listen 127.0.0.1:@PORT@; log_format outer "outer $uri"; access_log logs/a.log outer;
+                 location / { return 200 x; }
+                 location /in { log_format inner "inner $uri"; access_log logs/a.log inner; return 200 x; } }
+    """)
+    server.get("/")
+    server.get("/in")
+    assert server.wait_lines("logs/a.log", 2) == ["outer /", "inner /in"]
 
 
 def test_the_longest_tag_fits_every_head(serve):

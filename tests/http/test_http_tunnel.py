@@ -171,19 +171,59 @@ def test_proxy_connect_ports(serve, echo):
 def test_proxy_connect_elsewhere_and_answers(serve, echo):
     server = serve("""
         server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all; proxy_connect_address 127.0.0.1:%d;
-                 proxy_connect_response "HTTP/1.1 299 Mine\\r\\nX-Own: $connect_port\\r\\n\\r\\n"; }
+                 proxy_connect_response "HTTP/1.1 299 Mine\\r\\nX-Own:  $connect_port $connect_addr\\r\\n\\r\\n"; }
         server { listen 127.0.0.1:@PORT1@; proxy_connect; proxy_connect_allow all;
                  set $proxy_connect_response "HTTP/1.1 201 Set\\r\\n\\r\\n"; }
         server { listen 127.0.0.1:@PORT2@; proxy_connect; proxy_connect_allow all; proxy_connect_response "nonsense"; }
     """ % echo)
     with server.client() as client:
         head, _ = connect(client, "nowhere.example:77")
-        assert head.startswith(b"HTTP/1.1 299 Mine\r\n") and b"\r\nX-Own: 77" in head
+        assert head == b"HTTP/1.1 299 Mine\r\nX-Own:  77 127.0.0.1:%d" % echo # byte for byte
         assert through(client, b"a") == b"A"
     with server.client(port=server.port_of("PORT1")) as client:
-        assert connect(client, "127.0.0.1:%d" % echo)[0].startswith(b"HTTP/1.1 201 Set\r\n")
+        assert connect(client, "127.0.0.1:%d" % echo)[0] == b"HTTP/1.1 201 Set"
     with server.client(port=server.port_of("PORT2")) as client:
         assert connect(client, "127.0.0.1:%d" % echo)[0].startswith(b"HTTP/1.1 502 ")
+
+
+def test_proxy_connect_refuses_with_an_answer(serve, echo):
+    """What is no 2xx is no tunnel (RFC 9110, 9.3.6): nothing that follows goes anywhere."""
+    server = serve("""server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all;
+                               proxy_connect_response "HTTP/1.1 403\\r\\nX: y\\r\\n\\r\\n"; }""")
+    with server.client() as client:
+        assert connect(client, "127.0.0.1:%d" % echo, b"hello") == (b"HTTP/1.1 403\r\nX: y", b"")
+        assert client.socket.recv(100) == b""
+
+
+def test_proxy_connect_of_old_clients(serve, echo):
+    server = serve("server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all; }")
+    with server.client() as client:
+        assert connect(client, "127.0.0.01:%d" % echo, version="1.0")[0].startswith(b"HTTP/1.1 200 ")
+        assert through(client, b"a") == b"A"
+
+
+def test_proxy_connect_to_a_name_that_is_none(serve):
+    server = serve("""
+        log_format c "$connect_host [$connect_addr]"; access_log logs/a.log c; resolver 127.0.0.1:@PORT1@;
+        server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all; resolver_timeout 50ms; }""")
+    with server.client() as client:
+        assert connect(client, "nobody.example:1")[0].startswith(b"HTTP/1.1 502 ")
+    assert server.wait_lines("logs/a.log") == ["nobody.example [-]"]
+
+
+def test_proxy_connect_times_of_a_request(serve):
+    """They read as milliseconds, whatever was assigned; what is no time leaves them alone."""
+    server = serve("""
+        log_format t "$proxy_connect_connect_timeout $proxy_connect_data_timeout $proxy_connect_read_timeout";
+        access_log logs/a.log t;
+        server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all; proxy_connect_data_timeout 7s;
+                 set $proxy_connect_connect_timeout $http_x; if ($http_y) { set $proxy_connect_read_timeout $http_y; } }""")
+    for x, y in ((b"2s", b""), (b"nonsense", b"30ms")):
+        with server.client() as client:
+            client.send(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: h\r\nX: %s\r\nY: %s\r\n\r\n" % (x, y))
+            assert client.response().status == 502
+    assert server.wait_lines("logs/a.log", 2) == ["2000 7000 7000", "60000 30 30"]
+    assert any('invalid value "nonsense" of $proxy_connect_connect_timeout' in line for line in server.lines("error.log"))
 
 
 def test_proxy_connect_times(serve, echo):
@@ -198,6 +238,7 @@ def test_proxy_connect_times(serve, echo):
         assert client.socket.recv(100) == b""     # its time is up
     words = server.wait_lines("logs/a.log")[0].split()
     assert len(words) == 3 and all(word.count(".") == 1 for word in words)
+    server.wait_log(r"proxy_connect: connection timed out \(110: Connection timed out\) while proxying connection")
 
 
 @pytest.mark.parametrize("text, message", [

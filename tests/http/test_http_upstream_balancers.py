@@ -278,6 +278,15 @@ def test_iwrr_gives_turns_by_weight(serve):
     assert sorted(who(server) for _ in range(9)) == ["a"] * 6 + ["b"] * 3
 
 
+@pytest.mark.parametrize("max_fails, statuses", [(0, {200, 502}), (1, {200})])
+def test_consistent_hash_never_leaves_a_server_without_max_fails(serve, dead_ports, max_fails, statuses):
+    lines = ["127.0.0.1:@PORT%d@ max_fails=%d" % (i, max_fails) for i in (1, 2)]
+    lines += ["127.0.0.1:%d max_fails=%d" % (dead_ports[0], max_fails)]
+    server = serve(group("consistent_hash $arg_k;", lines))
+    assert {server.get("/?k=%d" % key).status for key in range(20)} == statuses
+    assert server.get("/").status == 200
+
+
 # ---- sticky
 
 def test_sticky_cookie(serve):
@@ -288,7 +297,7 @@ def test_sticky_cookie(serve):
     for _ in range(5):
         again = server.get("/", "Cookie: other=1; srv=" + value)
         assert again.text.split(" ")[0] == first.text.split(" ")[0]
-        assert again.header("Set-Cookie") is None
+        assert again.all("Set-Cookie") == ["srv=" + value] # its time begins anew
     unknown = server.get("/", "Cookie: srv=none")
     assert unknown.header("Set-Cookie").startswith("srv=")
 
@@ -298,7 +307,7 @@ def test_sticky_cookie_with_attributes(serve):
                          "samesite=strict;", ["127.0.0.1:@PORT1@ route=here"]))
     parts = server.get("/", host="x.example").header("Set-Cookie").split("; ")
     assert parts[0] == "srv=here"
-    assert parts[1].startswith("expires=") and parts[1].endswith(" GMT")
+    assert re.fullmatch(r"expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT", parts[1])
     assert parts[2:] == ["max-age=3600", "domain=.x.example", "path=/", "httponly",
                          "samesite=strict", "secure"]
 
@@ -335,6 +344,17 @@ def test_sticky_learn(serve, header):
     server.wait_log("gracefully shutting down")
     for number in range(6):
         assert who(server, "/", "Cookie: sid=s%d" % number) == seen[number]
+
+
+@pytest.mark.parametrize("cookie", ["sid= s1 ;Path=/", "sid =s1", " sid= s1 "])
+def test_cookies_of_answers_are_read_without_blanks(serve, cookie):
+    """As clients read them and give them back (RFC 6265, 5.2)."""
+    server = serve("""
+        server { listen 127.0.0.1:@PORT1@; add_header Set-Cookie "%s"; return 200 x; }
+        server { listen 127.0.0.1:@PORT@; add_header X-Seen "[$upstream_cookie_sid]";
+                 location / { proxy_pass http://127.0.0.1:@PORT1@; } }
+    """ % cookie)
+    assert server.get("/").header("X-Seen") == "[s1]"
 
 
 # ---- session_sticky
@@ -377,13 +397,54 @@ def test_session_sticky_ends_by_time(serve):
     for cookie, bound in (("|%d|%d" % (now - 50, now - 500), True),
                           ("|%d|%d" % (now - 150, now - 500), False),
                           ("|%d|%d" % (now - 50, now - 1500), False),
-                          ("|%d|%d" % (now + 500, now), False),
+                          ("|%d|%d" % (now + 500, now - 500), True),
+                          ("|%d|%d" % (now + 90000, now), False),
                           ("|x|%d" % now, False), ("", False), ("|", False), ("||", False)):
         responses = [server.get("/", "Cookie: " + where + cookie) for _ in range(3)]
         assert all(response.text[0] == "c" for response in responses) == bound, cookie
         if bound: # it was used now; the beginning stays
             used, begun = responses[0].header("Set-Cookie").split(";")[0].split("|")[1:]
             assert int(used) >= now and int(begun) == now - 500
+
+
+@pytest.mark.parametrize("limit", ["maxidle=40", "maxlife=60"])
+def test_session_sticky_cookies_with_times_have_no_age(serve, limit):
+    server = serve(group("session_sticky maxage=120 hash=plain %s;" % limit))
+    ours = "route=127.0.0.1:%d" % server.port_of("PORT1")
+    cookie = server.get("/").header("Set-Cookie")
+    assert re.fullmatch(r"%s\|\d+\|\d+; Path=/" % ours, cookie)
+    again = server.get("/", "Cookie: " + cookie.split(";")[0])
+    assert again.text[0] == "a" and again.header("Set-Cookie").startswith(ours + "|")
+
+
+@pytest.mark.parametrize("mode", ["rewrite", "prefix"])
+def test_session_sticky_takes_times_in_every_mode(serve, mode):
+    server = serve(group("session_sticky mode=%s cookie=sid hash=plain maxidle=9 maxlife=9;" % mode))
+    server.wait_log('"maxidle" and "maxlife" have no effect without "mode=insert"')
+    sid = server.get("/?set=sid=x").header("Set-Cookie")
+    assert sid.startswith("sid=127.0.0.1:%d" % server.port_of("PORT1")) and "|" not in sid
+    assert [who(server, "/", "Cookie: " + sid) for _ in range(3)] == ["a"] * 3
+
+
+def test_session_sticky_indirect_takes_the_place_of_the_servers_cookie(serve):
+    ours = "route=127.0.0.1:%d; Path=/"
+    server = serve(group("session_sticky option=indirect hash=plain;"))
+    first = server.get("/?set=route=x")
+    assert first.all("Set-Cookie") == [ours % server.port_of("PORT1")]
+    cookie = "Cookie: " + first.header("Set-Cookie").split(";")[0]
+    assert server.get("/?set=route=x", cookie).all("Set-Cookie") == []
+    assert server.get("/?set=routed=x", cookie).all("Set-Cookie") == ["routed=x"]
+    server = serve(group("session_sticky option=direct hash=plain;"))
+    assert server.get("/?set=route=x").all("Set-Cookie") == ["route=x", ours % server.port_of("PORT1")]
+
+
+@pytest.mark.parametrize("mode,value", [("insert", "nobody"), ("rewrite", "nobody"),
+                                        ("prefix", "nobody~x")])
+def test_session_sticky_without_fallback_knows_whom_it_looks_for(serve, mode, value):
+    server = serve(group("session_sticky mode=%s fallback=off;" % mode))
+    assert server.get("/", "Cookie: route=" + value).status == 502
+    assert server.get("/", "Cookie: other=" + value).status == 200
+    assert server.get("/").status == 200
 
 
 def test_session_sticky_rewrites_the_servers_cookie(serve):
@@ -493,7 +554,6 @@ def test_messages_of_nginx(tell, text):
     ("session_sticky foo;", 'invalid parameter "foo"'),
     ("session_sticky cookie=;", 'invalid parameter "cookie="'),
     ("session_sticky maxage=x;", 'invalid parameter "maxage=x"'),
-    ("session_sticky mode=prefix maxidle=1;", '"maxidle" and "maxlife" need "mode=insert"'),
     ("consistent_hash;", 'invalid number of arguments in "consistent_hash" directive'),
 ])
 def test_messages(tell, text, message):

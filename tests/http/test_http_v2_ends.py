@@ -33,6 +33,44 @@ def test_keepalive_requests(site):
         assert struct.unpack("!I", client.goaway.payload[:4])[0] == 5
 
 
+@pytest.mark.parametrize("text, server", [("keepalive_timeout 0;", ""), ("", "location /big { root html; keepalive_timeout 0; }")])
+def test_one_request_a_connection(site, text, server):
+    """keepalive_timeout 0: GOAWAY with the first request, which is answered whole, however late it comes."""
+    server = site(text, server)
+    with H2(server.port) as client:
+        assert client.is_alive()  # it rests, and is not closed for that
+        stream = client.request("/big")
+        client.until(lambda frame: frame.kind == GOAWAY if text else frame.kind == h2.DATA)
+        client.window(2 ** 20)
+        client.window(2 ** 20, stream)
+        assert client.answer(stream).body == BIG
+        client.expect_goaway(NO_ERROR)
+        assert struct.unpack("!I", client.goaway.payload[:4])[0] == stream
+
+
+def test_streams_above_goaway_are_overlooked(site, echo):
+    """Whatever comes of them: a request that is worked on is answered, and nothing counts against the client."""
+    server = site("keepalive_requests 1;", "location /p { proxy_pass http://127.0.0.1:%d; }" % echo)
+    with H2(server.port) as client:
+        stream = client.request("/p", "POST", ends=False)
+        client.until(lambda frame: frame.kind == GOAWAY)
+        for _ in range(250):
+            late = client.request("/p", "POST", body=b"abc", ends=False)
+            client.window(0, late)
+            client.send(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, late, client.encoder.encode([("x-trailer", "a")]))
+            client.send(h2.RST_STREAM, 0, late, struct.pack("!I", h2.CANCEL))
+        client.data(stream, b"abc")
+        assert client.answer(stream).status == 200
+        client.expect_goaway(NO_ERROR)
+        assert client.resets == 0
+
+
+def test_client_that_asks_for_nothing_is_closed(site):
+    server = site("client_header_timeout 100ms;")
+    with H2(server.port) as client:
+        client.expect_goaway(NO_ERROR)
+
+
 def test_idle_connection_is_closed(site):
     server = site("keepalive_timeout 200ms;")
     with H2(server.port) as client:

@@ -181,3 +181,70 @@ def test_backend_has_its_say(site):
         assert client.is_alive()
         assert served(client, CHUNK * 2) == [usual] * 2
         assert client.answers[slow].headers["priority"] == "u=6"
+
+
+# clients that know RFC 7540's priorities only
+
+def weighted(client, weight, depends_on=0, exclusive=False):
+    stream = client.next_stream
+    client.next_stream += 2
+    client.send(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM | h2.WITH_PRIORITY, stream,
+                struct.pack("!IB", depends_on | exclusive << 31, weight - 1) + client.block("/big"))
+    return stream
+
+
+def use_up_weighted(client):
+    first = weighted(client, 1)
+    while sum(client.answers.get(first, h2.Answer()).frames) < 65535:
+        client.read()
+    client.send(h2.RST_STREAM, 0, first, struct.pack("!I", h2.CANCEL))
+
+
+def counts(client, streams, chunks):
+    assert client.is_alive()
+    order = served(client, CHUNK * chunks)
+    return [order.count(stream) for stream in streams], order
+
+
+def test_weights_are_shares(site):
+    with H2(site().port, {4: 2 ** 24}) as client:
+        use_up_weighted(client)
+        streams = [weighted(client, 256), weighted(client, 64), weighted(client, 64)]
+        assert counts(client, streams, 18)[0] == [12, 3, 3]
+        client.send(h2.PRIORITY, 0, streams[0], struct.pack("!IB", 0, 63))
+        assert counts(client, streams, 9)[0] == [3, 3, 3]
+
+
+def test_groups_have_weights(site):
+    """Firefox's way: streams below identifiers that are no streams."""
+    with H2(site().port, {4: 2 ** 24}) as client:
+        for group, weight in ((3, 192), (5, 64)):
+            client.send(h2.PRIORITY, 0, group, struct.pack("!IB", 0, weight - 1))
+        client.next_stream = 13
+        use_up_weighted(client)
+        streams = [weighted(client, 32, 3), weighted(client, 32, 5)]
+        assert counts(client, streams, 12)[0] == [9, 3]
+
+
+def test_what_depends_comes_behind(site):
+    with H2(site().port, {4: 2 ** 24}) as client:
+        use_up_weighted(client)
+        parent = weighted(client, 16)
+        child = weighted(client, 256, parent)
+        between = weighted(client, 16, parent, exclusive=True)
+        assert counts(client, [parent], 6)[0] == [6]
+        client.send(h2.RST_STREAM, 0, parent, struct.pack("!I", h2.CANCEL))
+        assert counts(client, [between], 6)[0] == [6]
+        client.send(h2.RST_STREAM, 0, between, struct.pack("!I", h2.CANCEL))
+        other = weighted(client, 256)
+        assert counts(client, [child, other], 6)[0] == [3, 3]
+        client.send(h2.PRIORITY, 0, child, struct.pack("!IB", child + 100, 255))  # of nothing that is there
+        client.send(h2.PRIORITY, 0, other, struct.pack("!IB", child, 255))
+        client.send(h2.PRIORITY, 0, child, struct.pack("!IB", other, 255))        # a circle
+        assert client.is_alive()
+
+
+def test_weights_are_overlooked_where_the_newer_priorities_are_known(site):
+    with H2(site().port, {4: 2 ** 24, 9: 1}) as client:
+        use_up_window(client)
+        assert counts(client, [weighted(client, 256), weighted(client, 1)], 6)[0] == [3, 3]

@@ -80,6 +80,24 @@ def test_websocket(site):
     listener.close()
 
 
+def test_websocket_that_the_client_drops(site):
+    """What was answered is logged, whoever ends it, and 501 where no tunnel was made."""
+    listener, _ = websocket_backend()
+    server = site("log_format f '$status $upstream_status'; access_log logs/access.log f;",
+                  """location /ws { proxy_pass http://127.0.0.1:%d; proxy_http_version 1.1;
+        proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection "upgrade"; }""" % listener.getsockname()[1])
+    with H2(server.port) as client:
+        for end in (lambda: client.send(RST_STREAM, 0, stream, struct.pack("!I", CANCEL)), client.socket.close):
+            stream = client.request(pseudo=extended("/ws"), ends=False)
+            while client.answers.get(stream, h2.Answer()).body != b"welcome":
+                client.read()
+            if stream > 1:
+                assert client.answer(client.request(pseudo=extended("/a.txt"), ends=False)).status == 501
+            end()
+    assert server.wait_lines("logs/access.log", 3) == ["200 101", "501 -", "200 101"]
+    listener.close()
+
+
 def test_connect(serve):
     listener, _ = websocket_backend()
     server = serve("http2 on; server { listen 127.0.0.1:@PORT@; location / { tunnel_pass; } }")

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "http/modules/log/format.h"
+#include "http/variables.h"
 
 static struct buf buf;
 static struct arena arena;
@@ -91,10 +93,22 @@ static void long_values_make_the_buffer_grow(void **state)
     free(text);
 }
 
+static void times_of_requests_are_read_anew_where_they_are_not_cached(void **state)
+{
+    struct http_location location = {.request_time_cache = true};
+    struct request request = {.location = &location};
+
+    clock_now.now_ms = 5;
+    assert_int_equal(request_age_ms(&request), 5);
+    location.request_time_cache = false;
+    assert_true(request_age_ms(&request) > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_at_every_place),
+        cmocka_unit_test(times_of_requests_are_read_anew_where_they_are_not_cached),
         cmocka_unit_test(each_escape),
         cmocka_unit_test(an_empty_value_is_empty),
         cmocka_unit_test(long_values_make_the_buffer_grow),

@@ -96,6 +96,41 @@ static void several_of_one_name_are_joined(void **state)
     assert_text(line(), "HTTP_HOST=h;HTTP_FOO=a, b, ;HTTP_COOKIE=1; 2;HTTP_X=y;HTTP_VIA=v, w;");
 }
 
+/* More fields than are compared each with each. */
+static void many_fields_are_joined(void **state)
+{
+    struct buf head = {0};
+    struct buf wanted = {0};
+
+    configure();
+    buf_append(&head, STR("GET / HTTP/1.1\r\nHost: h\r\n"));
+    for (int i = 0; i < 60; i++) {
+        buf_printf(&head, "X-%d: a\r\nCookie: %d\r\nVia: v\r\nFoo: f\r\n", i, i);
+    }
+    buf_append(&head, STR("x-7: b\r\nx-7: c\r\nUser-Agent: ua\r\n\r\n"));
+    param("HTTP_X_8", "mine", false);
+    param("HTTP_VIA", "mine", false);
+    buf_append(&wanted, STR("HTTP_X_8=mine;HTTP_VIA=mine;HTTP_HOST=h;HTTP_X_0=a;HTTP_COOKIE=0"));
+    for (int i = 1; i < 60; i++) {
+        buf_printf(&wanted, "; %d", i);
+    }
+    buf_append(&wanted, STR(";HTTP_FOO=f"));
+    for (int i = 1; i < 60; i++) {
+        buf_append(&wanted, STR(", f"));
+    }
+    for (int i = 1; i < 60; i++) {
+        if (i != 8) {
+            buf_printf(&wanted, ";HTTP_X_%d=a%s", i, i == 7 ? ", b, c" : "");
+        }
+    }
+    buf_append(&wanted, STR(";HTTP_USER_AGENT=ua;"));
+    buf_append_char(&head, '\0');
+    evaluate(head.data);
+    assert_str(line(), buf_str(&wanted));
+    buf_free(&head);
+    buf_free(&wanted);
+}
+
 static void configured_ones_replace_fields(void **state)
 {
     configure();
@@ -166,6 +201,7 @@ int main(void)
         http_test(empty_ones),
         http_test(fields_become_parameters),
         http_test(several_of_one_name_are_joined),
+        http_test(many_fields_are_joined),
         http_test(configured_ones_replace_fields),
         http_test(the_host_that_was_asked_for),
         http_test(without_fields),

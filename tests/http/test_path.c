@@ -64,6 +64,10 @@ static void alias_replaces_the_prefix(void **state)
     location.name = STR("/i");
     assert_text(mapped("/data", "/i", &length), "/data");
     assert_text(mapped("/data", "/ifoo", &length), "/datafoo");
+    assert_text(mapped("/data/", "/i..foo", &length), "/data/..foo");
+    assert_text(mapped("/data/", "/i../foo", &length), "refused");
+    assert_text(mapped("/data/", "/i..", &length), "refused");
+    assert_int_equal(request.response.status, 404);
 }
 
 static void rewritten_uri_does_not_fit_an_alias(void **state)

@@ -11,7 +11,8 @@ static struct str asked_for(const char *target, const char *uri, const char *arg
     request.target = str_of(target);
     request.uri = str_of(uri);
     request.args = str_of(args);
-    return proxy_request_uri(&request, where, str_of(own));
+    struct str text = str_of(own);
+    return proxy_request_uri(&request, where, &text) ? text : STR("refused");
 }
 
 static int begin(void **state)

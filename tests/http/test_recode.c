@@ -82,20 +82,27 @@ static void strange_code_points_become_references(void **state)
                    "&#1114111;&#1114111;&#1114111;");
 }
 
-/* RFC 3629, 3 and 4: no overlong forms, no surrogates, nothing above U+10FFFF. */
-static void malformed_bytes_do_not_take_others_along(void **state)
+/* As nginx has it: a sequence that is overlong or too high is one whole, any byte beyond ASCII goes on with one. */
+static void malformed_sequences_are_as_in_nginx(void **state)
 {
-    assert_recoded(from_utf8, "\xff<", "?<");
-    assert_recoded(from_utf8, "\xd1<\xe2\x82<\xf0\x9f\x98<", "?<?<?<");
-    assert_recoded(from_utf8, "\xc0\x80 \xe0\x80\x80 \xf0\x80\x80\x80", "?? ??? ????");
-    assert_recoded(from_utf8, "\xed\xa0\x80 \xf4\x90\x80\x80 \xf5\x80", "??? ???? ??");
-    assert_recoded(from_utf8, "\x80\xd1\xd1\x8e\xe2\x82\xd1\x8e", "??\xc0?\xc0");
+    assert_recoded(from_utf8, "\xc0\x80 \xe0\x80\x80 \xf0\x80\x80\x80", "?? ? ?");
+    assert_recoded(from_utf8, "\xed\xa0\x80 \xf4\x90\x80\x80 \xf5\x80\x80\x80", "&#55296; ? ?");
+    assert_recoded(from_utf8, "\xf8\x88\x80\x80\x80 \xfb\xf0\xc1\xe0", "?? &#983136;");
+    assert_recoded(from_utf8, "\xd1\xd1\x8e \xe2\x82\xd1\x8e", "&#1105;? &#8337;?");
+    assert_recoded(from_utf8, "\x80\xc1\xbc", "???");
 }
 
-static void an_unfinished_end_is_malformed(void **state)
+/* nginx takes it along, and pages lose their tags. */
+static void ascii_is_never_part_of_a_sequence(void **state)
 {
-    assert_recoded(from_utf8, "a\xd1", "a?");
-    assert_recoded(from_utf8, "a\xf0\x9f\x98", "a?");
+    assert_recoded(from_utf8, "\xff<a>\xf0<b>\xc2<", "?<a>?<b>?<");
+    assert_recoded(from_utf8, "\xd1<\xe2\x82<\xf0\x9f\x98<", "?<?<?<");
+}
+
+static void nothing_stands_for_an_unfinished_end(void **state)
+{
+    assert_recoded(from_utf8, "a\xd1", "a");
+    assert_recoded(from_utf8, "a\xf0\x9f\x98", "a");
 }
 
 static void bytes_become_bytes(void **state)
@@ -131,9 +138,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_become_code_points, set_up, tear_down),
         cmocka_unit_test_setup_teardown(code_points_become_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(strange_code_points_become_references, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(malformed_bytes_do_not_take_others_along, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(an_unfinished_end_is_malformed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(malformed_sequences_are_as_in_nginx, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(ascii_is_never_part_of_a_sequence, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_stands_for_an_unfinished_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_become_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ascii_needs_no_recoding, set_up, tear_down),
     };

@@ -81,15 +81,24 @@ static void arguments(void **state)
     assert_text(uri.args, "c");
 }
 
-static void fragments_are_cut_off(void **state)
+static void fragments_are_no_part_of_a_target(void **state)
 {
-    assert_path("/a#b", "/a");
-    assert_false(uri.has_args);
-    assert_path("/a?b#c", "/a");
-    assert_text(uri.args, "b");
-    assert_path("/a#b?c", "/a");
-    assert_false(uri.has_args);
-    assert_path("/#", "/");
+    static const char *const bad[] = {"/a#b", "/a?b#c",   "/a#b?c", "/#",
+                                      "/a?#", "/a/../b#", "/%61?b#"};
+
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_refused(bad[i]);
+    }
+}
+
+static void ways_up(void **state)
+{
+    assert_true(uri_climbs(STR("..")));
+    assert_true(uri_climbs(STR("../a")));
+    assert_false(uri_climbs(STR("..a")));
+    assert_false(uri_climbs(STR(".")));
+    assert_false(uri_climbs(STR("/..")));
+    assert_false(uri_climbs(STR("")));
 }
 
 static void percent_sequences(void **state)
@@ -206,10 +215,10 @@ static void twice_is_once(void **state)
 
 static void safe_paths(void **state)
 {
-    static const char *const good[] = {"/",      "/a",   "a",       "/a/..b/c",
-                                       "/a/b..", "/...", "/a?../b", "/a/./b"};
-    static const char *const bad[] = {"",      "..",      "/..",  "/../a",
-                                      "/a/..", "/a/../b", "../a", "/a/..?b"};
+    static const char *const good[] = {"/",    "/a",      "a",      "/a/..b/c", "/a/b..",
+                                       "/...", "/a?../b", "/a/./b", "/a/..?b"};
+    static const char *const bad[] = {"",        "..",   "/..",          "/../a", "/a/..",
+                                      "/a/../b", "../a", "/a?b/../../c", "/a?/.."};
 
     for (size_t i = 0; i < COUNT(good); i++) {
         assert_true(uri_is_safe(str_of(good[i])));
@@ -227,7 +236,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         uri_test(plain_paths_are_not_copied),
         uri_test(arguments),
-        uri_test(fragments_are_cut_off),
+        uri_test(fragments_are_no_part_of_a_target),
+        uri_test(ways_up),
         uri_test(percent_sequences),
         uri_test(bad_percent_sequences),
         uri_test(dot_segments),

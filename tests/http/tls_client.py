@@ -61,3 +61,10 @@ def common_name(port, name=None, **options):
 
 def pair(made):
     return "ssl_certificate %s; ssl_certificate_key %s;" % (made.crt, made.key)
+
+
+def staple_of(port, *more):
+    """What s_client prints of a connection that asked for a staple."""
+    return subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % port, "-status", *more],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=20, check=True).stdout

@@ -154,7 +154,10 @@ static void busy_accepted(struct listener *from, int fd, const struct addr *peer
 {
     struct conn *conn = conn_new(fd, peer, &busy_owner, from->log);
 
-    assert_non_null(conn);
+    if (conn == NULL) {
+        close(fd);
+        return;
+    }
     accepted_count++;
     assert_true(conn_watch(conn)); /* not conn_start: it would rest until its client speaks */
 }
@@ -179,6 +182,33 @@ static void with_nothing_to_give_way_accepting_rests_until_one_ends(void **state
     close(a);
     turn_until(accepted_count == 2);
     close(b);
+    turn_until(conn_pool.used == 0);
+}
+
+/* … but not for ever: what holds the connections may be what waits to come in. */
+static void who_finds_no_room_for_long_is_closed(void **state)
+{
+    uint64_t before = conn_pool.refused;
+
+    start(1);
+    conn_pool_init(1);
+    listener.accepted = busy_accepted;
+    int a = client_connect(&listener.addr);
+    turn_until(accepted_count == 1);
+    int b = client_connect(&listener.addr);
+    turn_until(conn_pool.refused == before + 1);
+    assert_true(client_sees_end(b));
+    int c = client_connect(&listener.addr);
+    turn_until(conn_pool.refused == before + 2);
+    assert_int_equal(accepted_count, 1);
+    assert_logged("1 worker_connections are not enough");
+    close(a);
+    turn_until(conn_pool.used == 0);
+    int d = client_connect(&listener.addr);
+    turn_until(accepted_count == 2);
+    close(b);
+    close(c);
+    close(d);
     turn_until(conn_pool.used == 0);
 }
 
@@ -443,6 +473,7 @@ int main(void)
         SERVICE_TEST(stopping_leaves_connections_to_others),
         SERVICE_TEST(the_one_that_rests_longest_gives_way),
         SERVICE_TEST(with_nothing_to_give_way_accepting_rests_until_one_ends),
+        SERVICE_TEST(who_finds_no_room_for_long_is_closed),
         SERVICE_TEST(without_descriptors_an_idle_connection_gives_way),
         SERVICE_TEST(without_descriptors_and_idle_ones_it_logs_once_and_rests),
         SERVICE_TEST(a_stuck_neighbours_queue_is_served),

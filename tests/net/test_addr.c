@@ -48,16 +48,36 @@ static void numeric_addresses_come_back_as_they_went(void **state)
     assert_true(addr_parse_ip(STR("10.1.2.3"), &addr));
     addr_set_port(&addr, 65535);
     assert_string_equal(text_of(&addr, true), "10.1.2.3:65535");
+    /* Numbers are decimal, whatever zeros they begin with. */
+    assert_true(addr_parse_ip(STR("127.0.0.01"), &addr));
+    assert_string_equal(text_of(&addr, false), "127.0.0.1");
+    assert_true(addr_parse_ip(STR("010.000.09.000000000255"), &addr));
+    assert_string_equal(text_of(&addr, false), "10.0.9.255");
 }
 
 static void what_is_no_numeric_address_is_refused(void **state)
 {
-    static const char *const bad[] =
-        {"",           "1.2.3",     "1.2.3.4.5",
-         "256.1.1.1",  "1.2.3.4 ",  "[::1",
-         "::1]",       "[1.2.3.4]", "12345::",
-         "localhost",  "1..2.3",    "::1::2",
-         "0x7f.1.1.1", "[]",        "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb"};
+    static const char *const bad[] = {"",
+                                      "1.2.3",
+                                      "1.2.3.4.5",
+                                      "256.1.1.1",
+                                      "1.2.3.4 ",
+                                      "[::1",
+                                      "::1]",
+                                      "[1.2.3.4]",
+                                      "12345::",
+                                      "localhost",
+                                      "1..2.3",
+                                      "::1::2",
+                                      "1.2.3.",
+                                      ".1.2.3",
+                                      "1.2.3.-4",
+                                      "1.2.3.00256",
+                                      "...",
+                                      "+1.2.3.4",
+                                      "0x7f.1.1.1",
+                                      "[]",
+                                      "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb"};
     struct addr addr;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

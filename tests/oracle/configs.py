@@ -27,6 +27,9 @@ WRAP = {
 }
 
 BROKEN = r"""
+    # a port beside a block of that name
+    http | server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://localhost:80; } location /b { proxy_pass http://localhost; } }\nupstream localhost { server 127.0.0.1:81; }
+    http | server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://localhost; } }\nupstream localhost { server 127.0.0.1:81; }\nserver { listen 127.0.0.1:@PORT@; server_name b; location / { proxy_pass http://localhost:80; } }
     # grammar
     main | unknown_directive on;
     main | unknown_directive { }
@@ -132,6 +135,7 @@ BROKEN = r"""
     main | error_log syslog:server=127.0.0.1,tag=bad-tag;
     main | error_log syslog:server=127.0.0.1,what=bad;
     main | load_module nosuch.so;
+        => ok -- only its directives are errors
     main | working_directory a; working_directory b;
     events | worker_connections x;
     events | worker_connections 1; worker_connections 2;
@@ -626,6 +630,15 @@ BROKEN = r"""
     http | server { location / { if ($host) { valid_referers none; } } }
     http | server { server_name a.b *.a.b; valid_referers server_names a.b; }
     => ok -- twice valid is valid
+
+    # what stands in http is checked for each server that takes it over
+    http | proxy_buffer_size 64k;\nserver { listen 127.0.0.1:@PORT@; }
+    http | server { listen 127.0.0.1:@PORT@; location / { proxy_buffer_size 64k; } }
+    http | proxy_set_header X $nosuch;\nserver { listen 127.0.0.1:@PORT@; }
+    http | proxy_set_header X $nosuch;\nserver { listen 127.0.0.1:@PORT@; location / { proxy_pass http://127.0.0.1; proxy_set_header A b; } }
+    http | fastcgi_param X $nosuch;\nserver { listen 127.0.0.1:@PORT@; fastcgi_param A b; }\nserver { listen 127.0.0.1:@PORT1@; }
+    server | proxy_set_header X $nosuch; location / { proxy_set_header A b; }
+    location | internal; internal;
 """
 
 GOOD = r"""
@@ -655,6 +668,24 @@ GOOD = r"""
     http | scgi_cache_path c keys_zone=z:1m; scgi_cache z; server { listen 127.0.0.1:@PORT@; location /a { scgi_cache off; } location /b { scgi_cache_key $uri; limit_except GET { deny all; } } }
     http | uwsgi_cache_path c keys_zone=z:1m; server { listen 127.0.0.1:@PORT@; uwsgi_cache_key ""; location /a { uwsgi_cache z; if ($arg_a) { } } location /b { uwsgi_cache $arg_z; } } server { listen 127.0.0.1:@PORT@; server_name b; location / { uwsgi_cache $arg_z; } }
     http | proxy_cache_path c keys_zone=z:1m; proxy_cache z; server { listen 127.0.0.1:@PORT@; }
+    # nobody takes over what stands in http
+    http | proxy_set_body $nosuch; server { listen 127.0.0.1:@PORT@; proxy_set_body ""; }
+    http | proxy_buffer_size 64k;
+    http | proxy_buffer_size 64k; server { listen 127.0.0.1:@PORT@; location / { } proxy_buffers 4 64k; }
+    http | fastcgi_busy_buffers_size 100k; server { listen 127.0.0.1:@PORT@; fastcgi_buffers 8 64k; }
+    http | proxy_set_header X $nosuch;
+    http | proxy_set_header X $nosuch; server { listen 127.0.0.1:@PORT@; proxy_set_header A b; location / { proxy_pass http://127.0.0.1; } }
+    http | uwsgi_param X $nosuch; scgi_param X $nosuch; fastcgi_param X $nosuch; grpc_set_header X $nosuch; server { listen 127.0.0.1:@PORT@; uwsgi_param A b; scgi_param A b; fastcgi_param A b; grpc_set_header A b; }
+    server | location / { proxy_pass http://localhost; } location /b { proxy_pass http://localhost:80; } location /c { proxy_pass http://LOCALHOST:080; }
+    http | server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://127.0.0.1:80; } location /b { proxy_pass http://127.0.0.1; } location /c { proxy_pass https://127.0.0.1; } location /d { proxy_pass https://127.0.0.01:0443; } }
+    http | upstream u { server 127.0.0.1; server 127.0.0.1:80; server 127.0.0.01:0080; } server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://u; } location /b { proxy_pass https://U; } }
+    http | upstream 127.0.0.1:80 { server 127.0.0.1:81; } upstream 127.0.0.1 { server 127.0.0.1:81; } server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://127.0.0.1; } }
+    # with a port beside a block of that name: before the block, behind one without a port
+    http | server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://localhost; } location /b { proxy_pass http://localhost:80; } location /c { proxy_pass http://LOCALHOST:81; } location /d { fastcgi_pass LocalHost:9000; } }\nupstream localhost { server 127.0.0.1:81; }
+    # leading zeros are decimal
+    server | allow 010.0.0.1; deny 0127.000.000.0001/032; set_real_ip_from 010.0.0.0/08; allow 0001::/064;
+    http | geo $x { default 0; 010.0.0.1 1; 010.1.0.0/016 2; proxy 127.0.0.01; } geo $y { ranges; 010.0.0.1-010.0.0.02 1; }
+    http | server { listen 127.0.0.01:0@PORT@; } server { listen 0127.000.0.1:0@PORT@; server_name b; }
     # limit_conn, limit_req
     http | limit_conn_zone $uri zone=one:32k;\nlimit_conn one 65535;
     http | limit_conn_zone "" zone=one:1m; server { limit_conn one 1; }

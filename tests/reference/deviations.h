@@ -73,6 +73,8 @@ static const struct deviation deviations[] = {
     {STICKY, "session_sticky", DEFAULT, "",
      "without it nobody is bound; the fact are its parameters' defaults"},
 
+    {"ngx_http_log_module", "log_format", CONTEXTS, "http,server,location", "as Tengine has it"},
+
     /* Arguments. */
     {HTTP, "error_page", ARGUMENTS, "1+",
      "Tengine's \"error_page default\" has one; the count is checked when the row is read"},
@@ -84,10 +86,6 @@ static const struct deviation deviations[] = {
      "forbid_action, as Tengine has it"},
     {"ngx_http_limit_req_module", "limit_req_zone", ARGUMENTS, "3+",
      "several variables, as Tengine has them"},
-    {STICKY, "session_sticky", ARGUMENTS, "0+", "each parameter has a default"},
-
-    /* Not there yet: these are unknown directives until what they belong to is built. */
-    {CORE, "pipe_set_size", MISSING, "", "comes with logs to a pipe"},
 
     /* Not to come. */
     {HTTP, "retry_cached_connection", MISSING, "",
@@ -104,7 +102,10 @@ static const struct deviation deviations[] = {
     {"ngx_http_v2_module", "spdy_*", MISSING, "", "SPDY is gone; last in Tengine 2.3.4"},
 
     /* Ours alone. */
+    {HTTP, "max_self_hops", EXTRA, "", "ends what the server passes on to itself"},
     {SSL, "ssl_certificate_watch", EXTRA, "", "certificates that change without a reload"},
+    {HTTP, "request_memory_limit", EXTRA, "", "bounds what one request takes of memory"},
+    {"ngx_event_core_module", "worker_requests", EXTRA, "", "bounds what waits for its clients"},
     {PROXY, "proxy_protocol", EXTRA, "", "nginx has it for stream and mail only"},
 
     /* Ours by another name or place. */

@@ -177,8 +177,8 @@ static void bad_values_have_the_words_of_nginx(void **state)
 
 static void modules_that_cannot_be_loaded(void **state)
 {
-    assert_refused("load_module x.so; events {}", "dlopen() \"");
-    assert_refused("dso { load no_such_module.so; load other; } events {}", "/no_such_module.so\"");
+    assert_says("load_module x.so; events {}", "dlopen() \"");
+    assert_says("dso { load no_such_module.so; load other; } events {}", "/no_such_module.so\"");
     assert_non_null(str_find(buf_str(&lines), STR("/other.so\"")));
     assert_refused("load_module /lib/x86_64-linux-gnu/libc.so.6; events {}", "libc.so.6\"");
 }

@@ -57,6 +57,42 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(pid_file_read(path), 12);
 }
 
+/* Another file takes its place, so that nobody reads an empty one; nothing is left beside it. */
+static void it_is_written_beside(void **state)
+{
+    FILE *former;
+    char text[8] = "";
+    char beside[64];
+
+    put("12\n");
+    former = fopen(path.data, "r");
+    assert_true(pid_file_write(path));
+    assert_int_equal(fread(text, 1, sizeof(text) - 1, former), 3);
+    assert_string_equal(text, "12\n");
+    fclose(former);
+    snprintf(beside, sizeof(beside), "%s.tmp", path.data);
+    assert_int_not_equal(access(beside, F_OK), 0);
+}
+
+/* … but where that would do harm. */
+static void links_and_devices_stay(void **state)
+{
+    char link[64];
+    struct stat info;
+
+    snprintf(link, sizeof(link), "%s.link", path.data);
+    put("12\n");
+    assert_int_equal(symlink(path.data, link), 0);
+    assert_true(pid_file_write(str_of(link)));
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(pid_file_read(path), getpid());
+    assert_int_equal(unlink(link), 0);
+    assert_true(pid_file_write(STR("/dev/null")));
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+}
+
 static void what_is_no_number_is_refused(void **state)
 {
     assert_refused("", "[error]");
@@ -88,8 +124,8 @@ static void oldbin_and_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(what_is_no_number_is_refused),
+        cmocka_unit_test(what_is_written_is_read), cmocka_unit_test(it_is_written_beside),
+        cmocka_unit_test(links_and_devices_stay),  cmocka_unit_test(what_is_no_number_is_refused),
         cmocka_unit_test(oldbin_and_back),
     };
     struct log_sink sink = {.level = LOG_INFO, .write = keep_line};

@@ -95,8 +95,8 @@ def test_lists_say_shared(shared_build, tmp_path):
     (tmp_path / "nginx.conf").write_text("load_module %s/%s.so; events { }" % (shared_build, NAME))
     done = run_binary("-m", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr",
                       binary=shared_build + "/nginx")
-    assert re.search(r"%s \(shared" % NAME, done.stderr)
-    assert re.search(r"ngx_http_core_module \(static\)", done.stderr)
+    assert re.search(r"%s \(shared" % NAME, done.stdout)
+    assert re.search(r"ngx_http_core_module \(static\)", done.stdout)
 
 
 def test_module_comes_with_a_reload(shared_build, serve):
@@ -125,18 +125,68 @@ def test_module_that_is_linked_in_is_skipped_with_a_notice(shared_build, serve, 
 
 
 @pytest.mark.parametrize("text, why", [
-    ("load_module none.so;", r'dlopen\(\) ".*/none.so" failed .* in \S+:1'),
-    ("load_module text.so;", r'dlopen\(\) ".*/text.so" failed'),
-    ("dso { load none; }", r'dlopen\(\) ".*/none.so" failed'),
     ("events { } load_module {path}/{name}.so;",
      r'"load_module" directive is specified too late in \S+:1'),
     ("load_module {path}/{name}.so; load_module {path}/{name}.so;", r"already loaded"),
 ])
 def test_what_cannot_be_loaded(shared_build, tmp_path, text, why):
-    (tmp_path / "text.so").write_text("no module")
     text = text.replace("{path}", shared_build).replace("{name}", NAME)
     (tmp_path / "nginx.conf").write_text(text + (" events { }" if "events" not in text else ""))
     done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr",
                       binary=shared_build + "/nginx")
     assert done.returncode == 1
     assert re.search(why, done.stderr), done.stderr
+
+
+def check_text(tmp_path, text, *words):
+    (tmp_path / "nginx.conf").write_text("pid pid;" + text)
+    return run_binary("-t", *words, "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr")
+
+
+@pytest.mark.parametrize("text, why", [
+    ("load_module none.so; events { }", r'\[warn\] .*dlopen\(\) ".*/none.so" failed .* in \S+:1'),
+    ("load_module text.so; events { }", r'\[warn\] .*dlopen\(\) ".*/text.so" failed'),
+    ("dso { load none; } events { }", r'\[warn\] .*dlopen\(\) ".*/none.so" failed'),
+    ("load_module ngx_http_perl_module.so; events { }",
+     r'\[warn\] .*failed .*, the module is not in Portunus yet in'),
+])
+def test_the_start_goes_on_without_a_module_that_is_not_there(tmp_path, text, why):
+    (tmp_path / "text.so").write_text("no module")
+    done = check_text(tmp_path, text)
+    assert done.returncode == 0 and "test is successful" in done.stderr, done.stderr
+    assert re.search(why, done.stderr) and "[emerg]" not in done.stderr, done.stderr
+    assert "the start goes on without it" in check_text(tmp_path, text, "-t").stderr
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """An object as nginx's modules are: with names that only nginx has."""
+    directory = tmp_path_factory.mktemp("foreign")
+    (directory / "m.c").write_text("extern void *ngx_palloc(void *, unsigned long);\n"
+                                   "void *use(void) { return ngx_palloc(0, 1); }\n")
+    path = str(directory / "ngx_http_geoip2_module.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, str(directory / "m.c")], check=True)
+    return path
+
+
+def test_a_module_of_nginx(tmp_path, foreign):
+    line = "load_module %s; events { }\n" % foreign
+    done = check_text(tmp_path, line)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\[warn\] .*\"%s\" is a module of nginx's; it cannot be loaded here in \S+:1"
+                     % re.escape(foreign), done.stderr), done.stderr
+    assert "undefined symbol" not in done.stderr
+
+
+@pytest.mark.parametrize("text, message", [
+    ("geoip2 x.mmdb { $y country iso_code; }",
+     'unknown directive "geoip2" (it may belong to ngx_http_geoip2_module, which could not be loaded)'),
+    ("lua_package_path x;",
+     'unknown directive "lua_package_path" (it belongs to ngx_http_lua_module, which is not in Portunus yet)'),
+    ("gzipp on;", 'unknown directive "gzipp" in'),
+])
+def test_a_directive_of_a_module_that_was_skipped(tmp_path, foreign, text, message):
+    done = check_text(tmp_path, "load_module %s; events { }\nhttp { %s }\n" % (foreign, text))
+    assert done.returncode == 1
+    errors = [line for line in done.stderr.split("\n") if "[emerg]" in line]
+    assert message in errors[0], done.stderr

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
@@ -10,6 +11,7 @@ import time
 import pytest
 
 from harness import Client, Server, binaries, proc, run_binary, until
+from harness.daemon import follow_upgrade
 from harness.workers import wait_workers
 
 HTTP = 'server { listen 127.0.0.1:@PORT@ %s; location / { return 200 "$pid\\n"; } }'
@@ -383,3 +385,39 @@ def test_notify_of_a_reload_that_fails(tmp_path):
     assert "RELOADING=1" in manager.next()
     assert "READY=1" in manager.next()
     server.close()
+
+
+@ours_alone
+def test_notify_of_an_upgrade(tmp_path):
+    """Only the last master says that the service ends."""
+    manager = Manager(str(tmp_path / "notify"))
+    server = Server(PLAIN, main="worker_processes 1;", env=dict(os.environ, NOTIFY_SOCKET=str(tmp_path / "notify")))
+    server.start()
+    assert "READY=1" in manager.next()
+    server.signal("upgrade")
+    text = manager.next()
+    new = int(re.search(r"MAINPID=(\d+)", text).group(1))
+    assert "READY=1" in text and new != server.pid
+    server.signal("quit")
+    assert manager.next() == "MAINPID=%d\n" % new
+    assert follow_upgrade(server) == new
+    assert int(manager.next().split("=")[1]) in server.children()  # so that the next is a change
+    assert manager.next() == "MAINPID=%d\n" % new
+    server.signal("quit")
+    assert manager.next() == "STOPPING=1\n"
+    server.wait_end()
+    server.close()
+
+
+@ours_alone
+def test_notify_of_an_upgrade_that_is_taken_back(tmp_path):
+    manager = Manager(str(tmp_path / "notify"))
+    server = Server(PLAIN, env=dict(os.environ, NOTIFY_SOCKET=str(tmp_path / "notify")))
+    server.start()
+    assert "READY=1" in manager.next()
+    server.signal("upgrade")
+    new = int(re.search(r"MAINPID=(\d+)", manager.next()).group(1))
+    os.kill(new, signal.SIGQUIT)
+    assert manager.next() == "READY=1\nMAINPID=%d\n" % server.pid
+    server.close()
+    assert manager.next() == "STOPPING=1\n"

@@ -147,13 +147,13 @@ static void cookie_is_a_route_or_a_digest(void **state)
     assert_int_equal(bound_to("a"), 0);
 }
 
-static void cookie_is_sent_to_those_who_are_not_bound(void **state)
+static void cookie_is_sent_with_each_answer(void **state)
 {
     add_routes();
     use(&sticky_cookie);
     sticky.name = STR("srv");
     assert_int_equal(bound_to("a"), 0);
-    assert_text(cookie_of(0), "");
+    assert_text(cookie_of(0), "srv=a");
     assert_text(cookie_of(1), "srv=b"); /* it went elsewhere */
 }
 
@@ -169,12 +169,12 @@ static void cookie_with_attributes(void **state)
     sticky.is_httponly = sticky.is_secure = true;
     sticky.samesite = text_template("lax");
     bound_to(NULL);
-    assert_text(cookie_of(0), "srv=a; expires=Tue, 14 Nov 2023 23:13:20 GMT; max-age=3600; "
+    assert_text(cookie_of(0), "srv=a; expires=Tue, 14-Nov-23 23:13:20 GMT; max-age=3600; "
                               "domain=.example.com; path=/app; httponly; samesite=lax; secure");
     sticky.is_max = true;
     sticky.domain = sticky.path = sticky.samesite = NULL;
     sticky.is_httponly = sticky.is_secure = false;
-    assert_text(cookie_of(0), "srv=a; expires=Thu, 31 Dec 2037 23:55:55 GMT; max-age=315360000");
+    assert_text(cookie_of(0), "srv=a; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000");
 }
 
 /* What a client may have a hand in cannot add attributes or fields. */
@@ -187,7 +187,7 @@ static void cookie_attributes_hold_nothing_else(void **state)
     sticky.path = text_template("/; secure");
     sticky.samesite = text_template("whatever");
     bound_to(NULL);
-    assert_text(cookie_of(0), "srv=a");
+    assert_text(cookie_of(0), "srv=a; samesite=strict"); /* also for what is none of the words */
 }
 
 /* ---- sessions ---- */
@@ -314,6 +314,26 @@ static void learned_sessions_bind(void **state)
     pick.peer = &peers[2];
     group.stickiness->done(&pick, PEER_SERVED);
     assert_int_equal(bound_to("s1"), 2);
+    /* The backend puts another session in its place: the former ends in its time. */
+    clock_now.now_ms += 900;
+    assert_int_equal(bound_to("s1"), 2);
+    pick.peer = &peers[2];
+    values[1] = STR("s3");
+    group.stickiness->done(&pick, PEER_SERVED);
+    clock_now.now_ms += 900;
+    assert_int_equal(bound_to("s1"), -1);
+    assert_int_equal(bound_to("s3"), 2);
+    /* It goes on while answers say nothing. */
+    pick.peer = &peers[2];
+    values[1] = STR_NONE;
+    group.stickiness->done(&pick, PEER_SERVED);
+    clock_now.now_ms += 900;
+    assert_int_equal(bound_to("s3"), 2);
+    values[1] = STR("s1");
+    pick.peer = &peers[2];
+    group.stickiness->done(&pick, PEER_SERVED);
+    values[1] = STR_NONE;
+    assert_int_equal(bound_to("s1"), 2);
     /* Another group that shares the zone does not know it. */
     group.name = STR("other");
     assert_int_equal(bound_to("s1"), -1);
@@ -344,7 +364,7 @@ int main(void)
         balancer_test(the_same_route_twice),
         balancer_test(backups_wait_until_no_primary_peer_is_left),
         balancer_test(cookie_is_a_route_or_a_digest),
-        balancer_test(cookie_is_sent_to_those_who_are_not_bound),
+        balancer_test(cookie_is_sent_with_each_answer),
         balancer_test(cookie_with_attributes),
         balancer_test(cookie_attributes_hold_nothing_else),
         balancer_test(sessions_are_found),

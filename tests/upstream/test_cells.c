@@ -130,9 +130,23 @@ static void addresses_come_and_go(void **state)
     start(NAMED);
     peers_are("127.0.0.1:1 127.0.0.1:2");
     addresses_are("10.0.0.1 10.0.0.2 10.0.0.1");
-    peers_are("127.0.0.1:1 10.0.0.1:8000 10.0.0.2:8000 127.0.0.1:2");
-    struct peer_cell *second = cell("n", 2);
+    peers_are("127.0.0.1:1 10.0.0.1:8000 10.0.0.2:8000 10.0.0.1:8000 127.0.0.1:2");
+    struct peer_list *twice = group_named("n")->peers;
+    struct peer_cell *first = cell("n", 1), *second = cell("n", 2);
     assert_int_not_equal(second->number, CELL_PRIVATE);
+    assert_ptr_not_equal(cell("n", 3), first);
+
+    /* Twice is two servers: another order is no change, once takes one away. */
+    addresses_are("10.0.0.2 10.0.0.1 10.0.0.1");
+    assert_ptr_equal(group_named("n")->peers, twice);
+    addresses_are("10.0.0.2 10.0.0.2 10.0.0.1");
+    peers_are("127.0.0.1:1 10.0.0.2:8000 10.0.0.2:8000 10.0.0.1:8000 127.0.0.1:2");
+    assert_ptr_equal(cell("n", 1), second);
+    assert_ptr_equal(cell("n", 3), first);
+    addresses_are("10.0.0.1 10.0.0.2");
+    peers_are("127.0.0.1:1 10.0.0.1:8000 10.0.0.2:8000 127.0.0.1:2");
+    assert_ptr_equal(cell("n", 1), first);
+    assert_ptr_equal(cell("n", 2), second);
 
     /* A request keeps its peer while names change. */
     begin(&asker, group_named("n"));

@@ -44,6 +44,38 @@ static void places_do_not_exchange_links(void **state)
     stop_peer();
 }
 
+/* Whether a request with these options finds a link that one with others has left. */
+static bool is_exchanged(struct link_options first, struct link_options second)
+{
+    start_peer("", "keepalive 4;");
+    struct opening opening = open_with(first, 10000);
+    link_keep(opening.link);
+    over(&opening);
+    opening = open_with(second, 10000);
+    assert_int_equal(opening.result, LINK_OK);
+    bool is_exchanged = opening.link->is_reused;
+    link_keep(opening.link);
+    over(&opening);
+    stop_peer();
+    return is_exchanged;
+}
+
+static void links_of_other_kinds_are_not_exchanged(void **state)
+{
+    struct addr one, other;
+
+    assert_true(addr_parse_ip(STR("127.0.0.2"), &one));
+    assert_true(addr_parse_ip(STR("127.0.0.3"), &other));
+    assert_true(
+        is_exchanged((struct link_options){.local = &one}, (struct link_options){.local = &one}));
+    assert_false(
+        is_exchanged((struct link_options){.local = &one}, (struct link_options){.local = &other}));
+    assert_false(is_exchanged((struct link_options){.local = &one}, (struct link_options){0}));
+    assert_false(is_exchanged((struct link_options){0}, (struct link_options){.local = &one}));
+    assert_false(is_exchanged((struct link_options){.language = &here},
+                              (struct link_options){.language = &there}));
+}
+
 static void fresh_when_it_is_wanted(void **state)
 {
     start_peer("", "");
@@ -446,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_link_is_kept_and_used_again),
         cmocka_unit_test(places_do_not_exchange_links),
+        cmocka_unit_test(links_of_other_kinds_are_not_exchanged),
         cmocka_unit_test(fresh_when_it_is_wanted),
         cmocka_unit_test(the_one_that_rested_longest_gives_way),
         cmocka_unit_test(none_are_kept_without_keepalive),

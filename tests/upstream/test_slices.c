@@ -147,32 +147,31 @@ static void twenty_keys_are_kept(void **state)
     stop_sliced();
 }
 
-static void longer_keys_share_nothing(void **state)
+static void of_longer_keys_the_beginning_counts(void **state)
 {
     start_sliced("4 slice_key=$k slice_keylen=3");
     assert_false(ask("abcd"));
-    assert_int_equal(conn_pool.used, 0);
-    assert_false(ask("abc"));
-    assert_false(ask("abcd")); /* not the one of its beginning */
     assert_true(ask("abc"));
-
-    /* Not one that is in use, either, which others share. */
-    atomic_store(&local_of(0)->cell->multiplexes, 1);
-    struct opening first = open_keyed("wxyz", &here);
-    first.link->users_max = 2;
-    struct opening second = open_keyed("wxyz", &here);
-    assert_ptr_not_equal(first.link, second.link);
-    link_keep(first.link);
-    link_keep(second.link);
-    over(&first);
-    over(&second);
+    assert_true(ask("abce"));
+    assert_false(ask("ab"));
+    assert_int_equal(group->worker_state->keys, 2);
     stop_sliced();
 
     start_sliced("4 slice_key=$k"); /* 40 unless told otherwise */
-    ask("1234567890123456789012345678901234567890");
-    assert_int_equal(conn_pool.used, 1);
-    ask("1234567890123456789012345678901234567890+");
-    assert_int_equal(conn_pool.used, 1);
+    assert_false(ask("1234567890123456789012345678901234567890"));
+    assert_true(ask("1234567890123456789012345678901234567890+"));
+    assert_false(ask("123456789012345678901234567890123456789"));
+    stop_sliced();
+}
+
+static void without_pools_links_with_a_key_are_not_kept(void **state)
+{
+    start_sliced("4 slice_key=$k slice_poolsize=0");
+    assert_false(ask("a"));
+    assert_false(ask("a"));
+    assert_int_equal(conn_pool.used, 0);
+    assert_false(ask(""));
+    assert_true(ask(""));
     stop_sliced();
 }
 
@@ -265,7 +264,8 @@ int main(void)
         cmocka_unit_test(links_of_one_key_are_limited),
         cmocka_unit_test(the_key_used_least_recently_goes),
         cmocka_unit_test(twenty_keys_are_kept),
-        cmocka_unit_test(longer_keys_share_nothing),
+        cmocka_unit_test(of_longer_keys_the_beginning_counts),
+        cmocka_unit_test(without_pools_links_with_a_key_are_not_kept),
         cmocka_unit_test(shared_links_are_of_one_key),
         cmocka_unit_test(a_variable_turns_it_on),
         cmocka_unit_test(each_place_has_its_own_when_it_is_local),

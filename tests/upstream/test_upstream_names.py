@@ -129,6 +129,65 @@ def test_an_address_in_a_pass_directive(serve, dns):
 
 
 @needs_root
+def test_an_address_that_a_name_has_twice_is_two_servers(serve_boxed):
+    """As with nginx: two tries, twice the weight."""
+    server = serve_boxed("""upstream u { server app.test:@PORT1@; server 127.0.0.3:@PORT1@; }
+        upstream dead { server app.test:1; } log_format t "$uri [$upstream_addr]"; access_log access.log t;
+        server { listen 127.0.0.2:@PORT1@; listen 127.0.0.3:@PORT1@; access_log off; return 200 $server_addr; }
+        server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://u; }
+            location /dead { proxy_pass http://dead; } location /direct { proxy_pass http://app.test:1; } }""",
+                         box=["-m"], setup="cp /etc/hosts @DIR@/hosts; echo '127.0.0.2 app.test' | tee -a @DIR@/hosts >> "
+                         "@DIR@/hosts; mount --bind @DIR@/hosts /etc/hosts")
+    found = [server.get("/").text for _ in range(6)]
+    assert (found.count("127.0.0.2"), found.count("127.0.0.3")) == (4, 2)
+    for uri in ["/dead", "/direct"]:
+        assert server.get(uri).status == 502
+        until(lambda uri=uri: uri + " [127.0.0.2:1, 127.0.0.2:1]" in server.read("access.log"), "two tries")
+
+
+def test_an_address_that_a_watched_name_has_twice_is_two_servers(serve, dns):
+    """Twice the weight, and its turns go on where they were while the answer is turned round; then once."""
+    two, three = "127.0.0.2", "127.0.0.3"
+    dns.records["app.example"] = [two, two, three]
+    server = serve(group(dns, "server app.example:@PORT1@ resolve;", "keepalive 4;", options="valid=1s"))
+
+    def turns():
+        return [server.get("/").text for _ in range(6)]
+
+    def share():
+        found = turns()
+        return found.count(two), found.count(three)
+
+    assert share() == (4, 2)
+    dns.records["app.example"] = [two, three, two]
+    asked = dns.count("app.example")
+    until(lambda: dns.count("app.example") > asked + 1, "it is asked for again")
+    assert share() == (4, 2)
+    for records, expected in [([two, three], (3, 3)), ([two, three, three], (2, 4))]:
+        dns.records["app.example"] = records
+        until(lambda expected=expected: share() == expected, "the new answer counts")
+    old = server.children()
+    dns.records["app.example"] = SILENCE
+    server.reload()
+    wait_workers(server, 1, without=old)
+    assert share() == (2, 4)
+
+
+@pytest.mark.parametrize("place", [
+    "set $to dead.example; location / { proxy_pass http://$to:1; }",
+    "location / { proxy_pass http://dead; }", "location / { proxy_pass http://late; }"],
+    ids=["variable", "resolve", "dynamic_resolve"])
+def test_an_address_that_a_watched_name_has_twice_has_two_tries(serve, dns, place):
+    dns.records["dead.example"] = dns.records["late.invalid"] = ["127.0.0.2"] * 2
+    server = serve("""resolver %s ipv6=off; log_format t "$upstream_addr"; access_log access.log t;
+        upstream dead { zone dead 256k; server dead.example:1 resolve; }
+        upstream late { dynamic_resolve; server late.invalid:1; }
+        server { listen 127.0.0.1:@PORT@; %s }""" % (dns.address, place))
+    assert server.get("/").status == 502
+    until(lambda: server.read("access.log") == "127.0.0.2:1, 127.0.0.2:1\n", "two tries")
+
+
+@needs_root
 def test_without_a_resolver_the_system_is_asked(serve_boxed):
     server = serve_boxed("upstream u { server app.test:@PORT1@; }" + WHERE, box=["-m"],
                          setup="cp /etc/hosts @DIR@/hosts; mount --bind @DIR@/hosts /etc/hosts")

@@ -58,7 +58,15 @@ def test_keys_beyond_the_pool(serve, parameters, kept):
     assert (connection(server, "/?user=a") == first) == kept
 
 
-def test_a_key_that_is_too_long(serve):
+def test_of_a_long_key_its_beginning_counts(serve):
     server = serve(FRAME % "8 slice_key=$arg_user slice_keylen=5")
-    assert connection(server, "/?user=12345") == connection(server, "/?user=12345")
-    assert connection(server, "/?user=123456") != connection(server, "/?user=123456")
+    kept = connection(server, "/?user=12345")
+    assert connection(server, "/?user=123456") == kept
+    assert connection(server, "/?user=12345xyz") == kept
+    assert connection(server, "/?user=1234") != kept
+
+
+def test_no_pools_for_keys(serve):
+    server = serve(FRAME % "8 slice_key=$arg_user slice_poolsize=0")
+    assert connection(server, "/?user=ann") != connection(server, "/?user=ann")
+    assert connection(server, "/") == connection(server, "/")

@@ -72,7 +72,9 @@ enum head_result answer_parse_status_line(struct str input, struct answer *answe
     if (memcmp(input.data, start, known) != 0) {
         return HEAD_BAD;
     }
-    const char *end = memchr(input.data, '\n', input.len);
+    uint32_t seen = answer->scan.seen < input.len ? answer->scan.seen : 0;
+    const char *end = memchr(input.data + seen, '\n', input.len - seen);
+    answer->scan.seen = end == NULL ? (uint32_t) input.len : 0;
     if (end == NULL) {
         return HEAD_MORE;
     }
@@ -265,10 +267,8 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
     struct head head = {0};
     uint32_t size;
 
-    /* The room for items stays, so that a head which comes byte by byte takes it once. */
-    *fields = (struct fields){.items = fields->items, .capacity = fields->capacity};
-    switch (fields_parse_again(input, &limits, &x->request->arena, repeat_of(x), fields, &head,
-                               &size)) {
+    switch (fields_parse_parts(&x->answer.scan, input, &limits, &x->request->arena, repeat_of(x),
+                               fields, &head, &size)) {
     case PARSE_MORE:
         return HEAD_MORE;
     case PARSE_BAD:

@@ -1,13 +1,18 @@
 /* Accepted answers on their way to clients: which fields go, and what fields for us ask for. */
 #include "base/parse.h"
 #include "base/text.h"
-#include "http/exchange/exchange.h"
+#include "http/exchange/slice.h"
 #include "http/uri.h"
 
-/* Fields of one connection, or that the wire writes itself. */
-#define HOP_IDS                                                                                    \
+/* Fields of one connection, or that the wire writes itself: not in a head … */
+#define NOT_IN_HEADS                                                                               \
     (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
      FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_CONTENT_LENGTH))
+
+/* … nor before one: an interim answer has no body, and no connection changes with it. */
+#define NOT_IN_INTERIM                                                                             \
+    (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER) |           \
+     FIELD_BIT(FIELD_TE))
 
 #define X_ACCEL_IDS                                                                                \
     (FIELD_BIT(FIELD_X_ACCEL_LIMIT_RATE) | FIELD_BIT(FIELD_X_ACCEL_BUFFERING) |                    \
@@ -64,24 +69,7 @@ static void obey(struct exchange *x)
     }
     field = fields_get(fields, FIELD_X_ACCEL_CHARSET);
     if (field != NULL && (ignored & IGNORE_X_ACCEL_CHARSET) == 0 && is_charset(field->value)) {
-        x->request->response.charset = field->value;
         x->request->response.wanted_charset = field->value;
-    }
-}
-
-/* A type that names its charset already keeps it. */
-static void settle_charset(struct response *response)
-{
-    struct str rest = response->content_type;
-
-    if (response->charset.len == 0) {
-        return;
-    }
-    while (str_cut(&rest, ';').data != NULL && rest.data != NULL) {
-        if (str_starts_nocase(str_trim(rest), STR("charset="))) {
-            response->charset = STR_NONE;
-            return;
-        }
     }
 }
 
@@ -111,6 +99,7 @@ static void take_last_modified(struct request *request, const struct field *fiel
         return;
     }
     response->last_modified = when;
+    response->is_modified_late = true;
     response->last_modified_text = field->value.len == HTTP_DATE_LENGTH ? field->value : STR_NONE;
 }
 
@@ -161,26 +150,63 @@ static void take_field(struct exchange *x, const struct field *field)
     }
 }
 
+/* Does a backend's field go to the client? Every part of an answer asks this, with what has no place in it. */
+static inline bool is_passed(const struct exchange *x, const struct field *field, uint64_t not_here)
+{
+    const struct map *hidden = x->settings->hidden;
+
+    return !field->is_removed &&
+           ((x->settings->hidden_ids | not_here) & FIELD_BIT(field->id)) == 0 &&
+           (field->id != FIELD_OTHER || hidden == NULL || hidden->count == 0 ||
+            map_get_nocase(hidden, field->name) == NULL);
+}
+
 static void take_fields(struct exchange *x)
 {
-    const struct exchange_settings *settings = x->settings;
-    const struct map *hidden = settings->hidden;
-    uint64_t dropped_ids = settings->hidden_ids | HOP_IDS;
-    if (x->request->version >= HTTP_2) {
-        dropped_ids |= FIELD_BIT(FIELD_UPGRADE); /* RFC 9113, 8.2.2 */
-    }
-    bool hides_others = hidden != NULL && hidden->count != 0;
+    uint64_t not_here = NOT_IN_HEADS;
 
-    fields_each(field, &x->answer.fields) {
-        if (field->is_removed || (dropped_ids & FIELD_BIT(field->id)) != 0) {
-            continue;
-        }
-        if (field->id == FIELD_OTHER && hides_others &&
-            map_get_nocase(hidden, field->name) != NULL) {
-            continue;
-        }
-        take_field(x, field);
+    if (x->request->version >= HTTP_2) {
+        not_here |= FIELD_BIT(FIELD_UPGRADE); /* RFC 9113, 8.2.2 */
     }
+    fields_each(field, &x->answer.fields) {
+        if (is_passed(x, field, not_here)) {
+            take_field(x, field);
+        }
+    }
+}
+
+static struct fields *passed_fields(struct exchange *x, const struct fields *from,
+                                    uint64_t not_here)
+{
+    struct arena *arena = &x->request->arena;
+    struct fields *fields = arena_new(arena, struct fields);
+
+    fields_each(field, from) {
+        if (is_passed(x, field, not_here)) {
+            adapt(x, fields_add_identified(fields, arena, field->id, field->name, field->value));
+        }
+    }
+    return fields;
+}
+
+struct fields *answer_interim_fields(struct exchange *x)
+{
+    return passed_fields(x, &x->answer.fields, NOT_IN_INTERIM);
+}
+
+struct fields *answer_trailers(struct exchange *x)
+{
+    return x->answer.trailers == NULL
+               ? NULL
+               : passed_fields(x, x->answer.trailers, FIELDS_NOT_IN_TRAILERS);
+}
+
+/* The whole was asked for: may parts of it be given instead? nginx takes "none" for an offer, too. */
+static bool offers_ranges(const struct exchange *x)
+{
+    const struct field *field = fields_get(&x->answer.fields, FIELD_ACCEPT_RANGES);
+
+    return field != NULL && !str_equal_nocase(field->value, STR("none"));
 }
 
 bool answer_to_response(struct exchange *x)
@@ -191,16 +217,20 @@ bool answer_to_response(struct exchange *x)
 
     response->status = answer->status;
     response->reason = response->error_status == 0 ? answer->reason : STR_NONE;
-    response->content_length = answer->content_length;
+    response->content_length =
+        x->slice != NULL ? (int64_t) x->slice->total : answer->content_length;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
-    if (x->settings->force_ranges) {
-        response->allows_ranges = true;
-        response->is_single_range = true; /* it comes piece after piece */
-    }
+    response->is_modified_late = false;
+    response->is_unconditional =
+        (!x->is_cacheable && !x->is_served) || (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
+    response->allows_ranges = x->slice != NULL || x->settings->force_ranges ||
+                              ((x->is_cacheable || x->is_served) && offers_ranges(x));
+    response->is_single_range = x->slice != NULL || !x->is_served; /* it comes piece after piece */
+    response->left_out =
+        x->settings->passed_ids & (FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_SERVER));
     obey(x);
     take_fields(x);
-    settle_charset(response);
     if (x->pick.set_cookie.len != 0) {
         fields_add_known(&response->fields, &request->arena, FIELD_SET_COOKIE, x->pick.set_cookie);
     }

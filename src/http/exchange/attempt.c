@@ -4,12 +4,16 @@
 #include "base/clock.h"
 #include "http/connection.h"
 #include "http/exchange/internal.h"
+#include "net/own.h"
+#include "upstream/peer.h"
 #include "server/generation.h"
 
 /* Pieces of a body up to this size are copied behind the head, to leave with it. */
 #define COPY_MAX 4096
 /* So many bytes leave at once on a connection that has nothing else to send. */
 #define ONE_WRITE (16 * 1024)
+/* Reads in a row that find something before others of the worker get their turn. */
+#define AT_ONCE_MAX 16
 /* Interim answers (1xx) of one try; a backend that sends more is at fault. */
 #define INTERIM_MAX 32
 
@@ -27,6 +31,10 @@ void attempt_begin(struct exchange *x, struct str name)
         .header_ms = UINT64_MAX,
         .response_ms = UINT64_MAX,
         .queue_ms = UINT64_MAX,
+        .send_ms = UINT64_MAX,
+        .sent_ms = UINT64_MAX,
+        .first_byte_ms = UINT64_MAX,
+        .began_ms = clock_now.now_ms,
         .is_after_redirect = is_first && x->attempts.count > 1,
     };
     if (x->pick.queued_ms != 0) {
@@ -64,7 +72,7 @@ void exchange_leave_link(struct exchange *x, bool is_reusable)
         if (x->link->conn->log == &x->request->log) {
             x->link->conn->log = log_main;
         }
-        x->protocol->channel->end(x, is_reusable && x->is_body_sent);
+        x->protocol->channel->end(x, is_reusable && sent_body_is_whole(x));
     }
 }
 
@@ -74,6 +82,19 @@ void patience_begin(struct exchange *x, struct patience *patience)
 {
     patience->since_ms = clock_now.now_ms;
     patience->sent = sent_so_far(x);
+    patience->at_once = 0;
+}
+
+bool patience_goes_on(struct exchange *x, struct patience *patience)
+{
+    unsigned at_once = patience->at_once + 1;
+
+    patience_begin(x, patience);
+    if (at_once == AT_ONCE_MAX) {
+        return fiber_yield() == WAIT_READY;
+    }
+    patience->at_once = at_once;
+    return true;
 }
 
 static void note_progress(struct exchange *x, struct patience *patience)
@@ -156,13 +177,24 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         .send_buffer = settings->socket_sndbuf,
         .receive_buffer = settings->socket_rcvbuf,
         .send_lowat = settings->send_lowat,
-        .tag = x->group->is_keepalive_local ? (const void *) settings : (const void *) protocol,
+        .tag = x->group->is_keepalive_local ? settings : NULL,
+        .language = protocol,
         .wants_fresh = x->wants_fresh,
+        .hops = connection_hops(x->request->http),
+        .tells_timeout = protocol->timed_out != NULL,
+        .is_unrepeatable = x->goes_once,
         .open_max = protocol->open_max != NULL ? protocol->open_max(x) : 0,
     };
     int error = 0;
 
+    bool is_login = protocol->has_logins && logins_choose_link(x, &options);
+    options.is_private =
+        is_login || (protocol->wants_whole_link != NULL && protocol->wants_whole_link(x));
     x->was_reused = false;
+    if (__builtin_expect(options.hops > x->request->server->max_self_hops, 0) &&
+        own_may_be(&x->pick.peer->addr)) {
+        return fail_try(x, failure, 0, 508); /* an error_page, a post_action: told before */
+    }
     if (settings->bind != NULL && local_address(x, &local) && local.len != 0) {
         options.local = &local;
         options.is_transparent = settings->bind->is_transparent;
@@ -178,6 +210,9 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     case LINK_FAILED:
         return fail_try(x, failure, NEXT_ERROR, 502);
     case LINK_TIMED_OUT:
+        if (protocol->timed_out != NULL) {
+            protocol->timed_out(x, false);
+        }
         return fail_try(x, failure, NEXT_TIMEOUT, 504);
     case LINK_ERROR:
         return fail_try(x, failure, 0, 500);
@@ -187,7 +222,13 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     x->was_reused = x->link->is_reused;
     x->sent_before = protocol->channel->sent != NULL ? 0 : x->link->conn->sent;
     x->attempt->connect_ms = clock_now.now_ms - x->try_ms;
+    if (__builtin_expect(is_login, 0)) {
+        logins_bind(x);
+    }
     if (!protocol->channel->begin(x)) {
+        if (x->sent.is_cut) {
+            return TRY_CANCELLED;
+        }
         return fail_try(x, failure, NEXT_ERROR, 502);
     }
     if (x->is_secure && x->link->users_max == 1) {
@@ -218,15 +259,6 @@ void exchange_send_piece(struct exchange *x, const struct body_piece *piece)
     }
 }
 
-static void send_piece(struct exchange *x, const struct body_piece *piece, bool is_last)
-{
-    if (x->protocol->send_body != NULL) {
-        x->protocol->send_body(x, piece, is_last);
-    } else if (piece != NULL) {
-        exchange_send_piece(x, piece);
-    }
-}
-
 /* The body that was read before. */
 static void send_body(struct exchange *x)
 {
@@ -236,7 +268,7 @@ static void send_body(struct exchange *x)
     if (x->body_override.data != NULL) {
         piece.bytes = x->body_override;
     } else if (!x->sends_body || body == NULL || body->size == 0) {
-        send_piece(x, NULL, true);
+        sent_body_give(x, NULL, true);
         return;
     } else if (body->fd != -1) {
         piece.fd = body->fd;
@@ -244,7 +276,7 @@ static void send_body(struct exchange *x)
     } else {
         piece.bytes = body->bytes;
     }
-    send_piece(x, &piece, true);
+    sent_body_give(x, &piece, true);
 }
 
 /* Queues the request and lets it go. False: no fiber is left for its body. */
@@ -253,18 +285,20 @@ static bool send_request(struct exchange *x)
     struct conn *conn = x->link->conn;
 
     x->request->log.action = "sending request to upstream";
+    x->attempt->send_ms = clock_now.now_ms - x->try_ms;
     if (x->protocol->send_head != NULL) {
         x->protocol->send_head(x);
     } else {
         conn_write(conn, x->head);
     }
-    x->is_body_sent = !x->streams_body;
+    sent_body_begin(x);
     x->has_sent = true;
     bool is_sound = true;
     if (x->streams_body) {
         is_sound = upload_start(x);
     } else {
         send_body(x);
+        x->attempt->sent_ms = x->attempt->send_ms;
     }
     conn_flush_later(conn); /* on a shared one together with what others send in this turn */
     if (conn_unsent(conn) > ONE_WRITE || x->link->users_max > 1) {
@@ -283,7 +317,7 @@ static void pass_interim(struct exchange *x)
     if (x->answer.status == 103 && request->location->early_hints.count != 0 &&
         templates_any_true(&request->location->early_hints, &request->env)) {
         request->log.action = "sending early hints to client";
-        request->wire->send_interim(request, 103, &x->answer.fields);
+        request->wire->send_interim(request, 103, answer_interim_fields(x));
     }
 }
 
@@ -336,7 +370,7 @@ static enum try_result read_head(struct exchange *x, struct failure *failure)
         case HEAD_MORE:
             break;
         }
-        if (upload_has_failed(x)) {
+        if (x->sent.is_cut) {
             return TRY_CANCELLED;
         }
         if (channel->input(x).len >= x->settings->buffer_size) {
@@ -344,7 +378,12 @@ static enum try_result read_head(struct exchange *x, struct failure *failure)
             return fail_try(x, failure, NEXT_INVALID_HEADER, 502);
         }
         if (channel->fill(x)) {
-            patience_begin(x, &patience);
+            if (x->attempt->first_byte_ms == UINT64_MAX) {
+                x->attempt->first_byte_ms = clock_now.now_ms - x->try_ms;
+            }
+            if (!patience_goes_on(x, &patience)) {
+                return TRY_CANCELLED;
+            }
             continue;
         }
         if (channel->has_ended(x)) {
@@ -374,6 +413,9 @@ enum try_result exchange_try(struct exchange *x, struct failure *failure)
     }
     result = read_head(x, failure);
     if (result == TRY_ANSWERED) {
+        if (x->protocol->has_logins && (x->answer.status == 401 || x->answer.status == 407)) {
+            logins_note_answer(x);
+        }
         x->attempt->status = x->answer.status;
         x->attempt->header_ms = clock_now.now_ms - x->try_ms;
     }

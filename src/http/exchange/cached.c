@@ -1,8 +1,10 @@
 /* The cache as exchanges use it: look up, serve, store, renew. */
+#include "http/connection.h"
 #include "http/exchange/cached.h"
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "http/v1/parser.h"
 #include "http/exchange/slice.h"
 #include "server/generation.h"
 
@@ -71,21 +73,36 @@ static struct str key_of(struct exchange *x)
     return x->protocol->default_cache_key != NULL ? x->protocol->default_cache_key(x) : STR_NONE;
 }
 
+/* Was something found that answers the request? What HEAD has left has no page. */
+static void note_found(struct exchange *x, enum cache_found found)
+{
+    struct cached *cached = x->cached;
+    bool is_there = found == CACHE_FRESH || found == CACHE_EXPIRED;
+
+    if (is_there && x->request->method != METHOD_HEAD &&
+        answer_packed_is_of_head(cached->access.meta.head)) {
+        found = CACHE_MISS;
+        is_there = false;
+    }
+    cached->found = found;
+    cached->has_content = is_there;
+}
+
 /* One look, at the variant that this request needs. */
 static void look(struct exchange *x)
 {
     struct cached *cached = x->cached;
     uint8_t variant[CACHE_KEY_SIZE];
 
-    cached->found = cache_open(&cached->access);
-    cached->has_content = cached->found == CACHE_FRESH || cached->found == CACHE_EXPIRED;
-    if (!cached->has_content || cached->access.meta.vary.len == 0 ||
-        !vary_variant(x, cached->access.meta.vary, variant) ||
-        memcmp(variant, cached->access.meta.variant, sizeof(variant)) == 0) {
+    note_found(x, cache_open(&cached->access));
+    if (!cached->has_content || cached->access.meta.vary.len == 0) {
         return;
     }
-    cached->found = cache_open_variant(&cached->access, variant);
-    cached->has_content = cached->found == CACHE_FRESH || cached->found == CACHE_EXPIRED;
+    vary_variant(x, cached->access.meta.vary, variant);
+    if (memcmp(variant, cached->access.meta.variant, sizeof(variant)) == 0) {
+        return;
+    }
+    note_found(x, cache_open_variant(&cached->access, variant));
 }
 
 /* May the expired response be given while another request renews it? */
@@ -120,14 +137,20 @@ static void expect_storing(struct exchange *x)
 static enum flow serve_and_update(struct exchange *x)
 {
     struct request *request = x->request;
-    enum flow flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+    enum flow flow = sent_body_hold(x); /* giving an answer drops what is there of the body */
 
+    if (flow == FLOW_NEXT) {
+        flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+    }
     if (flow != FLOW_DONE) {
         return flow;
     }
     struct str status = x->cache_status;
     struct vec attempts = x->attempts;
     conn_flush(request->conn);
+    if (request->wire->answered != NULL) {
+        request->wire->answered(request);
+    }
     x->is_silent = true;
     fiber_shield_begin();
     exchange_fetch(x);
@@ -233,6 +256,8 @@ static struct cached *cached_new(struct exchange *x, struct cache *cache)
     cached->access.log = &request->log;
     cached->access.key = key_of(x);
     cached->access.min_uses = (unsigned) x->settings->cache_min_uses;
+    unsigned rounds = connection_hops(request->http);
+    cached->access.rounds = rounds < CACHE_ROUNDS ? rounds : CACHE_ROUNDS - 1;
     arena_on_free(&request->arena, release, cached);
     return cached;
 }
@@ -278,7 +303,6 @@ static enum flow send_stored(struct exchange *x)
 {
     struct request *request = x->request;
     struct cached *cached = x->cached;
-    bool is_last = slice_is_last(x);
     struct cache_body body;
 
     cache_body_of(&cached->access, &body);
@@ -286,9 +310,13 @@ static enum flow send_stored(struct exchange *x)
     if (!slice_continues(x)) {
         request->response.whole = is_memory && x->slice == NULL ? body.bytes : STR_NONE;
         enum flow flow = response_start(request);
+        slice_begun(x);
         if (flow != FLOW_NEXT || request->response.is_complete) {
             return flow == FLOW_NEXT ? FLOW_DONE : flow;
         }
+    }
+    if (x->slice != NULL && x->slice->is_skipped) {
+        return FLOW_NEXT;
     }
     struct body_piece piece = {
         .bytes = body.bytes,
@@ -298,11 +326,24 @@ static enum flow send_stored(struct exchange *x)
         .release = cache_content_release,
         .release_arg = cached->access.content,
     };
+    bool is_last = slice_is_last(x);
     cache_content_hold(cached->access.content);
     if (!response_send(request, &piece, is_last)) {
         return FLOW_CLOSED;
     }
     return is_last ? FLOW_DONE : FLOW_NEXT;
+}
+
+/* Of the page; where only HEAD was asked for what the backend said of it, or -1. */
+static int64_t stored_length(const struct exchange *x)
+{
+    const struct field *field = fields_get(&x->answer.fields, FIELD_CONTENT_LENGTH);
+    int64_t length = -1;
+
+    if (!x->answer.is_of_head) {
+        return (int64_t) x->cached->access.meta.body_size;
+    }
+    return field != NULL && content_length_parse(field->value, &length) ? length : -1;
 }
 
 /* Gives the client what is stored. MAY WAIT. */
@@ -322,7 +363,7 @@ static enum flow cached_serve(struct exchange *x, struct str status, enum cache_
                  STR_ARG(x->cached->access.key));
         return request_fail(request, 502);
     }
-    x->answer.content_length = (int64_t) meta->body_size;
+    x->answer.content_length = stored_length(x);
     if (x->slice != NULL && !slice_accept(x) && x->slice != NULL) {
         return FLOW_CUT;
     }
@@ -331,11 +372,9 @@ static enum flow cached_serve(struct exchange *x, struct str status, enum cache_
         if (exchange_intercepts(x, &flow) || answer_redirects(x, &flow)) {
             return flow;
         }
-        request->response.allows_ranges = true;
         if (!answer_to_response(x)) {
             return request_fail(request, 502);
         }
-        request->response.is_single_range = x->slice != NULL;
     }
     request->log.action = "sending to client";
     return send_stored(x);
@@ -408,6 +447,9 @@ static bool make_meta(struct exchange *x, struct cache_meta *meta)
         .status = x->answer.status,
         .head = answer_pack(&x->answer, &request->arena),
     };
+    if (meta->head.data == NULL) {
+        return false;
+    }
     if ((x->settings->ignore_headers & IGNORE_VARY) == 0 &&
         fields_joined(fields, &request->arena, FIELD_VARY, &meta->vary) &&
         !vary_variant(x, meta->vary, meta->variant)) {
@@ -445,6 +487,15 @@ void cached_write(struct exchange *x, struct str bytes)
     }
 }
 
+/* Did nothing come but a head, of a page that may be longer? A backend that was asked with GET has sent it. */
+static bool has_no_page_for_get(const struct exchange *x)
+{
+    unsigned status = x->answer.status;
+
+    return x->body_received == 0 && status != 204 && status != 304 &&
+           (x->request->method == METHOD_HEAD || x->answer.has_no_body);
+}
+
 void cached_end(struct exchange *x, bool is_whole)
 {
     struct cached *cached = x->cached;
@@ -454,6 +505,9 @@ void cached_end(struct exchange *x, bool is_whole)
     }
     cached->is_filling = false;
     cached->meta.body_size = x->body_received;
+    if (has_no_page_for_get(x)) {
+        answer_packed_set_of_head(cached->meta.head);
+    }
     if (!is_whole || !cache_fill_commit(&cached->access, &cached->meta)) {
         cache_fill_abort(&cached->access);
     }

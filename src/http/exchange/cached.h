@@ -23,12 +23,17 @@ struct freshness {
 };
 void freshness_of(const struct exchange *x, unsigned status, struct freshness *out);
 
-/* The hash of the request's fields that a Vary value names (RFC 9111, 4.1). False: "*". */
+/* The hash of the request's fields that a Vary value names (RFC 9111, 4.1). False: "*", or
+ * too many names (logged); the hash is one that no stored answer has. */
 bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_KEY_SIZE]);
 
-/* An answer's head as bytes, and back (packed.c). Texts of the latter point into the bytes. */
+/* An answer's head as bytes (data NULL: a name is too long for that), and back (packed.c). Texts of the latter
+ * point into the bytes. */
 struct str answer_pack(const struct answer *answer, struct arena *arena);
 bool answer_unpack(struct str packed, struct arena *arena, struct answer *out);
+/* The page itself is not there: it answers HEAD alone. */
+void answer_packed_set_of_head(struct str packed);
+bool answer_packed_is_of_head(struct str packed);
 
 /* Requests that purge (purge.c). FLOW_NEXT: it is none. MAY WAIT. */
 enum flow cached_purge(struct exchange *x);

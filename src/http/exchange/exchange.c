@@ -26,7 +26,7 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->module_settings = module_settings;
     x->sends_body = settings->pass_request_body;
     x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
-                      !request->is_body_read;
+                      !request->is_body_read && !request_body_is_gone(request);
     x->is_buffered = settings->buffering;
     if (former != NULL) {
         x->attempts = former->attempts;
@@ -59,9 +59,10 @@ void exchange_describe(const struct exchange *x, struct room *out)
     }
     if (peer.len != 0) {
         struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;
+        bool is_path = str_starts(peer, STR("unix:")); /* ends by a colon, as in *_pass */
 
-        room_printf(out, ", upstream: \"%.*s://%.*s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
-                    STR_ARG(x->url_tail));
+        room_printf(out, ", upstream: \"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
+                    is_path ? ":" : "", STR_ARG(x->url_tail));
     }
 }
 
@@ -71,16 +72,6 @@ struct str exchange_keep(struct exchange *x, struct str bytes)
 }
 
 /* ---- before a backend is asked ---- */
-
-static enum flow read_body(struct exchange *x)
-{
-    struct request *request = x->request;
-
-    if (x->streams_body) {
-        return request_body_exceeds(request) ? FLOW_FAIL : FLOW_NEXT;
-    }
-    return request_read_body(request);
-}
 
 /* Turns a target with variables into a group. MAY WAIT for the resolver. */
 static enum flow find_target(struct exchange *x)
@@ -112,8 +103,6 @@ static enum flow find_target(struct exchange *x)
     if (request->is_cancelled) {
         return FLOW_CLOSED;
     }
-    attempt_begin(x, x->target_text);
-    attempt_end(x, 502);
     if (location->resolver == NULL) {
         log_error(&request->log, 0, "no resolver defined to resolve %.*s", STR_ARG(host));
     } else {
@@ -148,6 +137,13 @@ static unsigned next_bit(unsigned status)
     }
 }
 
+/* May it go out once only? Its method says so, or its body, of which we keep nothing. */
+static bool is_unrepeatable(const struct exchange *x)
+{
+    return x->streams_body || ((x->request->method & UNSAFE_TO_REPEAT) != 0 &&
+                               (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0);
+}
+
 /* May another peer be asked after such a failure? */
 static bool may_try_next(const struct exchange *x, unsigned kind)
 {
@@ -158,12 +154,8 @@ static bool may_try_next(const struct exchange *x, unsigned kind)
         request->is_cancelled) {
         return false;
     }
-    if (x->has_sent && (request->method & UNSAFE_TO_REPEAT) != 0 &&
-        (settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0) {
-        return false;
-    }
-    if (x->has_sent && x->streams_body) {
-        return false; /* what went to this peer is gone */
+    if (x->has_sent && is_unrepeatable(x)) {
+        return false; /* of a streamed body what went to this peer is gone */
     }
     if (settings->next_upstream_tries != 0 &&
         x->pick.tries >= (uint64_t) settings->next_upstream_tries) {
@@ -194,9 +186,19 @@ static bool may_reconnect(const struct exchange *x, bool was_reused, const struc
     return was_reused &&
            ((failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0) ||
             failure->kind == NEXT_INVALID_HEADER) &&
-           ((x->request->method & UNSAFE_TO_REPEAT) == 0 ||
-            (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) != 0 || !x->has_sent) &&
-           !(x->streams_body && x->has_sent) && !x->request->is_cancelled;
+           !(x->has_sent && is_unrepeatable(x)) && !x->request->is_cancelled;
+}
+
+/* How a kept connection did: whether the peer can be trusted with what may not be repeated. */
+static void note_reuse(const struct exchange *x, enum try_result result,
+                       const struct failure *failure)
+{
+    if (result == TRY_ANSWERED) {
+        link_note_reuse(&x->pick, true);
+    } else if (result == TRY_FAILED && failure->kind == NEXT_ERROR &&
+               x->attempt->bytes_received == 0) {
+        link_note_reuse(&x->pick, false);
+    }
 }
 
 /* One peer, until it answered or failed. MAY WAIT. */
@@ -205,9 +207,13 @@ static enum try_result ask_peer(struct exchange *x, struct failure *failure)
     enum try_result result;
 
     x->wants_fresh = false;
+    x->goes_once = is_unrepeatable(x);
     for (;;) {
         attempt_begin(x, x->pick.peer->name);
         result = exchange_try(x, failure);
+        if (x->was_reused) {
+            note_reuse(x, result, failure);
+        }
         if (result != TRY_FAILED || !may_reconnect(x, x->was_reused, failure)) {
             return result;
         }
@@ -263,6 +269,9 @@ bool exchange_intercepts(struct exchange *x, enum flow *flow)
     struct request *request = x->request;
     unsigned status = x->answer.status;
 
+    if (status == 508 && x->link != NULL && x->link->conn->is_at_home) {
+        return false; /* a circle ended: nobody on the way back begins another */
+    }
     if (!x->answer.has_no_page &&
         (!x->settings->intercept_errors || status < 300 || !response_has_page(request, status))) {
         return false;
@@ -321,8 +330,6 @@ static enum flow pass_answer(struct exchange *x)
         drop_answer(x);
         return flow;
     }
-    request->response.is_single_range = true;
-    request->response.allows_ranges = x->slice != NULL;
     if (!answer_to_response(x)) {
         exchange_leave_link(x, false);
         return request_fail(request, 502);
@@ -350,6 +357,9 @@ enum flow exchange_fetch(struct exchange *x)
         x->settings->ignore_client_abort || x->settings->stores || cached_wants_fill(x);
     enum flow flow = find_target(x);
 
+    if (flow == FLOW_NEXT) {
+        flow = sent_body_settle(x);
+    }
     if (flow != FLOW_NEXT) {
         return flow;
     }
@@ -360,6 +370,7 @@ enum flow exchange_fetch(struct exchange *x)
     x->pick.arena = &request->arena;
     x->pick.log = &request->log;
     x->pick.subject = request;
+    x->pick.tie = x->protocol->has_logins ? logins_tie(x) : NULL;
     x->start_ms = clock_now.now_ms;
     upstream_pick_begin(&x->pick, x->group);
     if (is_shielded) {
@@ -373,7 +384,7 @@ enum flow exchange_fetch(struct exchange *x)
         flow = fail(x, &failure);
         break;
     case TRY_CANCELLED:
-        flow = upload_status(x) != 0 ? request_fail(request, upload_status(x)) : FLOW_CLOSED;
+        flow = x->sent.refusal != 0 ? request_fail(request, x->sent.refusal) : FLOW_CLOSED;
         break;
     }
     if (x->link != NULL) {
@@ -399,7 +410,7 @@ enum flow exchange_once(struct exchange *x)
 
 enum flow exchange_run(struct exchange *x)
 {
-    enum flow flow = read_body(x);
+    enum flow flow = sent_body_prepare(x);
 
     if (flow != FLOW_NEXT) {
         return flow;

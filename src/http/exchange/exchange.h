@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "http/exchange/settings.h"
+#include "http/head_scan.h"
 #include "http/request.h"
 #include "upstream/link.h"
 #include "upstream/upstream.h"
@@ -30,15 +31,18 @@ enum body_result {
 
 /* What a backend answered. */
 struct answer {
-    unsigned status;           /* 100 to 599 */
-    struct str reason;         /* of the status line, or empty */
+    unsigned status;     /* 100 to 599 */
+    struct str reason;   /* of the status line, or empty */
+    struct str raw_head; /* goes to clients of HTTP/1 byte for byte; or empty: as it was read */
     enum http_version version; /* that it speaks; HTTP only */
     struct fields fields;      /* as they came, in order; bytes live in the request's arena */
     struct fields *trailers;   /* after the body, or NULL */
+    struct fields_scan scan;   /* of the line or lines that are being read: what came of them */
     bool may_have_trailers; /* … behind one of announced length, too: it ends when that is known */
     int64_t content_length; /* of its body; -1 = not announced */
     bool has_no_body;       /* 204, 304, answer to HEAD, … */
     bool is_upgrade;        /* 101, or 2xx to CONNECT: bytes both ways from here on */
+    bool is_of_head;        /* stored, and without its page: nothing but HEAD was asked for */
     bool has_no_page; /* a failure told by a status alone, as memcached's: the error page is ours */
 };
 
@@ -65,6 +69,9 @@ struct channel {
     enum wait_result (*wait_room)(struct exchange *x, uint64_t deadline_ms);
     /* … wakes the fiber that waits. */
     void (*nudge)(struct exchange *x);
+    /* Optional: must what arrives be taken at once, because others' answers come behind it? Then nobody waits for
+     * the client: the spool takes it, or the request ends. NULL: no. */
+    bool (*must_drain)(const struct exchange *x);
     /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
     void (*end)(struct exchange *x, bool is_reusable);
 };
@@ -110,6 +117,7 @@ struct protocol {
     struct str secure_name;        /* … over TLS: "https"; empty where that is not possible */
     struct str alpn;               /* … on offer there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
+    bool has_logins;               /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);
@@ -130,18 +138,38 @@ struct protocol {
     enum body_result (*body_ended)(struct exchange *x);
     /* Optional: the cache's key where no *_cache_key is written. */
     struct str (*default_cache_key)(struct exchange *x);
+    /* Optional: tells the log that the peer was not reached in time, or that its tunnel rested for too
+     * long (is_connected). NULL: `upstream timed out`. */
+    void (*timed_out)(struct exchange *x, bool is_connected);
+    /* Optional: a link that nobody else uses meanwhile is needed, though the backend would take several requests:
+     * the client's pace, or a limit of ours, is to hold it back. */
+    bool (*wants_whole_link)(const struct exchange *x);
     /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */
     unsigned (*open_max)(const struct exchange *x);
 };
 
 /* One try, for the $upstream_* variables. Times in milliseconds; UINT64_MAX = did not happen: "-". */
 struct attempt {
-    struct str peer; /* name of the peer, or of the group when none was live */
-    unsigned status; /* 0 = none: "-" */
+    struct str peer;   /* name of the peer, or of the group when none was live */
+    unsigned status;   /* 0 = none: "-" */
+    uint64_t began_ms; /* the try, monotonic */
+    uint64_t send_ms, sent_ms,
+        first_byte_ms; /* since then: its request began to leave, had left; an answer came */
     uint64_t connect_ms, header_ms, response_ms,
         queue_ms; /* since the try began: connected, head read, all read; waited before it */
     uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
     bool is_after_redirect; /* first one after an internal redirect: " : " before it */
+};
+
+/* The request's body on its way to one peer (sent_body.c): what the peer was told, and what it got. */
+#define SENT_BODY_UNTOLD UINT64_MAX
+struct sent_body {
+    uint64_t announced; /* bytes; SENT_BODY_UNTOLD: its end is marked where it comes */
+    uint64_t given;     /* … to the channel so far */
+    unsigned refusal;   /* status that the client's fault has: 400, 408, 413; 0 = it left */
+    bool is_ended;      /* the last piece was given, and all that was announced */
+    bool is_cut;        /* … it never will be: the client's part broke off */
+    bool is_doubtful;   /* the head tells of another end: *_set_header, *_pass_request_body off */
 };
 
 #define EXCHANGE_MAGIC 0xe8c4a26eu
@@ -165,17 +193,19 @@ struct exchange {
     struct str url_tail;     /* URI part for `upstream: "http://1.2.3.4:80/uri"` in logs */
 
     /* What is sent. */
-    struct str head;          /* made by make_request */
-    struct str body_override; /* proxy_set_body; data NULL = the request's own body */
-    bool sends_body;          /* false: the request's body is not passed on */
-    bool streams_body;        /* request_buffering off, and it was not read yet */
-    bool is_chunked_out;      /* the protocol frames a body of unknown length */
-    bool is_body_sent;        /* to its last byte */
-    bool has_sent;            /* something left for a backend: matters for non_idempotent */
-    bool wants_fresh;         /* this try takes no kept connection */
-    bool was_reused;          /* this try's connection was a kept one */
-    uint64_t sent_before;     /* link's conn->sent when this try began */
-    struct upload *upload;    /* the body's way while the answer is awaited, or NULL (upload.c) */
+    struct str head;                 /* made by make_request */
+    const struct template *set_body; /* proxy_set_body, evaluated when the client's body is there */
+    struct str body_override;        /* … its text; data NULL = the request's own body */
+    bool sends_body;                 /* false: the request's body is not passed on */
+    bool streams_body;               /* request_buffering off, and it was not read yet */
+    bool is_chunked_out;             /* the protocol frames a body of unknown length */
+    bool has_sent;                   /* something left for a backend: matters for non_idempotent */
+    bool wants_fresh;                /* this try takes no kept connection */
+    bool goes_once;       /* … none that the peer may be about to close: it may not be repeated */
+    bool was_reused;      /* this try's connection was a kept one */
+    uint64_t sent_before; /* link's conn->sent when this try began */
+    struct sent_body sent; /* of this try */
+    struct upload *upload; /* the body's way while the answer is awaited, or NULL (upload.c) */
 
     struct upstream_pick pick;  /* the peer in use, and those that had their try */
     struct upstream_link *link; /* NULL between tries */
@@ -193,6 +223,7 @@ struct exchange {
     struct store *store; /* *_store: the file being written, or NULL */
     bool is_buffered;    /* buffering on, and X-Accel-Buffering did not say no */
     uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
+    bool is_peer_fine;   /* that the answer ends is not the peer's fault */
 
     /* The cache (http/exchange/cached.c). */
     struct cached *cached;  /* NULL: no cache at this place */
@@ -220,9 +251,24 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
  */
 enum flow exchange_run(struct exchange *x);
 
+/*
+ * How long the body is that a backend gets: what is announced is what this says; -1 = streamed, and not known. A
+ * streamed one is whole: who has taken a part of it cannot pass on the rest.
+ */
+int64_t sent_body_length(const struct exchange *x);
+
+/* It is read before it is sent, after all: what request_read_body says. MAY WAIT. */
+enum flow sent_body_hold(struct exchange *x);
+
+/* Has the try's request gone as announced, to its last byte? Only then may its link carry another. */
+bool sent_body_is_whole(const struct exchange *x);
+
 /* Queues raw bytes of a piece on the link: what send_body = NULL does, for protocols that add frames
  * around. The piece's memory must live until the try ends. */
 void exchange_send_piece(struct exchange *x, const struct body_piece *piece);
+
+/* Bytes per second that *_limit_rate of this place lets come; 0 = as they come. */
+uint64_t exchange_limit_rate(const struct exchange *x);
 
 /* Copies bytes of the channel's input that fields point to into the request's arena. */
 struct str exchange_keep(struct exchange *x, struct str bytes);
@@ -255,9 +301,9 @@ struct pass_target {
 bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
                       uint16_t default_port, struct pass_target *out);
 /* TLS for connections to a group that belong to no request, such as probes: what the options of a place
- * say, as far as they hold no variables. */
+ * say, as far as they hold no variables. alpn: as TLS has it, a byte of length before each name; or empty. */
 const struct link_tls *exchange_secure_group(struct arena *arena, const struct exchange_tls *tls,
-                                             const struct upstream_group *group);
+                                             const struct upstream_group *group, struct str alpn);
 /* Gives this place's handler to the exchange's module: handler, handler_carries, redirects of "/a" to
  * "/a/". False after conf_error (`is duplicate`). */
 bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
@@ -290,6 +336,12 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
  * False: they contradict each other; logged. */
 bool answer_check_fields(struct exchange *x);
 
+/* Applications that are asked with HEAD announce a body and send none (RFC 3875, 4.3.3), or send it all the same. */
+static inline bool answer_is_head_alone(const struct exchange *x)
+{
+    return x->request->method == METHOD_HEAD && x->body_received == 0;
+}
+
 /* The same on the channel's input, which is consumed when they are whole. */
 enum head_result answer_read_fields(struct exchange *x, bool is_cgi);
 
@@ -301,6 +353,11 @@ enum head_result answer_read_fields(struct exchange *x, bool is_cgi);
  * protocol->adapt_field. False: it cannot be passed on; logged.
  */
 bool answer_to_response(struct exchange *x);
+
+/* What of an interim answer, or of the fields behind a body, the client may see; in the request's arena. Trailers: NULL =
+ * none came. */
+struct fields *answer_interim_fields(struct exchange *x);
+struct fields *answer_trailers(struct exchange *x);
 
 /*
  * X-Accel-Redirect: true when the answer names another place, and *flow is what the handler returns. The fields that

@@ -56,6 +56,9 @@ static bool check_sizes(struct conf_scope *scope, struct exchange_settings *own,
     if (!own->is_write_size_written) {
         own->temp_file_write_size = 2 * one;
     }
+    if (scope->context == IN_HTTP) {
+        return true; /* each server that takes these over is asked */
+    }
     if (own->buffers.number < 2) {
         return conf_error(scope->conf, scope->node, "there must be at least 2 \"%s_buffers\"",
                           prefix);
@@ -103,6 +106,7 @@ static void hide_fields(struct conf *conf, struct exchange_settings *own)
 
     own->hidden_ids = hidden_at_first(own->prefix);
     own->hidden = others;
+    own->passed_ids = 0;
     vec_each(const struct str, name, &own->hide_headers) {
         enum field_id id = field_identify(*name);
         bool is_passed = false;
@@ -123,6 +127,7 @@ static void hide_fields(struct conf *conf, struct exchange_settings *own)
         enum field_id id = field_identify(*name);
         if (id != FIELD_OTHER) {
             own->hidden_ids &= ~FIELD_BIT(id);
+            own->passed_ids |= FIELD_BIT(id);
         }
     }
 }

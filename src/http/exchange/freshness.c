@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/exchange/cached.h"
+#include "server/generation.h"
 
 /* The longest lifetime; larger numbers are taken as this one (RFC 9111, 1.2.2). */
 #define LIFETIME_MAX INT32_MAX
@@ -57,6 +58,19 @@ static bool is_prohibition(struct str directive)
            str_starts_nocase(directive, STR("private"));
 }
 
+/* Where one is said twice the shorter holds (RFC 9111, 4.2.1). */
+static void set_max_age(struct reading *reading, int64_t seconds, bool is_shared)
+{
+    if (reading->is_shared && !is_shared) {
+        return;
+    }
+    if (!reading->has_max_age || reading->is_shared != is_shared || seconds < reading->max_age) {
+        reading->max_age = seconds;
+    }
+    reading->has_max_age = true;
+    reading->is_shared = is_shared;
+}
+
 static void read_cache_control(struct str value, struct reading *reading)
 {
     int64_t seconds;
@@ -67,11 +81,9 @@ static void read_cache_control(struct str value, struct reading *reading)
         if (is_prohibition(directive)) {
             reading->forbids = true;
         } else if (directive_seconds(directive, STR("s-maxage="), &seconds)) {
-            reading->has_max_age = reading->is_shared = true;
-            reading->max_age = seconds;
+            set_max_age(reading, seconds, true);
         } else if (directive_seconds(directive, STR("max-age="), &seconds)) {
-            reading->max_age = reading->is_shared ? reading->max_age : seconds;
-            reading->has_max_age = true;
+            set_max_age(reading, seconds, false);
         } else if (directive_seconds(directive, STR("stale-while-revalidate="), &seconds)) {
             reading->stale_while_revalidate = seconds;
         } else if (directive_seconds(directive, STR("stale-if-error="), &seconds)) {
@@ -115,7 +127,7 @@ static void read_fields(const struct exchange *x, struct reading *reading)
         case FIELD_EXPIRES:
             if ((ignored & IGNORE_EXPIRES) == 0) {
                 reading->has_expires = true;
-                reading->expires = http_date_parse(field->value);
+                reading->expires = http_date_parse_loosely(field->value);
             }
             break;
         default:
@@ -206,10 +218,16 @@ static void append_list(struct buf *text, struct str list, bool *is_first)
     }
 }
 
+/* Each name is looked for among the request's fields. */
+#define VARY_NAMES_MAX 64
+
 bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_KEY_SIZE])
 {
     struct request *request = x->request;
     struct buf text = {0};
+    unsigned names = 0;
+
+    memset(out, 0xff, CACHE_KEY_SIZE);
 
     while (vary.data != NULL) {
         struct str name = str_trim(str_cut(&vary, ','));
@@ -218,7 +236,13 @@ bool vary_variant(const struct exchange *x, struct str vary, uint8_t out[CACHE_K
         if (name.len == 0) {
             continue;
         }
-        if (str_is(name, "*")) {
+        if (++names > VARY_NAMES_MAX) {
+            counters_mine->limited++;
+            log_warn(&request->log, 0,
+                     "upstream sent \"Vary\" with more than %d names, the response is not cached",
+                     VARY_NAMES_MAX);
+        }
+        if (str_is(name, "*") || names > VARY_NAMES_MAX) {
             buf_free(&text);
             return false;
         }

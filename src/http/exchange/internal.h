@@ -37,12 +37,28 @@ void exchange_leave_link(struct exchange *x, bool is_reusable);
 /* The log line for a backend that closed or broke off too early. */
 void exchange_log_early_end(struct exchange *x);
 
-/* upload.c: the request's body on its way to the backend while its answer may come already. */
+/* ---- sent_body.c, the rest of it: exchange.h ---- */
+
+/* What has to be had of the body before anything else: all of it, unless it is streamed. Gives what
+ * request_read_body does. MAY WAIT. */
+enum flow sent_body_prepare(struct exchange *x);
+/* The same right before the head is made: a body of which a part is gone meanwhile is none. MAY WAIT. */
+enum flow sent_body_settle(struct exchange *x);
+/* The head goes to a peer now: nothing of the body has. */
+void sent_body_begin(struct exchange *x);
+/* The next piece; NULL: the end alone. False: that is not what was announced; the body counts as cut. */
+bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last);
+/* It will not be whole. refusal: what the client is told, or 0. */
+void sent_body_cut(struct exchange *x, unsigned refusal);
+
+/* upload.c: the request's body on its way to the backend while its answer may come already. What goes wrong with
+ * the client's part is in x->sent. */
 bool upload_start(struct exchange *x);
 void upload_stop(struct exchange *x);
-bool upload_has_failed(const struct exchange *x);
-/* The status that the client's fault has: 400, 408, 413; 0 = it left. */
-unsigned upload_status(const struct exchange *x);
+/* Is the body still on its way? */
+bool upload_is_under_way(const struct exchange *x);
+/* Waits for its end. False: it was not sent whole, or the wait was cancelled. MAY WAIT. */
+bool upload_join(struct exchange *x);
 
 /*
  * relay.c: the accepted answer's body to the client, the cache, the store. The response's head was not
@@ -63,13 +79,27 @@ enum flow tunnel_relay(struct exchange *x);
 struct patience {
     uint64_t since_ms; /* the last byte either way */
     uint64_t sent;     /* conn->sent then */
+    unsigned at_once;  /* reads that did not have to wait, in a row */
 };
 void patience_begin(struct exchange *x, struct patience *patience);
+/* More has come without waiting; others get their turn now and then. False: cancelled. MAY WAIT. */
+bool patience_goes_on(struct exchange *x, struct patience *patience);
 enum wait_result patience_wait(struct exchange *x, struct patience *patience);
 
 /* secure.c: how the connection of this exchange speaks TLS. */
 struct link_tls;
 void exchange_secure(struct exchange *x, struct link_tls *out);
+
+/* ---- logins.c ---- */
+
+/* The backends' connections that belong to the client's, or NULL. */
+struct link_tie *logins_tie(const struct exchange *x);
+/* Before a link is opened: the client's own come first. Does the request log in, so that its link is to be bound? */
+bool logins_choose_link(struct exchange *x, struct link_options *options);
+/* x->link belongs to the client's connection from now on. */
+void logins_bind(struct exchange *x);
+/* The head of an answer is there: does the backend want such a login? */
+void logins_note_answer(struct exchange *x);
 
 /* ---- cached.c ---- */
 

@@ -4,7 +4,7 @@
 #include "http/exchange/cached.h"
 
 /*
- * The layout, in the machine's byte order (the cache's files do not travel): length of the reason, the
+ * The layout, in the machine's byte order (the cache's files do not travel): length of the reason and OF_HEAD, the
  * reason, number of fields; for each its number, lengths of name and value, name, value.
  */
 struct packed_field {
@@ -12,6 +12,26 @@ struct packed_field {
     uint16_t name_len;
     uint16_t id;
 };
+
+/* In the number before the reason: older files have none. */
+#define OF_HEAD 0x80000000u
+
+void answer_packed_set_of_head(struct str packed)
+{
+    uint32_t first;
+
+    memcpy(&first, packed.data, sizeof(first));
+    first |= OF_HEAD;
+    memcpy((char *) packed.data, &first, sizeof(first));
+}
+
+bool answer_packed_is_of_head(struct str packed)
+{
+    uint32_t first = 0;
+
+    memcpy(&first, packed.data, packed.len < sizeof(first) ? 0 : sizeof(first));
+    return (first & OF_HEAD) != 0;
+}
 
 struct str answer_pack(const struct answer *answer, struct arena *arena)
 {
@@ -21,6 +41,9 @@ struct str answer_pack(const struct answer *answer, struct arena *arena)
 
     fields_each(field, &answer->fields) {
         if (!field->is_removed) {
+            if (field->name.len > UINT16_MAX || field->value.len > UINT32_MAX) {
+                return STR_NONE;
+            }
             size += sizeof(struct packed_field) + field->name.len + field->value.len;
             count++;
         }
@@ -72,8 +95,10 @@ bool answer_unpack(struct str packed, struct arena *arena, struct answer *out)
     uint32_t reason_len;
     uint32_t count;
 
+    out->is_of_head = answer_packed_is_of_head(packed);
     if (!take(&packed, &reason_len, sizeof(reason_len)) ||
-        !take_text(&packed, &out->reason, reason_len) || !take(&packed, &count, sizeof(count))) {
+        !take_text(&packed, &out->reason, reason_len & ~OF_HEAD) ||
+        !take(&packed, &count, sizeof(count))) {
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {

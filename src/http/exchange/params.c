@@ -1,6 +1,7 @@
 /* Parameters of the CGI kinds: fastcgi_param, uwsgi_param, scgi_param, and HTTP_* of the client's fields. */
 #include "http/exchange/params.h"
 
+#include "base/checksum.h"
 #include "http/fields.h"
 
 #define CGI_PREFIX "HTTP_"
@@ -71,7 +72,9 @@ bool param_apply(struct conf_scope *scope, const struct directive *row, struct c
     struct param *param = vec_push(list, scope->conf->arena, sizeof(*param));
     param->name = node->args[1];
     param->value = value;
-    param->skips_empty = skips_empty;
+    /* HTTP_NAME "" hides the client's field and says nothing in its place, as with nginx. */
+    param->skips_empty = skips_empty || (value->is_constant && value->constant.len == 0 &&
+                                         str_starts(param->name, STR(CGI_PREFIX)));
     if (value->count == 1 && value->parts[0].kind == PART_VARIABLE) {
         param->variable = value->parts[0].variable;
     }
@@ -199,6 +202,104 @@ static struct str field_cgi_name(const struct params *params, struct arena *aren
     return name;
 }
 
+/* ---- very many fields: those of a name are found by a hash, and chained ---- */
+
+#define FEW_FIELDS 32 /* up to here comparing each with each costs less */
+
+struct chained {
+    struct str name; /* of the parameter; empty: it is not passed on */
+    uint32_t next;   /* the next field of the same name; 0 = none */
+    uint32_t last;   /* of the first one: the last of them */
+    bool is_first;
+};
+
+static uint32_t hash_of(const struct field *field, char *room)
+{
+    if (field->id != FIELD_OTHER) {
+        return field->id;
+    }
+    for (size_t i = 0; i < field->name.len; i++) {
+        room[i] = (char) ascii_lower((unsigned char) field->name.data[i]);
+    }
+    return (uint32_t) keyed_hash((struct str){room, field->name.len});
+}
+
+/* Puts a field behind those of its name; `at` is its hash. */
+static void chain(const struct fields *fields, struct chained *chains, uint32_t *slots,
+                  uint32_t mask, uint32_t index, uint32_t at)
+{
+    const struct field *field = &fields->items[index];
+
+    for (;; at++) {
+        uint32_t *slot = &slots[at & mask];
+        if (*slot == 0) {
+            *slot = index + 1;
+            chains[index].is_first = true;
+            chains[index].last = index;
+            return;
+        }
+        if (is_same_field(&fields->items[*slot - 1], field)) {
+            struct chained *first = &chains[*slot - 1];
+            chains[first->last].next = index;
+            first->last = index;
+            return;
+        }
+    }
+}
+
+static struct str chain_value(struct arena *arena, const struct fields *fields,
+                              const struct chained *chains, uint32_t first)
+{
+    struct str separator = fields->items[first].id == FIELD_COOKIE ? STR("; ") : STR(", ");
+    struct str value = fields->items[first].value;
+    size_t size = value.len;
+
+    if (chains[first].next == 0) {
+        return value;
+    }
+    for (uint32_t i = chains[first].next; i != 0; i = chains[i].next) {
+        size += separator.len + fields->items[i].value.len;
+    }
+    char *text = arena_text(arena, size);
+    char *at = str_put(text, value);
+    for (uint32_t i = chains[first].next; i != 0; i = chains[i].next) {
+        at = str_put(str_put(at, separator), fields->items[i].value);
+    }
+    return (struct str){text, size};
+}
+
+static void add_many_fields(const struct params *params, struct request *request,
+                            uint64_t hidden_ids, struct param_values *out)
+{
+    const struct fields *fields = &request->headers;
+    struct arena *arena = &request->arena;
+    struct chained *chains = arena_array(arena, fields->count, sizeof(*chains));
+    uint32_t size = FEW_FIELDS * 2;
+
+    while (size < fields->count * 2) {
+        size *= 2;
+    }
+    uint32_t *slots = arena_array(arena, size, sizeof(*slots));
+    size_t longest = 0;
+    fields_each(field, fields) {
+        longest = field->name.len > longest ? field->name.len : longest;
+    }
+    char *room = arena_text(arena, longest);
+    for (uint32_t i = 0; i < fields->count; i++) {
+        if (!fields->items[i].is_removed) {
+            chains[i].name = field_cgi_name(params, arena, hidden_ids, &fields->items[i]);
+        }
+        if (chains[i].name.len != 0) {
+            chain(fields, chains, slots, size - 1, i, hash_of(&fields->items[i], room));
+        }
+    }
+    for (uint32_t i = 0; i < fields->count; i++) {
+        if (chains[i].is_first) {
+            add_value(out, chains[i].name, chain_value(arena, fields, chains, i));
+        }
+    }
+}
+
 static void add_fields(const struct params *params, struct request *request, uint64_t hidden_ids,
                        struct param_values *out)
 {
@@ -206,6 +307,10 @@ static void add_fields(const struct params *params, struct request *request, uin
     uint64_t seen = 0;
     uint64_t repeated = 0; /* numbers that came twice; the unknown share one */
 
+    if (fields->count > FEW_FIELDS && fields->has_repeats) {
+        add_many_fields(params, request, hidden_ids, out);
+        return;
+    }
     fields_each(field, fields) {
         repeated |= seen & FIELD_BIT(field->id);
         seen |= FIELD_BIT(field->id);

@@ -34,7 +34,7 @@ struct params {
 #define PARAM_ROW(PREFIX, S, member)                                                               \
     {                                                                                              \
         PREFIX "_param", IN_HTTP_ALL, CUSTOM_FIELD(S, member, param_apply), ARGS(2, 3),            \
-            .repeat = REPEAT_APPEND, .syntax = "parameter value [if_not_empty]",                   \
+            .repeat = REPEAT_APPEND, .is_late = true, .syntax = "parameter value [if_not_empty]",  \
             .doc = "A parameter of the request; the client's fields are added as HTTP_*."          \
     }
 bool param_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,

@@ -11,22 +11,6 @@ struct plain_answer {
 
 /* ---- the request ---- */
 
-uint64_t plain_body_size(const struct exchange *x)
-{
-    const struct request *request = x->request;
-
-    if (x->body_override.data != NULL) {
-        return x->body_override.len;
-    }
-    if (!x->sends_body) {
-        return 0;
-    }
-    if (x->streams_body) {
-        return request->content_length > 0 ? (uint64_t) request->content_length : 0;
-    }
-    return request->body != NULL ? request->body->size : 0;
-}
-
 /* What variables made of the target, without a scheme that stands before it. */
 static void evaluate_target(struct exchange *x, struct str scheme)
 {
@@ -133,7 +117,7 @@ enum body_result plain_body_ended(struct exchange *x)
         log_error(&x->request->log, conn->error, "recv() failed");
         return BODY_BAD;
     }
-    if (state->left != UINT64_MAX && state->left != 0) {
+    if (state->left != UINT64_MAX && state->left != 0 && !answer_is_head_alone(x)) {
         log_error(&x->request->log, 0, "upstream prematurely closed connection");
         return BODY_BAD;
     }

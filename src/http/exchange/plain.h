@@ -20,7 +20,4 @@ enum flow plain_handle(struct request *request, const struct protocol *protocol,
                        const struct exchange_settings *settings, const void *module_settings,
                        const struct pass_target *target, struct str scheme);
 
-/* Bytes of body that this request sends; known when make_request is called. */
-uint64_t plain_body_size(const struct exchange *x);
-
 #endif

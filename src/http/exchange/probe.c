@@ -94,14 +94,13 @@ bool probe_speak_http(struct health_probe *probe)
         .wants_end = probe->may_keep,
     };
     enum probe_step step;
+    bool is_whole = converse(probe, take_answer, &parser, &step);
 
-    if (!converse(probe, take_answer, &parser, &step)) {
-        return false;
-    }
-    if (step == PROBE_BAD) {
-        return fail(probe, parser.reason, 0);
-    }
-    decide_keeping(probe, parser.may_keep);
+    if (is_whole && step == PROBE_DONE) {
+        decide_keeping(probe, parser.may_keep);
+    } else if (!parser.has_head || http->wants_body) {
+        return is_whole && fail(probe, parser.reason, 0);
+    } /* else the body was read for the connection's sake: what is wrong with it costs that alone */
     return http->judge(probe, &parser.answer, http->judge_settings);
 }
 
@@ -118,6 +117,7 @@ bool probe_speak_fastcgi(struct health_probe *probe)
     struct probe_parser parser = {
         .arena = probe->arena,
         .is_cgi = true,
+        .is_200_unless_told = http->is_200_unless_told,
         .wants_body = http->wants_body,
     };
     enum probe_step step;

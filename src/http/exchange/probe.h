@@ -1,4 +1,4 @@
-/* Probes of health checks that speak HTTP or FastCGI: what is sent, and how the answer is read and
+/* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the answer is read and
  * judged. */
 #ifndef HTTP_EXCHANGE_PROBE_H
 #define HTTP_EXCHANGE_PROBE_H
@@ -30,14 +30,16 @@ enum probe_step {
 
 /* Reads an answer (RFC 9112), or one of the CGI kind (RFC 3875, 6), piece by piece. */
 struct probe_parser {
-    struct arena *arena; /* of the probe */
-    bool is_cgi;         /* there is no status line; the body ends with the input */
-    bool wants_body;     /* answer.body is filled with up to PROBE_BODY_MAX bytes */
+    struct arena *arena;     /* of the probe */
+    bool is_cgi;             /* there is no status line; the body ends with the input */
+    bool is_200_unless_told; /* … and without the field Status it is 200, whatever Location says */
+    bool wants_body;         /* answer.body is filled with up to PROBE_BODY_MAX bytes */
     bool wants_end; /* goes on to the end even without wants_body, so that more can follow it */
 
     struct probe_answer answer; /* out */
     const char *reason;         /* out: "status line" … what was wrong with it */
     bool may_keep;              /* out, with PROBE_DONE: another answer may follow */
+    bool has_head; /* out: status and fields are those of the answer, however it ends */
 
     uint8_t state;          /* where it stands; 0 at first */
     uint8_t interims;       /* answers of 1xx so far */
@@ -45,6 +47,7 @@ struct probe_parser {
     uint64_t received;      /* bytes of the body so far */
     struct chunked chunked; /* of a body that is */
     size_t body_room;       /* bytes allocated for answer.body */
+    size_t looked;          /* bytes of the input in which no head ends */
 };
 
 /*
@@ -76,6 +79,7 @@ struct http_probe {
     struct str request;      /* bytes to be sent when the connection ends with the answer */
     struct str request_kept; /* … when it may go on */
     bool wants_body;         /* judge looks at answer->body */
+    bool is_200_unless_told; /* FastCGI: see probe_parser */
     /* Is this the answer of a healthy peer? False: probe->reason tells why not. */
     bool (*judge)(struct health_probe *probe, struct probe_answer *answer, const void *settings);
     const void *judge_settings; /* given to judge */
@@ -93,6 +97,51 @@ struct probe_param {
 };
 bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool keeps_conn,
                            struct str *out);
+
+/* ---- gRPC (probe_grpc.c) ---- */
+
+#define PROBE_GRPC_TEXT_MAX 4096 /* bytes of an authority, of a service's name */
+
+/* What a check by grpc.health.v1.Health/Check sends and wants; the speak_settings of probe_speak_grpc. */
+struct grpc_probe {
+    struct str request; /* the bytes of a whole connection */
+    unsigned
+        status; /* this status of gRPC is healthy, too: 12 where there is no such service; 0 = none is */
+};
+
+/* The preface, the head and the message that asks for a service; empty: for the server as a whole. False: a
+ * text is too long. */
+bool probe_grpc_request(struct arena *arena, struct str authority, bool is_https,
+                        struct str service, struct str *out);
+
+/* One call, on a connection of its own: it is never kept. MAY WAIT. */
+bool probe_speak_grpc(struct health_probe *probe);
+
+/* Reads the answer, frame by frame. */
+struct probe_grpc {
+    struct arena *arena;  /* of the probe */
+    bool has_settings;    /* the first frame has come */
+    bool is_in_block;     /* a header block is not whole yet */
+    bool is_ended;        /* nothing comes after that block */
+    bool is_grpc;         /* out: Content-Type says so */
+    unsigned http_status; /* out; 0 = none came */
+    int grpc_status;      /* out; -1 at first: none came */
+    char *block;          /* a header block so far, or NULL */
+    size_t block_size;    /* bytes of it */
+    size_t received;      /* bytes of frames so far */
+    char reply[1024];     /* out: acknowledgements, to be sent; reply_size is 0 then */
+    size_t reply_size;
+    size_t message_size;
+    char message[256];  /* out: with its head of five bytes */
+    const char *reason; /* out: what was wrong */
+};
+
+/* Takes whole frames off *input; the rest is to be given again with more behind it, which is never above
+ * PROBE_HEAD_MAX. PROBE_DONE: the call has ended. */
+enum probe_step probe_grpc_take(struct probe_grpc *grpc, struct str *input);
+
+/* The number in a HealthCheckResponse: 1 is SERVING. False: the message is none. */
+bool probe_grpc_serving(const struct probe_grpc *grpc, uint64_t *serving);
 
 /* ---- for probes that speak something else ---- */
 

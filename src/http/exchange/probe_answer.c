@@ -22,16 +22,18 @@ static enum probe_step bad(struct probe_parser *parser, const char *reason)
 /* ---- the head ---- */
 
 /* Bytes of a head with its empty line; 0 = it is not whole. A lone CR is none: fields_parse sees it. */
-static size_t head_length(struct str input)
+static size_t head_length(struct probe_parser *parser, struct str input)
 {
-    struct str rest = input;
+    struct str rest = str_skip(input, parser->looked);
     const char *newline;
 
     while ((newline = str_find_char(rest, '\n')) != NULL) {
         rest = str_from(newline + 1, input.data + input.len);
         if (str_starts(rest, STR("\n")) || str_starts(rest, STR("\r\n"))) {
+            parser->looked = 0;
             return (size_t) (rest.data - input.data) + (rest.data[0] == '\n' ? 1 : 2);
         }
+        parser->looked = (size_t) (newline - input.data);
     }
     return 0;
 }
@@ -58,8 +60,9 @@ static bool parse_status_line(struct probe_parser *parser, struct str *head)
 }
 
 /* The fields `Status` and `Location` of CGI say what a status line would. */
-static bool find_cgi_status(struct probe_answer *answer)
+static bool find_cgi_status(struct probe_parser *parser)
 {
+    struct probe_answer *answer = &parser->answer;
     const struct field *status = fields_find(&answer->fields, STR("Status"));
     uint64_t number = 200;
 
@@ -68,7 +71,7 @@ static bool find_cgi_status(struct probe_answer *answer)
             !parse_uint(str_head(status->value, 3), &number) || number < 100) {
             return false;
         }
-    } else if (fields_get(&answer->fields, FIELD_LOCATION) != NULL) {
+    } else if (!parser->is_200_unless_told && fields_get(&answer->fields, FIELD_LOCATION) != NULL) {
         number = 302;
     }
     answer->status = (unsigned) number;
@@ -139,13 +142,14 @@ static enum probe_step parse_head(struct probe_parser *parser, struct str head)
     if (fields_parse(head, &limits, parser->arena, &answer->fields, &unused, &used) != PARSE_DONE) {
         return bad(parser, "header");
     }
-    if (parser->is_cgi && !find_cgi_status(answer)) {
+    if (parser->is_cgi && !find_cgi_status(parser)) {
         return bad(parser, "header \"Status\"");
     }
     if (answer->status < 200 && answer->status != 101 && !parser->is_cgi) {
         return ++parser->interims <= INTERIMS_MAX ? PROBE_MORE
                                                   : bad(parser, "header, after too many of 1xx");
     }
+    parser->has_head = true;
     if (answer->status == 101) {
         parser->may_keep = false;
         return PROBE_DONE;
@@ -163,7 +167,7 @@ static enum probe_step parse_head(struct probe_parser *parser, struct str head)
 static enum probe_step take_head(struct probe_parser *parser, struct str *input, bool is_end)
 {
     struct str start = str_head(*input, sizeof("HTTP/") - 1);
-    size_t length = head_length(str_head(*input, PROBE_HEAD_MAX));
+    size_t length = head_length(parser, str_head(*input, PROBE_HEAD_MAX));
 
     if (!parser->is_cgi && !str_equal(start, str_head(STR("HTTP/"), start.len))) {
         return bad(parser, "status line"); /* need not wait for its end */
@@ -260,7 +264,7 @@ static enum probe_step take_trailers(struct probe_parser *parser, struct str *in
         *input = str_skip(*input, 2);
         return PROBE_DONE;
     }
-    length = head_length(str_head(*input, PROBE_HEAD_MAX));
+    length = head_length(parser, str_head(*input, PROBE_HEAD_MAX));
     if (length == 0) {
         return input->len >= PROBE_HEAD_MAX ? bad(parser, "trailers, which are too large")
                                             : PROBE_MORE;

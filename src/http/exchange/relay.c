@@ -25,8 +25,16 @@ struct relay {
     uint64_t begun_ms;     /* for limit_rate */
 };
 
-/* Does the client take what it is given about as fast as it comes? */
-static bool keeps_up(const struct exchange *x)
+/* May nobody wait for the client? */
+static bool must_drain(const struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return channel->must_drain != NULL && channel->must_drain(x);
+}
+
+/* Does the client take what it is given about as fast as it comes? So that `more` may be given now. */
+static bool keeps_up(const struct exchange *x, uint64_t more)
 {
     const struct request *request = x->request;
     uint64_t limit = x->settings->buffers.number * x->settings->buffers.size;
@@ -34,7 +42,7 @@ static bool keeps_up(const struct exchange *x)
     if (request->limit_rate != 0) {
         return false;
     }
-    return request->wire->backlog(request) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
+    return request->wire->backlog(request, more) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
 }
 
 /*
@@ -58,16 +66,40 @@ static bool hand_on(struct exchange *x, struct body_piece *piece)
     return true;
 }
 
+/*
+ * A client that does not keep up has the spool between it and the backend: where buffering says so, and where the
+ * link may not wait, whatever buffering says. Bytes of a subrequest wait for their place in the response as well.
+ */
+static void choose_spool(struct relay *relay, uint64_t size)
+{
+    struct exchange *x = relay->x;
+    bool drains = must_drain(x);
+
+    if (x->spool != NULL || !(x->is_buffered || drains)) {
+        return;
+    }
+    if (keeps_up(x, drains ? size : 1) && !(drains && x->request->main != x->request)) {
+        return;
+    }
+    x->spool = spool_start(x, drains);
+    if (x->spool == NULL) {             /* there is no fiber for it */
+        x->is_buffered = false;         /* the client is waited for … */
+        relay->is_client_gone = drains; /* … unless that would keep others waiting */
+    }
+}
+
 /* Bytes to the client, straight or through the spool. MAY WAIT. */
 static void give(struct relay *relay, struct str bytes)
 {
     struct exchange *x = relay->x;
 
-    if (relay->is_client_gone || relay->is_body_unwanted) {
+    if (relay->is_client_gone || relay->is_body_unwanted ||
+        (x->slice != NULL && x->slice->is_skipped)) {
         return;
     }
-    if (x->is_buffered && x->spool == NULL && !keeps_up(x)) {
-        x->spool = spool_start(x);
+    choose_spool(relay, bytes.len);
+    if (relay->is_client_gone) {
+        return;
     }
     if (x->spool != NULL) {
         relay->is_client_gone = !spool_put(x->spool, bytes);
@@ -108,7 +140,7 @@ static bool wait_for_rate(struct relay *relay)
 {
     struct exchange *x = relay->x;
 
-    if (x->limit_rate == 0) {
+    if (x->limit_rate == 0 || must_drain(x)) {
         return true;
     }
     uint64_t allowed = x->limit_rate * ((clock_now.now_ms - relay->begun_ms) / 1000 + 1);
@@ -127,6 +159,9 @@ static void flush_client(struct relay *relay)
     struct body_piece flush = {.fd = -1, .is_flush = true};
     struct request *request = relay->x->request;
 
+    if (relay->has_unflushed && !relay->is_client_gone) {
+        choose_spool(relay, 0); /* its fiber begins with a flush */
+    }
     if (relay->has_unflushed && !relay->is_client_gone && relay->x->spool == NULL) {
         relay->is_client_gone = !response_send(request, &flush, false);
     }
@@ -157,7 +192,9 @@ static enum body_result read_body(struct relay *relay)
             return BODY_MORE;
         }
         if (protocol->channel->fill(x)) {
-            patience_begin(x, &relay->patience);
+            if (!patience_goes_on(x, &relay->patience)) {
+                return BODY_MORE;
+            }
             continue;
         }
         if (protocol->channel->has_ended(x)) {
@@ -166,6 +203,9 @@ static enum body_result read_body(struct relay *relay)
             }
             exchange_log_early_end(x);
             return BODY_BAD;
+        }
+        if (x->sent.is_cut) {
+            return BODY_MORE; /* what the backend waits for will not come */
         }
         flush_client(relay);
         switch (patience_wait(x, &relay->patience)) {
@@ -187,7 +227,7 @@ static enum flow end_response(struct relay *relay, bool is_whole)
 
     bool is_last = is_whole && slice_is_last(x);
 
-    request->response.trailers = is_whole ? request->response.trailers : NULL;
+    request->response.trailers = is_whole ? answer_trailers(x) : NULL;
     if (x->spool != NULL) {
         bool is_given = spool_finish(x->spool, is_last);
         x->spool = NULL;
@@ -204,15 +244,15 @@ static enum flow end_response(struct relay *relay, bool is_whole)
     return is_last ? FLOW_DONE : is_whole ? FLOW_NEXT : FLOW_CUT;
 }
 
-/* *_limit_rate at this place, unless the answer has set it. */
-static void note_limits(struct exchange *x)
+uint64_t exchange_limit_rate(const struct exchange *x)
 {
+    const struct template *written = x->settings->limit_rate;
     uint64_t number;
 
-    if (x->settings->limit_rate != NULL && x->limit_rate == 0 &&
-        parse_size(template_text(x->settings->limit_rate, &x->request->env), &number)) {
-        x->limit_rate = number;
+    if (written == NULL || (written->is_constant && str_is(written->constant, "0"))) {
+        return 0;
     }
+    return parse_size(template_text(written, &x->request->env), &number) ? number : 0;
 }
 
 bool exchange_skip_body(struct exchange *x)
@@ -233,7 +273,7 @@ enum flow relay_answer(struct exchange *x)
 
     enum flow flow = FLOW_DONE;
 
-    note_limits(x);
+    x->limit_rate = exchange_limit_rate(x);
     if (slice_continues(x)) {
         flow = FLOW_NEXT;
     } else if (!x->is_silent) {
@@ -247,6 +287,7 @@ enum flow relay_answer(struct exchange *x)
         }
         request->log.action = "sending to client";
         flow = response_start(request);
+        slice_begun(x);
     }
     if (flow != FLOW_NEXT && flow != FLOW_DONE) {
         relay.is_client_gone = true;
@@ -261,6 +302,9 @@ enum flow relay_answer(struct exchange *x)
     } else {
         x->is_reusable = false; /* the body that nobody wants is left there */
     }
+    if (result == BODY_END && !slice_is_complete(x)) {
+        result = BODY_BAD;
+    }
     bool is_whole = result == BODY_END;
     attempt_end(x, 0);
     if (x->cached != NULL) {
@@ -271,7 +315,8 @@ enum flow relay_answer(struct exchange *x)
     }
     /* The peer is free for others while the client drinks what is left. */
     exchange_leave_link(x, is_whole && x->is_reusable);
-    upstream_pick_done(&x->pick, result == BODY_BAD ? PEER_FAILED : PEER_SERVED);
+    upstream_pick_done(&x->pick,
+                       result == BODY_BAD && !x->is_peer_fine ? PEER_FAILED : PEER_SERVED);
     if (result == BODY_MORE) {
         if (x->spool != NULL) {
             spool_abort(x->spool);

@@ -126,13 +126,21 @@ struct head_plan *head_plan_make(struct arena *arena, const struct vec *set_head
     struct head_plan *plan = arena_new(arena, struct head_plan);
     struct planning planning = {.arena = arena, .plan = plan};
 
+    /* Host comes first, wherever it was written (RFC 9110, 7.2). */
     vec_each(const struct key_template, own, set_headers) {
-        add_own(&planning, own, host);
+        if (field_identify(own->key) == FIELD_HOST) {
+            add_own(&planning, own, host);
+        }
     }
-    plan->own = plan->hidden;
-    if ((plan->own & FIELD_BIT(FIELD_HOST)) == 0) {
+    if ((plan->hidden & FIELD_BIT(FIELD_HOST)) == 0) {
         add_host(&planning, NULL, host);
     }
+    vec_each(const struct key_template, own, set_headers) {
+        if (field_identify(own->key) != FIELD_HOST) {
+            add_own(&planning, own, host);
+        }
+    }
+    plan->own = plan->hidden;
     add_part(&planning, (struct head_part){.kind = HEAD_FRAMING});
     plan->hidden |= OWN_IDS;
     hide_name(&planning, STR("Proxy-Connection"));
@@ -147,25 +155,24 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
                       struct head_draft *draft)
 {
     const struct request *request = x->request;
-    int64_t size = request->body == NULL ? 0 : (int64_t) request->body->size;
-    bool is_announced = request->content_length >= 0 || request->is_chunked_body || size != 0;
-    bool is_sent = x->sends_body;
+    bool is_sent = x->sends_body || x->body_override.data != NULL;
+    int64_t length = sent_body_length(x);
 
     *draft = (struct head_draft){.plan = plan, .host = host, .body_length = -1};
-    if (x->body_override.data != NULL) {
-        draft->body_length = (int64_t) x->body_override.len;
-        is_sent = true;
-    } else if (x->streams_body) {
-        draft->is_chunked = request->content_length < 0;
-        draft->body_length = request->content_length;
-    } else if (is_announced) {
-        draft->body_length = size;
+    if (!is_sent && request->body != NULL) {
+        length = (int64_t) request->body->size; /* announced all the same, as nginx has it */
+    }
+    if (length < 0) {
+        draft->is_chunked = true;
+    } else if (length != 0 || request->content_length >= 0 || request->is_chunked_body ||
+               x->body_override.data != NULL) {
+        draft->body_length = length;
     }
     bool has_length = (plan->own & FIELD_BIT(FIELD_CONTENT_LENGTH)) == 0;
     bool has_coding = (plan->own & FIELD_BIT(FIELD_TRANSFER_ENCODING)) == 0;
-    draft->is_unframed = plan->doubts_framing ||
-                         (draft->body_length > 0 && is_sent != has_length) ||
-                         (draft->is_chunked && !has_coding);
+    x->sent.is_doubtful = plan->doubts_framing ||
+                          (draft->body_length > 0 && is_sent != has_length) ||
+                          (draft->is_chunked && !has_coding);
 }
 
 /* Room of what put_framing writes at most. */

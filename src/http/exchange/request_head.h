@@ -38,7 +38,6 @@ struct head_draft {
     struct str host;     /* of the target */
     int64_t body_length; /* of the body that is sent; -1 = none, or not known */
     bool is_chunked;     /* … it goes in chunks, where the protocol has them */
-    bool is_unframed;    /* the head does not tell its end rightly: the connection is not kept */
     bool has_own_host;   /* by *_set_header */
     struct str *values;  /* of the plan's parts; in the request's arena */
 };
@@ -53,7 +52,7 @@ bool head_field_apply(struct conf_scope *scope, const struct directive *row, str
 struct head_plan *head_plan_make(struct arena *arena, const struct vec *set_headers,
                                  const struct str *host);
 
-/* How the body of this request will be framed. */
+/* How the body of this request will be framed; x->sent.is_doubtful where the head does not tell its end rightly. */
 void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct str host,
                       struct head_draft *draft);
 /* Evaluates what has variables; gives the bytes that head_draft_put writes at most. */

@@ -26,7 +26,7 @@ static struct str without_port(struct str name)
 }
 
 const struct link_tls *exchange_secure_group(struct arena *arena, const struct exchange_tls *tls,
-                                             const struct upstream_group *group)
+                                             const struct upstream_group *group, struct str alpn)
 {
     bool has_name = tls->name != NULL && tls->name->is_constant;
     struct link_tls *made = arena_new(arena, struct link_tls);
@@ -37,6 +37,7 @@ const struct link_tls *exchange_secure_group(struct arena *arena, const struct e
         .sends_name = tls->server_name,
         .verifies = tls->verify,
         .reuses_session = tls->session_reuse,
+        .alpn = alpn,
     };
     made->options.identity = tls_client_identity(made->context, &made->options);
     return made;

@@ -127,6 +127,7 @@ struct exchange_settings {
     struct vec hide_headers, pass_headers; /* struct str */
     struct map *hidden;  /* derived: names that are not passed to clients, in any case; */
     uint64_t hidden_ids; /* … those with a number: bit n is field number n */
+    uint64_t passed_ids; /* derived: those that *_pass_header names */
 
     /* The cache. */
     struct cache *cache;               /* NULL = off, or a name with variables: */

@@ -12,34 +12,28 @@ struct slice_settings {
 
 static struct directive_table slice_table;
 
-/* The client's range, when it is a single one whose start is known. */
-static void wanted_range(const struct request *request, uint64_t *start, uint64_t *end)
+/* Where the client's range begins, when it is a single one whose start is known; else 0. Whether it gets the range is
+ * decided when the first slice is there (slice_begun). */
+static uint64_t wanted_start(const struct request *request)
 {
     const struct field *field = fields_get(&request->headers, FIELD_RANGE);
     uint64_t first;
-    uint64_t last;
 
-    *start = 0;
-    *end = UINT64_MAX;
     if (field == NULL || fields_get(&request->headers, FIELD_IF_RANGE) != NULL ||
         !str_starts_nocase(field->value, STR("bytes=")) ||
         str_find_char(field->value, ',') != NULL) {
-        return;
+        return 0;
     }
     struct str rest = str_skip(field->value, 6);
     struct str text = str_trim(str_cut(&rest, '-'));
-    if (rest.data == NULL || !parse_uint(text, &first)) {
-        return;
-    }
-    *start = first;
-    if (parse_uint(str_trim(rest), &last) && last >= first && last != UINT64_MAX) {
-        *end = last + 1;
-    }
+    return rest.data != NULL && parse_uint(text, &first) ? first : 0;
 }
 
 static void set_start(struct exchange *x, struct slice *slice, uint64_t start)
 {
     slice->start = start;
+    slice->next = start + slice->size;
+    slice->is_skipped = false;
     slice->range = arena_printf(&x->request->arena, "bytes=%llu-%llu", (unsigned long long) start,
                                 (unsigned long long) (start + slice->size - 1));
 }
@@ -48,7 +42,6 @@ bool slice_begin(struct exchange *x)
 {
     struct request *request = x->request;
     const struct slice_settings *settings = location_settings(request->location, &slice_table);
-    uint64_t start;
 
     if (settings->size == 0 || request != request->main || x->slice != NULL ||
         (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
@@ -57,7 +50,8 @@ bool slice_begin(struct exchange *x)
     struct slice *slice = arena_new(&request->arena, struct slice);
     slice->size = settings->size;
     slice->is_first = true;
-    wanted_range(request, &start, &slice->end);
+    slice->end = UINT64_MAX;
+    uint64_t start = wanted_start(request);
     if (start > INT64_MAX - settings->size) {
         start = 0;
     }
@@ -92,20 +86,18 @@ static bool refuse(struct exchange *x, const char *reason, struct str culprit)
     return false;
 }
 
-/* The first slice's head becomes that of the whole. */
-static void become_whole(struct exchange *x, const struct slice *slice)
+/* The first slice's head becomes that of the whole; its length is told to the response alone. */
+static void become_whole(struct exchange *x)
 {
     struct answer *answer = &x->answer;
 
     answer->status = 200;
     answer->reason = STR_NONE;
-    answer->content_length = (int64_t) slice->total;
     fields_each(field, &answer->fields) {
         if (field->id == FIELD_CONTENT_RANGE || field->id == FIELD_CONTENT_LENGTH) {
             field->is_removed = true;
         }
     }
-    x->request->response.body_offset = slice->start;
 }
 
 bool slice_accept(struct exchange *x)
@@ -137,14 +129,42 @@ bool slice_accept(struct exchange *x)
         return refuse(x, "etag mismatch", tag);
     }
     slice->total = total;
+    slice->length = end - start;
     if (slice->end > total) {
         slice->end = total;
     }
     if (slice->is_first) {
         slice->etag = tag;
-        become_whole(x, slice);
+        become_whole(x);
     }
     return true;
+}
+
+void slice_begun(struct exchange *x)
+{
+    struct slice *slice = x->slice;
+    struct response *response = &x->request->response;
+
+    if (slice == NULL) {
+        return;
+    }
+    slice->end = response->range_end != 0 ? response->range_end : slice->total;
+    uint64_t first = response->range_start / slice->size * slice->size;
+    slice->is_skipped = first != slice->start;
+    if (slice->is_skipped) {
+        slice->next = first;
+    }
+    response->body_offset = first;
+}
+
+bool slice_is_complete(const struct exchange *x)
+{
+    if (x->slice == NULL || x->answer.has_no_body || x->body_received == x->slice->length) {
+        return true;
+    }
+    log_error(&x->request->log, 0, "upstream sent %llu bytes of %llu in a slice response",
+              (unsigned long long) x->body_received, (unsigned long long) x->slice->length);
+    return false;
 }
 
 /* A fresh exchange for the next slice; what the module had set is taken over. */
@@ -161,8 +181,6 @@ static struct exchange *next_exchange(const struct exchange *x, struct slice *sl
     next->is_secure = x->is_secure;
     next->preface = x->preface;
     next->url_tail = x->url_tail;
-    next->sends_body = false;
-    next->is_body_sent = true;
     next->slice = slice;
     return next;
 }
@@ -173,10 +191,10 @@ enum flow slice_rest(struct exchange *x)
     struct request *request = x->request;
 
     slice->is_first = false;
-    while (slice->start + slice->size < slice->end) {
+    while (slice->next < slice->end) {
         struct exchange *next = next_exchange(x, slice);
 
-        set_start(next, slice, slice->start + slice->size);
+        set_start(next, slice, slice->next);
         enum flow flow = exchange_once(next);
         if (flow != FLOW_NEXT) {
             return flow;

@@ -8,8 +8,11 @@
 struct slice {
     uint64_t size;    /* of each */
     uint64_t start;   /* of this one */
+    uint64_t next;    /* … of the one after it */
     uint64_t end;     /* bytes behind it are not wanted: of the client's range, or of the whole */
     uint64_t total;   /* of the whole; known from the first answer on */
+    uint64_t length;  /* of this one, as its Content-Range says */
+    bool is_skipped;  /* it told about the whole only: none of its bytes are wanted */
     struct str etag;  /* of the first: all must be of one kind */
     bool is_first;    /* the response has not begun */
     struct str range; /* $slice_range */
@@ -26,6 +29,12 @@ bool slice_begin(struct exchange *x);
  */
 bool slice_accept(struct exchange *x);
 
+/* The response's head was made of the first slice: what of the whole is wanted is known now, and which slice is next. */
+void slice_begun(struct exchange *x);
+
+/* The answer has ended: did as much come as its Content-Range told? Logged if not. */
+bool slice_is_complete(const struct exchange *x);
+
 /* Does this exchange go on with a response that an earlier slice began? */
 static inline bool slice_continues(const struct exchange *x)
 {
@@ -35,7 +44,8 @@ static inline bool slice_continues(const struct exchange *x)
 /* Is the end of this exchange's answer the end of the response? */
 static inline bool slice_is_last(const struct exchange *x)
 {
-    return x->slice == NULL || x->slice->start + x->slice->size >= x->slice->end;
+    return x->slice == NULL ||
+           (!x->slice->is_skipped && x->slice->start + x->slice->size >= x->slice->end);
 }
 
 /* The other slices, one exchange after another, into the response that the first one began. MAY WAIT. */

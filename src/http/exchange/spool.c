@@ -7,7 +7,9 @@
 
 #include "base/fatal.h"
 #include "base/fs.h"
+#include "http/file.h"
 #include "http/temp_file.h"
+#include "server/generation.h"
 
 /* A part of the queue: a chunk of memory, or a range of a file. */
 struct part {
@@ -31,6 +33,7 @@ struct spool {
     int fd;              /* temporary file, or -1 */
     uint64_t file_end;   /* bytes written to it */
     uint64_t file_left;  /* bytes of it that the client was not given yet */
+    bool never_waits;    /* what does not fit ends the request */
     bool is_last;        /* no more comes */
     bool is_whole;       /* … and the last of it ends the response */
     bool has_failed;     /* the client is gone */
@@ -95,7 +98,10 @@ static bool give(struct spool *spool, struct part *part, bool is_last)
 static void drink(void *arg)
 {
     struct spool *spool = arg;
+    struct body_piece flush = {.fd = -1, .is_flush = true};
 
+    /* What filters hold of that which went straight to the client. */
+    spool->has_failed |= !response_send(spool->exchange->request, &flush, false);
     while (!spool->has_failed) {
         if (spool->first == NULL) {
             if (spool->is_last) {
@@ -121,7 +127,7 @@ static void close_file(void *arg)
     close((int) (intptr_t) arg);
 }
 
-struct spool *spool_start(struct exchange *x)
+struct spool *spool_start(struct exchange *x, bool never_waits)
 {
     const struct exchange_settings *settings = x->settings;
     struct spool *spool = calloc(1, sizeof(*spool));
@@ -132,8 +138,9 @@ struct spool *spool_start(struct exchange *x)
     spool->exchange = x;
     spool->memory_max = settings->buffers.number * settings->buffers.size;
     spool->fd = -1;
+    spool->never_waits = never_waits;
     spool->references = 1;
-    if (fiber_start_joinable(drink, spool, &spool->drinker) == FIBER_NO_STACK) {
+    if (request_fiber_start(drink, spool, &spool->drinker) == FIBER_NO_STACK) {
         log_crit(&x->request->log, 0, "no stack for the client of a response");
         free(spool);
         return NULL;
@@ -209,6 +216,54 @@ static void put_range(struct spool *spool, uint64_t size)
     spool->file_left += size;
 }
 
+/* Bytes on their way to a file; on the stack of the fiber that waits for it. */
+struct write_job {
+    struct thread_job job;
+    struct wait_point done;
+    struct str bytes;
+    int fd;
+    bool is_done, is_written;
+    int error;
+};
+
+static void write_on_thread(struct thread_job *job)
+{
+    struct write_job *write = container_of(job, struct write_job, job);
+
+    write->is_written = fs_write_all(write->fd, write->bytes);
+    write->error = errno;
+}
+
+static void write_is_done(struct thread_job *job)
+{
+    struct write_job *write = container_of(job, struct write_job, job);
+
+    write->is_done = true;
+    wait_signal(&write->done);
+}
+
+/* With aio_write and `aio threads` a thread waits for the disk, not the worker. False: errno. MAY WAIT. */
+static bool write_bytes(struct request *request, int fd, struct str bytes)
+{
+    struct write_job write = {.job = {.work = write_on_thread, .done = write_is_done},
+                              .fd = fd,
+                              .bytes = bytes};
+    const struct http_location *location = request->location;
+    bool is_aside = location->aio_write && location->aio == AIO_THREADS;
+    struct thread_pool *pool = is_aside ? request_thread_pool(request) : NULL;
+
+    if (pool == NULL || !thread_pool_submit(pool, &write.job)) {
+        return fs_write_all(fd, bytes);
+    }
+    fiber_shield_begin();
+    while (!write.is_done) {
+        fiber_wait(&write.done, FIBER_NEVER);
+    }
+    fiber_shield_end();
+    errno = write.error;
+    return write.is_written;
+}
+
 /* As much as the temporary file may hold. False: it cannot be written. */
 static bool put_file(struct spool *spool, struct str *bytes)
 {
@@ -232,7 +287,7 @@ static bool put_file(struct spool *spool, struct str *bytes)
     }
     size_t n =
         limit - spool->file_left < bytes->len ? (size_t) (limit - spool->file_left) : bytes->len;
-    if (!fs_write_all(spool->fd, str_head(*bytes, n))) {
+    if (!write_bytes(x->request, spool->fd, str_head(*bytes, n))) {
         log_crit(&x->request->log, errno, "write() to a temporary file failed");
         return false;
     }
@@ -252,6 +307,13 @@ bool spool_put(struct spool *spool, struct str bytes)
             return false;
         }
         wait_signal_later(&spool->filled);
+        if (bytes.len != 0 && spool->never_waits) {
+            counters_mine->limited++;
+            log_error(&spool->exchange->request->log, 0,
+                      "client falls behind by more than may be kept of an upstream response, and "
+                      "the connection to the upstream is shared");
+            return false;
+        }
         if (bytes.len != 0 && fiber_wait(&spool->emptied, FIBER_NEVER) != WAIT_READY) {
             return false;
         }
@@ -271,8 +333,13 @@ static void drop_rest(struct spool *spool)
 
 bool spool_finish(struct spool *spool, bool is_whole)
 {
+    struct request *request = spool->exchange->request;
+
     spool->is_last = true;
     spool->is_whole = is_whole;
+    if (is_whole && request->wire->leave != NULL && request->response.filters == NULL) {
+        request->wire->leave(request);
+    }
     wait_signal_later(&spool->filled);
     bool is_joined = fiber_join(&spool->drinker, FIBER_NEVER) == WAIT_READY;
     if (!is_joined) {

@@ -69,10 +69,18 @@ struct context_list {
     struct map by_settings; /* struct tls_context * */
 };
 
+/* An empty name is none: it takes back what was inherited. */
+static bool has_certificate(const struct exchange_tls *own)
+{
+    return own->certificate != NULL &&
+           !(own->certificate->is_constant && own->certificate->constant.len == 0);
+}
+
 /* What is constant of our certificate goes into the context. */
 static void use_certificate(struct conf *conf, struct exchange_tls *own, struct tls_settings *made)
 {
-    if (own->certificate == NULL) {
+    own->is_certificate_late = false;
+    if (!has_certificate(own)) {
         return;
     }
     own->is_certificate_late = !own->certificate->is_constant || !own->certificate_key->is_constant;
@@ -141,7 +149,7 @@ static bool check(struct conf_scope *scope, const struct exchange_settings *own)
 {
     const struct exchange_tls *tls = &own->tls;
 
-    if (tls->certificate != NULL && tls->certificate_key == NULL) {
+    if (has_certificate(tls) && tls->certificate_key == NULL) {
         return conf_error(scope->conf, scope->node,
                           "no \"%s_ssl_certificate_key\" is defined for certificate \"%.*s\"",
                           own->prefix, STR_ARG(tls->certificate->source));
@@ -173,7 +181,9 @@ bool exchange_tls_finish(struct conf_scope *scope, struct exchange_settings *own
         own->tls.context = tls_context_new(&made, conf->arena, log_main, &error);
         if (own->tls.context == NULL) {
             arena_free(&scratch);
-            return conf_error(conf, scope->node, "%.*s", STR_ARG(error));
+            conf_error(conf, scope->node, "%.*s", STR_ARG(error));
+            conf_hint_origin(scope, own->prefix);
+            return false;
         }
         map_put(&list->by_settings, conf->arena, arena_dup(conf->arena, text), own->tls.context);
     }

@@ -1,4 +1,5 @@
-/* A tunnel: after 101 or an accepted CONNECT bytes go both ways, unread, until both sides have ended. */
+/* A tunnel: after 101 or an accepted CONNECT bytes go both ways, unread, until both sides have ended. What is left of the
+ * request's body goes first, as it was announced. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -61,6 +62,10 @@ static void pump_up(struct tunnel *tunnel)
     struct conn *client = x->request->conn;
     struct conn *backend = x->link->conn;
 
+    if (!x->request->is_body_read) {
+        request_keep_head(x->request);
+        x->request->is_body_read = true;
+    }
     for (;;) {
         struct str input = conn_input(client);
 
@@ -119,13 +124,25 @@ static void run_upward(void *arg)
 {
     struct tunnel *tunnel = arg;
 
-    if (is_framed(tunnel->x->request)) {
+    /* The new protocol begins behind the request, whose body may still be on its way (RFC 9110, 7.8). */
+    if (!upload_join(tunnel->x)) {
+        tunnel->is_over = true;
+    } else if (is_framed(tunnel->x->request)) {
         pump_frames_up(tunnel);
     } else {
         pump_up(tunnel);
     }
     if (tunnel->is_over && tunnel->x->link != NULL) {
         wait_signal(&tunnel->x->link->wake);
+    }
+}
+
+static void tell_timeout(struct exchange *x)
+{
+    if (x->protocol->timed_out != NULL) {
+        x->protocol->timed_out(x, true);
+    } else {
+        log_error(&x->request->log, ETIMEDOUT, "upstream timed out");
     }
 }
 
@@ -164,35 +181,50 @@ static void pump_down(struct tunnel *tunnel)
         }
         if (result == WAIT_TIMED_OUT &&
             clock_now.now_ms >= tunnel->active_ms + x->settings->read_timeout_ms) {
-            log_error(&request->log, ETIMEDOUT, "upstream timed out");
+            tell_timeout(x);
             return;
         }
     }
 }
 
+/* Both ways, until one is over. False: there is no fiber for it. MAY WAIT. */
+static bool pump(struct exchange *x)
+{
+    struct tunnel tunnel = {.x = x, .active_ms = clock_now.now_ms};
+
+    x->request->log.action = "proxying upgraded connection";
+    conn_set_nodelay(x->link->conn, true);
+    if (request_fiber_start(run_upward, &tunnel, &tunnel.upward) == FIBER_NO_STACK) {
+        log_crit(&x->request->log, 0, "no stack for a tunnel");
+        return false;
+    }
+    pump_down(&tunnel);
+    fiber_cancel_and_join(&tunnel.upward);
+    return true;
+}
+
 enum flow tunnel_relay(struct exchange *x)
 {
     struct request *request = x->request;
-    struct tunnel tunnel = {.x = x, .active_ms = clock_now.now_ms};
 
-    request_keep_head(request);
+    if (upload_is_under_way(x)) {
+        request->is_body_streamed = true;
+    } else {
+        request_keep_head(request);
+        request->is_body_read = true;
+    }
     request->keepalive = false;
-    request->is_body_read = true;
     request->response.is_tunnel = true;
+    request->response.raw_head = x->answer.raw_head;
     request->response.content_length = -1;
     enum flow flow = response_start(request);
     if (flow != FLOW_NEXT && flow != FLOW_DONE) {
         return flow;
     }
-    request->log.action = "proxying upgraded connection";
-    conn_set_nodelay(x->link->conn, true);
     conn_flush(request->conn);
-    if (fiber_start_joinable(run_upward, &tunnel, &tunnel.upward) == FIBER_NO_STACK) {
-        log_crit(&request->log, 0, "no stack for a tunnel");
-        return FLOW_CLOSED;
+    if (request->response.status < 300 && !pump(x)) {
+        return FLOW_CLOSED; /* any other answer says that there is no tunnel (RFC 9110, 9.3.6) */
     }
-    pump_down(&tunnel);
-    fiber_cancel_and_join(&tunnel.upward);
     if (is_framed(request) && !request->wire->send_body(request, NULL, true)) {
         request->is_cancelled = true;
     }

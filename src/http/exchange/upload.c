@@ -18,22 +18,8 @@ struct upload {
     struct buf kept;           /* the body so far, while it is short: for $request_body and for who
                                   answers instead */
     bool is_kept;              /* kept holds all of it */
-    unsigned status;           /* of the client's fault: 400, 408, 413 …; 0 = it left */
-    bool has_failed;           /* the client's part broke off */
     bool is_done;              /* the fiber has ended, or was never needed */
 };
-
-static bool is_too_large(const struct exchange *x, uint64_t size)
-{
-    int64_t limit = x->request->location->client_max_body_size;
-
-    if (limit == 0 || size <= (uint64_t) limit) {
-        return false;
-    }
-    log_error(&x->request->log, 0, "client intended to send too large chunked body: %llu bytes",
-              (unsigned long long) size);
-    return true;
-}
 
 static void keep(struct upload *upload, struct str bytes)
 {
@@ -69,15 +55,12 @@ static ssize_t gather(struct upload *upload)
     ssize_t n = request_read_some(request, upload->room, PIECE_SIZE);
 
     for (ssize_t more = n; more > 0 && n < PIECE_SIZE && !request->is_body_read;) {
-        unsigned status = request->response.status; /* of an answer that is under way already */
-        request->response.status = 0;
         request->reads_no_further = true;
         more = request_read_some(request, upload->room + n, (size_t) (PIECE_SIZE - n));
         request->reads_no_further = false;
-        if (more < 0 && (request->response.status != 0 || request->is_body_read)) {
+        if (more < 0 && (request->body_refusal != 0 || request->is_body_read)) {
             return -1; /* not that there is nothing now: there will be nothing more */
         }
-        request->response.status = status;
         n += more > 0 ? more : 0;
     }
     return n;
@@ -99,12 +82,10 @@ static bool send_pieces(struct upload *upload)
     struct request *request = x->request;
     uint64_t size = 0;
 
-    while (!x->is_body_sent) {
+    while (!x->sent.is_ended) {
         ssize_t n = gather(upload);
-        if (n < 0 || is_too_large(x, size += (uint64_t) n)) {
-            upload->status = n < 0 ? request->response.status : 413;
-            request->response.status = 0;
-            upload->has_failed = true;
+        if (n < 0 || request_body_is_too_large(request, size += (uint64_t) n)) {
+            sent_body_cut(x, n < 0 ? request->body_refusal : 413);
             return false;
         }
         keep(upload, (struct str){upload->room, (size_t) n});
@@ -112,12 +93,10 @@ static bool send_pieces(struct upload *upload)
                                    .fd = -1,
                                    .is_volatile = true};
         bool is_last = n == 0 || request->is_body_read;
-        if (x->protocol->send_body != NULL) {
-            x->protocol->send_body(x, n == 0 ? NULL : &piece, is_last);
-        } else if (n != 0) {
-            exchange_send_piece(x, &piece);
+        if (!sent_body_give(x, n == 0 ? NULL : &piece, is_last)) {
+            return false;
         }
-        x->is_body_sent = is_last;
+        x->attempt->sent_ms = is_last ? clock_now.now_ms - x->try_ms : UINT64_MAX;
         if (wait_for_room(x) != WAIT_READY) {
             return false;
         }
@@ -155,10 +134,10 @@ bool upload_start(struct exchange *x)
         x->upload = upload;
     }
     conn_set_nodelay(x->link->conn, true); /* there will be several writes */
+    x->request->limits_body = true;
     upload->is_kept = true;
     upload->is_done = false;
-    upload->has_failed = false;
-    if (fiber_start_joinable(upload_run, upload, &upload->fiber) == FIBER_NO_STACK) {
+    if (request_fiber_start(upload_run, upload, &upload->fiber) == FIBER_NO_STACK) {
         log_crit(&x->request->log, 0, "no stack for a request's body");
         upload->is_done = true;
         return false;
@@ -169,21 +148,18 @@ bool upload_start(struct exchange *x)
 void upload_stop(struct exchange *x)
 {
     if (x->upload != NULL && !x->upload->fiber.has_ended) {
-        unsigned status = x->request->response.status;
-
         fiber_cancel_and_join(&x->upload->fiber);
-        /* It was we who broke it off: that is no failure, and says nothing of the answer. */
-        x->upload->has_failed = false;
-        x->request->response.status = status;
+        x->sent.is_cut = false; /* it was we who broke it off */
     }
 }
 
-bool upload_has_failed(const struct exchange *x)
+bool upload_is_under_way(const struct exchange *x)
 {
-    return x->upload != NULL && x->upload->has_failed;
+    return x->upload != NULL && !x->upload->is_done;
 }
 
-unsigned upload_status(const struct exchange *x)
+bool upload_join(struct exchange *x)
 {
-    return x->upload == NULL ? 0 : x->upload->status;
+    return x->upload == NULL ||
+           (fiber_join(&x->upload->fiber, FIBER_NEVER) == WAIT_READY && x->sent.is_ended);
 }

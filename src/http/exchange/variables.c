@@ -1,6 +1,7 @@
 /* The $upstream_ variables: what was asked of which peer, and how it went. */
 #include "http/exchange/variables.h"
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "http/variables.h"
 
@@ -48,7 +49,30 @@ enum attempt_part {
     PART_BYTES_SENT,
     PART_BYTES_RECEIVED,
     PART_RESPONSE_LENGTH,
+    /* Tengine's */
+    PART_SEND_START,
+    PART_SEND_FINISH,
+    PART_SEND_TIME,
+    PART_RECEIVE_START,
+    PART_RECEIVE_FINISH,
+    PART_RECEIVE_TIME,
 };
+
+/* From one moment of a try to another; "-" where one of them did not come. */
+static char *put_between(char *at, uint64_t from_ms, uint64_t to_ms)
+{
+    return put_time(at,
+                    from_ms == UINT64_MAX || to_ms == UINT64_MAX ? UINT64_MAX : to_ms - from_ms);
+}
+
+/* A moment of a try in seconds since the epoch. */
+static char *put_moment(char *at, const struct attempt *attempt, uint64_t ms)
+{
+    uint64_t wall_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+
+    return put_time(at,
+                    ms == UINT64_MAX ? ms : wall_ms - (clock_now.now_ms - attempt->began_ms - ms));
+}
 
 static char *put_part(char *at, const struct attempt *attempt, enum attempt_part part)
 {
@@ -71,6 +95,19 @@ static char *put_part(char *at, const struct attempt *attempt, enum attempt_part
         return format_uint(at, attempt->bytes_received);
     case PART_RESPONSE_LENGTH:
         return format_uint(at, attempt->response_length);
+    case PART_SEND_START:
+        return put_moment(at, attempt, attempt->send_ms);
+    case PART_SEND_FINISH:
+        return put_moment(at, attempt, attempt->sent_ms);
+    case PART_SEND_TIME:
+        return put_between(at, attempt->send_ms, attempt->sent_ms);
+    case PART_RECEIVE_START:
+        return put_moment(at, attempt, attempt->first_byte_ms);
+    case PART_RECEIVE_FINISH:
+        return put_moment(at, attempt,
+                          attempt->first_byte_ms == UINT64_MAX ? UINT64_MAX : attempt->response_ms);
+    case PART_RECEIVE_TIME:
+        return put_between(at, attempt->first_byte_ms, attempt->response_ms);
     }
     return at;
 }
@@ -182,6 +219,16 @@ const struct variable exchange_variables[] = {
     {NAMED("upstream_bytes_received"), .get = get_attempts, .data = PART_BYTES_RECEIVED, VOLATILE},
     {NAMED("upstream_response_length"), .get = get_attempts, .data = PART_RESPONSE_LENGTH,
      VOLATILE},
+    {NAMED("upstream_stat_send_start_time"), .get = get_attempts, .data = PART_SEND_START,
+     VOLATILE},
+    {NAMED("upstream_stat_send_finish_time"), .get = get_attempts, .data = PART_SEND_FINISH,
+     VOLATILE},
+    {NAMED("upstream_stat_send_time"), .get = get_attempts, .data = PART_SEND_TIME, VOLATILE},
+    {NAMED("upstream_stat_recv_start_time"), .get = get_attempts, .data = PART_RECEIVE_START,
+     VOLATILE},
+    {NAMED("upstream_stat_recv_finish_time"), .get = get_attempts, .data = PART_RECEIVE_FINISH,
+     VOLATILE},
+    {NAMED("upstream_stat_recv_time"), .get = get_attempts, .data = PART_RECEIVE_TIME, VOLATILE},
     {NAMED("upstream_last_addr"), .get = get_last_address, VOLATILE},
     {NAMED("upstream_last_server_name"), .get = get_last_server_name, VOLATILE},
     {NAMED("upstream_http_"), .get = get_field, FAMILY},

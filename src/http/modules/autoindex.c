@@ -95,6 +95,8 @@ static bool look_at(struct request *request, int fd, const char *name, struct st
     return false;
 }
 
+#define ENTRY_ALLOWED 2048 /* bytes for an entry and its line */
+
 static void read_entries(struct request *request, DIR *directory, struct vec *entries)
 {
     struct arena *arena = &request->arena;
@@ -105,6 +107,7 @@ static void read_entries(struct request *request, DIR *directory, struct vec *en
         if (item->d_name[0] == '.' || !look_at(request, dirfd(directory), item->d_name, &st)) {
             continue;
         }
+        arena_allow(arena, ENTRY_ALLOWED); /* the directory is the operator's, however large */
         struct entry *entry = vec_push(entries, arena, sizeof(*entry));
         *entry = (struct entry){
             .name = arena_dup(arena, str_of(item->d_name)),

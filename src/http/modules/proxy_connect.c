@@ -1,5 +1,7 @@
 /* ngx_http_proxy_connect_module, Tengine's: a server that makes tunnels for CONNECT (RFC 9110, 9.3.6), whatever its
  * locations do with other methods. */
+#include <errno.h>
+
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
@@ -22,9 +24,15 @@ struct connect_settings {
     struct template *response; /* head of the answer */
 };
 
+/* Times that a request was given by `set`; milliseconds, each with whether it was. */
+enum { TIME_CONNECT, TIME_DATA, TIME_SEND, TIMES };
+struct connect_times {
+    uint64_t ms[TIMES];
+    bool is_set[TIMES];
+};
+
 /* One tunnel; in the request's arena. */
 struct connect_state {
-    struct str response;    /* $proxy_connect_response as it was when the tunnel began */
     uint64_t start_ms;      /* when its target began to be looked for */
     uint64_t first_byte_ms; /* when the other side sent its first byte; 0 = not yet */
 };
@@ -60,28 +68,44 @@ static const struct channel connect_channel = {
 
 /* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
 
-/* The head of proxy_connect_response, read as if it had been sent. */
+/* The head of proxy_connect_response, read as if it had been sent, now that the connection is there. Clients of
+ * HTTP/1 get it byte for byte, others what it says. */
 static enum head_result read_head(struct exchange *x)
 {
-    const struct connect_state *state = x->state;
-    struct str text = state->response;
+    struct str text;
     size_t used = 0;
 
+    variable_get_by_name(&x->request->env, STR("proxy_connect_response"), &text);
     if (answer_parse_status_line(text, &x->answer, &used) != HEAD_DONE ||
         answer_parse_fields(x, str_skip(text, used), false, &used) != HEAD_DONE ||
-        x->answer.status < 200 || x->answer.status > 299) {
+        x->answer.status < 200) {
         log_error(&x->request->log, 0, "invalid \"proxy_connect_response\" \"%.*s\"",
                   STR_ARG(text));
         return HEAD_BAD;
     }
+    x->answer.raw_head = text;
     x->answer.is_upgrade = true;
     return HEAD_DONE;
+}
+
+static void timed_out(struct exchange *x, bool is_connected)
+{
+    struct log *log = &x->request->log;
+
+    if (!is_connected) {
+        log_error(log, 0, "proxy_connect: upstream connect timed out (peer:%.*s)",
+                  STR_ARG(x->attempt->peer));
+        return;
+    }
+    log->action = "proxying connection";
+    log_info(log, ETIMEDOUT, "proxy_connect: connection timed out");
 }
 
 static const struct protocol connect_protocol = {
     .name = STR_INIT("connect"),
     .channel = &connect_channel,
     .read_head = read_head,
+    .timed_out = timed_out,
 };
 
 /* ---- the handler ---- */
@@ -101,15 +125,16 @@ static bool is_allowed(const struct connect_settings *settings, struct str port)
     return false;
 }
 
-/* A time that a variable of ours was assigned. */
-static void take_time(struct request *request, struct str name, uint64_t *out_ms)
+/* A time as the request was given it, else as it is configured. */
+static uint64_t time_of(struct request *request, unsigned which)
 {
-    struct str text;
+    const struct connect_times *times = request_data(request, &connect_table, 0);
+    const struct exchange_settings *settings = &settings_at(request->location)->exchange;
 
-    if (variable_get_by_name(&request->env, name, &text) && !parse_msec(text, out_ms)) {
-        log_error(&request->log, 0, "invalid value \"%.*s\" of $%.*s", STR_ARG(text),
-                  STR_ARG(name));
+    if (times != NULL && times->is_set[which]) {
+        return times->ms[which];
     }
+    return which == TIME_CONNECT ? settings->connect_timeout_ms : settings->read_timeout_ms;
 }
 
 static struct str target_of(struct request *request, const struct connect_settings *settings)
@@ -141,17 +166,9 @@ static enum flow connect_handle(struct request *request)
     struct exchange_settings *own = arena_alloc(&request->arena, sizeof(*own));
     struct connect_state *state = arena_new(&request->arena, struct connect_state);
     *own = settings->exchange;
-    take_time(request, STR("proxy_connect_connect_timeout"), &own->connect_timeout_ms);
-    take_time(request, STR("proxy_connect_read_timeout"), &own->read_timeout_ms);
-    uint64_t data_timeout_ms = settings->exchange.read_timeout_ms;
-    take_time(request, STR("proxy_connect_data_timeout"), &data_timeout_ms);
-    if (data_timeout_ms != settings->exchange.read_timeout_ms) {
-        own->read_timeout_ms = data_timeout_ms; /* the newer name wins where both are assigned */
-    }
+    own->connect_timeout_ms = time_of(request, TIME_CONNECT);
+    own->read_timeout_ms = time_of(request, TIME_DATA);
     own->send_timeout_ms = own->read_timeout_ms;
-    if (!variable_get_by_name(&request->env, STR("proxy_connect_response"), &state->response)) {
-        state->response = template_text(settings->response, &request->env);
-    }
     state->start_ms = clock_now.now_ms;
     struct exchange *x = exchange_new(request, &connect_protocol, own, settings);
     x->state = state;
@@ -198,7 +215,8 @@ VARIABLE_GET(get_connect_addr)
     const struct exchange *x = tunnel_of(env);
 
     (void) variable;
-    return x != NULL && x->attempt != NULL && variable_give(out, x->attempt->peer);
+    return x != NULL && x->attempt != NULL && x->group != NULL && /* its name was resolved */
+           variable_give(out, x->attempt->peer);
 }
 
 VARIABLE_GET(get_connect_time)
@@ -230,15 +248,25 @@ VARIABLE_GET(get_first_byte_time)
            variable_give_seconds(env, out, state->first_byte_ms - state->start_ms);
 }
 
-/* What is configured, until something is assigned. data: offset of milliseconds in the settings. */
+/* In milliseconds, without a unit. data: which time. */
 VARIABLE_GET(get_time)
 {
-    const char *settings =
-        (const char *) settings_at(variable_request(env)->location) + variable->data;
-
-    *out = arena_printf(env->arena, "%llums",
-                        (unsigned long long) *(const uint64_t *) (const void *) settings);
+    *out = arena_printf(env->arena, "%llu",
+                        (unsigned long long) time_of(variable_request(env), variable->data));
     return true;
+}
+
+static void set_time(struct variable_env *env, const struct variable *variable, struct str text)
+{
+    struct request *request = variable_request(env);
+    struct connect_times *times = request_data(request, &connect_table, sizeof(*times));
+
+    if (!parse_msec(text, &times->ms[variable->data])) {
+        log_error(&request->log, 0, "invalid value \"%.*s\" of $%.*s", STR_ARG(text),
+                  STR_ARG(variable->name));
+        return;
+    }
+    times->is_set[variable->data] = true;
 }
 
 VARIABLE_GET(get_response)
@@ -248,9 +276,14 @@ VARIABLE_GET(get_response)
                                             env));
 }
 
-#define ASSIGNABLE(text, getter, place)                                                            \
+#define ASSIGNABLE(text, getter, number)                                                           \
     {                                                                                              \
-        .name = STR_INIT(text), .get = getter, .data = place, .flags = VARIABLE_CHANGEABLE         \
+        .name = STR_INIT(text), .get = getter, .data = number, .flags = VARIABLE_CHANGEABLE        \
+    }
+#define ASSIGNABLE_TIME(text, which)                                                               \
+    {                                                                                              \
+        .name = STR_INIT(text), .get = get_time, .set = set_time, .data = which,                   \
+        .flags = VARIABLE_CHANGEABLE | VARIABLE_VOLATILE                                           \
     }
 static const struct variable connect_variables[] = {
     ASSIGNABLE("connect_host", get_target_part, 0),
@@ -265,14 +298,10 @@ static const struct variable connect_variables[] = {
     {.name = STR_INIT("proxy_connect_first_byte_time"),
      .get = get_first_byte_time,
      .flags = VARIABLE_VOLATILE},
-    ASSIGNABLE("proxy_connect_connect_timeout", get_time,
-               offsetof(struct connect_settings, exchange.connect_timeout_ms)),
-    ASSIGNABLE("proxy_connect_data_timeout", get_time,
-               offsetof(struct connect_settings, exchange.read_timeout_ms)),
-    ASSIGNABLE("proxy_connect_read_timeout", get_time,
-               offsetof(struct connect_settings, exchange.read_timeout_ms)),
-    ASSIGNABLE("proxy_connect_send_timeout", get_time,
-               offsetof(struct connect_settings, exchange.send_timeout_ms)),
+    ASSIGNABLE_TIME("proxy_connect_connect_timeout", TIME_CONNECT),
+    ASSIGNABLE_TIME("proxy_connect_data_timeout", TIME_DATA),
+    ASSIGNABLE_TIME("proxy_connect_read_timeout", TIME_DATA), /* the former name */
+    ASSIGNABLE_TIME("proxy_connect_send_timeout", TIME_SEND), /* read by nobody, as with Tengine */
     ASSIGNABLE("proxy_connect_response", get_response, 0),
     {.name = STR_INIT("")},
 };
@@ -286,6 +315,7 @@ static bool connect_apply(struct conf_scope *scope, const struct directive *row,
     (void) node;
     ((struct connect_settings *) settings)->is_on = true;
     scope_server(scope)->accepts_connect = true;
+    scope_server(scope)->accepts_connect_1_0 = true;
     return true;
 }
 
@@ -382,7 +412,10 @@ static const struct directive connect_rows[] = {
      .doc = "SO_SNDLOWAT where the system has it; Linux has not."},
     {"proxy_connect_response", IN_HTTP | IN_SERVER, TEMPLATE(C, response),
      .initial = "\"HTTP/1.1 200 Connection Established\\r\\nProxy-agent: nginx\\r\\n\\r\\n\"",
-     .doc = "Head of the answer that tells the client of its tunnel."},
+     .doc =
+         "Head of the answer that tells the client of its tunnel; clients of HTTP/1 get it byte for "
+         "byte. Variables have the values of the time when the connection is there. A status "
+         "other than 2xx ends the connection. `set $proxy_connect_response` overrides it."},
     {0},
 };
 #undef C

@@ -55,7 +55,7 @@ static bool scgi_make_request(struct exchange *x)
     char prefix[24];
 
     params_evaluate(own->params, x, 0, &params);
-    struct str length_text = str_from(length, format_uint(length, plain_body_size(x)));
+    struct str length_text = str_from(length, format_uint(length, (uint64_t) sent_body_length(x)));
     size_t room = sizeof(LENGTH_NAME) + sizeof(length) + params.bytes + 2 * params.count;
     char *text = arena_text(&x->request->arena, sizeof(prefix) + room + 1);
     char *headers = text + sizeof(prefix);

@@ -9,7 +9,7 @@
 static ssize_t refuse(struct request *request, unsigned status, const char *reason)
 {
     log_error(&request->log, 0, "%s", reason);
-    request->response.status = status;
+    request->body_refusal = status;
     request->keepalive = false;
     request->is_lingering_forced = true;
     return -1;
@@ -42,7 +42,6 @@ static ssize_t ended_early(struct request *request)
     request->keepalive = false;
     request->is_body_read = true;
     if (request->conn->is_broken) {
-        request->response.status = 0;
         return -1;
     }
     return refuse(request, 400, "client prematurely closed connection");
@@ -79,11 +78,25 @@ static struct head_limits trailer_limits(const struct request *request)
     struct head_limits limits = request->server->head_limits;
 
     limits.head_max = limits.line_max;
+    limits.wants_crlf = true;
     return limits;
 }
 
+/* The input buffer is reused: the trailers get a copy of their bytes. */
+static void keep_trailers(struct request *request, const struct fields *fields, struct str lines)
+{
+    struct str copy = arena_dup(&request->arena, lines);
+
+    fields_each(field, fields) {
+        field->name.data = copy.data + (field->name.data - lines.data);
+        field->value.data = copy.data + (field->value.data - lines.data);
+    }
+    request->trailers = arena_new(&request->arena, struct fields);
+    *request->trailers = *fields;
+}
+
 /* Trailers up to the empty line. 0 = whole, 1 = more input is needed, -1 = refused. */
-static int read_trailers(struct request *request)
+static int read_trailers(struct request *request, struct v1_body *body)
 {
     struct conn *conn = request->conn;
     struct head_limits limits = trailer_limits(request);
@@ -92,7 +105,8 @@ static int read_trailers(struct request *request)
     struct str input = conn_input(conn);
     uint32_t used;
 
-    switch (fields_parse(input, &limits, &request->arena, &fields, &head, &used)) {
+    switch (fields_parse_parts(&body->trailers, input, &limits, &request->arena, NULL, &fields,
+                               &head, &used)) {
     case PARSE_DONE:
         break;
     case PARSE_MORE:
@@ -103,19 +117,24 @@ static int read_trailers(struct request *request)
         return -1;
     }
     if (fields.count != 0) {
-        /* The input buffer is reused: the trailers get a copy of their bytes. */
-        struct str copy = arena_dup(&request->arena, str_head(input, used));
-        fields_each(field, &fields) {
-            field->name.data = copy.data + (field->name.data - input.data);
-            field->value.data = copy.data + (field->value.data - input.data);
-        }
-        request->trailers = arena_new(&request->arena, struct fields);
-        *request->trailers = fields;
+        keep_trailers(request, &fields, str_head(input, used));
     }
     conn_consume(conn, used);
     request->body_received += used;
     request->is_body_read = true;
     return 0;
+}
+
+/* A chunk that takes the body above its limit is refused when it is announced. */
+static bool is_announced_too_large(struct request *request, const struct v1_body *body)
+{
+    uint64_t size = body->decoded + body->chunked.left;
+
+    if (!request->limits_body || !request_body_is_too_large(request, size)) {
+        return false;
+    }
+    request->body_refusal = 413;
+    return true;
 }
 
 static ssize_t read_chunked(struct request *request, struct v1_body *body, void *at, size_t size)
@@ -129,11 +148,15 @@ static ssize_t read_chunked(struct request *request, struct v1_body *body, void 
         int trailers = 1;
 
         if (body->is_at_trailers) {
-            trailers = read_trailers(request);
+            trailers = read_trailers(request, body);
         } else {
             enum chunked_result result = chunked_decode(&body->chunked, &input, &data);
             conn_consume(conn, before - input.len);
             request->body_received += before - input.len;
+            body->decoded += result == CHUNKED_DATA ? data.len : 0;
+            if (is_announced_too_large(request, body)) {
+                return -1;
+            }
             if (result == CHUNKED_DATA) {
                 memcpy(at, data.data, data.len);
                 return (ssize_t) data.len;
@@ -149,7 +172,7 @@ static ssize_t read_chunked(struct request *request, struct v1_body *body, void 
         if (trailers <= 0) {
             return trailers;
         }
-        if (conn_fill(conn, CHUNK_BUFFER, CHUNK_BUFFER * 2)) {
+        if (conn_fill(conn, CHUNK_BUFFER, CHUNK_BUFFER + request->server->head_limits.line_max)) {
             continue;
         }
         if (conn->is_input_closed || conn->is_broken) {
@@ -208,9 +231,5 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
     }
     ssize_t n = request->is_chunked_body ? read_chunked(request, body, at, size)
                                          : read_counted(request, body, at, size);
-    if (n > 0 && !let_others_run(request, body, n)) {
-        request->response.status = 0;
-        return -1;
-    }
-    return n;
+    return n > 0 && !let_others_run(request, body, n) ? -1 : n;
 }

@@ -15,8 +15,8 @@ static bool fill(struct http_connection *http, uint32_t max)
         /* The newest request takes it over; reading goes on in a fresh one. */
         request_keep_head(container_of(http->unfinished.prev, struct request, link));
     }
-    if (unread >= max) {
-        return false;
+    if (unread > max) {
+        return false; /* so many are refused */
     }
     return conn_fill(conn, V1_FIRST_BUFFER, max + V1_FIRST_BUFFER);
 }
@@ -135,6 +135,7 @@ static bool read_head(struct http_connection *http)
         head_parse(input, limits, &request->arena, repeat_of(conn), &request->headers, &head);
 
     if (result == PARSE_MORE) {
+        connection_details(http)->scan = head.scan;
         request_free(request);
         return false;
     }
@@ -153,12 +154,6 @@ static bool read_head(struct http_connection *http)
     return true;
 }
 
-/* Does the input that came last end a line, so that it is worth to parse again? */
-static bool has_line_end(struct str added)
-{
-    return memchr(added.data, '\n', added.len) != NULL;
-}
-
 /* How far requests are answered ahead of a client that does not read: bytes and responses, each of
  * which holds its request's memory. */
 #define PIPELINE_BYTES (256 * 1024)
@@ -173,16 +168,14 @@ void v1_pump(struct http_connection *http)
     http->is_pumping = true;
     while (http->current == NULL && !http->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
            http->unfinished_count < PIPELINE_REQUESTS) {
-        size_t before = conn->in_end - conn->in_start;
-        bool is_new = before != 0 && !http->was_parsed_partly;
+        bool is_new = conn->in_end != conn->in_start && !http->was_parsed_partly;
 
         if (!is_new) {
             if (!conn->is_readable || !fill(http, limits->head_max)) {
                 break;
             }
-            struct str input = conn_input(conn);
-            if (http->was_parsed_partly && input.len < limits->line_max &&
-                !has_line_end(str_skip(input, before))) {
+            if (http->was_parsed_partly &&
+                !head_wants_parsing(&http->details->scan, conn_input(conn), limits)) {
                 continue;
             }
         }

@@ -42,7 +42,6 @@ static const uint8_t classes[256] = {
     [';'] = IS_HOST,
     ['='] = IS_HOST,
     ['%'] = IS_HOST,
-    [128 ... 255] = IS_HOST,
 };
 
 static bool is(unsigned char c, unsigned class)
@@ -289,7 +288,7 @@ static inline struct str trimmed(const char *start, const char *end)
     return str_from(start, end);
 }
 
-/* One header line, "Name: value" (RFC 9112, 5). */
+/* One header line, "Name: value" (RFC 9112, 5); fields NULL: it is only looked at. */
 static inline enum parse_result parse_field(const struct scan *scan, struct str line,
                                             const struct head_limits *limits, struct arena *arena,
                                             struct fields *fields, struct head *head)
@@ -304,6 +303,9 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
     if (head->headers++ == limits->headers_max) {
         return bad(head, 400, "client sent too many header lines", STR_NONE);
     }
+    if (fields == NULL) {
+        return PARSE_DONE;
+    }
     struct str name = str_from(line.data, colon);
     enum field_id id = FIELD_OTHER;
     if (kind == NAME_USUAL) {
@@ -317,17 +319,22 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
     return PARSE_DONE;
 }
 
-enum parse_result fields_parse(struct str input, const struct head_limits *limits,
-                               struct arena *arena, struct fields *fields, struct head *head,
-                               uint32_t *used)
+/*
+ * Header lines of the input from the one at `line` on, of which `seen` holds no end; *seen gets how far an open
+ * one was looked at.
+ */
+static inline __attribute__((always_inline)) enum parse_result read_lines(
+    struct str input, uint32_t line_start, uint32_t *seen, const struct head_limits *limits,
+    struct arena *arena, struct fields *fields, struct head *head, uint32_t *used)
 {
     const struct scan scan = {input.data, input.data + input.len};
-    const char *at = input.data;
+    const char *at = input.data + line_start;
+    const char *from = input.data + *seen;
 
     for (;;) {
         const char *text_end;
         const char *next = NULL;
-        enum line_end how = find_line_end(&scan, at, &text_end, &next);
+        enum line_end how = find_line_end(&scan, from, &text_end, &next);
         struct str line = str_from(at, text_end);
 
         *used = (uint32_t) (at - input.data);
@@ -337,10 +344,12 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
         if ((size_t) (text_end - input.data) > limits->head_max) {
             return bad(head, 494, "client sent too large request", STR_NONE);
         }
-        if (how == LINE_BROKEN || (line.len != 0 && is_blank(*at))) {
+        if (how == LINE_BROKEN || (line.len != 0 && is_blank(*at)) ||
+            (limits->wants_crlf && how == LINE_ENDED && *text_end == '\n')) {
             return bad(head, 400, "client sent invalid header line", line);
         }
         if (how == LINE_OPEN) {
+            *seen = (uint32_t) (text_end - input.data);
             return PARSE_MORE;
         }
         if (line.len == 0) {
@@ -350,8 +359,17 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
         if (parse_field(&scan, line, limits, arena, fields, head) == PARSE_BAD) {
             return PARSE_BAD;
         }
-        at = next;
+        at = from = next;
     }
+}
+
+enum parse_result fields_parse(struct str input, const struct head_limits *limits,
+                               struct arena *arena, struct fields *fields, struct head *head,
+                               uint32_t *used)
+{
+    uint32_t seen = 0;
+
+    return read_lines(input, 0, &seen, limits, arena, fields, head, used);
 }
 
 enum parse_result fields_parse_again(struct str input, const struct head_limits *limits,
@@ -376,6 +394,40 @@ enum parse_result fields_parse_again(struct str input, const struct head_limits 
     return result;
 }
 
+/* ---- lines that come in parts ---- */
+
+/* Where a parse that wants more stands; *used is where its open line begins. */
+static struct fields_scan scan_begin(const struct head *head, uint32_t used)
+{
+    return (
+        struct fields_scan){.line = used, .seen = used, .headers = head->headers, .is_begun = true};
+}
+
+/* Looks at what is new. False: the lines are still open, and sound. */
+static bool scan_on(struct fields_scan *scan, struct str input, const struct head_limits *limits)
+{
+    struct head found = {.headers = scan->headers};
+    enum parse_result result =
+        read_lines(input, scan->line, &scan->seen, limits, NULL, NULL, &found, &scan->line);
+
+    scan->headers = found.headers;
+    return result != PARSE_MORE;
+}
+
+enum parse_result fields_parse_parts(struct fields_scan *scan, struct str input,
+                                     const struct head_limits *limits, struct arena *arena,
+                                     struct repeated *repeat, struct fields *fields,
+                                     struct head *head, uint32_t *used)
+{
+    if (input.len == 0 || (scan->is_begun && !scan_on(scan, input, limits))) {
+        return PARSE_MORE;
+    }
+    *fields = (struct fields){.items = fields->items, .capacity = fields->capacity};
+    enum parse_result result = fields_parse_again(input, limits, arena, repeat, fields, head, used);
+    *scan = result == PARSE_MORE ? scan_begin(head, *used) : (struct fields_scan){0};
+    return result;
+}
+
 /* What is wrong with a request line that has not ended yet, if anything: so that garbage is
  * answered at once. */
 static enum parse_result check_open_line(struct str line, struct head *head)
@@ -389,6 +441,15 @@ static enum parse_result check_open_line(struct str line, struct head *head)
         return bad(head, 400, "client sent invalid method", STR_NONE);
     }
     return PARSE_MORE;
+}
+
+/* What the request line leaves of the head's room. */
+static struct head_limits limits_of_lines(const struct head_limits *limits, size_t line_size)
+{
+    struct head_limits rest = *limits;
+
+    rest.head_max = limits->head_max > line_size ? limits->head_max - (uint32_t) line_size : 0;
+    return rest;
 }
 
 enum parse_result head_parse(struct str input, const struct head_limits *limits,
@@ -426,6 +487,9 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
                    : bad(head, 400, "client sent invalid request", STR_NONE);
     }
     if (how == LINE_OPEN) {
+        head->scan.open.line = (uint32_t) (at - input.data);
+        head->scan.open.seen = (uint32_t) (text_end - input.data);
+        head->scan.has_method = memchr(at, ' ', (size_t) (text_end - at)) != NULL;
         return check_open_line(str_from(at, text_end), head);
     }
     if (!parse_usual_line(head) && parse_request_line(head) == PARSE_BAD) {
@@ -437,14 +501,52 @@ enum parse_result head_parse(struct str input, const struct head_limits *limits,
         head->end = (uint32_t) (next - input.data);
         return PARSE_DONE;
     }
-    struct head_limits rest = *limits;
     size_t line_size = (size_t) (next - input.data);
-    rest.head_max = limits->head_max > line_size ? limits->head_max - (uint32_t) line_size : 0;
+    struct head_limits rest = limits_of_lines(limits, line_size);
     struct str lines = str_from(next, end);
     enum parse_result result = fields_parse_again(lines, &rest, arena, repeat, fields, head, &used);
     head->size = (uint32_t) (next - at) + used;
     head->end = (uint32_t) line_size + used;
+    head->scan = (struct head_scan){.lines = (uint32_t) line_size, .open = scan_begin(head, used)};
     return result;
+}
+
+/* An open request line with more bytes: is it worth a closer look? */
+static bool scan_request_line(struct head_scan *state, struct str input,
+                              const struct head_limits *limits)
+{
+    const struct scan scan = {input.data, input.data + input.len};
+    struct fields_scan *open = &state->open;
+    const char *text_end;
+    const char *next;
+
+    while (open->seen == open->line && open->line < input.len &&
+           (input.data[open->line] == '\r' || input.data[open->line] == '\n')) {
+        open->seen = ++open->line; /* empty lines before it */
+    }
+    const char *line = input.data + open->line;
+    const char *at = input.data + open->seen;
+    if (open->line > limits->line_max || find_line_end(&scan, at, &text_end, &next) != LINE_OPEN ||
+        (size_t) (text_end - line) > limits->line_max) {
+        return true;
+    }
+    while (!state->has_method && at < text_end) {
+        state->has_method = *at == ' ' && at != line;
+        if (!state->has_method && !is((unsigned char) *at++, IS_METHOD)) {
+            return true;
+        }
+    }
+    open->seen = (uint32_t) (text_end - input.data);
+    return false;
+}
+
+bool head_wants_parsing(struct head_scan *scan, struct str input, const struct head_limits *limits)
+{
+    if (scan->lines == 0) {
+        return scan_request_line(scan, input, limits);
+    }
+    struct head_limits rest = limits_of_lines(limits, scan->lines);
+    return scan_on(&scan->open, str_skip(input, scan->lines), &rest);
 }
 
 bool content_length_parse(struct str value, int64_t *out)
@@ -469,7 +571,7 @@ static size_t bracket_length(struct str s)
         if (c == ']') {
             return i + 1;
         }
-        if (!is(c, IS_HOST) && c != ':') {
+        if ((!is(c, IS_HOST) && c != ':') || (c == '.' && s.data[i - 1] == '.')) {
             return 0;
         }
     }

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "http/head_limits.h"
+#include "http/head_scan.h"
 
 struct arena;
 struct fields;
@@ -30,23 +31,30 @@ struct head {
     bool is_line_done;
     uint32_t size; /* bytes of the head with its last empty line; of a bad one, of its good lines */
     uint32_t end; /* the same with empty lines before it: where the next bytes begin (PARSE_DONE) */
-    unsigned status;    /* PARSE_BAD: 400, 405, 414, 494, 505 */
-    const char *reason; /* … for the log: "client sent invalid method" */
-    struct str culprit; /* … the bytes shown after it, or empty */
-    unsigned headers;   /* lines seen */
-    unsigned dropped;   /* invalid ones that were dropped */
+    unsigned status;       /* PARSE_BAD: 400, 405, 414, 494, 505 */
+    const char *reason;    /* … for the log: "client sent invalid method" */
+    struct str culprit;    /* … the bytes shown after it, or empty */
+    unsigned headers;      /* lines seen */
+    struct head_scan scan; /* PARSE_MORE: how far it was looked at */
+    unsigned dropped;      /* invalid ones that were dropped */
 };
 
 struct repeated;
 
 /*
  * Parses from the first byte of input. Fields go to `fields` (memory from arena). Call again with
- * more input and fresh fields after PARSE_MORE. `repeat` (or NULL) is the block of a former head, which
+ * more input and fresh fields after PARSE_MORE, but not before head_wants_parsing says so. `repeat` (or NULL) is the block of a former head, which
  * saves the parsing of one that equals it, and else becomes this one.
  */
 enum parse_result head_parse(struct str input, const struct head_limits *limits,
                              struct arena *arena, struct repeated *repeat, struct fields *fields,
                              struct head *head);
+
+/*
+ * After PARSE_MORE, with more input: is the head whole now, or wrong? Looks at each byte once, whatever the
+ * pieces are in which they come, and takes no memory.
+ */
+bool head_wants_parsing(struct head_scan *scan, struct str input, const struct head_limits *limits);
 
 /* Header lines up to the empty line, as they also stand behind a chunked body (trailers). used gets
  * their size. */
@@ -58,6 +66,17 @@ enum parse_result fields_parse(struct str input, const struct head_limits *limit
 enum parse_result fields_parse_again(struct str input, const struct head_limits *limits,
                                      struct arena *arena, struct repeated *repeat,
                                      struct fields *fields, struct head *head, uint32_t *used);
+
+/*
+ * The same for lines that come in parts: called with all of them from the first on, and again with more
+ * after PARSE_MORE. They are parsed when they are whole (and as they come first); in between only new bytes
+ * are looked at. What is wrong is told at the same byte however they come. The fields are emptied, their
+ * room is used again; they hold only what PARSE_DONE leaves there.
+ */
+enum parse_result fields_parse_parts(struct fields_scan *scan, struct str input,
+                                     const struct head_limits *limits, struct arena *arena,
+                                     struct repeated *repeat, struct fields *fields,
+                                     struct head *head, uint32_t *used);
 
 /* A Content-Length value: digits alone that fit in 63 bits. */
 bool content_length_parse(struct str value, int64_t *out);

@@ -102,7 +102,7 @@ void v1_rest(struct http_connection *http)
         }
     }
     http->state = V1_RESTING;
-    if (http->details != NULL && http->details->proxy == NULL) {
+    if (http->details != NULL && http->details->proxy == NULL && http->details->tie == NULL) {
         free(http->details);
         http->details = NULL;
     }

@@ -97,9 +97,6 @@ static unsigned set_host(struct request *request, const struct head *head)
         return 0;
     }
     if (!parse_host(&request->arena, field->value, &host, &port)) {
-        if (field->value.len == 0 && head->authority.len != 0) {
-            return 0;
-        }
         end_at(request, field);
         return REFUSE(request, 400, "client sent invalid host header");
     }
@@ -198,7 +195,8 @@ static unsigned set_tunnel_target(struct request *request, const struct head *he
     if (request->host.len == 0 || request->port.len == 0) {
         return REFUSE(request, 400, "client sent CONNECT without host and port");
     }
-    if (!request->server->accepts_connect || request->version < HTTP_1_1) {
+    if (!request->server->accepts_connect ||
+        request->version < (request->server->accepts_connect_1_0 ? HTTP_1_0 : HTTP_1_1)) {
         return REFUSE(request, 405, "client sent CONNECT method");
     }
     if (request->content_length > 0 || request->is_chunked_body) {
@@ -224,7 +222,7 @@ static unsigned set_target(struct request *request, const struct head *head)
         uri.path = STR("/");
         uri.args = STR_NONE;
         uri.was_quoted = false;
-    } else if (head->path.data[0] == '?') {
+    } else if (head->path.data[0] == '?' && str_find_char(head->path, '#') == NULL) {
         uri.path = STR("/");
         uri.args = str_skip(head->path, 1);
         uri.was_quoted = false;

@@ -23,10 +23,12 @@ enum v1_state {
 /* The reading of one request's body; in the request's arena. */
 struct v1_body {
     struct chunked chunked;
-    uint64_t left;       /* bytes to come, of a body with a length */
-    uint32_t burst;      /* bytes taken since this fiber last let others run */
-    bool is_started;     /* something was asked for: 100 (Continue) is out */
-    bool is_at_trailers; /* the last chunk was seen */
+    uint64_t left;               /* bytes to come, of a body with a length */
+    uint64_t decoded;            /* bytes that came, of a chunked one */
+    uint32_t burst;              /* bytes taken since this fiber last let others run */
+    bool is_started;             /* something was asked for: 100 (Continue) is out */
+    bool is_at_trailers;         /* the last chunk was seen */
+    struct fields_scan trailers; /* … how far they were looked at */
 };
 
 extern const struct http_wire v1_wire;

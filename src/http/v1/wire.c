@@ -68,12 +68,18 @@ static size_t head_room(const struct request *request)
     return size;
 }
 
+/* Is the field added, because nobody else has? */
+static bool adds(const struct response *response, enum field_id id)
+{
+    return (response->left_out & FIELD_BIT(id)) == 0 && fields_get(&response->fields, id) == NULL;
+}
+
 /* Status line, Server and Date: for 200 laid out when the configuration was read. */
 static char *put_start(char *at, const struct request *request)
 {
     const struct response *response = &request->response;
     uint64_t own = FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_DATE);
-    bool has_own = (response->fields.seen & own) != 0;
+    bool has_own = ((response->fields.seen | response->left_out) & own) != 0;
 
     if (response->status == 200 && response->reason.len == 0 && !has_own) {
         at = str_put(at, request->location->head_200);
@@ -93,10 +99,10 @@ static char *put_start(char *at, const struct request *request)
     *at++ = ' ';
     at = str_put(at, reason);
     at = STR_PUT(at, "\r\n");
-    if (!has_own || fields_get(&response->fields, FIELD_SERVER) == NULL) {
+    if (!has_own || adds(response, FIELD_SERVER)) {
         at = str_put(at, request->location->server_field);
     }
-    if (!has_own || fields_get(&response->fields, FIELD_DATE) == NULL) {
+    if (!has_own || adds(response, FIELD_DATE)) {
         at = STR_PUT(at, "Date: ");
         at = str_put(at, CLOCK_STR(http_date));
         at = STR_PUT(at, "\r\n");
@@ -177,29 +183,59 @@ static bool takes_whole(const struct request *request)
            response->content_length == (int64_t) response->whole.len;
 }
 
+static char *put_modified(char *at, const struct response *response)
+{
+    if (response->last_modified == -1) {
+        return at;
+    }
+    at = STR_PUT(at, "Last-Modified: ");
+    at = response->last_modified_text.len != 0 ? str_put(at, response->last_modified_text)
+                                               : http_date_format(at, response->last_modified);
+    return STR_PUT(at, "\r\n");
+}
+
+static char *put_location(char *at, const struct response *response)
+{
+    return response->location.len == 0 ? at : field_put(at, STR("Location"), response->location);
+}
+
+/* What stands behind Connection because of what it came from. */
+static char *put_late(char *at, const struct response *response)
+{
+    if (response->has_early_field) {
+        fields_each(field, &response->fields) {
+            if (field->is_early && !field->is_removed) {
+                at = field_put(at, field->name, field->value);
+            }
+        }
+    }
+    if (response->is_modified_late) {
+        at = put_modified(at, response);
+    }
+    return response->is_location_late ? put_location(at, response) : at;
+}
+
 /* The whole head in the order that nginx has. */
 static char *put_head(char *at, struct request *request)
 {
-    struct response *response = &request->response;
+    const struct response *response = &request->response;
 
     at = put_start(at, request);
     at = put_content_type(at, response);
     at = put_framing(at, request);
-    if (response->last_modified != -1) {
-        at = STR_PUT(at, "Last-Modified: ");
-        at = response->last_modified_text.len != 0 ? str_put(at, response->last_modified_text)
-                                                   : http_date_format(at, response->last_modified);
-        at = STR_PUT(at, "\r\n");
+    if (!response->is_modified_late) {
+        at = put_modified(at, response);
     }
-    if (response->location.len != 0) {
-        at = field_put(at, STR("Location"), response->location);
+    if (!response->is_location_late) {
+        at = put_location(at, response);
     }
     at = put_connection(at, request);
+    at = put_late(at, response);
     if (response->etag.len != 0) {
         at = field_put(at, STR("ETag"), response->etag);
     }
     fields_each(field, &response->fields) {
-        if (!field->is_removed) {
+        if (!field->is_removed && !field->is_early) {
             at = field_put(at, field->name, field->value);
         }
     }
@@ -261,6 +297,11 @@ static void v1_send_head(struct request *request)
     request->keepalive = keeps_connection(request);
     if (!request->location->tcp_nodelay || conn->is_nodelay_known) {
         conn_set_nodelay(conn, request->location->tcp_nodelay); /* on, unless it was said */
+    }
+    if (__builtin_expect(response->raw_head.len != 0, 0)) {
+        conn_write(conn, response->raw_head);
+        request->out_head_end = conn->queued;
+        return;
     }
     size_t size = head_room(request);
     bool is_slow =
@@ -456,9 +497,12 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
     conn_flush_later(conn);
 }
 
-static uint64_t v1_backlog(const struct request *request)
+static uint64_t v1_backlog(const struct request *request, uint64_t more)
 {
-    return conn_unsent(request->conn);
+    uint64_t unsent = conn_unsent(request->conn);
+
+    (void) more; /* a piece goes whole once there is room */
+    return unsent < UNSENT_MAX ? unsent : UINT64_MAX;
 }
 
 const struct http_wire v1_wire = {

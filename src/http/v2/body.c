@@ -116,9 +116,8 @@ static bool is_drained(struct v2_connection *c, uint32_t id)
     }
     if (id > c->last_stream || id % 2 == 0) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent DATA of an idle stream");
-    } else if (c->is_going_away && id > c->last_told) {
-        return false; /* of a request that was on its way when it was told to go elsewhere */
-    } else if (v2_ending(c, id) != END_BY_US && v2_guard(c, GUARD_ERRORS)) {
+    } else if (!v2_is_overlooked(c, id) && v2_ending(c, id) != END_BY_US &&
+               v2_guard(c, GUARD_ERRORS)) {
         v2_put_reset(c, id, V2_STREAM_CLOSED);
         v2_note_closed(c, id, END_BY_US);
     }
@@ -204,7 +203,7 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
 
 static ssize_t refuse(struct request *request, unsigned status)
 {
-    request->response.status = status;
+    request->body_refusal = status;
     request->is_body_read = true;
     return -1;
 }

@@ -135,7 +135,10 @@ static void wait_on(struct v2_connection *c)
     if (has_part) {
         deadline = c->part_ends_ms;
     } else if (is_idle) {
-        deadline = now_ms + location->keepalive_timeout_ms;
+        /* Before its first request a client has the time of a head, as with HTTP/1. */
+        deadline = now_ms + (c->http->requests == 0
+                                 ? c->http->listen->default_server->client_header_timeout_ms
+                                 : location->keepalive_timeout_ms);
     }
     if (conn_unsent(conn) != 0 && c->drained_ms + location->send_timeout_ms < deadline) {
         deadline = c->drained_ms + location->send_timeout_ms;

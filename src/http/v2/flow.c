@@ -51,6 +51,20 @@ static bool has_rival(const struct v2_stream *stream)
     return stream->is_incremental && !list_is_empty(&c->waiting[stream->urgency]);
 }
 
+/* Behind those that have had less than this one, each by its share. One that comes new has no credit. */
+static void push_by_pass(struct v2_stream *stream, struct list *list)
+{
+    struct list *at = list->prev;
+
+    if (stream->pass < stream->connection->pass) {
+        stream->pass = stream->connection->pass;
+    }
+    while (at != list && container_of(at, struct v2_stream, turn_link)->pass > stream->pass) {
+        at = at->prev;
+    }
+    list_push_front(at, &stream->turn_link);
+}
+
 /* To the list of those that wait. One that is not incremental goes on before others of its urgency. */
 static void wait_for_turn(struct v2_stream *stream)
 {
@@ -62,7 +76,9 @@ static void wait_for_turn(struct v2_stream *stream)
     }
     stream->is_turn_waited = true;
     c->waiting_count++;
-    if (stream->is_incremental || stream->body_given == 0) {
+    if (stream->share != 0) {
+        push_by_pass(stream, list);
+    } else if (stream->is_incremental || stream->body_given == 0) {
         list_push_back(list, &stream->turn_link);
     } else {
         list_push_front(list, &stream->turn_link);
@@ -106,7 +122,12 @@ void v2_serve(struct v2_connection *c)
             container_of(c->waiting[urgency].next, struct v2_stream, turn_link);
         leave_turns(stream);
         stream->has_turn = true;
-        wait_signal(&stream->output);
+        c->pass = stream->share != 0 ? stream->pass : c->pass;
+        if (v2_tail_waits(stream)) {
+            v2_tail_go(stream);
+        } else {
+            wait_signal(&stream->output);
+        }
     }
 }
 
@@ -116,7 +137,7 @@ void v2_serve(struct v2_connection *c)
  * The client does not take what it asked for. When nothing else moves, either, the connection is held for
  * nothing, and ends; else this stream does.
  */
-static void give_up(struct v2_stream *stream)
+void v2_give_up(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
@@ -134,22 +155,25 @@ static void give_up(struct v2_stream *stream)
     }
 }
 
+uint64_t v2_patience(struct v2_stream *stream)
+{
+    if (stream->stalled_until_ms == 0 ||
+        stream->body_given - stream->stalled_given >= PROGRESS_MIN) {
+        stream->stalled_until_ms = clock_now.now_ms + stream->request->location->send_timeout_ms;
+        stream->stalled_given = stream->body_given;
+    }
+    return stream->stalled_until_ms;
+}
+
 /* Waits until the stream may go on. False: it is over. MAY WAIT. */
 static bool wait_to_send(struct v2_stream *stream)
 {
-    struct request *request = stream->request;
-
-    if (stream->stalled_until_ms == 0 ||
-        stream->body_given - stream->stalled_given >= PROGRESS_MIN) {
-        stream->stalled_until_ms = clock_now.now_ms + request->location->send_timeout_ms;
-        stream->stalled_given = stream->body_given;
-    }
     stream->output.is_signalled = false;
-    enum wait_result result = fiber_wait(&stream->output, stream->stalled_until_ms);
+    enum wait_result result = fiber_wait(&stream->output, v2_patience(stream));
     leave_turns(stream);
     stream->is_window_waited = false;
     if (result == WAIT_TIMED_OUT) {
-        give_up(stream);
+        v2_give_up(stream);
     }
     return result == WAIT_READY;
 }
@@ -174,24 +198,37 @@ static uint64_t wait_for_rate(struct v2_stream *stream, uint64_t wanted)
     }
 }
 
-size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
+size_t v2_try_grant(struct v2_stream *stream, uint64_t wanted)
 {
     struct v2_connection *c = stream->connection;
+
+    if (stream->send_window <= 0) {
+        stream->is_window_waited = true;
+        return 0;
+    }
+    if (!v2_has_room(c) || (!stream->has_turn && has_rival(stream))) {
+        wait_for_turn(stream);
+        v2_settle_later(c);
+        return 0;
+    }
+    stream->has_turn = false;
+    wanted = wanted < (uint64_t) stream->send_window ? wanted : (uint64_t) stream->send_window;
+    return (size_t) (wanted < (uint64_t) c->send_window ? wanted : (uint64_t) c->send_window);
+}
+
+size_t v2_grant(struct v2_stream *stream, uint64_t wanted)
+{
     uint64_t most = wanted;
 
     if (stream->request->limit_rate != 0) {
         most = wait_for_rate(stream, most);
     }
-    while (most != 0 && !stream->is_reset && !c->conn->is_broken) {
-        if (stream->send_window <= 0) {
-            stream->is_window_waited = true;
-        } else if (!v2_has_room(c) || (!stream->has_turn && has_rival(stream))) {
-            wait_for_turn(stream);
-            v2_settle_later(c);
-        } else {
-            stream->has_turn = false;
-            most = most < (uint64_t) stream->send_window ? most : (uint64_t) stream->send_window;
-            return (size_t) (most < (uint64_t) c->send_window ? most : (uint64_t) c->send_window);
+    while (most != 0 && !stream->is_reset && !stream->connection->conn->is_broken &&
+           !(stream->is_leaving && stream->request->limit_rate == 0)) {
+        size_t granted = v2_try_grant(stream, most);
+
+        if (granted != 0) {
+            return granted;
         }
         if (!wait_to_send(stream)) {
             break;
@@ -207,6 +244,9 @@ void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny
     stream->send_window -= (int64_t) size;
     c->send_window -= (int64_t) size;
     stream->body_given += size;
+    if (stream->share != 0) {
+        stream->pass += (uint64_t) size * 65536 / stream->share;
+    }
     stream->given += size + frames * FRAME_HEAD_SIZE;
     stream->request->out_sent = stream->given;
     c->progress_ms = clock_now.now_ms;

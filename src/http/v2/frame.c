@@ -87,6 +87,16 @@ enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool
     return V2_NO_ERROR;
 }
 
+struct frame_priority frame_priority_read(const char *at)
+{
+    return (struct frame_priority){
+        .depends_on = get_u32(at) & 0x7fffffff,
+        .weight = (uint16_t) ((unsigned char) at[4] + 1),
+        .is_exclusive = (get_u32(at) & 0x80000000) != 0,
+        .is_there = true,
+    };
+}
+
 bool frame_unpad(const struct frame_head *head, struct str *payload,
                  struct frame_priority *priority)
 {
@@ -107,8 +117,7 @@ bool frame_unpad(const struct frame_head *head, struct str *payload,
             return false;
         }
         if (priority != NULL) {
-            priority->depends_on = get_u32(payload->data) & 0x7fffffff;
-            priority->is_there = true;
+            *priority = frame_priority_read(payload->data);
         }
         *payload = str_skip(*payload, 5);
     }

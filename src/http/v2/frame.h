@@ -79,9 +79,13 @@ enum v2_error frame_check(const struct frame_head *head, uint32_t max_size, bool
 
 /* Takes padding (and the priority part of HEADERS) off a whole payload. False: PROTOCOL_ERROR. */
 struct frame_priority {
-    uint32_t depends_on; /* a stream; weight and exclusiveness are not followed */
+    uint32_t depends_on; /* a stream; 0 = none */
+    uint16_t weight;     /* 1 to 256 */
+    bool is_exclusive;   /* what depended on that stream depends on this one from here on */
     bool is_there;
 };
+/* From the five bytes of PRIORITY, or of HEADERS (RFC 7540, 6.3). */
+struct frame_priority frame_priority_read(const char *at);
 bool frame_unpad(const struct frame_head *head, struct str *payload,
                  struct frame_priority *priority);
 

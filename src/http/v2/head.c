@@ -30,7 +30,8 @@ static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
     heading_set_up(heading, flags);
     c->http->requests++;
     const struct http_location *location = request->location;
-    if ((int64_t) c->http->requests >= location->keepalive_requests ||
+    if (location->keepalive_timeout_ms == 0 ||
+        (int64_t) c->http->requests >= location->keepalive_requests ||
         clock_now.now_ms - c->http->start_ms > location->keepalive_time_ms) {
         v2_go_away(c, V2_NO_ERROR);
     }
@@ -107,6 +108,10 @@ static void take_stale(struct v2_connection *c, uint32_t id, uint8_t flags, stru
 {
     bool has_fault;
 
+    if (v2_is_overlooked(c, id)) {
+        decode_unused(c, block, &has_fault);
+        return;
+    }
     if (v2_drain_has(c, id)) {
         if (decode_unused(c, block, &has_fault)) {
             v2_drain_trailers(c, id, !has_fault && (flags & FLAG_END_STREAM) != 0);
@@ -123,6 +128,25 @@ static void take_stale(struct v2_connection *c, uint32_t id, uint8_t flags, stru
     default:
         v2_fail(c, V2_PROTOCOL_ERROR, "sent HEADERS with a stale stream identifier");
         break;
+    }
+}
+
+/* The worker has no place for another stream of this connection: it may be asked for again (RFC 9113, 8.7). */
+static void refuse_stream(struct v2_connection *c, uint32_t id, struct str block)
+{
+    struct log log;
+    bool has_fault;
+
+    if (!decode_unused(c, block, &has_fault)) {
+        return;
+    }
+    v2_put_reset(c, id, V2_REFUSED_STREAM);
+    v2_note_closed(c, id, END_BY_US);
+    counters_mine->limited++;
+    if (!c->was_refused) {
+        c->was_refused = true;
+        connection_log(c->http, "processing HTTP/2 connection", &log);
+        log_error(&log, 0, "worker_requests are not enough for the streams of this client");
     }
 }
 
@@ -151,6 +175,10 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
             v2_put_reset(c, id, V2_REFUSED_STREAM);
             v2_note_closed(c, id, END_BY_US);
         }
+        return;
+    }
+    if (!request_may_begin(c->stream_count)) {
+        refuse_stream(c, id, block);
         return;
     }
     struct request *request = request_new(c->conn, c->http, &v2_wire);

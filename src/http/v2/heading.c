@@ -170,18 +170,20 @@ static void take_regular(struct heading *heading, const struct hpack_field *fiel
 static void take_field(struct heading *heading, const struct hpack_field *field)
 {
     size_t size = field->name.len + field->value.len;
+    bool is_pseudo = field->name.len != 0 && field->name.data[0] == ':';
 
     heading->size += size;
     heading->count++;
+    heading->regulars += !is_pseudo;
     if (size > heading->limits->line_max) {
         heading_refuse(heading, 494, "client sent too long header line", NULL);
     } else if (heading->size > heading->limits->head_max) {
         heading_refuse(heading, 494, "client sent too large request", NULL);
-    } else if (heading->count > heading->limits->headers_max) {
+    } else if (heading->regulars > heading->limits->headers_max) {
         heading_refuse(heading, 400, "client sent too many header lines", NULL);
     } else if (!hpack_value_is_sound(field->value)) {
         heading_refuse(heading, 400, "client sent header with invalid value", field);
-    } else if (field->name.len != 0 && field->name.data[0] == ':') {
+    } else if (is_pseudo) {
         take_pseudo(heading, field);
     } else {
         take_regular(heading, field);

@@ -26,6 +26,7 @@ struct heading {
     bool has_regular;    /* a field that is none of these came: they come no more */
     bool is_trailer;     /* no pseudo-fields at all */
     uint32_t count;      /* fields */
+    uint32_t regulars;   /* … that are no pseudo-fields */
     uint32_t cookies;
     size_t size;            /* bytes of names and values */
     unsigned status;        /* to refuse the request with; 0 = none */

@@ -33,7 +33,8 @@ static bool check_preread_size(struct conf_scope *scope, const struct directive 
 static const struct directive server_rows[] = {
     {"http2", IN_HTTP | IN_SERVER, FLAG(V, is_on), .initial = "off",
      .doc =
-         "Speaks HTTP/2: with TLS where the client offers it, on plain sockets when the client begins with it."},
+         "Speaks HTTP/2: with TLS where the client offers it, on plain sockets when the client begins with it. "
+         "Over TLS a request to a server with `off` on a connection that another server of the address made gets 421."},
     {"http2_max_concurrent_streams", IN_HTTP | IN_SERVER, NUMBER(V, max_streams), .initial = "128",
      .max = UINT32_MAX, .doc = "Most requests of one connection at one time."},
     {"http2_body_preread_size", IN_HTTP | IN_SERVER, SIZE(V, preread_size), .initial = "64k",

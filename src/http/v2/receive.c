@@ -68,6 +68,7 @@ static void on_headers(struct v2_connection *c, const struct frame_head *head, s
         v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
         return;
     }
+    c->block_priority = priority;
     if ((head->flags & FLAG_END_HEADERS) != 0) {
         v2_take_block(c, head->stream, head->flags, payload);
         return;
@@ -142,6 +143,7 @@ static void take_setting(struct v2_connection *c, uint16_t id, uint32_t value)
         if (value > 1) {
             v2_fail(c, V2_PROTOCOL_ERROR, "sent SETTINGS with a wrong value");
         }
+        c->ignores_weights |= id == SETTING_NO_RFC7540_PRIORITIES && value == 1;
         break;
     default:
         break;
@@ -201,7 +203,7 @@ static void on_reset(struct v2_connection *c, const struct frame_head *head, str
     struct v2_stream *stream = v2_find(c, head->stream);
 
     if (stream == NULL) {
-        if (v2_drain_reset(c, head->stream)) {
+        if (v2_is_overlooked(c, head->stream) || v2_drain_reset(c, head->stream)) {
             return;
         }
         if (is_idle(c, head->stream, "sent RST_STREAM of an idle stream")) {
@@ -240,7 +242,7 @@ static void on_window(struct v2_connection *c, const struct frame_head *head, st
     }
     struct v2_stream *stream = v2_find(c, head->stream);
     if (stream == NULL) {
-        if (!v2_drain_window(c, head->stream, by) &&
+        if (!v2_is_overlooked(c, head->stream) && !v2_drain_window(c, head->stream, by) &&
             !is_idle(c, head->stream, "sent WINDOW_UPDATE of an idle stream") && by == 0 &&
             v2_guard(c, GUARD_ERRORS)) {
             v2_put_reset(c, head->stream, V2_PROTOCOL_ERROR);
@@ -264,14 +266,18 @@ static void on_window(struct v2_connection *c, const struct frame_head *head, st
     }
 }
 
-/* The old scheme of priorities is not followed (RFC 9113, 5.3.2); only its errors are told. */
+/* The old scheme of priorities: see weights.c. */
 static void on_priority(struct v2_connection *c, const struct frame_head *head, struct str payload)
 {
     if (!v2_guard(c, GUARD_PRIORITIES)) {
         return;
     }
-    if ((get_u32(payload.data) & 0x7fffffff) == head->stream) {
+    struct frame_priority priority = frame_priority_read(payload.data);
+
+    if (priority.depends_on == head->stream) {
         v2_fail(c, V2_PROTOCOL_ERROR, "sent a stream that depends on itself");
+    } else {
+        v2_weights_change(c, head->stream, &priority);
     }
 }
 
@@ -289,6 +295,7 @@ static void on_priority_update(struct v2_connection *c, struct str payload)
     }
     uint8_t urgency;
     bool is_incremental;
+    c->ignores_weights = true;
     priority_parse(str_skip(payload, 4), &urgency, &is_incremental);
     struct v2_stream *stream = v2_find(c, id);
     if (stream != NULL) {

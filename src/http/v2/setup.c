@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "http/uri.h"
 #include "http/v1/parser.h"
+#include "http/variables.h"
 #include "http/v2/heading.h"
 
 /* Cookies may come in pieces; the server knows one (8.2.3). */
@@ -91,6 +92,12 @@ static void find_server(struct heading *heading)
     }
     set_host(heading,
              heading->has[PSEUDO_AUTHORITY] ? heading->pseudo[PSEUDO_AUTHORITY] : field->value);
+    if (request_is_encrypted(request) && !heading->c->http->listen->is_http2 &&
+        !v2_is_on(request->server)) {
+        /* The connection was made for another server (9.1.2): the client comes again on one of its own. In plain
+         * there is none of its own: who speaks there is known only by then. */
+        heading_refuse(heading, 421, "client sent a request to a server where HTTP/2 is off", NULL);
+    }
 }
 
 static void set_target(struct heading *heading)
@@ -252,7 +259,10 @@ static void set_priority(const struct heading *heading, struct v2_stream *stream
     stream->urgency = 3;
     stream->is_incremental = true;
     if (heading->priority.data != NULL) {
+        stream->connection->ignores_weights = true;
         priority_parse(heading->priority, &stream->urgency, &stream->is_incremental);
+    } else {
+        v2_weights_begin(stream, &stream->connection->block_priority);
     }
     /* A frame weighs more than the header, which it may have overtaken (RFC 9218, 7). */
     unsigned place = stream->id / 2 % PRIORITIES_KEPT;

@@ -48,12 +48,16 @@ static void remove_stream(struct v2_connection *c, struct v2_stream *stream)
     }
     *at = stream->next;
     c->stream_count--;
+    if (c->has_weights) {
+        v2_weights_ended(stream);
+    }
     if (stream->is_turn_waited) {
         stream->is_turn_waited = false;
         c->waiting_count--;
         list_remove(&stream->turn_link);
     }
     list_remove(&stream->woken_link);
+    stream->is_window_waited = false; /* nobody is to wake it any more */
 }
 
 void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg), void *arg)
@@ -101,7 +105,9 @@ void v2_cancel(struct v2_stream *stream)
 {
     stream->is_reset = true;
     stream->is_input_ended = true;
+    v2_wake(stream); /* fibers beside the request's, and one that is shielded, are told, too */
     request_cancel(stream->request);
+    v2_tail_drop(stream);
 }
 
 void v2_reset(struct v2_stream *stream, enum v2_error error)
@@ -132,10 +138,22 @@ void v2_run_woken(struct v2_connection *c)
         struct v2_stream *stream = container_of(c->woken.next, struct v2_stream, woken_link);
 
         list_remove(&stream->woken_link);
-        if (stream->is_window_waited) {
+        bool goes_on = stream->is_window_waited && v2_tail_waits(stream);
+        bool wakes_writer =
+            stream->output.waiter != NULL &&
+            (stream->is_reset || (stream->is_window_waited && stream->send_window > 0));
+        bool wakes_reader = stream->input.waiter != NULL;
+
+        if (wakes_reader && (goes_on || wakes_writer)) {
+            wait_signal_later(&stream->input); /* of another fiber, which the writer's joins */
+        }
+        if (goes_on) {
+            stream->is_window_waited = false;
+            v2_tail_go(stream);
+        } else if (wakes_writer) {
             stream->is_window_waited = false;
             wait_signal(&stream->output);
-        } else if (stream->input.waiter != NULL) {
+        } else if (wakes_reader) {
             wait_signal(&stream->input);
         }
     }
@@ -171,13 +189,16 @@ static void end_stream(struct v2_stream *stream)
     v2_note_closed(c, stream->id, end);
 }
 
-void v2_request_ended(struct request *request, enum flow flow)
+void v2_stream_settled(struct v2_stream *stream)
 {
-    struct v2_stream *stream = request->wire_state;
     struct v2_connection *c = stream->connection;
+    struct request *request = stream->request;
 
-    (void) flow;
-    c->http->rest_location = request->location;
+    if (!stream->has_ended) {
+        return;
+    }
+    stream->has_ended = false;
+    requests_held(-1);
     end_stream(stream);
     remove_stream(c, stream);
     v2_body_free(stream);
@@ -187,6 +208,24 @@ void v2_request_ended(struct request *request, enum flow flow)
     list_push_back(&c->finished, &request->link);
     c->finished_count++;
     v2_settle_later(c);
+}
+
+void v2_request_ended(struct request *request, enum flow flow)
+{
+    struct v2_stream *stream = request->wire_state;
+    struct v2_connection *c = stream->connection;
+
+    c->http->rest_location = request->location;
+    if (request->location->keepalive_timeout_ms == 0) {
+        v2_go_away(c, V2_NO_ERROR);
+    }
+    stream->has_ended = true;
+    requests_held(1);
+    if (stream->tail == NULL) {
+        v2_stream_settled(stream);
+    } else if (flow == FLOW_CLOSED || !v2_tail_waits(stream)) {
+        v2_tail_drop(stream);
+    }
 }
 
 void v2_recycle(struct v2_connection *c)

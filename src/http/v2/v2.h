@@ -60,6 +60,15 @@ enum v2_guard {
 
 #define PRIORITIES_KEPT 16 /* of streams that have not begun */
 
+#define V2_GROUPS 8 /* identifiers without a stream that others depend on */
+
+/* Such a one: RFC 7540's way to say what belongs together. */
+struct v2_group {
+    uint32_t id; /* 0 = free; at id / 2 % V2_GROUPS, the newest */
+    uint32_t depends_on;
+    uint16_t weight;
+};
+
 #define DRAINS 16 /* streams that are answered and not wholly received */
 
 /* Such a stream; its request is gone. */
@@ -122,10 +131,15 @@ struct v2_connection {
         uint8_t urgency;
         bool is_incremental;
     } early[PRIORITIES_KEPT]; /* PRIORITY_UPDATE that came before its stream */
-    struct list woken;        /* streams whose fibers go on when this input was seen through */
-    uint64_t progress_ms;     /* when DATA was sent last */
-    uint64_t drained_ms; /* when the socket last took something, or its queue became not empty */
-    uint64_t drained_to; /* conn->sent then */
+    struct v2_group groups[V2_GROUPS];
+    struct frame_priority block_priority; /* of the header block that is being read */
+    uint64_t pass;                        /* of the weighted stream that was served last */
+    bool has_weights;                     /* the client sends weights … */
+    bool ignores_weights; /* … and priorities of RFC 9218, or says that it sends none */
+    struct list woken;    /* streams whose fibers go on when this input was seen through */
+    uint64_t progress_ms; /* when DATA was sent last */
+    uint64_t drained_ms;  /* when the socket last took something, or its queue became not empty */
+    uint64_t drained_to;  /* conn->sent then */
 
     /* Texts that responses repeat: their numbers in the encoder's table. */
     const char *server_text;
@@ -160,6 +174,7 @@ struct v2_connection {
     bool is_failed;        /* with an error: nothing more is read */
     bool is_pumping;       /* input is being worked on further down on the stack */
     bool is_writing;       /* counted as being answered */
+    bool was_refused; /* the log has told that worker_requests are not enough for its streams */
 };
 
 /* A stream; in the arena of its request. */
@@ -170,6 +185,10 @@ struct v2_stream {
     uint32_t id;
     uint8_t urgency;      /* RFC 9218: 0 first, 7 last */
     bool is_incremental;  /* parts of it are of use: it takes turns */
+    uint16_t weight;      /* RFC 7540: 1 to 256; 0 = it has none */
+    uint32_t depends_on;  /* a stream or a group, or 0 */
+    uint32_t share;       /* what its weight comes to, 1 to 65536; 0 = it has none */
+    uint64_t pass;        /* bytes that it has sent, each by its share: the least is served next */
     bool is_input_ended;  /* END_STREAM was received */
     bool is_output_ended; /* END_STREAM was sent */
     bool is_reset;        /* by either side, or the connection failed: nothing more is sent */
@@ -179,6 +198,9 @@ struct v2_stream {
     bool is_window_waited;    /* its fiber waits for the stream's own window */
     bool is_websocket;        /* extended CONNECT (RFC 8441) */
     bool is_body_wanted;      /* somebody reads the body: its window is that of a reader */
+    bool is_leaving;          /* all that is still to be given is in memory or in files */
+    bool has_ended;           /* its fiber has: what is left is the tail */
+    struct v2_tail *tail;     /* what is held of the answer, or NULL: see tail.c */
     bool has_rest;            /* the body came to its end in disorder: see error */
     uint8_t error;            /* enum v2_error that the stream is reset with at its end */
     struct list turn_link;    /* on connection->waiting */
@@ -255,6 +277,11 @@ enum v2_end {
     END_BY_US,   /* with our RST_STREAM: the client may not know of it yet */
     END_BY_PEER, /* with the client's */
 };
+/* Of a request that was on its way when the client was told to go elsewhere: all frames of it are overlooked. */
+static inline bool v2_is_overlooked(const struct v2_connection *c, uint32_t id)
+{
+    return c->is_going_away && id > c->last_told && id <= c->last_stream && id % 2 != 0;
+}
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id);
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end);
 void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
@@ -271,9 +298,41 @@ void v2_recycle(struct v2_connection *c);
 void v2_wake(struct v2_stream *stream);
 void v2_run_woken(struct v2_connection *c);
 
+/* It is worked on no more, and nothing is held: the end of a stream whose fiber has ended. */
+void v2_stream_settled(struct v2_stream *stream);
+
+/* wire.c */
+/* DATA frames of so many of the `left` bytes of the piece, beginning at `from`. 0: the file cannot be read. */
+size_t v2_put_frames(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
+                     uint64_t left, size_t granted, bool is_last);
+/* The end of the response: trailers, or an empty DATA frame. */
+void v2_put_end(struct v2_stream *stream);
+
+/* tail.c */
+/* May the rest of this piece be held by the stream, so that nobody has to wait for the client? */
+bool v2_tail_may_hold(const struct v2_stream *stream, const struct body_piece *piece, uint64_t left,
+                      bool is_last);
+/* Holds it, behind what is held already; who calls has asked v2_try_grant, and been given nothing. */
+void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
+                  uint64_t size);
+/* Nothing more comes behind what is held. */
+void v2_tail_end(struct v2_stream *stream);
+/* Is there something held? */
+bool v2_tail_waits(const struct v2_stream *stream);
+/* Sends what may be sent. On the loop's stack. */
+void v2_tail_go(struct v2_stream *stream);
+/* Forgets what is held. */
+void v2_tail_drop(struct v2_stream *stream);
+
 /* flow.c */
-/* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over. */
+/* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over, or is_leaving was set. */
 size_t v2_grant(struct v2_stream *stream, uint64_t wanted);
+/* The same without waiting, and without limit_rate. 0: the stream is woken when there may be some. */
+size_t v2_try_grant(struct v2_stream *stream, uint64_t wanted);
+/* Until when (in ms) the client has to take something, if it has taken nothing since this was asked. */
+uint64_t v2_patience(struct v2_stream *stream);
+/* It has not: logged; the connection ends when nothing else moves on it. */
+void v2_give_up(struct v2_stream *stream);
 /* … and have left, in this many frames. */
 void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny);
 /* Another urgency from now on, be it that the stream waits for its turn. */
@@ -284,6 +343,14 @@ bool v2_has_room(const struct v2_connection *c);
 /* WINDOW_UPDATE and a changed initial window. False: beyond 2^31-1. */
 bool v2_widen(struct v2_connection *c, uint32_t by);
 bool v2_stream_widen(struct v2_stream *stream, int64_t by);
+
+/* weights.c */
+/* A stream begins; priority may say nothing. */
+void v2_weights_begin(struct v2_stream *stream, const struct frame_priority *priority);
+/* PRIORITY. */
+void v2_weights_change(struct v2_connection *c, uint32_t id, const struct frame_priority *priority);
+/* What depended on a stream that has ended depends on what it did. */
+void v2_weights_ended(struct v2_stream *stream);
 
 /* body.c */
 /* DATA begins, of so many bytes without padding: what its head tells. c->part says what becomes of them. */

@@ -192,21 +192,39 @@ static void follow_backend(struct v2_stream *stream, struct str value)
     v2_prioritise(stream, urgency, is_incremental);
 }
 
+static char *put_field(char *at, struct v2_connection *c, const struct field *field)
+{
+    return hpack_put_field(at, &c->encoder, static_of[field->id], field->name, field->value,
+                           is_worth_indexing(field->id));
+}
+
+/* Those that stand before the ETag. */
+static char *put_early(char *at, struct v2_connection *c, const struct response *response)
+{
+    fields_each(field, &response->fields) {
+        if (field->is_early && !field->is_removed) {
+            at = put_field(at, c, field);
+        }
+    }
+    return at;
+}
+
 /* The header block, in the order that nginx has. */
 static char *put_head(char *at, struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
     const struct response *response = &request->response;
-    uint64_t seen = response->fields.seen;
+    uint64_t left_out = response->left_out;
 
     at = hpack_put_limit(at, &c->encoder);
     at = hpack_put_status(at, &c->encoder, status_of(stream));
-    if ((seen & FIELD_BIT(FIELD_SERVER)) == 0 ||
+    if ((left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
         fields_get(&response->fields, FIELD_SERVER) == NULL) {
         at = put_server(at, c, request->location->server_field);
     }
-    if ((seen & FIELD_BIT(FIELD_DATE)) == 0 || fields_get(&response->fields, FIELD_DATE) == NULL) {
+    if ((left_out & FIELD_BIT(FIELD_DATE)) == 0 &&
+        fields_get(&response->fields, FIELD_DATE) == NULL) {
         at = put_date(at, c);
     }
     at = put_content_type(at, c, request);
@@ -215,16 +233,18 @@ static char *put_head(char *at, struct v2_stream *stream)
     if (response->location.len != 0) {
         at = put_known(at, c, FIELD_LOCATION, response->location);
     }
+    if (response->has_early_field) {
+        at = put_early(at, c, response);
+    }
     if (response->etag.len != 0) {
         at = put_known(at, c, FIELD_ETAG, response->etag);
     }
     fields_each(field, &response->fields) {
-        if (!field->is_removed && !is_of_connection(field)) {
+        if (!field->is_removed && !field->is_early && !is_of_connection(field)) {
             if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
                 follow_backend(stream, field->value);
             }
-            at = hpack_put_field(at, &c->encoder, static_of[field->id], field->name, field->value,
-                                 is_worth_indexing(field->id));
+            at = put_field(at, c, field);
         }
     }
     return at;
@@ -272,6 +292,7 @@ static void v2_send_head(struct request *request)
     struct response *response = &request->response;
 
     response->is_head_sent = true;
+    response->status = status_of(stream); /* the log tells what the client is told */
     if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
         response->is_header_only = true;
     }
@@ -341,8 +362,7 @@ static void v2_send_interim(struct request *request, unsigned status, const stru
 
 /* ---- bodies ---- */
 
-/* The end of the response: trailers, or an empty DATA frame. */
-static void put_end(struct v2_stream *stream)
+void v2_put_end(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
     struct request *request = stream->request;
@@ -468,33 +488,29 @@ static bool put_file(struct v2_stream *stream, const struct body_piece *piece, u
     return true;
 }
 
-/*
- * DATA frames as many as may leave now; gives the size of their bytes, 0: the stream is over. Only one where
- * others wait for their turn. MAY WAIT.
- */
-static size_t put_frames(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
-                         uint64_t left, bool ends_stream)
+/* Only one where others wait for their turn. */
+size_t v2_put_frames(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
+                     uint64_t left, size_t granted, bool is_last)
 {
     struct v2_connection *c = stream->connection;
-    size_t size = v2_grant(stream, left < BATCH_BYTES ? left : BATCH_BYTES);
-
-    if (size == 0) {
-        return 0;
-    }
+    const struct fields *trailers = stream->request->response.trailers;
+    size_t size = granted < BATCH_BYTES ? granted : BATCH_BYTES;
     uint64_t chunk = v2_chunk_size(stream->request);
+
     chunk = chunk < c->peer_frame_max ? chunk : c->peer_frame_max;
     chunk = chunk < BATCH_BYTES - FRAME_HEAD_SIZE ? chunk : BATCH_BYTES - FRAME_HEAD_SIZE;
     uint64_t frames = BATCH_BYTES / (chunk + FRAME_HEAD_SIZE);
     frames = c->waiting_count != 0 ? 1 : frames < BATCH_FRAMES ? frames : BATCH_FRAMES;
     size = size < chunk * frames ? size : (size_t) (chunk * frames);
-    bool is_last = ends_stream && size == left;
+    bool ends_stream = is_last && size == left && (trailers == NULL || trailers->count == 0);
     if (piece->bytes.data != NULL) {
-        put_memory(stream, (struct str){piece->bytes.data + from, size}, (size_t) chunk, is_last);
-    } else if (!put_file(stream, piece, from, size, (size_t) chunk, is_last)) {
+        put_memory(stream, (struct str){piece->bytes.data + from, size}, (size_t) chunk,
+                   ends_stream);
+    } else if (!put_file(stream, piece, from, size, (size_t) chunk, ends_stream)) {
         return 0;
     }
+    stream->is_output_ended = ends_stream;
     v2_spend(stream, size, (size + chunk - 1) / chunk, size < 64 && size < left);
-    stream->is_output_ended = is_last;
     return size;
 }
 
@@ -505,19 +521,31 @@ static void drop_piece(const struct body_piece *piece)
     }
 }
 
-static bool v2_send_body(struct request *request, const struct body_piece *piece, bool is_last)
+/*
+ * The piece to the client, or what is left of it to the stream's tail. MAY WAIT. False: the stream is over. The piece
+ * is the tail's then, or released.
+ */
+static bool give_piece(struct v2_stream *stream, const struct body_piece *piece, uint64_t size,
+                       bool is_last)
 {
-    struct v2_stream *stream = request->wire_state;
     struct v2_connection *c = stream->connection;
-    struct response *response = &request->response;
-    uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
-    bool ends_stream = is_last && (response->trailers == NULL || response->trailers->count == 0);
 
-    if (stream->is_output_ended) {
-        size = 0; /* no body was announced */
-    }
     for (uint64_t done = 0; done < size;) {
-        size_t n = put_frames(stream, piece, done, size - done, ends_stream);
+        uint64_t left = size - done;
+        bool may_hold = v2_tail_may_hold(stream, piece, left, is_last);
+        size_t granted = !may_hold               ? v2_grant(stream, left)
+                         : v2_tail_waits(stream) ? 0
+                                                 : v2_try_grant(stream, left);
+
+        if (stream->is_reset || c->conn->is_broken) {
+            granted = 0;
+        } else if (granted == 0 && may_hold) {
+            v2_tail_hold(stream, piece, done, size);
+            return true;
+        } else if (granted == 0 && stream->is_leaving && !stream->request->is_timed_out) {
+            continue;
+        }
+        size_t n = granted == 0 ? 0 : v2_put_frames(stream, piece, done, left, granted, is_last);
         if (n == 0) {
             drop_piece(piece);
             return false;
@@ -525,13 +553,39 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
         done += n;
     }
     drop_piece(piece);
-    stream->stalled_until_ms = 0;
+    return true;
+}
+
+static bool v2_send_body(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct v2_stream *stream = request->wire_state;
+    struct v2_connection *c = stream->connection;
+    struct response *response = &request->response;
+    uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
+
+    if (stream->is_output_ended) {
+        size = 0; /* no body was announced */
+    }
+    if (size == 0) {
+        drop_piece(piece);
+    } else if (!give_piece(stream, piece, size, is_last)) {
+        return false;
+    }
     if (stream->is_reset || c->conn->is_broken) {
         return false;
     }
+    if (v2_tail_waits(stream)) {
+        response->is_complete = is_last;
+        if (is_last) {
+            v2_tail_end(stream);
+        }
+        v2_settle_later(c);
+        return true;
+    }
+    stream->stalled_until_ms = 0;
     if (is_last) {
         if (!stream->is_output_ended) {
-            put_end(stream);
+            v2_put_end(stream);
         }
         response->is_complete = true;
     }
@@ -540,12 +594,27 @@ static bool v2_send_body(struct request *request, const struct body_piece *piece
     return true;
 }
 
-static uint64_t v2_backlog(const struct request *request)
+/* Who gives the body has all of it: nobody waits for the client any more, see tail.c. */
+static void v2_leave(struct request *request)
+{
+    struct v2_stream *stream = request->wire_state;
+
+    if (request->limit_rate == 0 && !request->response.is_tunnel && !stream->is_leaving) {
+        stream->is_leaving = true;
+        if (stream->output.waiter != NULL) {
+            wait_signal_later(&stream->output);
+        }
+    }
+}
+
+static uint64_t v2_backlog(const struct request *request, uint64_t more)
 {
     const struct v2_stream *stream = request->wire_state;
+    const struct v2_connection *c = stream->connection;
+    bool waits = stream->is_window_waited || stream->is_turn_waited ||
+                 stream->send_window < (int64_t) more || c->send_window < (int64_t) more;
 
-    return stream->is_window_waited || stream->is_turn_waited ? UINT64_MAX
-                                                              : conn_unsent(request->conn);
+    return waits ? UINT64_MAX : conn_unsent(request->conn);
 }
 
 const struct http_wire v2_wire = {
@@ -555,4 +624,5 @@ const struct http_wire v2_wire = {
     .read_body = v2_read_body,
     .ended = v2_request_ended,
     .backlog = v2_backlog,
+    .leave = v2_leave,
 };

@@ -52,9 +52,16 @@ static bool read_server_name(const unsigned char *at, size_t size, char *name, s
     return at == end;
 }
 
-/* What the new context says that OpenSSL does not take over by itself. */
-static void follow_context(SSL *ssl, SSL_CTX *ctx)
+/*
+ * The connection goes on with another server's context. OpenSSL takes over its certificates, ciphers, authorities
+ * and callbacks; what else is the chosen server's, is set here; what is not, README.md lists.
+ */
+static void follow_context(struct tls *tls, struct tls_context *context)
 {
+    SSL *ssl = tls->ssl;
+    SSL_CTX *ctx = context->ctx;
+
+    tls->context = context;
     SSL_set_SSL_CTX(ssl, ctx);
     SSL_set_verify(ssl, SSL_CTX_get_verify_mode(ctx), SSL_CTX_get_verify_callback(ctx));
     SSL_set_verify_depth(ssl, SSL_CTX_get_verify_depth(ctx));
@@ -62,6 +69,8 @@ static void follow_context(SSL *ssl, SSL_CTX *ctx)
     SSL_set_options(ssl, SSL_CTX_get_options(ctx));
     SSL_set_min_proto_version(ssl, (int) SSL_CTX_get_min_proto_version(ctx));
     SSL_set_max_proto_version(ssl, (int) SSL_CTX_get_max_proto_version(ctx));
+    /* Without SSL_read_early_data from the first byte none can be read: tickets may not promise it. */
+    SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
 }
 
 static int on_client_hello(SSL *ssl, int *alert, void *arg)
@@ -90,8 +99,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     }
     tls->has_selected = true;
     if (context != tls->context) {
-        tls->context = context;
-        follow_context(ssl, context->ctx);
+        follow_context(tls, context);
     }
     return SSL_CLIENT_HELLO_SUCCESS;
 }

@@ -282,6 +282,7 @@ SSL *tls_ssl_new(struct tls *tls, SSL_CTX *ctx)
     }
     BIO_set_data(bio, tls);
     SSL_set0_rbio(ssl, bio);
+    tls->made_with = ctx;
 #if defined(SSL_OP_ENABLE_KTLS) && !defined(OPENSSL_NO_KTLS)
     if (SSL_CTX_get_options(ctx) & SSL_OP_ENABLE_KTLS) {
         /* The kernel encrypts: OpenSSL must have the socket itself. */

@@ -236,6 +236,12 @@ SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct ar
 /* What is wanted and cannot be, and does no harm. */
 static void warn_of_missing(const struct tls_settings *settings, const struct log *log)
 {
+#if !TLS_HAS_ECH
+    if (settings->ech_files.count != 0) {
+        log_warn(log, 0, "\"ssl_ech_file\" is not supported by %s, it takes 4.0: ignored",
+                 OpenSSL_version(OPENSSL_VERSION));
+    }
+#endif
 #ifndef SSL_OP_NO_TX_CERTIFICATE_COMPRESSION
     if (settings->compresses_certificates) {
         log_warn(log, 0, "\"ssl_certificate_compression\" is not supported by %s, ignored",
@@ -280,6 +286,14 @@ struct tls_context *tls_context_new(const struct tls_settings *settings, struct 
     return context;
 }
 
+void tls_ctx_let_go(SSL_CTX *ctx)
+{
+    if (ctx != NULL) {
+        SSL_CTX_sess_set_remove_cb(ctx, NULL);
+        SSL_CTX_free(ctx);
+    }
+}
+
 void tls_context_free(struct tls_context *context)
 {
     if (context == NULL || context->magic != TLS_CONTEXT_MAGIC) {
@@ -292,7 +306,7 @@ void tls_context_free(struct tls_context *context)
             break;
         }
     }
-    SSL_CTX_free(context->ctx);
+    tls_ctx_let_go(context->ctx);
     context->ctx = NULL;
     tls_identities_free(&context->identities);
     if (context->watch != NULL) {

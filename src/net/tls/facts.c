@@ -56,6 +56,7 @@ void tls_forget_session(struct conn *conn)
     SSL_SESSION *session = SSL_get0_session(ssl);
 
     if (session != NULL) {
-        SSL_CTX_remove_session(SSL_get_SSL_CTX(ssl), session);
+        SSL_CTX_remove_session(tls_of(conn)->made_with, session);
+        tls_session_drop(tls_session_context(ssl), session); /* the context may have been let go */
     }
 }

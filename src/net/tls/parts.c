@@ -108,6 +108,19 @@ static int accept_any(int is_good, X509_STORE_CTX *store)
     return 1;
 }
 
+/* Names of authorities are sent to clients: each once, however often a file has it. */
+static bool send_name_of(SSL_CTX *ctx, X509 *authority)
+{
+    const STACK_OF(X509_NAME) *names = SSL_CTX_get_client_CA_list(ctx);
+
+    for (int i = 0; i < sk_X509_NAME_num(names); i++) {
+        if (X509_NAME_cmp(sk_X509_NAME_value(names, i), X509_get_subject_name(authority)) == 0) {
+            return true;
+        }
+    }
+    return SSL_CTX_add_client_CA(ctx, authority) == 1;
+}
+
 static bool trust(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct str name,
                   bool sends_names, struct str *error)
 {
@@ -119,7 +132,7 @@ static bool trust(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct
         X509 *one = sk_X509_value(list, i);
         is_good = X509_STORE_add_cert(store, one) == 1;
         if (is_good && sends_names) {
-            is_good = SSL_CTX_add_client_CA(ctx, one) == 1;
+            is_good = send_name_of(ctx, one);
         }
         if (!is_good) {
             *error = tls_reason(arena, "X509_STORE_add_cert(\"%.*s\") failed", STR_ARG(name));
@@ -221,12 +234,10 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
                    struct str *error)
 {
     (void) ctx;
-    if (settings->ech_files.count != 0) {
-        *error = arena_printf(arena, "\"ssl_ech_file\" is not supported by %s: it takes 4.0",
-                              OpenSSL_version(OPENSSL_VERSION));
-        return false;
-    }
-    return true;
+    (void) settings;
+    (void) arena;
+    (void) error;
+    return true; /* warn_of_missing has told of it */
 }
 #endif
 
@@ -236,7 +247,7 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
 static void on_secret(const SSL *ssl, const char *line)
 {
     static bool was_told;
-    const struct log_file *file = tls_context_of(SSL_get_SSL_CTX(ssl))->settings.key_log;
+    const struct log_file *file = tls_chosen_context(ssl)->settings.key_log;
     struct iovec parts[] = {{(void *) (uintptr_t) line, strlen(line)}, {(void *) "\n", 1}};
 
     if (file == NULL || file->fd < 0) {
@@ -265,16 +276,6 @@ static bool digest_text(EVP_MD_CTX *md, struct str text)
            EVP_DigestUpdate(md, text.data, text.len) == 1;
 }
 
-/* What a client's certificate was verified by. */
-static bool digest_verification(EVP_MD_CTX *md, const struct tls_settings *settings)
-{
-    const unsigned modes[] = {settings->verify, settings->verify_depth, settings->ocsp};
-
-    return settings->verify == TLS_VERIFY_OFF ||
-           (EVP_DigestUpdate(md, modes, sizeof(modes)) == 1 &&
-            digest_text(md, settings->trusted_certificate) && digest_text(md, settings->crl));
-}
-
 static bool digest_certificate(EVP_MD_CTX *md, X509 *certificate)
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
@@ -282,6 +283,49 @@ static bool digest_certificate(EVP_MD_CTX *md, X509 *certificate)
 
     return X509_digest(certificate, EVP_sha1(), hash, &len) == 1 &&
            EVP_DigestUpdate(md, hash, len) == 1;
+}
+
+static bool digest_object(EVP_MD_CTX *md, const X509_OBJECT *object)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned len;
+
+    if (X509_OBJECT_get_type(object) == X509_LU_CRL) {
+        return X509_CRL_digest(X509_OBJECT_get0_X509_CRL((X509_OBJECT *) (uintptr_t) object),
+                               EVP_sha256(), hash, &len) == 1 &&
+               EVP_DigestUpdate(md, hash, len) == 1;
+    }
+    return digest_certificate(md, X509_OBJECT_get0_X509(object));
+}
+
+/* The authorities and revocation lists themselves: another text in a file of the same name counts. */
+static bool digest_store(EVP_MD_CTX *md, X509_STORE *store)
+{
+#if OPENSSL_VERSION_NUMBER >= 0x40000000L
+    STACK_OF(X509_OBJECT) *objects = X509_STORE_get1_objects(store);
+#else
+    const STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(store);
+#endif
+    bool is_good = objects != NULL;
+
+    for (int i = 0; is_good && i < sk_X509_OBJECT_num(objects); i++) {
+        is_good = digest_object(md, sk_X509_OBJECT_value(objects, i));
+    }
+#if OPENSSL_VERSION_NUMBER >= 0x40000000L
+    sk_X509_OBJECT_pop_free(objects, X509_OBJECT_free);
+#endif
+    return is_good;
+}
+
+/* What a client's certificate was verified by. */
+static bool digest_verification(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *settings)
+{
+    const unsigned modes[] = {settings->verify, settings->verify_depth, settings->ocsp};
+
+    return settings->verify == TLS_VERIFY_OFF ||
+           (EVP_DigestUpdate(md, modes, sizeof(modes)) == 1 &&
+            digest_text(md, settings->trusted_certificate) && digest_text(md, settings->crl) &&
+            digest_store(md, SSL_CTX_get_cert_store(ctx)));
 }
 
 static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *settings)
@@ -297,7 +341,7 @@ static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *
     vec_each(const struct str, name, &settings->variable_names) {
         is_good = is_good && digest_text(md, *name);
     }
-    is_good = is_good && digest_verification(md, settings);
+    is_good = is_good && digest_verification(md, ctx, settings);
     const STACK_OF(X509_NAME) *names = SSL_CTX_get_client_CA_list(ctx);
     for (int i = 0; is_good && i < sk_X509_NAME_num(names); i++) {
         unsigned char hash[EVP_MAX_MD_SIZE];
@@ -309,8 +353,9 @@ static bool digest_all(EVP_MD_CTX *md, SSL_CTX *ctx, const struct tls_settings *
 }
 
 /*
- * Sessions may be resumed by servers of the same certificates and client authorities (RFC 8446, 4.6.1: what a
- * session says was authenticated must hold where it is resumed).
+ * Sessions may be resumed by servers of the same certificates, client authorities and revocation lists (RFC 8446,
+ * 4.6.1: what a session says was authenticated must hold where it is resumed). A client whose certificate was
+ * revoked since comes with a session or a ticket that says nothing of it.
  */
 bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
                                   struct arena *arena, struct str *error)

@@ -55,7 +55,10 @@ struct tls_context {
 struct tls {
     SSL *ssl; /* NULL until the first bytes were seen */
     struct conn *conn;
-    struct tls_context *context;
+    SSL_CTX *made_with; /* what the SSL was made with, by a reference of its own: that of the
+                           address's default server, or of a server that is gone, when files have
+                           changed. Sessions and tickets are its own (README.md) */
+    struct tls_context *context; /* the chosen server's, or made_with's before one is chosen */
     const struct tls_selector *selector; /* of a server; or NULL */
     struct str alpn_offer;               /* wire form: what the selected server speaks */
     char *prefix; /* raw bytes that were read before TLS began; pooled; or NULL */
@@ -107,6 +110,22 @@ void tls_library_init(void);
 static inline struct tls_context *tls_context_of(const SSL_CTX *ctx)
 {
     return SSL_CTX_get_ex_data(ctx, tls_context_index);
+}
+
+/*
+ * OpenSSL asks the callbacks of sessions and tickets that belong to the context that an SSL was made with, while
+ * SSL_get_SSL_CTX gives the one that the name chose: which need not have a cache, keys, or anything. These give
+ * the one whose callback it is, and the one that the chosen server is served with.
+ */
+static inline const struct tls_context *tls_session_context(const SSL *ssl)
+{
+    const struct tls *tls = SSL_get_ex_data(ssl, tls_index);
+    return tls_context_of(tls->made_with);
+}
+
+static inline const struct tls_context *tls_chosen_context(const SSL *ssl)
+{
+    return tls_context_of(SSL_get_SSL_CTX(ssl));
 }
 
 /* ---- memory.c ---- */
@@ -175,10 +194,15 @@ void tls_identities_free(struct vec *identities);
 SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct arena *arena,
                      struct vec *identities, struct str *error);
 extern struct tls_context *tls_contexts; /* all of this process */
+/* The context is no longer used for new connections. OpenSSL, which empties its own cache when the last connection
+ * has gone, no longer takes sessions out of the shared zone: that lives on, or is gone already. */
+void tls_ctx_let_go(SSL_CTX *ctx);
 
 /* ---- session.c, ticket.c ---- */
 
 bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx);
+/* The session may not be resumed: it leaves the zone of the context, if that has one. */
+void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session);
 bool tls_tickets_init(struct tls_context *context, SSL_CTX *ctx, struct arena *arena,
                       struct str *error);
 

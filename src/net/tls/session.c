@@ -153,7 +153,7 @@ static void insert(struct zone *zone, const unsigned char *id, unsigned id_len,
 
 static int keep_session(SSL *ssl, SSL_SESSION *session)
 {
-    struct tls_context *context = tls_context_of(SSL_get_SSL_CTX(ssl));
+    const struct tls_context *context = tls_session_context(ssl);
     struct zone *zone = context->settings.session_zone;
     static unsigned char der[SESSION_MAX];
     unsigned char *at = der;
@@ -174,8 +174,7 @@ static int keep_session(SSL *ssl, SSL_SESSION *session)
 
 static SSL_SESSION *get_session(SSL *ssl, const unsigned char *id, int len, int *copy)
 {
-    struct tls_context *context = tls_context_of(SSL_get_SSL_CTX(ssl));
-    struct zone *zone = context->settings.session_zone;
+    struct zone *zone = tls_session_context(ssl)->settings.session_zone;
     static unsigned char der[SESSION_MAX];
     const unsigned char *at = der;
     size_t size = 0;
@@ -196,14 +195,13 @@ static SSL_SESSION *get_session(SSL *ssl, const unsigned char *id, int len, int 
     return size == 0 ? NULL : d2i_SSL_SESSION(NULL, &at, (long) size);
 }
 
-static void remove_session(SSL_CTX *ctx, SSL_SESSION *session)
+void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session)
 {
-    struct tls_context *context = tls_context_of(ctx);
-    struct zone *zone = context->settings.session_zone;
+    struct zone *zone = context->sessions == NULL ? NULL : context->settings.session_zone;
     unsigned id_len;
     const unsigned char *id = SSL_SESSION_get_id(session, &id_len);
 
-    if (id_len == 0 || id_len > ID_MAX) {
+    if (zone == NULL || id_len == 0 || id_len > ID_MAX) {
         return;
     }
     lock(zone);
@@ -212,6 +210,11 @@ static void remove_session(SSL_CTX *ctx, SSL_SESSION *session)
         drop(zone, stored);
     }
     shm_lock_release(&((struct session_store *) zone->root)->lock);
+}
+
+static void remove_session(SSL_CTX *ctx, SSL_SESSION *session)
+{
+    tls_session_drop(tls_context_of(ctx), session);
 }
 
 bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)

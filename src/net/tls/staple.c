@@ -138,8 +138,7 @@ static struct tls_staple *find(const struct tls_context *context, const X509 *ce
 
 static int on_status_request(SSL *ssl, void *arg)
 {
-    struct tls_staple *staple =
-        find(tls_context_of(SSL_get_SSL_CTX(ssl)), SSL_get_certificate(ssl));
+    struct tls_staple *staple = find(tls_chosen_context(ssl), SSL_get_certificate(ssl));
 
     (void) arg;
     if (staple == NULL) {

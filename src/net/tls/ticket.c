@@ -184,7 +184,7 @@ static int apply_key(const struct tls_ticket_key *key, unsigned char *iv, EVP_CI
 static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int is_encrypting)
 {
-    const struct tls_context *context = tls_context_of(SSL_get_SSL_CTX(ssl));
+    const struct tls_context *context = tls_session_context(ssl);
     const unsigned char *wanted = is_encrypting ? NULL : name;
     struct tls_ticket_key key;
     int found = context->ticket_keys != NULL ? files_find(context, wanted, &key)

@@ -125,7 +125,7 @@ static void take_up(struct tls_watch *watch)
     context->ticket_keys = loaded->ticket_keys;
     context->ticket_key_count = loaded->ticket_key_count;
     loaded->ctx = NULL;
-    SSL_CTX_free(old); /* connections have references of their own */
+    tls_ctx_let_go(old); /* connections have references of their own */
     arena_free(&watch->current);
     watch->current = watch->arena;
     arena_init(&watch->arena);

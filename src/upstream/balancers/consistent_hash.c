@@ -2,6 +2,7 @@
  * that may have an identity of their own. */
 #include "base/checksum.h"
 #include "server/module.h"
+#include "upstream/choose.h"
 #include "upstream/ring.h"
 
 /* `id=` of the server line keeps a server's keys when its address changes. */
@@ -16,11 +17,27 @@ static void consistent_hash_prepare(struct upstream_group *group, struct peer_se
     set->balancer_data = ring_new(set, identity);
 }
 
+/* With max_fails=0 nobody takes the place of a key's server that has had its try. */
+static bool stays_with_owner(const struct upstream_pick *pick, const struct peer_set *set,
+                             uint32_t hash, const struct peer *peer)
+{
+    const struct peer *owner = ring_owner_of(set, hash);
+
+    return owner->server->max_fails == 0 && peer->server != owner->server &&
+           peer_was_tried(pick, owner);
+}
+
 static struct peer *consistent_hash_pick(struct upstream_pick *pick, struct peer_set *set)
 {
     struct str key = template_text(pick->group->balancer_settings, pick->env);
 
-    return key.len == 0 ? round_robin_pick(pick, set) : ring_pick(pick, set, crc32_of(key));
+    if (key.len == 0) {
+        return round_robin_pick(pick, set);
+    }
+    uint32_t hash = crc32_of(key);
+    struct peer *peer = ring_pick(pick, set, hash);
+    bool is_refused = peer != NULL && pick->tries != 0 && stays_with_owner(pick, set, hash, peer);
+    return is_refused ? NULL : peer;
 }
 
 static const struct balancer balancer_consistent_hash = {
@@ -50,7 +67,8 @@ static const struct directive consistent_hash_rows[] = {
      .doc =
          "Requests with the same value go to the same server, and few values change their server "
          "when one is added or removed. `id=` of a server line names the server, in place of its "
-         "address."},
+         "address. A server with `max_fails=0` keeps its keys also when it fails: their requests "
+         "end then (502)."},
     {0},
 };
 

@@ -141,11 +141,11 @@ static void add_expires(struct buf *text, const struct sticky *sticky)
         return;
     }
     if (sticky->is_max) {
-        buf_append(text, STR("; expires=Thu, 31 Dec 2037 23:55:55 GMT; max-age=315360000"));
+        buf_append(text, STR("; expires=Thu, 31-Dec-37 23:55:55 GMT; max-age=315360000"));
         return;
     }
-    http_date_format(date, clock_now.seconds + (time_t) sticky->expires_s);
-    buf_printf(text, "; expires=%.*s; max-age=%llu", HTTP_DATE_LENGTH, date,
+    const char *end = cookie_date_format(date, clock_now.seconds + (time_t) sticky->expires_s);
+    buf_printf(text, "; expires=%.*s; max-age=%llu", STR_ARG(str_from(date, end)),
                (unsigned long long) sticky->expires_s);
 }
 
@@ -155,17 +155,13 @@ static bool is_samesite(struct str word)
            str_equal_nocase(word, STR("none"));
 }
 
-/* The client gets the cookie when it was not bound to this peer (RFC 6265, 4.1). */
+/* Each answer brings the cookie, so that its time begins anew (RFC 6265, 4.1). */
 static void cookie_picked(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
     struct buf text = {0};
     struct str samesite;
 
-    pick->set_cookie = STR_NONE;
-    if (pick->bound == pick->peer) {
-        return;
-    }
     buf_printf(&text, "%.*s=%.*s", STR_ARG(sticky->name), STR_ARG(cookie_value(pick->peer)));
     add_expires(&text, sticky);
     add_template(&text, "domain", sticky->domain, pick->env);
@@ -173,7 +169,7 @@ static void cookie_picked(struct upstream_pick *pick)
     buf_append(&text, sticky->is_httponly ? STR("; httponly") : STR(""));
     if (sticky->samesite != NULL) {
         samesite = template_text(sticky->samesite, pick->env);
-        add_attribute(&text, "samesite", is_samesite(samesite) ? samesite : STR_NONE);
+        add_attribute(&text, "samesite", is_samesite(samesite) ? samesite : STR("strict"));
     }
     buf_append(&text, sticky->is_secure ? STR("; secure") : STR(""));
     pick->set_cookie = arena_dup(pick->arena, buf_str(&text));
@@ -214,14 +210,15 @@ static struct peer *learn_find(struct upstream_pick *pick)
         return NULL;
     }
     make_key(pick, value, &key);
-    if (!sessions_find(sticky->sessions, &key, sticky->timeout_ms, &peer)) {
+    if (!sessions_look(sticky->sessions, &key, &peer)) {
         return NULL;
     }
     hex_encode(hex, peer.md5, sizeof(peer.md5));
     return find_bound(pick, has_digest, &digest);
 }
 
-/* The session that the answer names begins, and one that the request named moves along with it. */
+/* The session that the answer names begins. Without such a name the one of the request goes on, with the peer that
+ * served; one that the backend has put another in the place of is left to end. */
 static void learn(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
@@ -234,9 +231,10 @@ static void learn(struct upstream_pick *pick)
         make_key(pick, created, &key);
         sessions_put(sticky->sessions, &key, &peer, sticky->timeout_ms);
     }
-    if (known.len != 0 && pick->bound != pick->peer && !str_equal(known, created)) {
+    if (known.len != 0 && created.len == 0) {
         make_key(pick, known, &key);
-        if (sessions_find(sticky->sessions, &key, sticky->timeout_ms, &former)) {
+        if (sessions_find(sticky->sessions, &key, sticky->timeout_ms, &former) &&
+            memcmp(&former, &peer, sizeof(peer)) != 0) {
             sessions_put(sticky->sessions, &key, &peer, sticky->timeout_ms);
         }
     }
@@ -474,7 +472,8 @@ static const struct directive sticky_rows[] = {
      .syntax = "cookie name [expires=time|max] [domain=domain] [path=path] [httponly] [secure] "
                "[samesite=strict|lax|none|$variable] | route $variable ... | learn "
                "create=$variable lookup=$variable zone=name:size [timeout=time] [header]",
-     .doc = "Requests of one client go to the same server. `cookie` gives the client a cookie; its "
+     .doc = "Requests of one client go to the same server. `cookie` gives the client a cookie with "
+            "each answer, `samesite=strict` where the variable says none of the three words; its "
             "value is `route` of the server line, else a digest of the address. `route` looks for "
             "the route in variables. `learn` keeps sessions that answers begin in shared memory."},
     {0},

@@ -175,21 +175,41 @@ static uint32_t begin(struct sessions *sessions, const struct session_id *key)
 
 /* ---- use ---- */
 
+/* Under the lock: the session of a key that has not ended, or NONE. */
+static uint32_t find_living(struct sessions *sessions, const struct session_id *key,
+                            struct session_id *peer)
+{
+    uint32_t at = find(sessions, key);
+
+    if (at == NONE || sessions->nodes[at].ends_ms <= clock_now.now_ms) {
+        return NONE;
+    }
+    *peer = sessions->nodes[at].peer;
+    return at;
+}
+
+bool sessions_look(struct sessions *sessions, const struct session_id *key, struct session_id *peer)
+{
+    bool is_found;
+
+    lock(sessions);
+    is_found = find_living(sessions, key, peer) != NONE;
+    shm_lock_release(&sessions->lock);
+    return is_found;
+}
+
 bool sessions_find(struct sessions *sessions, const struct session_id *key, uint64_t timeout_ms,
                    struct session_id *peer)
 {
     uint32_t at;
-    bool is_found;
 
     lock(sessions);
-    at = find(sessions, key);
-    is_found = at != NONE && sessions->nodes[at].ends_ms > clock_now.now_ms;
-    if (is_found) {
-        *peer = sessions->nodes[at].peer;
+    at = find_living(sessions, key, peer);
+    if (at != NONE) {
         renew(sessions, at, timeout_ms);
     }
     shm_lock_release(&sessions->lock);
-    return is_found;
+    return at != NONE;
 }
 
 void sessions_put(struct sessions *sessions, const struct session_id *key,

@@ -19,8 +19,11 @@ struct session_id {
  * small. */
 struct sessions *sessions_of(struct zone *zone);
 
-/* The peer of a key, whose session is renewed: it ends when it was not used for timeout_ms. False:
- * there is none. Does not wait. */
+/* The peer of a key, whose session stays as old as it is. False: there is none. Does not wait. */
+bool sessions_look(struct sessions *sessions, const struct session_id *key,
+                   struct session_id *peer);
+
+/* The same, and the session is renewed: it ends when it was not used for timeout_ms. */
 bool sessions_find(struct sessions *sessions, const struct session_id *key, uint64_t timeout_ms,
                    struct session_id *peer);
 

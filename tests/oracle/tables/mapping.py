@@ -200,6 +200,31 @@ CONFIGS = [
         GET /empty.gif && GET /empty.gif && GET /empty.gif
         """),
 
+    Config("map_captures", r"""
+        map $arg_k $three { ~(.)(.)(.) "map[$1$3]"; default none; }
+        map $arg_k $long { ~(.+) "long"; default none; }
+        map $arg_k $named { ~(?<name>.)(.) "named[$name]"; default none; }
+        server {
+            listen 127.0.0.1:@PORT@;
+            location ~ ^/both(.)(.) { return 200 "$1$2-$three-$1$2"; }
+            location ~ ^/after(.)(.) { return 200 "$three-$1$2"; }
+            location ~ ^/set(.)(.) { set $x "$1$2-$three-$1$2"; return 200 "$x"; }
+            location ~ ^/once(.)(.) { set $x $three; return 200 "$x-$1$2"; }
+            location ~ ^/field(.)(.) { add_header X-M $three; return 200 "$1$2"; }
+            location ~ ^/rewrite(.)(.) { rewrite ^/rewrite(.)(.)$ /to/$1$2-$three-$1$2 last; }
+            location /to/ { return 200 "$uri $args"; }
+            location ~ ^/if(.)(.) { if ($three ~ (z)?) { set $y 1; } return 200 "$1$2-$three-$1$2"; }
+            location ~ ^/name(?<p>.)(?<q>.) { return 200 "$p$q-$three-$p$q-$named-$name"; }
+            location ~ ^/named(.)(.) { return 200 "$1$2-$named-$1$2"; }
+            location ~ ^/long(.)(.) { return 200 "$1$2-$long-$1$2"; }
+        }
+        """, "\n".join("GET /%s12?k=%s" % (name, key) for key in ("pqr", "x", "")
+                       for name in "both after set once field rewrite if name named".split()) + r"""
+        GET /long12?k=
+        GET /long12?k=pqr
+            => 200 | body~pqr-long-pqr -- the reference has measured the first captures, and fails
+        """),
+
     Config("stub_status", r"""
         server {
             listen 127.0.0.1:@PORT@;

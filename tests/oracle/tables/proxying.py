@@ -116,6 +116,7 @@ CONFIGS = [
         GET /a%20b/../c//d%2Fe?x=%20
         GET /%7euser/{a}|b"c
         GET /a#fragment
+            => 400 closed -- RFC 9112 3.2: a fragment is no part of a target
         GET http://other.example/absolute?x=1
         GET http://other.example
         GET http://other.example?x=1
@@ -129,6 +130,7 @@ CONFIGS = [
         GET /uri/%e4%f6
         GET /uri/a+b;c&d=e
         GET /uri/a#fragment?x
+            => 400 closed -- RFC 9112 3.2: a fragment is no part of a target
         GET /uri
         GET /uri?x=1
         GET /slash/a/b

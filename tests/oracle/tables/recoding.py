@@ -73,7 +73,6 @@ CONFIGS = [
         GET /u2k/bad.txt
             => 200 kept | Content-Type: text/plain; charset=koi8-r | body~a?<b>?<?< -- nginx takes the byte behind a malformed one along
         GET /u2k/end.txt
-            => 200 kept | Content-Type: text/plain; charset=koi8-r | body~a? -- nginx drops what is not finished
         GET /memory/koi.txt
         GET /variables/koi.txt?s=k&c=u
         GET /variables/koi.txt?s=kk&c=uu

@@ -267,9 +267,13 @@ CONFIGS = [
         GET /%
         GET /a%3Fb?c
         GET /a%23b#frag
+            => 400 closed -- RFC 9112 3.2: a fragment is no part of a target
         GET /a#frag
+            => 400 closed -- RFC 9112 3.2: a fragment is no part of a target
         GET /a#frag?x
+            => 400 closed -- RFC 9112 3.2: a fragment is no part of a target
         GET /a?x#frag
+            => 400 closed -- RFC 9112 3.2: a fragment is no part of a target
         GET /a+b
         GET /a%2Bb
         GET /a?

@@ -259,7 +259,6 @@ static enum body_result finish(struct exchange *x, struct h2_stream *stream)
     }
     if (stream->trailers != NULL && stream->told.keeps_trailers) {
         x->answer.trailers = stream->trailers;
-        x->request->response.trailers = stream->trailers;
     }
     x->is_reusable = true;
     return BODY_END;

@@ -275,11 +275,13 @@ static void take_goaway(struct h2_link *link, struct str payload)
     link->goaway_id = last < link->goaway_id ? last : link->goaway_id;
     for (unsigned i = 0; i < H2_BUCKETS; i++) {
         for (struct h2_stream *stream = link->streams[i]; stream != NULL; stream = stream->next) {
-            if (stream->id > last && !stream->has_heard && error == V2_NO_ERROR) {
-                h2_stream_refuse(stream);
-            } else if (error != V2_NO_ERROR && !stream->is_input_ended) {
-                h2_stream_fail(stream, "upstream sent goaway with error %u", error);
+            if (stream->id <= last || stream->has_heard) {
+                continue; /* it may still be answered, whatever made the backend go (RFC 9113, 6.8) */
             }
+            if (error != V2_NO_ERROR) {
+                exchange_log(stream->x, LOG_ERROR, 0, "upstream sent goaway with error %u", error);
+            }
+            h2_stream_refuse(stream);
         }
     }
 }

@@ -143,11 +143,7 @@ static void note_frame(struct h2_stream *stream, size_t size)
 
 static bool has_body(const struct exchange *x)
 {
-    if (x->body_override.data != NULL) {
-        return x->body_override.len != 0;
-    }
-    return x->streams_body ||
-           (x->sends_body && x->request->body != NULL && x->request->body->size != 0);
+    return x->streams_body || sent_body_length(x) != 0;
 }
 
 void h2_send_head(struct exchange *x)

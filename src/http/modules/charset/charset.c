@@ -21,6 +21,35 @@ struct charset_settings {
 
 static struct directive_table charset_table;
 
+/* The charsets that a directive names anywhere in the http block: a backend may ask for these. */
+struct charset_names {
+    struct vec names; /* struct str */
+};
+
+static struct directive_table names_table = {
+    .contexts = IN_HTTP,
+    .size = sizeof(struct charset_names),
+};
+
+static bool is_named(const struct charset_names *known, struct str name)
+{
+    vec_each(const struct str, one, &known->names) {
+        if (str_equal_nocase(*one, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_name(struct conf_scope *scope, struct str name)
+{
+    struct charset_names *known = conf_settings(scope, &names_table);
+
+    if (!is_named(known, name)) {
+        *(struct str *) vec_push(&known->names, scope->conf->arena, sizeof(struct str)) = name;
+    }
+}
+
 static const struct charset_settings *settings_at(const struct http_location *location)
 {
     return location_settings(location, &charset_table);
@@ -212,9 +241,6 @@ static bool choose(struct request *request, const struct charset_settings *setti
     struct response *response = &request->response;
     bool is_wanted;
 
-    if (response->wanted_charset.len != 0) {
-        response->charset = STR_NONE; /* it was put there for those who do not recode */
-    }
     change->from = named_charset(response);
     change->has_from = change->from.len != 0;
     if (request != request->main) {
@@ -256,6 +282,20 @@ static bool find_table(struct request *request, const struct charset_settings *s
     return true;
 }
 
+/* X-Accel-Charset: a name that stands nowhere in the configuration leaves the response as it is. */
+static void check_wanted(struct request *request)
+{
+    struct response *response = &request->response;
+    struct str wanted = response->wanted_charset;
+
+    if (wanted.len == 0 || str_is(wanted, "off") ||
+        is_named(location_settings(request->location, &names_table), wanted)) {
+        return;
+    }
+    log_error(&request->log, 0, "unknown charset \"%.*s\" to override", STR_ARG(wanted));
+    response->wanted_charset = STR("off");
+}
+
 static void charset_header(struct request *request)
 {
     const struct charset_settings *settings = settings_at(request->location);
@@ -263,6 +303,11 @@ static void charset_header(struct request *request)
     const struct recode_table *table = NULL;
     struct change change = {.has_from = false};
 
+    if (settings->charset == NULL && response->wanted_charset.len == 0 &&
+        (request == request->main || settings->maps == NULL)) {
+        return;
+    }
+    check_wanted(request);
     if (response->content_type.len == 0 || response->is_tunnel ||
         !choose(request, settings, &change)) {
         return;
@@ -279,14 +324,6 @@ static void charset_header(struct request *request)
     }
 }
 
-/* Without `charset` a backend's X-Accel-Charset may ask for recoding, and a page into which this goes. */
-static bool is_active(const struct http_location *location)
-{
-    const struct charset_settings *settings = settings_at(location);
-
-    return settings->charset != NULL || settings->maps != NULL;
-}
-
 /* ---- directives ---- */
 
 static bool charset_map_apply(struct conf_scope *scope, const struct directive *row,
@@ -298,6 +335,8 @@ static bool charset_map_apply(struct conf_scope *scope, const struct directive *
     if (settings->maps == NULL) {
         settings->maps = arena_new(scope->conf->arena, struct charset_maps);
     }
+    add_name(scope, node->args[1]);
+    add_name(scope, node->args[2]);
     return charset_maps_read(settings->maps, scope->conf, node);
 }
 
@@ -307,7 +346,16 @@ static bool charset_apply(struct conf_scope *scope, const struct directive *row,
     struct template **field = (struct template **) ((char *) arg + row->offset);
 
     *field = NULL;
-    return str_is(node->args[1], "off") || conf_value_template(scope, node, 1, field);
+    if (str_is(node->args[1], "off")) {
+        return true;
+    }
+    if (!conf_value_template(scope, node, 1, field)) {
+        return false;
+    }
+    if ((*field)->is_constant) {
+        add_name(scope, (*field)->constant);
+    }
+    return true;
 }
 
 /* Two charsets that are known by now, one of them written in this block, need a table. */
@@ -367,10 +415,11 @@ static struct directive_table charset_table = {
     .size = sizeof(struct charset_settings),
     .finish = charset_finish,
 };
-static struct directive_table *const charset_tables[] = {&charset_table, NULL};
+static struct directive_table *const charset_tables[] = {&names_table, &charset_table, NULL};
 
+/* Active everywhere: a backend's X-Accel-Charset may ask for what is named later, and pages for their parts. */
 static const struct filter_hook charset_filters[] = {
-    {.order = 55, .run = charset_header, .is_active = is_active},
+    {.order = 55, .run = charset_header},
     {.run = NULL},
 };
 static const struct http_module charset_hooks = {.filters = charset_filters};

@@ -97,6 +97,35 @@ int utf8_decode(const unsigned char *at, size_t len, uint32_t *code_point)
     return size;
 }
 
+/*
+ * A sequence of a text as nginx reads it: what is too long, or beyond the last code point, is one malformed whole, and
+ * any byte beyond ASCII goes on with a sequence. A byte of ASCII never does: markup cannot vanish in it. Returns as
+ * utf8_decode() does.
+ */
+static int read_sequence(const unsigned char *at, size_t len, uint32_t *code_point)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char lead = at[0];
+    unsigned size = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+
+    if (lead < 0xc2) {
+        return -1;
+    }
+    uint32_t code =
+        lead & (size == 4 ? 0x07 : 0x7fu >> size); /* 0xf8 and up count as leads of four */
+    for (unsigned i = 1; i < size; i++) {
+        if (i == len) {
+            return 0;
+        }
+        if (at[i] < 0x80) {
+            return -(int) i;
+        }
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    *code_point = code;
+    return code < least[size] || code > 0x10ffff ? -(int) size : (int) size;
+}
+
 static unsigned char byte_of(const struct utf8_pages *pages, uint32_t code)
 {
     return vec_at(&pages->pages, struct utf8_page, pages->numbers[code >> 8])->bytes[code & 0xff];
@@ -122,18 +151,20 @@ static void step_held(struct recoder *recoder, struct str *in, struct room *out)
     uint32_t code;
 
     recoder->held[recoder->held_len] = (unsigned char) *in->data;
-    int size = utf8_decode(recoder->held, recoder->held_len + 1, &code);
-    if (size < 0) {
-        *out->at++ = '?'; /* for what was held; the byte may begin another */
-        recoder->held_len = 0;
-        return;
-    }
-    *in = str_skip(*in, 1);
+    int size = read_sequence(recoder->held, recoder->held_len + 1, &code);
     if (size == 0) {
+        *in = str_skip(*in, 1);
         recoder->held_len++;
         return;
     }
+    if (-size != (int) recoder->held_len) {
+        *in = str_skip(*in, 1); /* else it stands for itself, behind what is malformed */
+    }
     recoder->held_len = 0;
+    if (size < 0) {
+        *out->at++ = '?';
+        return;
+    }
     put_code_point(recoder->table, code, out);
 }
 
@@ -150,7 +181,7 @@ static void step_from_utf8(struct recoder *recoder, struct str *in, struct room 
         *in = str_skip(*in, 1);
         return;
     }
-    int size = utf8_decode((const unsigned char *) in->data, in->len, &code);
+    int size = read_sequence((const unsigned char *) in->data, in->len, &code);
     if (size == 0) {
         recoder->held_len = (unsigned) in->len;
         memcpy(recoder->held, in->data, in->len);
@@ -203,13 +234,12 @@ bool recode(struct recoder *recoder, struct str *in, bool is_last, struct room *
         while (in->len != 0 && out->end - out->at >= RECODE_STEP) {
             step_from_utf8(recoder, in, out);
         }
-        if (in->len == 0 && is_last && recoder->held_len != 0 && out->at != out->end) {
-            *out->at++ = '?';
-            recoder->held_len = 0;
+        if (in->len == 0 && is_last) {
+            recoder->held_len = 0; /* nothing stands for a sequence without end, as in nginx */
         }
         break;
     }
-    return in->len == 0 && (!is_last || recoder->held_len == 0);
+    return in->len == 0;
 }
 
 static bool is_ascii(struct str text)

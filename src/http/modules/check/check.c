@@ -146,6 +146,25 @@ static bool check_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
+/* Behind a `check` of the type that sends it. */
+static bool http_send_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct check_settings *check = settings;
+
+    (void) row;
+    check->http_send = node->args[1];
+    if (scope->parent == NULL) {
+        return true; /* the default */
+    }
+    if (check->health == NULL) {
+        return conf_error(scope->conf, node, "invalid check_http_send should set [check] first");
+    }
+    return check->health->speak == probe_speak_http ||
+           conf_error(scope->conf, node, "invalid check_http_send for type \"%.*s\"",
+                      STR_ARG(check->health->type));
+}
+
 static bool fastcgi_param_apply(struct conf_scope *scope, const struct directive *row,
                                 struct conf_node *node, void *settings)
 {
@@ -167,6 +186,7 @@ static bool make_probe(struct conf *conf, struct check_settings *check)
     struct http_probe *probe = &check->probe;
     struct health_settings *health = check->health;
 
+    probe->is_200_unless_told = true;
     probe->judge = judge;
     probe->judge_settings = check;
     health->speak_settings = probe;
@@ -190,7 +210,6 @@ static void warn_of_unused(struct conf_scope *scope, const struct check_settings
         const char *row;
         const char *type; /* or NULL: any */
     } rows[] = {
-        {"check_http_send", "http"},
         {"check_http_expect_alive", NULL},
         {"check_fastcgi_param", "fastcgi"},
         {"check_keepalive_requests", NULL},
@@ -281,8 +300,9 @@ static const struct directive check_rows[] = {
             "30000 ms, within 1000 ms; down after 5 bad answers, up after 2 good ones, and down "
             "at first. unique: an address that stands in several groups is probed once for all "
             "of them."},
-    {"check_http_send", IN_UPSTREAM, STRING(C, http_send),
-     .initial = "\"GET / HTTP/1.0\\r\\n\\r\\n\"", .doc = "What a check of the type http sends."},
+    {"check_http_send", IN_UPSTREAM, CUSTOM_FIELD(C, http_send, http_send_apply), ARGS(1, 1),
+     .initial = "\"GET / HTTP/1.0\\r\\n\\r\\n\"", .syntax = "string",
+     .doc = "What a check of the type http sends; stands behind that `check`."},
     {"check_http_expect_alive", IN_UPSTREAM, BITS(C, http_expect, expect_words),
      .initial = "http_2xx http_3xx", .repeat = REPEAT_APPEND,
      .doc = "Kinds of answers that mean health, for checks of the types http and fastcgi."},
@@ -325,7 +345,8 @@ static const struct directive check_status_rows[] = {
     {"check_status", IN_SERVER | IN_LOCATION, CUSTOM(check_status_apply), ARGS(0, 1),
      .repeat = REPEAT_CUSTOM, .initial = "html", .syntax = "[html | csv | json | prometheus]",
      .doc = "Answers with the state of all checked servers. The arguments ?format= and "
-            "?status=up|down override the format and choose among the servers."},
+            "?status=up|down override the format and choose the servers that are shown and "
+            "counted."},
     {0},
 };
 

@@ -18,7 +18,7 @@ struct row {
 struct page {
     struct arena *arena;
     struct vec rows;   /* struct row: those that are shown */
-    unsigned up, down; /* of all */
+    unsigned up, down; /* of those */
     int wants;         /* 1 only those up, 0 only those down, -1 all */
 };
 
@@ -54,9 +54,9 @@ static void add_peer(const struct upstream_group *group, const struct peer *peer
         const struct peer_check *cell = &peer->cell->checks[index];
         bool is_up = (unhealthy & 1u << index++) == 0 && !peer->server->is_down;
 
-        *(is_up ? &page->up : &page->down) += 1;
         if (page->wants == -1 || page->wants == is_up) {
             struct row *row = vec_push(&page->rows, page->arena, sizeof(*row));
+            *(is_up ? &page->up : &page->down) += 1;
             *row = (struct row){group,
                                 peer->name,
                                 check,
@@ -99,11 +99,11 @@ static void write_html(struct buf *out, const struct page *page)
                "th, td { border: 1px solid #999; padding: 0.2em 0.6em; text-align: left; }\n"
                ".down { background: #f99; }\n</style>\n</head>\n<body>\n"
                "<h1>Health checks</h1>\n"
-               "<p>Servers: %u, up: %u, down: %u, generation: %u</p>\n<table>\n"
+               "<h2>Check upstream server number: %u, generation: %u</h2>\n<table>\n"
                "<tr><th>Index</th><th>Upstream</th><th>Name</th><th>Status</th>"
                "<th>Rise counts</th><th>Fall counts</th><th>Check type</th>"
                "<th>Check port</th></tr>\n",
-               page->up + page->down, page->up, page->down, generation_now->number);
+               page->up + page->down, generation_now->number);
     vec_each(const struct row, row, &page->rows) {
         buf_printf(out, "<tr class=\"%s\"><td>%u</td><td>", state_of(row), index++);
         put_escaped(out, row->group->name, ESCAPE_HTML);

@@ -1,12 +1,35 @@
 /* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
 #include "http/modules/fastcgi/link.h"
+#include "server/generation.h"
+
+/* Bytes of stderr of one request: beyond, the backend is at fault. Each record costs a line of the log. */
+#define NOISE_MAX (4 * 1024 * 1024)
+#define NOISE_OF_RECORD 256
 
 /* ---- stderr ---- */
+
+bool fastcgi_bear_noise(struct fastcgi_stream *stream, size_t size)
+{
+    stream->noise += NOISE_OF_RECORD + size;
+    if (stream->noise <= NOISE_MAX) {
+        return true;
+    }
+    if (!stream->is_bad) {
+        stream->is_bad = true;
+        stream->link->is_bad |= !stream->link->is_shared;
+        counters_mine->limited++;
+        exchange_log(stream->x, LOG_ERROR, 0, "upstream sent too much to FastCGI stderr");
+    }
+    return false;
+}
 
 void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text)
 {
     struct exchange *x = stream->x;
 
+    if (!fastcgi_bear_noise(stream, text.len)) {
+        return;
+    }
     if (!stream->has_begun) {
         vec_each(const struct str, caught, &fastcgi_settings_of(x)->catch_stderr) {
             if (str_find(text, *caught) != NULL) {
@@ -81,7 +104,8 @@ enum head_result fastcgi_read_head(struct exchange *x)
 
 static bool is_short(const struct exchange *x, const struct fastcgi_stream *stream)
 {
-    return x->answer.content_length > (int64_t) stream->given && !x->answer.has_no_body;
+    return x->answer.content_length > (int64_t) stream->given && !x->answer.has_no_body &&
+           !answer_is_head_alone(x);
 }
 
 /* Bytes that came, without those that are too many. May be none. */

@@ -1,5 +1,5 @@
-/* What backends say of themselves: asked for once, by the first request to a peer, in front of its own BEGIN_REQUEST
- * (FCGI_GET_VALUES); known to all workers. */
+/* What backends say of themselves: asked for once (question.c), behind the first request that ended well; known to all
+ * workers. */
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -13,9 +13,7 @@ enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN, FACTS_MASK };
 #define LOOK_UNIT_MS 64
 #define PAUSE_UNITS_MAX 4096 /* what is further in the future is from before the counter's turn */
 
-#define ANSWER_AWAITED_MS 250 /* how long other requests wait for the answer */
-#define LOOK_EVERY_MS 4       /* the one that asks may be in another worker */
-#define MULTIPLEX_MAX 1024    /* requests on one connection, whatever the backend says */
+#define MULTIPLEX_MAX 1024 /* requests on one connection, whatever the backend says */
 
 static bool change_state(struct peer_cell *cell, enum facts_state from, enum facts_state to)
 {
@@ -32,40 +30,25 @@ static enum facts_state state_of(const struct peer_cell *cell)
 
 /* ---- the one that asks ---- */
 
-void fastcgi_facts_release(struct fastcgi_stream *stream)
+bool fastcgi_facts_are_unknown(const struct peer_cell *cell)
 {
-    if (stream->claimed != NULL) {
-        change_state(stream->claimed, FACTS_ASKED, FACTS_UNKNOWN);
-        stream->claimed = NULL;
-    }
+    return state_of(cell) == FACTS_UNKNOWN;
 }
 
-static void request_freed(void *arg)
+bool fastcgi_facts_claim(struct peer_cell *cell)
 {
-    fastcgi_facts_release(arg);
+    return change_state(cell, FACTS_UNKNOWN, FACTS_ASKED);
 }
 
-static bool claim(struct fastcgi_stream *stream, struct peer_cell *cell)
+void fastcgi_facts_release(struct peer_cell *cell)
 {
-    if (!change_state(cell, FACTS_UNKNOWN, FACTS_ASKED)) {
-        return false;
-    }
-    stream->claimed = cell;
-    if (!stream->is_claim_guarded) {
-        stream->is_claim_guarded = true;
-        arena_on_free(&stream->x->request->arena, request_freed, stream);
-    }
-    return true;
+    change_state(cell, FACTS_ASKED, FACTS_UNKNOWN);
 }
 
-void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts facts)
+void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, unsigned max_conns)
 {
-    struct peer_cell *cell = stream->link->link->cell;
-    const struct peer *peer = stream->x->pick.peer;
-
-    if (facts.connections_max == 0 && !facts.multiplexes && peer != NULL) {
-        facts.connections_max =
-            peer->server->max_conns; /* what php-fpm does not say, we were told */
+    if (facts.connections_max == 0 && !facts.multiplexes) {
+        facts.connections_max = max_conns; /* what php-fpm does not say, we were told */
     }
     atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
     atomic_store_explicit(&cell->requests_max,
@@ -73,51 +56,17 @@ void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts fa
                           memory_order_relaxed);
     atomic_store_explicit(&cell->multiplexes, facts.multiplexes, memory_order_relaxed);
     atomic_store_explicit(&cell->facts_state, FACTS_KNOWN, memory_order_release);
-    stream->claimed = NULL;
 }
 
 /* ---- the others ---- */
 
-/* Until somebody's answer is there. MAY WAIT. */
-static void await(struct peer_cell *cell)
-{
-    uint64_t deadline_ms = clock_now.now_ms + ANSWER_AWAITED_MS;
-
-    while (state_of(cell) == FACTS_ASKED) {
-        if (clock_now.now_ms >= deadline_ms) {
-            /* An answer that comes yet is taken; meanwhile nobody waits again. */
-            change_state(cell, FACTS_ASKED, FACTS_KNOWN);
-            return;
-        }
-        if (fiber_sleep(clock_now.now_ms + LOOK_EVERY_MS) == WAIT_CANCELLED) {
-            return;
-        }
-    }
-}
-
 unsigned fastcgi_open_max(const struct exchange *x)
 {
-    struct fastcgi_stream *stream = fastcgi_stream_of(x);
     const struct peer *peer = x->pick.peer;
     struct peer_cell *cell = peer->cell;
     unsigned written = peer->server != NULL ? peer->server->max_conns : 0;
 
-    if (fastcgi_settings_of(x)->keep_conn != KEEP_CONN_AUTO) {
-        return written;
-    }
-    if (__builtin_expect(state_of(cell) != FACTS_KNOWN, 0)) {
-        stream->x = (struct exchange *) x;
-        if (stream->claimed != cell) {
-            fastcgi_facts_release(stream);
-            while (state_of(cell) != FACTS_KNOWN && !claim(stream, cell)) {
-                await(cell);
-                if (fiber_is_cancelled()) {
-                    break;
-                }
-            }
-        }
-    }
-    if (written != 0) {
+    if (fastcgi_settings_of(x)->keep_conn != KEEP_CONN_AUTO || written != 0) {
         return written;
     }
     if (__builtin_expect(fastcgi_facts_are_scarce(cell), 0)) {

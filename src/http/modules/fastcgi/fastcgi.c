@@ -18,6 +18,7 @@ static const struct protocol fastcgi_protocol = {
     .read_head = fastcgi_read_head,
     .read_body = fastcgi_read_body,
     .body_ended = fastcgi_body_ended,
+    .wants_whole_link = fastcgi_wants_whole_link,
     .open_max = fastcgi_open_max,
 };
 
@@ -156,9 +157,10 @@ static const struct directive fastcgi_rows[] = {
      .doc = "An expression with two captures, which become $fastcgi_script_name and "
             "$fastcgi_path_info."},
     {"fastcgi_keep_conn", IN_HTTP_ALL, ENUM(S, keep_conn, keep_conn_words), .initial = "auto",
-     .doc = "Are connections kept for the next request? With \"auto\" the backend is asked once "
-            "(FCGI_GET_VALUES): those that tell a limit of connections, or that they take several "
-            "requests on one, are kept."},
+     .doc =
+         "Are connections kept for the next request? With \"auto\" the backend is asked once, "
+         "behind the first request (FCGI_GET_VALUES): those that tell a limit of connections, or that they take several "
+         "requests on one, are kept."},
     {"fastcgi_catch_stderr", IN_HTTP_ALL, STRINGS(S, catch_stderr), ARGS(1, 1),
      .repeat = REPEAT_APPEND,
      .doc = "A text that makes an answer invalid when the backend writes it to stderr."},
@@ -189,7 +191,7 @@ static struct directive_table *const fastcgi_tables[] = {&fastcgi_table, &fastcg
 
 /*
  * Where max_conns is written requests above it wait for their turn, in the order of coming, as they do
- * above FCGI_MAX_CONNS; a `queue` of the group says otherwise.
+ * above FCGI_MAX_CONNS; a `queue` of the group says otherwise. Nobody waits for servers that have failed.
  */
 #define WAITING_MAX 10000
 #define WAITING_TIMEOUT_MS 60000
@@ -203,6 +205,7 @@ static bool let_requests_wait(struct conf *conf, struct http_main *main)
         if ((*location)->handler == fastcgi_answer && group != NULL && group->queue_max == 0) {
             group->queue_max = WAITING_MAX;
             group->queue_timeout_ms = WAITING_TIMEOUT_MS;
+            group->queues_at_max_conns = true;
         }
     }
     return true;

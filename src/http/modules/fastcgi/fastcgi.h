@@ -99,16 +99,16 @@ struct fastcgi_stream {
     struct list in_news;             /* among the link's streams that are to be woken */
     struct fastcgi_pending reading;  /* what the exchange sees; of a shared link */
     struct fastcgi_pending arriving; /* what has come since it looked; of a shared link */
-    struct peer_cell *claimed;   /* this request is to find out the facts of that peer, or NULL */
-    struct output_share records; /* of the request: what went out for it */
-    uint64_t given;              /* bytes of body handed on */
-    uint16_t id;                 /* on the link; 0 = it has none any more */
-    unsigned protocol_status;    /* enum record_end */
-    bool is_claim_guarded;       /* the claim is given back when the request's memory goes */
-    bool asks;                   /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
-    bool keeps;                  /* BEGIN_REQUEST said so: the link may carry another request */
-    bool is_strict;              /* an end of the connection without END_REQUEST is a failure */
-    bool has_begun;              /* the answer's head was read */
+    struct output_share records;     /* of the request: what went out for it */
+    uint64_t given;                  /* bytes of body handed on */
+    uint64_t noise;                  /* bytes of stderr, and of records without content */
+    uint16_t id;                     /* on the link; 0 = it has none any more */
+    unsigned protocol_status;        /* enum record_end */
+    bool asks;                       /* FCGI_GET_VALUES goes before BEGIN_REQUEST */
+    bool keeps;                      /* BEGIN_REQUEST said so: the link may carry another request */
+    bool is_first;  /* … for the question only: nothing is known of the backend */
+    bool is_strict; /* an end of the connection without END_REQUEST is a failure */
+    bool has_begun; /* the answer's head was read */
     bool is_stdout_closed;
     bool has_ended; /* END_REQUEST came */
     bool is_bad;    /* the backend broke the rules: logged */
@@ -130,25 +130,32 @@ static inline const struct fastcgi_settings *fastcgi_settings_of(const struct ex
 
 extern const struct channel fastcgi_channel;
 
+/* protocol.wants_whole_link: where the spool has no file, or the pace is limited, the backend is held back. */
+bool fastcgi_wants_whole_link(const struct exchange *x);
+
 /* protocol.send_head and send_body. */
 void fastcgi_send_head(struct exchange *x);
 void fastcgi_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);
 
 /* What a backend wrote to stderr: logged, and looked through for fastcgi_catch_stderr. */
 void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text);
+/* A record that says nothing of the answer, with so many bytes. False: there were more than any request needs, and the
+ * stream is done for; logged. */
+bool fastcgi_bear_noise(struct fastcgi_stream *stream, size_t size);
 
 /* ---- facts.c ---- */
 
-/*
- * protocol.open_max: connections to the peer at most. Where nothing is known of the peer yet, this
- * request claims to ask it, or waits a moment for the one that does. MAY WAIT.
- */
+/* protocol.open_max: connections to the peer at most, as far as is known. MAY WAIT, for some milliseconds. */
 unsigned fastcgi_open_max(const struct exchange *x);
 
-/* The backend said what it can, or went on without an answer (facts are all 0 then). */
-void fastcgi_facts_settle(struct fastcgi_stream *stream, struct backend_facts facts);
-/* The claim of the stream is given back: somebody else may ask. */
-void fastcgi_facts_release(struct fastcgi_stream *stream);
+/* Has nobody asked the peer yet? */
+bool fastcgi_facts_are_unknown(const struct peer_cell *cell);
+/* Who is to ask: false when somebody did or does. */
+bool fastcgi_facts_claim(struct peer_cell *cell);
+/* The claim is given back without an answer: somebody else may ask. */
+void fastcgi_facts_release(struct peer_cell *cell);
+/* The backend said what it can, or gave no answer (facts are all 0 then). max_conns: of the `server` line, or 0. */
+void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, unsigned max_conns);
 
 /* Are connections to this peer worth keeping, by what it said? */
 bool fastcgi_facts_keep(const struct peer_cell *cell);

@@ -12,6 +12,7 @@
 #define INPUT_MORE                                                                                 \
     (80 * 1024) /* of an input buffer beyond buffer_size: undecoded bytes, a long read */
 #define INPUT_LIMIT (64 * 1024 * 1024) /* … whatever buffer_size says */
+#define READS_MAX 16                   /* in a row that bring no news */
 #define SCARCE_REST_MS 100 /* how long a connection to a backend with few of them may be idle … */
 #define SCARCE_LIFE_MS 1000 /* … and live */
 #define WHOLE_CONTENT 4096  /* stderr and GET_VALUES_RESULT up to this size are taken whole */
@@ -95,11 +96,6 @@ static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *strea
     } else if (fastcgi_comes_late(stream, record)) {
         fastcgi_refuse_record(stream, record->type);
     } else {
-        if (stream->claimed != NULL) {
-            /* It did not answer first; others need not wait for that. */
-            fastcgi_facts_settle(stream, (struct backend_facts){0});
-            stream->keeps = false;
-        }
         return true;
     }
     link->is_bad = true;
@@ -114,7 +110,6 @@ static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *strea
 
     *record = record_read(at);
     is_usual = record->version == RECORD_VERSION && record->id == stream->id &&
-               stream->claimed == NULL &&
                (record->type == RECORD_END_REQUEST ||
                 (record->type == RECORD_STDOUT && !stream->is_stdout_closed));
     if (!is_usual && !check_record(link, stream)) {
@@ -126,6 +121,7 @@ static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *strea
         } else if (record->type == RECORD_END_REQUEST) {
             fastcgi_end_stream(stream, STR_NONE);
         }
+        return fastcgi_bear_noise(stream, 0);
     }
     return true;
 }
@@ -142,19 +138,11 @@ static void use_content(struct fastcgi_stream *stream, const struct record *reco
         fastcgi_end_stream(stream, content);
         break;
     case RECORD_GET_VALUES_RESULT:
-        if (stream->claimed == NULL && fastcgi_facts_keep(stream->link->link->cell)) {
-            fastcgi_processes_answered(stream->link->link);
-            break;
-        }
-        fastcgi_facts_settle(stream, facts_read(content));
-        stream->keeps = stream->is_strict = fastcgi_facts_keep(stream->link->link->cell);
+        fastcgi_bear_noise(stream, content.len);
+        fastcgi_processes_answered(stream->link->link);
         break;
     case RECORD_UNKNOWN_TYPE:
-        if (stream->claimed == NULL) {
-            break;
-        }
-        fastcgi_facts_settle(stream, (struct backend_facts){0});
-        stream->keeps = stream->is_strict = false;
+        fastcgi_bear_noise(stream, content.len);
         break;
     }
 }
@@ -317,7 +305,7 @@ static bool fastcgi_fill(struct exchange *x)
     if (stream->link->is_shared) {
         return fastcgi_shared_fill(stream);
     }
-    for (;;) {
+    for (unsigned reads = 0; reads < READS_MAX; reads++) {
         if (fastcgi_decode(stream, true)) {
             return true;
         }
@@ -325,6 +313,7 @@ static bool fastcgi_fill(struct exchange *x)
             return false;
         }
     }
+    return true; /* records of no content: who asks gives others their turn */
 }
 
 static struct str channel_input(struct exchange *x)
@@ -369,13 +358,27 @@ static uint64_t fastcgi_sent(const struct exchange *x)
     return records->queued - output_share_unsent(records, x->link->conn);
 }
 
+static bool fastcgi_must_drain(const struct exchange *x)
+{
+    const struct upstream_link *link = x->link;
+
+    return fastcgi_stream_of(x)->link->is_shared && !link->is_taken;
+}
+
 /* ---- beginning and end ---- */
+
+bool fastcgi_wants_whole_link(const struct exchange *x)
+{
+    return x->settings->max_temp_file_size == 0 || exchange_limit_rate(x) != 0;
+}
 
 static void link_state_free(struct upstream_link *link)
 {
     struct fastcgi_link *state = fastcgi_link_of(link);
 
+    fastcgi_question_ends(state);
     link->state = NULL;
+    loop_undefer(&state->more);
     free(state->streams);
     state->streams = NULL;
     if (state->is_in_demux) {
@@ -394,6 +397,7 @@ static struct fastcgi_link *link_state_new(struct upstream_link *link)
     }
     state->link = link;
     list_init(&state->news);
+    deferred_init(&state->more, fastcgi_shared_more);
     link->state = state;
     link->state_free = link_state_free;
     link->conn->owner = &only_owner;
@@ -413,7 +417,8 @@ static void decide_keeping(struct fastcgi_stream *stream, const struct upstream_
         break;
     default:
         stream->is_strict = fastcgi_facts_keep(link->cell);
-        stream->keeps = stream->is_strict || stream->claimed == link->cell;
+        stream->is_first = fastcgi_facts_are_unknown(link->cell);
+        stream->keeps = stream->is_strict || stream->is_first;
         break;
     }
 }
@@ -438,8 +443,6 @@ static void stream_begin(struct fastcgi_stream *stream, struct exchange *x,
         .x = x,
         .link = link,
         .id = 1,
-        .claimed = stream->claimed,
-        .is_claim_guarded = stream->is_claim_guarded,
     };
     list_init(&stream->in_news);
 }
@@ -451,25 +454,22 @@ static bool fastcgi_begin(struct exchange *x)
     struct fastcgi_stream *stream = fastcgi_stream_of(x);
 
     link->is_quiet = false;
+    link->is_taken = fastcgi_wants_whole_link(x);
     if (state == NULL) {
         state = link_state_new(link);
     }
     stream_begin(stream, x, state);
-    if (stream->claimed != NULL && (stream->claimed != link->cell || link->is_reused)) {
-        fastcgi_facts_release(stream);
-    }
     decide_keeping(stream, link);
-    stream->asks =
-        stream->claimed != NULL ||
-        (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && fastcgi_processes_asks(link));
-    if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && stream->claimed == NULL) {
+    if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO) {
+        stream->asks = fastcgi_processes_asks(link);
         share(state);
     }
     if (state->is_shared) {
         if (x->streams_body && link->users > 1) {
             /* Only one can wait for the socket to drink: this one's body is read first. */
-            x->streams_body = false;
-            if (request_read_body(x->request) != FLOW_NEXT) {
+            stream->id = 0; /* it is not on the link yet, and may never be */
+            if (sent_body_hold(x) != FLOW_NEXT || link->conn->is_broken ||
+                link->conn->is_input_closed) {
                 return false;
             }
         }
@@ -503,6 +503,53 @@ static void keep_scarce(struct upstream_link *link)
     }
 }
 
+/* Without this a body that broke off would end with the connection, and look whole to the application. */
+static void abort_cut_request(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct conn *conn = x->link->conn;
+
+    if (x->link->users == 1 && stream->id != 0 && stream->records.queued != 0 &&
+        !x->sent.is_ended && !stream->has_ended && !conn->is_broken) {
+        fastcgi_abort_request(conn, stream->id);
+        conn_flush(conn);
+    }
+}
+
+/*
+ * Behind the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
+ * what is kept might be a process that somebody waits for. A link that may not rest is no place to ask.
+ */
+static void end_first(struct upstream_link *link, unsigned max_conns)
+{
+    struct conn *conn = link->conn;
+    uint32_t life = conn->life;
+
+    if (link->tie != NULL || !fastcgi_facts_are_unknown(link->cell)) {
+        link_close(link);
+        return;
+    }
+    link_keep(link);
+    if (conn->life == life && link->pool != NULL) {
+        fastcgi_question_put(link, max_conns);
+    }
+}
+
+/* It was told to keep the connection, and closed it, or said no END_REQUEST: nobody needs to ask. */
+static bool keeps_nothing(const struct fastcgi_stream *stream, const struct conn *conn)
+{
+    return stream->is_first && (stream->is_stdout_closed || stream->has_ended) &&
+           (conn->is_input_closed || conn->is_peer_closed ||
+            (!stream->has_ended && !fiber_is_cancelled()));
+}
+
+static unsigned max_conns_of(const struct exchange *x)
+{
+    const struct peer *peer = x->pick.peer;
+
+    return peer == NULL || peer->server == NULL ? 0 : peer->server->max_conns;
+}
+
 static void fastcgi_end(struct exchange *x, bool is_reusable)
 {
     struct upstream_link *link = x->link;
@@ -513,9 +560,10 @@ static void fastcgi_end(struct exchange *x, bool is_reusable)
     bool is_scarce =
         fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && fastcgi_facts_are_scarce(link->cell);
 
-    fastcgi_facts_release(stream);
+    abort_cut_request(x);
     x->link = NULL;
     stream->link = NULL;
+    link->is_taken = false;
     if (state->is_shared) {
         fastcgi_shared_leave(state, stream);
         return;
@@ -523,12 +571,17 @@ static void fastcgi_end(struct exchange *x, bool is_reusable)
     if (is_reusable && stream->has_ended && stream->keeps && fastcgi_link_is_clean(state) &&
         !conn->is_broken && !conn->is_input_closed && conn_unsent(conn) == 0) {
         link->is_quiet = true;
-        if (is_scarce) {
+        if (stream->is_first) {
+            end_first(link, max_conns_of(x));
+        } else if (is_scarce) {
             keep_scarce(link);
         } else {
             link_keep(link);
         }
     } else {
+        if (keeps_nothing(stream, conn) && fastcgi_facts_claim(link->cell)) {
+            fastcgi_facts_settle(link->cell, (struct backend_facts){0}, max_conns_of(x));
+        }
         link_close(link);
     }
 }
@@ -542,5 +595,6 @@ const struct channel fastcgi_channel = {
     .wait = fastcgi_wait,
     .unsent = fastcgi_unsent,
     .sent = fastcgi_sent,
+    .must_drain = fastcgi_must_drain,
     .end = fastcgi_end,
 };

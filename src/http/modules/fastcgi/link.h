@@ -22,15 +22,19 @@ struct fastcgi_link {
     uint32_t abandoned;              /* ids whose requests were given up, until END_REQUEST comes */
     uint32_t full;                   /* streams that are is_full */
     struct list news;                /* streams to be woken, by in_news */
+    struct deferred more;            /* input that was left for the next turn */
     uint32_t decoded;                /* bytes at the start of the input that are payload */
     uint32_t gap;                    /* bytes behind them that were used */
     struct record record;            /* the current one: what is left of its content and padding */
     bool is_in_record;               /* not all of its content and padding was seen */
     bool is_shared;
-    bool has_asked;   /* FCGI_GET_VALUES went out, so that an answer may come */
-    bool is_bad;      /* a broken rule: nothing more is believed */
-    bool is_in_demux; /* fibers are woken: it may not be freed */
-    bool is_let_go;   /* … and was to be */
+    bool has_asked; /* FCGI_GET_VALUES went out, so that an answer may come */
+    bool is_asking; /* … while the link rests, and that is all that happens on it (question.c) */
+    unsigned max_conns; /* is_asking: of the `server` line */
+    uint64_t asked_ms;  /* is_asking: when */
+    bool is_bad;        /* a broken rule: nothing more is believed */
+    bool is_in_demux;   /* fibers are woken: it may not be freed */
+    bool is_let_go;     /* … and was to be */
 };
 
 /* Streams of a shared link whose END_REQUEST is still to come though nobody waits for it. */
@@ -113,15 +117,28 @@ static inline bool fastcgi_comes_late(const struct fastcgi_stream *stream,
 /* END_REQUEST with these bytes of content. */
 void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content);
 
+/* Queues ABORT_REQUEST (FastCGI 1.0, 5.4). */
+void fastcgi_abort_request(struct conn *conn, uint16_t id);
+
 /* How many bytes of content have to be there before a record of this type is looked at; 1 = any part
  * will do. */
 size_t fastcgi_wanted(const struct record *record);
+
+/* ---- question.c ---- */
+
+/* Asks a backend of which nothing is known, on a link in its pool, which closes when it has answered, ended, or said
+ * nothing for a while. max_conns: of the `server` line, 0 = not written. Does nothing where somebody else asks. */
+void fastcgi_question_put(struct upstream_link *link, unsigned max_conns);
+/* The link goes: no answer is an answer, too; if we close it somebody else may ask. */
+void fastcgi_question_ends(struct fastcgi_link *state);
 
 /* ---- shared.c ---- */
 
 /* The owner of a shared link's connection: its input goes to the streams. */
 extern const struct conn_owner fastcgi_shared_owner;
 
+/* Input that was left for another turn. */
+void fastcgi_shared_more(struct deferred *deferred);
 /* Gives the stream an id. False: there is none left. */
 bool fastcgi_shared_enter(struct fastcgi_link *link, struct fastcgi_stream *stream);
 /* The stream leaves; one that has not ended is aborted. */

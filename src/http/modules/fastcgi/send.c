@@ -36,6 +36,15 @@ static void write_header(struct conn *conn, uint16_t id, size_t content)
     conn_out_commit(conn, RECORD_HEADER_SIZE);
 }
 
+void fastcgi_abort_request(struct conn *conn, uint16_t id)
+{
+    char *at = conn_out_room(conn, RECORD_HEADER_SIZE);
+
+    record_write(at, RECORD_ABORT_REQUEST, id, 0);
+    conn_out_commit(conn, RECORD_HEADER_SIZE);
+    conn_flush_later(conn);
+}
+
 static void close_copy(void *arg)
 {
     close((int) (intptr_t) arg);

@@ -3,10 +3,12 @@
 
 #include "base/fatal.h"
 #include "http/modules/fastcgi/link.h"
+#include "server/generation.h"
 
 #define READ_MIN (16 * 1024)
 #define READ_MAX (64 * 1024)
-#define UNREAD_MAX (1024 * 1024) /* of one request; then the connection's input is paused */
+#define READS_MAX 16             /* in a row, before others of the worker get their turn */
+#define UNREAD_MAX (1024 * 1024) /* of one request, which is read as it comes: then it ends */
 #define PENDING_MIN 512          /* bytes of a fresh buffer for a stream */
 #define TABLE_MIN 16
 #define ABANDONED_MAX 64 /* a backend that does not end what was aborted loses the connection */
@@ -49,13 +51,23 @@ static uint32_t unread(const struct fastcgi_stream *stream)
 
 /* ---- one who does not read must not fill our memory ---- */
 
-static void pause_input(struct fastcgi_link *link, struct fastcgi_stream *stream)
+/* Who is alone on the connection holds it back; nobody joins meanwhile. */
+static void limit_input(struct fastcgi_link *link, struct fastcgi_stream *stream)
 {
-    if (!stream->is_full && unread(stream) > UNREAD_MAX) {
+    if (stream->is_full || stream->is_bad || unread(stream) <= UNREAD_MAX) {
+        return;
+    }
+    if (link->link->users == 1) {
         stream->is_full = true;
         link->full++;
         link->link->conn->is_input_paused = 1;
+        return;
     }
+    stream->is_bad = stream->x->is_peer_fine = true;
+    counters_mine->limited++;
+    exchange_log(
+        stream->x, LOG_ERROR, 0,
+        "upstream response is not taken as fast as it comes, and the connection is shared");
 }
 
 static void resume_input(struct fastcgi_link *link, struct fastcgi_stream *stream)
@@ -146,15 +158,6 @@ static void add_news(struct fastcgi_link *link, struct fastcgi_stream *stream)
     }
 }
 
-static void abort_request(struct conn *conn, uint16_t id)
-{
-    char *at = conn_out_room(conn, RECORD_HEADER_SIZE);
-
-    record_write(at, RECORD_ABORT_REQUEST, id, 0);
-    conn_out_commit(conn, RECORD_HEADER_SIZE);
-    conn_flush_later(conn);
-}
-
 void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stream)
 {
     struct upstream_link *upstream = link->link;
@@ -172,7 +175,7 @@ void fastcgi_shared_leave(struct fastcgi_link *link, struct fastcgi_stream *stre
         link->streams[stream->id - 1] = &fastcgi_abandoned;
         link->abandoned++;
         upstream->users_max--;
-        abort_request(conn, stream->id);
+        fastcgi_abort_request(conn, stream->id);
         is_sound = link->abandoned < ABANDONED_MAX;
     } else if (stream->id != 0) {
         free_id(link, stream->id);
@@ -274,11 +277,12 @@ static void use_content(struct fastcgi_link *link, struct str content)
         fastcgi_note_stderr(stream, content);
     } else if (content.len == 0) {
         stream->is_stdout_closed = true;
-    } else {
+        fastcgi_bear_noise(stream, 0);
+    } else if (!stream->is_bad) {
         pending_add(&stream->arriving, content);
         stream->has_heard = true;
         stream->x->attempt->bytes_received += content.len;
-        pause_input(link, stream);
+        limit_input(link, stream);
     }
     add_news(link, stream);
 }
@@ -354,9 +358,13 @@ static void shared_input(struct conn *conn)
     struct upstream_link *upstream = conn->user;
     struct fastcgi_link *link = fastcgi_link_of(upstream);
 
-    while (conn_fill(conn, READ_MIN, READ_MAX)) {
+    for (unsigned reads = 0; conn_fill(conn, READ_MIN, READ_MAX);) {
         demultiplex(link);
         if (link->is_bad || conn->is_input_paused) {
+            break;
+        }
+        if (++reads == READS_MAX) {
+            loop_defer_next(&link->more);
             break;
         }
     }
@@ -365,6 +373,16 @@ static void shared_input(struct conn *conn)
         add_all(link);
     }
     wake_streams(link);
+}
+
+void fastcgi_shared_more(struct deferred *deferred)
+{
+    struct fastcgi_link *link = container_of(deferred, struct fastcgi_link, more);
+    struct conn *conn = link->link->conn;
+
+    if (conn->owner == &fastcgi_shared_owner) { /* else it rests, or is asked otherwise */
+        shared_input(conn);
+    }
 }
 
 static void shared_drained(struct conn *conn)

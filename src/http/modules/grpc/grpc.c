@@ -76,6 +76,7 @@ static const struct protocol grpc_protocol = {
     .secure_name = STR_INIT("grpcs"),
     .alpn = H2_ALPN,
     .channel = &h2_channel,
+    .has_logins = true,
     .make_request = grpc_make_request,
     .send_head = h2_send_head,
     .send_body = h2_send_body,
@@ -185,7 +186,7 @@ static const struct directive grpc_rows[] = {
      .syntax = "address",
      .doc = "Passes requests on to a gRPC server: [grpc://]address, or grpcs://address for TLS."},
     {"grpc_set_header", IN_HTTP_ALL, KEY_TEMPLATE(struct grpc_settings, set_headers), ARGS(2, 2),
-     .repeat = REPEAT_APPEND, .apply = head_field_apply,
+     .is_late = true, .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc =
          "Sets a field of requests to the backend; an empty value removes the client's. A Host that is set is sent "
          "as such, and takes the place of :authority."},

@@ -1,6 +1,7 @@
 /* ngx_http_upstream_hc_module: `health_check` in a location, as nginx Plus has it, and `match`. */
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
+#include "http/exchange/h2/h2.h"
 #include "http/hooks.h"
 #include "http/modules/health_check/match.h"
 #include "http/settings.h"
@@ -16,6 +17,9 @@ struct check_line {
     struct health_settings health;
     struct str uri;
     bool has_uri;
+    bool is_grpc;            /* type=grpc */
+    struct str grpc_service; /* or empty */
+    struct grpc_probe grpc_probe;
     struct http_probe probe;
     struct match_use use;
     struct match *match;            /* or NULL */
@@ -99,6 +103,13 @@ static bool read_value(struct conf *conf, struct check_line *line, struct str na
         line->match = value.len == 0 ? NULL : match_named(conf, line->node, value);
         return value.len != 0;
     }
+    if (str_is(name, "grpc_service")) {
+        line->grpc_service = value;
+        return value.len != 0 && value.len <= PROBE_GRPC_TEXT_MAX;
+    }
+    if (str_is(name, "grpc_status")) {
+        return read_count(value, &line->grpc_probe.status);
+    }
     *is_known = false;
     return false;
 }
@@ -117,10 +128,9 @@ static bool read_word(struct conf *conf, struct check_line *line, struct str wor
         line->health.is_persistent = true;
         return true;
     }
-    if (str_is(word, "type=grpc") || str_is(name, "grpc_service") || str_is(name, "grpc_status")) {
-        return conf_error(conf, line->node,
-                          "\"%.*s\": gRPC needs HTTP/2 towards backends, which is not there yet",
-                          STR_ARG(word));
+    if (str_is(word, "type=grpc")) {
+        line->is_grpc = true;
+        return true;
     }
     if (str_is(word, "type=http")) {
         return true;
@@ -151,6 +161,12 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
     }
     if (line->health.is_persistent && !line->health.is_down_at_first) {
         return conf_error(conf, node, "\"persistent\" needs \"mandatory\"");
+    }
+    if (!line->is_grpc && (line->grpc_service.len != 0 || line->grpc_probe.status != 0)) {
+        return conf_error(conf, node, "\"grpc_service\" and \"grpc_status\" need \"type=grpc\"");
+    }
+    if (line->is_grpc && (line->match != NULL || line->has_uri)) {
+        return conf_error(conf, node, "\"type=grpc\" excludes \"match\" and \"uri\"");
     }
     *(struct check_line **) vec_push(&here->lines, conf->arena, sizeof(line)) = line;
     return true;
@@ -243,6 +259,16 @@ static bool make_speak(struct conf *conf, struct check_line *line, const struct 
     line->probe.judge_settings = &line->use;
     line->use.match = line->match;
     line->use.location = location;
+    if (line->is_grpc && !str_is(pass->args[0], "grpc_pass")) {
+        return conf_error(conf, line->node, "\"type=grpc\" needs \"grpc_pass\"");
+    }
+    if (line->is_grpc) {
+        line->health.type = STR("grpc");
+        line->health.speak = probe_speak_grpc;
+        line->health.speak_settings =
+            &line->grpc_probe; /* made when it is known if TLS is spoken */
+        return true;
+    }
     if (str_is(pass->args[0], "proxy_pass")) {
         make_http(conf, line, group);
         return true;
@@ -307,7 +333,14 @@ static bool health_check_end(struct conf *conf, struct http_main *main)
         const struct exchange_tls *tls = (*line)->tls;
 
         if (tls != NULL && tls->context != NULL) {
-            (*line)->health.tls = exchange_secure_group(conf->arena, tls, (*line)->group);
+            (*line)->health.tls =
+                exchange_secure_group(conf->arena, tls, (*line)->group,
+                                      (*line)->is_grpc ? (struct str) H2_ALPN : STR_NONE);
+        }
+        if ((*line)->is_grpc &&
+            !probe_grpc_request(conf->arena, (*line)->group->name, (*line)->health.tls != NULL,
+                                (*line)->grpc_service, &(*line)->grpc_probe.request)) {
+            return conf_error(conf, (*line)->node, "the name of the group is too long");
         }
         (*line)->probe.wants_body = (*line)->match != NULL && (*line)->match->bodies.count != 0;
     }
@@ -318,12 +351,17 @@ static const struct directive health_check_rows[] = {
     {"health_check", IN_LOCATION, CUSTOM(health_check_apply), ARGS(0, ARGS_ANY),
      .repeat = REPEAT_CUSTOM,
      .syntax = "[interval=time] [jitter=time] [fails=number] [passes=number] [uri=uri] "
-               "[mandatory [persistent]] [match=name] [port=number] [keepalive_time=time]",
-     .doc = "Probes each server of the group that this location passes requests to, one worker "
-            "for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one unless "
-            "told otherwise. mandatory: not served before the first good answer; persistent: the "
-            "state survives a reload. Several checks of a group: one that fails is enough. A "
-            "probe may take 5s."},
+               "[mandatory [persistent]] [match=name] [port=number] [keepalive_time=time] "
+               "[type=http | type=grpc [grpc_service=name] [grpc_status=code]]",
+     .doc =
+         "Probes each server of the group that this location passes requests to, one worker "
+         "for all: every 5s, unhealthy after 1 bad answer, healthy after 1 good one unless "
+         "told otherwise. mandatory: not served before the first good answer; persistent: the "
+         "state survives a reload. type=grpc, with grpc_pass: a call of "
+         "grpc.health.v1.Health/Check for grpc_service, or the server as a whole, on a fresh "
+         "connection each time; healthy when it is SERVING, or when the call ends with "
+         "grpc_status (12 where there is no such service). Several checks of a group: one that fails is enough. A "
+         "probe may take 5s."},
     {"match", IN_HTTP, .type = TYPE_BLOCK, .apply = match_apply, .is_free_form = true, ARGS(1, 1),
      .repeat = REPEAT_CUSTOM, .syntax = "name",
      .doc = "What a healthy answer is: lines `status [!] code | code-code ...`, `header name [= | "

@@ -43,8 +43,9 @@ static void end_nothing(struct request *request, enum flow flow)
     (void) flow;
 }
 
-static uint64_t no_backlog(const struct request *request)
+static uint64_t no_backlog(const struct request *request, uint64_t more)
 {
+    (void) more;
     (void) request;
     return 0;
 }

@@ -343,7 +343,7 @@ STEP(append_request_time)
 {
     (void) line;
     (void) step;
-    return put_seconds(at, clock_now.now_ms - request->start_ms);
+    return put_seconds(at, request_age_ms(request));
 }
 
 STEP(append_status)

@@ -16,12 +16,13 @@
 #define RATIO_DIGITS 4
 #define RATIO_ONE 10000
 
-/* What one access_log says. One of lines, path and syslog is set. */
+/* What one access_log says. One of lines, path, syslog and pipe is set. */
 struct access_log {
     const struct log_format *format;
     struct log_lines *lines; /* of a file */
     struct template *path;   /* that holds variables: opened for each line */
     struct syslog_target *syslog;
+    struct log_pipe *pipe;
     struct template *condition; /* if=, or NULL */
     unsigned ratio;             /* parts of RATIO_ONE that are logged */
     unsigned share;             /* of the next line; it is written when RATIO_ONE is reached */
@@ -133,6 +134,8 @@ static void write_at_once(const struct access_log *log, struct request *request,
     log_format_write(log->format, request, (enum log_escape) settings->escape, &line);
     if (log->syslog != NULL) {
         syslog_send(log->syslog, -1, str_head(buf_str(&line), line.len - 1));
+    } else if (log->pipe != NULL) {
+        log_pipe_write(log->pipe, str_head(buf_str(&line), line.len - 1));
     } else {
         write_by_path(log, request, settings, buf_str(&line));
     }
@@ -332,6 +335,19 @@ static bool apply_syslog(struct conf *conf, const struct conf_node *node,
     return log->syslog != NULL || conf_error(conf, node, "%.*s", STR_ARG(error));
 }
 
+static bool apply_pipe(struct conf *conf, const struct conf_node *node,
+                       const struct parameters *parameters, struct access_log *log)
+{
+    if (parameters->has_gzip) {
+        return conf_error(conf, node, "logs to a program cannot be compressed");
+    }
+    if (parameters->buffering.size != 0 || parameters->has_flush) {
+        conf_warn(conf, node, "lines go to a program at once: no buffer is used");
+    }
+    log->pipe = generation_log_pipe(conf, node, node->args[1]);
+    return log->pipe != NULL;
+}
+
 static bool apply_path(struct conf *conf, const struct conf_node *node, struct str path,
                        struct parameters *parameters, struct access_log *log)
 {
@@ -367,7 +383,7 @@ static bool apply_target(struct conf *conf, const struct conf_node *node,
         return apply_syslog(conf, node, parameters, log);
     }
     if (str_starts(target, STR("pipe:"))) {
-        return conf_error(conf, node, "\"pipe:\" targets of \"access_log\" are not built yet");
+        return apply_pipe(conf, node, parameters, log);
     }
     if (str_starts(target, STR("file:"))) {
         target = str_skip(target, 5);
@@ -490,15 +506,22 @@ static const struct directive_word escape_words[] = {
 
 #define L struct log_settings
 static const struct directive log_rows[] = {
-    {"log_format", IN_HTTP, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_APPEND,
-     .syntax = "name [escape=default | json | none] string ...",
-     .doc = "Names a format for access_log. \"combined\" is there already."},
+    {"log_format", IN_HTTP | IN_SERVER | IN_LOCATION, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "name [escape=default | json | none] string ...",
+     .doc = "Names a format for the access_log lines that follow, wherever they stand: a name is "
+            "one for all of http. \"combined\" is there already."},
     {"access_log", IN_HTTP_ALL | IN_LOCATION_IF | IN_LIMIT_EXCEPT,
      CUSTOM_FIELD(L, logs, access_log_apply), ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
      .syntax = "path [format [buffer=size] [gzip[=level]] [flush=time] [if=condition] "
-               "[ratio=number]] | syslog:parameters [format [if=condition] [ratio=number]] | off",
-     .doc = "Writes a line for each request. Several may stand at one level; a block with some of "
-            "its own inherits none. Without any, logs/access.log has the format combined."},
+               "[ratio=number]] | syslog:parameters [format [if=condition] [ratio=number]] | "
+               "pipe:command [format [if=condition] [ratio=number]] | off",
+     .doc =
+         "Writes a line for each request. Several may stand at one level; a block with some of "
+         "its own inherits none. Without any, logs/access.log has the format combined. syslog: "
+         "takes server=address,facility=name,severity=level,tag=word,nohostname or Tengine's "
+         "facility:level:target:port:ident, the target a host or a path, without one /dev/log. "
+         "pipe: starts the command with the master's rights and writes lines to its standard input, "
+         "cut at 4096 bytes; those it does not take in time are lost and counted."},
     {"open_log_file_cache", IN_HTTP_ALL, CUSTOM_FIELD(L, paths, open_log_file_cache_apply),
      ARGS(1, 4), .initial = "off",
      .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",

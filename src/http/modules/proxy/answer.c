@@ -118,8 +118,7 @@ static enum body_result finish(struct exchange *x)
         exchange_log(x, LOG_WARN, 0,
                      "upstream sent more data than specified in \"Content-Length\" header");
     }
-    x->is_reusable = state->may_stay_open && !has_more && !state->is_unframed &&
-                     !proxy_settings_of(x)->proxy_protocol;
+    x->is_reusable = state->may_stay_open && !has_more && !proxy_settings_of(x)->proxy_protocol;
     return BODY_END;
 }
 
@@ -141,14 +140,13 @@ static enum body_result read_counted(struct exchange *x, struct str *data)
     return BODY_DATA;
 }
 
-/* The bytes of the trailers move to the request's arena; the client gets them behind the last piece. */
+/* The bytes of the trailers move to the request's arena. */
 static void keep_trailers(struct exchange *x, const struct fields *fields, struct str bytes)
 {
     struct arena *arena = &x->request->arena;
     struct str copy = exchange_keep(x, bytes);
 
     x->answer.trailers = arena_new(arena, struct fields);
-    x->request->response.trailers = x->answer.trailers;
     fields_each(field, fields) {
         struct str name = {copy.data + (field->name.data - bytes.data), field->name.len};
         struct str value = {copy.data + (field->value.data - bytes.data), field->value.len};
@@ -157,13 +155,6 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
                                   value);
         }
     }
-}
-
-/* Are trailers there to their end? Only then are they parsed. */
-static bool has_empty_line(struct str input)
-{
-    return str_starts(input, STR("\n")) || str_find(input, STR("\n\r\n")) != NULL ||
-           str_find(input, STR("\n\n")) != NULL;
 }
 
 /* Fields behind the last chunk, up to the empty line; there are none as a rule. */
@@ -178,7 +169,8 @@ static enum body_result read_trailers(struct exchange *x)
                                  .head_max = limit,
                                  .headers_max = 1000,
                                  .ignore_invalid = true,
-                                 .underscores = true};
+                                 .underscores = true,
+                                 .wants_crlf = true};
     struct fields fields = {0};
     struct head head = {0};
     uint32_t used;
@@ -187,10 +179,8 @@ static enum body_result read_trailers(struct exchange *x)
         channel->consume(x, 2);
         return finish(x);
     }
-    if (!has_empty_line(input) && input.len < limit) {
-        return BODY_MORE;
-    }
-    switch (fields_parse(input, &limits, &x->request->arena, &fields, &head, &used)) {
+    switch (fields_parse_parts(&x->answer.scan, input, &limits, &x->request->arena, NULL, &fields,
+                               &head, &used)) {
     case PARSE_MORE:
         if (input.len < limit) {
             return BODY_MORE;

@@ -38,7 +38,7 @@ static struct str default_cache_key(struct exchange *x)
 
 #define HTTP_PROTOCOL                                                                              \
     .name = STR_INIT("http"), .secure_name = STR_INIT("https"), .channel = &whole_link,            \
-    .make_request = proxy_make_request, .send_head = proxy_send_head,                              \
+    .has_logins = true, .make_request = proxy_make_request, .send_head = proxy_send_head,          \
     .send_body = proxy_send_body, .begin_answer = proxy_begin_answer,                              \
     .read_head = proxy_read_head, .read_body = proxy_read_body, .adapt_field = adapt_field,        \
     .body_ended = proxy_body_ended, .default_cache_key = default_cache_key
@@ -50,9 +50,9 @@ static const struct protocol announced_http = {HTTP_PROTOCOL};
 /* The same in HTTP/2. */
 #define HTTP2_PROTOCOL                                                                             \
     .name = STR_INIT("http"), .secure_name = STR_INIT("https"), .alpn = H2_ALPN,                   \
-    .channel = &h2_channel, .make_request = proxy_make_h2_request, .send_head = h2_send_head,      \
-    .send_body = h2_send_body, .read_head = h2_read_head, .read_body = h2_read_body,               \
-    .adapt_field = adapt_field, .body_ended = h2_body_ended,                                       \
+    .channel = &h2_channel, .has_logins = true, .make_request = proxy_make_h2_request,             \
+    .send_head = h2_send_head, .send_body = h2_send_body, .read_head = h2_read_head,               \
+    .read_body = h2_read_body, .adapt_field = adapt_field, .body_ended = h2_body_ended,            \
     .default_cache_key = default_cache_key
 
 static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
@@ -125,10 +125,14 @@ static enum flow proxy_handle(struct request *request)
     if (x->is_secure && settings->proxy_protocol) {
         x->preface = proxy_announcement(x);
     }
-    state->url.uri = proxy_request_uri(request, target, state->url.uri);
+    if (!proxy_request_uri(request, target, &state->url.uri)) {
+        log_error(&request->log, 0, "\"%.*s\" leads out of \"%.*s\"", STR_ARG(request->uri),
+                  STR_ARG(state->url.text));
+        return request_fail(request, 404);
+    }
     x->url_tail = state->url.uri;
     if (settings->set_body != NULL) {
-        x->body_override = template_text(settings->set_body, &request->env);
+        x->set_body = settings->set_body;
         x->streams_body = false;
     }
     if (request->is_chunked_body && settings->version < HTTP_1_1) {
@@ -347,11 +351,11 @@ static const struct directive proxy_rows[] = {
      .doc = "Method of requests to the backend, instead of the client's."},
     {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
      .doc = "Version of HTTP that the backend is spoken to in."},
-    {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2),
+    {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2), .is_late = true,
      .repeat = REPEAT_APPEND, .apply = head_field_apply,
      .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
             "they are set, Host is $proxy_host and Connection is left out."},
-    {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body),
+    {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body), .is_late = true,
      .doc = "Body of requests to the backend, instead of the client's."},
     {"proxy_headers_hash_max_size", IN_HTTP_ALL, NUMBER(P, headers_hash_max_size), .initial = "512",
      .doc = "Understood; tables size themselves."},

@@ -79,7 +79,6 @@ struct proxy_state {
     struct str method;
     int64_t body_length; /* of the body that is sent; -1 = none, or not known */
     bool is_chunked;     /* … it goes in chunks */
-    bool is_unframed;    /* the head does not tell its end rightly: the connection is not kept */
 
     /* The answer. */
     bool has_status;    /* its first line was read */
@@ -108,9 +107,9 @@ void proxy_url_cut(struct str rest, struct proxy_url *url);
 void proxy_url_name(struct proxy_url *url);
 /* Takes "http://" or "https://" off; *is_https tells which. False: another scheme. */
 bool proxy_url_scheme(struct str *text, bool *is_https);
-/* The URI that a request asks the backend for, with its arguments. */
-struct str proxy_request_uri(struct request *request, const struct proxy_target *target,
-                             struct str own_uri);
+/* *uri, which holds that of proxy_pass, becomes the one that a request asks the backend for, with its arguments.
+ * False: it would lead out of that of proxy_pass. */
+bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri);
 
 /* ---- request.c ---- */
 

@@ -53,7 +53,6 @@ static void begin_head(struct exchange *x, struct head_draft *draft)
     head_draft_begin(x, proxy_settings_of(x)->plan, state->url.host, draft);
     state->body_length = draft->body_length;
     state->is_chunked = draft->is_chunked;
-    state->is_unframed = draft->is_unframed;
     x->is_chunked_out = draft->is_chunked;
 }
 

@@ -147,7 +147,7 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
     struct instruction *instruction = instruction_new(scope, DO_SET);
 
     (void) row;
-    instruction->variable = variable_define_word(conf, node, node->args[1]);
+    instruction->variable = variable_assignable_word(conf, node, node->args[1]);
     instruction->replacement = template_compile(conf, node, node->args[2]);
     if (instruction->variable == NULL || instruction->replacement == NULL) {
         return false;

@@ -103,13 +103,27 @@ static bool is_met(const struct run *run, const struct test *test)
 }
 
 /* A block whose condition holds becomes the place of the request, and its directives run at once. */
+/* The block is the place now. Without a handler of its own it leaves the one that was found before, which is lost where
+ * it would pass the request on: where to is a setting of the former place. */
+static void enter(struct request *request, const struct http_location *block)
+{
+    const struct http_location *former = request->answering;
+
+    request_set_location(request, block);
+    if (block->handler != NULL) {
+        request->answering = block;
+    } else if (former != NULL && former->handler_carries) {
+        request->answering = NULL;
+    }
+}
+
 static enum flow run_if(struct run *run, const struct instruction *instruction)
 {
     if (!is_met(run, &instruction->test)) {
         return FLOW_NEXT;
     }
     if (instruction->location != NULL) {
-        request_set_location(run->request, instruction->location);
+        enter(run->request, instruction->location);
     }
     struct run inside = {.request = run->request, .settings = instruction->inside};
     enum flow flow = run_list(&inside);
@@ -155,32 +169,43 @@ static struct str capture_value(const struct request *request, unsigned number)
     return number < request->env.capture_count ? request->env.captures[number] : STR_NONE;
 }
 
+/* First, so that all captures are of one expression: a map may match another. */
+static struct str *evaluate_variables(struct request *request, const struct template *template)
+{
+    struct str *values = arena_array(&request->arena, template->count + 1, sizeof(struct str));
+
+    for (unsigned i = 0; i < template->count; i++) {
+        if (template->parts[i].kind == PART_VARIABLE &&
+            !variable_get(&request->env, template->parts[i].variable, &values[i])) {
+            values[i] = STR_NONE;
+        }
+    }
+    return values;
+}
+
 static void evaluate(struct request *request, const struct instruction *instruction,
                      bool encodes_captures, struct target *target)
 {
     const struct template *template = instruction->replacement;
     struct arena *arena = &request->arena;
+    const struct str *values = evaluate_variables(request, template);
 
     /* A text may be divided, and old arguments bring two pieces more. */
     target->path = arena_array(arena, 2 * template->count + 4, sizeof(struct str));
     target->args = arena_array(arena, 2 * template->count + 4, sizeof(struct str));
     for (unsigned i = 0; i < template->count; i++) {
         const struct template_part *part = &template->parts[i];
-        struct str value = STR_NONE;
+        struct str value = values[i];
 
-        switch (part->kind) {
-        case PART_TEXT:
+        if (part->kind == PART_TEXT) {
             add_text(target, part->text);
             continue;
-        case PART_CAPTURE:
+        }
+        if (part->kind == PART_CAPTURE) {
             value = capture_value(request, part->capture);
             if (encodes_captures && (target->has_args || instruction->status != 0)) {
                 value = escape_str(arena, value, ESCAPE_ARGS);
             }
-            break;
-        case PART_VARIABLE:
-            variable_get(&request->env, part->variable, &value);
-            break;
         }
         if (target->has_args) {
             target->args[target->args_count++] = value;

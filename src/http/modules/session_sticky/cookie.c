@@ -41,22 +41,28 @@ static bool find_cookie(const struct request *request, struct str name, struct s
     return false;
 }
 
+/* Seconds since then; 0 for what another clock calls the future. UINT64_MAX: too far ahead to be believed. */
+static uint64_t age(uint64_t then_s)
+{
+    uint64_t now_s = (uint64_t) clock_now.seconds;
+
+    if (then_s > now_s) {
+        return then_s - now_s <= TIMES_AHEAD_MOST ? 0 : UINT64_MAX;
+    }
+    return now_s - then_s;
+}
+
 /* "SERVER|USED|BEGUN": have neither of the times passed? */
 static bool read_times(const struct session_sticky *settings, struct str times,
                        struct session_cookie *cookie)
 {
-    uint64_t now = (uint64_t) clock_now.seconds;
-
-    if (settings->maxidle_s == 0 && settings->maxlife_s == 0) {
+    if (!settings->has_times) {
         return true;
     }
-    if (times.data == NULL || !parse_uint(str_cut(&times, TIMES_START), &cookie->used_s) ||
-        times.data == NULL || !parse_uint(times, &cookie->begun_s) || cookie->used_s > now ||
-        cookie->begun_s > now) {
-        return false;
-    }
-    return (settings->maxidle_s == 0 || now - cookie->used_s <= settings->maxidle_s) &&
-           (settings->maxlife_s == 0 || now - cookie->begun_s <= settings->maxlife_s);
+    return times.data != NULL && parse_uint(str_cut(&times, TIMES_START), &cookie->used_s) &&
+           times.data != NULL && parse_uint(times, &cookie->begun_s) &&
+           age(cookie->used_s) <= settings->maxidle_s &&
+           age(cookie->begun_s) <= settings->maxlife_s;
 }
 
 void session_read_cookie(const struct request *request, const struct session_sticky *settings,
@@ -98,7 +104,7 @@ struct str session_make_cookie(const struct session_sticky *settings, struct pee
     struct str out, name = session_peer_name(settings, peer);
 
     buf_printf(&text, "%.*s=%.*s", STR_ARG(settings->cookie), STR_ARG(name));
-    if (settings->maxidle_s != 0 || settings->maxlife_s != 0) {
+    if (settings->has_times) {
         buf_printf(&text, "%c%llu%c%llu", TIMES_START, (unsigned long long) clock_now.seconds,
                    TIMES_START, (unsigned long long) begun_s);
     }
@@ -108,7 +114,7 @@ struct str session_make_cookie(const struct session_sticky *settings, struct pee
     if (settings->path.len != 0) {
         buf_printf(&text, "; Path=%.*s", STR_ARG(settings->path));
     }
-    if (settings->has_maxage) {
+    if (settings->has_maxage && !settings->has_times) {
         char date[HTTP_DATE_LENGTH];
 
         http_date_format(date, clock_now.seconds + (time_t) settings->maxage_s);

@@ -27,11 +27,17 @@ struct peer *session_find(struct upstream_pick *pick)
     const struct session_sticky *settings = session_settings(pick->group);
     struct session_cookie cookie;
     struct wanted wanted = {.settings = settings};
+    struct peer *peer;
     bool can_serve;
 
     session_read_cookie(pick->subject, settings, &cookie);
+    if (cookie.server.len == 0) {
+        return NULL;
+    }
     wanted.name = cookie.server;
-    return wanted.name.len == 0 ? NULL : choose_bound(pick, has_name, &wanted, &can_serve);
+    peer = choose_bound(pick, has_name, &wanted, &can_serve);
+    pick->is_astray = peer == NULL;
+    return peer;
 }
 
 static bool session_may_leave(struct upstream_pick *pick)
@@ -49,7 +55,7 @@ static void session_picked(struct upstream_pick *pick)
     struct session_cookie cookie;
 
     pick->set_cookie = STR_NONE;
-    if (settings->mode != MODE_INSERT || (was_bound && settings->maxidle_s == 0)) {
+    if (settings->mode != MODE_INSERT || (was_bound && !settings->has_times)) {
         return;
     }
     session_read_cookie(pick->subject, settings, &cookie);
@@ -58,14 +64,32 @@ static void session_picked(struct upstream_pick *pick)
                             was_bound ? cookie.begun_s : (uint64_t) clock_now.seconds, pick->arena);
 }
 
-/* Rewrite and prefix: the server's own cookie names the peer, too. */
+/* The value of the server's own cookie, with the name of the peer in it. */
+static struct str renamed(const struct upstream_pick *pick, struct str value, struct str attributes)
+{
+    const struct session_sticky *settings = session_settings(pick->group);
+    bool is_prefix = settings->mode == MODE_PREFIX;
+    const struct str parts[] = {
+        settings->cookie,
+        STR("="),
+        session_peer_name(settings, pick->peer),
+        is_prefix ? STR("~") : STR(""),
+        is_prefix ? value : STR(""),
+        attributes.data == NULL ? STR("") : STR(";"),
+        attributes,
+    };
+
+    return arena_join(pick->arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* Rewrite and prefix: the server's own cookie names the peer, too. An indirect one is between us and the client:
+ * ours takes the place of what the server says under its name. */
 static void session_responded(struct upstream_pick *pick)
 {
     const struct session_sticky *settings = session_settings(pick->group);
     struct request *request = pick->subject;
-    struct str name = session_peer_name(settings, pick->peer);
 
-    if (settings->mode == MODE_INSERT || request->exchange == NULL) {
+    if (request->exchange == NULL || (settings->mode == MODE_INSERT && !settings->is_indirect)) {
         return;
     }
     fields_each(field, &request->exchange->answer.fields) {
@@ -78,16 +102,11 @@ static void session_responded(struct upstream_pick *pick)
         if (!session_is_cookie(pair, settings->cookie, &value)) {
             continue;
         }
-        const struct str parts[] = {
-            settings->cookie,
-            STR("="),
-            name,
-            settings->mode == MODE_PREFIX ? STR("~") : STR(""),
-            settings->mode == MODE_PREFIX ? value : STR(""),
-            attributes.data == NULL ? STR("") : STR(";"),
-            attributes,
-        };
-        field->value = arena_join(pick->arena, parts, sizeof(parts) / sizeof(parts[0]));
+        if (settings->mode == MODE_INSERT) {
+            field->is_removed = true;
+        } else {
+            field->value = renamed(pick, value, attributes);
+        }
     }
 }
 
@@ -193,9 +212,13 @@ static bool session_sticky_apply(struct conf_scope *scope, const struct directiv
                               STR_ARG(node->args[i]));
         }
     }
-    if (settings->mode != MODE_INSERT && (settings->maxidle_s != 0 || settings->maxlife_s != 0)) {
-        return conf_error(scope->conf, node, "\"maxidle\" and \"maxlife\" need \"mode=insert\"");
+    settings->has_times = settings->maxidle_s != 0 || settings->maxlife_s != 0;
+    if (settings->mode != MODE_INSERT && settings->has_times) {
+        conf_warn(scope->conf, node,
+                  "\"maxidle\" and \"maxlife\" have no effect without \"mode=insert\"");
     }
+    settings->maxidle_s = settings->maxidle_s != 0 ? settings->maxidle_s : TIMES_NO_LIMIT;
+    settings->maxlife_s = settings->maxlife_s != 0 ? settings->maxlife_s : TIMES_NO_LIMIT;
     group->stickiness = &session_sticky;
     group->stickiness_settings = settings;
     return true;
@@ -209,7 +232,11 @@ static const struct directive group_rows[] = {
          "[hash=plain|md5]",
      .doc = "Requests of one client go to the same server. `insert` gives the client a cookie, "
             "`rewrite` replaces the value of a cookie that the server gives, `prefix` puts the "
-            "server before that value. With `fallback=off` no other server takes its place."},
+            "server before that value. With `fallback=off` no other server takes its place, also "
+            "where the cookie names one that there is not (502). With `maxidle` or `maxlife`, "
+            "which only `insert` heeds, the cookie tells when it was used and given, instead of "
+            "`Max-Age`. With `option=indirect` a cookie of this name that the server sets does "
+            "not pass, and requests where `session_sticky_hide_cookie` stands go without it."},
     {0},
 };
 

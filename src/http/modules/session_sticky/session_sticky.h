@@ -13,6 +13,10 @@ enum session_mode { MODE_INSERT, MODE_REWRITE, MODE_PREFIX };
 #define PREFIX_END '~'  /* between our part of a cookie and the server's own */
 #define TIMES_START '|' /* before each of the times in a cookie */
 
+/* How far, in seconds, a time in a cookie may be ahead of our clock, and a limit of neither. */
+#define TIMES_AHEAD_MOST 86400
+#define TIMES_NO_LIMIT INT32_MAX
+
 /* `session_sticky` of one group. */
 struct session_sticky {
     struct str cookie; /* its name */
@@ -20,9 +24,10 @@ struct session_sticky {
     struct str path;
     enum session_mode mode;
     bool has_maxage;
-    uint64_t maxage_s;  /* of the cookie, for the client */
-    uint64_t maxidle_s; /* a cookie that was not used for so long counts no more; 0 = no limit */
-    uint64_t maxlife_s; /* … that was given so long ago; 0 = no limit */
+    uint64_t maxage_s;  /* of the cookie, for the client; not where it has times */
+    bool has_times;     /* the cookie tells when it was used and given: maxidle, maxlife */
+    uint64_t maxidle_s; /* a cookie that was not used for so long counts no more */
+    uint64_t maxlife_s; /* … that was given so long ago */
     bool is_indirect;   /* the server does not see the cookie */
     bool falls_back;    /* another server may serve when the bound one cannot */
     bool is_plain;      /* the cookie names the server's address as it is */

@@ -68,15 +68,18 @@ static bool include_in_variable(struct ssi_page *page, struct subrequest *sub, s
     return true;
 }
 
-/* ---- stub= ---- */
+/* ---- in the page ---- */
 
-/* Stands between a subrequest and the page's output: lets nothing through of the server's own pages for
- * failures, and knows whether there was anything. */
-struct stub_gate {
-    struct body_filter before; /* in whose name the subrequest runs: its next one is the gate */
-    struct body_filter gate;
-    struct ssi_page *page;
-    const struct subrequest *sub;
+/* An include that goes on beside its page; in the arena of the page's request. */
+struct inclusion {
+    struct subrequest sub;
+    struct ordered_place *place; /* in the page's output, until it was answered */
+    struct body_filter
+        begin; /* in whose name the subrequest runs: the next one is the gate, or the place */
+    struct body_filter
+        gate; /* with a stub: lets nothing through of the server's own pages for failures,
+                                      and knows whether there was anything */
+    const struct ssi_block *block; /* stub=; or NULL */
     bool has_output;
     bool is_open; /* the stub itself goes through */
 };
@@ -84,8 +87,8 @@ struct stub_gate {
 static bool gate_send(struct body_filter *filter, struct request *request,
                       const struct body_piece *piece, bool is_last)
 {
-    struct stub_gate *gate = container_of(filter, struct stub_gate, gate);
-    bool is_failure = gate->sub->request->response.is_built_in && !gate->is_open;
+    struct inclusion *inclusion = container_of(filter, struct inclusion, gate);
+    bool is_failure = inclusion->sub.request->response.is_built_in && !inclusion->is_open;
     bool is_empty = piece == NULL || (piece->bytes.len == 0 && piece->size == 0);
 
     if (is_failure || is_empty) {
@@ -94,13 +97,13 @@ static bool gate_send(struct body_filter *filter, struct request *request,
         }
         return true;
     }
-    gate->has_output = true;
-    return body_filter_next(&gate->page->filter, request, piece, is_last);
+    inclusion->has_output = true;
+    return body_filter_next(&inclusion->gate, request, piece, is_last);
 }
 
 /* The block, as a page of the subrequest: it leaves the way that the subrequest's answer would have
  * taken. */
-static void put_stub(struct ssi_page *page, struct request *request, struct str text)
+static void put_stub(struct request *request, struct str text)
 {
     const struct ssi_settings *settings = ssi_settings_at(request->location);
     struct ssi_page *stub = arena_alloc(&request->arena, sizeof(*stub));
@@ -113,34 +116,71 @@ static void put_stub(struct ssi_page *page, struct request *request, struct str 
         ssi_output(stub, text);
     }
     ssi_output_flush(stub, false, false);
-    page->is_dead = page->is_dead || stub->is_dead;
+    if (stub->ordered != NULL) {
+        ordered_send(stub->ordered, NULL, false);
+    }
 }
 
-static bool include_or_stub(struct ssi_page *page, struct subrequest *sub, struct str stub)
+static void include_answered(struct subrequest *sub)
 {
-    const struct ssi_block *block = ssi_find_block(page->request, stub);
-    struct stub_gate gate = {.page = page, .sub = sub, .gate.send = gate_send};
+    struct inclusion *inclusion = container_of(sub, struct inclusion, sub);
+
+    if (inclusion->block != NULL && !inclusion->has_output) {
+        inclusion->is_open = true;
+        put_stub(sub->request, buf_str(&inclusion->block->text));
+    }
+    ordered_end(inclusion->place);
+    inclusion->place = NULL;
+}
+
+static uint64_t include_backlog(const struct subrequest *sub)
+{
+    return ordered_backlog(container_of(sub, struct inclusion, sub)->place);
+}
+
+static struct ordered *ordered_of(struct ssi_page *page)
+{
+    if (page->ordered == NULL) {
+        page->ordered = arena_new(&page->request->arena, struct ordered);
+        ordered_init(page->ordered, &page->filter, page->request);
+    }
+    return page->ordered;
+}
+
+static bool include_in_page(struct ssi_page *page, const struct subrequest *sub,
+                            const struct ssi_block *block, bool waits)
+{
+    struct inclusion *inclusion = arena_new(&page->request->arena, struct inclusion);
+
+    inclusion->sub = *sub;
+    inclusion->sub.filter = &inclusion->begin;
+    inclusion->sub.answered = include_answered;
+    inclusion->sub.backlog = include_backlog;
+    inclusion->place = ordered_place(ordered_of(page));
+    inclusion->gate.send = gate_send;
+    inclusion->gate.next = &inclusion->place->filter;
+    inclusion->block = block;
+    inclusion->begin.next = block == NULL ? inclusion->gate.next : &inclusion->gate;
+    enum flow flow = subrequest_begin(page->request, &inclusion->sub);
+    if (flow != FLOW_DONE) {
+        ordered_end(inclusion->place);
+    } else if (waits) {
+        flow = subrequest_wait(&inclusion->sub);
+    }
+    page->is_dead = page->is_dead || flow == FLOW_CLOSED;
+    return flow != FLOW_FAIL;
+}
+
+/* The block of stub=, or NULL, which was logged. */
+static const struct ssi_block *find_stub(struct ssi_page *page, struct str name)
+{
+    const struct ssi_block *block = ssi_find_block(page->request, name);
 
     if (block == NULL) {
         log_error(&page->request->log, 0, "\"stub\"=\"%.*s\" for \"include\" not found",
-                  STR_ARG(stub));
-        return false;
+                  STR_ARG(name));
     }
-    gate.before.next = &gate.gate;
-    sub->filter = &gate.before;
-    enum flow flow = subrequest_run(page->request, sub);
-    if (flow == FLOW_CLOSED) {
-        page->is_dead = true;
-        return true;
-    }
-    if (flow == FLOW_FAIL) {
-        return false;
-    }
-    if (!gate.has_output) {
-        gate.is_open = true;
-        put_stub(page, sub->request, buf_str(&block->text));
-    }
-    return true;
+    return block;
 }
 
 /* ---- the command ---- */
@@ -174,8 +214,8 @@ static bool check(struct ssi_page *page, const struct ssi_include *include)
 bool ssi_include(struct ssi_page *page, const struct ssi_include *include)
 {
     struct subrequest sub = {.output = SUBREQUEST_INLINE,
-                             .filter = &page->filter,
                              .passes_body = page->request->body != NULL};
+    const struct ssi_block *block = NULL;
 
     if (!check(page, include) ||
         !read_target(page->request, include->virtual != NULL ? *include->virtual : *include->file,
@@ -189,10 +229,9 @@ bool ssi_include(struct ssi_page *page, const struct ssi_include *include)
     if (include->set != NULL) {
         return include_in_variable(page, &sub, *include->set);
     }
-    if (include->stub != NULL) {
-        return include_or_stub(page, &sub, *include->stub);
+    if (include->stub != NULL && (block = find_stub(page, *include->stub)) == NULL) {
+        return false;
     }
-    enum flow flow = subrequest_run(page->request, &sub);
-    page->is_dead = page->is_dead || flow == FLOW_CLOSED;
-    return flow != FLOW_FAIL;
+    return include_in_page(page, &sub, block,
+                           include->wait != NULL && str_is(*include->wait, "yes"));
 }

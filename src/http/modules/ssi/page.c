@@ -5,14 +5,22 @@
 
 /* ---- output ---- */
 
-static void send_piece(struct ssi_page *page, struct str bytes, bool is_flush, bool is_last)
+void ssi_send_piece(struct ssi_page *page, const struct body_piece *piece, bool is_last)
+{
+    bool is_sent = page->ordered == NULL
+                       ? body_filter_next(&page->filter, page->request, piece, is_last)
+                       : ordered_send(page->ordered, piece, is_last);
+
+    page->is_dead = !is_sent;
+}
+
+static void send_bytes(struct ssi_page *page, struct str bytes, bool is_flush, bool is_last)
 {
     struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true, .is_flush = is_flush};
     bool is_empty = bytes.len == 0 && !is_flush;
 
-    if (!page->is_dead &&
-        !body_filter_next(&page->filter, page->request, is_empty ? NULL : &piece, is_last)) {
-        page->is_dead = true;
+    if (!page->is_dead) {
+        ssi_send_piece(page, is_empty ? NULL : &piece, is_last);
     }
 }
 
@@ -22,7 +30,7 @@ void ssi_output_flush(struct ssi_page *page, bool is_flush, bool is_last)
 
     if (bytes.len != 0 || is_flush || is_last) {
         page->output_size = 0;
-        send_piece(page, bytes, is_flush, is_last);
+        send_bytes(page, bytes, is_flush, is_last);
     }
 }
 
@@ -33,7 +41,7 @@ void ssi_output(struct ssi_page *page, struct str text)
     }
     if (text.len > SSI_OUTPUT_SIZE / 2) {
         ssi_output_flush(page, false, false);
-        send_piece(page, text, false, false);
+        send_bytes(page, text, false, false);
         return;
     }
     if (text.len == 0) {
@@ -108,6 +116,10 @@ static void take_directive(struct ssi_page *page, struct str text)
 
     if (page->open_block != NULL) {
         keep_directive(page, text, directive.command);
+        return;
+    }
+    if (!ssi_count_work(page->request)) {
+        page->is_dead = true;
         return;
     }
     const char *action = page->request->log.action;

@@ -64,8 +64,9 @@ static bool ssi_send(struct body_filter *filter, struct request *request,
 {
     struct ssi_page *page = container_of(filter, struct ssi_page, filter);
 
+    (void) request;
     if (piece != NULL && !page->is_dead && is_plain(page, piece)) {
-        page->is_dead = !body_filter_next(filter, request, piece, is_last);
+        ssi_send_piece(page, piece, is_last);
         return !page->is_dead;
     }
     if (piece != NULL) {

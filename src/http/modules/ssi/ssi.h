@@ -4,11 +4,13 @@
 
 #include "base/buf.h"
 #include "http/modules/ssi/scan.h"
+#include "http/ordered.h"
 #include "http/request.h"
 
 #define SSI_IF_DEPTH_MAX 32          /* `if` inside `if` */
 #define SSI_BLOCKS_MAX (1024 * 1024) /* bytes of all blocks of a request and its subrequests */
 #define SSI_OUTPUT_SIZE 4096         /* bytes of small outputs that are gathered */
+#define SSI_WORK_AT_ONCE 16          /* directives between two turns of others */
 #define SSI_DATE_MAX 2048            /* bytes of a date */
 #define SSI_DEFAULT_TIMEFMT "%A, %d-%b-%Y %H:%M:%S %Z"
 
@@ -28,7 +30,6 @@ struct ssi_settings {
 
 /* A text put aside by `block`, for `stub` of an include in any page of the request. */
 struct ssi_block {
-    struct ssi_block *next; /* in order of appearance */
     struct str name;
     struct buf text; /* as written; freed with the main request's arena, once it is kept */
 };
@@ -59,6 +60,7 @@ struct ssi_page {
     struct str timefmt;         /* config timefmt; NUL-terminated */
     char *output;               /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
     size_t output_size;         /* bytes gathered there */
+    struct ordered *ordered;    /* output from the first include on; or NULL */
     bool is_dead;               /* the client is gone: nothing more is done */
 };
 
@@ -77,6 +79,8 @@ void ssi_page_free(void *page);
 void ssi_output(struct ssi_page *page, struct str text);
 /* What was gathered leaves. MAY WAIT. */
 void ssi_output_flush(struct ssi_page *page, bool is_flush, bool is_last);
+/* A piece of output, behind that of includes that have not ended. MAY WAIT. */
+void ssi_send_piece(struct ssi_page *page, const struct body_piece *piece, bool is_last);
 /* Is the text dropped now, because of an `if`? */
 bool ssi_is_skipping(const struct ssi_page *page);
 
@@ -89,8 +93,8 @@ void ssi_fail(struct ssi_page *page);
 
 /* ---- include.c ---- */
 
-/* Another place's answer in the place of the directive, or in a variable; true, or a failure that was
- * logged. MAY WAIT. */
+/* Another place's answer in the place of the directive, which goes on beside the page, or in a variable; true, or a
+ * failure that was logged. MAY WAIT. */
 struct ssi_include {
     const struct str *virtual; /* each NULL where it was not written */
     const struct str *file;
@@ -102,6 +106,8 @@ bool ssi_include(struct ssi_page *page, const struct ssi_include *include);
 
 /* ---- values.c ---- */
 
+/* Counts a directive; now and then others get a turn. False: cancelled, or over request_memory_limit. MAY WAIT. */
+bool ssi_count_work(struct request *request);
 /* Keeps a variable for the main request and all its subrequests; the value is copied. */
 void ssi_set(struct request *request, struct str name, struct str value);
 /* A block that ended. */

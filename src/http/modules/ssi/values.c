@@ -1,21 +1,17 @@
 /* Values in SSI directives: variables, text that holds some, and conditions. */
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/map.h"
 #include "conf/regex.h"
 #include "http/modules/ssi/ssi.h"
 
-/* A variable of `set`. */
-struct ssi_variable {
-    struct ssi_variable *next; /* the newest is the first */
-    struct str name;
-    struct str value;
-};
-
 /* What the pages of a request and of its subrequests share; in the main request's arena. */
 struct ssi_shared {
-    struct ssi_variable *variables;
-    struct vec groups;        /* struct regex_group: of the last match */
-    struct ssi_block *blocks; /* in order of appearance */
-    size_t blocks_size;       /* bytes of all blocks, of those that have not ended, too */
+    struct map variables; /* struct str, what `set` gave; by name without case */
+    struct vec groups;    /* struct regex_group: of the last match */
+    struct map blocks;    /* struct ssi_block: the first of each name */
+    size_t blocks_size;   /* bytes of all blocks, of those that have not ended, too */
+    unsigned work;        /* directives so far */
 };
 
 static const char shared_key;
@@ -25,22 +21,27 @@ static struct ssi_shared *shared_of(struct request *request)
     return request_data(request->main, &shared_key, sizeof(struct ssi_shared));
 }
 
+bool ssi_count_work(struct request *request)
+{
+    if (request->main->is_over_memory) {
+        return false; /* directives hardly wait: the cancelled wait that ends others may never come */
+    }
+    /* A deadline that is over gives events a turn, too, which a yield does not always do. */
+    return ++shared_of(request)->work % SSI_WORK_AT_ONCE != 0 ||
+           fiber_sleep(clock_now.now_ms) != WAIT_CANCELLED;
+}
+
 void ssi_set(struct request *request, struct str name, struct str value)
 {
     struct ssi_shared *shared = shared_of(request);
     struct arena *arena = &request->main->arena;
-    struct ssi_variable *variable = shared->variables;
+    struct str *kept = map_get_nocase(&shared->variables, name);
 
-    while (variable != NULL && !str_equal_nocase(variable->name, name)) {
-        variable = variable->next;
+    if (kept == NULL) {
+        kept = arena_new(arena, struct str);
+        map_put_nocase(&shared->variables, arena, arena_dup(arena, name), kept);
     }
-    if (variable == NULL) {
-        variable = arena_new(arena, struct ssi_variable);
-        variable->name = arena_dup(arena, name);
-        variable->next = shared->variables;
-        shared->variables = variable;
-    }
-    variable->value = arena_dup(arena, value);
+    *kept = arena_dup(arena, value);
 }
 
 /* The captures of the last expression that matched. */
@@ -69,13 +70,11 @@ static bool get_capture(const struct ssi_shared *shared, struct str name, struct
 bool ssi_get(struct request *request, struct str name, struct str *out)
 {
     struct ssi_shared *shared = shared_of(request);
+    const struct str *kept = map_get_nocase(&shared->variables, name);
 
-    for (struct ssi_variable *variable = shared->variables; variable != NULL;
-         variable = variable->next) {
-        if (str_equal_nocase(variable->name, name)) {
-            *out = variable->value;
-            return true;
-        }
+    if (kept != NULL) {
+        *out = *kept;
+        return true;
     }
     return get_capture(shared, name, out) || variable_get_by_name(&request->env, name, out);
 }
@@ -89,23 +88,18 @@ static void free_block(void *arg)
 
 void ssi_keep_block(struct request *request, struct ssi_block *block)
 {
-    struct ssi_block **at = &shared_of(request)->blocks;
+    struct ssi_shared *shared = shared_of(request);
+    struct arena *arena = &request->main->arena;
 
-    while (*at != NULL) {
-        at = &(*at)->next;
+    if (map_get(&shared->blocks, block->name) == NULL) {
+        map_put(&shared->blocks, arena, block->name, block);
     }
-    *at = block;
-    arena_on_free(&request->main->arena, free_block, block);
+    arena_on_free(arena, free_block, block);
 }
 
 const struct ssi_block *ssi_find_block(struct request *request, struct str name)
 {
-    const struct ssi_block *block = shared_of(request)->blocks;
-
-    while (block != NULL && !str_equal(block->name, name)) {
-        block = block->next;
-    }
-    return block;
+    return map_get(&shared_of(request)->blocks, name);
 }
 
 bool ssi_count_block_bytes(struct request *request, size_t size)
@@ -159,6 +153,18 @@ static bool take_name(struct request *request, struct str text, size_t *at, stru
     return true;
 }
 
+/* A value that alone is more than a request may take; one directive can ask for thousands of a large one. */
+static bool is_too_long(const struct request *request, size_t len)
+{
+    size_t limit = request->main->memory.limit;
+
+    if (limit == 0 || len <= limit) {
+        return false;
+    }
+    log_error(&request->log, 0, "an SSI value is longer than request_memory_limit: %zu bytes", len);
+    return true;
+}
+
 /* Appends the evaluated text to out. False after an error. */
 static bool evaluate_into(struct request *request, struct str text, struct buf *out)
 {
@@ -180,9 +186,13 @@ static bool evaluate_into(struct request *request, struct str text, struct buf *
         if (!take_name(request, text, &i, &name)) {
             return false;
         }
-        if (ssi_get(request, name, &value)) {
-            buf_append(out, value);
+        if (!ssi_get(request, name, &value)) {
+            continue;
         }
+        if (is_too_long(request, out->len + value.len)) {
+            return false;
+        }
+        buf_append(out, value);
     }
     return true;
 }
@@ -197,7 +207,9 @@ bool ssi_evaluate(struct request *request, struct str text, struct str *out)
         return true;
     }
     is_sound = evaluate_into(request, text, &buf);
-    *out = arena_dup(&request->arena, buf_str(&buf));
+    if (is_sound) {
+        *out = arena_dup(&request->arena, buf_str(&buf));
+    }
     buf_free(&buf);
     return is_sound;
 }

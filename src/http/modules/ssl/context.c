@@ -139,7 +139,9 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
     }
     settings->context = tls_context_new(&made, conf->arena, log_main, &error);
     if (settings->context == NULL) {
-        return conf_error(conf, NULL, "%.*s", STR_ARG(error));
+        conf_error(conf, NULL, "%.*s", STR_ARG(error));
+        conf_hint_origin(scope, "ssl_");
+        return false;
     }
     return true;
 }

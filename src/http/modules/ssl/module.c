@@ -71,7 +71,9 @@ static const struct directive rows[] = {
      .doc = "PEM file of authorities that clients' certificates may come from; clients are told."},
     {"ssl_trusted_certificate", IN_SSL, CONF_PATH(S, trusted_certificate),
      .doc = "The same, and for OCSP answers; clients are not told."},
-    {"ssl_crl", IN_SSL, CONF_PATH(S, crl), .doc = "PEM file of lists of revoked certificates."},
+    {"ssl_crl", IN_SSL, CONF_PATH(S, crl),
+     .doc =
+         "PEM file of lists of revoked certificates. A new list counts after a reload for old sessions, too: they are not resumed."},
     {"ssl_ocsp", IN_SSL, ENUM(S, ocsp, ocsp_words), .initial = "off",
      .doc = "Asks the authorities whether clients' certificates are good still; leaf: about the "
             "client's own only."},
@@ -89,8 +91,9 @@ static const struct directive rows[] = {
     {"ssl_stapling_verify", IN_SSL, FLAG(S, stapling_verify), .initial = "off",
      .doc = "Verifies the authority's word before it is sent."},
     {"ssl_session_cache", IN_SSL, CUSTOM(ssl_session_cache_apply), ARGS(1, 2), .initial = "none",
-     .syntax = "off | none | [builtin[:size]] [shared:name:size]",
-     .doc = "Where sessions are kept that clients resume by identifier."},
+     .repeat = REPEAT_CUSTOM, .syntax = "off | none | [builtin[:size]] [shared:name:size]",
+     .doc =
+         "Where sessions are kept that clients resume by identifier. For all servers of an address that of its default server counts."},
     {"ssl_session_timeout", IN_SSL, SEC(S, session_timeout_s), .initial = "5m",
      .doc = "How long a session may be resumed; keys of tickets that are not from files change as "
             "often."},
@@ -98,9 +101,11 @@ static const struct directive rows[] = {
      .doc = "Lets clients keep their sessions themselves, in tickets."},
     {"ssl_session_ticket_key", IN_SSL, CUSTOM_FIELD(S, ticket_keys, ssl_ticket_key_apply),
      ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "file",
-     .doc = "File of 80 or 48 random bytes: a key of tickets. The first encrypts, all decrypt."},
+     .doc =
+         "File of 80 or 48 random bytes: a key of tickets. The first encrypts, all decrypt. Those of the default server of an address are used."},
     {"ssl_early_data", IN_SSL, FLAG(S, early_data), .initial = "off",
-     .doc = "Takes requests of TLS 1.3's early data, which can be replayed: see $ssl_early_data."},
+     .doc =
+         "Takes requests of TLS 1.3's early data, which can be replayed: see $ssl_early_data. The default server of the address and the one that is named must both allow it."},
     {"ssl_reject_handshake", IN_SSL, FLAG(S, rejects_handshake), .initial = "off",
      .doc = "Ends handshakes for this server with unrecognized_name."},
     {"ssl_ech_file", IN_SSL, CUSTOM_FIELD(S, ech_files, ssl_ech_file_apply), ARGS(1, 1),

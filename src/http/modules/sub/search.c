@@ -1,6 +1,8 @@
 /* An automaton of patterns, and the search with it: leftmost match, then the first pattern. */
 #include "http/modules/sub/search.h"
 
+#include "base/buf.h"
+
 #define NO_PATTERN SEARCH_PATTERNS_MAX
 
 /* A beginning of one or more patterns. The children of a node are a list; number 0 is the root, and as a
@@ -19,6 +21,7 @@ struct node {
 
 struct search_set {
     struct node *nodes;
+    struct buf room;     /* of nodes, while they are made: most patterns share their beginnings */
     uint32_t count;      /* of nodes */
     uint32_t longest;    /* bytes of the longest pattern */
     unsigned patterns;   /* that are not empty */
@@ -45,8 +48,11 @@ static uint32_t find_child(const struct search_set *set, uint32_t node, uint8_t 
 static uint32_t add_child(struct search_set *set, uint32_t parent, uint8_t byte)
 {
     uint32_t number = set->count++;
-    struct node *nodes = set->nodes;
+    struct node *nodes =
+        (struct node *) (void *) (buf_reserve(&set->room, sizeof(struct node)) - set->room.len);
 
+    set->nodes = nodes;
+    set->room.len += sizeof(struct node);
     nodes[number] = (struct node){
         .depth = nodes[parent].depth + 1,
         .brother = nodes[parent].child,
@@ -132,18 +138,18 @@ static void link_nodes(struct search_set *set, uint32_t *queue)
 struct search_set *search_set_make(struct arena *arena, const struct str *patterns, unsigned count)
 {
     struct search_set *set = arena_new(arena, struct search_set);
+    const struct node root = {.pattern = NO_PATTERN, .below = NO_PATTERN};
     struct arena scratch;
-    size_t most = 1;
 
-    for (unsigned i = 0; i < count; i++) {
-        most += patterns[i].len;
-    }
-    set->nodes = arena_array(arena, most, sizeof(struct node));
-    set->nodes[0] = (struct node){.pattern = NO_PATTERN, .below = NO_PATTERN};
+    buf_append(&set->room, (struct str){(const char *) &root, sizeof(root)});
+    set->nodes = (struct node *) (void *) set->room.data;
     set->count = 1;
     for (unsigned i = 0; i < count; i++) {
         add_pattern(set, patterns[i], i);
     }
+    set->nodes = arena_array(arena, set->count, sizeof(struct node));
+    memcpy(set->nodes, set->room.data, set->room.len);
+    buf_free(&set->room);
     arena_init(&scratch);
     link_nodes(set, arena_array(&scratch, set->count, sizeof(uint32_t)));
     arena_free(&scratch);

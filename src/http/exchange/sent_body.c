@@ -1,0 +1,103 @@
+/* The one owner of what a backend is told of a request's body, and of how much of that went to it. */
+#include "http/exchange/internal.h"
+
+/* ---- what there is to send ---- */
+
+int64_t sent_body_length(const struct exchange *x)
+{
+    const struct request *request = x->request;
+
+    if (x->body_override.data != NULL) {
+        return (int64_t) x->body_override.len;
+    }
+    if (!x->sends_body) {
+        return 0;
+    }
+    if (x->streams_body) {
+        return request->content_length;
+    }
+    return request->body == NULL ? 0 : (int64_t) request->body->size;
+}
+
+/* *_set_body may speak of the client's body: it is evaluated when that is there. */
+static void evaluate_override(struct exchange *x)
+{
+    if (x->set_body != NULL) {
+        struct str text = template_text(x->set_body, &x->request->env);
+        x->body_override = text.data != NULL ? text : STR("");
+    }
+}
+
+enum flow sent_body_prepare(struct exchange *x)
+{
+    if (x->streams_body) {
+        return request_body_exceeds(x->request) ? FLOW_FAIL : FLOW_NEXT;
+    }
+    enum flow flow = request_read_body(x->request);
+    if (flow == FLOW_NEXT) {
+        evaluate_override(x);
+    }
+    return flow;
+}
+
+enum flow sent_body_hold(struct exchange *x)
+{
+    x->streams_body = false;
+    enum flow flow = sent_body_prepare(x);
+    if (flow != FLOW_NEXT) {
+        sent_body_cut(x, flow == FLOW_FAIL ? x->request->response.status : 0);
+    }
+    return flow;
+}
+
+enum flow sent_body_settle(struct exchange *x)
+{
+    return x->streams_body && request_body_is_gone(x->request) ? sent_body_hold(x) : FLOW_NEXT;
+}
+
+/* ---- one try ---- */
+
+void sent_body_begin(struct exchange *x)
+{
+    int64_t length = sent_body_length(x);
+
+    x->sent.announced = length < 0 ? SENT_BODY_UNTOLD : (uint64_t) length;
+    x->sent.given = 0;
+    x->sent.is_ended = false;
+    x->sent.is_cut = false;
+    x->sent.refusal = 0;
+}
+
+bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last)
+{
+    struct sent_body *sent = &x->sent;
+    uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
+    uint64_t given = sent->given + size;
+
+    if (sent->announced != SENT_BODY_UNTOLD &&
+        (given > sent->announced || (is_last && given != sent->announced))) {
+        log_crit(&x->request->log, 0, "request body of %llu bytes was announced with %llu",
+                 (unsigned long long) given, (unsigned long long) sent->announced);
+        sent_body_cut(x, 500);
+        return false;
+    }
+    sent->given = given;
+    sent->is_ended = is_last;
+    if (x->protocol->send_body != NULL) {
+        x->protocol->send_body(x, piece, is_last);
+    } else if (piece != NULL) {
+        exchange_send_piece(x, piece);
+    }
+    return true;
+}
+
+void sent_body_cut(struct exchange *x, unsigned refusal)
+{
+    x->sent.is_cut = true;
+    x->sent.refusal = refusal;
+}
+
+bool sent_body_is_whole(const struct exchange *x)
+{
+    return x->sent.is_ended && !x->sent.is_doubtful;
+}

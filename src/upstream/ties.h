@@ -1,0 +1,22 @@
+/* Ties: connections to peers that belong to one client's connection. */
+#ifndef UPSTREAM_TIES_H
+#define UPSTREAM_TIES_H
+
+/*
+ * A backend may know a client by the connection that its requests come by: after a login by NTLM or Negotiate
+ * (RFC 4559) whatever comes by that connection is his. So nobody else may have it, and he should have it again. A tie
+ * holds such links of one client's connection; it is made with the first.
+ */
+struct link_tie;
+struct upstream_link;
+
+/*
+ * From now on the link is of this client alone, whose tie is at *tie (NULL: it is made). A link that others use as well
+ * cannot be: it takes no further requests.
+ */
+void link_bind(struct upstream_link *link, struct link_tie **tie);
+
+/* The client's connection ends, and with it the links of the tie: busy ones with their requests. NULL: nothing. */
+void tie_end(struct link_tie *tie);
+
+#endif
