@@ -178,8 +178,9 @@ def test_silent_clients_do_not_hold_an_old_worker(serve):
     server = serve(HTTP, main=main(1) + "worker_shutdown_timeout 1s;",
                    files={"files/big": b"x" * (32 << 20)})
     old, = wait_workers(server, 1)
+    before = len(proc.sockets(old))
     clients = open_silent(server)
-    until(lambda: proc.descriptors(old) >= len(clients), "the connections")
+    until(lambda: len(proc.sockets(old)) == before + len(clients), "the connections")
     server.configure(HTTP, main=main(1) + "worker_shutdown_timeout 1s;")
     server.reload()
     until(lambda: "shutting down" in proc.title(old), "the old worker's end to begin")

@@ -88,9 +88,17 @@ def directory(pid):
     return os.readlink("/proc/%d/cwd" % pid)
 
 
-def descriptors(pid):
-    """How many descriptors are open."""
-    return len(os.listdir("/proc/%d/fd" % pid))
+def sockets(pid):
+    """Inodes of the sockets that a process has, in the order of their descriptors."""
+    found = []
+    for name in sorted(os.listdir("/proc/%d/fd" % pid), key=int):
+        try:
+            link = os.readlink("/proc/%d/fd/%s" % (pid, name))
+        except OSError:
+            continue
+        if link.startswith("socket:"):
+            found.append(link)
+    return found
 
 
 def listening(port):

@@ -34,19 +34,6 @@ def wait_sockets(server, count):
                                               server.evidence()))
 
 
-def sockets_of(pid):
-    """Inodes of the sockets that a process has, in the order of their descriptors."""
-    found = []
-    for name in sorted(os.listdir("/proc/%d/fd" % pid), key=int):
-        try:
-            link = os.readlink("/proc/%d/fd/%s" % (pid, name))
-        except OSError:
-            continue
-        if link.startswith("socket:"):
-            found.append(link)
-    return found
-
-
 def check(server, *args):
     """-t on the configuration of a server."""
     return run_binary("-t", "-p", server.dir + "/", "-c", "nginx.conf", "-e", "stderr", *args)
@@ -76,10 +63,10 @@ def test_t_never_binds(where):
 
 def test_t_beside_the_running_server_changes_nothing(serve):
     server = serve(PLAIN, main="worker_processes 2;")
-    before = wait_workers(server, 2), sockets_of(server.pid), server.read("nginx.pid")
+    before = wait_workers(server, 2), proc.sockets(server.pid), server.read("nginx.pid")
     for _ in range(3):
         assert check(server).returncode == 0
-    assert (wait_workers(server, 2), sockets_of(server.pid), server.read("nginx.pid")) == before
+    assert (wait_workers(server, 2), proc.sockets(server.pid), server.read("nginx.pid")) == before
     for _ in range(20):
         assert server.get("/").status == 200
 
@@ -259,8 +246,8 @@ def test_a_slot_keeps_its_socket_over_reloads_and_deaths(serve):
     """Rule 1: the sockets of the master stay the same ones."""
     server = serve(PLAIN, main="worker_processes 2;", allow=["exited on signal 9"])
     old = wait_workers(server, 2)
-    first = set(sockets_of(server.pid))
-    listening = {inode for inode in first if inode in sockets_of(old[0]) + sockets_of(old[1])}
+    first = set(proc.sockets(server.pid))
+    listening = {inode for inode in first if inode in proc.sockets(old[0]) + proc.sockets(old[1])}
     reload(server, 2, http=PLAIN, main="worker_processes 2;")
     victim = wait_workers(server, 2)[0]
     os.kill(victim, 9)
@@ -269,8 +256,8 @@ def test_a_slot_keeps_its_socket_over_reloads_and_deaths(serve):
     reload(server, 4, http=PLAIN, main="worker_processes 4;")
     reload(server, 2, http=PLAIN, main="worker_processes 2;")
     wait_sockets(server, 2)
-    common = listening & set(sockets_of(server.pid))
-    assert len(common) >= 2, (listening, sockets_of(server.pid))
+    common = listening & set(proc.sockets(server.pid))
+    assert len(common) >= 2, (listening, proc.sockets(server.pid))
 
 
 @ours_alone
@@ -281,8 +268,8 @@ def test_worker_has_only_the_socket_of_its_slot(serve):
 
     def shared():
         """Of the channels the worker has the other end."""
-        masters = set(sockets_of(server.pid))
-        return [sorted(masters & set(sockets_of(pid))) for pid in pids]
+        masters = set(proc.sockets(server.pid))
+        return [sorted(masters & set(proc.sockets(pid))) for pid in pids]
     until(lambda: [len(one) for one in shared()] == [1, 1, 1], lambda: str(shared()))
     assert len({one[0] for one in shared()}) == 3
 
