@@ -12,7 +12,7 @@ TESTS ?= tests
 DESTDIR ?=
 
 # Targets that only start other makes and scripts; they need no configured build directory.
-DRIVERS = help serve check lint bench docs asan fuzz deps deb clean format
+DRIVERS = help serve check lint doors bench docs asan fuzz deps deb clean format
 .DEFAULT_GOAL = all
 GOALS = $(or $(MAKECMDGOALS),all)
 
@@ -35,7 +35,8 @@ help:
 	@echo "make serve     build, and run in the foreground on port 8080 with conf/serve.conf"
 	@echo "make check     every test: units, sanitizers, fuzzing for a while, pytest"
 	@echo "make unit      the unit tests; make BUILD=objs-asan unit under sanitizers"
-	@echo "make lint      floors, function length, formatting"
+	@echo "make lint      floors, circles, doors, function length, formatting"
+	@echo "make doors     the functions that one kept request enters"
 	@echo "make format    lay the sources out as make lint wants them"
 	@echo "make bench     compare with Debian's nginx"
 	@echo "make docs      write docs/directives.md from the directive tables"
@@ -62,10 +63,17 @@ lint:
 	@test -f objs-gcc/config.mk || ./configure --builddir=objs-gcc --with-cc=gcc
 	@test -f objs-clang/config.mk || ./configure --builddir=objs-clang --with-cc=clang
 	+@status=0; \
-	$(MAKE) --no-print-directory -k BUILD=objs-gcc CFLAGS=-Werror all-objects || status=1; \
+	$(MAKE) --no-print-directory -k BUILD=objs-gcc CFLAGS=-Werror all || status=1; \
 	$(MAKE) --no-print-directory -k BUILD=objs-clang CFLAGS=-Werror all-objects || status=1; \
 	$(PYTHON) tests/lint/lint.py objs-gcc || status=1; \
+	$(MAKE) --no-print-directory doors || status=1; \
 	exit $$status
+
+# A build that says which functions it enters; DOORS_ARGS=--list shows them.
+doors:
+	@test -f objs-doors/config.mk || ./configure --builddir=objs-doors --with-cc=gcc
+	+@$(MAKE) --no-print-directory BUILD=objs-doors CFLAGS=-finstrument-functions all objs-doors/doors_trace.so
+	@$(PYTHON) tests/lint/doors.py objs-doors $(DOORS_ARGS)
 
 format:
 	@$(PYTHON) tests/lint/lint.py --format
@@ -97,4 +105,4 @@ fuzz:
 	@auto/fuzz objs-fuzz $(FUZZ_SECONDS)
 
 clean:
-	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang
+	rm -rf objs objs-deb objs-asan objs-fuzz objs-gcc objs-clang objs-doors

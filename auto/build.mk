@@ -12,12 +12,15 @@ include $(BUILD)/config.mk
 
 # ---- what is built
 
-FLOORS = base fiber event net net/tls net/resolver conf server upstream cache
+FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls) conf \
+    $(addprefix server/,process configuration worker master program) \
+    $(addprefix upstream/,cells links peers picking health settings worker) cache \
+    $(addprefix shared/,access geo limit log names tls upstream variables)
 ifeq ($(WITH_HTTP),yes)
-FLOORS += http http/exchange http/exchange/h2 http/v1 http/v2 http/v3
+FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
 endif
 
-MAIN = server/main.c
+MAIN = server/program/main.c
 SOURCES := $(patsubst src/%,%,$(wildcard $(FLOORS:%=src/%/*.c) src/fiber/*.S)) $(STATIC_SOURCES)
 OBJECTS := $(addsuffix .o,$(basename $(addprefix $(BUILD)/,$(SOURCES)))) $(BUILD)/modules.o
 MAIN_OBJECT := $(filter $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
@@ -26,7 +29,7 @@ LIBRARY = $(BUILD)/libportunus.a
 PROGRAM = $(BUILD)/nginx
 SHARED := $(SHARED_MODULES:%=$(BUILD)/%.so)
 
-UNIT_SOURCES := $(wildcard tests/*/test_*.c tests/*/*/test_*.c)
+UNIT_SOURCES := $(wildcard $(addsuffix /test_*.c,tests/* tests/*/* tests/*/*/*))
 ifneq ($(WITH_HTTP),yes)
 UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
 endif
@@ -36,11 +39,13 @@ FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
 # ---- how: what was configured comes after ours, CFLAGS and LDFLAGS of the command line last
 
-WARNINGS = -Wall -Wextra -Wvla -Werror=vla -Wstrict-prototypes -Wmissing-prototypes
+# Callbacks leave arguments unused.
+WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wvla -Werror=vla \
+    -Wstrict-prototypes -Wmissing-prototypes
 COMPILE = $(CC) -std=gnu17 $(WARNINGS) -Isrc -I$(BUILD) -MMD -MP $(CONFIGURED_CFLAGS)
 LINKING = $(LINK) $(CONFIGURED_LDFLAGS)
-# Tests may hold large arrays, and their callbacks leave arguments unused.
-COMPILE_TEST = $(filter-out -Werror=frame-larger-than% -Wframe-larger-than%,$(COMPILE)) -Wno-unused-parameter -Itests
+# Tests may hold large arrays.
+COMPILE_TEST = $(filter-out -Werror=frame-larger-than% -Wframe-larger-than%,$(COMPILE)) -Itests
 
 # V=1 shows the commands in full.
 ifeq ($(V),)
@@ -91,6 +96,9 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 	$(call say,CC,$@)
 	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $(filter %.c,$^)
 
+# What the assembler takes in is read by it alone.
+$(BUILD)/http/modules/metrics/page.o: src/http/modules/metrics/page.html
+
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):
 	$(call say,SHARED,$@)
@@ -116,6 +124,11 @@ $(FUZZ_PROGRAMS): $(BUILD)/%: %.c $(LIBRARY) $(BUILD)/flags
 	$(call say,TEST,$@)
 	$(COMPILE_TEST) -fPIE $(CFLAGS) -fsanitize=fuzzer -o $@ $< $(CONFIGURED_LDFLAGS) $(LDFLAGS) \
 	    $(LIBRARY) $(LIBS)
+
+# Loaded before a program whose functions say when they are entered (make doors); itself it says nothing.
+$(BUILD)/doors_trace.so: tests/lint/doors_trace.c $(BUILD)/flags
+	$(call say,SHARED,$@)
+	$(COMPILE) -fPIC -shared -o $@ $<
 
 # ---- installation
 

@@ -1,4 +1,4 @@
-"""Writes src/server/not_built_rows.h: whose the directives are that this build may not know.
+"""Writes src/server/configuration/not_built_rows.h: whose the directives are that this build may not know.
 
     /usr/bin/python3 auto/not_built.py PATH/reference
 
@@ -15,7 +15,7 @@ import sys
 import textwrap
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-TARGET = os.path.join(ROOT, "src/server/not_built_rows.h")
+TARGET = os.path.join(ROOT, "src/server/configuration/not_built_rows.h")
 CONTEXTS = {"main", "events", "dso", "http", "server", "location", "server-if", "location-if",
             "limit_except", "upstream", "any"}
 ORIGINS = ["nginx-oss", "tengine", "echo", "headers-more", "redis2", "slowfs", "cache_purge", "lua",

@@ -6,8 +6,8 @@
  *         hello_header on;
  *     }
  */
-#include "http/hooks.h"
-#include "http/request.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 /* What the directives of one place say. */
@@ -16,13 +16,13 @@ struct hello_settings {
     bool has_header;       /* of hello_header */
 };
 
-static struct directive_table hello_table;
+static struct settings_key hello_key;
 
 /* ---- the handler: makes the response */
 
 static enum flow hello_answer(struct request *request)
 {
-    const struct hello_settings *settings = location_settings(request->location, &hello_table);
+    const struct hello_settings *settings = location_settings(request->location, &hello_key);
     struct str text = template_text(settings->text, &request->env);
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
@@ -41,7 +41,7 @@ static bool hello_apply(struct conf_scope *scope, const struct directive *row,
     if (node->args[1].len == 0) {
         return conf_error(scope->conf, node, "there is nothing to say");
     }
-    scope_location(scope)->handler = hello_answer;
+    content_set(scope_location(scope), hello_answer, NULL);
     return true;
 }
 
@@ -54,13 +54,13 @@ static void hello_filter(struct request *request)
 
 static bool hello_is_active(const struct http_location *location)
 {
-    const struct hello_settings *settings = location_settings(location, &hello_table);
+    const struct hello_settings *settings = location_settings(location, &hello_key);
 
     return settings->has_header;
 }
 
 static const struct filter_hook hello_filters[] = {
-    {.order = 25, .run = hello_filter, .is_active = hello_is_active},
+    {.name = "hello", .after = "headers", .run = hello_filter, .is_active = hello_is_active},
     {0},
 };
 
@@ -91,13 +91,14 @@ static const struct directive hello_rows[] = {
     {NULL},
 };
 
-static struct directive_table hello_table = {
+static const struct directive_table hello_table = {
+    .key = &hello_key,
     .rows = hello_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct hello_settings),
 };
 
-static struct directive_table *const hello_tables[] = {&hello_table, NULL};
+static const struct directive_table *const hello_tables[] = {&hello_table, NULL};
 
 static const struct http_module hello_hooks = {
     .variables = hello_variables,

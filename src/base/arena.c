@@ -34,45 +34,12 @@ static struct {
     size_t low_water;          /* the least count since the last trim */
 } free_blocks;
 
-/* Where an arena without a block points to: no room, but a valid address. */
-static _Alignas(16) char no_room[16];
-
-static struct arena_block *block_take(void)
-{
-    struct arena_block *block = free_blocks.first;
-
-    if (block != NULL) {
-        free_blocks.first = block->next;
-        if (--free_blocks.count < free_blocks.low_water) {
-            free_blocks.low_water = free_blocks.count;
-        }
-        return block;
-    }
-    block = malloc(ARENA_BLOCK_SIZE);
-    if (block == NULL) {
-        fatal_no_memory(ARENA_BLOCK_SIZE);
-    }
-    block->size = ARENA_BLOCK_SIZE;
-    memory_poison(block + 1, BLOCK_ROOM);
-    return block;
-}
+_Alignas(16) char arena_no_room[16];
 
 static void block_release(struct arena_block *block)
 {
     memory_unpoison(block + 1, block->size - sizeof(*block));
     free(block);
-}
-
-static void block_give(struct arena_block *block)
-{
-    if (block->size != ARENA_BLOCK_SIZE || free_blocks.count >= FREE_BLOCKS_MAX) {
-        block_release(block);
-        return;
-    }
-    memory_poison(block + 1, BLOCK_ROOM);
-    block->next = free_blocks.first;
-    free_blocks.first = block;
-    free_blocks.count++;
 }
 
 void arena_trim(void)
@@ -87,13 +54,8 @@ void arena_trim(void)
     free_blocks.low_water = free_blocks.count;
 }
 
-void arena_init(struct arena *arena)
-{
-    *arena = (struct arena){.next = no_room, .end = no_room};
-}
-
 /* A block was taken: so many bytes. */
-static void count(struct arena *arena, size_t size)
+static void arena_account_for(struct arena *arena, size_t size)
 {
     struct arena_account *account = arena->account;
 
@@ -120,12 +82,19 @@ void arena_free(struct arena *arena)
     while (arena->blocks != NULL) {
         struct arena_block *block = arena->blocks;
         arena->blocks = block->next;
-        block_give(block);
+        if (block->size != ARENA_BLOCK_SIZE || free_blocks.count >= FREE_BLOCKS_MAX) {
+            block_release(block);
+            continue;
+        }
+        memory_poison(block + 1, BLOCK_ROOM);
+        block->next = free_blocks.first;
+        free_blocks.first = block;
+        free_blocks.count++;
     }
     arena_init(arena);
 }
 
-/* A block for one large piece. It goes behind the newest, which stays the one in use. */
+/* A block for one large piece. It goes after the newest, which stays the one in use. */
 static char *grow_large(struct arena *arena, size_t size)
 {
     size_t whole;
@@ -148,7 +117,7 @@ static char *grow_large(struct arena *arena, size_t size)
     memory_poison(block + 1, whole - sizeof(*block));
     char *piece = (char *) (block + 1);
     memory_unpoison(piece, size);
-    count(arena, whole);
+    arena_account_for(arena, whole);
     return piece;
 }
 
@@ -157,7 +126,20 @@ void *arena_grow(struct arena *arena, size_t size)
     if (size > BLOCK_ROOM - POISON_REDZONE) {
         return grow_large(arena, size);
     }
-    struct arena_block *block = block_take();
+    struct arena_block *block = free_blocks.first;
+    if (block != NULL) {
+        free_blocks.first = block->next;
+        if (--free_blocks.count < free_blocks.low_water) {
+            free_blocks.low_water = free_blocks.count;
+        }
+    } else {
+        block = malloc(ARENA_BLOCK_SIZE);
+        if (block == NULL) {
+            fatal_no_memory(ARENA_BLOCK_SIZE);
+        }
+        block->size = ARENA_BLOCK_SIZE;
+        memory_poison(block + 1, BLOCK_ROOM);
+    }
     block->next = arena->blocks;
     arena->blocks = block;
 
@@ -171,7 +153,7 @@ void *arena_grow(struct arena *arena, size_t size)
         arena->end = end;
     }
     memory_unpoison(piece, size);
-    count(arena, ARENA_BLOCK_SIZE);
+    arena_account_for(arena, ARENA_BLOCK_SIZE);
     return piece;
 }
 
@@ -190,11 +172,6 @@ char *arena_text(struct arena *arena, size_t size)
     arena->end = piece;
     memory_unpoison(piece, size);
     return piece;
-}
-
-void *arena_zalloc(struct arena *arena, size_t size)
-{
-    return memset(arena_alloc(arena, size), 0, size);
 }
 
 void *arena_array(struct arena *arena, size_t count, size_t size)
@@ -291,27 +268,21 @@ void arena_on_free(struct arena *arena, void (*run)(void *), void *arg)
     arena->cleanup = cleanup;
 }
 
-static void vec_set_capacity(struct vec *vec, struct arena *arena, size_t item_size,
-                             size_t capacity)
-{
-    size_t bytes;
-
-    if (__builtin_mul_overflow(capacity, item_size, &bytes)) {
-        fatal_no_memory(SIZE_MAX);
-    }
-    void *items = arena_alloc(arena, bytes);
-    if (vec->count != 0) {
-        memcpy(items, vec->items, vec->count * item_size);
-    }
-    vec->items = items;
-    vec->capacity = capacity;
-}
-
 void *vec_push(struct vec *vec, struct arena *arena, size_t item_size)
 {
     if (vec->count == vec->capacity) {
         size_t capacity = vec->capacity == 0 ? FIRST_VEC_CAPACITY : vec->capacity * 2;
-        vec_set_capacity(vec, arena, item_size, capacity);
+        size_t bytes;
+
+        if (__builtin_mul_overflow(capacity, item_size, &bytes)) {
+            fatal_no_memory(SIZE_MAX);
+        }
+        void *items = arena_alloc(arena, bytes);
+        if (vec->count != 0) {
+            memcpy(items, vec->items, vec->count * item_size);
+        }
+        vec->items = items;
+        vec->capacity = capacity;
     }
     return memset((char *) vec->items + vec->count++ * item_size, 0, item_size);
 }

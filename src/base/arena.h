@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/poison.h"
 #include "base/str.h"
@@ -48,8 +49,14 @@ static inline void arena_allow(struct arena *arena, size_t size)
     }
 }
 
+/* Where an arena without a block points to: no room, but a valid address. */
+extern char arena_no_room[16];
+
 /* Makes an empty arena, without an account; takes no memory yet. */
-void arena_init(struct arena *arena);
+static inline void arena_init(struct arena *arena)
+{
+    *arena = (struct arena){.next = arena_no_room, .end = arena_no_room};
+}
 
 /* Runs the cleanups, newest first, and gives all memory back. The arena is empty and usable again.
  */
@@ -76,7 +83,10 @@ static inline void *arena_alloc(struct arena *arena, size_t size)
  */
 char *arena_text(struct arena *arena, size_t size);
 
-void *arena_zalloc(struct arena *arena, size_t size);
+static inline void *arena_zalloc(struct arena *arena, size_t size)
+{
+    return memset(arena_alloc(arena, size), 0, size);
+}
 
 /* count times size with the product checked. Cleared. */
 void *arena_array(struct arena *arena, size_t count, size_t size);
@@ -105,7 +115,8 @@ void arena_trim(void);
 /*
  * A growing array inside an arena. `items` is of the caller's type.
  *     struct vec list = {0};
- *     struct thing *t = vec_push(&list, arena, sizeof(*t));
+ *     struct thing *t = vec_add(&list, arena, struct thing);
+ *     *vec_add(&names, arena, struct str) = name;
  */
 struct vec {
     void *items;     /* count items; in the arena */
@@ -113,7 +124,8 @@ struct vec {
     size_t capacity; /* room, in items */
 };
 
-/* Room for one more, cleared; earlier pointers into the array may become stale. */
+/* Room for one more, cleared, as a pointer to it; earlier pointers into the array may become stale. */
+#define vec_add(vec, arena, type) ((type *) vec_push(vec, arena, sizeof(type)))
 void *vec_push(struct vec *vec, struct arena *arena, size_t item_size);
 
 /* A copy that can be grown without touching the original. */

@@ -17,7 +17,7 @@ struct buf {
     size_t capacity; /* bytes allocated */
 };
 
-/* Room for at least `more` bytes behind len; the caller writes there and adds to len. */
+/* Room for at least `more` bytes after len; the caller writes there and adds to len. */
 char *buf_reserve(struct buf *buf, size_t more);
 void buf_append(struct buf *buf, struct str s);
 void buf_append_char(struct buf *buf, char c);

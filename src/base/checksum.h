@@ -1,4 +1,4 @@
-/* Checksums and hashes: CRC-32, a seeded hash for untrusted keys, MD5 and SHA-1 for names, random
+/* Checksums and hashes: CRC-32, a seeded hash for untrusted keys, MD5 and SHA-1 for names, SHA-256, HMAC, random
  * bytes. */
 #ifndef BASE_CHECKSUM_H
 #define BASE_CHECKSUM_H
@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/str.h"
 
 uint32_t crc32_of(struct str s);
@@ -13,6 +14,10 @@ uint32_t crc32_of(struct str s);
 uint32_t murmur2_of(struct str s);
 void md5_of(struct str s, unsigned char out[16]);
 void sha1_of(struct str s, unsigned char out[20]);
+void sha256_of(struct str s, unsigned char out[32]);
+/* With a key (RFC 2104). The text is copied to the arena on the way. */
+void hmac_sha1_of(struct arena *arena, struct str key, struct str text, unsigned char out[20]);
+void hmac_sha256_of(struct arena *arena, struct str key, struct str text, unsigned char out[32]);
 
 /* Keyed hash (SipHash-1-3 with a key drawn once per process tree) for maps keyed by a peer's bytes.
  */

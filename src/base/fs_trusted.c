@@ -20,6 +20,9 @@ struct walk {
     int at;         /* the directory that has been reached */
     char *left;     /* owned: what is to be walked from there */
     unsigned links; /* followed so far */
+    int flags;      /* how the last name is opened */
+    mode_t mode;    /* of what that makes */
+    int opened;     /* the descriptor of the last name, after STEP_OPENED */
 };
 
 static void stop(struct walk *walk)
@@ -99,35 +102,36 @@ static bool follow(struct walk *walk, int link, uid_t owner)
 enum step { STEP_ON, STEP_OPENED, STEP_FAILED };
 
 /* The name is a link, of which `link` is a descriptor. */
-static enum step take_link(struct walk *walk, const char *name, bool is_last, int flags, int link,
-                           uid_t owner, int *fd)
+static enum step take_link(struct walk *walk, const char *name, bool is_last, int link, uid_t owner)
 {
     if (is_of_proc(link)) {
-        *fd = openat(walk->at, name, is_last ? flags & ~O_CREAT : O_PATH | O_CLOEXEC);
-        if (*fd != -1 && !is_last) {
+        int fd = openat(walk->at, name, is_last ? walk->flags & ~O_CREAT : O_PATH | O_CLOEXEC);
+        if (fd != -1 && !is_last) {
             close(walk->at);
-            walk->at = *fd;
+            walk->at = fd;
             return STEP_ON;
         }
-        return *fd != -1 ? STEP_OPENED : STEP_FAILED;
+        walk->opened = fd;
+        return fd != -1 ? STEP_OPENED : STEP_FAILED;
     }
     return follow(walk, link, owner) ? STEP_ON : STEP_FAILED;
 }
 
-static int open_last(const struct walk *walk, const char *name, int flags, mode_t mode)
+static int open_last(const struct walk *walk, const char *name)
 {
     const int made = O_DIRECTORY | O_CREAT;
+    int flags = walk->flags;
 
     if ((flags & made) == made) {
         flags &= ~O_CREAT;
-        if (mkdirat(walk->at, name, mode) != 0 && errno != EEXIST) {
+        if (mkdirat(walk->at, name, walk->mode) != 0 && errno != EEXIST) {
             return -1;
         }
     }
-    return openat(walk->at, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+    return openat(walk->at, name, flags | O_NOFOLLOW | O_CLOEXEC, walk->mode);
 }
 
-static enum step step_on(struct walk *walk, int flags, mode_t mode, int *fd)
+static enum step step_on(struct walk *walk)
 {
     char name[NAME_MAX + 1];
     bool is_last;
@@ -137,9 +141,9 @@ static enum step step_on(struct walk *walk, int flags, mode_t mode, int *fd)
         return STEP_FAILED;
     }
     if (is_last) {
-        *fd = open_last(walk, name, flags, mode);
-        if (*fd != -1 || (errno != ELOOP && errno != ENOTDIR)) {
-            return *fd != -1 ? STEP_OPENED : STEP_FAILED;
+        walk->opened = open_last(walk, name);
+        if (walk->opened != -1 || (errno != ELOOP && errno != ENOTDIR)) {
+            return walk->opened != -1 ? STEP_OPENED : STEP_FAILED;
         }
     }
     int error = errno;
@@ -151,7 +155,7 @@ static enum step step_on(struct walk *walk, int flags, mode_t mode, int *fd)
         return STEP_FAILED;
     }
     if (S_ISLNK(info.st_mode)) {
-        enum step step = take_link(walk, name, is_last, flags, link, info.st_uid, fd);
+        enum step step = take_link(walk, name, is_last, link, info.st_uid);
         error = errno;
         close(link);
         errno = error;
@@ -169,9 +173,8 @@ static enum step step_on(struct walk *walk, int flags, mode_t mode, int *fd)
 
 int fs_open_trusted(const char *path, int flags, mode_t mode)
 {
-    struct walk walk = {.at = -1};
+    struct walk walk = {.at = -1, .flags = flags, .mode = mode};
     enum step step = STEP_FAILED;
-    int fd = -1;
 
     if (path[0] == '\0' || (geteuid() != 0 && (flags & O_DIRECTORY) == 0)) {
         return open(path, flags | O_CLOEXEC, mode);
@@ -179,9 +182,9 @@ int fs_open_trusted(const char *path, int flags, mode_t mode)
     walk.left = strdup(path);
     if (walk.left != NULL && set_out(&walk)) {
         do {
-            step = step_on(&walk, flags, mode, &fd);
+            step = step_on(&walk);
         } while (step == STEP_ON);
     }
     stop(&walk);
-    return step == STEP_OPENED ? fd : -1;
+    return step == STEP_OPENED ? walk.opened : -1;
 }

@@ -52,27 +52,21 @@ static void sift_down(struct heap *heap, uint32_t index, struct heap_entry entry
     place(heap, index, entry);
 }
 
-static void make_room(struct heap *heap)
-{
-    if (heap->count < heap->capacity) {
-        return;
-    }
-    size_t capacity = heap->capacity == 0 ? FIRST_CAPACITY : (size_t) heap->capacity * 2;
-    struct heap_entry *entries = NULL;
-    if (capacity < HEAP_OUT) {
-        entries = reallocarray(heap->entries, capacity, sizeof(*entries));
-    }
-    if (entries == NULL) {
-        fatal_no_memory(capacity * sizeof(*entries));
-    }
-    heap->entries = entries;
-    heap->capacity = (uint32_t) capacity;
-}
-
 void heap_insert(struct heap *heap, struct heap_node *node)
 {
-    assert(!heap_contains(node));
-    make_room(heap);
+    assert(node->index == HEAP_OUT);
+    if (heap->count == heap->capacity) {
+        size_t capacity = heap->capacity == 0 ? FIRST_CAPACITY : (size_t) heap->capacity * 2;
+        struct heap_entry *entries = NULL;
+        if (capacity < HEAP_OUT) {
+            entries = reallocarray(heap->entries, capacity, sizeof(*entries));
+        }
+        if (entries == NULL) {
+            fatal_no_memory(capacity * sizeof(*entries));
+        }
+        heap->entries = entries;
+        heap->capacity = (uint32_t) capacity;
+    }
     sift_up(heap, heap->count++, (struct heap_entry){node->key, node});
 }
 

@@ -2,7 +2,6 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,30 +21,15 @@ struct heap_entry {
 
 /* Zero-initialised is empty. */
 struct heap {
-    struct heap_entry *entries; /* malloc'ed; owned */
+    struct heap_entry *entries; /* that with the least key first; malloc'ed; owned */
     uint32_t count;             /* nodes */
     uint32_t capacity;          /* room, in nodes */
 };
 
-static inline void heap_node_init(struct heap_node *node)
-{
-    node->index = HEAP_OUT;
-}
-
-static inline bool heap_contains(const struct heap_node *node)
-{
-    return node->index != HEAP_OUT;
-}
-
-/* Adds node with node->key set by the caller. */
+/* Adds node, which is in no heap, with node->key set by the caller. */
 void heap_insert(struct heap *heap, struct heap_node *node);
+/* Does nothing when it is in no heap. */
 void heap_remove(struct heap *heap, struct heap_node *node);
-
-/* The node with the least key, or NULL; it stays. */
-static inline struct heap_node *heap_first(const struct heap *heap)
-{
-    return heap->count == 0 ? NULL : heap->entries[0].node;
-}
 
 /* The first node's key was raised in node->key: puts it where it belongs. */
 void heap_first_moved(struct heap *heap);

@@ -1,4 +1,4 @@
-/* Words of help behind a message of the start. */
+/* Words of help after a message of the start. */
 #define _GNU_SOURCE
 #include "base/hint.h"
 

@@ -1,4 +1,4 @@
-/* Words of help behind a message of the start: on a terminal, or where -t was said twice. */
+/* Words of help after a message of the start: on a terminal, or where -t was said twice. */
 #ifndef BASE_HINT_H
 #define BASE_HINT_H
 

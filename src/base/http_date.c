@@ -91,7 +91,7 @@ static bool take_time(struct str *s, struct moment *m)
            take_text(s, STR(":")) && take_number(s, 2, &m->second);
 }
 
-/* Behind "Sun": " Nov  6 08:49:37 1994". */
+/* After "Sun": " Nov  6 08:49:37 1994". */
 static bool take_asctime_form(struct str *s, struct moment *m)
 {
     unsigned year;
@@ -109,7 +109,7 @@ static bool take_asctime_form(struct str *s, struct moment *m)
 }
 
 /*
- * Behind "Sunday": ", 06-Nov-94 08:49:37 GMT". A year that would lie more than 50 years ahead is
+ * After "Sunday": ", 06-Nov-94 08:49:37 GMT". A year that would lie more than 50 years ahead is
  * the last one in the past with these two digits.
  */
 static bool take_rfc850_form(struct str *s, struct moment *m)

@@ -24,22 +24,20 @@ static inline bool list_is_empty(const struct list *head)
     return head->next == head;
 }
 
-static inline void list_insert_after(struct list *where, struct list *item)
-{
-    item->next = where->next;
-    item->prev = where;
-    where->next->prev = item;
-    where->next = item;
-}
-
 static inline void list_push_front(struct list *head, struct list *item)
 {
-    list_insert_after(head, item);
+    item->next = head->next;
+    item->prev = head;
+    head->next->prev = item;
+    head->next = item;
 }
 
 static inline void list_push_back(struct list *head, struct list *item)
 {
-    list_insert_after(head->prev, item);
+    item->next = head;
+    item->prev = head->prev;
+    head->prev->next = item;
+    head->prev = item;
 }
 
 /* Takes an item out; it becomes a list of its own, so that a second removal does no harm. */
@@ -47,7 +45,19 @@ static inline void list_remove(struct list *item)
 {
     item->prev->next = item->next;
     item->next->prev = item->prev;
-    list_init(item);
+    item->next = item->prev = item;
+}
+
+/* All items of `from`, which is empty then, come after those of `head`. */
+static inline void list_splice_back(struct list *head, struct list *from)
+{
+    if (from->next != from) {
+        head->prev->next = from->next;
+        from->next->prev = head->prev;
+        from->prev->next = head;
+        head->prev = from->prev;
+        list_init(from);
+    }
 }
 
 /* The first item, taken out, or NULL. */

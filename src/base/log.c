@@ -262,7 +262,7 @@ bool log_file_reopen(struct log_file *file, const struct log *log)
     return is_good;
 }
 
-void log_no_memory(size_t size)
+void log_fatal(int error, const char *text)
 {
-    log_emerg(log_main, ENOMEM, "malloc(%zu) failed", size);
+    log_emerg(log_main, error, "%s", text);
 }

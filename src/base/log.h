@@ -103,7 +103,7 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
 #endif
 
 /* For fatal_report: an emerg line to the main log. */
-void log_no_memory(size_t size);
+void log_fatal(int error, const char *text);
 
 /* Opens for appending, mode 0644; gives false and logs an emerg line when it cannot. */
 bool log_file_open(struct log_file *file, const struct log *log);

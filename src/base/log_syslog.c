@@ -97,7 +97,7 @@ static bool split_address(struct str text, struct str *host, struct str *port)
 }
 
 /* A numeric or, with a look-up that may wait (the configuration is being read), a named host. */
-static bool resolve(struct arena *arena, struct syslog_target *target, struct str *error)
+static bool target_resolve(struct arena *arena, struct syslog_target *target, struct str *error)
 {
     struct str host;
     struct str port;
@@ -143,7 +143,7 @@ static bool set_server(struct arena *arena, struct syslog_target *target, struct
     }
     target->server = arena_dup(arena, value);
     if (!str_starts_nocase(value, STR("unix:"))) {
-        return resolve(arena, target, error);
+        return target_resolve(arena, target, error);
     }
     struct str path = str_skip(value, 5);
     struct sockaddr_un *address = &target->address.unix_path;
@@ -408,7 +408,7 @@ static void describe_target(const struct log *log, struct room *out)
     room_put(out, target->server);
 }
 
-static void report(struct syslog_target *target, const char *call, int error)
+static void report_failure(struct syslog_target *target, const char *call, int error)
 {
     if (clock_now.now_ms < target->next_report_ms) {
         return;
@@ -503,7 +503,7 @@ void syslog_send(struct syslog_target *target, int severity, struct str message)
     bool is_sent = try_send(target, &datagram, &call) ||
                    (target->fd < 0 && try_send(target, &datagram, &call));
     if (!is_sent) {
-        report(target, call, errno);
+        report_failure(target, call, errno);
     }
     target->is_busy = false;
 }

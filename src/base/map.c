@@ -43,7 +43,7 @@ void *map_get_nocase(const struct map *map, struct str key)
 }
 
 /* Doubles the table; the former one is left to the arena. All keys differ, so none is compared. */
-static void grow(struct map *map, struct arena *arena)
+static void map_grow(struct map *map, struct arena *arena)
 {
     size_t capacity = map->capacity == 0 ? FIRST_CAPACITY : map->capacity * 2;
     struct map_slot *slots = arena_array(arena, capacity, sizeof(*slots));
@@ -63,14 +63,16 @@ static void grow(struct map *map, struct arena *arena)
     map->capacity = capacity;
 }
 
-static void *put(struct map *map, struct arena *arena, struct str key, void *value, uint32_t hash,
-                 bool is_nocase)
+static void *entry_put(struct map *map, struct arena *arena, struct str key, void *value,
+                       bool is_nocase)
 {
+    uint32_t hash = is_nocase ? str_hash_nocase(key) : str_hash(key);
+
     if (key.data == NULL) {
         key.data = ""; /* NULL marks a free slot */
     }
     if (map->count + 1 > map->capacity / 4 * 3) {
-        grow(map, arena);
+        map_grow(map, arena);
     }
     struct map_slot *slot = find_slot(map->slots, map->capacity, key, hash, is_nocase);
     void *former = slot->value;
@@ -85,10 +87,10 @@ static void *put(struct map *map, struct arena *arena, struct str key, void *val
 
 void *map_put(struct map *map, struct arena *arena, struct str key, void *value)
 {
-    return put(map, arena, key, value, str_hash(key), false);
+    return entry_put(map, arena, key, value, false);
 }
 
 void *map_put_nocase(struct map *map, struct arena *arena, struct str key, void *value)
 {
-    return put(map, arena, key, value, str_hash_nocase(key), true);
+    return entry_put(map, arena, key, value, true);
 }

@@ -127,12 +127,18 @@ struct time_unit {
     bool is_long;     /* known only where seconds are counted */
 };
 
+/* clang-format off */
 static const struct time_unit time_units[] = {
-    {STR_INIT("y"), 365 * 86400, true}, {STR_INIT("M"), 30 * 86400, true},
-    {STR_INIT("w"), 7 * 86400, false},  {STR_INIT("d"), 86400, false},
-    {STR_INIT("h"), 3600, false},       {STR_INIT("m"), 60, false},
-    {STR_INIT("s"), 1, false},          {STR_INIT("ms"), 0, false},
+    {STR_INIT("y"), 365 * 86400, true},
+    {STR_INIT("M"), 30 * 86400, true},
+    {STR_INIT("w"), 7 * 86400, false},
+    {STR_INIT("d"), 86400, false},
+    {STR_INIT("h"), 3600, false},
+    {STR_INIT("m"), 60, false},
+    {STR_INIT("s"), 1, false},
+    {STR_INIT("ms"), 0, false},
 };
+/* clang-format on */
 enum { TIME_UNITS = sizeof(time_units) / sizeof(time_units[0]), UNIT_SECOND = TIME_UNITS - 2 };
 
 /* Takes the letters of a unit off *s; none at all means seconds. Gives its index or -1. */
@@ -242,11 +248,18 @@ static const char pairs[200] =
     "4748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293"
     "949596979899";
 
-/* Up to four digits, without leading zeros. */
-static inline char *format_short_uint(char *at, unsigned n)
+char *format_uint(char *at, uint64_t n)
 {
-    unsigned high = n / 100;
-    unsigned low = n % 100;
+    if (n >= 10000) {
+        /* The leading digits first, then four at a time with their zeros. */
+        unsigned last = (unsigned) (n % 10000);
+        at = format_uint(at, n / 10000);
+        memcpy(at, pairs + last / 100 * 2, 2);
+        memcpy(at + 2, pairs + last % 100 * 2, 2);
+        return at + 4;
+    }
+    unsigned high = (unsigned) n / 100;
+    unsigned low = (unsigned) n % 100;
 
     if (n >= 1000) {
         memcpy(at, pairs + high * 2, 2);
@@ -264,17 +277,4 @@ static inline char *format_short_uint(char *at, unsigned n)
     }
     *at = (char) ('0' + n);
     return at + 1;
-}
-
-char *format_uint(char *at, uint64_t n)
-{
-    if (n < 10000) {
-        return format_short_uint(at, (unsigned) n);
-    }
-    /* The leading digits first, then four at a time with their zeros. */
-    unsigned last = (unsigned) (n % 10000);
-    at = format_uint(at, n / 10000);
-    memcpy(at, pairs + last / 100 * 2, 2);
-    memcpy(at + 2, pairs + last % 100 * 2, 2);
-    return at + 4;
 }

@@ -32,6 +32,20 @@ void *slab_alloc(struct slab *slab, size_t size);  /* NULL when it is full; clea
 void slab_free(struct slab *slab, void *piece);
 size_t slab_available(struct slab *slab); /* bytes in free pages */
 
+/* What became of its memory. Read without the lock: the numbers need not agree to the instant. */
+#define SLAB_CLASSES 8
+struct slab_stats {
+    size_t page_size;
+    size_t pages, free_pages;
+    size_t start, end; /* of the pages, from the beginning of the memory */
+    struct slab_class {
+        size_t size;               /* of a chunk, in bytes */
+        uint64_t total, used;      /* chunks in pages that are cut into these */
+        uint64_t requests, failed; /* allocations so far */
+    } classes[SLAB_CLASSES];
+};
+void slab_stats_of(const struct slab *slab, struct slab_stats *out);
+
 /* A named zone: memory, allocator and the root that its user keeps there. */
 struct zone {
     struct zone *next;

@@ -1,6 +1,7 @@
 /* A table in a zone of shared memory: records of one size, found by key, in the order of use. */
 #include "base/shm_table.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/checksum.h"
@@ -10,6 +11,7 @@ enum {
     SMALL_ROOM = 512 << 10, /* bytes: a zone with less has small segments */
     SMALL_SHIFT = 6,        /* 64 records in a segment, or 512: both waste little of */
     LARGE_SHIFT = 9,        /* … the pages that a zone gives, for records of 48 and 56 bytes */
+    SEGMENTS_LEAST = 8,     /* where records are so large that these would be few */
     RECORDS_PER_HEAD = 2,   /* of the hash, when the table is full */
     PAGE = 4096,            /* what large pieces of a zone are made of */
 };
@@ -44,9 +46,9 @@ static struct shm_record *at(const struct shm_table *table, uint32_t number)
 /* The store that decides what a record is, should the process die: earlier ones come before it. */
 static void set_kind(struct shm_record *record, enum shm_record_kind kind)
 {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    atomic_signal_fence(memory_order_seq_cst);
     record->kind = kind;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    atomic_signal_fence(memory_order_seq_cst);
 }
 
 /* ---- lists ---- */
@@ -140,6 +142,10 @@ static bool lay_out(struct shm_table *table)
     table->heads_mask = (uint32_t) heads - 1;
     table->heads = slab_alloc(table->slab, heads * sizeof(*table->heads));
     table->segment_shift = room < SMALL_ROOM ? SMALL_SHIFT : LARGE_SHIFT;
+    while (table->segment_shift > 0 && segment_size(table) > PAGE &&
+           segment_size(table) > room / SEGMENTS_LEAST) {
+        table->segment_shift--; /* large records: none of a small zone would fit else */
+    }
     size_t segments = room / segment_size(table), most = NONE >> table->segment_shift;
     table->segment_count = (uint32_t) (segments < most ? segments : most);
     table->segments =

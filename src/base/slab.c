@@ -4,6 +4,7 @@
  * and by its bits alone: lists and counters are only indexes of that, and are built anew when a
  * process died inside.
  */
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -45,7 +46,8 @@ struct slab {
     uint32_t free_count;             /* pages in free runs */
     uint32_t runs[RUN_CLASSES];      /* free runs of 2^n to 2^(n+1)-1 pages; first page of each */
     uint32_t partial[CHUNK_CLASSES]; /* pages with a free chunk */
-    char *memory;                    /* first page; the mapping is at the same place everywhere */
+    uint64_t requests[CHUNK_CLASSES], failed[CHUNK_CLASSES]; /* of chunks, so far */
+    char *memory; /* first page; the mapping is at the same place everywhere */
     struct page pages[];
 };
 
@@ -117,9 +119,9 @@ static uint32_t run_find(const struct slab *slab, uint32_t length)
 /* The store that decides what a page is, should the process die: earlier ones come before it. */
 static void set_kind(struct page *page, enum page_kind kind)
 {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    atomic_signal_fence(memory_order_seq_cst);
     page->kind = (uint8_t) kind;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    atomic_signal_fence(memory_order_seq_cst);
 }
 
 /* Takes pages; the first gets its kind. NO_PAGE when no run is long enough. */
@@ -306,6 +308,8 @@ void *slab_alloc(struct slab *slab, size_t size)
         }
         size = (size_t) 1 << shift;
         piece = take_chunk(slab, shift);
+        slab->requests[shift - CHUNK_SHIFT_MIN]++;
+        slab->failed[shift - CHUNK_SHIFT_MIN] += piece == NULL;
     } else {
         uint32_t length = (uint32_t) ((size + PAGE_SIZE - 1) / PAGE_SIZE);
         uint32_t index = pages_take(slab, length, PAGE_RUN);
@@ -370,4 +374,29 @@ size_t slab_available(struct slab *slab)
     size_t bytes = (size_t) slab->free_count * PAGE_SIZE;
     shm_lock_release(&slab->lock);
     return bytes;
+}
+
+_Static_assert(SLAB_CLASSES == CHUNK_CLASSES, "the face tells of each class");
+
+void slab_stats_of(const struct slab *slab, struct slab_stats *out)
+{
+    *out = (struct slab_stats){.page_size = PAGE_SIZE,
+                               .pages = slab->pages_count,
+                               .free_pages = slab->free_count,
+                               .start = (size_t) (slab->memory - (const char *) slab)};
+    out->end = out->start + out->pages * PAGE_SIZE;
+    for (unsigned i = 0; i < CHUNK_CLASSES; i++) {
+        out->classes[i].size = (size_t) 1 << (i + CHUNK_SHIFT_MIN);
+        out->classes[i].requests = slab->requests[i];
+        out->classes[i].failed = slab->failed[i];
+    }
+    for (uint32_t i = 0; i < slab->pages_count; i++) {
+        const struct page *page = &slab->pages[i];
+        unsigned class = (unsigned) page->shift - CHUNK_SHIFT_MIN;
+
+        if (page->kind == PAGE_CHUNKS && class < CHUNK_CLASSES) {
+            out->classes[class].total += PAGE_SIZE >> (class + CHUNK_SHIFT_MIN);
+            out->classes[class].used += page->used;
+        }
+    }
 }

@@ -36,7 +36,7 @@ static inline struct str str_from(const char *start, const char *end)
     return (struct str){start, (size_t) (end - start)};
 }
 
-/* Writes the bytes to `at`, where there is room for them; gives the place behind them. */
+/* Writes the bytes to `at`, where there is room for them; gives the place after them. */
 static inline char *str_put(char *at, struct str s)
 {
     if (s.len != 0) {

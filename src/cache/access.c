@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -69,7 +70,7 @@ static enum cache_found freshness(const struct cache_access *access)
 /* ---- looking up ---- */
 
 /* What the index said of a key. */
-struct answer {
+struct known {
     uint64_t uniq; /* stored, or removed; 0 = not known */
     uint64_t size; /* 0 = nothing is there … */
     bool is_cold;  /* … that is known */
@@ -106,39 +107,39 @@ static void delete_evicted(const struct cache_access *access, const struct cache
 }
 
 /* Counts a use, makes it the newest. */
-static struct answer ask_index(struct cache_access *access, struct cache_entry *hint)
+static struct known ask_index(struct cache_access *access, struct cache_entry *hint)
 {
     struct cache_index *index = cache_index_of(access->cache);
     struct cache_evicted evicted;
-    struct answer answer = {0};
+    struct known known = {0};
 
     cache_index_take(index);
     struct cache_entry *entry = find_or_add(access, index, hint, &evicted);
-    answer.is_cold = index->is_cold;
+    known.is_cold = index->is_cold;
     if (entry != NULL) {
         entry->uses += entry->uses < USES_MOST;
         cache_index_touch(index, entry, clock_now.seconds);
-        answer.uses = entry->uses;
-        answer.uniq = entry->uniq;
-        answer.size = entry->size;
+        known.uses = entry->uses;
+        known.uniq = entry->uniq;
+        known.size = entry->size;
         access->seen_claim = entry->claim;
         access->is_updating = cache_entry_is_claimed(entry, clock_now.now_ms) &&
                               !(access->is_mine && entry->claim == access->claim);
     }
     cache_index_release(index);
-    access->seen_uniq = answer.uniq;
+    access->seen_uniq = known.uniq;
     delete_evicted(access, &evicted);
-    return answer;
+    return known;
 }
 
 /* The file is not there, or not to be used: the index learns it, unless things have changed. */
-static void learn_absence(struct cache_access *access, const struct answer *answer)
+static void learn_absence(struct cache_access *access, const struct known *known)
 {
     struct cache_index *index = cache_index_of(access->cache);
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    if (entry != NULL && entry->uniq == answer->uniq && entry->size != 0) {
+    if (entry != NULL && entry->uniq == known->uniq && entry->size != 0) {
         cache_index_store(index, entry, cache_index_stamp(index), 0);
         access->seen_uniq = entry->uniq;
     }
@@ -146,7 +147,7 @@ static void learn_absence(struct cache_access *access, const struct answer *answ
 }
 
 /* What the file says is true; the index learns it. True: it is what the index has now. */
-static bool learn_presence(struct cache_access *access, const struct answer *answer,
+static bool learn_presence(struct cache_access *access, const struct known *known,
                            const struct cache_content *content)
 {
     struct cache_index *index = cache_index_of(access->cache);
@@ -154,7 +155,7 @@ static bool learn_presence(struct cache_access *access, const struct answer *ans
 
     cache_index_take(index);
     struct cache_entry *entry = cache_index_again(index, access->entry, access->hash);
-    if (entry != NULL && entry->uniq == answer->uniq) {
+    if (entry != NULL && entry->uniq == known->uniq) {
         if (entry->uniq != content->uniq || entry->size == 0) {
             cache_index_store(index, entry, content->uniq,
                               cache_index_round(index, content->file_size));
@@ -170,9 +171,9 @@ static bool learn_presence(struct cache_access *access, const struct answer *ans
     return is_current;
 }
 
-static enum cache_found absent(const struct cache_access *access, const struct answer *answer)
+static enum cache_found absent(const struct cache_access *access, const struct known *known)
 {
-    return answer->uses < access->min_uses ? CACHE_SCARCE : CACHE_MISS;
+    return known->uses < access->min_uses ? CACHE_SCARCE : CACHE_MISS;
 }
 
 /* By its key alone or by a prefix, since it was stored. */
@@ -184,10 +185,10 @@ static bool was_purged(struct cache_index *index, const struct cache_content *co
     return was_purged || cache_index_is_purged(index, content->key, content->uniq);
 }
 
-static enum cache_found read_content(struct cache_access *access, const struct answer *answer)
+static enum cache_found read_content(struct cache_access *access, const struct known *known)
 {
     struct cache_index *index = cache_index_of(access->cache);
-    uint64_t rules_stamp = __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE);
+    uint64_t rules_stamp = atomic_load_explicit(&index->rules_stamp, memory_order_acquire);
     struct cache_content *content;
 
     switch (cache_content_read(access, &content)) {
@@ -196,20 +197,20 @@ static enum cache_found read_content(struct cache_access *access, const struct a
     case CONTENT_FAILED:
         return CACHE_ERROR;
     case CONTENT_OTHER:
-        return absent(access, answer);
+        return absent(access, known);
     case CONTENT_NONE:
     case CONTENT_BROKEN:
     default:
-        learn_absence(access, answer);
-        return absent(access, answer);
+        learn_absence(access, known);
+        return absent(access, known);
     }
     if (was_purged(index, content)) {
         cache_file_delete(access->cache, access->hash, access->log);
-        learn_absence(access, answer);
+        learn_absence(access, known);
         cache_content_release(content);
-        return absent(access, answer);
+        return absent(access, known);
     }
-    if (learn_presence(access, answer, content)) {
+    if (learn_presence(access, known, content)) {
         content->entry = access->entry;
         content->rules_stamp = rules_stamp;
         cache_content_touched(content, clock_now.seconds);
@@ -222,10 +223,10 @@ static enum cache_found read_content(struct cache_access *access, const struct a
 /* Is it what the index has now, as far as can be told without its lock? */
 static bool is_current(struct cache_content *content, struct cache_index *index)
 {
-    if (__atomic_load_n(&content->entry->uniq, __ATOMIC_ACQUIRE) != content->uniq) {
+    if (atomic_load_explicit(&content->entry->uniq, memory_order_acquire) != content->uniq) {
         return false;
     }
-    uint64_t rules_stamp = __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE);
+    uint64_t rules_stamp = atomic_load_explicit(&index->rules_stamp, memory_order_acquire);
     if (content->rules_stamp != rules_stamp) {
         if (cache_index_is_purged(index, content->key, content->uniq)) {
             return false;
@@ -263,7 +264,7 @@ static enum cache_found look_up(struct cache_access *access)
             content = NULL;
         } else if (content->touched == clock_now.seconds &&
                    content->looked_at == clock_now.seconds &&
-                   content->epoch == __atomic_load_n(&index->epoch, __ATOMIC_RELAXED) &&
+                   content->epoch == atomic_load_explicit(&index->epoch, memory_order_relaxed) &&
                    content->meta.valid_until >= clock_now.seconds) {
             access->entry = content->entry;
             access->seen_uniq = content->uniq;
@@ -272,18 +273,18 @@ static enum cache_found look_up(struct cache_access *access)
     } else {
         cache_access_hash(access);
     }
-    struct answer answer = ask_index(access, content == NULL ? NULL : content->entry);
+    struct known known = ask_index(access, content == NULL ? NULL : content->entry);
     if (content != NULL) {
-        if (answer.size != 0 && answer.uniq == content->uniq && cache_content_is_there(content)) {
+        if (known.size != 0 && known.uniq == content->uniq && cache_content_is_there(content)) {
             cache_content_touched(content, clock_now.seconds);
             return take_kept(access, content);
         }
         cache_kept_drop(content);
     }
-    if (answer.size != 0 || (answer.is_cold && answer.uniq == 0)) {
-        return read_content(access, &answer);
+    if (known.size != 0 || (known.is_cold && known.uniq == 0)) {
+        return read_content(access, &known);
     }
-    return absent(access, &answer);
+    return absent(access, &known);
 }
 
 enum cache_found cache_open(struct cache_access *access)

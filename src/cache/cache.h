@@ -45,6 +45,9 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
  * cache_configured tells of names that no path declared (`"proxy_cache" zone "x" is unknown`).
  */
 struct cache *cache_use(struct conf *conf, const struct conf_node *node, struct str name);
+/* Each cache of a generation. */
+void cache_each(struct generation *generation, void (*visit)(const struct cache *cache, void *arg),
+                void *arg);
 /* The cache of that name at run time (`proxy_cache $var`), or NULL. */
 struct cache *cache_find(struct generation *generation, struct str name);
 

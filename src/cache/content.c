@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -46,8 +47,8 @@ void cache_content_release(void *arg)
     free(content);
 }
 
-/* Copies a text to `at` and makes it point there; gives the place behind it. */
-static char *adopt(char *at, struct str *text)
+/* Copies a text to `at` and makes it point there; gives the place after it. */
+static char *adopt_text(char *at, struct str *text)
 {
     char *end = str_put(at, *text);
 
@@ -72,13 +73,13 @@ struct cache_content *cache_content_new(struct cache *cache, struct str key,
     content->memory = memory;
     content->meta = *meta;
     content->key = key;
-    char *at = adopt((char *) (content + 1), &content->key);
-    at = adopt(at, &content->meta.etag);
-    at = adopt(at, &content->meta.vary);
-    at = adopt(at, &content->meta.head);
+    char *at = adopt_text((char *) (content + 1), &content->key);
+    at = adopt_text(at, &content->meta.etag);
+    at = adopt_text(at, &content->meta.vary);
+    at = adopt_text(at, &content->meta.head);
     if (body.data != NULL) {
         content->body = at;
-        adopt(at, &body);
+        adopt_text(at, &body);
     }
     content->body_size = meta->body_size;
     list_init(&content->kept);
@@ -154,7 +155,7 @@ void cache_kept_drop_all(const struct cache *cache)
 
 static bool is_current(const struct cache_content *content)
 {
-    return __atomic_load_n(&content->entry->uniq, __ATOMIC_ACQUIRE) == content->uniq;
+    return atomic_load_explicit(&content->entry->uniq, memory_order_acquire) == content->uniq;
 }
 
 /* Descriptors of deleted files keep their room on the disk; contents nobody asks for keep memory. */
@@ -186,7 +187,7 @@ static unsigned files_most(void)
     return most;
 }
 
-static bool grow(void)
+static bool kept_grow(void)
 {
     size_t count = cache_kept.bucket_count == 0 ? BUCKETS_LEAST : cache_kept.bucket_count * 2;
     struct cache_content **buckets = calloc(count, sizeof(struct cache_content *));
@@ -220,7 +221,7 @@ void cache_kept_put(struct cache_content *content)
     if (former != NULL) {
         cache_kept_drop(former);
     }
-    if (cache_kept.count >= cache_kept.bucket_count && !grow()) {
+    if (cache_kept.count >= cache_kept.bucket_count && !kept_grow()) {
         return;
     }
     struct cache_content **bucket = bucket_of(content->kept_hash);

@@ -34,7 +34,7 @@ uint64_t cache_file_size(const struct cache_file_header *header)
     return texts_end > body_end ? texts_end : body_end;
 }
 
-/* Do the parts lie behind the header, without overlap, and are they of a size that can be? */
+/* Do the parts lie after the header, without overlap, and are they of a size that can be? */
 static bool parts_are_right(const struct cache_file_header *header)
 {
     uint64_t texts = (uint64_t) header->key_length + header->etag_length + header->vary_length +
@@ -73,7 +73,7 @@ enum cache_file_result cache_file_header_read(struct str bytes, uint64_t file_si
     return CACHE_FILE_GOOD;
 }
 
-static struct str cut(struct str *rest, size_t length)
+static struct str cut_bytes(struct str *rest, size_t length)
 {
     struct str part = str_head(*rest, length);
 
@@ -100,10 +100,10 @@ enum cache_file_result cache_file_texts_read(const struct cache_file_header *hea
     meta->status = header->status;
     memcpy(meta->variant, header->variant, sizeof(meta->variant));
     meta->body_size = header->body_size;
-    *key = cut(&texts, header->key_length);
-    meta->etag = cut(&texts, header->etag_length);
-    meta->vary = cut(&texts, header->vary_length);
-    meta->head = cut(&texts, header->head_length);
+    *key = cut_bytes(&texts, header->key_length);
+    meta->etag = cut_bytes(&texts, header->etag_length);
+    meta->vary = cut_bytes(&texts, header->vary_length);
+    meta->head = cut_bytes(&texts, header->head_length);
     return CACHE_FILE_GOOD;
 }
 

@@ -11,14 +11,14 @@
 #define CACHE_FILE_MAGIC 0x0a316568636143f0ull /* f0 "Cache1" newline, on little-endian machines */
 enum { CACHE_FILE_VERSION = 1, CACHE_TEXTS_MAX = 16 << 20 };
 
-/* Behind the header stands the key on a line of its own, for grep and for tools that purge by it as they
+/* After the header stands the key on a line of its own, for grep and for tools that purge by it as they
  * do with nginx. Nothing here reads it: the key that counts is among the texts. */
 #define CACHE_FILE_LABEL "\nKEY: "
 
 /*
- * The first bytes of a file, in the machine's byte order. Behind it and the line with the key, the texts
- * (key, etag, vary, head, one behind the other) lie before the body when it was small enough to be
- * gathered in memory, else behind it.
+ * The first bytes of a file, in the machine's byte order. After it and the line with the key, the texts
+ * (key, etag, vary, head, one after the other) lie before the body when it was small enough to be
+ * gathered in memory, else after it.
  */
 struct cache_file_header {
     uint64_t magic;                     /* CACHE_FILE_MAGIC */
@@ -62,7 +62,7 @@ uint64_t cache_file_size(const struct cache_file_header *header);
 enum cache_file_result cache_file_texts_read(const struct cache_file_header *header,
                                              struct str texts, struct str *key,
                                              struct cache_meta *meta);
-/* Bytes of the header and of the line behind it. */
+/* Bytes of the header and of the line after it. */
 static inline size_t cache_file_front_size(struct str key)
 {
     return sizeof(struct cache_file_header) + sizeof(CACHE_FILE_LABEL) - 1 + key.len + 1;

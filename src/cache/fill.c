@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -63,7 +64,7 @@ void cache_fill_abort(struct cache_access *access)
     }
 }
 
-static bool fail(struct cache_access *access, const char *call)
+static bool fill_fail(struct cache_access *access, const char *call)
 {
     log_crit(access->log, errno, "%s \"%s\" failed", call, access->fill->name);
     fill_free(access);
@@ -120,24 +121,24 @@ static bool flush(struct cache_access *access)
 
     if (fill->file == NULL) {
         if (!open_file(access, fill)) {
-            return fail(access, "open()");
+            return fill_fail(access, "open()");
         }
         const struct cache_file_header header = {0};
         struct iovec parts[FRONT_PARTS];
         put_front(parts, &header, access->key);
         if (!write_parts(fill->file->fd, parts, FRONT_PARTS)) {
-            return fail(access, "write() to");
+            return fill_fail(access, "write() to");
         }
     }
     if (!fs_write_all(fill->file->fd, (struct str){fill->room, fill->used})) {
-        return fail(access, "write() to");
+        return fill_fail(access, "write() to");
     }
     fill->written += fill->used;
     fill->used = 0;
     return true;
 }
 
-static void make_room(struct cache_fill *fill, size_t more)
+static void fill_make_room(struct cache_fill *fill, size_t more)
 {
     size_t capacity = fill->capacity == 0 ? FIRST_ROOM : fill->capacity;
 
@@ -161,7 +162,7 @@ bool cache_fill_write(struct cache_access *access, struct str bytes)
         return false;
     }
     while (bytes.len != 0) {
-        make_room(fill, bytes.len);
+        fill_make_room(fill, bytes.len);
         if (fill->used == fill->capacity && !flush(access)) {
             return false;
         }
@@ -216,7 +217,7 @@ static bool write_small(struct commit *commit)
     return write_parts(fill->file->fd, parts, FRONT_PARTS + 2);
 }
 
-/* The texts behind the body, the header into the room that was left for it. False with errno. */
+/* The texts after the body, the header into the room that was left for it. False with errno. */
 static bool write_large(struct commit *commit)
 {
     int fd = commit->fill->file->fd;
@@ -257,16 +258,16 @@ static bool write_file(struct commit *commit)
     cache_file_header_seal(&commit->header);
     if (cache_file_texts_size(&commit->header) > CACHE_TEXTS_MAX) {
         errno = EFBIG;
-        return fail(access, "write() to");
+        return fill_fail(access, "write() to");
     }
     if (is_small && !open_file(access, fill)) {
-        return fail(access, "open()");
+        return fill_fail(access, "open()");
     }
     if (!(is_small ? write_small(commit) : write_large(commit))) {
-        return fail(access, "write() to");
+        return fill_fail(access, "write() to");
     }
     if (!cache_file_move(access->cache, fill->name, commit->hash)) {
-        return fail(access, "rename()");
+        return fill_fail(access, "rename()");
     }
     fill->is_on_disk = false;
     return true;
@@ -283,7 +284,7 @@ static bool take_stamp(struct commit *commit)
     bool is_purged = cache_index_was_purged(index, commit->main_hash, commit->fill->begun);
     commit->uniq = cache_index_stamp(index);
     cache_index_release(index);
-    commit->rules_stamp = __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE);
+    commit->rules_stamp = atomic_load_explicit(&index->rules_stamp, memory_order_acquire);
     return !is_purged && !cache_index_is_purged(index, access->key, commit->fill->begun);
 }
 

@@ -1,4 +1,5 @@
 /* The index in a zone: entries by hash and in order of use. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -51,7 +52,7 @@ bool cache_index_make(struct zone *zone)
     shm_lock_init(&index->lock);
     index->capacity = UINT32_MAX;
     index->block_size = 4096;
-    index->is_cold = true;
+    atomic_init(&index->is_cold, true);
     index->born = (uint64_t) cache_now_seconds();
     index->slab = zone->slab;
     index->magic = CACHE_INDEX_MAGIC;
@@ -173,6 +174,14 @@ static void sort_order(struct cache_index *index)
     }
 }
 
+/* With the lock held: nobody else writes it. */
+static void count_change(struct cache_index *index)
+{
+    uint64_t changes = atomic_load_explicit(&index->changes, memory_order_relaxed);
+
+    atomic_store_explicit(&index->changes, changes + 1, memory_order_relaxed);
+}
+
 /* Builds chains, order and sums anew: entries and their flags alone count. */
 static void mend(struct cache_index *index)
 {
@@ -193,13 +202,13 @@ static void mend(struct cache_index *index)
             index->size += entry->size;
         } else {
             memset(entry->hash, 0, sizeof(entry->hash));
-            __atomic_store_n(&entry->uniq, 0, __ATOMIC_RELAXED);
+            atomic_store_explicit(&entry->uniq, 0, memory_order_relaxed);
         }
         entry->chain = *chain;
         *chain = number;
     }
     sort_order(index);
-    index->changes++;
+    count_change(index);
 }
 
 void cache_index_take(struct cache_index *index)
@@ -300,7 +309,7 @@ struct cache_entry *cache_index_add(struct cache_index *index, const uint8_t *ha
     memcpy(entry->hash, hash, CACHE_KEY_SIZE);
     entry->family = family;
     entry->purged = entry->claim = entry->claim_until_ms = entry->size = 0;
-    __atomic_store_n(&entry->uniq, 0, __ATOMIC_RELAXED);
+    atomic_store_explicit(&entry->uniq, 0, memory_order_relaxed);
     entry->claim_pid = 0;
     entry->uses = 0;
     entry->used_at = (uint32_t) clock_now.seconds;
@@ -313,7 +322,8 @@ struct cache_entry *cache_index_add(struct cache_index *index, const uint8_t *ha
     index->variants += is_variant;
     if (++index->added > index->count / EPOCH_SHARE + EPOCH_LEAST) {
         index->added = 0;
-        __atomic_store_n(&index->epoch, index->epoch + 1, __ATOMIC_RELAXED);
+        uint32_t epoch = atomic_load_explicit(&index->epoch, memory_order_relaxed);
+        atomic_store_explicit(&index->epoch, epoch + 1, memory_order_relaxed);
     }
     return entry;
 }
@@ -347,11 +357,11 @@ void cache_index_drop(struct cache_index *index, struct cache_entry *entry)
     index->files -= entry->size != 0;
     index->variants -= (entry->flags & ENTRY_VARIANT) != 0;
     index->size -= entry->size;
-    index->changes++;
+    count_change(index);
     entry->flags = 0;
     entry->size = entry->claim = 0;
     memset(entry->hash, 0, sizeof(entry->hash));
-    __atomic_store_n(&entry->uniq, 0, __ATOMIC_RELEASE);
+    atomic_store_explicit(&entry->uniq, 0, memory_order_release);
     entry->chain = index->free_first;
     index->free_first = entry->number;
 }
@@ -361,10 +371,10 @@ void cache_index_store(struct cache_index *index, struct cache_entry *entry, uin
 {
     index->files += (size != 0) - (entry->size != 0);
     index->size += size - entry->size;
-    index->changes++;
+    count_change(index);
     entry->size = size;
     entry->flags &= (uint16_t) ~ENTRY_RESTORED;
-    __atomic_store_n(&entry->uniq, uniq, __ATOMIC_RELEASE);
+    atomic_store_explicit(&entry->uniq, uniq, memory_order_release);
     if (index->stamp < uniq) {
         index->stamp = uniq;
     }
@@ -392,7 +402,7 @@ bool cache_index_is_purged(struct cache_index *index, struct str key, uint64_t s
     uint8_t digest[CACHE_KEY_SIZE];
     bool is_purged = false;
 
-    if (__atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE) <= stamp) {
+    if (atomic_load_explicit(&index->rules_stamp, memory_order_acquire) <= stamp) {
         return false;
     }
     struct cache_rule *rules = malloc(sizeof(index->rules));

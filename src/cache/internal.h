@@ -2,6 +2,7 @@
 #ifndef CACHE_INTERNAL_H
 #define CACHE_INTERNAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -42,7 +43,7 @@ enum entry_flag {
 struct cache_entry {
     uint8_t hash[CACHE_KEY_SIZE]; /* zero when it is free */
     uint64_t family;              /* first bytes of the hash of the key without variant */
-    uint64_t uniq;                /* stamp of what is stored or of its removal; 0 = not known.
+    _Atomic uint64_t uniq;        /* stamp of what is stored or of its removal; 0 = not known.
                                      Written under the lock, read without it */
     uint64_t purged;              /* stamp of its last purge: what was begun before is not stored */
     uint64_t claim;               /* number of the claim of who fetches it, times CACHE_ROUNDS, and
@@ -68,8 +69,8 @@ struct cache_rule {
 };
 
 struct cache_cell {
-    _Alignas(
-        64) uint64_t counts[CACHE_COUNTERS]; /* requests of one worker, by enum cache_counter */
+    /* Requests of one worker, by enum cache_counter. */
+    _Alignas(64) _Atomic uint64_t counts[CACHE_COUNTERS];
 };
 
 #define CACHE_INDEX_MAGIC 0x1dec5a6eu
@@ -94,17 +95,17 @@ struct cache_index {
     uint32_t variants;             /* … that are variants */
     uint64_t size;                 /* bytes of all files */
     uint32_t added;                /* entries since the epoch began */
-    uint32_t epoch;       /* a quarter of all was new each time it was raised; read without lock */
-    uint64_t stamp;       /* last one given: nanoseconds of the epoch, rising always */
-    uint64_t claims;      /* last number given */
-    uint64_t changes;     /* of what the index file holds */
-    uint64_t rules_stamp; /* of the newest rule; read without the lock */
+    _Atomic uint32_t epoch;        /* raised when a quarter of all was new; read without the lock */
+    uint64_t stamp;                /* last one given: nanoseconds of the epoch, rising always */
+    uint64_t claims;               /* last number given */
+    _Atomic uint64_t changes;      /* of what the index file holds */
+    _Atomic uint64_t rules_stamp;  /* of the newest rule; read without the lock */
     struct cache_rule rules[CACHE_RULES]; /* prefixes that were purged */
-    uint64_t keeper;                      /* which worker manages files */
+    _Atomic uint64_t keeper;              /* which worker manages files */
     uint64_t keeper_until_ms;             /* monotonic; then another may */
     uint32_t block_size;                  /* of the file system */
-    bool is_cold;              /* files are being searched for still; read without the lock */
-    bool was_restored;         /* the index file was read, or there was none */
+    _Atomic bool is_cold;      /* files are being searched for still; read without the lock */
+    _Atomic bool was_restored; /* the index file was read, or there was none */
     uint64_t born;             /* seconds of the epoch: when this index was made */
     unsigned levels[3];        /* of the directory */
     uint32_t path_length;      /* bytes of path */
@@ -211,13 +212,13 @@ struct cache_content {
     time_t used_at;                    /* second of the last request for it */
     time_t looked_at;                  /* second in which its file was last seen at its place */
     ino_t file_number;                 /* inode of what was found there; 0 = not looked for yet */
-    struct str key;                    /* text of the key; behind this struct */
-    struct cache_meta meta;            /* texts lie behind this struct */
-    const char *body;                  /* in memory, behind this struct; or NULL */
+    struct str key;                    /* text of the key; after this struct */
+    struct cache_meta meta;            /* texts lie after this struct */
+    const char *body;                  /* in memory, after this struct; or NULL */
     uint64_t body_offset;              /* in the file */
     uint64_t body_size;                /* bytes */
     uint64_t file_size;                /* of the whole file */
-    size_t memory;                     /* bytes of this struct and what lies behind */
+    size_t memory;                     /* bytes of this struct and what lies after */
     uint64_t kept_hash;                /* in the table of kept ones */
     struct cache_content *chain;       /* next of its bucket */
     struct list kept;                  /* by last use; alone when it is not kept */
@@ -246,7 +247,8 @@ void cache_kept_put(struct cache_content *content);
 static inline void cache_content_touched(struct cache_content *content, time_t now)
 {
     content->touched = now;
-    content->epoch = __atomic_load_n(&cache_index_of(content->cache)->epoch, __ATOMIC_RELAXED);
+    content->epoch =
+        atomic_load_explicit(&cache_index_of(content->cache)->epoch, memory_order_relaxed);
 }
 /* It is used: newest. */
 void cache_kept_use(struct cache_content *content);

@@ -150,8 +150,8 @@ static void note_variants(struct cache_index *index, struct cache_entry *entry,
 }
 
 /* The index learns of a good file. False: it was purged. */
-static bool learn(struct cache_loader *loader, const uint8_t *hash,
-                  const struct cache_file_header *header, bool is_variant, uint64_t size)
+static bool learn_file(struct cache_loader *loader, const uint8_t *hash,
+                       const struct cache_file_header *header, bool is_variant, uint64_t size)
 {
     struct cache_index *index = cache_index_of(loader->cache);
     struct cache_evicted evicted = {0};
@@ -187,7 +187,7 @@ static bool look_into(struct cache_loader *loader, int fd, const uint8_t *hash, 
     return read_header(fd, size, &header) == CACHE_FILE_GOOD &&
            is_name_of(hash, &header, &is_variant) &&
            !cache_file_is_purged(loader->cache, fd, &header) &&
-           learn(loader, hash, &header, is_variant, size);
+           learn_file(loader, hash, &header, is_variant, size);
 }
 
 static bool lies_right(const struct cache_loader *loader, const char *name, const uint8_t *hash)
@@ -237,7 +237,7 @@ static bool has_owner(struct str suffix)
 }
 
 /* A file that was being written and that nobody will finish; the ones that fs_move makes have six
- * letters behind the dot. */
+ * letters after the dot. */
 static void look_at_temp(struct cache_loader *loader, const char *name, struct str suffix)
 {
     struct stat info;
@@ -279,7 +279,7 @@ static void descend(struct cache_loader *loader, struct str name)
 }
 
 /* True: a file was looked at. */
-static bool look_at(struct cache_loader *loader, const char *text)
+static bool look_at_name(struct cache_loader *loader, const char *text)
 {
     struct str name = str_of(text);
     struct str rest = name;
@@ -316,7 +316,7 @@ static void drop_unseen(struct cache_loader *loader)
         for (int i = 0; i < CACHE_PORTION && !is_last; i++, number++) {
             if (number > index->used_numbers) {
                 is_last = true;
-                index->is_cold = false;
+                atomic_store_explicit(&index->is_cold, false, memory_order_relaxed);
             } else if (!loader->has_failed &&
                        (cache_index_at(index, number)->flags & ENTRY_RESTORED) != 0) {
                 cache_index_drop(index, cache_index_at(index, number));
@@ -340,7 +340,7 @@ static void walk(void *arg)
             closedir(loader->directories[--loader->depth]);
             continue;
         }
-        if (look_at(loader, item->d_name) && ++files >= loader->cache->loader_files) {
+        if (look_at_name(loader, item->d_name) && ++files >= loader->cache->loader_files) {
             return;
         }
         if (cache_now_ms() >= until_ms && files != 0) {

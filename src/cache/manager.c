@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -38,19 +39,19 @@ static bool is_alive(uint64_t holder)
     return pid > 0 && (kill(pid, 0) == 0 || errno != ESRCH);
 }
 
-static bool renew(const struct cache_keeper *keeper)
+static bool renew_lease(const struct cache_keeper *keeper)
 {
     struct cache_index *index = cache_index_of(keeper->cache);
     uint64_t now_ms = cache_now_ms();
     uint64_t grace_ms = worker_slot == 0 ? 0 : LEASE_GRACE_MS;
-    uint64_t holder = __atomic_load_n(&index->keeper, __ATOMIC_RELAXED);
+    uint64_t holder = atomic_load_explicit(&index->keeper, memory_order_relaxed);
     bool is_orphaned = holder != keeper->id && holder != 0 && !is_alive(holder);
 
     cache_index_take(index);
     bool is_mine = index->keeper == keeper->id || (is_orphaned && index->keeper == holder) ||
                    index->keeper_until_ms + grace_ms <= now_ms;
     if (is_mine) {
-        index->keeper = keeper->id;
+        atomic_store_explicit(&index->keeper, keeper->id, memory_order_relaxed);
         index->keeper_until_ms = now_ms + LEASE_MS;
     }
     cache_index_release(index);
@@ -63,7 +64,7 @@ static void give_up(const struct cache_keeper *keeper)
 
     cache_index_take(index);
     if (index->keeper == keeper->id) {
-        index->keeper = 0;
+        atomic_store_explicit(&index->keeper, 0, memory_order_relaxed);
         index->keeper_until_ms = cache_now_ms();
     }
     cache_index_release(index);
@@ -162,7 +163,7 @@ static void restore(void *arg)
                  STR_ARG(cache->name), (long long) count);
     }
     cache_index_take(index);
-    index->was_restored = true;
+    atomic_store_explicit(&index->was_restored, true, memory_order_relaxed);
     keeper->saved_changes = index->changes;
     cache_index_release(index);
 }
@@ -170,7 +171,8 @@ static void restore(void *arg)
 static void save(void *arg)
 {
     struct cache_keeper *keeper = arg;
-    uint64_t changes = __atomic_load_n(&cache_index_of(keeper->cache)->changes, __ATOMIC_RELAXED);
+    uint64_t changes =
+        atomic_load_explicit(&cache_index_of(keeper->cache)->changes, memory_order_relaxed);
     uint64_t start_ms = cache_now_ms();
 
     if (changes == keeper->saved_changes) {
@@ -196,7 +198,7 @@ static void sooner(uint64_t *pause_ms, uint64_t wanted_ms)
     }
 }
 
-static void load(struct cache_keeper *keeper, uint64_t *pause_ms)
+static void load_index(struct cache_keeper *keeper, uint64_t *pause_ms)
 {
     if (keeper->loader == NULL) {
         return;
@@ -249,12 +251,12 @@ static bool must_remove(const struct cache_keeper *keeper)
 
 static bool is_restored(const struct cache_keeper *keeper)
 {
-    return __atomic_load_n(&cache_index_of(keeper->cache)->was_restored, __ATOMIC_RELAXED);
+    return atomic_load_explicit(&cache_index_of(keeper->cache)->was_restored, memory_order_relaxed);
 }
 
-static void turn(struct cache_keeper *keeper, uint64_t *pause_ms)
+static void keeper_turn(struct cache_keeper *keeper, uint64_t *pause_ms)
 {
-    load(keeper, pause_ms);
+    load_index(keeper, pause_ms);
     if (keeper->must_end) {
         return;
     }
@@ -272,7 +274,7 @@ static void turn(struct cache_keeper *keeper, uint64_t *pause_ms)
     }
 }
 
-static void keep(void *arg)
+static void manage_cache(void *arg)
 {
     struct cache_keeper *keeper = arg;
     struct cache_index *index = cache_index_of(keeper->cache);
@@ -282,13 +284,13 @@ static void keep(void *arg)
     if (!is_restored(keeper)) {
         cache_work(restore, keeper);
     }
-    if (__atomic_load_n(&index->is_cold, __ATOMIC_RELAXED)) {
+    if (atomic_load_explicit(&index->is_cold, memory_order_relaxed)) {
         keeper->loader = cache_loader_new(keeper->cache);
     }
-    while (!keeper->must_end && renew(keeper)) {
+    while (!keeper->must_end && renew_lease(keeper)) {
         uint64_t pause_ms = TURN_MS;
 
-        turn(keeper, &pause_ms);
+        keeper_turn(keeper, &pause_ms);
         if (!keeper->must_end &&
             fiber_sleep(clock_now.now_ms + (pause_ms == 0 ? 1 : pause_ms)) == WAIT_CANCELLED) {
             break;
@@ -315,10 +317,10 @@ static void try_lease(struct timer *timer)
     if (keeper->must_end || keeper->is_running) {
         return;
     }
-    if (renew(keeper)) {
+    if (renew_lease(keeper)) {
         keeper->is_running = true;
         keeper->was_keeper = true;
-        if (fiber_start(keep, keeper, NULL) != FIBER_NO_STACK) {
+        if (fiber_start(manage_cache, keeper, NULL) != FIBER_NO_STACK) {
             return;
         }
         keeper->is_running = false;
@@ -345,7 +347,7 @@ bool cache_keeper_start(struct cache *cache)
     }
     /* So that the index is there before the first request. */
     if (!is_restored(keeper) && cache_snapshot_size(cache) <= RESTORE_INLINE_MOST &&
-        renew(keeper)) {
+        renew_lease(keeper)) {
         restore(keeper);
     }
     timer_set(&keeper->retry, clock_now.now_ms);

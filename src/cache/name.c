@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,9 +48,9 @@ void cache_file_name(const struct cache *cache, const uint8_t *hash, char name[C
 /* Tells the temporary files of this process apart, also those of its threads. */
 static uint32_t next_number(void)
 {
-    static uint32_t counter;
+    static _Atomic uint32_t counter;
 
-    return __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
+    return atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed) + 1;
 }
 
 void cache_hidden_temp_name(const struct cache *cache, char name[CACHE_NAME_MAX])

@@ -1,6 +1,9 @@
 /* The *_cache_path directives, caches by name, and the zones of their indexes. */
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/statvfs.h>
 
+#include "base/fatal.h"
 #include "base/parse.h"
 #include "cache/internal.h"
 #include "server/generation.h"
@@ -38,7 +41,7 @@ static struct cache *cache_next(const struct cache *cache)
     return next == NULL ? NULL : &next->cache;
 }
 
-static struct cache *find(struct generation *generation, struct str name)
+static struct cache *cache_of_name(struct generation *generation, struct str name)
 {
     struct cache *cache = cache_first(generation);
 
@@ -48,17 +51,35 @@ static struct cache *find(struct generation *generation, struct str name)
     return cache;
 }
 
-/* What declares a zone: proxy_cache_path, fastcgi_cache_path, …; each has zones of its own. */
+/* What declares a zone: zones of proxy_cache_path are not those of fastcgi_cache_path. One object for each word before
+ * "cache", for the life of the process: a reload knows its zones again by it. */
 static const void *user_of(const struct conf_node *node)
 {
-    static const struct str prefixes[] = {STR_INIT("proxy_"), STR_INIT("fastcgi_"),
-                                          STR_INIT("uwsgi_"), STR_INIT("scgi_"), STR_INIT("")};
-    size_t i = 0;
+    static struct user {
+        struct user *next;
+        struct str prefix;
+        char bytes[];
+    } * users;
+    struct str name = node->args[0];
+    size_t length = 0;
 
-    while (!str_starts(node->args[0], prefixes[i])) {
-        i++;
+    while (length < name.len && !str_starts(str_skip(name, length), STR("cache"))) {
+        length++;
     }
-    return &prefixes[i];
+    for (const struct user *user = users; user != NULL; user = user->next) {
+        if (str_equal(user->prefix, str_head(name, length))) {
+            return user;
+        }
+    }
+    struct user *user = malloc(sizeof(*user) + length);
+    if (user == NULL) {
+        fatal_no_memory(sizeof(*user) + length);
+    }
+    memcpy(user->bytes, name.data, length);
+    user->prefix = (struct str){user->bytes, length};
+    user->next = users;
+    users = user;
+    return user;
 }
 
 static struct cache *get(struct conf *conf, const struct conf_node *node, struct str name,
@@ -71,7 +92,7 @@ static struct cache *get(struct conf *conf, const struct conf_node *node, struct
     if (zone == NULL) {
         return NULL;
     }
-    struct cache *cache = find(generation, zone->name);
+    struct cache *cache = cache_of_name(generation, zone->name);
     if (cache == NULL) {
         struct cache_list *list = list_of(conf);
         struct cache_node *added = arena_new(conf->arena, struct cache_node);
@@ -92,14 +113,31 @@ struct cache *cache_use(struct conf *conf, const struct conf_node *node, struct 
     return get(conf, node, name, 0);
 }
 
+void cache_each(struct generation *generation, void (*visit)(const struct cache *cache, void *arg),
+                void *arg)
+{
+    for (const struct cache *cache = cache_first(generation); cache != NULL;
+         cache = cache_next(cache)) {
+        visit(cache, arg);
+    }
+}
+
 struct cache *cache_find(struct generation *generation, struct str name)
 {
-    struct cache *cache = find(generation, name);
+    struct cache *cache = cache_of_name(generation, name);
 
     return cache == NULL || cache->path == NULL ? NULL : cache;
 }
 
 /* ---- parameters ---- */
+
+/* What a path's words say. */
+struct words {
+    struct cache cache;
+    unsigned levels[LEVELS];
+    struct str zone;
+    uint64_t size;
+};
 
 static bool read_levels(struct conf *conf, const struct conf_node *node, struct str word,
                         struct str value, unsigned levels[LEVELS])
@@ -123,17 +161,17 @@ static bool read_levels(struct conf *conf, const struct conf_node *node, struct 
 
 /* "name:size" */
 static bool read_zone(struct conf *conf, const struct conf_node *node, struct str word,
-                      struct str value, struct str *name, uint64_t *size)
+                      struct str value, struct words *words)
 {
-    *name = str_cut(&value, ':');
-    if (value.data == NULL || !parse_size(value, size)) {
+    words->zone = str_cut(&value, ':');
+    if (value.data == NULL || !parse_size(value, &words->size)) {
         return conf_error(conf, node, "invalid keys zone size \"%.*s\"", STR_ARG(word));
     }
-    if (*size < NGINX_PAGES_LEAST) {
+    if (words->size < NGINX_PAGES_LEAST) {
         return conf_error(conf, node, "keys zone \"%.*s\" is too small", STR_ARG(word));
     }
-    if (*size < ZONE_LEAST) {
-        *size = ZONE_LEAST;
+    if (words->size < ZONE_LEAST) {
+        words->size = ZONE_LEAST;
     }
     return true;
 }
@@ -208,14 +246,6 @@ static bool read_value(struct cache *cache, struct str name, struct str value, b
     return false;
 }
 
-/* What a path's words say. */
-struct words {
-    struct cache cache;
-    unsigned levels[LEVELS];
-    struct str zone;
-    uint64_t size;
-};
-
 static bool read_word(struct conf *conf, const struct conf_node *node, struct str word,
                       struct words *words)
 {
@@ -227,7 +257,7 @@ static bool read_word(struct conf *conf, const struct conf_node *node, struct st
         return read_levels(conf, node, word, value, words->levels);
     }
     if (value.data != NULL && str_is(name, "keys_zone")) {
-        return read_zone(conf, node, word, value, &words->zone, &words->size);
+        return read_zone(conf, node, word, value, words);
     }
     if (value.data != NULL && str_is(name, "use_temp_path")) {
         return read_flag(conf, node, name, value, &words->cache.uses_temp_path);
@@ -275,8 +305,6 @@ bool cache_path_apply(struct conf_scope *scope, const struct directive *row, str
                   .purger_threshold_ms = 50},
     };
 
-    (void) row;
-    (void) settings;
     if (scope->parent == NULL) {
         return true; /* asked for a default: there is none */
     }
@@ -418,7 +446,7 @@ void cache_count(const struct cache *cache, enum cache_counter which)
 {
     struct cache_cell *cell = &cache_index_of(cache)->cells[worker_slot % CACHE_CELLS];
 
-    __atomic_fetch_add(&cell->counts[which], 1, __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&cell->counts[which], 1, memory_order_relaxed);
 }
 
 static uint64_t sum(const struct cache_index *index, enum cache_counter which)
@@ -426,7 +454,7 @@ static uint64_t sum(const struct cache_index *index, enum cache_counter which)
     uint64_t all = 0;
 
     for (int i = 0; i < CACHE_CELLS; i++) {
-        all += __atomic_load_n(&index->cells[i].counts[which], __ATOMIC_RELAXED);
+        all += atomic_load_explicit(&index->cells[i].counts[which], memory_order_relaxed);
     }
     return all;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ void cache_rules_write(struct cache *cache)
     bool is_good = file != NULL;
     uint64_t stamp = 0;
 
-    while (is_good && stamp != __atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE)) {
+    while (is_good && stamp != atomic_load_explicit(&index->rules_stamp, memory_order_acquire)) {
         stamp = copy_rules(index, file);
         is_good = write_rules(cache, file);
     }
@@ -105,7 +106,7 @@ static void take_rules(struct cache_index *index, const struct rules_file *file)
         index->rules[i].walked_ms = index->rules[i].made_ms = 0;
         newest = index->rules[i].stamp > newest ? index->rules[i].stamp : newest;
     }
-    __atomic_store_n(&index->rules_stamp, newest, __ATOMIC_RELEASE);
+    atomic_store_explicit(&index->rules_stamp, newest, memory_order_release);
     if (index->stamp < newest) {
         index->stamp = newest;
     }
@@ -137,7 +138,7 @@ bool cache_rules_pending(struct cache *cache)
     uint64_t now_ms = cache_now_ms();
     bool is_pending = false;
 
-    if (__atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE) == 0) {
+    if (atomic_load_explicit(&index->rules_stamp, memory_order_acquire) == 0) {
         return false;
     }
     cache_index_take(index);
@@ -200,7 +201,7 @@ static bool add_rule(struct cache *cache, struct str prefix)
         rule->made_ms = cache_now_ms();
         memcpy(rule->digest, digest, sizeof(digest));
         rule->stamp = cache_index_stamp(index);
-        __atomic_store_n(&index->rules_stamp, rule->stamp, __ATOMIC_RELEASE);
+        atomic_store_explicit(&index->rules_stamp, rule->stamp, memory_order_release);
     }
     cache_index_release(index);
     if (takes_all) {
@@ -308,7 +309,7 @@ struct cache_purger *cache_purger_new(struct cache *cache)
     }
     purger->cache = cache;
     purger->next = 1;
-    purger->began = __atomic_load_n(&cache_index_of(cache)->rules_stamp, __ATOMIC_ACQUIRE);
+    purger->began = atomic_load_explicit(&cache_index_of(cache)->rules_stamp, memory_order_acquire);
     return purger;
 }
 
@@ -321,7 +322,7 @@ bool cache_file_is_purged(const struct cache *cache, int fd, const struct cache_
 {
     struct cache_index *index = cache_index_of(cache);
 
-    if (__atomic_load_n(&index->rules_stamp, __ATOMIC_ACQUIRE) <= header->uniq) {
+    if (atomic_load_explicit(&index->rules_stamp, memory_order_acquire) <= header->uniq) {
         return false;
     }
     char *key = malloc(header->key_length + 1u);
@@ -363,7 +364,8 @@ struct candidate {
 };
 
 /* Some entries that are older than the newest rule. */
-static unsigned collect(struct cache_purger *purger, struct candidate *out, unsigned most)
+static unsigned collect_candidates(struct cache_purger *purger, struct candidate *out,
+                                   unsigned most)
 {
     struct cache_index *index = cache_index_of(purger->cache);
     unsigned count = 0;
@@ -427,7 +429,7 @@ static void walk(void *arg)
     uint64_t until_ms = cache_now_ms() + purger->threshold_ms;
 
     for (unsigned looked_at = 0; !purger->is_done && looked_at < purger->files;) {
-        unsigned count = collect(purger, candidates, 32);
+        unsigned count = collect_candidates(purger, candidates, 32);
 
         for (unsigned i = 0; i < count; i++) {
             remove_purged(purger, &candidates[i]);

@@ -236,7 +236,7 @@ int64_t cache_snapshot_read(struct cache *cache)
         return -1;
     }
     bool has_room = true;
-    /* The newest first, each behind what is there: what is used already stays newer. */
+    /* The newest first, each after what is there: what is used already stays newer. */
     for (uint64_t left = count; left != 0 && has_room;) {
         cache_index_take(index);
         for (int i = 0; i < CACHE_PORTION && left != 0 && has_room; i++) {

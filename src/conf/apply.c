@@ -14,13 +14,14 @@ struct pending_block {
 
 /* ---- the lookup of names */
 
-static void add_row(struct conf *conf, struct conf_engine *engine, struct directive_table *table,
+static void add_row(struct conf *conf, struct conf_engine *engine, unsigned number,
                     unsigned row_index)
 {
     struct row_entry *entry = arena_new(conf->arena, struct row_entry);
 
-    entry->row = &table->rows[row_index];
-    entry->table = table;
+    entry->table = conf->tables[number].table;
+    entry->number = number;
+    entry->row = &entry->table->rows[row_index];
     entry->row_index = row_index;
     struct row_entry *first = map_get(&engine->rows, str_of(entry->row->name));
     if (first == NULL) {
@@ -53,26 +54,31 @@ static void register_tables(struct conf *conf)
 
     conf->engine = engine;
     engine->needs_copy = arena_array(conf->arena, conf->table_count + 1, sizeof(bool));
+    engine->defaults = arena_array(conf->arena, conf->table_count + 1, sizeof(void *));
     for (unsigned i = 0; i < conf->table_count; i++) {
-        struct directive_table *table = conf->tables[i];
-        table->index = i;
-        table->defaults = NULL;
+        const struct directive_table *table = conf->tables[i].table;
+        if (table == NULL) {
+            continue;
+        }
+        if (table->key != NULL && table->key->number != i) {
+            table->key->number = i; /* the first reading of this process that has it */
+        }
         engine->needs_copy[i] = table_needs_copy(table);
         for (unsigned j = 0; table->rows != NULL && table->rows[j].name != NULL; j++) {
-            add_row(conf, engine, table, j);
+            add_row(conf, engine, i, j);
         }
     }
 }
 
 /* ---- scopes */
 
-static void reset_fields(const struct directive_table *table, void *settings)
+static void reset_fields(const struct directive_table *table, const void *defaults, void *settings)
 {
     const struct directive *row = table->rows;
 
     for (; row != NULL && row->name != NULL; row++) {
         if (row->inherit == INHERIT_NEVER && row->size != 0) {
-            memcpy((char *) settings + row->offset, (const char *) table->defaults + row->offset,
+            memcpy((char *) settings + row->offset, (const char *) defaults + row->offset,
                    row->size);
         }
     }
@@ -82,22 +88,21 @@ static void reset_fields(const struct directive_table *table, void *settings)
 }
 
 /* What the scope has of a table: its own copy, or the one that it shares until a row is set. */
-static void *inherit_settings(struct conf_scope *scope, struct directive_table *table)
+static void *inherit_settings(struct conf_scope *scope, unsigned number)
 {
-    void *from = scope->parent == NULL ? NULL : scope->parent->settings[table->index];
+    const struct directive_table *table = scope->conf->tables[number].table;
+    void *from = scope->parent == NULL ? NULL : scope->parent->settings[number];
 
-    if (table->size == 0 || (table->contexts & scope->context) == 0) {
+    if (table == NULL || table->size == 0 || (table->contexts & scope->context) == 0) {
         return from;
     }
-    if (from == NULL) {
-        conf_make_defaults(scope->conf, table);
-        from = table->defaults;
-    } else if (!scope->conf->engine->needs_copy[table->index]) {
+    const void *defaults = conf_defaults(scope->conf, number);
+    if (from != NULL && !scope->conf->engine->needs_copy[number]) {
         return from;
     }
     void *settings = arena_alloc(scope->conf->arena, table->size);
-    memcpy(settings, from, table->size);
-    reset_fields(table, settings);
+    memcpy(settings, from == NULL ? defaults : from, table->size);
+    reset_fields(table, defaults, settings);
     return settings;
 }
 
@@ -113,39 +118,38 @@ static struct conf_scope *make_scope(struct conf *conf, struct conf_scope *paren
     scope->settings = arena_array(conf->arena, conf->table_count + 1, sizeof(void *));
     scope->presence = arena_array(conf->arena, conf->table_count + 1, sizeof(uint64_t *));
     for (unsigned i = 0; i < conf->table_count; i++) {
-        scope->settings[i] = inherit_settings(scope, conf->tables[i]);
+        scope->settings[i] = inherit_settings(scope, i);
     }
     return scope;
 }
 
-static bool is_present(const struct conf_scope *scope, const struct directive_table *table,
-                       unsigned row_index)
+static bool is_present(const struct conf_scope *scope, unsigned number, unsigned row_index)
 {
-    const uint64_t *bits = scope->presence[table->index];
+    const uint64_t *bits = scope->presence[number];
 
     return bits != NULL && (bits[row_index / 64] >> row_index % 64 & 1) != 0;
 }
 
-static void set_present(struct conf_scope *scope, const struct directive_table *table,
-                        unsigned row_index)
+static void set_present(struct conf_scope *scope, const struct row_entry *entry)
 {
-    uint64_t **bits = &scope->presence[table->index];
+    uint64_t **bits = &scope->presence[entry->number];
 
     if (*bits == NULL) {
         unsigned rows = 0;
-        while (table->rows[rows].name != NULL) {
+        while (entry->table->rows[rows].name != NULL) {
             rows++;
         }
         *bits = arena_array(scope->conf->arena, rows / 64 + 1, sizeof(uint64_t));
     }
-    (*bits)[row_index / 64] |= (uint64_t) 1 << row_index % 64;
+    (*bits)[entry->row_index / 64] |= (uint64_t) 1 << entry->row_index % 64;
 }
 
-bool conf_is_set(const struct conf_scope *scope, const struct directive_table *table,
-                 const char *name)
+bool conf_is_set(const struct conf_scope *scope, const struct settings_key *key, const char *name)
 {
+    const struct directive_table *table = scope->conf->tables[key->number].table;
+
     for (unsigned i = 0; table->rows != NULL && table->rows[i].name != NULL; i++) {
-        if (strcmp(table->rows[i].name, name) == 0 && is_present(scope, table, i)) {
+        if (strcmp(table->rows[i].name, name) == 0 && is_present(scope, key->number, i)) {
             return true;
         }
     }
@@ -153,17 +157,18 @@ bool conf_is_set(const struct conf_scope *scope, const struct directive_table *t
 }
 
 /* The settings that a row writes to: from here on the scope's own. */
-static void *own_settings(struct conf_scope *scope, const struct directive_table *table)
+static void *own_settings(struct conf_scope *scope, const struct row_entry *entry)
 {
-    void *settings = scope->settings[table->index];
+    const struct directive_table *table = entry->table;
+    void *settings = scope->settings[entry->number];
 
     if (settings == NULL || (table->contexts & scope->context) == 0 || scope->parent == NULL ||
-        settings != scope->parent->settings[table->index]) {
+        settings != scope->parent->settings[entry->number]) {
         return settings;
     }
     void *copy = arena_alloc(scope->conf->arena, table->size);
     memcpy(copy, settings, table->size);
-    scope->settings[table->index] = copy;
+    scope->settings[entry->number] = copy;
     return copy;
 }
 
@@ -205,9 +210,9 @@ static bool unknown_directive(struct conf_scope *scope, const struct conf_node *
             contexts |= entry->row->contexts;
         }
         struct vec *list = (contexts & scope->context) != 0 ? &here : &elsewhere;
-        *(struct str *) vec_push(list, conf->arena, sizeof(struct str)) = slot->key;
+        *vec_add(list, conf->arena, struct str) = slot->key;
     }
-    *(struct str *) vec_push(&here, conf->arena, sizeof(struct str)) = STR("include");
+    *vec_add(&here, conf->arena, struct str) = STR("include");
     struct str near = conf_nearest(node->args[0], here.items, here.count);
     if (near.data == NULL) {
         near = conf_nearest(node->args[0], elsewhere.items, elsewhere.count);
@@ -319,7 +324,7 @@ static bool apply_late_row(struct conf_scope *scope, const struct row_entry *ent
                            struct conf_node *node, bool is_first)
 {
     struct conf *conf = scope->conf;
-    void *settings = own_settings(scope, entry->table);
+    void *settings = own_settings(scope, entry);
 
     if (!entry->row->is_late || scope->context != IN_HTTP) {
         return apply_row(scope, entry, node, settings, is_first);
@@ -328,7 +333,7 @@ static bool apply_late_row(struct conf_scope *scope, const struct row_entry *ent
     conf->engine->late = &use;
     bool is_good = apply_row(scope, entry, node, settings, is_first);
     conf->engine->late = NULL;
-    *(struct late_use *) vec_push(&scope->late, conf->arena, sizeof(use)) = use;
+    *vec_add(&scope->late, conf->arena, struct late_use) = use;
     return is_good;
 }
 
@@ -339,7 +344,7 @@ static void need_inherited(const struct conf_scope *scope)
         return;
     }
     vec_each(const struct late_use, use, &scope->parent->late) {
-        if (is_present(scope, use->entry->table, use->entry->row_index)) {
+        if (is_present(scope, use->entry->number, use->entry->row_index)) {
             continue;
         }
         vec_each(struct variable *, variable, &use->variables) {
@@ -436,7 +441,7 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
         return;
     }
     const struct directive *row = entry->row;
-    bool is_first = !is_present(scope, entry->table, entry->row_index);
+    bool is_first = !is_present(scope, entry->number, entry->row_index);
     if (!is_first && row->repeat == REPEAT_ERROR && row->type != TYPE_OBSOLETE) {
         conf_error(conf, node, "\"%s\" directive is duplicate", row->name);
         return;
@@ -450,7 +455,7 @@ static void apply_node(struct conf_scope *scope, struct conf_node *node,
         check_free_form(conf, node);
     }
     bool is_good = apply_late_row(scope, entry, node, is_first);
-    set_present(scope, entry->table, entry->row_index);
+    set_present(scope, entry);
     if (!is_good && conf->error_count == errors) {
         conf_error(conf, node, "invalid \"%s\" directive", row->name);
     }
@@ -484,8 +489,8 @@ static void run_finish_hooks(struct conf_scope *scope, bool is_silent)
     conf->engine->is_finishing = true;
     conf->engine->mute = is_silent ? scope : NULL;
     for (unsigned i = 0; i < conf->table_count; i++) {
-        struct directive_table *table = conf->tables[i];
-        if (table->finish != NULL && (table->contexts & scope->context) != 0) {
+        const struct directive_table *table = conf->tables[i].table;
+        if (table != NULL && table->finish != NULL && (table->contexts & scope->context) != 0) {
             table->finish(scope, scope->settings[i]);
         }
     }
@@ -509,7 +514,7 @@ static void apply_block(struct conf_scope *scope)
         struct conf_node *node = pending->node;
         conf->position = node->order;
         pending->entry->row->enter(scope, pending->entry->row, node,
-                                   scope->settings[pending->entry->table->index]);
+                                   scope->settings[pending->entry->number]);
         node->is_closed = true;
     }
 }
@@ -545,12 +550,12 @@ struct conf_scope *conf_main_scope(struct conf *conf)
 /* ---- defaults */
 
 /* A default is our own text: a failure is an error of the program, not of the user. */
-static _Noreturn void bad_default(struct conf *conf, const struct directive_table *table,
-                                  const struct directive *row)
+static _Noreturn void bad_default(struct conf *conf, const struct row_entry *entry)
 {
     conf_report(conf, log_main, false);
     log_write(log_main, LOG_EMERG, 0, "internal error: default \"%s\" of directive \"%s\" in %s",
-              row->initial, row->name, table->module_name == NULL ? "?" : table->module_name);
+              entry->row->initial, entry->row->name,
+              conf_table_module(&conf->tables[entry->number]));
     abort();
 }
 
@@ -581,53 +586,63 @@ static struct conf_node *parse_default(struct conf *conf, const struct directive
     return block->children;
 }
 
-static void apply_default(struct conf_scope *scope, struct directive_table *table,
-                          unsigned row_index)
+static void apply_default(struct conf_scope *scope, const struct row_entry *entry, void *defaults)
 {
-    const struct directive *row = &table->rows[row_index];
-    const struct row_entry entry = {.row = row, .table = table, .row_index = row_index};
+    const struct directive *row = entry->row;
     struct conf *conf = scope->conf;
     unsigned errors = conf->error_count;
     struct conf_node *node = parse_default(conf, row);
     bool is_first = true;
 
     if (node == NULL) {
-        bad_default(conf, table, row);
+        bad_default(conf, entry);
     }
     for (; node != NULL; node = node->next) {
         unsigned least, most;
         conf_row_arity(row, &least, &most);
         bool fits = node->count - 1 >= least && node->count - 1 <= most;
-        if (!fits || !apply_row(scope, &entry, node, table->defaults, is_first) ||
+        if (!fits || !apply_row(scope, entry, node, defaults, is_first) ||
             conf->error_count != errors) {
-            bad_default(conf, table, row);
+            bad_default(conf, entry);
         }
         is_first = false;
     }
 }
 
-void conf_make_defaults(struct conf *conf, struct directive_table *table)
+static void *make_defaults(struct conf *conf, unsigned number)
 {
-    if (table->defaults != NULL || table->size == 0) {
-        return;
-    }
+    const struct directive_table *table = conf->tables[number].table;
     struct conf_node *nowhere = arena_new(conf->arena, struct conf_node);
     struct conf_scope scope = {.conf = conf, .node = nowhere};
-    struct conf_engine *engine = conf->engine;
-    const struct conf_scope *mute = engine->mute;
+    void *defaults = arena_zalloc(conf->arena, table->size);
 
-    engine->mute = NULL;
-    table->defaults = arena_zalloc(conf->arena, table->size);
     scope.settings = arena_array(conf->arena, conf->table_count + 1, sizeof(void *));
     scope.presence = arena_array(conf->arena, conf->table_count + 1, sizeof(uint64_t *));
-    scope.settings[table->index] = table->defaults;
+    scope.settings[number] = defaults;
     if (table->fresh != NULL) {
-        table->fresh(table->defaults);
+        table->fresh(defaults);
     }
     for (unsigned i = 0; table->rows != NULL && table->rows[i].name != NULL; i++) {
         if (table->rows[i].initial != NULL) {
-            apply_default(&scope, table, i);
+            const struct row_entry entry = {.row = &table->rows[i],
+                                            .table = table,
+                                            .number = number,
+                                            .row_index = i};
+            apply_default(&scope, &entry, defaults);
         }
     }
-    engine->mute = mute;
+    return defaults;
+}
+
+const void *conf_defaults(struct conf *conf, unsigned number)
+{
+    struct conf_engine *engine = conf->engine;
+
+    if (engine->defaults[number] == NULL) {
+        const struct conf_scope *mute = engine->mute;
+        engine->mute = NULL;
+        engine->defaults[number] = make_defaults(conf, number);
+        engine->mute = mute;
+    }
+    return engine->defaults[number];
 }

@@ -58,6 +58,14 @@ struct conf_message {
     int braces; /* of an error that only counts braces: -1 a "}" is missing, 1 one is too many; else 0 */
 };
 
+struct directive_table;
+
+/* A table as a reading uses it. */
+struct conf_table {
+    const struct directive_table *table; /* NULL: its module is not there in this reading */
+    const char *module;                  /* "ngx_http_core_module"; NULL = not known */
+};
+
 /* A reading of a configuration: everything in it is in `arena`, that of the generation. */
 struct conf {
     struct arena *arena;
@@ -73,11 +81,13 @@ struct conf {
     struct conf_engine *engine; /* of conf_apply; NULL before */
     unsigned next_order;
     struct map state; /* by name: what modules keep while the configuration is read */
-    struct directive_table **tables; /* of all modules, by index; set before conf_apply */
+    /* Of all modules, in an order that never changes in one process; set before conf_apply. The first is empty:
+     * its number is that of keys whose table nobody has. */
+    struct conf_table *tables;
     unsigned table_count;
     void *generation; /* struct generation *, of the server floor */
     /* Handed down by the server floor, or NULL: what is known of a directive that no table has, put
-     * in parentheses behind "unknown directive"; empty when nothing is. */
+     * in parentheses after "unknown directive"; empty when nothing is. */
     struct str (*explain_unknown)(struct conf *conf, struct str directive);
 };
 

@@ -174,12 +174,22 @@ struct directive {
 #define ARGS(least, most) .min_args = least, .max_args = most
 
 /*
+ * What settings are found by. It stands beside their struct, so that code which reads settings does not name the
+ * rows that fill them. The number is the same in every reading of one process.
+ */
+struct settings_key {
+    unsigned
+        number; /* place in conf_scope.settings; given by conf_apply; 0 = no reading had its table */
+};
+
+/*
  * A table: the rows of one module at one level, and the settings struct that they fill. Settings
  * exist in each block whose context is in `contexts`: a copy of the parent's when the parent has
  * them, else the defaults. A table without hooks whose rows are all plain (no CUSTOM, BLOCK or
  * INHERIT_NEVER) shares the parent's settings until a row is set: only the engine writes there.
  */
 struct directive_table {
+    struct settings_key *key; /* what the settings are found by; NULL when nobody asks for them */
     const struct directive *rows; /* ended by a NULL name; may be NULL */
     uint32_t contexts;            /* blocks that have settings of this table */
     size_t size;                  /* of the settings; 0 = none */
@@ -191,10 +201,8 @@ struct directive_table {
     bool (*finish)(struct conf_scope *scope, void *settings);
     /* Fields without a row that may not be copied down (reset after the copy). Optional. */
     void (*fresh)(void *settings);
-    /* Set by the registry. */
-    unsigned index;
-    const char *module_name; /* "ngx_http_core_module": heads of -l and of the manual */
-    void *defaults;          /* settings made of all .initial values, per reading */
+    const char
+        *module_name; /* for heads of -l and of the manual; NULL = the module's that has it */
 };
 
 /* A block that is being applied. */
@@ -203,13 +211,13 @@ struct conf_scope {
     struct conf_scope *parent; /* NULL for main */
     struct conf_node *node;    /* the block */
     uint32_t context;          /* one bit */
-    void **settings;     /* by table index; tables that this context lacks: the parent's pointer */
-    uint64_t **presence; /* by table index: bit n = row n was set here; NULL where nothing was */
-    struct vec late;     /* struct late_use: of rows with is_late */
+    void **settings;           /* by table; tables that this context lacks: the parent's pointer */
+    uint64_t **presence;       /* by table: bit n = row n was set here; NULL where nothing was */
+    struct vec late;           /* struct late_use: of rows with is_late */
 };
 
 /*
- * Gives every table of conf->tables its index and builds the lookup of names. Then applies
+ * Gives the keys of conf->tables their numbers and builds the lookup of names. Then applies
  * conf->root. False when there were errors.
  */
 bool conf_apply(struct conf *conf);
@@ -222,22 +230,29 @@ bool conf_apply(struct conf *conf);
 struct conf_scope *conf_enter(struct conf_scope *parent, struct conf_node *node, uint32_t context,
                               void (*prepare)(struct conf_scope *scope, void *arg), void *arg);
 
-/* Settings of a table as this scope sees them. */
-static inline void *conf_settings(const struct conf_scope *scope,
-                                  const struct directive_table *table)
+/* Settings as this scope sees them. */
+static inline void *conf_settings(const struct conf_scope *scope, const struct settings_key *key)
 {
-    return scope->settings[table->index];
+    return scope->settings[key->number];
+}
+
+/* Is it the default of a row that is being read, not a line of the configuration? */
+static inline bool conf_is_default(const struct conf_scope *scope)
+{
+    return scope->context == 0;
 }
 
 /* Was the row (by name) set in this very block? */
-bool conf_is_set(const struct conf_scope *scope, const struct directive_table *table,
-                 const char *name);
+bool conf_is_set(const struct conf_scope *scope, const struct settings_key *key, const char *name);
 
 /*
  * A hint for the newest message, which is about a file or a word that some directive of this block or of those around
  * it names: where that is. `prefix` begins the names of the directives that are asked ("ssl_").
  */
 void conf_hint_origin(const struct conf_scope *scope, const char *prefix);
+
+/* The name of the module that a table's rows are listed under; "?" when it is not known. */
+const char *conf_table_module(const struct conf_table *use);
 
 /* The settings of main, for modules without a nested scope. */
 struct conf_scope *conf_main_scope(struct conf *conf);
@@ -252,7 +267,7 @@ bool conf_value_template(struct conf_scope *scope, const struct conf_node *node,
                          struct template **out);
 
 /* Writes the rows of all tables by module: in the form of `-l`, or as Markdown for `make docs`. */
-void conf_list_directives(struct directive_table *const *tables, unsigned count, struct buf *out,
+void conf_list_directives(const struct conf_table *tables, unsigned count, struct buf *out,
                           bool as_markdown);
 
 #endif

@@ -41,7 +41,7 @@ bool conf_error_at(struct conf *conf, const struct conf_file *file, unsigned lin
                    const char *source, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));
 /*
- * A "{" of this file that should not be there, or is missing, was found: the first error behind it
+ * A "{" of this file that should not be there, or is missing, was found: the first error after it
  * that says the same of the braces (conf_message.braces) is its consequence and dropped.
  */
 void conf_drop_brace_error(struct conf *conf, const struct conf_node *node, int braces);
@@ -58,7 +58,8 @@ bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_leve
 struct row_entry {
     struct row_entry *next;
     const struct directive *row;
-    struct directive_table *table;
+    const struct directive_table *table;
+    unsigned number;    /* of the table in conf->tables */
     unsigned row_index; /* in table->rows: its presence bit */
 };
 
@@ -73,13 +74,14 @@ struct conf_engine {
     struct map rows;         /* by name: struct row_entry *, the first of its chain */
     struct conf_scope *main; /* scope of the main context */
     bool *needs_copy;        /* by table: settings may change without a row, copy them at once */
+    void **defaults;         /* by table: settings made of all .initial values; NULL = not yet */
     bool is_finishing;       /* a finish hook runs: its messages belong to the end of the block */
     struct late_use *late;   /* of the row that is being read, when that is_late; or NULL */
     const struct conf_scope *mute; /* messages of this scope's finish hooks are left out, or NULL */
 };
 
-/* Makes table->defaults of this reading when it is not there yet. */
-void conf_make_defaults(struct conf *conf, struct directive_table *table);
+/* The settings that a table's .initial values make, in this reading. */
+const void *conf_defaults(struct conf *conf, unsigned number);
 
 /* ---- values.c */
 

@@ -109,7 +109,7 @@ static struct str decode(struct arena *arena, struct str raw)
 
 static void add_word(struct lexer *lexer, struct str raw, bool is_quoted)
 {
-    struct word *word = vec_push(&lexer->words, lexer->conf->arena, sizeof(*word));
+    struct word *word = vec_add(&lexer->words, lexer->conf->arena, struct word);
 
     word->text = decode(lexer->conf->arena, raw);
     word->is_quoted = is_quoted;
@@ -356,7 +356,7 @@ static void open_block(struct lexer *lexer)
 }
 
 /*
- * A '}'. False when the statement goes on behind it: one that closes nothing and stands among
+ * A '}'. False when the statement goes on after it: one that closes nothing and stands among
  * words.
  */
 static bool close_block(struct lexer *lexer)

@@ -154,23 +154,37 @@ static void put_row_manual(struct buf *out, const struct directive *row)
     buf_free(&arguments);
 }
 
-static bool is_same_module(const char *a, const char *b)
+const char *conf_table_module(const struct conf_table *use)
 {
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+    const char *name = use->table == NULL || use->table->module_name == NULL
+                           ? use->module
+                           : use->table->module_name;
+
+    return name == NULL ? "?" : name;
+}
+
+static bool is_same_module(const struct conf_table *a, const struct conf_table *b)
+{
+    return strcmp(conf_table_module(a), conf_table_module(b)) == 0;
+}
+
+static bool has_rows(const struct conf_table *use)
+{
+    return use->table != NULL && use->table->rows != NULL;
 }
 
 /* Is this row's name in an earlier row of the same module: the list has names, not rows. */
-static bool was_listed(struct directive_table *const *tables, unsigned table, unsigned row)
+static bool was_listed(const struct conf_table *tables, unsigned table, unsigned row)
 {
-    const char *name = tables[table]->rows[row].name;
+    const char *name = tables[table].table->rows[row].name;
 
     for (unsigned i = 0; i <= table; i++) {
-        if (tables[i]->rows == NULL ||
-            !is_same_module(tables[i]->module_name, tables[table]->module_name)) {
+        if (!has_rows(&tables[i]) || !is_same_module(&tables[i], &tables[table])) {
             continue;
         }
-        for (unsigned j = 0; tables[i]->rows[j].name != NULL && (i < table || j < row); j++) {
-            if (strcmp(tables[i]->rows[j].name, name) == 0) {
+        const struct directive *rows = tables[i].table->rows;
+        for (unsigned j = 0; rows[j].name != NULL && (i < table || j < row); j++) {
+            if (strcmp(rows[j].name, name) == 0) {
                 return true;
             }
         }
@@ -179,44 +193,42 @@ static bool was_listed(struct directive_table *const *tables, unsigned table, un
 }
 
 /* Is there an earlier table of the same module? Then its rows were listed there. */
-static bool is_later_table(struct directive_table *const *tables, unsigned table)
+static bool is_later_table(const struct conf_table *tables, unsigned table)
 {
     for (unsigned i = 0; i < table; i++) {
-        if (is_same_module(tables[i]->module_name, tables[table]->module_name)) {
+        if (is_same_module(&tables[i], &tables[table])) {
             return true;
         }
     }
     return false;
 }
 
-static void put_module(struct directive_table *const *tables, unsigned count, unsigned first,
+static void put_module(const struct conf_table *tables, unsigned count, unsigned first,
                        struct buf *out, bool as_markdown)
 {
     bool has_head = false;
 
     for (unsigned i = first; i < count; i++) {
-        const struct directive_table *table = tables[i];
-        if (table->rows == NULL ||
-            !is_same_module(table->module_name, tables[first]->module_name)) {
+        if (!has_rows(&tables[i]) || !is_same_module(&tables[i], &tables[first])) {
             continue;
         }
-        for (unsigned j = 0; table->rows[j].name != NULL; j++) {
-            const char *module = table->module_name == NULL ? "?" : table->module_name;
+        const struct directive *rows = tables[i].table->rows;
+        for (unsigned j = 0; rows[j].name != NULL; j++) {
             if (!has_head) {
-                buf_printf(out, "%s%s%s", as_markdown ? "## " : "", module,
+                buf_printf(out, "%s%s%s", as_markdown ? "## " : "", conf_table_module(&tables[i]),
                            as_markdown ? "\n\n" : ":\n");
                 has_head = true;
             }
             if (as_markdown) {
-                put_row_manual(out, &table->rows[j]);
+                put_row_manual(out, &rows[j]);
             } else if (!was_listed(tables, i, j)) {
-                buf_printf(out, "    %s\n", table->rows[j].name);
+                buf_printf(out, "    %s\n", rows[j].name);
             }
         }
     }
 }
 
-void conf_list_directives(struct directive_table *const *tables, unsigned count, struct buf *out,
+void conf_list_directives(const struct conf_table *tables, unsigned count, struct buf *out,
                           bool as_markdown)
 {
     buf_append(out, as_markdown ? STR("# Directives\n\n") : STR("all available directives:\n"));

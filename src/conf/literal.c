@@ -69,7 +69,7 @@ static char peek(const struct reader *reader)
     return reader->rest.len == 0 ? '\0' : *reader->rest.data;
 }
 
-static bool take(struct reader *reader, char c)
+static bool take_char(struct reader *reader, char c)
 {
     if (reader->rest.len == 0 || *reader->rest.data != c) {
         return false;
@@ -87,8 +87,8 @@ static bool lose(struct reader *reader)
 /* A class; its '[' is taken. */
 static void skip_class(struct reader *reader)
 {
-    take(reader, '^');
-    take(reader, ']');
+    take_char(reader, '^');
+    take_char(reader, ']');
     while (reader->rest.len != 0) {
         char c = *reader->rest.data;
         reader->rest = str_skip(reader->rest, 1);
@@ -148,8 +148,8 @@ static enum repetition read_quantifier(struct reader *reader)
         return ONCE;
     }
     reader->rest = str_skip(reader->rest, 1);
-    if (!take(reader, '?')) {
-        take(reader, '+');
+    if (!take_char(reader, '?')) {
+        take_char(reader, '+');
     }
     if (strchr("?*+", peek(reader)) != NULL && peek(reader) != '\0') {
         lose(reader);
@@ -157,20 +157,20 @@ static enum repetition read_quantifier(struct reader *reader)
     return result;
 }
 
-/* What stands behind "(?": true for a group like any other, false when lost. */
+/* What stands after "(?": true for a group like any other, false when lost. */
 static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_setting)
 {
-    if (take(reader, ':') || take(reader, '>') || take(reader, '|')) {
+    if (take_char(reader, ':') || take_char(reader, '>') || take_char(reader, '|')) {
         return true;
     }
-    if (take(reader, '=') || take(reader, '!')) {
+    if (take_char(reader, '=') || take_char(reader, '!')) {
         *is_assertion = true;
         return true;
     }
-    take(reader, 'P');
+    take_char(reader, 'P');
     char close = peek(reader) == '\'' ? '\'' : '>';
-    if (take(reader, '<') || take(reader, '\'')) {
-        if (take(reader, '=') || take(reader, '!')) {
+    if (take_char(reader, '<') || take_char(reader, '\'')) {
+        if (take_char(reader, '=') || take_char(reader, '!')) {
             *is_assertion = true;
             return true;
         }
@@ -185,7 +185,7 @@ static bool read_group_kind(struct reader *reader, bool *is_assertion, bool *is_
            peek(reader) == '-') {
         reader->rest = str_skip(reader->rest, 1);
     }
-    if (take(reader, ':')) {
+    if (take_char(reader, ':')) {
         return true;
     }
     if (peek(reader) == ')') {
@@ -227,7 +227,7 @@ static void read_alternatives(struct reader *reader, const struct run *before,
         for (unsigned i = 0; !is_full && i < branch.needs.count; i++) {
             needs->items[needs->count++] = branch.needs.items[i];
         }
-    } while (take(reader, '|'));
+    } while (take_char(reader, '|'));
     if (is_full) {
         needs->count = 0;
     }
@@ -252,11 +252,11 @@ static void read_group(struct reader *reader, struct branch *branch, struct run 
         lose(reader);
         return;
     }
-    if (take(reader, '?') && !read_group_kind(reader, &is_assertion, &is_setting)) {
+    if (take_char(reader, '?') && !read_group_kind(reader, &is_assertion, &is_setting)) {
         return;
     }
     read_alternatives(reader, is_assertion ? &nothing : run, &needs, &only, &is_only);
-    if (reader->is_lost || !take(reader, ')')) {
+    if (reader->is_lost || !take_char(reader, ')')) {
         lose(reader);
         return;
     }

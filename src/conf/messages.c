@@ -74,8 +74,8 @@ static bool was_said(const struct conf *conf, const struct conf_message *message
     return false;
 }
 
-static void add_formatted(struct conf *conf, const struct conf_node *node, enum log_level level,
-                          int error, const char *format, va_list args)
+static void add_text(struct conf *conf, const struct conf_node *node, enum log_level level,
+                     int error, struct str text)
 {
     if (is_muted(conf)) {
         return;
@@ -84,7 +84,7 @@ static void add_formatted(struct conf *conf, const struct conf_node *node, enum 
     message->level = level;
     message->error = error;
     message->order = conf->engine == NULL ? conf->next_order : conf->position;
-    message->text = arena_vprintf(conf->arena, format, args);
+    message->text = text;
     place_message(conf, message, node);
     if (!is_finishing(conf) || !was_said(conf, message)) {
         add_message(conf, message);
@@ -95,7 +95,7 @@ bool conf_error(struct conf *conf, const struct conf_node *node, const char *for
 {
     va_list args;
     va_start(args, format);
-    add_formatted(conf, node, LOG_EMERG, 0, format, args);
+    add_text(conf, node, LOG_EMERG, 0, arena_vprintf(conf->arena, format, args));
     va_end(args);
     return false;
 }
@@ -104,7 +104,7 @@ bool conf_errno(struct conf *conf, const struct conf_node *node, int error, cons
 {
     va_list args;
     va_start(args, format);
-    add_formatted(conf, node, LOG_EMERG, error, format, args);
+    add_text(conf, node, LOG_EMERG, error, arena_vprintf(conf->arena, format, args));
     va_end(args);
     return false;
 }
@@ -114,7 +114,7 @@ bool conf_failure(struct conf *conf, const struct conf_node *node, enum log_leve
 {
     va_list args;
     va_start(args, format);
-    add_formatted(conf, node, level, error, format, args);
+    add_text(conf, node, level, error, arena_vprintf(conf->arena, format, args));
     va_end(args);
     return false;
 }
@@ -123,7 +123,7 @@ void conf_warn(struct conf *conf, const struct conf_node *node, const char *form
 {
     va_list args;
     va_start(args, format);
-    add_formatted(conf, node, LOG_WARN, 0, format, args);
+    add_text(conf, node, LOG_WARN, 0, arena_vprintf(conf->arena, format, args));
     va_end(args);
 }
 

@@ -188,7 +188,7 @@ static void set_captures(const struct regex *regex, struct str subject, struct v
     for (unsigned i = 0; i < count; i++) {
         PCRE2_SIZE start = offsets[2 * i];
         PCRE2_SIZE end = offsets[2 * i + 1];
-        /* With \K in a lookahead a match may start behind its end. */
+        /* With \K in a lookahead a match may start after its end. */
         bool is_set = start != PCRE2_UNSET && start <= end;
         captures[i] = is_set ? (struct str){subject.data + start, end - start} : STR("");
     }
@@ -268,7 +268,7 @@ static void take_groups(struct match_once *match, const pcre2_code *code, unsign
 
     *match->groups = (struct vec){0};
     for (unsigned i = 0; i < count; i++) {
-        struct regex_group *group = vec_push(match->groups, match->arena, sizeof(*group));
+        struct regex_group *group = vec_add(match->groups, match->arena, struct regex_group);
         PCRE2_SIZE start = offsets[2 * i];
         PCRE2_SIZE end = offsets[2 * i + 1];
         bool is_set = start != PCRE2_UNSET && start <= end;

@@ -302,9 +302,6 @@ static void build_database(struct conf *conf, struct regex_set *set)
 static int on_scan_match(unsigned id, unsigned long long from, unsigned long long to,
                          unsigned flags, void *marks)
 {
-    (void) from;
-    (void) to;
-    (void) flags;
     set_bit(marks, id);
     return 0;
 }
@@ -327,15 +324,10 @@ static void scan(const struct regex_set *set, struct str subject, uint64_t *mark
 
 static void build_database(struct conf *conf, struct regex_set *set)
 {
-    (void) conf;
-    (void) set;
 }
 
 static void scan(const struct regex_set *set, struct str subject, uint64_t *marks)
 {
-    (void) set;
-    (void) subject;
-    (void) marks;
 }
 
 #endif

@@ -14,7 +14,7 @@ static bool is_name_byte(char c)
     return (lowered >= 'a' && lowered <= 'z') || ascii_is_digit((unsigned char) c) || c == '_';
 }
 
-/* Reads what follows a '$' and moves *rest behind it. A capture is one digit from 1 to 9. */
+/* Reads what follows a '$' and moves *rest after it. A capture is one digit from 1 to 9. */
 static enum name_kind read_name(struct str *rest, struct str *name)
 {
     if (rest->len != 0 && *rest->data >= '1' && *rest->data <= '9') {

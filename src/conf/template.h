@@ -26,6 +26,23 @@ struct variable_env;
 struct variable;
 
 /*
+ * What variables are asked of: a request, a connection in its handshake, a session, the answer to a probe. Each kind
+ * is one static struct, and its address tells it from the others. Whoever evaluates something embeds a struct
+ * variable_env and names its kind there; a getter finds the struct around it, since it is never called for another kind.
+ */
+struct subject_kind {
+    const char *name; /* "request", for debuggers */
+    /*
+     * What this kind says itself of names whose getters take another kind (ended by an empty name), or NULL.
+     * Everything else of that kind is not found.
+     */
+    const struct variable *variables;
+};
+
+/* Of getters that use nothing but the environment: maps, clocks, what `set` assigned. */
+extern const struct subject_kind any_subject;
+
+/*
  * A variable. get gives false when there is no value ("not found": empty in text, "-" in logs). The
  * text lives as long as the request. For a member of a family, variable->rest is the part after the
  * prefix.
@@ -35,7 +52,9 @@ struct variable {
     bool (*get)(struct variable_env *env, const struct variable *variable, struct str *out);
     /* Or NULL: an assignment stores the value. After a call of set, get is asked anew. */
     void (*set)(struct variable_env *env, const struct variable *variable, struct str value);
-    uintptr_t data;  /* of get and set */
+    uintptr_t data; /* of get and set */
+    /* Whom get and set take. Of a row, NULL: the kind of the set that it is added to. */
+    const struct subject_kind *kind;
     struct str rest; /* family members: the name after the prefix */
     unsigned flags;
     unsigned index; /* place in variable_env.values, once it is used (VARIABLE_INDEXED) */
@@ -44,9 +63,10 @@ struct variable {
 
 /* All variables of one subsystem (http, stream) and generation. */
 struct variable_set {
-    struct map by_name;  /* struct variable * */
-    struct vec prefixes; /* struct variable *: families */
-    struct vec used;     /* struct variable *: by index */
+    struct map by_name;              /* struct variable * */
+    struct vec prefixes;             /* struct variable *: families */
+    struct vec used;                 /* struct variable *: by index */
+    const struct subject_kind *kind; /* whom the rows take that name none */
 };
 
 enum variable_state { VARIABLE_UNSET, VARIABLE_FOUND, VARIABLE_NOT_FOUND, VARIABLE_EVALUATING };
@@ -56,8 +76,9 @@ struct variable_value {
     uint8_t state; /* enum variable_state */
 };
 
-/* The place where templates are evaluated: embedded in a request. */
+/* The place where templates are evaluated: embedded in a request, or another subject. */
 struct variable_env {
+    const struct subject_kind *kind; /* what it is embedded in */
     /* By index, cleared when the request starts; may be NULL while nothing was evaluated. */
     struct variable_value *values;
     const struct variable_set *set;
@@ -65,7 +86,6 @@ struct variable_env {
     const struct log *log;
     const struct str *captures; /* $0 … of the last regular expression */
     unsigned capture_count;
-    bool warn_uninitialized;
 };
 
 /*
@@ -78,13 +98,23 @@ struct variable *variable_define(struct conf *conf, const struct conf_node *node
 /* The same of a word "$name", for directives that define a variable: it is CHANGEABLE. */
 struct variable *variable_define_word(struct conf *conf, const struct conf_node *node,
                                       struct str word);
+/* Gives a variable that was defined a value made of the environment alone: it may be asked of any subject. */
+static inline void variable_compute(struct variable *variable,
+                                    bool (*get)(struct variable_env *env,
+                                                const struct variable *variable, struct str *out),
+                                    const void *data)
+{
+    variable->get = get;
+    variable->data = (uintptr_t) data;
+    variable->kind = &any_subject;
+}
 /*
  * The variable that `set` assigns: defined by that, unless a family has such names. A member gives what its family says
  * wherever nothing was assigned to it.
  */
 struct variable *variable_assignable_word(struct conf *conf, const struct conf_node *node,
                                           struct str word);
-/* Adds built-in rows (ended by an empty name). */
+/* Adds built-in rows (ended by an empty name). Those without a kind take the kind of the set. */
 void variable_add_all(struct conf *conf, struct variable_set *set, const struct variable *rows);
 /*
  * The variable of this name with an index, known or still unknown (it may be defined later in the

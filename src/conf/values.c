@@ -94,7 +94,7 @@ static bool unknown_word(struct conf_scope *scope, const struct directive *row,
 
     conf_error(conf, node, "invalid value \"%.*s\"", STR_ARG(text));
     for (const struct directive_word *word = row->words; word->word != NULL; word++) {
-        *(struct str *) vec_push(&words, conf->arena, sizeof(struct str)) = str_of(word->word);
+        *vec_add(&words, conf->arena, struct str) = str_of(word->word);
         all = arena_printf(conf->arena, "%.*s%s%s", STR_ARG(all), all.len == 0 ? "" : ", ",
                            word->word);
     }
@@ -280,20 +280,20 @@ static bool store_list(struct conf_scope *scope, const struct directive *row,
         if (!conf_value_template(scope, node, 2, &text)) {
             return false;
         }
-        struct key_template *item = vec_push(field, arena, sizeof(*item));
+        struct key_template *item = vec_add(field, arena, struct key_template);
         *item = (struct key_template){.key = node->args[1], .text = text};
         return true;
     }
     for (unsigned i = 1; i < node->count; i++) {
         if (row->type == TYPE_STRINGS) {
-            *(struct str *) vec_push(field, arena, sizeof(struct str)) = node->args[i];
+            *vec_add(field, arena, struct str) = node->args[i];
             continue;
         }
         struct template *text = NULL;
         if (!conf_value_template(scope, node, i, &text)) {
             return false;
         }
-        *(struct template **) vec_push(field, arena, sizeof(text)) = text;
+        *vec_add(field, arena, struct template *) = text;
     }
     return true;
 }

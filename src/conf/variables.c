@@ -4,6 +4,8 @@
 
 #define RUNTIME_NAME_MAX 256 /* bytes of a name that is looked up at run time */
 
+const struct subject_kind any_subject = {.name = "any"};
+
 struct variable_state_of_conf {
     struct variable_set *set; /* of the subsystem whose block is being applied */
 };
@@ -39,6 +41,7 @@ static struct variable *add_variable(struct conf *conf, struct variable_set *set
     struct variable *variable = arena_new(conf->arena, struct variable);
 
     variable->name = lower(conf->arena, name);
+    variable->kind = &any_subject;
     variable->flags = flags;
     map_put_nocase(&set->by_name, conf->arena, variable->name, variable);
     return variable;
@@ -49,7 +52,7 @@ static void give_index(struct conf *conf, struct variable_set *set, struct varia
     if ((variable->flags & VARIABLE_INDEXED) == 0) {
         variable->flags |= VARIABLE_INDEXED;
         variable->index = (unsigned) set->used.count;
-        *(struct variable **) vec_push(&set->used, conf->arena, sizeof(variable)) = variable;
+        *vec_add(&set->used, conf->arena, struct variable *) = variable;
     }
 }
 
@@ -76,6 +79,7 @@ static void join_family(const struct variable_set *set, struct variable *variabl
         variable->get = family->get;
         variable->set = family->set;
         variable->data = family->data;
+        variable->kind = family->kind;
         variable->rest = str_skip(variable->name, family->name.len);
         variable->flags &= ~(unsigned) VARIABLE_WEAK;
         variable->flags |= VARIABLE_MEMBER | VARIABLE_CHANGEABLE;
@@ -97,6 +101,7 @@ struct variable *variable_define(struct conf *conf, const struct conf_node *node
         variable->get = NULL;
         variable->set = NULL;
         variable->data = 0;
+        variable->kind = &any_subject;
         variable->rest = STR_NONE;
         variable->flags = flags | (variable->flags & (VARIABLE_INDEXED | VARIABLE_NEEDED));
     } else if ((variable->flags & VARIABLE_CHANGEABLE) == 0) {
@@ -140,9 +145,10 @@ void variable_add_all(struct conf *conf, struct variable_set *set, const struct 
     for (; rows->name.len != 0; rows++) {
         struct variable *copy = arena_new(conf->arena, struct variable);
         *copy = *rows;
+        copy->kind = rows->kind != NULL ? rows->kind : set->kind;
         copy->flags &= ~(unsigned) (VARIABLE_INDEXED | VARIABLE_MEMBER | VARIABLE_WEAK);
         if ((rows->flags & VARIABLE_PREFIX) != 0) {
-            *(struct variable **) vec_push(&set->prefixes, conf->arena, sizeof(copy)) = copy;
+            *vec_add(&set->prefixes, conf->arena, struct variable *) = copy;
             continue;
         }
         struct variable *known = map_get_nocase(&set->by_name, rows->name);
@@ -174,8 +180,7 @@ struct variable *variable_use(struct conf *conf, const struct conf_node *node,
         variable->node = node;
     }
     if (conf->engine != NULL && conf->engine->late != NULL) {
-        *(struct variable **) vec_push(&conf->engine->late->variables, conf->arena,
-                                       sizeof(variable)) = variable;
+        *vec_add(&conf->engine->late->variables, conf->arena, struct variable *) = variable;
     } else {
         variable->flags |= VARIABLE_NEEDED;
     }
@@ -194,7 +199,7 @@ static void tell_unknown(struct conf *conf, const struct variable_set *set,
     map_each(slot, &set->by_name) {
         const struct variable *other = slot->value;
         if ((other->flags & VARIABLE_WEAK) == 0) {
-            *(struct str *) vec_push(&names, conf->arena, sizeof(struct str)) = other->name;
+            *vec_add(&names, conf->arena, struct str) = other->name;
         }
     }
     struct str near = conf_nearest(variable->name, names.items, names.count);
@@ -238,16 +243,39 @@ static struct variable_value *value_slot(struct variable_env *env, const struct 
     return &env->values[variable->index];
 }
 
+static bool takes_kind(const struct variable *variable, const struct variable_env *env)
+{
+    return variable->kind == env->kind || variable->kind == &any_subject;
+}
+
+/* What the kind of the environment says itself of a name whose getter takes another one. */
+static __attribute__((cold)) bool ask_kind(struct variable_env *env,
+                                           const struct variable *variable, struct str *out)
+{
+    const struct variable *row = env->kind == NULL ? NULL : env->kind->variables;
+
+    for (; row != NULL && row->name.len != 0; row++) {
+        bool is_family = (row->flags & VARIABLE_PREFIX) != 0;
+
+        if (is_family ? str_starts(variable->name, row->name)
+                      : str_equal(variable->name, row->name)) {
+            struct variable asked = *row;
+            asked.name = variable->name;
+            asked.rest = str_skip(variable->name, is_family ? row->name.len : 0);
+            return row->get(env, &asked, out);
+        }
+    }
+    return false;
+}
+
 static bool call_get(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     *out = STR_NONE;
-    if (variable->get != NULL) {
-        return variable->get(env, variable, out);
+    if (!takes_kind(variable, env)) {
+        return ask_kind(env, variable, out);
     }
-    if (env->warn_uninitialized) {
-        log_warn(env->log, 0, "using uninitialized \"%.*s\" variable", STR_ARG(variable->name));
-    }
-    return true;
+    /* One that is only ever assigned is empty before. */
+    return variable->get == NULL || variable->get(env, variable, out);
 }
 
 /* Everything but a value that is there already. */
@@ -294,14 +322,16 @@ bool variable_get(struct variable_env *env, const struct variable *variable, str
 
 void variable_assign(struct variable_env *env, const struct variable *variable, struct str text)
 {
-    if (variable->set != NULL) {
+    bool is_set_by = variable->set != NULL && takes_kind(variable, env);
+
+    if (is_set_by) {
         variable->set(env, variable, text);
     }
     if ((variable->flags & VARIABLE_INDEXED) == 0) {
         return;
     }
     struct variable_value *value = value_slot(env, variable);
-    if (variable->set != NULL) {
+    if (is_set_by) {
         value->state = VARIABLE_UNSET; /* what get now gives is the truth */
         return;
     }
@@ -328,5 +358,5 @@ bool variable_get_by_name(struct variable_env *env, struct str name, struct str 
     struct variable member = *family;
     member.name = lowered;
     member.rest = str_skip(lowered, family->name.len);
-    return member.get(env, &member, out);
+    return call_get(env, &member, out);
 }

@@ -34,9 +34,10 @@ struct event_backend {
 
 extern const struct event_backend epoll_backend;
 
-/* timer.c: fires what is due; milliseconds until the heap wants to be looked at again, or -1. */
+/* timer.c: of this process; keys <= deadline_ms of their timers. */
+extern struct heap timers;
+/* Fires what is due. */
 void timers_run_due(void);
-int timers_next_in_ms(void);
 /* Forgets every timer; a forked child starts with none. */
 void timers_reset(void);
 
@@ -47,8 +48,7 @@ void messages_destroy(void);
 /* signals.c: stops watching, the mask stays. */
 void signals_destroy(void);
 
-/* fibers.c: runs woken fibers. */
-void fibers_run(void);
+/* fibers.c: ends the run of all fibers. */
 void fibers_destroy(void);
 
 #endif

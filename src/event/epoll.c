@@ -18,6 +18,9 @@
 #define SOURCE_BITS 48
 #define SOURCE_MASK ((UINT64_C(1) << SOURCE_BITS) - 1)
 #define SOURCES_FIRST 512 /* a page of them */
+/* In an event's data, above the generation: a listener's. */
+#define OF_LISTENER (UINT64_C(1) << 63)
+#define GENERATION_MASK 0xffff
 
 static int epoll_fd = -1;
 static struct epoll_event *batch; /* room for one turn's events */
@@ -105,11 +108,12 @@ static bool epoll_watch(struct event_source *source, enum watch_kind kind)
     }
     uint64_t generation = sources[fd] >> SOURCE_BITS;
     if (!source->is_registered) {
-        generation = (generation + 1) & 0xffff;
+        generation = (generation + 1) & GENERATION_MASK;
     }
     assert(((uintptr_t) source & ~SOURCE_MASK) == 0);
+    uint64_t mark = kind == WATCH_LISTENER || kind == WATCH_SHARED_LISTENER ? OF_LISTENER : 0;
     struct epoll_event event = {.events = masks[kind],
-                                .data.u64 = generation << 32 | (uint32_t) fd};
+                                .data.u64 = mark | generation << 32 | (uint32_t) fd};
     int op = source->is_registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (epoll_ctl(epoll_fd, op, source->fd, &event) == -1) {
         return false;
@@ -130,12 +134,33 @@ static void epoll_remove(struct event_source *source)
     epoll_forget(source);
 }
 
+/*
+ * Listeners to the front: the kernel woke this process for a connection instead of another one, which sleeps on,
+ * so it is accepted before anything that may take long.
+ */
+static void listeners_first(void)
+{
+    int first = 0;
+
+    for (int i = 0; i < batch_count; i++) {
+        if (batch[i].data.u64 & OF_LISTENER) {
+            struct epoll_event event = batch[i];
+
+            batch[i] = batch[first];
+            batch[first++] = event;
+        }
+    }
+}
+
 static void epoll_wait_for_events(int timeout_ms)
 {
     /* EINTR: a signal that is not watched; the turn goes on with no events. */
     int n = epoll_wait(epoll_fd, batch, (int) batch_size, timeout_ms);
 
     batch_count = n < 0 ? 0 : n;
+    if (batch_count > 1) {
+        listeners_first();
+    }
 }
 
 static void epoll_deliver(void)
@@ -144,7 +169,8 @@ static void epoll_deliver(void)
         uint32_t fd = (uint32_t) batch[i].data.u64;
         uint64_t entry = sources[fd];
 
-        if (entry >> SOURCE_BITS != batch[i].data.u64 >> 32 || (entry & SOURCE_MASK) == 0) {
+        if (entry >> SOURCE_BITS != (batch[i].data.u64 >> 32 & GENERATION_MASK) ||
+            (entry & SOURCE_MASK) == 0) {
             continue;
         }
         struct event_source *source = (struct event_source *) (uintptr_t) (entry & SOURCE_MASK);

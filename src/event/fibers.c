@@ -27,6 +27,10 @@ static void fiber_deadline_set(struct fiber_timer *fiber_timer, uint64_t deadlin
         timer_init(timer, fiber_deadline_fired);
     }
     timer_set(timer, deadline_ms);
+    if (trim_timer.deadline_ms == NO_DEADLINE) {
+        turns_at_trim = loop_turns();
+        timer_set(&trim_timer, clock_now.now_ms + TRIM_EVERY_MS);
+    }
 }
 
 static void fiber_deadline_clear(struct fiber_timer *fiber_timer)
@@ -34,7 +38,10 @@ static void fiber_deadline_clear(struct fiber_timer *fiber_timer)
     timer_remove((struct timer *) fiber_timer->host_data);
 }
 
-/* Stacks that were not needed for a second lose their memory; the timer rests when all is quiet. */
+/*
+ * Stacks that were not needed for a second lose their memory. The timer rests when all is quiet, until a fiber waits:
+ * those that never do share one stack.
+ */
 static void trim(struct timer *timer)
 {
     bool is_quiet = fiber_pool_trim() == 0 && loop_turns() - turns_at_trim <= 1;
@@ -68,18 +75,6 @@ bool loop_host_fibers(unsigned max_fibers)
     timer_init(&trim_timer, trim);
     is_hosting = true;
     return true;
-}
-
-void fibers_run(void)
-{
-    if (!is_hosting) {
-        return;
-    }
-    if (trim_timer.deadline_ms == NO_DEADLINE) {
-        turns_at_trim = loop_turns();
-        timer_set(&trim_timer, clock_now.now_ms + TRIM_EVERY_MS);
-    }
-    fiber_run_ready();
 }
 
 void fibers_destroy(void)

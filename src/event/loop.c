@@ -1,6 +1,10 @@
 /* The worker's loop: wait, deliver events, fire timers, run fibers, then what was put off. */
 #include "event/loop.h"
 
+#include <limits.h>
+#include <stdatomic.h>
+#include <time.h>
+
 #include "base/clock.h"
 #include "event/backend.h"
 #include "fiber/fiber.h"
@@ -15,6 +19,7 @@ static struct {
     struct list deferred_next; /* to run in the next turn */
     struct list deferred_last; /* to run when all else of this turn is done */
     uint64_t turns;
+    unsigned rest_us; /* before the next sleep */
     bool is_stopped;
 } loop;
 
@@ -42,6 +47,7 @@ bool loop_init(const struct loop_options *options)
     loop.backend = &epoll_backend;
     loop.pulse = options->pulse;
     loop.turns = 0;
+    loop.rest_us = 0;
     loop.is_stopped = false;
     unsigned events = options->events_per_turn == 0 ? EVENTS_PER_TURN : options->events_per_turn;
     clock_update();
@@ -73,10 +79,12 @@ static void run_list(struct list *head)
 }
 
 /* Fibers and deferred work cause each other: go on until neither has anything left to do. */
-static void settle(void)
+static void loop_settle(void)
 {
     for (int round = 0; round < SETTLE_ROUNDS; round++) {
-        fibers_run();
+        if (fiber_has_ready()) {
+            fiber_run_ready();
+        }
         run_list(&loop.deferred);
         if (!fiber_has_ready()) {
             break;
@@ -85,6 +93,7 @@ static void settle(void)
     run_list(&loop.deferred_last);
 }
 
+/* Until the first timer is to be looked at, and no longer than this (-1: no matter how long); in milliseconds. */
 static int sleep_for(int timeout_ms)
 {
     /* Work may have been deferred outside of a turn, or by the very last of this one. */
@@ -92,50 +101,53 @@ static int sleep_for(int timeout_ms)
         !list_is_empty(&loop.deferred_next) || !list_is_empty(&loop.deferred_last)) {
         return 0;
     }
-    int next_ms = timers_next_in_ms();
-    if (timeout_ms == -1 || (next_ms != -1 && next_ms < timeout_ms)) {
-        return next_ms;
+    if (timers.count == 0) {
+        return timeout_ms;
     }
-    return timeout_ms;
+    uint64_t first_ms = timers.entries[0].key;
+    uint64_t in_ms = first_ms > clock_now.now_ms ? first_ms - clock_now.now_ms : 0;
+    uint64_t most_ms = timeout_ms == -1 ? INT_MAX : (uint64_t) timeout_ms;
+    return (int) (in_ms < most_ms ? in_ms : most_ms);
 }
 
-static void wait_for_events(int timeout_ms)
+void loop_rest(unsigned us)
 {
-    struct loop_pulse *pulse = loop.pulse;
+    loop.rest_us = us;
+}
 
-    if (pulse == NULL || timeout_ms == 0) {
-        loop.backend->wait(timeout_ms);
-    } else {
-        __atomic_store_n(&pulse->is_sleeping, 1, __ATOMIC_RELAXED);
-        loop.backend->wait(timeout_ms);
-        __atomic_store_n(&pulse->is_sleeping, 0, __ATOMIC_RELAXED);
-    }
-    loop.turns++;
-    if (pulse != NULL) {
-        __atomic_store_n(&pulse->turns, pulse->turns + 1, __ATOMIC_RELAXED);
-    }
+static void rest(void)
+{
+    struct timespec time = {.tv_nsec = (long) loop.rest_us * 1000};
+
+    nanosleep(&time, NULL);
 }
 
 void loop_turn(int timeout_ms)
 {
-    struct list *put_off = &loop.deferred_next;
+    struct loop_pulse *pulse = loop.pulse;
 
-    wait_for_events(sleep_for(timeout_ms));
+    timeout_ms = sleep_for(timeout_ms);
+    if (loop.rest_us != 0 && timeout_ms != 0) {
+        rest();
+    }
+    loop.rest_us = 0;
+    if (pulse == NULL || timeout_ms == 0) {
+        loop.backend->wait(timeout_ms);
+    } else {
+        atomic_store_explicit(&pulse->is_sleeping, 1, memory_order_relaxed);
+        loop.backend->wait(timeout_ms);
+        atomic_store_explicit(&pulse->is_sleeping, 0, memory_order_relaxed);
+    }
+    loop.turns++;
+    if (pulse != NULL) {
+        uint64_t turns = atomic_load_explicit(&pulse->turns, memory_order_relaxed);
+        atomic_store_explicit(&pulse->turns, turns + 1, memory_order_relaxed);
+    }
     clock_update();
     loop.backend->deliver();
     timers_run_due();
-    if (!list_is_empty(put_off)) {
-        struct list *first = put_off->next;
-
-        list_remove(put_off);
-        /* What was put off joins the end of this turn's work: splice without its head. */
-        first->prev->next = &loop.deferred;
-        struct list *last = first->prev;
-        first->prev = loop.deferred.prev;
-        loop.deferred.prev->next = first;
-        loop.deferred.prev = last;
-    }
-    settle();
+    list_splice_back(&loop.deferred, &loop.deferred_next);
+    loop_settle();
 }
 
 void loop_run(bool (*until)(void))

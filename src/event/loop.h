@@ -53,7 +53,7 @@ struct timer {
 
 static inline void timer_init(struct timer *timer, void (*fire)(struct timer *))
 {
-    heap_node_init(&timer->node);
+    timer->node.index = HEAP_OUT;
     timer->deadline_ms = NO_DEADLINE;
     timer->fire = fire;
 }
@@ -68,6 +68,9 @@ static inline void timer_clear(struct timer *timer)
 
 /* Takes the timer out of the heap; must be called before its memory goes away. */
 void timer_remove(struct timer *timer);
+
+/* Walks the timers that are set, in no order; visit may not touch them. */
+void timers_each(void (*visit)(const struct timer *timer, void *arg), void *arg);
 
 /*
  * A thing to do at the end of this turn, before the loop sleeps: output to flush, log lines to
@@ -107,8 +110,8 @@ void loop_defer_last(struct deferred *deferred);
 
 /* What the shards' watch reads in shared memory: one padded cell per worker. */
 struct loop_pulse {
-    uint64_t turns;       /* raised at each turn; written by the worker only */
-    uint32_t is_sleeping; /* 1 while it waits for events */
+    _Atomic uint64_t turns;       /* raised at each turn; written by the worker only */
+    _Atomic uint32_t is_sleeping; /* 1 while it waits for events */
     uint32_t pad;
 };
 
@@ -137,6 +140,12 @@ void loop_turn(int timeout_ms);
 
 /* Number of turns so far. */
 uint64_t loop_turns(void);
+
+/*
+ * The next turn, if it would sleep, first lets so many microseconds pass in which nothing wakes this process (less than
+ * a second): whatever comes meanwhile is met together. Others that watch the same sockets may be woken for it.
+ */
+void loop_rest(unsigned us);
 
 /*
  * Watches both directions, edge-triggered; `ready` is called for what is ready already, too, at the
@@ -200,6 +209,19 @@ struct thread_pool;
 struct thread_pool *thread_pool_new(struct str name, unsigned threads, unsigned max_queue);
 bool thread_pool_submit(struct thread_pool *pool, struct thread_job *job);
 void thread_pool_free(struct thread_pool *pool);
+/* How a call on a thread went. */
+enum thread_called {
+    THREAD_CALL_DONE,    /* it has returned */
+    THREAD_CALL_REFUSED, /* it did not run: the queue is full, or there is no memory */
+    THREAD_CALL_CANCELLED /* it did not run and never will: the fiber was cancelled before a thread took it */
+};
+/*
+ * From a fiber: runs run(arg) on a thread and waits until it has returned. arg may not lie on the fiber's stack: a worker
+ * that is told to end waits for the thread a while only. MAY WAIT.
+ */
+enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *arg), void *arg);
+/* Is any of these calls on a thread, and has not returned? */
+bool thread_calls_are_running(void);
 
 /*
  * The run of all fibers of this worker: deadlines of fibers are kept in the loop's heap and woken

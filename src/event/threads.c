@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -13,18 +14,18 @@
 /* ---- messages ---- */
 
 static struct event_source wake_source = {.fd = -1};
-static struct loop_message *messages; /* newest first; pushed by threads, taken whole by the loop */
+/* Newest first; pushed by threads, taken whole by the loop. */
+static struct loop_message *_Atomic messages;
 
 static void messages_ready(struct event_source *source, unsigned events)
 {
     uint64_t count;
 
-    (void) events;
     /* Read first: a message pushed after this is told of anew. */
     if (read(source->fd, &count, sizeof(count)) == -1 && errno != EAGAIN) {
         return;
     }
-    struct loop_message *newest = __atomic_exchange_n(&messages, NULL, __ATOMIC_ACQUIRE);
+    struct loop_message *newest = atomic_exchange_explicit(&messages, NULL, memory_order_acquire);
     struct loop_message *oldest = NULL;
     while (newest != NULL) {
         struct loop_message *next = newest->next;
@@ -64,12 +65,12 @@ void messages_destroy(void)
 
 void loop_post_from_thread(struct loop_message *message)
 {
-    struct loop_message *newest = __atomic_load_n(&messages, __ATOMIC_RELAXED);
+    struct loop_message *newest = atomic_load_explicit(&messages, memory_order_relaxed);
 
     do {
         message->next = newest;
-    } while (!__atomic_compare_exchange_n(&messages, &newest, message, true, __ATOMIC_RELEASE,
-                                          __ATOMIC_RELAXED));
+    } while (!atomic_compare_exchange_weak_explicit(&messages, &newest, message,
+                                                    memory_order_release, memory_order_relaxed));
     if (newest == NULL) {
         uint64_t one = 1;
 

@@ -1,18 +1,16 @@
 /* Timers: a heap of keys that lag behind the deadlines, so that moving one later is a store. */
 #include "event/loop.h"
 
-#include <limits.h>
-
 #include "base/clock.h"
 #include "base/heap.h"
 #include "event/backend.h"
 
-static struct heap timers; /* keys <= deadline_ms of their timers; of this process */
+struct heap timers;
 
 void timer_set(struct timer *timer, uint64_t deadline_ms)
 {
     timer->deadline_ms = deadline_ms;
-    if (heap_contains(&timer->node)) {
+    if (timer->node.index != HEAP_OUT) {
         if (deadline_ms >= timer->node.key) {
             return;
         }
@@ -27,7 +25,7 @@ void timer_set(struct timer *timer, uint64_t deadline_ms)
 void timer_remove(struct timer *timer)
 {
     timer->deadline_ms = NO_DEADLINE;
-    if (heap_contains(&timer->node)) {
+    if (timer->node.index != HEAP_OUT) {
         heap_remove(&timers, &timer->node);
     }
 }
@@ -35,9 +33,9 @@ void timer_remove(struct timer *timer)
 void timers_run_due(void)
 {
     uint64_t now = clock_now.now_ms;
-    struct heap_node *node;
 
-    while ((node = heap_first(&timers)) != NULL && node->key <= now) {
+    while (timers.count != 0 && timers.entries[0].key <= now) {
+        struct heap_node *node = timers.entries[0].node;
         struct timer *timer = container_of(node, struct timer, node);
 
         if (timer->deadline_ms > now && timer->deadline_ms != NO_DEADLINE) {
@@ -54,18 +52,15 @@ void timers_run_due(void)
     }
 }
 
-int timers_next_in_ms(void)
+void timers_each(void (*visit)(const struct timer *timer, void *arg), void *arg)
 {
-    const struct heap_node *node = heap_first(&timers);
+    for (uint32_t i = 0; i < timers.count; i++) {
+        const struct timer *timer = container_of(timers.entries[i].node, struct timer, node);
 
-    if (node == NULL) {
-        return -1;
+        if (timer->deadline_ms != NO_DEADLINE) {
+            visit(timer, arg);
+        }
     }
-    if (node->key <= clock_now.now_ms) {
-        return 0;
-    }
-    uint64_t in_ms = node->key - clock_now.now_ms;
-    return in_ms > INT_MAX ? INT_MAX : (int) in_ms;
 }
 
 void timers_reset(void)
@@ -74,7 +69,7 @@ void timers_reset(void)
         struct timer *timer = container_of(timers.entries[i].node, struct timer, node);
 
         timer->deadline_ms = NO_DEADLINE;
-        heap_node_init(&timer->node);
+        timer->node.index = HEAP_OUT;
     }
     heap_free(&timers);
 }

@@ -13,13 +13,15 @@
 enum { ALTERNATE_SIZE = 64 * 1024 }; /* bytes, if the system does not want more */
 
 static void (*report_crash)(const struct fiber_crash *crash);
-static struct sigaction previous_segv; /* what was there before us: the default, or a sanitizer */
-static struct sigaction previous_bus;
+static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+enum { CRASH_SIGNALS = sizeof(crash_signals) / sizeof(crash_signals[0]) };
+/* What was there before us: the default, or a sanitizer. */
+static struct sigaction previous[CRASH_SIGNALS];
 
-static void collect(struct fiber_crash *crash, const void *address)
+static void collect_frame(struct fiber_crash *crash, const void *address)
 {
     const struct stack_pool *pool = &stack_pool;
-    const struct fiber *self = fiber_worker.self;
+    const struct fiber *self = fiber_running;
     uintptr_t offset = (uintptr_t) address - (uintptr_t) pool->region;
 
     crash->address = address;
@@ -42,9 +44,12 @@ static void on_crash(int number, siginfo_t *info, void *context)
     struct fiber_crash crash = {.signal = number};
     int saved_errno = errno;
 
-    (void) context;
-    collect(&crash, info->si_code > 0 ? info->si_addr : NULL);
-    sigaction(number, number == SIGBUS ? &previous_bus : &previous_segv, NULL);
+    collect_frame(&crash, info->si_code > 0 ? info->si_addr : NULL);
+    for (unsigned i = 0; i < CRASH_SIGNALS; i++) {
+        if (crash_signals[i] == number) {
+            sigaction(number, &previous[i], NULL);
+        }
+    }
     report_crash(&crash);
     errno = saved_errno;
     /* A fault happens again when the instruction is tried again, so that the core file shows it. */
@@ -68,13 +73,17 @@ int fiber_crash_install(void (*report)(const struct fiber_crash *crash))
     action.sa_sigaction = on_crash;
     sigemptyset(&action.sa_mask);
     report_crash = report;
-    if (sigaltstack(&alternate, NULL) != 0 || sigaction(SIGSEGV, &action, &previous_segv) != 0 ||
-        sigaction(SIGBUS, &action, &previous_bus) != 0) {
+    if (sigaltstack(&alternate, NULL) != 0) {
         int error = errno;
 
         munmap(stack, size);
         errno = error;
         return -1;
+    }
+    for (unsigned i = 0; i < CRASH_SIGNALS; i++) {
+        if (sigaction(crash_signals[i], &action, &previous[i]) != 0) {
+            return -1;
+        }
     }
     return 0;
 }

@@ -13,6 +13,9 @@
 #include "fiber/watch.h"
 
 struct fiber_worker fiber_worker;
+struct fiber *fiber_running;
+struct fiber *fiber_first_ready;
+static struct fiber *last_ready; /* the newest; meaningless when there is none */
 
 void fiber_panic(const char *message)
 {
@@ -22,13 +25,6 @@ void fiber_panic(const char *message)
         fprintf(stderr, "fiber: %s\n", message);
     }
     abort();
-}
-
-static inline void require(bool condition, const char *rule)
-{
-    if (likely_false(!condition)) {
-        fiber_panic(rule);
-    }
 }
 
 static void complain(const char *rule, const struct fiber *fiber)
@@ -45,7 +41,7 @@ static void complain(const char *rule, const struct fiber *fiber)
  */
 static __attribute__((cold, noinline)) enum wait_result give_up(const char *rule)
 {
-    struct fiber *self = fiber_worker.self;
+    struct fiber *self = fiber_running;
 
     if (self != NULL && self->shield != 0) {
         fiber_panic(rule);
@@ -55,12 +51,6 @@ static __attribute__((cold, noinline)) enum wait_result give_up(const char *rule
         self->is_cancelled = true;
     }
     return WAIT_CANCELLED;
-}
-
-/* Whether woken fibers may run at once: on the worker's own stack, unless a fiber borrows it. */
-static inline bool may_switch(void)
-{
-    return fiber_worker.self == NULL && fiber_worker.main_calls == 0;
 }
 
 /* The processor's shadow stack would not follow the switch; the linker normally turns it off. */
@@ -86,6 +76,7 @@ int fiber_pool_init(const struct fiber_options *options)
         return -1;
     }
     fiber_worker = (struct fiber_worker){.host = options->host};
+    fiber_running = fiber_first_ready = NULL;
     return 0;
 }
 
@@ -100,12 +91,8 @@ void fiber_pool_destroy(void)
         }
     }
     stack_pool_destroy();
-    fiber_worker = (struct fiber_worker){.self = NULL};
-}
-
-struct fiber *fiber_self(void)
-{
-    return fiber_worker.self;
+    fiber_worker = (struct fiber_worker){.era = 0};
+    fiber_running = fiber_first_ready = NULL;
 }
 
 /* ---- Start and end ---- */
@@ -120,31 +107,15 @@ static void run_watched(void *arg)
 }
 #endif
 
-/* Switches to the new fiber; true if it has ended when control comes back. */
-static inline bool enter(struct fiber *fiber)
-{
-#if defined(FIBER_ASAN)
-    void *own;
-
-    watch_leave(&own, fiber);
-    bool has_ended = fiber_switch_start(&fiber->resumer_pointer, fiber, run_watched, fiber);
-
-    watch_arrive(own, fiber);
-    return has_ended;
-#else
-    return fiber_switch_start(&fiber->resumer_pointer, fiber, fiber->run, fiber->arg);
-#endif
-}
-
-static inline enum fiber_started start(void (*run)(void *), void *arg, struct fiber_handle *handle,
-                                       struct fiber **out)
+enum fiber_started fiber_launch(void (*run)(void *), void *arg, struct fiber_handle *handle,
+                                struct fiber **out)
 {
     struct fiber *fiber = stack_take();
 
     if (likely_false(fiber == NULL)) {
         return FIBER_NO_STACK;
     }
-    fiber->resumer = fiber_worker.self;
+    fiber->resumer = fiber_running;
     fiber->run = run;
     fiber->arg = arg;
     fiber->magic = FIBER_MAGIC;
@@ -165,36 +136,28 @@ static inline enum fiber_started start(void (*run)(void *), void *arg, struct fi
     if (likely_false(stack_pool.has_checks)) {
         stack_prepare(fiber);
     }
-    fiber_worker.self = fiber;
-    if (likely_true(enter(fiber))) {
+    fiber_running = fiber;
+#if defined(FIBER_ASAN)
+    void *own;
+
+    watch_leave(&own, fiber);
+    bool has_ended = fiber_switch_start(&fiber->resumer_pointer, fiber, run_watched, fiber);
+    watch_arrive(own, fiber);
+#else
+    bool has_ended = fiber_switch_start(&fiber->resumer_pointer, fiber, run, arg);
+#endif
+    if (likely_true(has_ended)) {
         return FIBER_ENDED;
     }
-    *out = fiber;
-    return FIBER_WAITING;
-}
-
-enum fiber_started fiber_start(void (*run)(void *), void *arg, struct fiber **out)
-{
-    struct fiber *ignored;
-
-    if (out == NULL) {
-        out = &ignored;
+    if (out != NULL) {
+        *out = fiber;
     }
-    *out = NULL;
-    return start(run, arg, NULL, out);
-}
-
-enum fiber_started fiber_start_joinable(void (*run)(void *), void *arg, struct fiber_handle *handle)
-{
-    struct fiber *ignored;
-
-    *handle = (struct fiber_handle){.has_ended = false};
-    return start(run, arg, handle, &ignored);
+    return FIBER_WAITING;
 }
 
 void *fiber_finish(void)
 {
-    struct fiber *fiber = fiber_worker.self;
+    struct fiber *fiber = fiber_running;
     struct fiber *resumer = fiber->resumer;
 
     if (likely_false(fiber->timer_state == TIMER_ARMED)) {
@@ -214,8 +177,9 @@ void *fiber_finish(void)
         fiber_worker.former--;
     }
     fiber->magic = 0;
-    stack_give(fiber);
-    fiber_worker.self = resumer;
+    /* It is free again; we stand on it until the next switch. */
+    stack_pool.free[stack_pool.free_count++] = fiber;
+    fiber_running = resumer;
     watch_leave(NULL, resumer);
     return fiber->resumer_pointer;
 }
@@ -243,7 +207,7 @@ static void go_on(struct fiber *fiber)
 
     fiber->state = FIBER_IS_RUNNING;
     fiber->resumer = NULL;
-    fiber_worker.self = fiber;
+    fiber_running = fiber;
     watch_leave(&own, fiber);
     fiber_switch_to(&fiber->resumer_pointer, fiber->stack_pointer);
     watch_arrive(own, fiber);
@@ -258,12 +222,12 @@ static void make_ready(struct fiber *fiber)
         return;
     }
     fiber->next_ready = NULL;
-    if (fiber_worker.ready_first == NULL) {
-        fiber_worker.ready_first = fiber;
+    if (fiber_first_ready == NULL) {
+        fiber_first_ready = fiber;
     } else {
-        fiber_worker.ready_last->next_ready = fiber;
+        last_ready->next_ready = fiber;
     }
-    fiber_worker.ready_last = fiber;
+    last_ready = fiber;
 }
 
 /* Ends the wait of a fiber. */
@@ -313,15 +277,10 @@ void fiber_resume(struct fiber *fiber)
     go_on(fiber);
 }
 
-bool fiber_has_ready(void)
-{
-    return fiber_worker.ready_first != NULL;
-}
-
 bool fiber_run_ready(void)
 {
-    struct fiber *fiber = fiber_worker.ready_first;
-    struct fiber *last = fiber_worker.ready_last;
+    struct fiber *fiber = fiber_first_ready;
+    struct fiber *last = last_ready;
 
     if (fiber == NULL) {
         return false;
@@ -330,12 +289,12 @@ bool fiber_run_ready(void)
     bool is_last;
 
     do {
-        fiber = fiber_worker.ready_first;
+        fiber = fiber_first_ready;
         is_last = fiber == last;
-        fiber_worker.ready_first = fiber->next_ready;
+        fiber_first_ready = fiber->next_ready;
         go_on(fiber);
     } while (!is_last);
-    return fiber_worker.ready_first != NULL;
+    return fiber_first_ready != NULL;
 }
 
 /* ---- Waiting ---- */
@@ -383,16 +342,11 @@ static enum wait_result suspend(struct fiber *fiber)
     if (likely_false(stack_pool.has_checks)) {
         stack_check(fiber);
     }
-    fiber_worker.self = resumer;
+    fiber_running = resumer;
     watch_leave(&own, resumer);
     fiber_switch_to(&fiber->stack_pointer, fiber->resumer_pointer);
     watch_arrive(own, NULL);
     return (enum wait_result) fiber->result;
-}
-
-static inline bool must_return(const struct fiber *fiber)
-{
-    return fiber->is_cancelled && fiber->shield == 0;
 }
 
 /* Waits at point, or if that is NULL for the deadline alone. */
@@ -425,23 +379,23 @@ static enum wait_result wait_at(struct fiber *fiber, struct wait_point *point, u
 
 enum wait_result fiber_wait(struct wait_point *point, uint64_t deadline_ms)
 {
-    if (likely_false(fiber_worker.self == NULL)) {
+    if (likely_false(fiber_running == NULL)) {
         return give_up("fiber_wait without a fiber");
     }
-    return wait_at(fiber_worker.self, point, deadline_ms);
+    return wait_at(fiber_running, point, deadline_ms);
 }
 
 enum wait_result fiber_sleep(uint64_t deadline_ms)
 {
-    if (likely_false(fiber_worker.self == NULL)) {
+    if (likely_false(fiber_running == NULL)) {
         return give_up("fiber_sleep without a fiber");
     }
-    return wait_at(fiber_worker.self, NULL, deadline_ms);
+    return wait_at(fiber_running, NULL, deadline_ms);
 }
 
 enum wait_result fiber_yield(void)
 {
-    struct fiber *fiber = fiber_worker.self;
+    struct fiber *fiber = fiber_running;
 
     if (likely_false(fiber == NULL)) {
         return give_up("fiber_yield without a fiber");
@@ -457,8 +411,8 @@ enum wait_result fiber_yield(void)
 
 void fiber_set_subject(const void *subject)
 {
-    if (fiber_worker.self != NULL) {
-        fiber_worker.self->subject = subject;
+    if (fiber_running != NULL) {
+        fiber_running->subject = subject;
     }
 }
 
@@ -478,21 +432,21 @@ void fiber_cancel(struct fiber *fiber)
 
 bool fiber_is_cancelled(void)
 {
-    return fiber_worker.self != NULL && fiber_worker.self->is_cancelled;
+    return fiber_running != NULL && fiber_running->is_cancelled;
 }
 
 void fiber_shield_begin(void)
 {
-    if (likely_false(fiber_worker.self == NULL)) {
+    if (likely_false(fiber_running == NULL)) {
         give_up("fiber_shield_begin without a fiber");
         return;
     }
-    fiber_worker.self->shield++;
+    fiber_running->shield++;
 }
 
 void fiber_shield_end(void)
 {
-    struct fiber *fiber = fiber_worker.self;
+    struct fiber *fiber = fiber_running;
 
     if (likely_false(fiber == NULL || fiber->shield == 0)) {
         give_up("fiber_shield_end without a begin");
@@ -506,10 +460,10 @@ enum wait_result fiber_join(struct fiber_handle *handle, uint64_t deadline_ms)
     if (handle->has_ended) {
         return WAIT_READY;
     }
-    if (likely_false(fiber_worker.self == NULL || handle->fiber == NULL)) {
+    if (likely_false(fiber_running == NULL || handle->fiber == NULL)) {
         return give_up("fiber_join without a fiber, or without a child");
     }
-    enum wait_result result = wait_at(fiber_worker.self, &handle->ended, deadline_ms);
+    enum wait_result result = wait_at(fiber_running, &handle->ended, deadline_ms);
 
     return handle->has_ended ? WAIT_READY : result;
 }
@@ -555,7 +509,7 @@ static void run_main_call(void *arg)
 
 void fiber_call_on_main(void (*fn)(void *), void *arg)
 {
-    struct fiber *fiber = fiber_worker.self;
+    struct fiber *fiber = fiber_running;
 
     if (fiber == NULL) {
         fn(arg);
@@ -569,7 +523,7 @@ void fiber_call_on_main(void (*fn)(void *), void *arg)
     if (likely_false(stack_pool.has_checks)) {
         stack_check(fiber);
     }
-    fiber_worker.self = NULL;
+    fiber_running = NULL;
     fiber_worker.main_calls++;
 #if defined(FIBER_ASAN)
     struct main_call call = {.fn = fn, .arg = arg, .from = fiber};
@@ -582,5 +536,5 @@ void fiber_call_on_main(void (*fn)(void *), void *arg)
     fiber_switch_call(first->resumer_pointer, fn, arg);
 #endif
     fiber_worker.main_calls--;
-    fiber_worker.self = fiber;
+    fiber_running = fiber;
 }

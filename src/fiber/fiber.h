@@ -93,7 +93,7 @@ struct fiber_pool_stats {
 
 /* A fatal signal, as told to the report function of fiber_crash_install. */
 struct fiber_crash {
-    int signal;                /* SIGSEGV or SIGBUS */
+    int signal;                /* one of those that fiber_crash_install takes */
     const void *address;       /* what was touched; NULL if the signal was sent by a process */
     bool is_guard;             /* the address lies in the guard of a fiber's stack */
     size_t guard_index;        /* number of that stack, from 0; meaningful with is_guard */
@@ -131,13 +131,27 @@ size_t fiber_stack_high_water(void);
 
 /* ---- The life of a fiber ---- */
 
+/* What the two below do: *out is left alone, and *handle is empty, unless the fiber waits. */
+enum fiber_started fiber_launch(void (*run)(void *), void *arg, struct fiber_handle *handle,
+                                struct fiber **out);
+
 /* Runs run(arg) on a stack of its own, at once, until it ends or first waits. out (may be NULL)
    gets the waiting fiber, or NULL. From any stack; a fiber may start fibers. */
-enum fiber_started fiber_start(void (*run)(void *), void *arg, struct fiber **out);
+static inline enum fiber_started fiber_start(void (*run)(void *), void *arg, struct fiber **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    return fiber_launch(run, arg, NULL, out);
+}
 
 /* The same, and *handle (set by this call, whatever it held) tells of its end. */
-enum fiber_started fiber_start_joinable(void (*run)(void *), void *arg,
-                                        struct fiber_handle *handle);
+static inline enum fiber_started fiber_start_joinable(void (*run)(void *), void *arg,
+                                                      struct fiber_handle *handle)
+{
+    *handle = (struct fiber_handle){.has_ended = false};
+    return fiber_launch(run, arg, handle, NULL);
+}
 
 /* From now on the worker's own stack starts fibers of a new era. Those that live are of former ones, and
    so is what they start. */
@@ -151,7 +165,11 @@ size_t fiber_former_count(void);
 void fiber_set_subject(const void *subject);
 
 /* The running fiber; NULL on the worker's own stack. */
-struct fiber *fiber_self(void);
+extern struct fiber *fiber_running; /* of this floor to write */
+static inline struct fiber *fiber_self(void)
+{
+    return fiber_running;
+}
 
 /* Waits until the child has ended. WAIT_READY if it has, even if the caller is cancelled; otherwise
    the child lives on and may be joined again. From a fiber, which is the only one to join it. */
@@ -206,7 +224,11 @@ void wait_signal_later(struct wait_point *point);
 bool fiber_run_ready(void);
 
 /* Are fibers queued? Then the loop must not sleep: what it did since fiber_run_ready has woken some. */
-bool fiber_has_ready(void);
+extern struct fiber *fiber_first_ready; /* oldest first; of this floor to write */
+static inline bool fiber_has_ready(void)
+{
+    return fiber_first_ready != NULL;
+}
 
 /* Runs one fiber that was given to host.post. From the worker's own stack. */
 void fiber_resume(struct fiber *fiber);
@@ -221,7 +243,7 @@ void fiber_timer_fired(struct fiber_timer *timer);
    must not wait; what it wakes is queued. On the worker's own stack it is a plain call. */
 void fiber_call_on_main(void (*fn)(void *), void *arg);
 
-/* Takes SIGSEGV and SIGBUS on an alternate stack, calls report (which must be async-signal-safe and
+/* Takes SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL on an alternate stack, calls report (which must be async-signal-safe and
    is given facts, no text), then lets the signal do what it would have done before. 0, or -1 with
    errno. Once per process; forked children inherit it. */
 int fiber_crash_install(void (*report)(const struct fiber_crash *crash));

@@ -45,18 +45,34 @@ struct fiber {
 
 /* What runs now in this process. */
 struct fiber_worker {
-    struct fiber *self;        /* the running fiber; NULL on the worker's own stack */
-    uint32_t main_calls;       /* fiber_call_on_main calls that are under way */
-    struct fiber *ready_first; /* woken fibers, oldest first */
-    struct fiber *ready_last;  /* the newest; meaningless when ready_first is NULL */
-    struct fiber_host host;    /* the event floor */
-    uint32_t era;              /* of fibers that the worker's own stack starts */
-    size_t former;             /* fibers of other eras that live */
+    uint32_t main_calls;    /* fiber_call_on_main calls that are under way */
+    struct fiber_host host; /* the event floor */
+    uint32_t era;           /* of fibers that the worker's own stack starts */
+    size_t former;          /* fibers of other eras that live */
 };
 
 extern struct fiber_worker fiber_worker FIBER_HIDDEN;
 
 /* Says why and aborts: for breaches of this floor's rules, which leave no sound way on. */
 void fiber_panic(const char *message) FIBER_HIDDEN __attribute__((noreturn, cold));
+
+static inline void require(bool condition, const char *rule)
+{
+    if (__builtin_expect(!condition, 0)) {
+        fiber_panic(rule);
+    }
+}
+
+/* Whether woken fibers may run at once: on the worker's own stack, unless a fiber borrows it. */
+static inline bool may_switch(void)
+{
+    return fiber_running == NULL && fiber_worker.main_calls == 0;
+}
+
+/* Whether a wait says so before it looks at anything else. */
+static inline bool must_return(const struct fiber *fiber)
+{
+    return fiber->is_cancelled && fiber->shield == 0;
+}
 
 #endif

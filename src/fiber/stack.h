@@ -81,10 +81,4 @@ static inline struct fiber *stack_take(void)
     return pool->free[count];
 }
 
-/* It is free again. The caller may stand on it until the next switch. */
-static inline void stack_give(struct fiber *fiber)
-{
-    stack_pool.free[stack_pool.free_count++] = fiber;
-}
-
 #endif

@@ -41,8 +41,6 @@ static inline void watch_stack_new(void *low, size_t size)
 #elif defined(FIBER_VALGRIND)
     (void) VALGRIND_STACK_REGISTER(low, (char *) low + size);
 #endif
-    (void) low;
-    (void) size;
 }
 
 /* It goes away. Valgrind's numbers for stacks are not kept: a pool ends with its process. */
@@ -52,8 +50,6 @@ static inline void watch_stack_gone(void *low, size_t size)
     __lsan_unregister_root_region(low, size);
     ASAN_UNPOISON_MEMORY_REGION(low, size);
 #endif
-    (void) low;
-    (void) size;
 }
 
 #if defined(FIBER_ASAN)
@@ -64,17 +60,8 @@ void watch_leave(void **own, const struct fiber *to) FIBER_HIDDEN;
    from, NULL for the worker's own stack. */
 void watch_arrive(void *own, const struct fiber *from) FIBER_HIDDEN;
 #else
-static inline void watch_leave(void **own, const struct fiber *to)
-{
-    (void) own;
-    (void) to;
-}
-
-static inline void watch_arrive(void *own, const struct fiber *from)
-{
-    (void) own;
-    (void) from;
-}
+#define watch_leave(own, to) ((void) (own))
+#define watch_arrive(own, from) ((void) 0)
 #endif
 
 #endif

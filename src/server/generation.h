@@ -33,6 +33,7 @@ struct thread_pool_settings {
 enum affinity_mode { AFFINITY_OFF, AFFINITY_AUTO, AFFINITY_MASKS };
 
 /* Settings of ngx_core_module (main context). */
+extern struct settings_key core_key;
 struct core_settings {
     bool daemon;
     bool master_process;
@@ -126,6 +127,8 @@ void generation_want_thread_pool(struct generation *generation, const struct con
                                  struct str name);
 /* In a worker: that pool, made at its first use; NULL when there is none of that name. */
 struct thread_pool *worker_thread_pool(struct str name);
+/* The same for a module's own work: one of so many threads and jobs that wait where no `thread_pool` line names it. */
+struct thread_pool *worker_own_thread_pool(struct str name, unsigned threads, unsigned max_queue);
 
 /* What error_log takes, at main, http, server and location level: file, stderr, syslog:, memory:, pipe:,
  * with a level. Adds to the chain. */
@@ -142,6 +145,17 @@ extern bool worker_is_quitting;
 /* … because newer workers serve: what rests and was told that it is kept is not closed for that. */
 extern bool worker_is_replaced;
 
+/*
+ * Requests of one worker that may be worked on at one time, and how many of these places are kept for
+ * connections that have none at work. From worker_requests, or from the machine's memory; set by
+ * capacity_init. Without it (unit tests) there is no limit.
+ */
+struct capacity {
+    uint32_t requests;
+    uint32_t reserve;
+};
+extern struct capacity capacity;
+
 /* Counters of one slot, in shared memory for the life of the service; padded to cache lines; summed
  * when read. */
 struct slot_counters {
@@ -154,7 +168,12 @@ struct slot_counters {
     uint64_t writing;         /* … being answered */
     uint64_t waiting;         /* … neither: computed when summed */
     uint64_t limited;         /* refused because a limit on what a peer may do was reached */
-    uint64_t pad[7];
+    uint64_t tls_handshakes;  /* with clients, that came to their end */
+    uint64_t tls_resumed;     /* … of which took up a former session */
+    uint64_t tls_version_1_3; /* … were of this version; others are of 1.2 or before */
+    uint64_t tls_failures;    /* handshakes that failed */
+    uint64_t h2_connections;  /* of clients, that spoke HTTP/2 */
+    uint64_t pad[2];
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */
@@ -169,6 +188,8 @@ struct handover {
     bool (*takes)(const struct handover *handover, const struct listener *listener);
     bool (*send)(struct handover *handover, struct listener *listener, int fd, const void *state,
                  size_t size);
+    /* Has the successor so many to take that more would only wait? NULL = it takes them at once. */
+    bool (*is_behind)(const struct handover *handover);
 };
 extern struct handover *handover_now; /* NULL unless a successor waits for connections */
 

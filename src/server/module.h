@@ -17,8 +17,8 @@ struct module {
     unsigned magic;
     const char *name; /* "ngx_http_empty_gif_module" */
     enum module_kind kind;
-    struct directive_table *const *tables; /* NULL-ended; or NULL */
-    const void *hooks;                     /* of its kind: struct http_module for MODULE_HTTP */
+    const struct directive_table *const *tables; /* NULL-ended; or NULL */
+    const void *hooks; /* of its kind: struct http_module for MODULE_HTTP */
 
     /* In the master (and with -t), after all directives were applied; may add to the generation.
      * False after conf_error. */

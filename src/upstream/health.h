@@ -23,7 +23,7 @@ struct health_probe {
     bool may_keep;       /* another probe may use the connection: ask the backend to keep it */
     bool keeps_conn;     /* out: the connection may serve the next probe */
     const char *reason;  /* out, for the log: what was wrong, as "status code 500" */
-    int error;           /* out: errno behind the reason, or 0 */
+    int error;           /* out: errno after the reason, or 0 */
 };
 
 /* How often, and when a peer changes sides. Both spellings fill it: `health_check` and `check`. */

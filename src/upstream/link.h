@@ -7,7 +7,7 @@
 
 #include "base/list.h"
 #include "fiber/fiber.h"
-#include "net/conn.h"
+#include "net/conn/conn.h"
 #include "net/tls/tls.h"
 #include "upstream/ties.h"
 #include "upstream/upstream.h"
@@ -35,7 +35,7 @@ struct link_options {
     bool wants_fresh;           /* no kept one */
     bool is_unrepeatable; /* … but one that has just answered, of a peer that goes on then */
     bool is_alone;        /* nobody may have the connection before or after */
-    unsigned hops;        /* how often the request came from this service itself (net/own.h) */
+    unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
     bool tells_timeout;   /* who asks logs a timeout itself */
     unsigned open_max;    /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
@@ -84,7 +84,7 @@ struct upstream_link {
     struct list in_tie;
     const struct conn_owner *owner; /* while it is idle: the protocol's, to be put back */
     bool is_quiet;                  /* a protocol says: all that was asked was answered, so that it
-                                       may end with a reset and leave no TIME_WAIT behind */
+                                       may end with a reset and leave no TIME_WAIT after */
     bool
         is_taken; /* a protocol says: nobody may join the one who is on it, or take it where it rests */
     bool is_doomed; /* closes when the last user lets go */
@@ -121,11 +121,5 @@ void link_close(struct upstream_link *link);
 void link_note_reuse(const struct upstream_pick *pick, bool is_answered);
 /* The conn's owner for a link that carries one request at a time: wakes link->wake. */
 extern const struct conn_owner link_owner;
-
-/* Waits for anything to happen on the link. MAY WAIT. */
-static inline enum wait_result link_wait(struct upstream_link *link, uint64_t deadline_ms)
-{
-    return fiber_wait(&link->wake, deadline_ms);
-}
 
 #endif

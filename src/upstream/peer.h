@@ -65,7 +65,10 @@ uint32_t peer_active(const struct peer_cell *cell);
 uint32_t peer_open(const struct peer_cell *cell);
 uint32_t peer_waiting(const struct peer_cell *cell);
 /* This worker's own entry. */
-struct peer_use *peer_use_mine(struct peer_cell *cell);
+static inline struct peer_use *peer_use_mine(struct peer_cell *cell)
+{
+    return &cell->use[worker_slot < cell->slots ? worker_slot : 0];
+}
 
 /* One address of a group in this worker. */
 struct peer {

@@ -18,7 +18,7 @@ struct peer_local {
     unsigned idle;     /* links in idle pools that lead here */
     unsigned holds;    /* peer lists of this worker that name the cell */
     unsigned open_max; /* as the last caller said; 0 = no limit */
-    bool is_proven;    /* a kept link was answered: the peer does not close behind an answer */
+    bool is_proven;    /* a kept link was answered: the peer does not close after an answer */
     bool is_doubted;   /* somebody wanted that, and it is not known */
     uint64_t
         doubted_until_ms; /* a kept link ended without a word: only an answer proves it till then */
@@ -45,9 +45,10 @@ struct idle_pool {
 
 /* What a worker keeps for a group. */
 struct group_state {
-    struct list pools; /* struct idle_pool; of those with a key, the one used last comes first */
-    unsigned keys;     /* of the pools: those with a key */
-    struct list queue; /* struct queued: requests that wait for a peer */
+    struct list pools;    /* struct idle_pool; of those with a key, the one used last comes first */
+    struct list in_pools; /* of pool.c: among all of this worker */
+    unsigned keys;        /* of the pools: those with a key */
+    struct list queue;    /* struct queued: requests that wait for a peer */
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */
     unsigned users;        /* picks under way and links: a run-time group with users stays */
@@ -111,6 +112,7 @@ struct peer_local *cell_local(const struct upstream_group *group, struct peer_ce
 
 /* Makes group->peers anew out of the servers and of what the watched names have now. */
 void peers_renew(struct upstream_group *group);
+/* One reference less: the last one frees it. */
 void peer_list_release(struct peer_list *list);
 
 /* ---- picking (pick.c) ---- */
@@ -128,11 +130,6 @@ bool pick_may_wait(const struct upstream_pick *pick);
 enum pick_result queue_wait(struct upstream_pick *pick);
 /* A peer of the group was given back: whoever waits first looks again. */
 void queue_wake(struct group_state *state);
-
-static inline bool queue_is_empty(const struct group_state *state)
-{
-    return list_is_empty(&state->queue);
-}
 
 /* Passes over a random number of turns, as the set of groups wants it. */
 void round_robin_discard(const struct upstream_set *set, struct peer_set *peers);
@@ -163,12 +160,16 @@ enum wait_result watch_wait(struct upstream_group *group);
 
 /* ---- links (link.c, pool.c) ---- */
 
+/* The group has no pools yet. */
+void pools_start(struct group_state *state);
 /* Closes all idle links of the group. */
 void pools_close(struct group_state *state);
 /* … and those that lead to this cell. */
 void pools_close_peer(struct group_state *state, const struct peer_local *local);
 /* Closes all idle ones, frees the pools. */
 void pools_free(struct group_state *state);
+/* The group's pools are not looked at for any that could give way; its end may be near without pools_free. */
+void pools_forget(struct group_state *state);
 
 /* From now on idle connections to peers give way when connections run out, after those of clients. */
 void pools_worker_start(void);
@@ -181,10 +182,7 @@ void run_time_each(void (*visit)(struct upstream_group *group, void *arg), void 
 /* Frees those of this set that have no users: when it ends. */
 void run_time_end(const struct upstream_set *set);
 
-/* ---- the worker (worker.c) ---- */
-
-/* All groups of this worker, those made at run time included. visit may not add or remove any. */
-void groups_each(void (*visit)(struct upstream_group *group, void *arg), void *arg);
+/* ---- what a worker has of a group (group_state.c) ---- */
 
 /* Gives a group its state and its peers; run_time is NULL for those of the configuration. */
 void group_start(struct upstream_group *group, struct run_time_group *run_time);

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "conf/directive.h"
 #include "conf/template.h"
-#include "net/addr.h"
+#include "net/addr/addr.h"
 #include "net/resolver/resolver.h"
 #include "server/generation.h"
 
@@ -63,12 +63,16 @@ enum resolve_fallback {
 };
 
 /* A group: an `upstream` block, or the implicit one of an address in a *_pass directive. */
+#define UPSTREAM_GROUP_MAGIC 0x9209b5e2u
+
 struct upstream_group {
+    uint32_t magic;               /* UPSTREAM_GROUP_MAGIC */
     struct str name;              /* of the block, or host and port as written */
     const struct conf_node *node; /* the block, or the first *_pass line */
     struct upstream_set *set;     /* that it belongs to */
     struct vec servers;           /* struct upstream_server * */
     bool is_implicit;             /* of an address in a *_pass */
+    bool is_at_run_time;          /* of an address that a request gave: it may go between two */
     uint16_t default_port;        /* of servers without a port: 80, or the pass directive's */
 
     const struct balancer *balancer; /* never NULL after upstream_finish: round robin by default */
@@ -83,7 +87,7 @@ struct upstream_group {
     bool keeps_logins;          /* `ntlm`: links of one client are kept whatever keepalive says */
     int64_t keepalive_requests; /* on one connection */
     uint64_t keepalive_time_ms; /* a connection's longest life */
-    uint64_t keepalive_timeout_ms; /* longest rest */
+    uint64_t keepalive_timeout_ms; /* longest idle time */
     const struct keepalive_slices
         *slices; /* a pool for each key as well (private.h); NULL = none */
 
@@ -127,13 +131,14 @@ struct upstream_set {
 
 /* The tables of ngx_http_upstream_module that are of this floor: the settings in an `upstream` block
  * (struct upstream_group) with the rows that stand inside, and the `upstream` row of the http block. */
-extern struct directive_table upstream_group_table;
-extern struct directive_table upstream_block_table;
+extern struct settings_key upstream_group_key;
+extern const struct directive_table upstream_group_table;
+extern const struct directive_table upstream_block_table;
 
 /* The group that is being read: for rows of balancers and the like. */
 static inline struct upstream_group *scope_group(const struct conf_scope *scope)
 {
-    return conf_settings(scope, &upstream_group_table);
+    return conf_settings(scope, &upstream_group_key);
 }
 
 /* Rows of balancers call this: sets it, with nginx's warning when there was another. */
@@ -238,13 +243,12 @@ void upstream_pick_end(struct upstream_pick *pick);
 
 /*
  * A group for addresses known at run time only (a *_pass with variables whose name is no group):
- * host is an address or a name, which is resolved with these settings. MAY WAIT. The group lives as
- * long as the worker; groups of the same name, port and settings are one. NULL: not resolved, with
- * *reason for the message; or cancelled.
+ * the name is an address or one to be resolved with these settings, which may be NULL; the lookup's
+ * arena is not used. MAY WAIT. The group lives as long as the worker; groups of the same name, port and
+ * settings are one. NULL: not resolved, with *reason for the message; or cancelled.
  */
-struct upstream_group *upstream_at_run_time(struct upstream_set *set, struct str host,
-                                            uint16_t port, const struct resolver_settings *resolver,
-                                            uint64_t deadline_ms, const struct log *log,
+struct upstream_group *upstream_at_run_time(struct upstream_set *set,
+                                            const struct dns_lookup *wanted, uint16_t port,
                                             const char **reason);
 
 #endif

@@ -184,12 +184,12 @@ static void vectors_grow_and_clear_what_they_add(void **state)
     }
     assert_int_equal(sum, 0);
     for (int i = 0; i < 1000; i++) {
-        struct pair *pair = vec_push(&vec, &arena, sizeof(*pair));
+        struct pair *pair = vec_add(&vec, &arena, struct pair);
         assert_int_equal(pair->first | pair->second, 0);
         pair->first = i;
     }
     struct vec copy = vec_copy(&vec, &arena, sizeof(struct pair));
-    struct pair *added = vec_push(&copy, &arena, sizeof(*added));
+    struct pair *added = vec_add(&copy, &arena, struct pair);
     added->first = -1;
     vec_at(&copy, struct pair, 0)->first = 77;
     assert_int_equal(vec.count, 1000);

@@ -33,6 +33,31 @@ static void known_sums(void **state)
     assert_hex(sum, 20, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
 }
 
+/* FIPS 180-4 and RFC 4231, 2202. */
+static void keyed_sums(void **state)
+{
+    unsigned char sum[32];
+    char long_key[131];
+    struct arena arena;
+
+    arena_init(&arena);
+    memset(long_key, 0xaa, sizeof(long_key));
+    sha256_of(STR("abc"), sum);
+    assert_hex(sum, 32, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    sha256_of(STR("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), sum);
+    assert_hex(sum, 32, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    sha256_of(STR_NONE, sum);
+    assert_hex(sum, 32, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    hmac_sha256_of(&arena, STR("Jefe"), STR("what do ya want for nothing?"), sum);
+    assert_hex(sum, 32, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    hmac_sha256_of(&arena, (struct str){long_key, sizeof(long_key)},
+                   STR("Test Using Larger Than Block-Size Key - Hash Key First"), sum);
+    assert_hex(sum, 32, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    hmac_sha1_of(&arena, STR("Jefe"), STR("what do ya want for nothing?"), sum);
+    assert_hex(sum, 20, "effcdf6ae5eb2fa2d27416d5f184df9c259a7c79");
+    arena_free(&arena);
+}
+
 /*
  * Key 00 to 0f, bytes 00 01 02 …, computed by another implementation that gives the value of the
  * paper (Aumasson and Bernstein, 2012, appendix A) for SipHash-2-4.
@@ -115,6 +140,7 @@ static void random_bytes_differ_also_in_a_child(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keyed_sums),
         cmocka_unit_test(known_sums),
         cmocka_unit_test(siphash_vectors),
         cmocka_unit_test(keyed_hash_is_the_same_in_a_child),

@@ -29,21 +29,21 @@ static void nodes_leave_in_order(void **state)
     uint32_t seed = 1;
     uint64_t last = 0;
 
-    assert_null(heap_first(&heap));
+    assert_int_equal(heap.count, 0);
     for (size_t i = 0; i < MANY; i++) {
-        heap_node_init(&nodes[i]);
+        nodes[i].index = HEAP_OUT;
         nodes[i].key = next_number(&seed) % 500;
         heap_insert(&heap, &nodes[i]);
     }
     check_indices(&heap);
     for (size_t i = 0; i < MANY; i++) {
-        struct heap_node *node = heap_first(&heap);
+        struct heap_node *node = heap.entries[0].node;
         assert_true(node->key >= last);
         last = node->key;
         heap_remove(&heap, node);
-        assert_false(heap_contains(node));
+        assert_int_equal(node->index, HEAP_OUT);
     }
-    assert_null(heap_first(&heap));
+    assert_int_equal(heap.count, 0);
     heap_free(&heap);
 }
 
@@ -54,7 +54,7 @@ static void any_node_may_leave(void **state)
     uint32_t seed = 7;
 
     for (size_t i = 0; i < MANY; i++) {
-        heap_node_init(&nodes[i]);
+        nodes[i].index = HEAP_OUT;
         nodes[i].key = next_number(&seed);
         heap_insert(&heap, &nodes[i]);
     }
@@ -63,12 +63,12 @@ static void any_node_may_leave(void **state)
     }
     check_indices(&heap);
     for (size_t i = 1; i < MANY; i += 2) {
-        assert_true(heap_contains(&nodes[i]));
+        assert_int_not_equal(nodes[i].index, HEAP_OUT);
     }
     heap_remove(&heap, &nodes[1]);
     heap_remove(&heap, &nodes[1]); /* in no heap any more: nothing happens */
     heap_free(&heap);
-    assert_false(heap_contains(&nodes[3]));
+    assert_int_equal(nodes[3].index, HEAP_OUT);
 }
 
 static void first_that_moves_later_sinks(void **state)
@@ -77,7 +77,7 @@ static void first_that_moves_later_sinks(void **state)
     struct heap heap = {0};
 
     for (size_t i = 0; i < COUNT(nodes); i++) {
-        heap_node_init(&nodes[i]);
+        nodes[i].index = HEAP_OUT;
         nodes[i].key = i * 10;
         heap_insert(&heap, &nodes[i]);
     }
@@ -86,8 +86,8 @@ static void first_that_moves_later_sinks(void **state)
     check_indices(&heap);
     uint64_t expected[] = {10, 20, 30, 35, 40, 50};
     for (size_t i = 0; i < COUNT(expected); i++) {
-        assert_int_equal(heap_first(&heap)->key, expected[i]);
-        heap_remove(&heap, heap_first(&heap));
+        assert_int_equal(heap.entries[0].node->key, expected[i]);
+        heap_remove(&heap, heap.entries[0].node);
     }
     heap_free(&heap);
 }

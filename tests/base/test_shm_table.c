@@ -2,13 +2,14 @@
 #include "base/unit.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/shm_table.h"
 
-enum { ZONE_SIZE = 1 << 20, LEAST = 8 * 4096 };
+enum { ZONE_SIZE = 1 << 20, LEAST = 8 * 4096, LARGE = 640 };
 
 struct entry {
     struct shm_record record;
@@ -18,12 +19,17 @@ struct entry {
 static struct zone zone;
 static struct shm_table *table;
 
-static void make_zone(size_t size)
+static void make_zone_of(size_t size, size_t record_size)
 {
     zone = (struct zone){.size = size, .memory = shm_map(size)};
     zone.slab = slab_init(zone.memory, size);
-    table = shm_table_of(&zone, sizeof(struct entry), 24);
+    table = shm_table_of(&zone, record_size, 24);
     assert_non_null(table);
+}
+
+static void make_zone(size_t size)
+{
+    make_zone_of(size, sizeof(struct entry));
 }
 
 static int set_up(void **state)
@@ -147,6 +153,18 @@ static void the_smallest_zone_is_of_use(void **state)
     assert_true(count >= 256);
 }
 
+/* Segments of them would be as large as the zone. */
+static void large_records_fit_a_small_zone(void **state)
+{
+    tear_down(state);
+    make_zone_of(LEAST, LARGE);
+    unsigned count = 0;
+    while (add(count) != NULL) {
+        count++;
+    }
+    assert_true(count >= LEAST / LARGE / 4);
+}
+
 static void plain_records(void **state)
 {
     struct entry *plain = shm_table_take(table);
@@ -165,7 +183,7 @@ static void plain_records(void **state)
     assert_int_equal(shm_table_count(table), 2);
 }
 
-static void add_and_drop_for_ever(unsigned *turns)
+static void add_and_drop_for_ever(_Atomic unsigned *turns)
 {
     for (unsigned i = 0;; i++) {
         shm_table_lock(table);
@@ -177,7 +195,7 @@ static void add_and_drop_for_ever(unsigned *turns)
         }
         shm_table_touch(table, find(i % 10));
         shm_table_unlock(table);
-        __atomic_fetch_add(turns, 1, __ATOMIC_SEQ_CST);
+        atomic_fetch_add(turns, 1);
     }
 }
 
@@ -210,7 +228,7 @@ static void killed_user_leaves_a_usable_table(void **state)
 {
     struct log silent = {.level = LOG_STDERR};
     struct log *former = log_main;
-    unsigned *turns = shm_map(4096);
+    _Atomic unsigned *turns = shm_map(4096);
 
     log_main = &silent;
     for (int round = 0; round < 60; round++) {
@@ -222,7 +240,7 @@ static void killed_user_leaves_a_usable_table(void **state)
         if (child == 0) {
             add_and_drop_for_ever(turns);
         }
-        while (__atomic_load_n(turns, __ATOMIC_SEQ_CST) < 20U + (unsigned) round) {
+        while (atomic_load(turns) < 20U + (unsigned) round) {
         }
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
@@ -271,10 +289,15 @@ static void torn_lists_are_mended(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test(keys_are_found),        test(table_outlives_its_reading),
-        test(secrets_differ),        test(order_of_use),
-        test(zone_can_be_filled),    test(the_smallest_zone_is_of_use),
-        test(plain_records),         test(killed_user_leaves_a_usable_table),
+        test(keys_are_found),
+        test(table_outlives_its_reading),
+        test(secrets_differ),
+        test(order_of_use),
+        test(zone_can_be_filled),
+        test(the_smallest_zone_is_of_use),
+        test(large_records_fit_a_small_zone),
+        test(plain_records),
+        test(killed_user_leaves_a_usable_table),
         test(torn_lists_are_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

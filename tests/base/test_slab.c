@@ -2,6 +2,7 @@
 #include "base/unit.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -196,7 +197,7 @@ static void killed_user_leaves_a_usable_zone(void **state)
     log_main = &log;
     log_is_starting = false;
     for (int round = 0; round < 60; round++) {
-        unsigned *turns = slab_alloc(slab, sizeof(*turns));
+        _Atomic unsigned *turns = slab_alloc(slab, sizeof(*turns));
         pid_t child = fork();
         if (child == 0) {
             for (size_t i = 0;; i++) {
@@ -204,10 +205,10 @@ static void killed_user_leaves_a_usable_zone(void **state)
                 void *b = slab_alloc(slab, 2049 + i % 9000);
                 slab_free(slab, a);
                 slab_free(slab, b);
-                __atomic_fetch_add(turns, 1, __ATOMIC_SEQ_CST);
+                atomic_fetch_add(turns, 1);
             }
         }
-        while (__atomic_load_n(turns, __ATOMIC_SEQ_CST) < 20U + (unsigned) round) {
+        while (atomic_load(turns) < 20U + (unsigned) round) {
         }
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);

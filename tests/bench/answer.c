@@ -33,7 +33,9 @@ static bool header_read(const char *line, const char *end, struct head *head)
     } else if (name_is(line, end, "connection", 10)) {
         head->closes = end - line >= 16 && strncasecmp(end - 5, "close", 5) == 0;
     } else if (name_is(line, end, "transfer-encoding", 17)) {
-        return false;
+        if (end - line < 26 || strncasecmp(end - 7, "chunked", 7) != 0)
+            return false;
+        head->length = CHUNKED;
     }
     return true;
 }

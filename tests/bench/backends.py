@@ -37,6 +37,7 @@ def build(directory):
     loads.compile_program(directory, "fastcgi_responder",
                           ("fastcgi_responder.c", "service.c"))
     loads.compile_program(directory, "fastcgi_libfcgi", ("fastcgi_libfcgi.c",), ("-lfcgi",))
+    loads.compile_program(directory, "fastcgi_chain", ("fastcgi_chain.c", "answer.c"), ("-lfcgi",))
 
 
 class Backend:
@@ -101,15 +102,26 @@ def start_counting(program):
     return start
 
 
-def start_libfcgi(address, _options, _directory, programs, prepare):
-    """libfcgi's application. Its processes have the listener as descriptor 0, which is all that
-    spawn-fcgi does; so they are our children, and end with us."""
+def spawn(address, command, prepare):
+    """Processes of an application on libfcgi. They have the listener as descriptor 0, which is all
+    that spawn-fcgi does; so they are our children, and end with us."""
     host, port = address.split(":")
     with socket.create_server((host, int(port)), backlog=4096) as listener:
-        processes = [subprocess.Popen([f"{programs}/fastcgi_libfcgi"], stdin=listener,
-                                      stdout=subprocess.DEVNULL, preexec_fn=prepare)
-                     for _ in range(PROCESSES)]
-    return Backend(address, processes)
+        return [subprocess.Popen(command, stdin=listener, stdout=subprocess.DEVNULL,
+                                 preexec_fn=prepare) for _ in range(PROCESSES)]
+
+
+def start_libfcgi(address, _options, _directory, programs, prepare):
+    """libfcgi's application, which answers by itself."""
+    return Backend(address, spawn(address, [f"{programs}/fastcgi_libfcgi"], prepare))
+
+
+def start_chain(address, options, directory, programs, prepare):
+    """An application on libfcgi that asks a second service, and that service."""
+    service = start_counting("http_backend")(f"127.0.0.1:{free_port()}", options, directory,
+                                             programs, prepare)
+    processes = spawn(address, [f"{programs}/fastcgi_chain", str(service.port)], prepare)
+    return Backend(address, [*service.processes, *processes])
 
 
 def start_php(address, _options, directory, _programs, prepare):
@@ -154,4 +166,4 @@ def wait_until_ready(backend):
 STARTERS = {"http": start_counting("http_backend"),
             "grpc": start_counting("grpc_backend"),
             "responder": start_counting("fastcgi_responder"),
-            "libfcgi": start_libfcgi, "php": start_php}
+            "libfcgi": start_libfcgi, "chain": start_chain, "php": start_php}

@@ -10,12 +10,16 @@ import os
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 
 import backends
+import beside
+import codings
 import loads
+import modes
 import probes
 import report
 import rows
@@ -54,19 +58,30 @@ def choose_cpus():
     return server, others[0]
 
 
+def modules_of(binary):
+    """The modules of a server of ours, as `-m` lists them."""
+    done = subprocess.run([binary, "-m"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    return {line.split()[0] for line in done.stdout.splitlines() if "(static)" in line}
+
+
 class Bench:
     """The two servers, the client, and where they put their files."""
 
     def __init__(self, options, directory):
         self.options, self.directory = options, directory
         self.binaries = {"portunus": os.path.abspath(options.binary),
-                         "reference": options.reference}
+                         "before": options.before, "reference": options.reference}
+        self.modes = [mode for mode in modes.MODES if mode.name in options.modes]
         self.server_cpu, self.client_cpu = choose_cpus()
         self.descriptors = descriptor_limit(DESCRIPTORS)
         self.programs = os.path.join(HERE, "../../objs/bench")
         program = loads.build(self.programs)
         backends.build(self.programs)
-        self.client = loads.Client(program, [self.client_cpu], directory, options.connections,
+        modes.build(self.programs)
+        codings.build(self.programs)
+        self.own_modules = modules_of(self.binaries["portunus"])
+        self.client = loads.Client(program, [{self.client_cpu}], directory, options.connections,
                                    self.descriptors, options.busy)
         self.root = f"{directory}/html"
         rows.make_files(self.root)
@@ -83,29 +98,34 @@ class Bench:
             backend = None
             if row.backend:
                 backend = stack.enter_context(backends.started(
-                    row.backend, self.directory, self.programs, set(self.client.cpus),
+                    row.backend, self.directory, self.programs, set().union(*self.client.cpus),
                     self.descriptors))
+            settings.setdefault("is_single", bool(wrapper))
             text = rows.configuration(row, self.root, port, side == "reference",
-                                      is_single=bool(wrapper),
                                       backend=backend.address if backend else "",
                                       tls_directory=self.certificates, **settings)
+            ours = side == "reference" and row.is_against_itself
             server = stack.enter_context(
-                Server(self.binaries[side], f"{self.directory}/{side}", text, port,
+                Server(self.binaries["portunus" if ours else side], f"{self.directory}/{side}", text, port,
                        cpus or {self.server_cpu}, self.descriptors, wrapper))
             server.backend = backend
             yield server
 
     @contextlib.contextmanager
-    def both(self, row, order=SIDES, cpus=None, workers=1, listen=""):
-        """Both servers of a row, as a dictionary; `cpus` are those of the workers, one each."""
+    def both(self, row, order=SIDES):
+        """Both servers of a row, as a dictionary; or ours, where the reference has nothing like it."""
+        order = order[:1] if row.is_alone else order
         with contextlib.ExitStack() as stack:
-            servers = {side: stack.enter_context(self.server(
-                row, side, cpus=cpus and set(cpus), workers=workers, listen=listen))
-                for side in order}
-            for server in servers.values() if cpus else ():
-                for pid, cpu in zip(server.wait_for_workers(workers), cpus):
-                    os.sched_setaffinity(pid, {cpu})
-            yield servers
+            yield {side: stack.enter_context(self.server(row, side)) for side in order}
+
+    @contextlib.contextmanager
+    def client_on(self, cpus):
+        """A block in which the client has other CPUs: one process for each set of them."""
+        before, self.client.cpus = self.client.cpus, cpus
+        try:
+            yield
+        finally:
+            self.client.cpus = before
 
     def idle_count(self, row):
         """How many connections to hold: as the row says, or as many as the machine allows."""
@@ -122,7 +142,7 @@ def check_answers(row, servers):
             if status != 200 or row.body_size not in (None, len(body)):
                 raise BenchError(f"{servers[side].binary}: {uri} gives status {status} and "
                                  f"{len(body)} bytes")
-        if row.body_size is not None and answers["portunus"][1] != answers["reference"][1]:
+        if row.body_size is not None and not row.is_alone and answers["portunus"][1] != answers["reference"][1]:
             raise BenchError(f"{uri}: the two servers give different bodies")
 
 
@@ -195,14 +215,14 @@ def check_passed(row, servers):
             raise BenchError(f"{server.binary}, row {row.name}: {passed} requests were passed on")
 
 
-def measure_load(bench, row, **settings):
+def measure_load(bench, row):
     """Rounds. Each has servers of its own, because where a process happens to lie in memory makes
     a tenth of difference; which of them is started first alternates. Gives lists by side."""
     found = {side: [] for side in SIDES}
     measure = measure_held_round if row.idle else measure_round
     for turn in range(bench.options.rounds):
         order = SIDES if turn % 2 == 0 else SIDES[::-1]
-        with bench.both(row, order, **settings) as servers:
+        with bench.both(row, order) as servers:
             for side, figures in measure(bench, row, servers, order).items():
                 found[side].append(figures)
             check_passed(row, servers)
@@ -253,7 +273,7 @@ def measure_waiting(bench, row):
 def measure_instructions(bench, row):
     """Instructions of both; a server that callgrind cannot run gets none, and a warning."""
     found = {}
-    for side in SIDES:
+    for side in SIDES[:1] if row.is_alone else SIDES:
         try:
             found[side] = probes.count_instructions(
                 lambda wrapper, side=side: bench.server(row, side, wrapper=wrapper),
@@ -279,6 +299,13 @@ def measure_row(bench, row):
         if "syscalls" in measures & row.measures:
             result["syscalls"] = {side: probes.count_syscalls(server, bench.client, row)
                                   for side, server in servers.items()}
+        if row.coding:
+            result["coding"] = {"bytes": {side: server.get_by_curl(row, row.uris[0])[2]
+                                          for side, server in servers.items()}}
+    if "modes" in measures & row.measures:
+        result["modes"] = modes.measure(bench, row)
+    if "beside" in measures & row.measures:
+        result["beside"] = beside.measure(bench, row)
     if "load" in measures & row.measures:
         result["load"] = measure_load(bench, row)
         if row.idle:
@@ -288,6 +315,8 @@ def measure_row(bench, row):
                 f"{'TLS ' if row.tls else ''}connections"
     if "instructions" in measures & row.measures:
         result["instructions"] = measure_instructions(bench, row)
+        if row.library:
+            result["coding"]["library"] = codings.count_library(bench, row)
     return result
 
 
@@ -299,22 +328,6 @@ def measure_row_again(bench, row):
     except BenchError as error:
         print(f"bench: {row.name}: {error}; once more", file=sys.stderr)
     return measure_row(bench, row)
-
-
-def measure_scaling(bench):
-    """Requests per second of 1, 2, 4, … workers, each with a CPU and a client of its own."""
-    cpus = sorted(os.sched_getaffinity(0))
-    row = next(row for row in rows.ROWS if row.name == bench.options.rows[0])
-    results = []
-    for workers in bench.options.workers:
-        server_cpus, client_cpus = cpus[:workers], cpus[workers:2 * workers]
-        result = {"workers": workers, "is_shared": len(client_cpus) < workers}
-        bench.client.cpus = client_cpus if len(client_cpus) == workers else cpus[-workers:]
-        result.update(measure_load(bench, row, cpus=server_cpus, workers=workers,
-                                   listen=" reuseport"))
-        results.append(result)
-        print(f"bench: {workers} workers done", file=sys.stderr)
-    return results
 
 
 def parse_options(arguments):
@@ -331,16 +344,18 @@ def parse_options(arguments):
     parser.add_argument("--connections", type=int, default=32, help="at a time (32)")
     parser.add_argument("--rows", type=lambda text: text.split(","), help="names of rows, a,b")
     parser.add_argument("--measure", type=lambda text: text.split(","),
-                        default=["load", "syscalls", "instructions", "memory", "timewait"],
-                        help="of load,syscalls,instructions,memory,timewait")
+                        default=["load", "syscalls", "instructions", "memory", "timewait", "modes",
+                                 "beside"],
+                        help="of load,syscalls,instructions,memory,timewait,modes,beside")
+    parser.add_argument("--modes", type=lambda text: text.split(","),
+                        help="of the rows that compare modes: " +
+                        ",".join(mode.name for mode in modes.MODES))
+    parser.add_argument("--before", metavar="BINARY",
+                        help="another build of ours, for the modes before-on and before-off")
     parser.add_argument("--quick", action="store_true",
                         help="one short round, 1,000 idle connections: does it work at all")
     parser.add_argument("--busy", action="store_true",
                         help="a client that never sleeps, for a machine with nothing else to do")
-    parser.add_argument("--scaling", action="store_true",
-                        help="requests/s by number of workers, of the first of --rows")
-    parser.add_argument("--workers", type=lambda text: [int(word) for word in text.split(",")],
-                        help="numbers for --scaling (1,2,4,… to half of the CPUs)")
     parser.add_argument("--write", metavar="FILE", help="puts the tables between its markers")
     parser.add_argument("--json", metavar="FILE", help="writes all that was measured")
     parser.add_argument("--strict", action="store_true", help="exit status 1 for a missed target")
@@ -352,16 +367,15 @@ def parse_options(arguments):
         sys.exit(0)
     if options.quick:
         options.rounds, options.seconds = 1, 0.5
-    options.rows = options.rows or (["keepalive"] if options.scaling else names)
+    options.rows = options.rows or names
     unknown = set(options.rows) - set(names)
     if unknown:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
-    if options.scaling and any(row.streams for row in rows.ROWS if row.name == options.rows[0]):
-        parser.error("--scaling is not for HTTP/2: h2load is one process on one CPU")
-    if options.workers is None:
-        most = max(1, len(os.sched_getaffinity(0)) // 2)
-        options.workers = [1 << power for power in range(most.bit_length())]
-    for name in (options.binary, options.reference):
+    known = [mode.name for mode in modes.MODES if mode.side != "before" or options.before]
+    options.modes = options.modes or known
+    if set(options.modes) - set(known):
+        parser.error(f"--modes: of {','.join(known)}")
+    for name in filter(None, (options.binary, options.before, options.reference)):
         if shutil.which(name) is None:
             parser.error(f"{name} is not there, or is not executable")
     return options
@@ -372,6 +386,11 @@ def run_rows(bench):
     results, failures = [], 0
     for row in rows.ROWS:
         if row.name in bench.options.rows:
+            lacking = set(row.needs) - bench.own_modules
+            if lacking:
+                print(f"bench: {row.name}: left out, since {bench.binaries['portunus']} has no "
+                      f"{', '.join(sorted(lacking))}", file=sys.stderr)
+                continue
             print(f"bench: {row.name}", file=sys.stderr)
             try:
                 results.append(measure_row_again(bench, row))
@@ -393,19 +412,15 @@ def main(arguments):
                            if name not in {lacking[tool] for tool in tools}]
     with tempfile.TemporaryDirectory(prefix="portunus-bench-") as directory:
         bench = Bench(options, directory)
-        if options.scaling:
-            results, failures = measure_scaling(bench), 0
-            text = report.scaling_table(results) + "\n"
-        else:
-            results, failures = run_rows(bench)
-            text = report.document(
-                report.setting(options, bench.binaries, bench.server_cpu, bench.client_cpu,
-                               results), results)
+        results, failures = run_rows(bench)
+        text = report.document(
+            report.setting(options, bench.binaries, bench.server_cpu, bench.client_cpu, results),
+            results)
     print(text)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
-    if options.write and not options.scaling:
+    if options.write:
         report.write_between_markers(options.write, text)
     return int(bool(failures) or (options.strict and report.missed(results) > 0))
 

@@ -423,7 +423,6 @@ static void client_ready(void *connection, uint32_t events)
 {
     struct client *client = connection;
 
-    (void) events;
     for (;;) {
         if (client->out_end - client->out_start > OUTPUT_PAUSE) {
             size_t before = client->out_end - client->out_start;

@@ -1,5 +1,5 @@
-"""One request by curl, for the rows that speak TLS or HTTP/2: is the answer right, and by the
-protocol that the row is about?"""
+"""One request by curl, for the rows that speak TLS or HTTP/2, or have a content coding: is the answer
+right, and by the protocol and the coding that the row is about?"""
 
 import subprocess
 
@@ -24,11 +24,15 @@ def command(row, uri, port):
         words += ["--data-binary", "@-"]
         for header in GRPC_HEADERS:
             words += ["-H", ": ".join(header)]
-    return [*words, "-H", f"Host: {row.host}", f"{scheme}://127.0.0.1:{port}{uri}"]
+    if row.coding:
+        words.append("--compressed")
+    for line in row.headers:
+        words += ["-H", line]
+    return [*words, "-w", "%{stderr}\nsize: %{size_download}", "-H", f"Host: {row.host}", f"{scheme}://127.0.0.1:{port}{uri}"]
 
 
 def by_curl(row, uri, port):
-    """Status and body."""
+    """Status, body in clear text, and the bytes that it took on its way."""
     try:
         done = subprocess.run(command(row, uri, port), input=row.message, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -40,4 +44,6 @@ def by_curl(row, uri, port):
         raise FetchError(f"{uri}: curl ends with {done.returncode}, and has {lines[0]!r}")
     if row.message and "grpc-status: 0" not in lines:
         raise FetchError(f"{uri}: no grpc-status: 0 among {lines}")
-    return int(rest[:3]), done.stdout
+    if row.coding and f"content-encoding: {row.coding}" not in map(str.lower, lines):
+        raise FetchError(f"{uri}: no Content-Encoding: {row.coding} among {lines}")
+    return int(rest[:3]), done.stdout, int(lines[-1].partition(": ")[2])

@@ -36,13 +36,13 @@ def read_summary(text, requests, body_size):
 
 
 class H2load:
-    """The program, pinned to a CPU. It counts requests, not time, because at the end of a time it
-    would leave unanswered what a server has worked at: a time is made a number by what the server
-    did before."""
+    """The program, pinned to a set of CPUs. It counts requests, not time, because at the end of a
+    time it would leave unanswered what a server has worked at: a time is made a number by what the
+    server did before."""
 
-    def __init__(self, cpu, directory, connections, descriptors):
+    def __init__(self, cpus, directory, connections, descriptors):
         self.directory, self.connections = directory, connections
-        self.prepare = prepare_child({cpu}, descriptors)
+        self.prepare = prepare_child(cpus, descriptors)
         self.rates = {}     # requests per second, by port
 
     def command(self, row, port, requests):

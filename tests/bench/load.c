@@ -3,6 +3,7 @@
 
 #define _GNU_SOURCE
 #include "answer.h"
+#include "chunks.h"
 #include "latency.h"
 #include "options.h"
 #include "requests.h"
@@ -45,7 +46,7 @@ enum failure {
     FAIL_TLS,     /* an error of TLS: an alert, a bad record */
     FAIL_EARLY,   /* end of stream before the answer was whole */
     FAIL_STATUS,  /* whole, but another status than -x */
-    FAIL_SYNTAX,  /* not an answer that we can read (chunked coding among it) */
+    FAIL_SYNTAX,  /* not an answer that we can read */
     FAIL_STALLED, /* still without an answer when we gave up */
     FAIL_LOST,    /* hold: the server closed a parked connection */
     FAIL_KINDS
@@ -58,17 +59,18 @@ struct connection {
     int fd;
     SSL *tls; /* on top of fd; NULL: plain */
     enum state state;
-    bool wants_write;    /* epoll watches for room to send */
-    bool server_closes;  /* this answer said "Connection: close" */
-    bool is_bad;         /* this answer has another status than -x */
-    bool in_body;        /* the head of this answer was read */
-    unsigned left;       /* answers that are still to come, this one included */
-    const char *out;     /* what is still to be sent, of the request list */
-    size_t out_left;     /* its bytes */
-    int64_t body_left;   /* bytes of the body still to come, or UNTIL_EOF */
-    char *partial;       /* a head that is not whole yet; ours, or NULL */
-    size_t partial_size; /* its bytes */
-    uint64_t started;    /* when the batch was sent, in ns */
+    bool wants_write;     /* epoll watches for room to send */
+    bool server_closes;   /* this answer said "Connection: close" */
+    bool is_bad;          /* this answer has another status than -x */
+    bool in_body;         /* the head of this answer was read */
+    unsigned left;        /* answers that are still to come, this one included */
+    const char *out;      /* what is still to be sent, of the request list */
+    size_t out_left;      /* its bytes */
+    int64_t body_left;    /* bytes of the body still to come, or UNTIL_EOF, or CHUNKED */
+    struct chunks chunks; /* CHUNKED: where in the body we are */
+    char *partial;        /* a head that is not whole yet; ours, or NULL */
+    size_t partial_size;  /* its bytes */
+    uint64_t started;     /* when the batch was sent, in ns */
 };
 
 static int epoll_fd;
@@ -191,7 +193,8 @@ static void bind_source(int fd)
     struct sockaddr_in source = {.sin_family = AF_INET};
     int yes = 1;
 
-    source.sin_addr.s_addr = htonl(0x7f000002u + (uint32_t) (opened / HELD_PER_SOURCE));
+    source.sin_addr.s_addr =
+        htonl(0x7f000002u + opt.source + (uint32_t) (opened / HELD_PER_SOURCE));
     setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
     if (bind(fd, (struct sockaddr *) &source, sizeof source) < 0)
         die("bind");
@@ -290,12 +293,32 @@ static void partial_keep(struct connection *c, const char *data, size_t size)
     c->partial_size = size;
 }
 
+/* Reads what there is of a body; it is whole when body_left is 0. Gives the bytes used, or -1. */
+static ptrdiff_t body_read(struct connection *c, const char *data, size_t size)
+{
+    ptrdiff_t used;
+
+    if (c->body_left == CHUNKED) {
+        used = chunks_read(&c->chunks, data, size, &body_bytes);
+        if (c->chunks.state == CHUNKS_END)
+            c->body_left = 0;
+        return used;
+    }
+    if (c->body_left != UNTIL_EOF && size > (uint64_t) c->body_left)
+        size = (size_t) c->body_left;
+    body_bytes += size;
+    if (c->body_left != UNTIL_EOF)
+        c->body_left -= (int64_t) size;
+    return (ptrdiff_t) size;
+}
+
 /* Reads answers from data. Returns how many bytes were used; fewer than given if a head is not
  * whole, or when the connection came to another state. */
 static size_t answers_read(struct connection *c, const char *data, size_t size)
 {
     struct head head;
-    size_t used = 0, take;
+    size_t used = 0;
+    ptrdiff_t taken;
     int found;
 
     while (c->state == WAITING && c->left > 0) {
@@ -311,17 +334,16 @@ static size_t answers_read(struct connection *c, const char *data, size_t size)
             c->is_bad = head.status != opt.status;
             c->server_closes = head.closes || head.length == UNTIL_EOF;
             c->body_left = head.length;
+            c->chunks = (struct chunks){0};
             c->in_body = true;
         }
-        take = size - used;
-        if (c->body_left != UNTIL_EOF && take > (uint64_t) c->body_left)
-            take = (size_t) c->body_left;
-        used += take;
-        body_bytes += take;
-        if (c->body_left == UNTIL_EOF)
+        taken = body_read(c, data + used, size - used);
+        if (taken < 0) {
+            connection_fail(c, FAIL_SYNTAX);
             return used;
-        c->body_left -= (int64_t) take;
-        if (c->body_left > 0)
+        }
+        used += (size_t) taken;
+        if (c->body_left != 0)
             return used;
         if (c->left == 1 && used < size) {
             connection_fail(c, FAIL_SYNTAX); /* more than was asked for */

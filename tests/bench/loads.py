@@ -9,7 +9,7 @@ from h2load import H2load
 from servers import BenchError, prepare_child
 
 WAITING_SECONDS = 60    # longer than anybody needs that waits for waiting requests
-SOURCES = ("load.c", "answer.c", "latency.c", "options.c", "requests.c", "tls.c")
+SOURCES = ("load.c", "answer.c", "chunks.c", "latency.c", "options.c", "requests.c", "tls.c")
 LIBRARIES = ("-lssl", "-lcrypto")
 
 
@@ -22,8 +22,10 @@ def compile_program(directory, name, sources, libraries=()):
     os.makedirs(directory, exist_ok=True)
     if not os.path.exists(program) or any(os.path.getmtime(source) > os.path.getmtime(program)
                                           for source in sources + headers):
-        subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-o", program,
+        fresh = f"{program}.{os.getpid()}"      # nobody runs what is still being written
+        subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-o", fresh,
                         *sources, *libraries], check=True)
+        os.replace(fresh, program)
     return program
 
 
@@ -33,7 +35,7 @@ def build(directory):
 
 
 class Client:
-    """The load generator, pinned to CPUs; one process on each where there are several."""
+    """The load generator, pinned; one process on each of `cpus`, which are sets of CPUs."""
 
     def __init__(self, program, cpus, directory, connections=32, descriptors=20000,
                  is_busy=False):
@@ -46,6 +48,8 @@ class Client:
         """The command line for a row."""
         command = [self.program, "-p", str(server.port), "-h", row.host,
                    "-c", str(self.connections), *options]
+        for line in row.headers:
+            command += ["-H", line]
         if len(row.uris) == 1:
             return [*command, row.uris[0]]
         name = f"{self.directory}/{row.name}.uris"
@@ -54,10 +58,10 @@ class Client:
                 file.write("\n".join(row.uris) + "\n")
         return [*command, "-f", name]
 
-    def start(self, server, row, options, cpu, **streams):
-        """Starts one process of it."""
+    def start(self, server, row, options, cpus, **streams):
+        """Starts one process of it on a set of CPUs."""
         return subprocess.Popen(self.command(server, row, options), stdout=subprocess.PIPE,
-                                preexec_fn=prepare_child({cpu}, self.descriptors), text=True,
+                                preexec_fn=prepare_child(cpus, self.descriptors), text=True,
                                 **streams)
 
     @contextlib.contextmanager
@@ -77,7 +81,7 @@ class Client:
             return self.h2load.run(server, row, seconds, requests)
         amount = ("-t", str(seconds), *self.timed_options) if seconds else ("-n", str(requests))
         cpus = self.cpus if seconds else self.cpus[:1]
-        started = [self.start(server, row, (*row.options, *amount), cpu) for cpu in cpus]
+        started = [self.start(server, row, (*row.options, *amount), one) for one in cpus]
         answers = [json.loads(process.communicate()[0] or "null") for process in started]
         if None in answers:
             raise BenchError("the load generator failed")

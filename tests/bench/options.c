@@ -26,6 +26,7 @@ static const char usage_text[] =
     "  -x STATUS   the status that counts as success (200)\n"
     "  -i COUNT    hold: open COUNT connections from 127.0.0.2 on, make one request on each,\n"
     "              print {\"held\":COUNT}, and keep them until standard input ends\n"
+    "  -S COUNT    hold: leave out so many addresses before the first\n"
     "Prints one line of JSON. Exit status 1 if anything went wrong.\n";
 
 struct options opt = {.host = "localhost",
@@ -57,7 +58,7 @@ void options_read(int argc, char **argv)
 
     opt.server.sin_family = AF_INET;
     opt.server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    while ((option = getopt(argc, argv, "a:p:c:n:t:sTRbP:f:h:H:x:i:")) != -1) {
+    while ((option = getopt(argc, argv, "a:p:c:n:t:sTRbP:f:h:H:x:i:S:")) != -1) {
         switch (option) {
         case 'a':
             if (inet_pton(AF_INET, optarg, &opt.server.sin_addr) != 1)
@@ -104,6 +105,9 @@ void options_read(int argc, char **argv)
             break;
         case 'i':
             opt.hold = (unsigned) atoi(optarg);
+            break;
+        case 'S':
+            opt.source = (unsigned) atoi(optarg);
             break;
         default:
             usage();

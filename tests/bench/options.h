@@ -19,6 +19,7 @@ struct options {
     bool is_busy;              /* never sleep while requests are out */
     unsigned depth;            /* requests in one send */
     unsigned hold;             /* connections to hold; 0: none, make load */
+    unsigned source;           /* hold: addresses left out before the first */
     int status;                /* that counts as success */
 };
 

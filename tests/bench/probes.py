@@ -86,20 +86,29 @@ def own_syscalls(counts):
                if call not in TURN_CALLS and count >= SHARED_BELOW)
 
 
-def callgrind_total(start_server, client, row, requests, name):
-    """User instructions of a server from its start to its end, with a number of requests."""
-    wrapper = ("valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={name}")
-    with start_server(wrapper) as server:
-        client.run(server, row, requests=requests)
-        server.stop()
-        if server.process.returncode != 0:
-            raise BenchError(f"callgrind: the server ended with {server.process.returncode}: "
-                             f"{server.last_words()}")
+def callgrind(name):
+    """The words before a command line that have it counted into a file."""
+    return ("valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={name}")
+
+
+def callgrind_summary(name):
+    """The instructions that were counted."""
     with open(name, encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith(("summary:", "totals:")):
                 return int(line.split()[1])
     raise BenchError("callgrind wrote no summary")
+
+
+def callgrind_total(start_server, client, row, requests, name):
+    """User instructions of a server from its start to its end, with a number of requests."""
+    with start_server(callgrind(name)) as server:
+        client.run(server, row, requests=requests)
+        server.stop()
+        if server.process.returncode != 0:
+            raise BenchError(f"callgrind: the server ended with {server.process.returncode}: "
+                             f"{server.last_words()}")
+    return callgrind_summary(name)
 
 
 def count_instructions(start_server, client, row, directory):

@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import time
 
+import modes_report
 from probes import own_syscalls
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -42,9 +43,16 @@ def number(value, digits=0):
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
+def library_ratio(result):
+    """Instructions of a request to those of the library alone; None where they were not counted."""
+    alone = result.get("coding", {}).get("library")
+    mine = result.get("instructions", {}).get("portunus")
+    return mine / alone["instructions"] if alone and mine else None
+
+
 def wanted_and_met(result):
     """The targets of a row that can be judged: (words, met) of each."""
-    judged = []
+    judged = modes_report.judged(result)
     targets = result["targets"]
     if "cpu" in targets and "load" in result:
         ratio = statistics.median(pair_ratios(result, "cpu_us"))
@@ -55,6 +63,13 @@ def wanted_and_met(result):
     if "instructions" in targets and "portunus" in result.get("instructions", {}):
         judged.append((f"instructions ≤ {targets['instructions']:,}",
                        result["instructions"]["portunus"] <= targets["instructions"]))
+    if "p99_more_ms" in targets and "beside" in result:
+        more = beside_figure(result, "portunus", "beside", "p99") - \
+            beside_figure(result, "portunus", "alone", "p99")
+        judged.append((f"p99 ≤ {targets['p99_more_ms']} ms more", more <= targets["p99_more_ms"]))
+    if "library" in targets and library_ratio(result) is not None:
+        judged.append((f"library + {targets['library'] - 1:.0%}",
+                       library_ratio(result) <= targets["library"]))
     if "timewait" in targets and "timewait" in result:
         judged.append((f"TIME_WAIT ≤ {targets['timewait']:,}",
                        result["timewait"]["portunus"] <= targets["timewait"]))
@@ -112,6 +127,25 @@ def markdown(header, lines, others=" ---: |"):
     return "\n".join(out + ["| " + " | ".join(line) + " |" for line in lines])
 
 
+def beside_figure(result, side, when, key):
+    """The median over the rounds, in ms."""
+    return statistics.median(one[when][key] for one in result["beside"][side])
+
+
+def beside_table(results):
+    """Quick requests alone, and beside some that cost much."""
+    lines = []
+    for result in results:
+        for side in result.get("beside", ()):
+            goals = [f"{words}: {'yes' if met else 'no'}" for words, met in wanted_and_met(result)]
+            lines.append([f"{result['title']}: {side}",
+                          *(number(beside_figure(result, side, when, key), 2)
+                            for when in ("alone", "beside") for key in ("p50", "p99", "max")),
+                          "; ".join(goals) if side == "portunus" else "–"])
+    return markdown(("ms a request", "p50 alone", "p99", "longest", "p50 beside", "p99", "longest",
+                     "to reach"), lines) if lines else ""
+
+
 def memory_table(results):
     """Bytes: of a held connection, of an idle worker."""
     lines = []
@@ -125,6 +159,19 @@ def memory_table(results):
                           {True: "yes", False: "no"}.get(met, "–")])
     return markdown(("resident memory", "bytes", "reference", "ratio", "to reach", "met"),
                     lines) if lines else ""
+
+
+def coding_table(results):
+    """Bodies on their way: their bytes, and what the library alone takes for them."""
+    lines = []
+    for result in results:
+        if "coding" in result:
+            sizes, alone = result["coding"]["bytes"], result["coding"].get("library", {})
+            lines.append([result["title"], number(sizes["portunus"]),
+                          number(sizes.get("reference")), number(alone.get("bytes")),
+                          number(alone.get("instructions")), number(library_ratio(result), 3)])
+    return markdown(("bodies with a content coding", "bytes", "reference", "library alone",
+                     "its instructions", "ours to them"), lines) if lines else ""
 
 
 def time_wait_table(results):
@@ -151,21 +198,6 @@ def syscall_table(results):
     if not lines:
         return ""
     return markdown(("system calls for each request", "by name"), lines, " --- |")
-
-
-def scaling_table(results):
-    """Requests per second by number of workers."""
-    lines = []
-    for result in results:
-        cells = [str(result["workers"])]
-        for side in ("portunus", "reference"):
-            rps, single = median_of(result[side], "rps"), median_of(results[0][side], "rps")
-            cells += [number(rps), number(rps / single, 2)]
-        ratio = statistics.median(mine["rps"] / theirs["rps"] for mine, theirs
-                                  in zip(result["portunus"], result["reference"]))
-        lines.append([*cells, number(ratio, 2), "yes" if result["is_shared"] else "no"])
-    return markdown(("workers", "requests/s", "gain", "reference", "gain", "ratio",
-                     "client shares their CPUs"), lines)
 
 
 def version_of(binary):
@@ -204,7 +236,9 @@ def document(heading, results):
              if {"load", "syscalls", "instructions"} & result.keys()]
     parts = [heading, markdown(HEADER, lines) if lines else "",
              STAR if any("load" in result for result in results) else "",
-             memory_table(results), time_wait_table(results), syscall_table(results)]
+             memory_table(results), coding_table(results), beside_table(results), time_wait_table(results),
+             *(modes_report.table(result, markdown) for result in results if "modes" in result),
+             syscall_table(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

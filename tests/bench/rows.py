@@ -2,11 +2,13 @@
 
 import os
 import subprocess
-from dataclasses import dataclass, field
 
-ALL = frozenset({"load", "syscalls", "instructions"})
-CLOCKED = ALL - {"instructions"}        # of rows whose instructions another row tells
+import module_rows
+from row import CLOCKED, MODES, Row
+
 CONF = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf"))
+
+OBJECTS = "/usr/lib/nginx/modules"      # where Debian has them
 
 EMPTY_GIF = "location = /empty.gif { empty_gif; }"
 LOG = "access_log logs/access.log;"
@@ -18,34 +20,6 @@ REGEX_LOCATIONS = 200
 LATE_REGEX = 188
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table. `server` stands in the server block, `http` around it."""
-
-    name: str
-    title: str
-    server: str
-    uris: tuple = ("/empty.gif",)
-    http: str = "access_log off;"
-    keepalive_timeout: int = 600        # seconds
-    host: str = "localhost"
-    options: tuple = ()                 # further options of the load generator
-    body_size: int = None               # bytes of the body, where it is known
-    targets: dict = field(default_factory=dict)     # cpu (ratio), syscalls, instructions, bytes,
-                                                    # bytes_ratio
-    measures: frozenset = ALL
-    counted: tuple = (512, 2560)        # requests of the two runs whose difference is counted
-    idle: int = 0                       # idle connections held meanwhile
-    waiting: int = 0                    # requests that wait for the backend meanwhile
-    backend: tuple = ()                 # what stands behind the server: see backends.py
-    only: tuple = ("", "")              # what {only} is for Portunus, and for the reference
-    most_passed: int = None             # requests that the backend may see: the cache has the rest
-    tls: str = ""                       # kind of certificate, see make_certificates
-    streams: int = 0                    # HTTP/2, by h2load, with so many on a connection
-    connections: int = None             # at a time, where the row sets it and not the options
-    message: bytes = b""                # what each request posts, as a gRPC call
-
-
 def file_name(size_kib, number=0):
     """The name of a file that `make_files` makes."""
     return f"/{size_kib}k/{number:03d}.txt"
@@ -53,6 +27,7 @@ def file_name(size_kib, number=0):
 
 def make_files(root):
     """Makes every file that a row serves."""
+    module_rows.make_files(root)
     line = b"The quick brown fox jumps over the lazy dog, and back again: 0123.\n"
     for size_kib, count in ((1, 1), (4, 1000), (16, 1), (1024, 1), (10240, 1)):
         os.makedirs(f"{root}/{size_kib}k")
@@ -110,6 +85,8 @@ CACHED = "location / { proxy_pass http://app; proxy_cache cache; proxy_cache_val
 KEEPALIVE = {"cpu": 0.9, "syscalls": 2}
 GRPC = "location / { grpc_pass grpc://app; }"
 GRPC_HEADERS = (("content-type", "application/grpc"), ("te", "trailers"))
+HEAVY = "location /heavy/ { root {root}; gzip on; gzip_comp_level 9; gzip_types text/plain; }"
+SHARED = {"http": LOG, "keepalive_timeout": 0, "body_size": 43, "measures": MODES}
 MESSAGE = b"\0\0\0\0\x0dHello, world\n"     # not compressed, 13 bytes
 
 ROWS = (
@@ -211,16 +188,25 @@ ROWS = (
     Row("timewait-mux", "100,000 FastCGI requests, FCGI_MPXS_CONNS=1", FASTCGI % "",
         uris=("/hello",), http=ONE_PEER, body_size=13, backend=("responder", "-l", "-m", "1"),
         targets={"timewait": 0}, measures=frozenset({"timewait"})),
-)
+    Row("heavy", "beside 12 heavy requests/s; 4 workers, 2 CPUs", f"{EMPTY_GIF} {HEAVY}",
+        options=("-s", "-c", "16"), **SHARED),
+    Row("crowd", "ab -c 1000; 2 workers", EMPTY_GIF, **SHARED),
+    Row("calm", "short connections; 2 workers", EMPTY_GIF, options=("-s",), **SHARED),
+    Row("stopped", "one of 4 workers stopped", EMPTY_GIF, options=("-s", "-c", "16"), **SHARED),
+    Row("wakeups", "wake-ups, of accepts; 4 workers", EMPTY_GIF, options=("-s", "-c", "16"),
+        **SHARED),
+) + module_rows.ROWS
 
 TEMPLATE = """\
 {user}daemon off;
 master_process {master};
 worker_processes {workers};
+{main}
 error_log logs/error.log;
 pid logs/nginx.pid;
 events {{
     worker_connections {worker_connections};
+    {events}
 }}
 http {{
     {paths}default_type text/plain;
@@ -255,11 +241,13 @@ def protocol_lines(row, is_reference, tls_directory):
 
 
 def configuration(row, root, port, is_reference, is_single=False, workers=1, listen="",
-                  worker_connections=32768, backend="", tls_directory=""):
+                  worker_connections=32768, backend="", tls_directory="", main="", events=""):
     """The text of nginx.conf for one row: the same for both servers, but for the port, the address
     of the backend, Row.only, and the way HTTP/2 is asked for; and, where root does not run them,
     with places of temporary files other than those that Debian compiled in."""
     user, paths = "user root;\n", ""
+    if is_reference and not row.is_against_itself:
+        main += "".join(f"load_module {OBJECTS}/{name}.so;\n" for name in row.modules)
     if os.geteuid() != 0:
         user = ""
         paths = "client_body_temp_path temp/body;\n    " + "".join(
@@ -276,6 +264,7 @@ def configuration(row, root, port, is_reference, is_single=False, workers=1, lis
     parameters, protocol = protocol_lines(row, is_reference, tls_directory)
     return TEMPLATE.format(
         user=user, paths=paths, master="off" if is_single else "on", workers=workers, port=port,
-        listen=parameters + listen, protocol=protocol, http=fill(row.http),
-        worker_connections=worker_connections, keepalive_timeout=row.keepalive_timeout,
+        listen=parameters + listen, protocol=protocol, http=fill(row.http), main=main,
+        events=events, worker_connections=worker_connections,
+        keepalive_timeout=row.keepalive_timeout,
         server=fill(row.server), more=routing_servers(port) if row.name == "routing" else "")

@@ -169,16 +169,21 @@ class Server:
                     return int(line.split()[1]) * 1024
         raise BenchError("no Rss in smaps_rollup")
 
+    def get_by_curl(self, row, uri):
+        """The same by curl; and the bytes of the body as it came."""
+        try:
+            return fetch.by_curl(row, uri, self.port)
+        except fetch.FetchError as error:
+            raise BenchError(f"{self.binary}, row {row.name}: {error}") from None
+
     def get(self, row, uri):
         """One request as a row makes it: status and body."""
-        if row.tls or row.streams:
-            try:
-                return fetch.by_curl(row, uri, self.port)
-            except fetch.FetchError as error:
-                raise BenchError(f"{self.binary}, row {row.name}: {error}") from None
+        if row.tls or row.streams or row.coding:
+            return Server.get_by_curl(self, row, uri)[:2]
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
         try:
-            connection.request("GET", uri, headers={"Host": row.host})
+            headers = dict(line.split(": ", 1) for line in row.headers)
+            connection.request("GET", uri, headers={"Host": row.host, **headers})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

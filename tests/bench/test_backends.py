@@ -4,6 +4,7 @@ import os
 import socket
 import struct
 import sys
+import time
 
 import pytest
 
@@ -191,9 +192,26 @@ def test_fastcgi_backends_say_hello(start, tmp_path, kind):
                 assert body == backends.HELLO
 
 
+def test_the_chain_asks_its_service(start):
+    """Once for each request, on few connections; and says so when it has gone."""
+    with start("chain") as backend:
+        for _ in range(20):
+            with connect(backend) as sock:
+                sock.sendall(fastcgi_request("/x", 0))
+                assert read_fastcgi(sock).endswith(b"\r\n\r\nThe quick bro")
+        counts = backend.counts()
+        assert counts["requests"] == 20
+        assert counts["connections"] <= backends.PROCESSES
+        backend.processes[0].kill()
+        backend.processes[0].wait()
+        with connect(backend) as sock:
+            sock.sendall(fastcgi_request("/x", 0))
+            assert read_fastcgi(sock).startswith(b"Status: 502")
+
+
 def test_a_backend_ends_with_its_block(start):
     """All of its processes."""
-    for kind in ("http", "responder", "libfcgi", "php"):
+    for kind in ("http", "responder", "libfcgi", "chain", "php"):
         with start(kind) as backend:
             pids = [process.pid for process in backend.processes]
             assert pids
@@ -211,4 +229,7 @@ def test_time_wait_is_counted_by_port(start):
                 sock.sendall(HEAD)
                 read_answers(sock, 1, 13)
                 assert sock.recv(1) == b""
+        end = time.monotonic() + 10     # the last ACK may be under way on a busy machine
+        while probes.time_wait_count(backend.port) - before < 5 and time.monotonic() < end:
+            time.sleep(0.01)
         assert probes.time_wait_count(backend.port) - before == 5

@@ -65,7 +65,7 @@ def fixture_start(programs, tmp_path):
 @pytest.fixture(name="client")
 def fixture_client(tmp_path):
     """h2load, with two connections where the row does not say."""
-    return H2load(min(os.sched_getaffinity(0)), str(tmp_path), 2, 1024)
+    return H2load({min(os.sched_getaffinity(0))}, str(tmp_path), 2, 1024)
 
 
 def test_calls_are_made_and_answered(start, client):

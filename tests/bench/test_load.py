@@ -15,8 +15,10 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import loads    # noqa: E402  pylint: disable=wrong-import-position
 import rows     # noqa: E402  pylint: disable=wrong-import-position
+from scripted import ScriptedServer  # noqa: E402  pylint: disable=wrong-import-position
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture(scope="module", name="program")
@@ -35,49 +37,6 @@ def fixture_context(tmp_path_factory):
     context.names = []
     context.sni_callback = lambda _socket, name, _context: context.names.append(name)
     return context
-
-
-class ScriptedServer:
-    """Hands each connection to a function, in a thread of its own."""
-
-    def __init__(self, serve, context=None):
-        self.serve, self.context = serve, context
-        self.heads = []
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        """Until the listener is closed."""
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.handle, args=(connection,), daemon=True).start()
-
-    def handle(self, connection):
-        """Errors of a client that leaves are no matter."""
-        try:
-            if self.context is not None:
-                connection = self.context.wrap_socket(connection, server_side=True)
-            with connection:
-                self.serve(self, connection)
-        except OSError:
-            connection.close()
-
-    def read_heads(self, connection):
-        """Yields each request head of a connection."""
-        data = b""
-        while True:
-            while b"\r\n\r\n" in data:
-                head, _, data = data.partition(b"\r\n\r\n")
-                self.heads.append(head)
-                yield head
-            more = connection.recv(65536)
-            if not more:
-                return
-            data += more
 
 
 def run(program, serve, *arguments, body_bytes=None, context=None):
@@ -151,6 +110,23 @@ def test_an_answer_in_pieces(program):
     assert (status, answer["requests"]) == (0, 4)
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_chunked_bodies(program, size):
+    """In pieces of any size, with extensions and trailers, and the connection is used again; the
+    bytes that count are those of the body."""
+    body = b"5;a=b\r\nhello\r\n00A \r\n0123456789\r\n0\r\nX: y\r\n\r\n"
+
+    def serve(server, connection):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in server.read_heads(connection):
+            answer = CHUNKED + body
+            for start in range(0, len(answer), size):
+                connection.sendall(answer[start:start + size])
+
+    status, answer, _ = run(program, serve, "-P", "2", "-c", "2", "-n", "8", body_bytes=8 * 15)
+    assert (status, answer["requests"], answer["connections"]) == (0, 8, 2)
+
+
 def test_a_long_body_is_counted(program):
     """A megabyte, most of it thrown away unread."""
     def serve(server, connection):
@@ -192,11 +168,17 @@ def test_announced_close_is_no_error(program):
     (b"HTTP/1.1 200 OK\r\nContent-Le", "early_close"),
     (b"", "early_close"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 5x\r\n\r\nhello", "syntax"),
-    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "syntax"),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n0\r\n\r\n", "syntax"),
+    (CHUNKED + b"5\r\nhelloX\r\n0\r\n\r\n", "syntax"),
+    (CHUNKED + b"\r\n0\r\n\r\n", "syntax"),
+    (CHUNKED + b"ffffffffffffffffff\r\n", "syntax"),
+    (CHUNKED + b"5\r\nhello\r\n0\r\n", "early_close"),
+    (CHUNKED + b"0\r\n\r\n0", "syntax"),
     (b"SSH-2.0-OpenSSH\r\n\r\n and more text", "syntax"),
     (OK + b"more", "syntax"),
     (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 20000, "syntax"),
-], ids=["500", "short_body", "short_head", "nothing", "length", "chunked", "ssh", "surplus",
+], ids=["500", "short_body", "short_head", "nothing", "length", "coding", "chunk_end",
+        "no_size", "huge_chunk", "short_chunks", "after_chunks", "ssh", "surplus",
         "long_head"])
 def test_failures_have_their_kind(program, answer_bytes, kind):
     """Five requests that fail are five errors of that kind, and the exit status tells."""

@@ -36,7 +36,6 @@ static SSL_SESSION *session_copy(const SSL_SESSION *session)
 
 static int keep_session(SSL *tls, SSL_SESSION *session)
 {
-    (void) tls;
     SSL_SESSION_free(newest);
     newest = session_copy(session);
     return 0; /* this one stays the library's */

@@ -58,12 +58,25 @@ def test_paths_and_empty_prefix(configure):
     assert defined(header, "DEFAULT_GROUP") == "web"
 
 
+def objects_of(read):
+    """The modules that are loadable objects wherever their library is, as far as that is here."""
+    shared = re.search(r"SHARED_MODULES = ?(.*)\n", read("config.mk")).group(1).split()
+    return [row[0] for row in table("modules") if row[2] == "object" and row[0] in shared]
+
+
+def told_of(read):
+    """What -V says of modules that nobody asked for."""
+    objects = objects_of(read)
+    return ["--with-" + row[1].split(",")[0] + ("=dynamic" if row[0] in objects else "")
+            for row in table("modules") if row[2] == "with" or row[0] in objects]
+
+
 def test_arguments_are_kept_as_V_prints_them(configure):
     status, text, read = configure("--with-cc-opt=-g -DX='\"y\"'", "--build=one two")
     assert status == 0, text
     shown = defined(read("config.h"), "CONFIGURE_ARGUMENTS").replace('\\"', '"')
     # As given, and then what nginx would have to be asked for.
-    told = [" --with-" + row[1].split(",")[0] for row in table("modules") if row[2] == "with"]
+    told = [" " + word for word in told_of(read)]
     assert " --with-http_realip_module" in told and "--without" not in shown
     assert shown.endswith(" --with-cc-opt='-g -DX='\"y\"'' --build='one two'" + "".join(told)
                           + " --with-threads --with-file-aio")
@@ -136,7 +149,8 @@ def test_what_was_asked_for_is_told_once(configure):
     status, text, read = configure(*told, "--with-threads")
     assert status == 0, text
     shown = defined(read("config.h"), "CONFIGURE_ARGUMENTS")
-    assert shown.split()[1:] == told + ["--with-threads", "--with-file-aio"]
+    objects = [word for word in told_of(read) if word.endswith("=dynamic")]
+    assert shown.split()[1:] == told + ["--with-threads"] + objects + ["--with-file-aio"]
 
 
 def test_a_value_is_needed(configure):
@@ -158,9 +172,12 @@ def test_modules_left_out_and_shared(configure):
     registry = read("modules.c")
     assert "&ngx_http_map_module" not in registry
     assert "&ngx_http_empty_gif_module" not in registry
-    assert 'loadable_modules[] = {\n    "ngx_http_empty_gif_module",\n    NULL,\n};\n' in registry
+    shared = ["ngx_http_empty_gif_module"] + objects_of(read)
+    loadable = "".join('    "%s",\n' % row[0] for row in table("modules") if row[0] in shared)
+    assert "loadable_modules[] = {\n%s    NULL,\n};\n" % loadable in registry
     assert 'omitted_modules[] = {\n    "ngx_http_map_module",\n    NULL,\n};\n' in registry
-    assert "SHARED_MODULES = ngx_http_empty_gif_module\n" in read("config.mk")
+    words = re.search(r"SHARED_MODULES = (.*)\n", read("config.mk")).group(1).split()
+    assert sorted(words) == sorted(shared)
 
 
 def test_without_http_no_http_module_is_linked(configure):

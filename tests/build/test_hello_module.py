@@ -1,17 +1,10 @@
 """The example of docs/writing-a-module.md: linked in and loaded, from the same source."""
 
-import os
-import re
-import shlex
-import shutil
-import subprocess
-
 import pytest
 
-from harness import binaries
+from harness import addons, binaries
 from harness.server import run_binary
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 HELLO = "examples/hello_module"
 
 SERVER = """
@@ -24,42 +17,11 @@ SERVER = """
 """
 
 
-def run(*command):
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def arguments_of_build():
-    """What the binary under test was configured with, its build directory left out."""
-    line = re.search(r"^configure arguments:(.*)$", binaries.version_text(binaries.under_test()),
-                     re.M).group(1)
-    return [word for word in shlex.split(line) if not word.startswith("--builddir=")]
-
-
 @pytest.fixture(scope="module")
-def build(tmp_path_factory):
-    """A function that configures with one more argument, on a copy of the objects that are there."""
-
-    def configure(argument):
-        directory = tmp_path_factory.mktemp("hello") / "objs"
-        theirs = os.path.dirname(binaries.under_test())
-        shutil.copytree(theirs, directory, symlinks=True, ignore=shutil.ignore_patterns(
-            "tests", "bench", "serve", "nginx", "*.a", "*.so"))
-        # What knows the arguments of configure is compiled anew.
-        for folder, _, names in os.walk(directory):
-            for name in names:
-                path = os.path.join(folder, name)
-                if name.endswith(".d") and "config.h" in open(path, encoding="utf-8").read():
-                    if os.path.exists(path[:-2] + ".o"):
-                        os.unlink(path[:-2] + ".o")
-        run("./configure", "--builddir=%s" % directory, argument, *arguments_of_build())
-        return directory
-
+def directory(tmp_path_factory):
     if "Portunus" not in binaries.version_text(binaries.under_test()):
         pytest.skip("not ours")
-    return configure
+    return lambda: tmp_path_factory.mktemp("hello") / "objs"
 
 
 def check(server):
@@ -77,15 +39,13 @@ def check(server):
 
 
 @pytest.fixture(scope="module")
-def loadable(build):
-    objs = build("--add-dynamic-module=%s" % HELLO)
-    run("make", "BUILD=%s" % objs, "%s/ngx_http_hello_module.so" % objs)
-    return objs / "ngx_http_hello_module.so"
+def loadable(directory):
+    return addons.loadable(directory(), HELLO, "ngx_http_hello_module")
 
 
-def test_linked_in(build, serve):
-    objs = build("--add-module=%s" % HELLO)
-    run("make", "BUILD=%s" % objs, "%s/nginx" % objs)
+def test_linked_in(directory, serve):
+    objs = addons.configure(directory(), "--add-module=%s" % HELLO)
+    addons.run("make", "BUILD=%s" % objs, "%s/nginx" % objs)
     binary = str(objs / "nginx")
     assert "ngx_http_hello_module (static)" in run_binary("-V", binary=binary).stderr
     check(serve(SERVER, binary=binary))

@@ -18,9 +18,9 @@
 #include "cache/internal.h"
 #include "event/loop.h"
 #include "fiber/fiber.h"
-#include "server/cells.h"
-#include "server/generation_life.h"
-#include "server/server.h"
+#include "server/configuration/generation_life.h"
+#include "server/process/cells.h"
+#include "server/process/server.h"
 
 static struct buf messages;           /* lines of the log: "[level] text\n" */
 static struct generation *generation; /* what was read, or NULL */

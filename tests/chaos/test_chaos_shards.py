@@ -1,4 +1,4 @@
-"""Workers come, go and die under load, and no connection is lost: DESIGN.md, "Shards"."""
+"""Workers come, go and die under load, and no connection is lost: docs/architecture.md, "The way of a reload"."""
 
 import os
 import re
@@ -139,6 +139,7 @@ def test_queue_of_a_killed_worker_is_served_by_its_successor(serve):
     server = serve(HTTP, main=main(1), allow=[r"exited on signal 9"])
     victim, = wait_workers(server, 1)
     os.kill(victim, signal.SIGSTOP)
+    until(lambda: proc.status(victim, "State")[0] == "T", "the stop")
     clients = [server.client() for _ in range(30)]
     for client in clients:
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")

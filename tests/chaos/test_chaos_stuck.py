@@ -1,4 +1,4 @@
-"""A worker that is alive but does not turn is stepped around: DESIGN.md, "Shards", rule 5."""
+"""A worker that is alive but does not turn costs nobody but its own clients: docs/architecture.md, "The way of a reload"."""
 
 import os
 import signal
@@ -7,14 +7,14 @@ import time
 import pytest
 
 from harness import proc, until
-from harness.workers import wait_workers
+from harness.workers import clients_of_all, wait_workers
 from test_chaos_shards import HTTP, change, main, wait_all_answer, wait_sockets
 from traffic import Traffic
 
 # No new connection may wait longer than this while a worker stands still. The promise is 100 ms on
 # a machine that is not busy with something else; nginx keeps a quarter of them waiting for the
-# whole STOPPED seconds, so that a second tells the two apart even on a machine that is.
-LIMIT = 1.0
+# whole STOPPED seconds, so that half of it tells the two apart even on a machine that is.
+LIMIT = 2.5
 STOPPED = 5.0
 
 
@@ -72,7 +72,7 @@ def test_two_workers_stand_still_at_once(serve, which):
     with Traffic(server.port, short=8, kept=0, pause=0.002) as traffic:
         wait_all_answer(traffic, workers)
         with stopped(workers[which[0]]) as first, stopped(workers[which[1]]) as second:
-            time.sleep(1.5)
+            time.sleep(STOPPED)
             worst = report(traffic, second.began)
         wait_all_answer(traffic, workers)
     traffic.assert_nothing_lost()
@@ -87,9 +87,7 @@ def test_two_workers_stand_still_at_once(serve, which):
 def test_connection_of_a_stopped_worker_goes_on_afterwards(serve):
     server = serve(HTTP, main=main(2))
     workers = wait_workers(server, 2)
-    clients = [server.client() for _ in range(12)]
-    owners = [int(client.request("/").text) for client in clients]
-    assert set(owners) == set(workers)
+    clients, owners = clients_of_all(server, workers)
     with stopped(workers[0]):
         for client in clients:
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -105,19 +103,17 @@ def test_reload_while_a_worker_stands_still(serve):
     server = serve(HTTP, main=main(3))
     workers = wait_workers(server, 3)
     victim = workers[1]
-    kept = [server.client() for _ in range(30)]
-    owners = [int(client.request("/").text) for client in kept]
+    kept, _ = clients_of_all(server, workers)
     with Traffic(server.port, short=3, kept=0, pause=0.002) as traffic:
         wait_all_answer(traffic, workers)
         with stopped(victim) as stop:
             server.reload()
             until(lambda: len(server.children()) == 4, server.evidence)
-            time.sleep(0.5)
+            time.sleep(STOPPED)
             worst = report(traffic, stop.began)
         wait_workers(server, 3)
     traffic.assert_nothing_lost()
     assert worst < LIMIT
-    assert victim in owners
     for client in kept:
         assert client.request("/", method="POST", body="x").status == 200
 
@@ -126,9 +122,7 @@ def test_two_reloads_while_a_worker_stands_still(serve):
     """Its idle connections reach the newest workers, past those that came and went meanwhile."""
     server = serve(HTTP, main=main(2))
     workers = wait_workers(server, 2)
-    kept = [server.client() for _ in range(30)]
-    owners = [int(client.request("/").text) for client in kept]
-    assert workers[0] in owners
+    kept, _ = clients_of_all(server, workers)
     with stopped(workers[0]):
         for _ in range(2):
             server.reload()

@@ -4,7 +4,7 @@
 static void defaults_go_through_the_parser(void **state)
 {
     assert_text(run_http(""), "");
-    const struct main_settings *m = conf_settings(conf_main_scope(&conf), &main_table);
+    const struct main_settings *m = conf_settings(conf_main_scope(&conf), &main_key);
     assert_true(m->daemon);
     assert_text(m->pid, "/run/logs/pid");
     assert_int_equal(m->workers, 1);
@@ -111,10 +111,10 @@ static void plain_tables_are_copied_on_first_use(void **state)
 {
     assert_text(run_http("server { number 6; words a; location x { } location y { words b c; } }"),
                 "");
-    const struct plain_settings *x = conf_settings(scopes[0], &plain_table);
-    const struct plain_settings *y = conf_settings(scopes[1], &plain_table);
-    const struct plain_settings *server = conf_settings(scopes[2], &plain_table);
-    const struct plain_settings *http = conf_settings(scopes[3], &plain_table);
+    const struct plain_settings *x = conf_settings(scopes[0], &plain_key);
+    const struct plain_settings *y = conf_settings(scopes[1], &plain_key);
+    const struct plain_settings *server = conf_settings(scopes[2], &plain_key);
+    const struct plain_settings *http = conf_settings(scopes[3], &plain_key);
 
     assert_ptr_equal(x, server);
     assert_ptr_not_equal(y, server);
@@ -128,10 +128,10 @@ static void plain_tables_are_copied_on_first_use(void **state)
 static void presence_is_of_the_block_itself(void **state)
 {
     assert_text(run_http("root a; server { level 2; }"), "");
-    assert_true(conf_is_set(scopes[1], &place_table, "root"));
-    assert_false(conf_is_set(scopes[0], &place_table, "root"));
-    assert_true(conf_is_set(scopes[0], &place_table, "level"));
-    assert_false(conf_is_set(scopes[0], &place_table, "no_such"));
+    assert_true(conf_is_set(scopes[1], &place_key, "root"));
+    assert_false(conf_is_set(scopes[0], &place_key, "root"));
+    assert_true(conf_is_set(scopes[0], &place_key, "level"));
+    assert_false(conf_is_set(scopes[0], &place_key, "no_such"));
 }
 
 static void rows_then_hooks_then_blocks(void **state)
@@ -144,7 +144,7 @@ static void rows_then_hooks_then_blocks(void **state)
 static void names_mean_what_their_block_says(void **state)
 {
     assert_text(run("events { connections 5; } http { server { connections a b; } }"), "");
-    const struct plain_settings *server = conf_settings(scopes[1], &twin_table);
+    const struct plain_settings *server = conf_settings(scopes[1], &twin_key);
     assert_int_equal(server->words.count, 2);
 }
 

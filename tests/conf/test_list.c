@@ -1,7 +1,9 @@
 /* Tests of the lists that are made from rows. */
 #include "conf/toy.h"
 
-static struct directive_table *const tables[] = {&main_table, &plain_table, &twin_table};
+static const struct conf_table tables[] = {{&main_table, NULL},
+                                           {&plain_table, NULL},
+                                           {&twin_table, NULL}};
 
 static void names_by_module(void **state)
 {
@@ -31,7 +33,7 @@ static bool has(const struct buf *out, const char *text)
 
 static void the_manual(void **state)
 {
-    static struct directive_table *const all[] = {&main_table, &place_table};
+    static const struct conf_table all[] = {{&main_table, NULL}, {&place_table, NULL}};
     struct buf out = {0};
 
     conf_list_directives(all, COUNT(all), &out, true);

@@ -254,20 +254,42 @@ static void assignment(void **state)
     assert_false(variable_get(&env, limit, &value));
 }
 
-static void uninitialized_ones_are_told_where_asked(void **state)
+static const struct variable connection_rows[] = {
+    {.name = STR_INIT("host"), .get = get_data, .data = (uintptr_t) "sni.example"},
+    {.name = STR_INIT("http_"), .get = get_data, .flags = VARIABLE_PREFIX},
+    {.name = STR_NONE},
+};
+static const struct subject_kind connection = {.name = "connection", .variables = connection_rows};
+static const struct subject_kind probe = {.name = "probe"};
+
+/* A getter is called for its own kind of subject alone. */
+static void subjects_of_another_kind(void **state)
 {
-    struct variable *mine = variable_define(&conf, NULL, &set, STR("mine"), VARIABLE_CHANGEABLE);
+    const struct template *text = compile("$host|$uri|$http_x|$group");
+    struct variable *group = variable_define(&conf, NULL, &set, STR("group"), 0);
+
+    variable_compute(group, get_data, "computed");
+    assert_str(template_text(text, new_env()), STR("example.org|/a/b|[x]|computed"));
+    new_env()->kind = &connection;
+    assert_str(template_text(text, &env), STR("sni.example|||computed"));
+    new_env()->kind = &probe;
+    assert_str(template_text(text, &env), STR("|||computed"));
+    struct str value;
+    assert_false(variable_get_by_name(&env, STR("http_y"), &value));
+}
+
+/* What a request would act on is a value like any other elsewhere. */
+static void assignment_for_another_kind(void **state)
+{
+    const struct variable *limit = variable_use(&conf, NULL, &set, STR("limit"));
     struct str value;
 
-    new_env();
-    env.warn_uninitialized = true;
-    assert_true(variable_get(&env, mine, &value));
-    assert_text(value, "");
-    assert_text(report(), "");
-    report_text.len = 0;
-    new_env()->warn_uninitialized = true;
-    variable_get(&env, mine, &value);
-    assert_text(buf_str(&report_text), "[warn] using uninitialized \"mine\" variable\n");
+    was_set = STR_NONE;
+    new_env()->kind = &probe;
+    variable_assign(&env, limit, STR("7"));
+    assert_int_equal(was_set.len, 0);
+    assert_true(variable_get(&env, limit, &value));
+    assert_str(value, STR("7"));
 }
 
 static void cycles_end(void **state)
@@ -303,13 +325,12 @@ static void predicates(void **state)
     struct vec list = {0};
 
     assert_false(templates_any_true(&list, new_env()));
-    *(struct template **) vec_push(&list, &arena, sizeof(struct template *)) = compile("$empty");
-    *(struct template **) vec_push(&list, &arena, sizeof(struct template *)) = compile("0");
-    *(struct template **) vec_push(&list, &arena, sizeof(struct template *)) = compile("$zero");
-    *(struct template **) vec_push(&list, &arena, sizeof(struct template *)) = compile("$none");
+    *vec_add(&list, &arena, struct template *) = compile("$empty");
+    *vec_add(&list, &arena, struct template *) = compile("0");
+    *vec_add(&list, &arena, struct template *) = compile("$zero");
+    *vec_add(&list, &arena, struct template *) = compile("$none");
     assert_false(templates_any_true(&list, &env));
-    *(struct template **) vec_push(&list, &arena, sizeof(struct template *)) =
-        compile("$zero$zero");
+    *vec_add(&list, &arena, struct template *) = compile("$zero$zero");
     assert_true(templates_any_true(&list, &env));
 }
 
@@ -354,7 +375,8 @@ int main(void)
         variable_test(the_longest_prefix_wins),
         variable_test(values_are_kept_unless_volatile),
         variable_test(assignment),
-        variable_test(uninitialized_ones_are_told_where_asked),
+        variable_test(subjects_of_another_kind),
+        variable_test(assignment_for_another_kind),
         variable_test(cycles_end),
         variable_test(names_known_at_run_time_only),
         variable_test(predicates),

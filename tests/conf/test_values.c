@@ -95,7 +95,7 @@ static void values_as_stored(void **state)
             "text a; rate 1k; index a b c; skip $host 1; header A $host; header B 2;\n"
             "buffers 3 5m; }"),
         "");
-    const struct main_settings *m = conf_settings(conf_main_scope(&conf), &main_table);
+    const struct main_settings *m = conf_settings(conf_main_scope(&conf), &main_key);
     const struct place_settings *p = place(0);
 
     assert_text(m->pid, "/a");

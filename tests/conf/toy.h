@@ -63,7 +63,7 @@ static bool apply_rule(struct conf_scope *scope, const struct directive *row,
     if (str_is(node->args[1], "silent")) {
         return false;
     }
-    *(struct str *) vec_push(&place->rules, scope->conf->arena, sizeof(struct str)) = node->args[1];
+    *vec_add(&place->rules, scope->conf->arena, struct str) = node->args[1];
     return true;
 }
 
@@ -84,11 +84,11 @@ static bool apply_types(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-static struct directive_table place_table;
+static struct settings_key main_key, place_key, plain_key, twin_key;
 
 static void name_scope(struct conf_scope *scope, void *arg)
 {
-    struct place_settings *place = conf_settings(scope, &place_table);
+    struct place_settings *place = conf_settings(scope, &place_key);
     place->name = *(struct str *) arg;
 }
 
@@ -205,18 +205,22 @@ static const struct directive twin_rows[] = {
     {NULL},
 };
 
-static struct directive_table main_table = {main_rows, IN_MAIN, sizeof(struct main_settings),
-                                            .module_name = "main_module"};
-static struct directive_table place_table = {place_rows,
-                                             PLACES | IN_SERVER_IF,
-                                             sizeof(struct place_settings),
-                                             .finish = finish_place,
-                                             .fresh = fresh_place,
-                                             .module_name = "place_module"};
-static struct directive_table plain_table = {plain_rows, PLACES, sizeof(struct plain_settings),
-                                             .module_name = "plain_module"};
-static struct directive_table twin_table = {twin_rows, PLACES, sizeof(struct plain_settings),
-                                            .module_name = "plain_module"};
+static const struct directive_table main_table = {&main_key, main_rows, IN_MAIN,
+                                                  sizeof(struct main_settings),
+                                                  .module_name = "main_module"};
+static const struct directive_table place_table = {&place_key,
+                                                   place_rows,
+                                                   PLACES | IN_SERVER_IF,
+                                                   sizeof(struct place_settings),
+                                                   .finish = finish_place,
+                                                   .fresh = fresh_place,
+                                                   .module_name = "place_module"};
+static const struct directive_table plain_table = {&plain_key, plain_rows, PLACES,
+                                                   sizeof(struct plain_settings),
+                                                   .module_name = "plain_module"};
+static const struct directive_table twin_table = {&twin_key, twin_rows, PLACES,
+                                                  sizeof(struct plain_settings),
+                                                  .module_name = "plain_module"};
 
 static bool get_host(struct variable_env *env, const struct variable *variable, struct str *out)
 {
@@ -232,8 +236,11 @@ static const struct variable host_rows[] = {
 /* Parses and applies; gives the report. */
 static inline struct str run(const char *text)
 {
-    static struct directive_table *tables[] = {&main_table, &place_table, &plain_table,
-                                               &twin_table};
+    static struct conf_table tables[] = {{0},
+                                         {&main_table, NULL},
+                                         {&place_table, NULL},
+                                         {&plain_table, NULL},
+                                         {&twin_table, NULL}};
 
     scope_count = 0;
     calls.len = 0;
@@ -256,7 +263,7 @@ static inline struct str run_http(const char *text)
 static inline struct place_settings *place(unsigned index)
 {
     assert_true(index < scope_count);
-    return conf_settings(scopes[index], &place_table);
+    return conf_settings(scopes[index], &place_key);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -500,6 +501,18 @@ static void fibers_sleep_and_wake_with_the_loop(void **state)
     assert_string_equal(trail, "swtry");
 }
 
+static void a_rest_passes_before_the_sleep(void **state)
+{
+    struct timespec before, after;
+
+    loop_rest(3000);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    loop_turn(1);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    int64_t us = (after.tv_sec - before.tv_sec) * 1000000 + (after.tv_nsec - before.tv_nsec) / 1000;
+    assert_true(us >= 3000);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -519,6 +532,7 @@ int main(void)
         TEST(work_for_the_next_turn_lets_events_pass_first),
         TEST(pulse_beats_with_every_turn),
         TEST(run_goes_on_until_told),
+        TEST(a_rest_passes_before_the_sleep),
         TEST(signals_come_as_events),
         TEST(a_child_has_its_own_loop),
         TEST(fibers_sleep_and_wake_with_the_loop),

@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "event/loop.h"
+#include "fiber/fiber.h"
 
 static int setup(void **state)
 {
@@ -99,12 +100,95 @@ static void a_full_queue_refuses(void **state)
     thread_pool_free(pool);
 }
 
+/* ---- calls of fibers ---- */
+
+struct called {
+    struct thread_pool *pool;
+    int number;
+    enum thread_called result;
+    bool is_over; /* the fiber has returned */
+    pthread_t worker;
+};
+
+static void double_number(void *arg)
+{
+    struct called *called = arg;
+
+    called->number *= 2;
+    called->worker = pthread_self();
+}
+
+static void call_from_fiber(void *arg)
+{
+    struct called *called = arg;
+
+    called->result = thread_pool_call(called->pool, double_number, called);
+    called->is_over = true;
+}
+
+static void a_fiber_waits_for_its_call(void **state)
+{
+    struct called called = {.pool = thread_pool_new(STR("calls"), 1, 1), .number = 5};
+
+    assert_true(loop_host_fibers(4));
+    assert_int_equal(fiber_start(call_from_fiber, &called, NULL), FIBER_WAITING);
+    while (!called.is_over) {
+        loop_turn(1000);
+    }
+    assert_int_equal(called.result, THREAD_CALL_DONE);
+    assert_int_equal(called.number, 10);
+    assert_false(pthread_equal(called.worker, pthread_self()));
+    thread_pool_free(called.pool);
+    fiber_pool_destroy();
+}
+
+static void a_cancelled_call_does_not_run(void **state)
+{
+    struct called called = {.pool = thread_pool_new(STR("calls"), 1, 2), .number = 5};
+    struct job blocker = {.job = {.work = job_at_gate, .done = job_done}};
+    struct fiber *fiber;
+
+    jobs_done = 0;
+    assert_true(loop_host_fibers(4));
+    pthread_mutex_lock(&gate);
+    assert_true(thread_pool_submit(called.pool, &blocker.job));
+    assert_int_equal(fiber_start(call_from_fiber, &called, &fiber), FIBER_WAITING);
+    fiber_cancel(fiber);
+    while (!called.is_over) {
+        loop_turn(1000);
+    }
+    assert_int_equal(called.result, THREAD_CALL_CANCELLED);
+    pthread_mutex_unlock(&gate);
+    while (jobs_done == 0) {
+        loop_turn(1000);
+    }
+    thread_pool_free(called.pool);
+    loop_turn(0); /* frees what nobody wanted */
+    assert_int_equal(called.number, 5);
+    fiber_pool_destroy();
+}
+
+static void a_call_is_refused_by_a_full_queue(void **state)
+{
+    struct called called = {.pool = thread_pool_new(STR("none"), 1, 0), .number = 5};
+
+    assert_true(loop_host_fibers(4));
+    assert_int_equal(fiber_start(call_from_fiber, &called, NULL), FIBER_ENDED);
+    assert_int_equal(called.result, THREAD_CALL_REFUSED);
+    assert_int_equal(called.number, 5);
+    thread_pool_free(called.pool);
+    fiber_pool_destroy();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(jobs_run_on_threads_and_end_on_the_loop),
         TEST(a_full_queue_refuses),
+        TEST(a_fiber_waits_for_its_call),
+        TEST(a_cancelled_call_does_not_run),
+        TEST(a_call_is_refused_by_a_full_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,6 @@ static volatile unsigned runs;
 
 static void run_nothing(void *arg)
 {
-    (void) arg;
     runs++;
 }
 

@@ -78,7 +78,6 @@ static inline void say(const char *message)
 
 static inline int setup(void **state)
 {
-    (void) state;
     said[0] = '\0';
     points = calloc(MANY, sizeof(*points));
     return points == NULL;
@@ -86,7 +85,6 @@ static inline int setup(void **state)
 
 static inline int teardown(void **state)
 {
-    (void) state;
     fiber_pool_destroy();
     free(points);
     return 0;

@@ -13,7 +13,6 @@
 
 static void run_sleeper(void *arg)
 {
-    (void) arg;
     note("RTC"[fiber_sleep(100)]);
     note("RTC"[fiber_sleep(200)]);
 }
@@ -42,7 +41,6 @@ static void cancel_ends_the_present_wait_and_all_further_but_shielded_ones(void 
     struct wait_point point = {.waiter = NULL};
     struct fiber *fiber;
 
-    (void) state;
     fiber_start(run_stubborn, &point, &fiber);
     fiber_cancel(fiber);
     assert_string_equal(trace, ""); /* it only queues */
@@ -72,7 +70,6 @@ static void cancel_before_the_wait_counts_even_if_signalled(void **state)
 {
     struct wait_point point = {.is_signalled = true};
 
-    (void) state;
     assert_int_equal(fiber_start(run_cancels_itself, &point, NULL), FIBER_ENDED);
     assert_string_equal(trace, "C");
     assert_true(point.is_signalled);
@@ -91,7 +88,6 @@ static void what_woke_a_fiber_is_not_lost_to_a_later_cancel(void **state)
     struct wait_point point = {.waiter = NULL};
     struct fiber *fiber;
 
-    (void) state;
     fiber_start(run_two_waits, &point, &fiber);
     wait_signal_later(&point);
     fiber_cancel(fiber);
@@ -103,7 +99,6 @@ static void cancel_of_a_sleeper_takes_its_timer_back(void **state)
 {
     struct fiber *fiber;
 
-    (void) state;
     fiber_start(run_sleeper, NULL, &fiber);
     assert_int_equal(host_armed(), 1);
     fiber_cancel(fiber);
@@ -140,7 +135,6 @@ static void join_waits_for_the_childs_end(void **state)
     struct family family = {.child = {.name = 'c', .deadline_ms = FIBER_NEVER},
                             .deadline_ms = FIBER_NEVER};
 
-    (void) state;
     assert_int_equal(fiber_start(run_parent, &family, NULL), FIBER_WAITING);
     assert_string_equal(trace, "cp");
     wait_signal(&family.child.point);
@@ -154,7 +148,6 @@ static void join_of_a_child_that_ended_already_is_ready(void **state)
 {
     struct family family = {.child = {.name = 'c', .deadline_ms = 0}, .deadline_ms = FIBER_NEVER};
 
-    (void) state;
     assert_int_equal(fiber_start(run_parent, &family, NULL), FIBER_ENDED);
     assert_string_equal(trace, "cTcpRyRp");
 }
@@ -163,7 +156,6 @@ static void join_times_out_and_the_child_is_cancelled(void **state)
 {
     struct family family = {.child = {.name = 'c', .deadline_ms = FIBER_NEVER}, .deadline_ms = 100};
 
-    (void) state;
     fiber_start(run_parent, &family, NULL);
     host_time_is(100);
     assert_string_equal(trace, "cpTnT");
@@ -178,7 +170,6 @@ static void a_cancelled_parent_still_sees_its_child_out(void **state)
                             .deadline_ms = FIBER_NEVER};
     struct fiber *parent;
 
-    (void) state;
     fiber_start(run_parent, &family, &parent);
     fiber_cancel(parent);
     while (fiber_run_ready()) {
@@ -199,7 +190,6 @@ static void a_detached_child_goes_on_alone(void **state)
 {
     struct waiter a = {.name = 'a', .deadline_ms = FIBER_NEVER};
 
-    (void) state;
     fiber_start(run_detacher, &a, NULL);
     wait_signal(&a.point);
     assert_string_equal(trace, "adRa");
@@ -230,7 +220,6 @@ static void who_breaks_a_rule_is_asked_to_return(void **state)
 {
     struct waiter first = {.name = 'a', .deadline_ms = FIBER_NEVER};
 
-    (void) state;
     fiber_pool_destroy();
     host_pool((struct fiber_options){.max_fibers = 8, .host.broken = tell});
     fiber_start(run_subject, &first, NULL);

@@ -110,13 +110,11 @@ static void check_overflow_is_named(enum fiber_guard guard)
 
 static void an_overflow_hits_the_guard_and_is_named(void **state)
 {
-    (void) state;
     check_overflow_is_named(FIBER_GUARD_INSTALL);
 }
 
 static void an_overflow_hits_the_mprotect_guard_and_is_named(void **state)
 {
-    (void) state;
     check_overflow_is_named(FIBER_GUARD_PROTECT);
 }
 
@@ -151,7 +149,6 @@ static void a_fault_elsewhere_is_not_called_an_overflow(void **state)
     char output[sizeof(struct fiber_crash) + 1];
     struct fiber_crash crash;
 
-    (void) state;
     forbidden_page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(forbidden_page != MAP_FAILED);
     assert_true(was_killed_by(in_child(fault_elsewhere, output, sizeof(output)), SIGSEGV));
@@ -197,7 +194,6 @@ static void without_guards_a_canary_stops_the_overflow_at_the_next_switch(void *
 {
     char output[256];
 
-    (void) state;
     if (IS_SANITIZED) {
         skip(); /* frames are larger there: it would eat the fiber below before it waits */
     }
@@ -240,7 +236,6 @@ static void broken_rules_are_named(void **state)
 {
     char output[256];
 
-    (void) state;
     assert_true(was_killed_by(in_child(wait_on_main, output, sizeof(output)), SIGABRT));
     assert_non_null(strstr(output, "fiber_wait without a fiber"));
     assert_true(was_killed_by(in_child(two_waiters, output, sizeof(output)), SIGABRT));

@@ -22,7 +22,6 @@ static void a_fiber_that_does_not_wait_ends_at_once(void **state)
     struct fiber *fiber = (struct fiber *) 1;
     char letter = 'a';
 
-    (void) state;
     assert_null(fiber_self());
     assert_int_equal(fiber_start(run_note, &letter, &fiber), FIBER_ENDED);
     assert_null(fiber);
@@ -36,7 +35,6 @@ static void signal_on_the_workers_stack_switches_at_once(void **state)
     struct waiter a;
     struct waiter b;
 
-    (void) state;
     assert_int_equal(start_waiter(&a, 'a', FIBER_NEVER), FIBER_WAITING);
     assert_non_null(a.fiber);
     assert_ptr_equal(a.point.waiter, a.fiber);
@@ -56,7 +54,6 @@ static void a_signal_before_the_wait_is_kept_once(void **state)
 {
     struct waiter a = {.name = 'a', .deadline_ms = FIBER_NEVER};
 
-    (void) state;
     wait_signal(&a.point);
     wait_signal(&a.point);
     assert_true(a.point.is_signalled);
@@ -81,7 +78,6 @@ static void signals_from_a_fiber_are_queued_in_order(void **state)
 {
     struct waiter waiters[2];
 
-    (void) state;
     start_waiter(&waiters[0], 'a', FIBER_NEVER);
     start_waiter(&waiters[1], 'b', FIBER_NEVER);
     assert_int_equal(fiber_start(run_signaller, waiters, NULL), FIBER_ENDED);
@@ -94,7 +90,6 @@ static void signal_later_queues_on_the_workers_stack(void **state)
 {
     struct waiter a;
 
-    (void) state;
     start_waiter(&a, 'a', FIBER_NEVER);
     wait_signal_later(&a.point);
     assert_string_equal(trace, "a");
@@ -115,7 +110,6 @@ static void yielding_fibers_take_turns_and_the_loop_too(void **state)
     char a = 'a';
     char b = 'b';
 
-    (void) state;
     fiber_start(run_yielder, &a, NULL);
     fiber_start(run_yielder, &b, NULL);
     assert_true(fiber_run_ready());
@@ -142,7 +136,6 @@ static void a_fiber_starts_a_fiber_that_outlives_it(void **state)
 {
     struct waiter a = {.name = 'a', .deadline_ms = FIBER_NEVER};
 
-    (void) state;
     assert_int_equal(fiber_start(run_starter, &a, NULL), FIBER_ENDED);
     assert_string_equal(trace, "(a)");
     wait_signal(&a.point);
@@ -157,7 +150,6 @@ static void deadlines_end_waits_in_order_of_time(void **state)
     struct waiter b;
     struct waiter c;
 
-    (void) state;
     start_waiter(&a, 'a', 300);
     start_waiter(&b, 'b', 100);
     start_waiter(&c, 'c', 200);
@@ -177,7 +169,6 @@ static void deadline_zero_only_looks(void **state)
 {
     struct waiter a;
 
-    (void) state;
     assert_int_equal(start_waiter(&a, 'a', 0), FIBER_ENDED);
     assert_string_equal(trace, "aTa");
     assert_null(a.point.waiter);
@@ -185,14 +176,12 @@ static void deadline_zero_only_looks(void **state)
 
 static void run_sleeper(void *arg)
 {
-    (void) arg;
     note("RTC"[fiber_sleep(100)]);
     note("RTC"[fiber_sleep(200)]);
 }
 
 static void sleep_ends_with_its_deadline(void **state)
 {
-    (void) state;
     fiber_start(run_sleeper, NULL, NULL);
     host_time_is(100);
     assert_string_equal(trace, "T");
@@ -223,7 +212,6 @@ static void a_deadline_that_moves_later_does_not_bother_the_host(void **state)
 {
     struct wait_point point = {.waiter = NULL};
 
-    (void) state;
     fiber_start(run_patient, &point, NULL);
     for (unsigned i = 0; i < 10; i++) {
         wait_signal(&point);
@@ -245,7 +233,6 @@ static void a_timer_that_fires_early_is_armed_again(void **state)
 {
     struct wait_point point = {.waiter = NULL};
 
-    (void) state;
     fiber_start(run_patient, &point, NULL);
     wait_signal(&point); /* armed for 1000, waits until 1001 */
     host_time_is(1000);
@@ -266,7 +253,6 @@ static void a_deadline_that_passes_while_the_fiber_is_queued_does_not_count(void
 {
     struct waiter a;
 
-    (void) state;
     start_waiter(&a, 'a', 100);
     wait_signal_later(&a.point);
     host_time_is(100);
@@ -313,7 +299,6 @@ static void a_call_on_main_runs_on_the_workers_stack(void **state)
 {
     struct waiter a;
 
-    (void) state;
     address_on_main = (uintptr_t) __builtin_frame_address(0);
     start_waiter(&a, 'a', FIBER_NEVER);
     assert_int_equal(fiber_start(run_calls_main, &a, NULL), FIBER_ENDED);
@@ -326,7 +311,6 @@ static void a_call_on_main_from_a_fiber_within_a_fiber(void **state)
 {
     struct waiter a;
 
-    (void) state;
     address_on_main = (uintptr_t) __builtin_frame_address(0);
     start_waiter(&a, 'a', FIBER_NEVER);
     assert_int_equal(fiber_start(run_nested_calls_main, &a, NULL), FIBER_ENDED);
@@ -347,7 +331,6 @@ static void a_host_with_a_run_queue_gets_the_woken_fibers(void **state)
 {
     struct waiter waiters[2];
 
-    (void) state;
     fiber_pool_destroy();
     host_pool((struct fiber_options){.max_fibers = 8, .host = {.post = post}});
     start_waiter(&waiters[0], 'a', FIBER_NEVER);
@@ -365,7 +348,6 @@ static void a_pool_that_goes_takes_the_timers_of_waiting_fibers_along(void **sta
 {
     struct waiter waiters[2];
 
-    (void) state;
     start_waiter(&waiters[0], 'a', 100);
     start_waiter(&waiters[1], 'b', FIBER_NEVER);
     assert_int_equal(host_armed(), 1);
@@ -408,7 +390,6 @@ static void registers_live_through_a_switch(void **state)
     struct sums in = {.sum = 0};
     uint64_t a = 1, b = 2, c = 3, d = 5, e = 7, f = 11;
 
-    (void) state;
     fiber_start(run_sums, &in, NULL);
     for (int i = 0; i < 100; i++) {
         a += b;
@@ -436,7 +417,6 @@ static void fibers_of_former_eras_are_counted(void **state)
 {
     struct waiter a, b, child;
 
-    (void) state;
     assert_int_equal(fiber_former_count(), 0);
     start_waiter(&a, 'a', FIBER_NEVER);
     assert_int_equal(fiber_former_count(), 0);

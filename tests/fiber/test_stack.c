@@ -44,13 +44,11 @@ static void *stack_seen;
 
 static void run_where(void *arg)
 {
-    (void) arg;
     stack_seen = fiber_self();
 }
 
 static void the_stack_used_last_is_used_next(void **state)
 {
-    (void) state;
     host_pool((struct fiber_options){.max_fibers = 100});
     fiber_start(run_where, NULL, NULL);
     void *first = stack_seen;
@@ -71,7 +69,6 @@ static void no_more_fibers_than_allowed(void **state)
 {
     struct fiber *fiber = (struct fiber *) 1;
 
-    (void) state;
     host_pool((struct fiber_options){.max_fibers = 37});
     assert_int_equal(start_waiting(MANY), 37);
     assert_int_equal(stats_now().in_use, 37);
@@ -88,7 +85,6 @@ static void bad_options_are_refused(void **state)
     struct fiber_options small = {.stack_size = 4096};
     struct fiber_options huge = {.stack_size = SIZE_MAX};
 
-    (void) state;
     assert_int_equal(fiber_pool_init(&small), -1);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(fiber_pool_init(&huge), -1);
@@ -102,7 +98,6 @@ static void bad_options_are_refused(void **state)
 
 static void a_pool_too_large_for_the_address_space_is_made_smaller(void **state)
 {
-    (void) state;
     host_pool((struct fiber_options){.max_fibers = (size_t) 1 << 45, .say = say});
     assert_true(stats_now().most >= 1000);
     assert_true(stats_now().most < (size_t) 1 << 45);
@@ -113,7 +108,6 @@ static void a_pool_too_large_for_the_address_space_is_made_smaller(void **state)
 
 static void many_waiting_fibers_cost_a_page_each_and_few_mappings(void **state)
 {
-    (void) state;
     host_pool((struct fiber_options){.max_fibers = MANY, .say = say});
     size_t memory = resident_bytes();
     size_t mappings = mapping_count();
@@ -138,7 +132,6 @@ static void many_waiting_fibers_cost_a_page_each_and_few_mappings(void **state)
 
 static void trim_gives_back_what_was_not_needed_since(void **state)
 {
-    (void) state;
     host_pool((struct fiber_options){.max_fibers = 4000});
     start_waiting(3000);
     fiber_pool_trim();
@@ -176,7 +169,6 @@ static void paint_measures_the_depth_of_use(void **state)
     unsigned shallow = 4;
     unsigned deep = 40;
 
-    (void) state;
     if (!is_memory_plain()) {
         skip(); /* a sanitizer may keep frames elsewhere */
     }
@@ -197,7 +189,6 @@ static void a_canary_left_alone_is_no_trouble(void **state)
 {
     unsigned depth = 8;
 
-    (void) state;
     host_pool((struct fiber_options){.max_fibers = 100,
                                      .guard = FIBER_GUARD_CANARY,
                                      .paint_stacks = is_memory_plain(),
@@ -218,7 +209,6 @@ static void mprotect_guards_stop_at_a_quarter_of_the_mappings(void **state)
     unsigned long limit = 65530;
     FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
 
-    (void) state;
     if (file != NULL) {
         assert_int_equal(fscanf(file, "%lu", &limit), 1);
         fclose(file);

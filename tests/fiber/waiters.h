@@ -20,7 +20,6 @@ static inline void note(char letter)
 
 static inline int setup(void **state)
 {
-    (void) state;
     trace[0] = '\0';
     host_pool((struct fiber_options){.max_fibers = 64});
     return 0;
@@ -30,7 +29,6 @@ static inline int teardown(void **state)
 {
     struct fiber_pool_stats stats;
 
-    (void) state;
     fiber_pool_stats(&stats);
     fiber_pool_destroy();
     return stats.in_use == 0 && host_armed() == 0 ? 0 : -1;

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "http/exchange.h"
-#include "http/exchange/plain.h"
+#include "http/exchange/heads/plain.h"
 
 static const struct protocol protocol = {.name = STR_INIT("fuzz"),
                                          .channel = &text_channel,

@@ -18,8 +18,10 @@ static void read_as(struct str message, const struct dns_name *name, uint16_t ty
     struct arena arena;
     struct dns_answer answer;
 
+    const struct dns_question question = {name, type, 0x1234};
+
     arena_init(&arena);
-    enum dns_verdict verdict = dns_answer_read(message, name, type, 0x1234, &arena, &answer);
+    enum dns_verdict verdict = dns_answer_read(message, &question, &arena, &answer);
 
     check((verdict == DNS_FOUND) == (answer.records.count != 0) || verdict == DNS_MALFORMED);
     check(answer.records.count <= DNS_RECORDS_MAX);

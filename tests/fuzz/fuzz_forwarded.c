@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "http/forwarded.h"
+#include "http/client/forwarded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

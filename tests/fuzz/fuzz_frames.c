@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/v2/frame.h"
+#include "http/message/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,13 +14,15 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "event/loop.h"
-#include "http/connection.h"
-#include "http/request.h"
+#include "http/client/connection.h"
+#include "http/request/body.h"
+#include "http/request/request.h"
+#include "http/request/wire.h"
 #include "http/v2/v2.h"
-#include "server/cells.h"
+#include "server/configuration/generation_life.h"
 #include "server/generation.h"
-#include "server/generation_life.h"
-#include "server/server.h"
+#include "server/process/cells.h"
+#include "server/process/server.h"
 
 #define INPUT_MAX 65536
 #define OUTPUT_MAX (8 << 20)
@@ -104,7 +106,6 @@ static enum flow answer(struct request *request)
 
 static void drop_line(struct log_sink *sink, enum log_level level, struct str line)
 {
-    (void) sink;
     if (level <= LOG_ALERT) {
         fprintf(stderr, "%.*s", STR_ARG(line));
         abort();
@@ -150,7 +151,7 @@ static void begin(void)
     vec_each(struct http_location *, location, &http->locations) {
         (*location)->error_log = &sink;
         (*location)->error_log_level = LOG_INFO;
-        (*location)->handler = answer;
+        content_set(*location, answer, NULL);
     }
     listens = *vec_at(&http->listens, struct http_listen *, 0);
     listens->log = quiet;

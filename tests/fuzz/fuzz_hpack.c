@@ -1,7 +1,7 @@
 /* Fuzzes the HPACK decoder: blocks one after another against one table, and each field back and forth. */
 #include <stdlib.h>
 
-#include "http/v2/hpack.h"
+#include "http/message/hpack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,7 +15,9 @@ static void check_field(struct hpack_table *encoder, struct hpack_table *mirror,
     if (room == NULL) {
         return;
     }
-    char *end = hpack_put_field(room, encoder, 0, field->name, field->value, !field->never_indexed);
+    char *end =
+        hpack_put_field(room, encoder, (struct hpack_form){.stays_out = field->never_indexed},
+                        field->name, field->value);
     struct str block = str_from(room, end);
     if (hpack_decode(mirror, &block, arena, 65536, &again) != HPACK_FIELD ||
         !str_equal_nocase(again.name, field->name) || !str_equal(again.value, field->value) ||

@@ -2,7 +2,7 @@
  * kept of it is bounded. The first byte chooses the kind of answer, the second how it is cut. */
 #include <stdlib.h>
 
-#include "http/exchange/probe.h"
+#include "http/exchange/probe/probe.h"
 
 struct outcome {
     enum probe_step step;

@@ -23,13 +23,11 @@ static size_t arrived;
 
 static struct str text_input(struct exchange *x)
 {
-    (void) x;
     return str_head(input, arrived);
 }
 
 static void text_consume(struct exchange *x, size_t n)
 {
-    (void) x;
     if (n > arrived) {
         abort();
     }

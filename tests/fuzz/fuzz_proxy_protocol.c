@@ -1,7 +1,7 @@
 /* Fuzzes the reader of PROXY protocol headers: any bytes, also cut short, and every TLV by name. */
 #include <stdlib.h>
 
-#include "net/proxy_protocol.h"
+#include "net/conn/proxy_protocol.h"
 
 static const struct str names[] = {
     STR_INIT("alpn"),        STR_INIT("authority"),  STR_INIT("unique_id"),

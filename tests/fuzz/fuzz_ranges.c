@@ -1,7 +1,7 @@
 /* Fuzz target: byte ranges. What is given lies inside the body and sums up to no more than it. */
 #include <stdlib.h>
 
-#include "http/ranges.h"
+#include "http/message/ranges_parse.h"
 
 static void check(const struct vec *ranges, uint64_t size, uint64_t most)
 {

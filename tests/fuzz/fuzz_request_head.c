@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "http/fields.h"
-#include "http/v1/parser.h"
-#include "http/v1/repeat.h"
+#include "http/message/fields.h"
+#include "http/message/parser.h"
+#include "http/message/repeat.h"
 
 static void check_inside(struct str part, struct str whole)
 {
@@ -28,7 +28,8 @@ static void check_parts(struct str input, const struct head_limits *limits, stru
         struct str part = str_head(input, n);
         if (is_first || head_wants_parsing(&head.scan, part, limits)) {
             struct fields fields = {0};
-            enum parse_result again = head_parse(part, limits, arena, NULL, &fields, &head);
+            enum parse_result again =
+                head_parse(part, &(struct field_reading){limits, arena, &fields, NULL, 0}, &head);
             is_first = false;
             if (++parsed > 3) {
                 abort();
@@ -68,7 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct repeated repeat;
 
     repeat.len = 0;
-    enum parse_result result = head_parse(input, &limits, &arena, &repeat, &fields, &head);
+    enum parse_result result =
+        head_parse(input, &(struct field_reading){&limits, &arena, &fields, &repeat, 0}, &head);
     if (result == PARSE_DONE) {
         if (head.end == 0 || head.end > size || head.size > head.end) {
             abort();
@@ -85,14 +87,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* What lies behind the head has no say in it. */
         struct fields again = {0};
         struct head same;
-        if (head_parse(str_head(input, head.end), &limits, &arena, NULL, &again, &same) !=
-                PARSE_DONE ||
+        if (head_parse(str_head(input, head.end),
+                       &(struct field_reading){&limits, &arena, &again, NULL, 0},
+                       &same) != PARSE_DONE ||
             same.end != head.end || again.count != fields.count) {
             abort();
         }
         /* … and a block that was remembered is the one that is parsed. */
         struct fields recalled = {0};
-        if (head_parse(input, &limits, &arena, &repeat, &recalled, &same) != PARSE_DONE ||
+        if (head_parse(input, &(struct field_reading){&limits, &arena, &recalled, &repeat, 0},
+                       &same) != PARSE_DONE ||
             same.end != head.end || same.size != head.size || recalled.count != fields.count ||
             recalled.seen != fields.seen || recalled.has_repeats != fields.has_repeats) {
             abort();

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "http/uri.h"
+#include "http/message/uri.h"
 
 static void check_path(struct str path, bool merged)
 {

@@ -61,6 +61,14 @@ class Backend:
         self.listener.close()
 
 
+def receive(conn):
+    """What comes next of a body that is not whole yet; an OSError where it ends."""
+    more = conn.recv(65536)
+    if not more:
+        raise ConnectionAbortedError("the body of a request was cut short")
+    return more
+
+
 def read_request(conn):
     """Head and body of one request; None at the end."""
     data = b""
@@ -74,8 +82,8 @@ def read_request(conn):
     if b"content-length:" in lower:
         length = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
         while len(body) < length:
-            body += conn.recv(65536)
+            body += receive(conn)
     elif b"transfer-encoding: chunked" in lower:
         while not body.endswith(b"0\r\n\r\n"):
-            body += conn.recv(65536)
+            body += receive(conn)
     return head + b"\r\n\r\n" + body

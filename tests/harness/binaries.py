@@ -47,3 +47,12 @@ def is_nginx_before(binary, *level):
         return False
     found = re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", text)
     return bool(found) and tuple(int(part) for part in found.groups()) < level
+
+
+def load_module(name, binary=None):
+    """The line that loads a module that is not linked into a binary: its object lies beside it, Debian's where Debian has them."""
+    directory = os.path.dirname(os.path.abspath(binary or under_test()))
+    path = os.path.join(directory, name + ".so")
+    if not os.path.exists(path):
+        path = os.path.join("/usr/lib/nginx/modules", name + ".so")
+    return "load_module %s;" % path if os.path.exists(path) else ""

@@ -6,7 +6,7 @@ import socket
 import time
 
 # Seconds that one read may take before it counts as an answer that never comes.
-READ_LIMIT = 10.0
+READ_LIMIT = 30.0
 
 _status_line = re.compile(rb"HTTP/(1\.[01]) ([1-9][0-9][0-9])(?: ([\x20-\x7e]*))?\Z")
 _header_line = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(?: (.*))?\Z", re.DOTALL)

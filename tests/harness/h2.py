@@ -61,7 +61,7 @@ class Answer:
 class H2:
     """A connection. settings: {id: value} of the first SETTINGS; acks: ours is acknowledged at once."""
 
-    def __init__(self, port, settings=None, before=b"", sock=None, timeout=10):
+    def __init__(self, port, settings=None, before=b"", sock=None, timeout=30):
         self.socket = sock or socket.create_connection(("127.0.0.1", port))
         self.socket.settimeout(timeout)
         self.encoder = hpack.Encoder()

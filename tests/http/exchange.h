@@ -6,7 +6,7 @@
 #define TESTS_HTTP_EXCHANGE_H
 
 #include "http/exchange/exchange.h"
-#include "http/exchange/settings.h"
+#include "http/exchange/options/settings.h"
 
 static struct str whole_text;  /* what the backend sends */
 static size_t arrived;         /* bytes of it that are there */
@@ -15,25 +15,21 @@ static bool is_backend_closed; /* nothing comes behind what arrived */
 
 static struct str text_input(struct exchange *x)
 {
-    (void) x;
     return (struct str){whole_text.data + consumed, arrived - consumed};
 }
 
 static void text_consume(struct exchange *x, size_t n)
 {
-    (void) x;
     consumed += n;
 }
 
 static bool text_fill(struct exchange *x)
 {
-    (void) x;
     return false;
 }
 
 static bool text_has_ended(struct exchange *x)
 {
-    (void) x;
     return is_backend_closed;
 }
 

@@ -34,8 +34,6 @@ static void told_line(struct log_sink *sink, enum log_level level, struct str li
 {
     const char *start = str_find(line, STR(": "));
 
-    (void) sink;
-    (void) level;
     buf_append(told_log, start == NULL ? line : str_from(start + 2, line.data + line.len));
     buf_append_char(told_log, '\n');
 }
@@ -81,8 +79,8 @@ static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct 
     stage->family.buffer_size = what->buffer_size != 0 ? what->buffer_size : 4096;
     stage->settings.keep_conn = what->keep;
     if (what->caught != NULL) {
-        *(struct str *) vec_push(&stage->settings.catch_stderr, &stage->request.arena,
-                                 sizeof(struct str)) = str_of(what->caught);
+        *vec_add(&stage->settings.catch_stderr, &stage->request.arena, struct str) =
+            str_of(what->caught);
     }
     stage->link = (struct upstream_link){.magic = LINK_MAGIC,
                                          .conn = conn_new(pair[0], NULL, &nobody, &stage->log),

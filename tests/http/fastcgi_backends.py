@@ -17,6 +17,7 @@ import threading
 import pytest
 
 from cgi_backends import Program
+from harness import ports
 from harness.wait import until
 
 BEGIN, ABORT, END, PARAMS, STDIN, STDOUT, STDERR = 1, 2, 3, 4, 5, 6, 7
@@ -208,9 +209,8 @@ class Responder:
         program = compiled("fastcgi_responder", *[
             os.path.join(TOP, "tests", "bench", name)
             for name in ("fastcgi_responder.c", "service.c")])
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self._port = ports.take()
+        self.port = self._port.number
         self.process = subprocess.Popen(
             [program, "-s", *options, "127.0.0.1:%d" % self.port],
             stdout=subprocess.PIPE, text=True)
@@ -231,6 +231,7 @@ class Responder:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+        self._port.close()
 
 
 FPM_CONF = """

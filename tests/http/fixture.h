@@ -15,12 +15,14 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "fiber/host.h"
-#include "http/connection.h"
-#include "http/request.h"
+#include "http/client/connection.h"
+#include "http/request/engine.h"
+#include "http/request/request.h"
+#include "http/request/wire.h"
 #include "http/v1/v1.h"
-#include "server/cells.h"
-#include "server/generation_life.h"
-#include "server/server.h"
+#include "server/configuration/generation_life.h"
+#include "server/process/cells.h"
+#include "server/process/server.h"
 
 static struct buf messages;           /* lines of the log: "[level] text\n" */
 static struct generation *generation; /* what was read, or NULL */
@@ -142,7 +144,7 @@ static inline bool read_http(const char *text)
     vec_each(struct http_location *, location, &http->locations) {
         (*location)->error_log = &memory_sink;
         (*location)->error_log_level = LOG_INFO;
-        (*location)->handler = say_where;
+        content_set(*location, say_where, NULL);
     }
     return true;
 }
@@ -189,9 +191,10 @@ static inline unsigned prepare(unsigned address, const char *text)
     messages.len = 0;
     body.len = 0;
     heads = 0;
-    assert_int_equal(head_parse(str_of(text), &limits, &request->arena, NULL, &request->headers,
-                                &head),
-                     PARSE_DONE);
+    const struct field_reading reading = {.limits = &limits,
+                                          .arena = &request->arena,
+                                          .fields = &request->headers};
+    assert_int_equal(head_parse(str_of(text), &reading, &head), PARSE_DONE);
     unsigned status = v1_request_setup(request, &head);
     if (status != 0) {
         request->keepalive = false;

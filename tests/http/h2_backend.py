@@ -155,6 +155,7 @@ class Connection:
     def __init__(self, sock, number):
         self.socket, self.number = sock, number
         self.frames = []
+        self.settings_sent = 0
         sock.settimeout(10)
         assert self._take(24) == PREFACE
 
@@ -182,6 +183,15 @@ class Connection:
             got = self.read()
             if got[0] == kind and stream in (None, got[2]) and flags in (None, got[1]):
                 return got
+
+    def settings(self, payload):
+        self.settings_sent += 1
+        self.send(frame(SETTINGS, 0, 0, payload))
+
+    def wait_settled(self):
+        """Waits until the peer has acknowledged all settings; it may have done so before what was read last."""
+        while sum(got[:2] == (SETTINGS, ACK) for got in self.frames) < self.settings_sent:
+            self.read()
 
     def request(self):
         """The next header block, as a Request."""
@@ -239,7 +249,7 @@ class H2Backend:
                 conn = Connection(sock, len(self.connections) + 1)
                 self.connections.append(conn)
                 if self.settings is not None:
-                    conn.send(frame(SETTINGS, 0, 0, self.settings))
+                    conn.settings(self.settings)
                 self.script(conn)
             except (EOFError, OSError):
                 pass

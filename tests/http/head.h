@@ -8,8 +8,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "http/fields.h"
-#include "http/v1/parser.h"
+#include "http/message/fields.h"
+#include "http/message/parser.h"
 
 static const struct head_limits usual_limits = {.line_max = 200,
                                                 .head_max = 1000,
@@ -50,7 +50,8 @@ static inline struct str exact_copy(struct str text)
 static inline enum parse_result parse_str(struct str text)
 {
     memset(&fields, 0, sizeof(fields));
-    return head_parse(exact_copy(text), &limits, &arena, NULL, &fields, &head);
+    return head_parse(exact_copy(text), &(struct field_reading){&limits, &arena, &fields, NULL, 0},
+                      &head);
 }
 
 static inline enum parse_result parse(const char *text)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import circles
 import floors
 
 
@@ -24,7 +25,8 @@ def symbols(objects):
     return defined, needed
 
 
-def faults(build, sources):
+def objects_of(build, sources):
+    """The object of each C source as {object: path below src/}, and one fault for each that has none."""
     objects, missing = {}, []
     for path in sources:
         if not path.endswith(".c"):
@@ -36,19 +38,32 @@ def faults(build, sources):
                 break
         else:
             missing.append("%s:1: has no object in %s: is it missing in auto/modules?" % (path, build))
-    if not objects:
-        return missing
+    return objects, missing
 
-    groups = floors.module_groups()
+
+def uses_of(objects):
+    """By nm, functions and data alike: file -> file that it needs -> the names that it needs of it."""
+    uses = {}
+    if not objects:
+        return uses
     defined, needed = symbols(sorted(objects))
-    found = []
-    for file, names in sorted(needed.items()):
-        user = objects[file]
-        for name in sorted(names):
+    for object_file, names in needed.items():
+        user = objects[object_file]
+        for name in names:
             used = objects.get(defined.get(name))
-            if used is None or used == user:
-                continue
+            if used is not None and used != user:
+                uses.setdefault(user, {}).setdefault(used, set()).add(name)
+    return uses
+
+
+def faults(build, sources):
+    objects, found = objects_of(build, sources)
+    groups = floors.module_groups()
+    uses = uses_of(objects)
+    for user in sorted(uses):
+        for used in sorted(uses[user]):
             reason = floors.may_use(user, used, groups)
             if reason:
-                found.append("src/%s:1: uses %s of src/%s: %s" % (user, name, used, reason))
-    return missing + found
+                found += ["src/%s:1: uses %s of src/%s: %s" % (user, name, used, reason)
+                          for name in sorted(uses[user][used])]
+    return found + circles.faults(uses)

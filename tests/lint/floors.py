@@ -1,21 +1,53 @@
 """The house: which room a file lives in, and which room may use which."""
 
-# From docs/architecture.md. A room uses rooms on floors below it, and itself; rooms side by side
-# on one floor do not know each other.
-FLOORS = {
-    "base": 0,
-    "fiber": 1,
-    "event": 2,
-    "net": 3,
-    "conf": 4,
-    "server": 5,
-    "upstream": 6,
-    "cache": 6,
-    "http": 7,
-    "stream": 7,
-    "mail": 7,
-    "http/modules": 8,
-}
+# From docs/architecture.md, from the ground up. A room is a folder with all folders in it that are
+# no rooms of their own. It uses itself and the rooms of the rows above its own here; rooms of one
+# row do not know each other.
+FLOORS = (
+    ("base",),
+    ("fiber",),
+    ("event",),
+    ("net/addr",),
+    ("net/conn",),
+    ("net/resolver", "net/shards"),
+    ("net/tls",),
+    ("conf",),
+    ("server",),    # generation.h and module.h: what upper floors see
+    ("server/process",),
+    ("server/configuration",),
+    ("server/worker",),
+    ("server/master",),
+    ("server/program",),
+    ("upstream", "cache"),  # of upstream: what upper floors see, and what its rooms share
+    ("upstream/cells",),
+    ("upstream/links",),
+    ("upstream/peers",),
+    ("upstream/picking",),
+    ("upstream/health",),
+    ("upstream/settings",),
+    ("upstream/balancers",),
+    ("upstream/worker",),
+    ("shared",),
+    ("stream", "mail", "http/message"),
+    ("http/routing",),
+    ("http/client",),
+    ("http/request",),
+    ("http/files",),
+    ("http/codings",),
+    ("http/variables",),
+    ("http/v1", "http/v2", "http/v3"),
+    ("http/exchange/options", "http/exchange/probe"),
+    ("http/exchange",),
+    ("http/exchange/heads", "http/exchange/cache"),
+    ("http/exchange/h2",),
+    ("http/exchange/module",),
+    ("http/config",),
+    ("http/modules",),
+)
+LEVELS = {room: level for level, row in enumerate(FLOORS) for room in row}
+
+# Folders that stand side by side with all their rooms.
+PROTOCOLS = ("http", "stream", "mail")
 
 # What only the room itself may include: nothing outside src/fiber knows that stacks exist.
 FACES = {"fiber": ("fiber/fiber.h",)}
@@ -23,10 +55,12 @@ FACES = {"fiber": ("fiber/fiber.h",)}
 
 def room_of(path):
     """The room of a path below src/ such as http/v1/parse.c, or None when there is none."""
-    parts = path.split("/")
-    if parts[:2] == ["http", "modules"]:
-        return "http/modules"
-    return parts[0] if len(parts) > 1 and parts[0] in FLOORS else None
+    folder = path
+    while "/" in folder:
+        folder = folder.rsplit("/", 1)[0]
+        if folder in LEVELS:
+            return folder
+    return None
 
 
 def module_groups():
@@ -48,6 +82,12 @@ def module_of(path, groups):
     return groups.get(stem + ".c") or groups.get(folder) or stem
 
 
+def stand_beside(one, other):
+    """Whether neither of two rooms may use the other."""
+    tops = {one.split("/")[0], other.split("/")[0]}
+    return LEVELS[one] == LEVELS[other] or (len(tops) == 2 and tops <= set(PROTOCOLS))
+
+
 def may_use(user, used, groups):
     """None when the file `user` may use the file `used`; else the reason why not."""
     from_room, to_room = room_of(user), room_of(used)
@@ -59,8 +99,8 @@ def may_use(user, used, groups):
         return None
     if from_room == to_room:
         return None
-    if FLOORS[to_room] > FLOORS[from_room]:
-        return "src/%s lies above src/%s" % (to_room, from_room)
-    if FLOORS[to_room] == FLOORS[from_room]:
+    if stand_beside(from_room, to_room):
         return "src/%s lies beside src/%s" % (to_room, from_room)
+    if LEVELS[to_room] > LEVELS[from_room]:
+        return "src/%s lies above src/%s" % (to_room, from_room)
     return None

@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-LONGEST = 100
+LONGEST = 70        # lines of a function
+MOST_PARAMETERS = 5
 
 
 def read_lines(path):
@@ -12,23 +13,11 @@ def read_lines(path):
         return text.read().split("\n")
 
 
-def comment_before(lines, index):
-    """The text of the comment that ends right above lines[index]; empty when there is none."""
-    last = index - 1
-    if last < 0 or not lines[last].rstrip().endswith("*/"):
-        return ""
-    first = last
-    while first > 0 and "/*" not in lines[first]:
-        first -= 1
-    return "\n".join(lines[first:last + 1])
-
-
-def long_functions(paths):
-    """Functions over LONGEST lines whose comment gives no reason after the word `long:`.
+def functions(paths):
+    """(path, line number, its lines up to the brace, number of lines) of each function.
 
     .clang-format puts the braces of a function, and of nothing else, alone at the left margin.
     """
-    found = []
     for path in paths:
         lines = read_lines(path)
         opened = None
@@ -40,13 +29,50 @@ def long_functions(paths):
                 while start > 0 and lines[start - 1] and not re.match(r"[}#]|.*\*/$",
                                                                       lines[start - 1]):
                     start -= 1
-                length = number - start + 1
-                comment = comment_before(lines, start)
-                if length > LONGEST and not re.search(r"\blong: *\S", comment):
-                    found.append("%s:%d: a function of %d lines; its comment does not say why "
-                                 "after \"long:\"" % (path, start + 1, length))
+                yield path, start + 1, " ".join(lines[start:opened]), number - start + 1
                 opened = None
+
+
+def long_functions(paths):
+    return ["%s:%d: a function of %d lines, where %d are allowed" % (path, line, length, LONGEST)
+            for path, line, _, length in functions(paths) if length > LONGEST]
+
+
+def count_parameters(signature):
+    """How many a function has, by the text before its brace; what follows a format does not count."""
+    inside = signature[signature.index("(") + 1:signature.rindex(")")]
+    inside = re.sub(r"\([^()]*\)", "", inside)
+    inside = re.sub(r"\([^()]*\)", "", inside)
+    parts = [part.strip() for part in inside.split(",")]
+    return 0 if parts in ([""], ["void"]) else len(parts) - parts.count("...")
+
+
+def many_parameters(paths, known):
+    """Functions of more than MOST_PARAMETERS, but for `known`, "PATH NAME" each: callbacks that OpenSSL calls."""
+    found = []
+    for path, line, signature, _ in functions(paths):
+        signature = re.sub(r"__attribute__\(\(.*?\)\)+", "", signature)
+        match = re.search(r"(\w+)\(", signature)
+        if match and count_parameters(signature) > MOST_PARAMETERS and (
+                "%s %s" % (path, match.group(1)) not in known):
+            found.append("%s:%d: %s has %d parameters, where %d are allowed: make a struct of those that go together"
+                         % (path, line, match.group(1), count_parameters(signature), MOST_PARAMETERS))
     return found
+
+
+def other_atomics(paths):
+    """Atomics that are not those of <stdatomic.h>, the one style of the tree."""
+    return ["%s:%d: %s: atomics are those of <stdatomic.h>" % (path, number, match.group())
+            for path in paths for number, line in enumerate(read_lines(path), 1)
+            if (match := re.search(r"\b__(atomic|sync)_\w+", line))]
+
+
+def crowded_tables(paths):
+    """Lines with more than one row of a table; clang-format packs rows, so that tables stand outside it."""
+    row = re.compile(r"\s+\{[^{}]*\}, +\{.*[^\\;]$")
+    return ["%s:%d: more than one row of a table on a line: one each, between clang-format off and on"
+            % (path, number) for path in paths for number, line in enumerate(read_lines(path), 1)
+            if row.match(line)]
 
 
 def first_lines(paths):

@@ -10,8 +10,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import calls  # noqa: E402
+import circles  # noqa: E402
 import includes  # noqa: E402
 import layout  # noqa: E402
+import pages  # noqa: E402
 
 
 @pytest.fixture
@@ -44,11 +46,11 @@ def build(paths):
 
 
 def test_include_down_is_fine_and_up_is_not(tree):
-    good = tree({"base/str.h": "", "net/conn.c": '#include "base/str.h"\n'})
+    good = tree({"base/str.h": "", "net/conn/conn.c": '#include "base/str.h"\n'})
     assert includes.faults(good) == []
-    bad = tree({"net/conn.h": "", "base/str.c": '/* x */\n#include "net/conn.h"\n'})
+    bad = tree({"net/conn/conn.h": "", "base/str.c": '/* x */\n#include "net/conn/conn.h"\n'})
     assert includes.faults(bad) == [
-        'src/base/str.c:2: include of "net/conn.h": src/net lies above src/base']
+        'src/base/str.c:2: include of "net/conn/conn.h": src/net/conn lies above src/base']
 
 
 def test_include_beside_and_of_another_module(tree):
@@ -69,11 +71,28 @@ def test_module_in_a_folder(tree):
     assert found.startswith("src/http/modules/b.c:1:") and "another module" in found
 
 
+def test_rooms_of_http(tree):
+    paths = tree({"http/message/uri.h": "", "http/exchange/options/pass.h": "", "http/exchange/pass.c":
+                  '#include "http/exchange/options/pass.h"\n#include "http/message/uri.h"\n',
+                  "http/message/uri.c": '#include "http/exchange/options/pass.h"\n',
+                  "http/lost.c": '#include "http/message/uri.h"\n'})
+    assert includes.faults(paths) == [
+        'src/http/message/uri.c:1: include of "http/exchange/options/pass.h": src/http/exchange/options lies'
+        ' above src/http/message', 'src/http/lost.c:1: include of "http/message/uri.h": http/lost.c is on no floor']
+
+
+def test_protocols_stand_beside_each_other(tree):
+    paths = tree({"http/v1/v1.h": "", "http/v2/setup.c": '#include "http/v1/v1.h"\n',
+                  "stream/session.h": "", "http/config/rows.c": '#include "stream/session.h"\n'})
+    assert [fault.rsplit(": ", 1)[1] for fault in includes.faults(paths)] == [
+        "src/http/v1 lies beside src/http/v2", "src/stream lies beside src/http/config"]
+
+
 def test_private_header_of_the_fibers(tree):
     paths = tree({"fiber/stack.h": "", "fiber/fiber.h": "", "fiber/fiber.c":
-                  '#include "fiber/stack.h"\n', "net/conn.c":
+                  '#include "fiber/stack.h"\n', "net/conn/conn.c":
                   '#include "fiber/fiber.h"\n#include "fiber/stack.h"\n'})
-    assert includes.faults(paths) == ['src/net/conn.c:2: "fiber/stack.h" is private to src/fiber']
+    assert includes.faults(paths) == ['src/net/conn/conn.c:2: "fiber/stack.h" is private to src/fiber']
 
 
 def test_circle(tree):
@@ -95,10 +114,10 @@ def test_choice_without_config_h(tree):
 
 def test_call_up_a_floor(tree):
     paths = tree({"base/low.c": "void high(void);\nvoid low(void);\nvoid low(void)\n{\n    high();\n}\n",
-                  "http/high.c": "void low(void);\nvoid high(void)\n{\n    low();\n}\n"})
+                  "http/request/high.c": "void high(void);\nvoid high(void)\n{\n}\n"})
     build(paths)
     assert calls.faults("objs", paths) == [
-        "src/base/low.c:1: uses high of src/http/high.c: src/http lies above src/base"]
+        "src/base/low.c:1: uses high of src/http/request/high.c: src/http/request lies above src/base"]
 
 
 def test_call_of_another_module(tree):
@@ -110,18 +129,68 @@ def test_call_of_another_module(tree):
     assert len(found) == 1 and "b.c:1: uses a_state" in found[0] and "another module" in found[0]
 
 
+def ring(files):
+    """Sources that call each other in a circle."""
+    return {name: "int f%d(void);\nint f%d(void);\nint f%d(void)\n{\n    return f%d();\n}\n"
+            % (number, (number + 1) % len(files), number, (number + 1) % len(files))
+            for number, name in enumerate(files)}
+
+
+def test_circle_of_calls_across_folders(tree):
+    paths = tree(ring(["stream/pick.c", "stream/balancers/hash.c"]))
+    build(paths)
+    [found] = calls.faults("objs", paths)
+    assert "2 files across folders (stream, stream/balancers)" in found
+    assert "stream/pick.c needs of stream/balancers/hash.c: f1; without it the largest is of 0" in found
+
+
+def test_circle_of_calls_in_one_folder(tree):
+    small, large = (["net/conn/c%d.c" % number for number in range(count)] for count in (6, 7))
+    paths = tree(ring(small))
+    build(paths)
+    assert calls.faults("objs", paths) == []
+    assert len(circles.listing(calls.uses_of(calls.objects_of("objs", paths)[0]), "net")) == 7
+    paths = tree(ring(large))
+    build(paths)
+    assert "7 files in one folder, where 6 are allowed" in calls.faults("objs", paths)[0]
+    paths = tree(ring(["event/c%d.c" % number for number in range(7)]))
+    build(paths)
+    assert calls.faults("objs", paths) == []
+
+
 def test_source_that_is_never_built(tree):
     assert "has no object" in calls.faults("objs", tree({"base/lost.c": ""}))[0]
 
 
-def test_long_function_needs_its_reason(tree):
-    body = "void f(void)\n{\n" + "    f();\n" * 99 + "}\n"
-    [path] = tree({"base/a.c": "/* a */\n\n" + body})
-    assert "src/base/a.c:3: a function of 102 lines" in layout.long_functions([path])[0]
-    [path] = tree({"base/b.c": "/* b */\n\n/* Does f. long: one table of cases. */\n" + body})
+def test_long_function(tree):
+    [path] = tree({"base/a.c": "/* a */\n\nvoid f(void)\n{\n" + "    f();\n" * 68 + "}\n"})
+    assert layout.long_functions([path]) == ["src/base/a.c:3: a function of 71 lines, where 70 are allowed"]
+    [path] = tree({"base/b.c": "/* b */\n\nvoid f(void)\n{\n" + "    f();\n" * 67 + "}\n"})
     assert layout.long_functions([path]) == []
-    [path] = tree({"base/c.c": "/* c */\n\nvoid f(void)\n{\n" + "    f();\n" * 97 + "}\n"})
-    assert layout.long_functions([path]) == []
+
+
+def test_many_parameters(tree):
+    [path] = tree({"base/a.c": "int f(int a, void (*b)(int, int), int c,\n      int d, void *e)\n{\n}\n\n"
+                               "int g(int a, int b, int c, int d, const char *format, ...)\n{\n}\n\n"
+                               "int h(int a, void (*b)(void *), int c, int d, int e, int f)\n{\n}\n"})
+    [found] = layout.many_parameters([path], [])
+    assert found.startswith("src/base/a.c:10: h has 6 parameters, where 5 are allowed")
+    assert layout.many_parameters([path], ["src/base/a.c h"]) == []
+
+
+def test_atomics_of_another_style(tree):
+    paths = tree({"base/a.c": "int f(void)\n{\n    return __atomic_load_n(&a, __ATOMIC_RELAXED) + atomic_load(&b);\n}\n",
+                  "base/b.c": "int g(void)\n{\n    return __sync_add_and_fetch(&a, 1);\n}\n"})
+    assert layout.other_atomics(paths) == [
+        "src/base/a.c:3: __atomic_load_n: atomics are those of <stdatomic.h>",
+        "src/base/b.c:3: __sync_add_and_fetch: atomics are those of <stdatomic.h>"]
+
+
+def test_two_rows_of_a_table_on_a_line(tree):
+    paths = tree({"base/a.c": 'static const struct word a[] = {\n    {"a", 1}, {"b", 2},\n    {"c", 3},\n};\n'
+                              "    struct iovec parts[] = {{a, 1}, {b, 2}};\n"})
+    assert layout.crowded_tables(paths) == [
+        "src/base/a.c:2: more than one row of a table on a line: one each, between clang-format off and on"]
 
 
 def test_page_first_line_and_format(tree):
@@ -129,3 +198,25 @@ def test_page_first_line_and_format(tree):
     assert layout.missing_pages("src") == ["src/base:1: the folder has no README.md"]
     assert "src/base/a.c:1:" in layout.first_lines(paths)[0]
     assert layout.unformatted(paths)[0].startswith("src/base/a.c:1: not as clang-format")
+
+
+def test_names_of_files_that_are_not_there(tree):
+    tree({"base/README.md": "`str.c` and `lost.c`, ../base/str.c, http/lost.h, `src/lost/`, see lost" ".md\n",
+          "base/str.c": "/* a (README.md, lost" ".md, and other.c, which is for includes to say) */\n"})
+    assert pages.lost_names(["src"]) == [
+        "src/base/README.md:1: names lost" ".md, which is not there",
+        "src/base/README.md:1: names lost.c, which is not there",
+        "src/base/README.md:1: names http/lost.h, which is not there",
+        "src/base/README.md:1: names src/lost/, which is not there",
+        "src/base/str.c:1: names lost" ".md, which is not there"]
+
+
+def test_stale_page(tree):
+    tree({"base/a.c": ""})
+    os.makedirs("docs")
+    os.makedirs("objs")
+    for path, text in (("auto/docs.py", "print('old')\nraise SystemExit(1)\n"), ("objs/nginx", "")):
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+    assert pages.stale_pages("objs") == ["docs/directives.md:1: old"]
+    assert pages.stale_pages("elsewhere") == []

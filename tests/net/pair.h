@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "event/loop.h"
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 /* What the owner was told. */
 struct pair {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "net/listener.h"
+#include "net/shards/listener.h"
 
 static int accepted_count;
 static struct conn *accepted_last;
@@ -129,6 +129,7 @@ static inline uint16_t free_port(void)
 static inline void listener_init(struct listener *listener, const char *ip, uint16_t port)
 {
     memset(listener, 0, sizeof(*listener));
+    listener->magic = LISTENER_MAGIC;
     assert_true(addr_parse_ip(str_of(ip), &listener->addr));
     addr_set_port(&listener->addr, port);
     listener->text = str_of(ip);
@@ -164,6 +165,7 @@ static inline int service_setup(void **state)
     accepted_last = NULL;
     log_is_starting = false;
     memset(logged, 0, sizeof(logged));
+    assert_true(shard_slots_init());
     return loop_setup(state);
 }
 

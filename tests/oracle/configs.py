@@ -482,6 +482,74 @@ BROKEN = r"""
     location | limit_conn_log_level debug;
     location | limit_conn_dry_run yes;
     location | limit_conn_status x;
+    location | mirror off; mirror X;
+    location | mirror X; mirror off;
+    location | mirror off; mirror off;
+    location | mirror;
+    location | mirror a b;
+    location | mirror_request_body yes;
+    location | mirror_request_body on; mirror_request_body on;
+    location | auth_request off; auth_request off;
+    location | auth_request_set x y;
+    location | auth_request_set $x;
+    location | auth_request_set $uri y;
+    location | auth_request_set $x $nope;
+    location | if ($uri) { mirror off; }
+    location | limit_except GET { auth_request off; }
+    location | if ($uri) { auth_request off; }
+    location | auth_basic;
+    location | auth_basic a b;
+    location | auth_basic a; auth_basic b;
+    location | auth_basic_user_file a; auth_basic_user_file b;
+    location | if ($uri) { auth_basic a; }
+    location | auth_basic_user_file $nope;
+    location | auth_basic $nope;
+    location | auth_delay x;
+    location | auth_delay 1s; auth_delay 1s;
+    location | userid maybe;
+    location | userid_mark xx;
+    location | userid_mark -;
+    location | userid_mark OFF;
+    location | userid_expires never;
+    location | userid_expires -1;
+    location | userid_expires 1x;
+    location | userid_expires MAX;
+    location | userid_service x;
+    location | userid_service -1;
+    location | userid_service 99999999999999999999;
+    location | userid_flags x;
+    location | userid_flags secure httponly samesite=lax samesite=strict;
+    location | userid_p3p a b;
+    location | userid_path a; userid_path b;
+    location | set $uid_got 1;
+    location | set $uid_set 1;
+    location | userid_flags;
+    location | if ($uri) { userid on; }
+    location | secure_link a; secure_link_md5 b; secure_link_secret c;
+    location | secure_link a; secure_link b;
+    location | secure_link_secret a b;
+    location | secure_link_md5;
+    location | secure_link $nope;
+    location | if ($uri) { secure_link a; }
+    location | set $secure_link 1;
+    location | random_index;
+    location | random_index yes;
+    location | random_index on; random_index on;
+    server | random_index on;
+    location | modern_browser x 1.0;
+    location | modern_browser unlisted 1;
+    location | modern_browser msie x;
+    location | modern_browser msie 1.2x;
+    location | modern_browser msie -1;
+    location | modern_browser msie;
+    => the version of browser "msie" is missing -- nginx says nothing
+    location | modern_browser;
+    location | modern_browser msie 1 2;
+    location | ancient_browser;
+    location | ancient_browser_value a b;
+    location | if ($uri) { modern_browser msie 5; }
+    location | if ($uri) { random_index on; }
+    location | limit_except GET { userid on; }
     http | limit_req_zone $uri rate=1r/s;
     http | limit_req_zone $uri zone=one:1m rate=1r;
     http | limit_req_zone $uri zone=one:1m rate=0r/s;
@@ -765,6 +833,25 @@ GOOD = r"""
     location | directio 4k; directio_alignment 4k; output_buffers 2 64k; read_ahead 1k; sendfile_max_chunk 1m;
     location | aio threads; aio_write on; postpone_output 0; msie_padding off; msie_refresh on; chunked_transfer_encoding off;
     location | root html/$host; try_files $arg_x =404;
+    location | mirror X; mirror X;
+    location | mirror $a; mirror "";
+    location | auth_request "";
+    location | auth_request $x;
+    location | auth_request_set $http_x y; auth_request_set $limit_rate 5; auth_request_set $x y; auth_request_set $x z;
+    location | auth_basic_user_file ""; auth_basic "";
+    location | limit_except GET { auth_basic a; auth_basic_user_file b; }
+    location | userid ON; userid_mark off; userid_expires 0; userid_service 4294967296; userid_domain ""; userid_name "";
+    location | userid_flags off secure;
+    location | userid_flags samesite=lax samesite=none;
+    location | userid_flags secure secure;
+    location | userid_flags secure; userid_flags httponly;
+    location | userid_flags SECURE; set $uid_reset 1;
+    http | secure_link_secret a; server { secure_link $arg_a; location / { secure_link_secret b; if ($uri) { return 403 $secure_link; } } }
+    location | modern_browser msie 1.2.3.4.5; modern_browser MSIE ""; modern_browser gecko 1..2; modern_browser opera .5;
+    location | modern_browser unlisted; modern_browser unlisted; modern_browser_value a; modern_browser_value $x$y;
+    location | ancient_browser "" netscape4; ancient_browser a; ancient_browser_value ""; ancient_browser_value b;
+    location | set $msie 1; set $modern_browser 1; set $ancient_browser 1;
+    server | secure_link_secret ""; location /x { secure_link_md5 ""; }
     location | auth_delay 1s; if_modified_since before; log_not_found off; log_subrequest on; recursive_error_pages on;
     location | port_in_redirect off; absolute_redirect off; server_name_in_redirect on; server_tokens off; reset_timedout_connection on;
     location | tcp_nodelay off; tcp_nopush on; subrequest_output_buffer_size 8k; max_ranges 5; keepalive_requests 5; keepalive_time 1h;

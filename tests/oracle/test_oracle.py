@@ -39,7 +39,7 @@ def test_answer(name, index):
         return
     assert theirs.ending != "timeout", "the reference does not answer: a fault of the table"
     left, right = theirs.render(), got.render()
-    assert engine.same_lines(left, right), row.text + "\n" + difference(left, right)
+    assert engine.same_exchange(theirs, got), row.text + "\n" + difference(left, right)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -19,7 +19,7 @@ HEAD = """\
 """
 
 # Where the catalogue's module is another than ours.
-SAME = {"ngx_thread_pool_module": "ngx_core_module"}
+SAME = {"ngx_thread_pool_module": "ngx_core_module", "ngx_http_append_header_module": "ngx_http_headers_filter_module"}
 
 # What only the commercial nginx has, and we have as well.
 COMMERCIAL = {"health_check", "match", "ntlm", "queue", "proxy_cache_purge", "fastcgi_cache_purge",
@@ -40,7 +40,7 @@ def facts(path):
         for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
             contexts = row["contexts"].split(",")
             origin = row["origin"]
-            is_ours = origin in ("nginx-oss", "tengine") or \
+            is_ours = origin in ("nginx-oss", "tengine", "brotli") or \
                 origin == "nginx-commercial" and row["directive"] in COMMERCIAL
             if row["module"] not in modules or not is_ours:
                 continue

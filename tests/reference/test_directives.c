@@ -44,7 +44,7 @@ static struct vec read_facts(void)
         if (line.len == 0 || line.data[0] == '#') {
             continue;
         }
-        struct fact *fact = vec_push(&facts, &arena, sizeof(*fact));
+        struct fact *fact = vec_add(&facts, &arena, struct fact);
         fact->module = str_cut(&line, '\t');
         fact->name = str_cut(&line, '\t');
         fact->contexts = str_cut(&line, '\t');
@@ -73,7 +73,7 @@ static const struct directive *find_row(const struct module *module, struct str 
     if (module->tables == NULL) {
         return NULL;
     }
-    for (struct directive_table *const *table = module->tables; *table != NULL; table++) {
+    for (const struct directive_table *const *table = module->tables; *table != NULL; table++) {
         for (const struct directive *row = (*table)->rows; row != NULL && row->name != NULL;
              row++) {
             if (str_is(name, row->name) && n-- == 0) {
@@ -274,7 +274,7 @@ static void each_row_is_a_fact(void **state)
 
     differences = 0;
     for (const struct module *const *module = linked_modules; *module != NULL; module++) {
-        for (struct directive_table *const *table = (*module)->tables;
+        for (const struct directive_table *const *table = (*module)->tables;
              table != NULL && *table != NULL; table++) {
             for (const struct directive *row = (*table)->rows; row != NULL && row->name != NULL;
                  row++) {

@@ -2,13 +2,18 @@
 
 import os
 import re
+import signal
 import socket
+import sys
 
 import pytest
 
 from harness import proc, until
-from harness.client import Client
+from harness.client import Client, Closed
 from harness.workers import wait_workers
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "http"))
+import certificates  # noqa: E402
 
 HTTP = """
     server { listen 127.0.0.1:@PORT@; return 200 $pid; }
@@ -98,3 +103,94 @@ def test_from_generation_to_generation(serve, mute):
             answer(*busy.pop())
         assert idle.request("/").status == 200
     assert stale(server.pid) == []
+
+
+def test_connections_that_wait_for_their_turn_are_served(serve):
+    """A worker gives its connections away in pieces: all of them go on, and so do those that speak meanwhile."""
+    server = serve("server { listen 127.0.0.1:@PORT@; return 200 $pid; }",
+                   main="worker_processes 1;", events="worker_connections 4096;")
+    old, = wait_workers(server, 1)
+    clients = [server.client() for _ in range(600)]
+    for client in clients:
+        assert client.request("/").text == str(old)
+    server.signal("reload")
+    answers = set()
+    while not answers - {str(old)}:
+        answers |= {client.request("/").text for client in clients}
+    new, = until(lambda: server.children()[-1:] if old not in server.children() else None, "the old worker's end")
+    assert answers <= {str(old), str(new)}
+    assert {client.request("/").text for client in clients} == {str(new)}
+    for client in clients:
+        client.close()
+
+
+def test_quit_while_the_successor_stands_still(serve, mute):
+    """The walk over the connections begins anew while it waits for its next turn."""
+    server = serve(HTTP % mute.getsockname()[1], main="worker_processes 1;", events="worker_connections 8192;")
+    old, = wait_workers(server, 1)
+    clients = [server.client() for _ in range(3000)]
+    for client in clients:
+        assert client.request("/").text == str(old)
+    busy = request_under_way(server, mute)
+    server.signal("reload")
+    new, = until(lambda: [pid for pid in server.children() if pid != old], "a new worker")
+    until(lambda: proc.title(old) == "nginx: worker process is shutting down", "the old one to go")
+    os.kill(new, signal.SIGSTOP)
+    os.kill(old, signal.SIGQUIT)
+    os.kill(new, signal.SIGCONT)
+    for client in clients[::20]:
+        assert client.request("/").text in (str(old), str(new))
+    answer(*busy)
+    until(lambda: server.children() == [new], "the old worker's end")
+    for client in clients:
+        assert client.request("/").text == str(new)
+        client.close()
+
+
+PAIR = certificates.own("handover")
+UNLIKE = {
+    "ssl": "listen 127.0.0.1:@PORT@ ssl; ssl_certificate %s; ssl_certificate_key %s;" % (PAIR.crt, PAIR.key),
+    "proxy_protocol": "listen 127.0.0.1:@PORT@ proxy_protocol;",
+}
+
+
+@pytest.mark.parametrize("now", UNLIKE)
+def test_address_that_speaks_otherwise_now(serve, now):
+    """What came to a plain address has no place at one with TLS or the PROXY protocol: it gets a last answer where it is."""
+    server = serve("server { listen 127.0.0.1:@PORT@; return 200 $pid; }", main="worker_processes 1;")
+    old, = wait_workers(server, 1)
+    with server.client() as idle:
+        assert idle.request("/").text == str(old)
+        server.configure("server { %s return 200 $pid; }" % UNLIKE[now], main="worker_processes 1;")
+        server.signal("reload")
+        until(lambda: "signal 1 (SIGHUP)" in server.error_log and
+              proc.title(old) == "nginx: worker process is shutting down", "the old one to go")
+        last = idle.request("/")
+        assert (last.status, last.text, last.closes) == (200, str(old), True)
+
+
+def test_descriptors_run_out(serve):
+    """A successor that may have fewer: it takes what it can, says so, and goes on."""
+    http = "server { listen 127.0.0.1:@PORT@; return 200 $pid; }"
+    server = serve(http, main="worker_processes 1; worker_rlimit_nofile 1000;")
+    old, = wait_workers(server, 1)
+    clients = [server.client() for _ in range(200)]
+    for client in clients:
+        assert client.request("/").text == str(old)
+    server.configure(http, main="worker_processes 1; worker_rlimit_nofile 60;")
+    server.signal("reload")
+    server.wait_log(r"\[crit\] .*idle connections of an older worker are closed \(24: Too many open files\)")
+    until(lambda: old not in server.children(), "the old worker's end")
+    new, = server.children()
+    served = [client for client in clients if is_served(client, new)]
+    assert 20 < len(served) < 60
+    for client in clients:
+        client.close()
+    assert server.get("/").text == str(new)
+
+
+def is_served(client, pid):
+    try:
+        return client.request("/").text == str(pid)
+    except Closed:
+        return False

@@ -361,9 +361,7 @@ def test_usr1_follows_rotated_files(serve, signalled):
 def test_bad_reload_keeps_the_old_generation(serve, change, why):
     server = serve(HTTP, main="worker_processes 2;", allow=[r"\[emerg\]"])
     before = wait_workers(server, 2)
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", server.port_of("PORT1")))
-        other.listen()
+    with socket.create_server(("127.0.0.1", server.port_of("PORT1"))):
         with server.client() as kept:
             kept.request("/")
             server.configure(HTTP + change, main="worker_processes 4;")

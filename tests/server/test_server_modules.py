@@ -164,7 +164,7 @@ def foreign(tmp_path_factory):
     directory = tmp_path_factory.mktemp("foreign")
     (directory / "m.c").write_text("extern void *ngx_palloc(void *, unsigned long);\n"
                                    "void *use(void) { return ngx_palloc(0, 1); }\n")
-    path = str(directory / "ngx_http_geoip2_module.so")
+    path = str(directory / "ngx_nchan_module.so")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", path, str(directory / "m.c")], check=True)
     return path
 
@@ -179,8 +179,8 @@ def test_a_module_of_nginx(tmp_path, foreign):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("geoip2 x.mmdb { $y country iso_code; }",
-     'unknown directive "geoip2" (it may belong to ngx_http_geoip2_module, which could not be loaded)'),
+    ("nchan_pubsub websocket;",
+     'unknown directive "nchan_pubsub" (it may belong to ngx_nchan_module, which could not be loaded)'),
     ("lua_package_path x;",
      'unknown directive "lua_package_path" (it belongs to ngx_http_lua_module, which is not in Portunus yet)'),
     ("gzipp on;", 'unknown directive "gzipp" in'),

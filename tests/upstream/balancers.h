@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "upstream/choose.h"
 #include "upstream/peer.h"
+#include "upstream/picking/choose.h"
 
 #define PEERS_MAX 64
 

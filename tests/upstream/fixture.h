@@ -22,10 +22,10 @@
 #include "base/clock.h"
 #include "event/loop.h"
 #include "fiber/fiber.h"
-#include "net/conn.h"
-#include "server/cells.h"
-#include "server/generation_life.h"
-#include "server/server.h"
+#include "net/conn/conn.h"
+#include "server/configuration/generation_life.h"
+#include "server/process/cells.h"
+#include "server/process/server.h"
 #include "upstream/private.h"
 
 static struct buf messages;           /* lines of the log: "[level] text\n" */

@@ -2,14 +2,14 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "http/connection.h"
+#include "http/client/connection.h"
 #include "http/exchange/internal.h"
-#include "net/own.h"
+#include "http/request/body.h"
+#include "http/request/wire.h"
+#include "net/conn/own.h"
 #include "upstream/peer.h"
 #include "server/generation.h"
 
-/* Pieces of a body up to this size are copied behind the head, to leave with it. */
-#define COPY_MAX 4096
 /* So many bytes leave at once on a connection that has nothing else to send. */
 #define ONE_WRITE (16 * 1024)
 /* Reads in a row that find something before others of the worker get their turn. */
@@ -19,14 +19,25 @@
 
 /* ---- notes for the $upstream_ variables ---- */
 
+/* The group as the configuration has it. A name that a request gave is not told: not of CONNECT, either, whose target is one. */
+static struct str group_told(const struct exchange *x)
+{
+    if (!x->group->is_at_run_time) {
+        return x->group->name;
+    }
+    return x->target != NULL ? x->target->source : STR("(any)");
+}
+
 void attempt_begin(struct exchange *x, struct str name)
 {
     struct request *request = x->request;
     bool is_first = x->try_ms == 0;
 
-    x->attempt = vec_push(&x->attempts, &request->arena, sizeof(struct attempt));
+    x->attempt = vec_add(&x->attempts, &request->arena, struct attempt);
     *x->attempt = (struct attempt){
         .peer = arena_dup(&request->arena, name), /* the log may come after the peer is gone */
+        .group = group_told(x),
+        .is_at_run_time = x->group->is_at_run_time,
         .connect_ms = UINT64_MAX,
         .header_ms = UINT64_MAX,
         .response_ms = UINT64_MAX,
@@ -56,34 +67,21 @@ void attempt_end(struct exchange *x, unsigned status)
     attempt->response_ms = clock_now.now_ms - x->try_ms;
 }
 
-/* Bytes of this exchange that the socket took, from some number on. */
-static uint64_t sent_so_far(const struct exchange *x)
-{
-    const struct channel *channel = x->protocol->channel;
-
-    return channel->sent != NULL ? channel->sent(x) : x->link->conn->sent;
-}
-
 void exchange_leave_link(struct exchange *x, bool is_reusable)
 {
-    upload_stop(x);
+    if (x->upload != NULL) {
+        upload_stop(x);
+    }
     if (x->link != NULL) {
         x->attempt->bytes_sent += sent_so_far(x) - x->sent_before;
         if (x->link->conn->log == &x->request->log) {
             x->link->conn->log = log_main;
         }
-        x->protocol->channel->end(x, is_reusable && sent_body_is_whole(x));
+        x->protocol->channel->end(x, is_reusable && x->sent.is_ended && !x->sent.is_doubtful);
     }
 }
 
 /* ---- waiting ---- */
-
-void patience_begin(struct exchange *x, struct patience *patience)
-{
-    patience->since_ms = clock_now.now_ms;
-    patience->sent = sent_so_far(x);
-    patience->at_once = 0;
-}
 
 bool patience_goes_on(struct exchange *x, struct patience *patience)
 {
@@ -97,13 +95,6 @@ bool patience_goes_on(struct exchange *x, struct patience *patience)
     return true;
 }
 
-static void note_progress(struct exchange *x, struct patience *patience)
-{
-    if (sent_so_far(x) != patience->sent) {
-        patience_begin(x, patience);
-    }
-}
-
 enum wait_result patience_wait(struct exchange *x, struct patience *patience)
 {
     const struct exchange_settings *settings = x->settings;
@@ -115,14 +106,13 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience)
     }
     for (;;) {
         enum wait_result result = channel->wait(x, patience->since_ms + timeout_ms);
+        bool is_sending = result != WAIT_TIMED_OUT || channel->unsent(x) != 0;
 
-        if (result != WAIT_TIMED_OUT) {
-            note_progress(x, patience);
-            return result;
+        if (is_sending && sent_so_far(x) != patience->sent) {
+            patience_begin(x, patience);
         }
-        bool is_sending = channel->unsent(x) != 0;
-        if (is_sending) {
-            note_progress(x, patience);
+        if (result != WAIT_TIMED_OUT) {
+            return result;
         }
         timeout_ms = is_sending ? settings->send_timeout_ms : settings->read_timeout_ms;
         if (clock_now.now_ms - patience->since_ms >= timeout_ms) {
@@ -143,35 +133,38 @@ static enum try_result fail_try(struct exchange *x, struct failure *failure, uns
     return TRY_FAILED;
 }
 
-/* *_bind, with its variables, as an address. False: it is no address; logged. */
-static bool local_address(struct exchange *x, struct addr *out)
-{
-    const struct bind_settings *bind = x->settings->bind;
-    struct str text = template_text(bind->address, &x->request->env);
-    struct str host;
-    uint16_t port = 0;
+/* What of a link's options needs memory while it is opened. */
+struct link_way {
+    struct addr local;
+    struct link_tls tls;
+};
 
-    if (text.len == 0) {
-        out->len = 0;
-        return true;
+/* From which address, and whether over TLS. */
+static void choose_way(struct exchange *x, struct link_way *way, struct link_options *options)
+{
+    const struct exchange_settings *settings = x->settings;
+
+    way->local.len = 0;
+    if (settings->bind != NULL && bind_address(settings->bind, &x->request->env, &way->local) &&
+        way->local.len != 0) {
+        options->local = &way->local;
+        options->is_transparent = settings->bind->is_transparent;
     }
-    if (addr_parse_ip(text, out)) {
-        return true;
+    if (x->is_secure) {
+        tls_client_link(&settings->tls, &x->request->env,
+                        x->target_text.len != 0 ? x->target_text : x->group->name,
+                        x->protocol->alpn, &way->tls);
+        way->tls.preface = x->preface;
+        options->tls = &way->tls;
+        options->is_alone = settings->tls.is_certificate_late && x->group->is_implicit;
     }
-    if (!addr_split_port(text, &host, &port) || !addr_parse_ip(host, out)) {
-        log_error(&x->request->log, 0, "invalid local address \"%.*s\"", STR_ARG(text));
-        return false;
-    }
-    addr_set_port(out, port);
-    return true;
 }
 
 static enum try_result connect_peer(struct exchange *x, struct failure *failure)
 {
     const struct exchange_settings *settings = x->settings;
     const struct protocol *protocol = x->protocol;
-    struct addr local = {.len = 0};
-    struct link_tls tls;
+    struct link_way way;
     struct link_options options = {
         .keepalive = settings->socket_keepalive,
         .send_buffer = settings->socket_sndbuf,
@@ -187,7 +180,11 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     };
     int error = 0;
 
-    bool is_login = protocol->has_logins && logins_choose_link(x, &options);
+    bool is_login = false;
+    if (protocol->has_logins) { /* the client's own come first */
+        options.tie = logins_tie(x);
+        is_login = (x->request->headers.seen & LOGIN_IDS) != 0 && logins_are_asked_for(x);
+    }
     options.is_private =
         is_login || (protocol->wants_whole_link != NULL && protocol->wants_whole_link(x));
     x->was_reused = false;
@@ -195,14 +192,8 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         own_may_be(&x->pick.peer->addr)) {
         return fail_try(x, failure, 0, 508); /* an error_page, a post_action: told before */
     }
-    if (settings->bind != NULL && local_address(x, &local) && local.len != 0) {
-        options.local = &local;
-        options.is_transparent = settings->bind->is_transparent;
-    }
-    if (x->is_secure) {
-        exchange_secure(x, &tls);
-        options.tls = &tls;
-        options.is_alone = settings->tls.is_certificate_late && x->group->is_implicit;
+    if (x->is_secure || settings->bind != NULL) {
+        choose_way(x, &way, &options);
     }
     switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {
     case LINK_OK:
@@ -225,7 +216,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     if (__builtin_expect(is_login, 0)) {
         logins_bind(x);
     }
-    if (!protocol->channel->begin(x)) {
+    if (protocol->channel->begin != NULL && !protocol->channel->begin(x)) {
         if (x->sent.is_cut) {
             return TRY_CANCELLED;
         }
@@ -239,50 +230,13 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
 
 /* ---- sending ---- */
 
-void exchange_send_piece(struct exchange *x, const struct body_piece *piece)
-{
-    struct conn *conn = x->link->conn;
-
-    if (piece->bytes.data == NULL) {
-        if (piece->size != 0) {
-            conn_set_nodelay(conn, true); /* sendfile() leaves in parts of any size */
-            conn_write_file(conn, piece->fd, piece->offset, piece->size, piece->release,
-                            piece->release_arg);
-        }
-    } else if (piece->is_volatile || piece->bytes.len <= COPY_MAX) {
-        conn_write(conn, piece->bytes);
-        if (piece->release != NULL) {
-            piece->release(piece->release_arg);
-        }
-    } else {
-        conn_write_reference(conn, piece->bytes, piece->release, piece->release_arg);
-    }
-}
-
-/* The body that was read before. */
-static void send_body(struct exchange *x)
-{
-    const struct request_body *body = x->request->body;
-    struct body_piece piece = {.fd = -1};
-
-    if (x->body_override.data != NULL) {
-        piece.bytes = x->body_override;
-    } else if (!x->sends_body || body == NULL || body->size == 0) {
-        sent_body_give(x, NULL, true);
-        return;
-    } else if (body->fd != -1) {
-        piece.fd = body->fd;
-        piece.size = body->size;
-    } else {
-        piece.bytes = body->bytes;
-    }
-    sent_body_give(x, &piece, true);
-}
-
-/* Queues the request and lets it go. False: no fiber is left for its body. */
+/* Queues the request and lets it go, with the body that was read before or by a fiber that reads it. False: there is
+ * no fiber left for that. */
 static bool send_request(struct exchange *x)
 {
+    const struct request_body *body = x->request->body;
     struct conn *conn = x->link->conn;
+    int64_t length = sent_body_length(x);
 
     x->request->log.action = "sending request to upstream";
     x->attempt->send_ms = clock_now.now_ms - x->try_ms;
@@ -291,13 +245,28 @@ static bool send_request(struct exchange *x)
     } else {
         conn_write(conn, x->head);
     }
-    sent_body_begin(x);
+    /* The head goes to a peer now: nothing of the body has. */
+    x->sent = (struct sent_body){.announced = length < 0 ? SENT_BODY_UNTOLD : (uint64_t) length,
+                                 .is_doubtful = x->sent.is_doubtful};
     x->has_sent = true;
     bool is_sound = true;
     if (x->streams_body) {
         is_sound = upload_start(x);
     } else {
-        send_body(x);
+        struct body_piece piece = {.fd = -1};
+        bool is_empty = false;
+
+        if (x->body_override.data != NULL) {
+            piece.bytes = x->body_override;
+        } else if (!x->sends_body || body == NULL || body->size == 0) {
+            is_empty = true;
+        } else if (body->fd != -1) {
+            piece.fd = body->fd;
+            piece.size = body->size;
+        } else {
+            piece.bytes = body->bytes;
+        }
+        sent_body_give(x, is_empty ? NULL : &piece, true);
         x->attempt->sent_ms = x->attempt->send_ms;
     }
     conn_flush_later(conn); /* on a shared one together with what others send in this turn */
@@ -400,24 +369,44 @@ static enum try_result read_head(struct exchange *x, struct failure *failure)
     }
 }
 
-enum try_result exchange_try(struct exchange *x, struct failure *failure)
+/*
+ * A kept connection that ended before it said anything, or on which the rest of an earlier answer came:
+ * the peer is asked once more on a fresh one. And whether it can be trusted with what may not be repeated is noted.
+ */
+enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure)
 {
-    enum try_result result = connect_peer(x, failure);
-
-    if (result != TRY_ANSWERED) {
-        return result;
-    }
-    forget_answer(x);
-    if (!send_request(x)) {
-        return fail_try(x, failure, NEXT_ERROR, 500);
-    }
-    result = read_head(x, failure);
-    if (result == TRY_ANSWERED) {
-        if (x->protocol->has_logins && (x->answer.status == 401 || x->answer.status == 407)) {
-            logins_note_answer(x);
+    x->wants_fresh = false;
+    /* Its method says so, or its body, of which we keep nothing. */
+    x->goes_once = x->streams_body ||
+                   ((x->request->method & (METHOD_POST | METHOD_LOCK | METHOD_PATCH)) != 0 &&
+                    (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0);
+    for (;;) {
+        attempt_begin(x, x->pick.peer->name);
+        enum try_result result = connect_peer(x, failure);
+        if (result == TRY_ANSWERED) {
+            forget_answer(x);
+            result =
+                send_request(x) ? read_head(x, failure) : fail_try(x, failure, NEXT_ERROR, 500);
         }
-        x->attempt->status = x->answer.status;
-        x->attempt->header_ms = clock_now.now_ms - x->try_ms;
+        if (result == TRY_ANSWERED) {
+            if (x->protocol->has_logins && (x->answer.status == 401 || x->answer.status == 407)) {
+                logins_note_answer(x);
+            }
+            x->attempt->status = x->answer.status;
+            x->attempt->header_ms = clock_now.now_ms - x->try_ms;
+        }
+        bool was_dead =
+            result == TRY_FAILED && failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0;
+
+        if (x->was_reused && (result == TRY_ANSWERED || was_dead)) {
+            link_note_reuse(&x->pick, !was_dead);
+        }
+        if (result != TRY_FAILED || !x->was_reused ||
+            !(was_dead || failure->kind == NEXT_INVALID_HEADER) || (x->has_sent && x->goes_once) ||
+            x->request->is_cancelled) {
+            return result;
+        }
+        attempt_end(x, failure->status);
+        x->wants_fresh = true;
     }
-    return result;
 }

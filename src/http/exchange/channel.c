@@ -4,12 +4,6 @@
 /* Bytes that one read of a body takes at most; a head fits buffer_size. */
 #define BODY_READ_SIZE (64 * 1024)
 
-bool whole_link_begin(struct exchange *x)
-{
-    x->link->conn->owner = &link_owner;
-    return true;
-}
-
 struct str whole_link_input(struct exchange *x)
 {
     return conn_input(x->link->conn);
@@ -47,7 +41,7 @@ bool whole_link_has_ended(struct exchange *x)
 
 enum wait_result whole_link_wait(struct exchange *x, uint64_t deadline_ms)
 {
-    return link_wait(x->link, deadline_ms);
+    return fiber_wait(&x->link->wake, deadline_ms);
 }
 
 uint64_t whole_link_unsent(struct exchange *x)
@@ -58,19 +52,16 @@ uint64_t whole_link_unsent(struct exchange *x)
 void whole_link_end(struct exchange *x, bool is_reusable)
 {
     struct upstream_link *link = x->link;
-    struct conn *conn = link->conn;
 
     x->link = NULL;
-    if (is_reusable && !conn->is_broken && !conn->is_input_closed &&
-        conn->in_start == conn->in_end && conn_unsent(conn) == 0) {
-        link_keep(link);
+    if (is_reusable) {
+        link_keep(link); /* if it is sound */
     } else {
         link_close(link);
     }
 }
 
 const struct channel whole_link = {
-    .begin = whole_link_begin,
     .input = whole_link_input,
     .consume = whole_link_consume,
     .fill = whole_link_fill,

@@ -1,17 +1,37 @@
-/* The story of an exchange: body, cache, a peer, its answer, the next peer, the client. */
+/* The story of an exchange: body, a peer, its answer, the next peer, the client. */
 #include "http/exchange/exchange.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "http/connection.h"
+#include "base/fatal.h"
+#include "http/client/connection.h"
 #include "http/exchange/internal.h"
-#include "http/exchange/slice.h"
+#include "http/exchange/options/keeper.h"
+#include "http/request/body.h"
 #include "server/generation.h"
 #include "upstream/peer.h"
 
-#define UNSAFE_TO_REPEAT (METHOD_POST | METHOD_LOCK | METHOD_PATCH)
+/* `, upstream: "…"`, while a peer is dealt with. */
+static void describe_upstream(const struct describer *describer, struct room *out)
+{
+    const struct exchange *x = container_of(describer, const struct exchange, describer);
+
+    CHECK_MAGIC(x, EXCHANGE_MAGIC);
+    struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
+
+    if (peer.len == 0 && x->group != NULL && x->pick.group != NULL) {
+        peer = x->group->name; /* none was live */
+    }
+    if (peer.len != 0) {
+        struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;
+        bool is_path = str_starts(peer, STR("unix:")); /* ends by a colon, as in *_pass */
+
+        room_printf(out, ", upstream: \"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
+                    is_path ? ":" : "", STR_ARG(x->url_tail));
+    }
+}
 
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
                               const struct exchange_settings *settings, const void *module_settings)
@@ -23,14 +43,18 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->request = request;
     x->protocol = protocol;
     x->settings = settings;
+    x->keeper = settings->keeper;
     x->module_settings = module_settings;
     x->sends_body = settings->pass_request_body;
     x->streams_body = x->sends_body && !settings->request_buffering && request->body == NULL &&
                       !request->is_body_read && !request_body_is_gone(request);
     x->is_buffered = settings->buffering;
+    x->describer.describe = describe_upstream;
     if (former != NULL) {
         x->attempts = former->attempts;
+        x->describer.next = former->describer.next; /* it has nothing to tell any more */
     }
+    request->describers = &x->describer;
     request->exchange = x;
     return x;
 }
@@ -50,22 +74,6 @@ void exchange_log(struct exchange *x, enum log_level level, int error, const cha
     log_write(log, level, error, "%s", text);
 }
 
-void exchange_describe(const struct exchange *x, struct room *out)
-{
-    struct str peer = x->pick.peer != NULL ? x->pick.peer->name : STR_NONE;
-
-    if (peer.len == 0 && x->group != NULL && x->pick.group != NULL) {
-        peer = x->group->name; /* none was live */
-    }
-    if (peer.len != 0) {
-        struct str scheme = x->is_secure ? x->protocol->secure_name : x->protocol->name;
-        bool is_path = str_starts(peer, STR("unix:")); /* ends by a colon, as in *_pass */
-
-        room_printf(out, ", upstream: \"%.*s://%.*s%s%.*s\"", STR_ARG(scheme), STR_ARG(peer),
-                    is_path ? ":" : "", STR_ARG(x->url_tail));
-    }
-}
-
 struct str exchange_keep(struct exchange *x, struct str bytes)
 {
     return bytes.len == 0 ? bytes : arena_dup(&x->request->arena, bytes);
@@ -80,9 +88,6 @@ static enum flow find_target(struct exchange *x)
     const struct http_location *location = request->location;
     const char *reason = NULL;
 
-    if (x->group != NULL) {
-        return FLOW_NEXT;
-    }
     struct str host = x->target_text;
     uint16_t port = x->default_port;
     if (!addr_split_port(x->target_text, &host, &port)) {
@@ -93,9 +98,12 @@ static enum flow find_target(struct exchange *x)
     x->group = upstream_find(set, x->target_text, port);
     if (x->group == NULL) {
         request->log.action = NULL;
-        x->group = upstream_at_run_time(set, host, port, location->resolver,
-                                        clock_now.now_ms + location->resolver_timeout_ms,
-                                        &request->log, &reason);
+        const struct dns_lookup lookup = {.settings = location->resolver,
+                                          .name = host,
+                                          .deadline_ms =
+                                              clock_now.now_ms + location->resolver_timeout_ms,
+                                          .log = &request->log};
+        x->group = upstream_at_run_time(set, &lookup, port, &reason);
     }
     if (x->group != NULL) {
         return FLOW_NEXT;
@@ -137,13 +145,6 @@ static unsigned next_bit(unsigned status)
     }
 }
 
-/* May it go out once only? Its method says so, or its body, of which we keep nothing. */
-static bool is_unrepeatable(const struct exchange *x)
-{
-    return x->streams_body || ((x->request->method & UNSAFE_TO_REPEAT) != 0 &&
-                               (x->settings->next_upstream & NEXT_NON_IDEMPOTENT) == 0);
-}
-
 /* May another peer be asked after such a failure? */
 static bool may_try_next(const struct exchange *x, unsigned kind)
 {
@@ -154,7 +155,7 @@ static bool may_try_next(const struct exchange *x, unsigned kind)
         request->is_cancelled) {
         return false;
     }
-    if (x->has_sent && is_unrepeatable(x)) {
+    if (x->has_sent && x->goes_once) {
         return false; /* of a streamed body what went to this peer is gone */
     }
     if (settings->next_upstream_tries != 0 &&
@@ -177,51 +178,6 @@ static enum peer_outcome outcome_of(unsigned kind)
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
 }
 
-/*
- * A kept connection that ended before it said anything, or on which the rest of an earlier answer came:
- * the peer is asked once more on a fresh one.
- */
-static bool may_reconnect(const struct exchange *x, bool was_reused, const struct failure *failure)
-{
-    return was_reused &&
-           ((failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0) ||
-            failure->kind == NEXT_INVALID_HEADER) &&
-           !(x->has_sent && is_unrepeatable(x)) && !x->request->is_cancelled;
-}
-
-/* How a kept connection did: whether the peer can be trusted with what may not be repeated. */
-static void note_reuse(const struct exchange *x, enum try_result result,
-                       const struct failure *failure)
-{
-    if (result == TRY_ANSWERED) {
-        link_note_reuse(&x->pick, true);
-    } else if (result == TRY_FAILED && failure->kind == NEXT_ERROR &&
-               x->attempt->bytes_received == 0) {
-        link_note_reuse(&x->pick, false);
-    }
-}
-
-/* One peer, until it answered or failed. MAY WAIT. */
-static enum try_result ask_peer(struct exchange *x, struct failure *failure)
-{
-    enum try_result result;
-
-    x->wants_fresh = false;
-    x->goes_once = is_unrepeatable(x);
-    for (;;) {
-        attempt_begin(x, x->pick.peer->name);
-        result = exchange_try(x, failure);
-        if (x->was_reused) {
-            note_reuse(x, result, failure);
-        }
-        if (result != TRY_FAILED || !may_reconnect(x, x->was_reused, failure)) {
-            return result;
-        }
-        attempt_end(x, failure->status);
-        x->wants_fresh = true;
-    }
-}
-
 /* Asks peers until one gives an answer that is to be passed on. MAY WAIT. */
 static enum try_result ask_peers(struct exchange *x, struct failure *failure)
 {
@@ -239,13 +195,13 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
         case PICK_OK:
             break;
         }
-        enum try_result result = ask_peer(x, failure);
+        enum try_result result = exchange_ask_peer(x, failure);
         if (result == TRY_CANCELLED) {
             attempt_end(x, 0);
             return result;
         }
         if (result == TRY_ANSWERED) {
-            unsigned bit = next_bit(x->answer.status);
+            unsigned bit = x->answer.status < 400 ? 0 : next_bit(x->answer.status);
             if (bit == 0 || !may_try_next(x, bit)) {
                 return result;
             }
@@ -288,11 +244,11 @@ bool exchange_intercepts(struct exchange *x, enum flow *flow)
     return true;
 }
 
-/* The answer's place is taken by something else: its body is not wanted, but for the cache. */
+/* The answer's place is taken by something else: its body is not wanted. */
 static void drop_answer(struct exchange *x)
 {
-    if (cached_is_filling(x)) {
-        cached_end(x, true); /* the status alone */
+    if (x->keeper != NULL) {
+        x->keeper->drop(x);
     }
     attempt_end(x, 0);
     exchange_leave_link(x, exchange_skip_body(x));
@@ -309,24 +265,13 @@ static enum flow pass_answer(struct exchange *x)
     if (x->answer.is_upgrade) {
         return answer_to_response(x) ? tunnel_relay(x) : request_fail(request, 502);
     }
-    unsigned bit = next_bit(x->answer.status);
-    if (bit != 0 && cached_may_serve_stale(x, bit)) {
-        exchange_leave_link(x, false);
-        return cached_serve_stale(x);
+    if (x->keeper != NULL && !x->keeper->accept(x, next_bit(x->answer.status), &flow)) {
+        return flow;
     }
-    if (x->cached != NULL) {
-        flow = cached_accept(x);
-        if (flow != FLOW_NEXT) {
-            return flow;
-        }
-    }
-    if (x->slice != NULL && !slice_accept(x) && x->slice != NULL) {
-        return FLOW_CUT;
-    }
-    if (x->is_silent || slice_continues(x)) {
+    if (x->is_silent || x->continues_response) {
         return relay_answer(x);
     }
-    if (exchange_intercepts(x, &flow) || answer_redirects(x, &flow)) {
+    if (exchange_is_replaced(x, &flow)) {
         drop_answer(x);
         return flow;
     }
@@ -338,27 +283,25 @@ static enum flow pass_answer(struct exchange *x)
 }
 
 /* Nobody could answer. */
-static enum flow fail(struct exchange *x, const struct failure *failure)
+static enum flow exchange_fail(struct exchange *x, const struct failure *failure)
 {
-    if (x->is_silent) {
-        return FLOW_DONE;
+    enum flow flow;
+
+    if (x->keeper != NULL && x->keeper->fail(x, failure->kind, &flow)) {
+        return flow;
     }
-    if (cached_may_serve_stale(x, failure->kind)) {
-        return cached_serve_stale(x);
-    }
-    return slice_continues(x) ? FLOW_CUT : request_fail(x->request, failure->status);
+    return request_fail(x->request, failure->status);
 }
 
 enum flow exchange_fetch(struct exchange *x)
 {
     struct request *request = x->request;
     struct failure failure = {.kind = NEXT_ERROR, .status = 502};
-    bool is_shielded =
-        x->settings->ignore_client_abort || x->settings->stores || cached_wants_fill(x);
-    enum flow flow = find_target(x);
+    bool is_shielded = x->settings->ignore_client_abort || x->outlives_client;
+    enum flow flow = x->group != NULL ? FLOW_NEXT : find_target(x);
 
-    if (flow == FLOW_NEXT) {
-        flow = sent_body_settle(x);
+    if (flow == FLOW_NEXT && x->streams_body && request_body_is_gone(request)) {
+        flow = sent_body_hold(x); /* of which a part is gone meanwhile */
     }
     if (flow != FLOW_NEXT) {
         return flow;
@@ -381,7 +324,7 @@ enum flow exchange_fetch(struct exchange *x)
         flow = pass_answer(x);
         break;
     case TRY_FAILED:
-        flow = fail(x, &failure);
+        flow = exchange_fail(x, &failure);
         break;
     case TRY_CANCELLED:
         flow = x->sent.refusal != 0 ? request_fail(request, x->sent.refusal) : FLOW_CLOSED;
@@ -397,29 +340,15 @@ enum flow exchange_fetch(struct exchange *x)
     return flow;
 }
 
-enum flow exchange_once(struct exchange *x)
-{
-    enum flow flow = cached_lookup(x);
-
-    if (flow == FLOW_NEXT && !x->is_served) {
-        flow = exchange_fetch(x);
-    }
-    cached_close(x);
-    return flow;
-}
-
 enum flow exchange_run(struct exchange *x)
 {
+    CHECK_MAGIC(x, EXCHANGE_MAGIC);
     enum flow flow = sent_body_prepare(x);
 
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    slice_begin(x);
-    flow = exchange_once(x);
-    if (flow == FLOW_NEXT) {
-        flow = slice_rest(x);
-    }
+    flow = x->keeper != NULL ? x->keeper->run(x) : exchange_fetch(x);
     x->request->log.action = NULL;
     return flow;
 }

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/exchange/settings.h"
-#include "http/head_scan.h"
-#include "http/request.h"
+#include "http/exchange/options/pass.h"
+#include "http/exchange/options/settings.h"
+#include "http/message/head_scan.h"
+#include "http/request/request.h"
 #include "upstream/link.h"
 #include "upstream/upstream.h"
 
@@ -38,7 +39,7 @@ struct answer {
     struct fields fields;      /* as they came, in order; bytes live in the request's arena */
     struct fields *trailers;   /* after the body, or NULL */
     struct fields_scan scan;   /* of the line or lines that are being read: what came of them */
-    bool may_have_trailers; /* … behind one of announced length, too: it ends when that is known */
+    bool may_have_trailers; /* … after one of announced length, too: it ends when that is known */
     int64_t content_length; /* of its body; -1 = not announced */
     bool has_no_body;       /* 204, 304, answer to HEAD, … */
     bool is_upgrade;        /* 101, or 2xx to CONNECT: bytes both ways from here on */
@@ -49,7 +50,7 @@ struct answer {
 /* What the bytes of one request are sent through and come back by: the whole link, or a share of one
  * (FastCGI requests, HTTP/2 streams). All functions look at x->link. */
 struct channel {
-    /* After link_open: this exchange is now on x->link. False: it cannot be (logged), try failed. */
+    /* After link_open: this exchange is now on x->link. False: it cannot be (logged), try failed. NULL: it is. */
     bool (*begin)(struct exchange *x);
     /* Bytes that arrived and were not consumed. */
     struct str (*input)(struct exchange *x);
@@ -69,7 +70,7 @@ struct channel {
     enum wait_result (*wait_room)(struct exchange *x, uint64_t deadline_ms);
     /* … wakes the fiber that waits. */
     void (*nudge)(struct exchange *x);
-    /* Optional: must what arrives be taken at once, because others' answers come behind it? Then nobody waits for
+    /* Optional: must what arrives be taken at once, because others' answers come after it? Then nobody waits for
      * the client: the spool takes it, or the request ends. NULL: no. */
     bool (*must_drain)(const struct exchange *x);
     /* This exchange leaves the link: kept for others, or closed. x->link becomes NULL. */
@@ -80,7 +81,7 @@ struct channel {
  * such channels, so that nobody takes others' progress for its own. */
 struct output_share {
     uint64_t queued; /* bytes */
-    uint64_t end;    /* conn->queued behind the last of them */
+    uint64_t end;    /* conn->queued after the last of them */
 };
 
 /* The last `bytes` of the connection's queue are the request's. */
@@ -102,7 +103,6 @@ static inline uint64_t output_share_unsent(const struct output_share *share,
 
 /* The channel of protocols that have a link for themselves (channel.c), and what it is made of. */
 extern const struct channel whole_link;
-bool whole_link_begin(struct exchange *x);
 struct str whole_link_input(struct exchange *x);
 void whole_link_consume(struct exchange *x, size_t n);
 bool whole_link_fill(struct exchange *x);
@@ -113,9 +113,11 @@ void whole_link_end(struct exchange *x, bool is_reusable);
 
 /* A protocol towards backends. One constant for each module. */
 struct protocol {
-    struct str name;               /* before "://" in logs: "http", "fastcgi" */
-    struct str secure_name;        /* … over TLS: "https"; empty where that is not possible */
-    struct str alpn;               /* … on offer there, in wire form; or empty */
+    const struct exchange_family *family; /* its options */
+    struct str name;                      /* before "://" in logs: "http", "fastcgi" */
+    struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
+    struct str scheme; /* may stand before a target that variables make (plain_handle); or empty */
+    struct str alpn;   /* … on offer there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
     bool has_logins;               /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
@@ -150,9 +152,11 @@ struct protocol {
 
 /* One try, for the $upstream_* variables. Times in milliseconds; UINT64_MAX = did not happen: "-". */
 struct attempt {
-    struct str peer;   /* name of the peer, or of the group when none was live */
-    unsigned status;   /* 0 = none: "-" */
-    uint64_t began_ms; /* the try, monotonic */
+    struct str peer;  /* name of the peer, or of the group when none was live */
+    struct str group; /* name of the group; of one made at run time, the target as it was written */
+    bool is_at_run_time; /* it is one of those: a client may have chosen the peer */
+    unsigned status;     /* 0 = none: "-" */
+    uint64_t began_ms;   /* the try, monotonic */
     uint64_t send_ms, sent_ms,
         first_byte_ms; /* since then: its request began to leave, had left; an answer came */
     uint64_t connect_ms, header_ms, response_ms,
@@ -167,18 +171,20 @@ struct sent_body {
     uint64_t announced; /* bytes; SENT_BODY_UNTOLD: its end is marked where it comes */
     uint64_t given;     /* … to the channel so far */
     unsigned refusal;   /* status that the client's fault has: 400, 408, 413; 0 = it left */
-    bool is_ended;      /* the last piece was given, and all that was announced */
-    bool is_cut;        /* … it never will be: the client's part broke off */
-    bool is_doubtful;   /* the head tells of another end: *_set_header, *_pass_request_body off */
+    bool
+        is_ended; /* the last piece was given, and all that was announced: else the link carries no other */
+    bool is_cut;      /* … it never will be: the client's part broke off */
+    bool is_doubtful; /* the head tells of another end: *_set_header, *_pass_request_body off */
 };
 
 #define EXCHANGE_MAGIC 0xe8c4a26eu
 
 struct exchange {
     uint32_t magic;                           /* EXCHANGE_MAGIC */
+    struct describer describer;               /* `, upstream: "…"` in the request's log lines */
     struct request *request;                  /* whose exchange it is */
     const struct protocol *protocol;          /* of the handler */
-    const struct exchange_settings *settings; /* of the place */
+    const struct exchange_settings *settings; /* of the location */
     void *state;                              /* of the protocol, in the request's arena */
     void *channel_state;                      /* of its channel, likewise */
     const void *module_settings;              /* of the protocol's module at this location */
@@ -220,23 +226,28 @@ struct exchange {
 
     /* The relay of the answer (relay.c). */
     struct spool *spool; /* of what the client has not taken yet; NULL while it keeps up */
-    struct store *store; /* *_store: the file being written, or NULL */
     bool is_buffered;    /* buffering on, and X-Accel-Buffering did not say no */
     uint64_t limit_rate; /* bytes per second read from the backend; 0 = none */
     bool is_peer_fine;   /* that the answer ends is not the peer's fault */
 
-    /* The cache (http/exchange/cached.c). */
-    struct cached *cached;  /* NULL: no cache at this place */
-    bool is_cacheable;      /* the answer may be stored: the whole of it is asked for, so the
+    /* What the keeper says of this exchange (keeper.h); all is nothing where there is none. */
+    const struct exchange_keeper *keeper; /* NULL: nothing is kept or cut here */
+    struct kept *kept;                    /* what it knows of this exchange */
+    bool is_cacheable;    /* the answer may be stored: the whole of it is asked for, so the
                                     client's Range and conditions (If-…) are not passed on; HEAD
                                     becomes GET where cache_convert_head says so */
+    bool outlives_client; /* it goes on when the client leaves */
+    bool is_kept;         /* the answer is being stored: it is read to its end, whoever wants it */
+    bool is_silent;       /* nobody gets the answer but the keeper */
+    bool is_served;       /* the keeper gave the answer */
+    bool continues_response; /* the response has begun: of this answer it gets the body alone */
+    bool is_followed;        /* … and another exchange goes on with it after this one */
+    bool is_withheld;        /* … nothing of this one's */
+    uint64_t whole_length;   /* of what the answer is the first part of; 0 = it is all there is */
+    uint64_t
+        part_length; /* of the answer's body where it is a part; what is more goes to nobody. 0 = all there is */
     struct str renews_etag; /* where a stored answer is renewed: its ETag and Last-Modified, sent */
     struct str renews_since; /* as If-None-Match and If-Modified-Since; empty = none */
-    bool is_silent;          /* nobody gets the answer but the cache: background update */
-    bool is_served;          /* the cache gave the answer */
-    struct str cache_status; /* "HIT", "MISS", … or empty */
-
-    struct slice *slice; /* the part of a long answer that is asked for, or NULL (slice.c) */
 };
 
 /* A fresh exchange for the request, with its body's rules from the settings; replaces
@@ -260,23 +271,17 @@ int64_t sent_body_length(const struct exchange *x);
 /* It is read before it is sent, after all: what request_read_body says. MAY WAIT. */
 enum flow sent_body_hold(struct exchange *x);
 
-/* Has the try's request gone as announced, to its last byte? Only then may its link carry another. */
-bool sent_body_is_whole(const struct exchange *x);
-
 /* Queues raw bytes of a piece on the link: what send_body = NULL does, for protocols that add frames
  * around. The piece's memory must live until the try ends. */
 void exchange_send_piece(struct exchange *x, const struct body_piece *piece);
 
-/* Bytes per second that *_limit_rate of this place lets come; 0 = as they come. */
+/* Bytes per second that *_limit_rate of this location lets come; 0 = as they come. */
 uint64_t exchange_limit_rate(const struct exchange *x);
 
 /* Copies bytes of the channel's input that fields point to into the request's arena. */
 struct str exchange_keep(struct exchange *x, struct str bytes);
 
-/* Adds `, upstream: "…"` to a log line while a peer is dealt with. */
-void exchange_describe(const struct exchange *x, struct room *out);
-
-/* Log lines about the backend: ` while ACTION, client: …, upstream: "…"` is put behind them. */
+/* Log lines about the backend: ` while ACTION, client: …, upstream: "…"` is put after them. */
 void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -286,66 +291,7 @@ static inline struct exchange *request_exchange(const struct request *request)
     return request->exchange;
 }
 
-/* ---- for pass directives (pass.c) ---- */
-
-/*
- * Fills group or target from the address part of a *_pass directive: host, host:port, unix:/path, the
- * name of a group, or text with variables. False after conf_error.
- */
-struct pass_target {
-    struct upstream_group *group; /* or */
-    struct template *text;        /* with variables */
-    uint16_t default_port;        /* where text has none */
-    bool is_secure;               /* the module's: TLS */
-};
-bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, struct str address,
-                      uint16_t default_port, struct pass_target *out);
-/* TLS for connections to a group that belong to no request, such as probes: what the options of a place
- * say, as far as they hold no variables. alpn: as TLS has it, a byte of length before each name; or empty. */
-const struct link_tls *exchange_secure_group(struct arena *arena, const struct exchange_tls *tls,
-                                             const struct upstream_group *group, struct str alpn);
-/* Gives this place's handler to the exchange's module: handler, handler_carries, redirects of "/a" to
- * "/a/". False after conf_error (`is duplicate`). */
-bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
-                      request_handler handler);
-
-/* ---- heads of answers (answer.c) ---- */
-
-/*
- * The status line at the start of input (RFC 9112, 4): version, status, reason (empty when it is the usual one);
- * slices of input. HEAD_DONE: *used is its length with the line end. HEAD_BAD is not logged.
- */
-enum head_result answer_parse_status_line(struct str input, struct answer *answer, size_t *used);
-
-/* The same of the channel's input, which is consumed up to the line's end when it is whole. */
-enum head_result answer_read_status_line(struct exchange *x);
-
-/*
- * Reads header lines of an answer up to the empty line, for HTTP, FastCGI, SCGI and uwsgi: names and values into
- * x->answer.fields, copied to the request's arena; content_length. HEAD_DONE: *used is their length with the
- * empty line. HEAD_MORE: to be called again with more input, from the first line. HEAD_BAD: malformed, too
- * big (settings->buffer_size), or with framing fields that are malformed, doubled or contradict each other;
- * logged. Single-valued fields that come again are marked removed. is_cgi: `Status` gives status and
- * reason (RFC 3875, 6.3); without it a Location means 302, else it is 200; a status that is there already
- * stays.
- */
-enum head_result answer_parse_fields(struct exchange *x, struct str input, bool is_cgi,
-                                     size_t *used);
-
-/* What fields that were read say together: content_length is set, those that are not believed are marked removed.
- * False: they contradict each other; logged. */
-bool answer_check_fields(struct exchange *x);
-
-/* Applications that are asked with HEAD announce a body and send none (RFC 3875, 4.3.3), or send it all the same. */
-static inline bool answer_is_head_alone(const struct exchange *x)
-{
-    return x->request->method == METHOD_HEAD && x->body_received == 0;
-}
-
-/* The same on the channel's input, which is consumed when they are whole. */
-enum head_result answer_read_fields(struct exchange *x, bool is_cgi);
-
-/* ---- answers to clients (answer_response.c) ---- */
+/* ---- answers to clients (response.c) ---- */
 
 /*
  * Describes the accepted answer in request->response: status, the fields that are not hidden here, what
@@ -354,13 +300,13 @@ enum head_result answer_read_fields(struct exchange *x, bool is_cgi);
  */
 bool answer_to_response(struct exchange *x);
 
-/* What of an interim answer, or of the fields behind a body, the client may see; in the request's arena. Trailers: NULL =
+/* What of an interim answer, or of the fields after a body, the client may see; in the request's arena. Trailers: NULL =
  * none came. */
 struct fields *answer_interim_fields(struct exchange *x);
 struct fields *answer_trailers(struct exchange *x);
 
 /*
- * X-Accel-Redirect: true when the answer names another place, and *flow is what the handler returns. The fields that
+ * X-Accel-Redirect: true when the answer names another location, and *flow is what the handler returns. The fields that
  * go with it are in the response.
  */
 bool answer_redirects(struct exchange *x, enum flow *flow);

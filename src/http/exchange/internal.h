@@ -2,6 +2,8 @@
 #ifndef HTTP_EXCHANGE_INTERNAL_H
 #define HTTP_EXCHANGE_INTERNAL_H
 
+#include "base/clock.h"
+#include "http/client/connection.h"
 #include "http/exchange/exchange.h"
 
 /* How a try ended. */
@@ -17,16 +19,24 @@ struct failure {
     unsigned status; /* 502, 504, or what the backend answered */
 };
 
-/* exchange.c: looks into the cache, then asks a backend. FLOW_NEXT: a slice that is not the last is done.
- * MAY WAIT. */
-enum flow exchange_once(struct exchange *x);
-/* exchange.c: asks a backend and passes its answer on. MAY WAIT. */
+/* exchange.c: asks a backend and passes its answer on. FLOW_NEXT: it is_followed, and the response is to go on. MAY
+ * WAIT. */
 enum flow exchange_fetch(struct exchange *x);
 /* *_intercept_errors: the answer has an error page here, and *flow leads to it. */
 bool exchange_intercepts(struct exchange *x, enum flow *flow);
 
-/* attempt.c: one try with pick->peer: connect, send, read the head. MAY WAIT. */
-enum try_result exchange_try(struct exchange *x, struct failure *failure);
+/* Does another location answer instead, an error page or what X-Accel-Redirect names? *flow leads to it. */
+static inline bool exchange_is_replaced(struct exchange *x, enum flow *flow)
+{
+    const struct answer *answer = &x->answer;
+
+    return ((answer->status >= 300 || answer->has_no_page) && exchange_intercepts(x, flow)) ||
+           ((answer->fields.seen & FIELD_BIT(FIELD_X_ACCEL_REDIRECT)) != 0 &&
+            answer_redirects(x, flow));
+}
+
+/* attempt.c: pick->peer is asked until it answers or fails: connect, send, read the head. MAY WAIT. */
+enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure);
 /* Notes the start of a try in x->attempts, under the name of a peer or group. */
 void attempt_begin(struct exchange *x, struct str name);
 /* … and its end: times, bytes. status 0 leaves it as it is. */
@@ -42,10 +52,6 @@ void exchange_log_early_end(struct exchange *x);
 /* What has to be had of the body before anything else: all of it, unless it is streamed. Gives what
  * request_read_body does. MAY WAIT. */
 enum flow sent_body_prepare(struct exchange *x);
-/* The same right before the head is made: a body of which a part is gone meanwhile is none. MAY WAIT. */
-enum flow sent_body_settle(struct exchange *x);
-/* The head goes to a peer now: nothing of the body has. */
-void sent_body_begin(struct exchange *x);
 /* The next piece; NULL: the end alone. False: that is not what was announced; the body counts as cut. */
 bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last);
 /* It will not be whole. refusal: what the client is told, or 0. */
@@ -61,7 +67,7 @@ bool upload_is_under_way(const struct exchange *x);
 bool upload_join(struct exchange *x);
 
 /*
- * relay.c: the accepted answer's body to the client, the cache, the store. The response's head was not
+ * relay.c: the accepted answer's body to the client and the keeper. The response's head was not
  * started yet. MAY WAIT.
  */
 enum flow relay_answer(struct exchange *x);
@@ -72,6 +78,14 @@ bool exchange_skip_body(struct exchange *x);
 /* tunnel.c: bytes both ways until one side ends. MAY WAIT. */
 enum flow tunnel_relay(struct exchange *x);
 
+/* Bytes of this exchange that the socket took, from some number on. */
+static inline uint64_t sent_so_far(const struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return channel->sent != NULL ? channel->sent(x) : x->link->conn->sent;
+}
+
 /*
  * Waits for something to happen at the backend, within read_timeout of the last byte (or send_timeout
  * while the request is still leaving). WAIT_TIMED_OUT is logged. MAY WAIT.
@@ -81,51 +95,34 @@ struct patience {
     uint64_t sent;     /* conn->sent then */
     unsigned at_once;  /* reads that did not have to wait, in a row */
 };
-void patience_begin(struct exchange *x, struct patience *patience);
+static inline void patience_begin(const struct exchange *x, struct patience *patience)
+{
+    patience->since_ms = clock_now.now_ms;
+    patience->sent = sent_so_far(x);
+    patience->at_once = 0;
+}
 /* More has come without waiting; others get their turn now and then. False: cancelled. MAY WAIT. */
 bool patience_goes_on(struct exchange *x, struct patience *patience);
 enum wait_result patience_wait(struct exchange *x, struct patience *patience);
 
-/* secure.c: how the connection of this exchange speaks TLS. */
-struct link_tls;
-void exchange_secure(struct exchange *x, struct link_tls *out);
-
 /* ---- logins.c ---- */
 
 /* The backends' connections that belong to the client's, or NULL. */
-struct link_tie *logins_tie(const struct exchange *x);
-/* Before a link is opened: the client's own come first. Does the request log in, so that its link is to be bound? */
-bool logins_choose_link(struct exchange *x, struct link_options *options);
+static inline struct link_tie *logins_tie(const struct exchange *x)
+{
+    const struct connection_details *details = x->request->http->details;
+
+    return details == NULL ? NULL : details->tie;
+}
+
+/* Fields that such a login comes in. */
+#define LOGIN_IDS (FIELD_BIT(FIELD_AUTHORIZATION) | FIELD_BIT(FIELD_PROXY_AUTHORIZATION))
+
+/* A request has one of them: does it log in so, and is its link to be bound? */
+bool logins_are_asked_for(const struct exchange *x);
 /* x->link belongs to the client's connection from now on. */
 void logins_bind(struct exchange *x);
 /* The head of an answer is there: does the backend want such a login? */
 void logins_note_answer(struct exchange *x);
-
-/* ---- cached.c ---- */
-
-/* Looks into the cache where this place has one. FLOW_NEXT: a backend is to be asked (and x->cached
- * says whether its answer is stored). MAY WAIT. */
-enum flow cached_lookup(struct exchange *x);
-/* A failure of this kind: is there a stale response that may be given instead? */
-bool cached_may_serve_stale(const struct exchange *x, unsigned kind);
-enum flow cached_serve_stale(struct exchange *x);
-/* The backend's head is there. FLOW_NEXT: relay it; else it was answered from the cache (304). */
-enum flow cached_accept(struct exchange *x);
-/* A part of the body, its end, or that it was cut short. */
-void cached_write(struct exchange *x, struct str bytes);
-void cached_end(struct exchange *x, bool is_whole);
-/* Is the answer being stored, so that it is to be read to its end though the client left? */
-bool cached_is_filling(const struct exchange *x);
-/* May a stored answer come of this exchange? */
-bool cached_wants_fill(const struct exchange *x);
-/* Lets go of the entry. */
-void cached_close(struct exchange *x);
-
-/* ---- store.c: *_store ---- */
-
-struct store;
-bool store_begin(struct exchange *x);
-void store_write(struct exchange *x, struct str bytes);
-void store_end(struct exchange *x, bool is_whole);
 
 #endif

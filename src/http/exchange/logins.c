@@ -1,6 +1,6 @@
 /* Logins that hold for a connection and not for a request (NTLM; Negotiate, RFC 4559): the backend's connection that
  * carried one belongs to the client's, so that nobody else speaks by it in his name. */
-#include "http/connection.h"
+#include "http/client/connection.h"
 #include "http/exchange/internal.h"
 
 /* Is one of the words of a list a scheme of such logins? What follows a scheme (RFC 9110, 11.4) looks like none. */
@@ -19,9 +19,6 @@ static bool names_scheme(struct str value)
 
 static bool have_scheme(const struct fields *fields, uint64_t wanted)
 {
-    if (__builtin_expect((fields->seen & wanted) == 0, 1)) {
-        return false;
-    }
     fields_each(field, fields) {
         if ((FIELD_BIT(field->id) & wanted) != 0 && names_scheme(field->value)) {
             return true;
@@ -30,18 +27,9 @@ static bool have_scheme(const struct fields *fields, uint64_t wanted)
     return false;
 }
 
-struct link_tie *logins_tie(const struct exchange *x)
+bool logins_are_asked_for(const struct exchange *x)
 {
-    const struct connection_details *details = x->request->http->details;
-
-    return details == NULL ? NULL : details->tie;
-}
-
-bool logins_choose_link(struct exchange *x, struct link_options *options)
-{
-    options->tie = logins_tie(x);
-    return have_scheme(&x->request->headers,
-                       FIELD_BIT(FIELD_AUTHORIZATION) | FIELD_BIT(FIELD_PROXY_AUTHORIZATION));
+    return have_scheme(&x->request->headers, LOGIN_IDS);
 }
 
 void logins_bind(struct exchange *x)

@@ -1,12 +1,13 @@
-/* The relay: an accepted answer's body on its way to the client, the cache and the store. */
+/* The relay: an accepted answer's body on its way to the client and the keeper. */
 #include <errno.h>
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/connection.h"
+#include "http/client/connection.h"
 #include "http/exchange/internal.h"
-#include "http/exchange/slice.h"
+#include "http/exchange/options/keeper.h"
 #include "http/exchange/spool.h"
+#include "http/request/wire.h"
 
 /* Bytes on their way to a client above which it counts as slow. */
 #define BEHIND_MIN (32 * 1024)
@@ -33,18 +34,6 @@ static bool must_drain(const struct exchange *x)
     return channel->must_drain != NULL && channel->must_drain(x);
 }
 
-/* Does the client take what it is given about as fast as it comes? So that `more` may be given now. */
-static bool keeps_up(const struct exchange *x, uint64_t more)
-{
-    const struct request *request = x->request;
-    uint64_t limit = x->settings->buffers.number * x->settings->buffers.size;
-
-    if (request->limit_rate != 0) {
-        return false;
-    }
-    return request->wire->backlog(request, more) <= (limit < BEHIND_MIN ? BEHIND_MIN : limit);
-}
-
 /*
  * A large piece that is the last thing in the connection's buffer goes on with the buffer itself.
  * False: it has to be copied.
@@ -54,8 +43,8 @@ static bool hand_on(struct exchange *x, struct body_piece *piece)
     struct conn *conn = x->link->conn;
     struct str bytes = piece->bytes;
 
-    if (bytes.len < HANDED_MIN || conn->in_start != conn->in_end || conn->in == NULL ||
-        bytes.data < conn->in || bytes.data + bytes.len > conn->in + conn->in_end) {
+    if (conn->in_start != conn->in_end || conn->in == NULL || bytes.data < conn->in ||
+        bytes.data + bytes.len > conn->in + conn->in_end) {
         return false;
     }
     struct conn_buffer *buffer = arena_new(&x->request->arena, struct conn_buffer);
@@ -73,12 +62,17 @@ static bool hand_on(struct exchange *x, struct body_piece *piece)
 static void choose_spool(struct relay *relay, uint64_t size)
 {
     struct exchange *x = relay->x;
-    bool drains = must_drain(x);
+    const struct request *request = x->request;
+    bool drains = x->protocol->channel->must_drain != NULL && must_drain(x);
+    uint64_t limit = x->settings->buffers.number * x->settings->buffers.size;
 
     if (x->spool != NULL || !(x->is_buffered || drains)) {
         return;
     }
-    if (keeps_up(x, drains ? size : 1) && !(drains && x->request->main != x->request)) {
+    limit = limit < BEHIND_MIN ? BEHIND_MIN : limit;
+    bool keeps_up =
+        request->limit_rate == 0 && request->wire->backlog(request, drains ? size : 1) <= limit;
+    if (keeps_up && !(drains && request->main != request)) {
         return;
     }
     x->spool = spool_start(x, drains);
@@ -88,13 +82,18 @@ static void choose_spool(struct relay *relay, uint64_t size)
     }
 }
 
-/* Bytes to the client, straight or through the spool. MAY WAIT. */
-static void give(struct relay *relay, struct str bytes)
+/* A part of the body has come: it goes to who keeps it, and to the client, straight or through the spool. MAY WAIT. */
+static void relay_take(struct relay *relay, struct str bytes)
 {
     struct exchange *x = relay->x;
 
-    if (relay->is_client_gone || relay->is_body_unwanted ||
-        (x->slice != NULL && x->slice->is_skipped)) {
+    x->body_received += bytes.len;
+    x->attempt->response_length = x->body_received;
+    if (x->is_kept) {
+        x->keeper->write(x, bytes);
+    }
+    bool is_too_much = x->part_length != 0 && x->body_received > x->part_length;
+    if (relay->is_client_gone || relay->is_body_unwanted || x->is_withheld || is_too_much) {
         return;
     }
     choose_spool(relay, bytes.len);
@@ -106,33 +105,19 @@ static void give(struct relay *relay, struct str bytes)
         return;
     }
     struct body_piece piece = {.bytes = bytes, .fd = -1, .is_volatile = true};
-    hand_on(x, &piece);
+    if (bytes.len >= HANDED_MIN) {
+        hand_on(x, &piece);
+    }
     relay->is_ended = (int64_t) x->body_received == x->answer.content_length &&
-                      !x->answer.may_have_trailers && slice_is_last(x);
+                      !x->answer.may_have_trailers && !x->is_followed;
     relay->is_client_gone = !response_send(x->request, &piece, relay->is_ended);
     relay->has_unflushed = true;
-}
-
-/* A part of the body has come. MAY WAIT. */
-static void take(struct relay *relay, struct str bytes)
-{
-    struct exchange *x = relay->x;
-
-    x->body_received += bytes.len;
-    x->attempt->response_length = x->body_received;
-    if (x->cached != NULL) {
-        cached_write(x, bytes);
-    }
-    if (x->store != NULL) {
-        store_write(x, bytes);
-    }
-    give(relay, bytes);
 }
 
 /* Must the answer be read to its end although nobody waits for it? */
 static bool is_needed(const struct exchange *x)
 {
-    return x->settings->ignore_client_abort || cached_is_filling(x) || x->store != NULL;
+    return x->settings->ignore_client_abort || x->is_kept;
 }
 
 /* *_limit_rate: waits until the next read is due. MAY WAIT. False: cancelled. */
@@ -179,7 +164,7 @@ static enum body_result read_body(struct relay *relay)
         enum body_result result = protocol->read_body(x, &bytes);
 
         if (result == BODY_DATA) {
-            take(relay, bytes);
+            relay_take(relay, bytes);
             if (relay->is_client_gone && !is_needed(x)) {
                 return BODY_MORE;
             }
@@ -225,9 +210,9 @@ static enum flow end_response(struct relay *relay, bool is_whole)
     struct exchange *x = relay->x;
     struct request *request = x->request;
 
-    bool is_last = is_whole && slice_is_last(x);
+    bool is_last = is_whole && !x->is_followed;
 
-    request->response.trailers = is_whole ? answer_trailers(x) : NULL;
+    request->response.trailers = is_whole && x->answer.trailers != NULL ? answer_trailers(x) : NULL;
     if (x->spool != NULL) {
         bool is_given = spool_finish(x->spool, is_last);
         x->spool = NULL;
@@ -249,20 +234,24 @@ uint64_t exchange_limit_rate(const struct exchange *x)
     const struct template *written = x->settings->limit_rate;
     uint64_t number;
 
-    if (written == NULL || (written->is_constant && str_is(written->constant, "0"))) {
-        return 0;
-    }
-    return parse_size(template_text(written, &x->request->env), &number) ? number : 0;
+    return written != NULL && parse_size(template_text(written, &x->request->env), &number) ? number
+                                                                                            : 0;
 }
+
+/* Bytes of an unwanted body that are read to keep a link; more are left there with it. */
+#define SKIPPED_MAX (64 * 1024)
 
 bool exchange_skip_body(struct exchange *x)
 {
     struct str bytes;
+    uint64_t skipped = 0;
     enum body_result result;
 
     do {
         result = x->protocol->read_body(x, &bytes);
-    } while (result == BODY_DATA || (result == BODY_MORE && x->protocol->channel->fill(x)));
+        skipped += result == BODY_DATA ? bytes.len : 0;
+    } while ((result == BODY_DATA && skipped <= SKIPPED_MAX) ||
+             (result == BODY_MORE && x->protocol->channel->fill(x)));
     return result == BODY_END && x->is_reusable;
 }
 
@@ -273,12 +262,14 @@ enum flow relay_answer(struct exchange *x)
 
     enum flow flow = FLOW_DONE;
 
-    x->limit_rate = exchange_limit_rate(x);
-    if (slice_continues(x)) {
+    if (x->settings->limit_rate != NULL) {
+        x->limit_rate = exchange_limit_rate(x);
+    }
+    if (x->continues_response) {
         flow = FLOW_NEXT;
     } else if (!x->is_silent) {
-        if (x->settings->stores) {
-            store_begin(x);
+        if (x->keeper != NULL) {
+            x->keeper->start(x);
         }
         request->is_body_streamed = x->upload != NULL;
         if (request->is_body_streamed && !request->is_body_read) {
@@ -287,7 +278,9 @@ enum flow relay_answer(struct exchange *x)
         }
         request->log.action = "sending to client";
         flow = response_start(request);
-        slice_begun(x);
+        if (x->keeper != NULL) {
+            x->keeper->started(x);
+        }
     }
     if (flow != FLOW_NEXT && flow != FLOW_DONE) {
         relay.is_client_gone = true;
@@ -300,20 +293,14 @@ enum flow relay_answer(struct exchange *x)
         patience_begin(x, &relay.patience);
         result = read_body(&relay);
     } else {
-        x->is_reusable = false; /* the body that nobody wants is left there */
+        x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
     }
-    if (result == BODY_END && !slice_is_complete(x)) {
+    if (x->keeper != NULL && !x->keeper->end(x, result == BODY_END)) {
         result = BODY_BAD;
     }
     bool is_whole = result == BODY_END;
     attempt_end(x, 0);
-    if (x->cached != NULL) {
-        cached_end(x, is_whole);
-    }
-    if (x->store != NULL) {
-        store_end(x, is_whole);
-    }
-    /* The peer is free for others while the client drinks what is left. */
+    /* The peer is free for others while the client reads what is left. */
     exchange_leave_link(x, is_whole && x->is_reusable);
     upstream_pick_done(&x->pick,
                        result == BODY_BAD && !x->is_peer_fine ? PEER_FAILED : PEER_SERVED);

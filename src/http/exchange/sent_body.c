@@ -1,5 +1,6 @@
 /* The one owner of what a backend is told of a request's body, and of how much of that went to it. */
 #include "http/exchange/internal.h"
+#include "http/request/body.h"
 
 /* ---- what there is to send ---- */
 
@@ -19,23 +20,15 @@ int64_t sent_body_length(const struct exchange *x)
     return request->body == NULL ? 0 : (int64_t) request->body->size;
 }
 
-/* *_set_body may speak of the client's body: it is evaluated when that is there. */
-static void evaluate_override(struct exchange *x)
-{
-    if (x->set_body != NULL) {
-        struct str text = template_text(x->set_body, &x->request->env);
-        x->body_override = text.data != NULL ? text : STR("");
-    }
-}
-
 enum flow sent_body_prepare(struct exchange *x)
 {
     if (x->streams_body) {
         return request_body_exceeds(x->request) ? FLOW_FAIL : FLOW_NEXT;
     }
     enum flow flow = request_read_body(x->request);
-    if (flow == FLOW_NEXT) {
-        evaluate_override(x);
+    if (flow == FLOW_NEXT && x->set_body != NULL) { /* it may speak of the client's */
+        struct str text = template_text(x->set_body, &x->request->env);
+        x->body_override = text.data != NULL ? text : STR("");
     }
     return flow;
 }
@@ -50,22 +43,29 @@ enum flow sent_body_hold(struct exchange *x)
     return flow;
 }
 
-enum flow sent_body_settle(struct exchange *x)
-{
-    return x->streams_body && request_body_is_gone(x->request) ? sent_body_hold(x) : FLOW_NEXT;
-}
-
 /* ---- one try ---- */
 
-void sent_body_begin(struct exchange *x)
-{
-    int64_t length = sent_body_length(x);
+/* Pieces of a body up to this size are copied after the head, to leave with it. */
+#define COPY_MAX 4096
 
-    x->sent.announced = length < 0 ? SENT_BODY_UNTOLD : (uint64_t) length;
-    x->sent.given = 0;
-    x->sent.is_ended = false;
-    x->sent.is_cut = false;
-    x->sent.refusal = 0;
+void exchange_send_piece(struct exchange *x, const struct body_piece *piece)
+{
+    struct conn *conn = x->link->conn;
+
+    if (piece->bytes.data == NULL) {
+        if (piece->size != 0) {
+            conn_set_nodelay(conn, true); /* sendfile() leaves in parts of any size */
+            conn_write_file(conn, piece->fd, (struct file_range){piece->offset, piece->size},
+                            piece->release, piece->release_arg);
+        }
+    } else if (piece->is_volatile || piece->bytes.len <= COPY_MAX) {
+        conn_write(conn, piece->bytes);
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+    } else {
+        conn_write_reference(conn, piece->bytes, piece->release, piece->release_arg);
+    }
 }
 
 bool sent_body_give(struct exchange *x, const struct body_piece *piece, bool is_last)
@@ -95,9 +95,4 @@ void sent_body_cut(struct exchange *x, unsigned refusal)
 {
     x->sent.is_cut = true;
     x->sent.refusal = refusal;
-}
-
-bool sent_body_is_whole(const struct exchange *x)
-{
-    return x->sent.is_ended && !x->sent.is_doubtful;
 }

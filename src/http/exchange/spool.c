@@ -7,8 +7,10 @@
 
 #include "base/fatal.h"
 #include "base/fs.h"
-#include "http/file.h"
-#include "http/temp_file.h"
+#include "http/files/file.h"
+#include "http/request/engine.h"
+#include "http/request/temp_file.h"
+#include "http/request/wire.h"
 #include "server/generation.h"
 
 /* A part of the queue: a chunk of memory, or a range of a file. */
@@ -59,7 +61,7 @@ static void chunk_taken(void *arg)
     spool_release(spool);
 }
 
-static struct part *take(struct spool *spool)
+static struct part *spool_take(struct spool *spool)
 {
     struct part *part = spool->first;
 
@@ -71,7 +73,7 @@ static struct part *take(struct spool *spool)
 }
 
 /* The next part to the client. MAY WAIT. */
-static bool give(struct spool *spool, struct part *part, bool is_last)
+static bool spool_give(struct spool *spool, struct part *part, bool is_last)
 {
     struct request *request = spool->exchange->request;
     struct body_piece piece = {.fd = part->fd};
@@ -91,7 +93,8 @@ static bool give(struct spool *spool, struct part *part, bool is_last)
         spool->references++;
     }
     piece.is_flush = spool->first == NULL;
-    return response_send(request, &piece, is_last);
+    return piece.fd != -1 ? response_send_file(request, &piece, is_last)
+                          : response_send(request, &piece, is_last);
 }
 
 /* The fiber that empties the spool. */
@@ -115,7 +118,7 @@ static void drink(void *arg)
             }
             continue;
         }
-        if (!give(spool, take(spool), false)) {
+        if (!spool_give(spool, spool_take(spool), false)) {
             spool->has_failed = true;
             wait_signal_later(&spool->emptied);
         }
@@ -148,7 +151,7 @@ struct spool *spool_start(struct exchange *x, bool never_waits)
     return spool;
 }
 
-static void append(struct spool *spool, struct part *part)
+static void part_append(struct spool *spool, struct part *part)
 {
     part->next = NULL;
     part->spool = spool;
@@ -180,7 +183,7 @@ static void put_memory(struct spool *spool, struct str *bytes)
     size_t chunk = (size_t) spool->exchange->settings->buffers.size;
 
     if (last != NULL && last->fd != -1) {
-        return; /* what follows a file's range comes behind it */
+        return; /* what follows a file's range comes after it */
     }
     while (bytes->len != 0) {
         last = spool->last;
@@ -189,7 +192,7 @@ static void put_memory(struct spool *spool, struct str *bytes)
                 return;
             }
             last = part_new(chunk);
-            append(spool, last);
+            part_append(spool, last);
             spool->in_memory += chunk;
         }
         size_t n = last->room - last->size;
@@ -209,7 +212,7 @@ static void put_range(struct spool *spool, uint64_t size)
         part = part_new(0);
         part->fd = spool->fd;
         part->offset = spool->file_end;
-        append(spool, part);
+        part_append(spool, part);
     }
     part->size += size;
     spool->file_end += size;
@@ -324,7 +327,7 @@ bool spool_put(struct spool *spool, struct str bytes)
 static void drop_rest(struct spool *spool)
 {
     while (spool->first != NULL) {
-        struct part *part = take(spool);
+        struct part *part = spool_take(spool);
 
         free(part);
     }
@@ -337,7 +340,8 @@ bool spool_finish(struct spool *spool, bool is_whole)
 
     spool->is_last = true;
     spool->is_whole = is_whole;
-    if (is_whole && request->wire->leave != NULL && request->response.filters == NULL) {
+    if (is_whole && request->wire->leave != NULL && request->response.filters == NULL &&
+        !response_reads_files(request)) {
         request->wire->leave(request);
     }
     wait_signal_later(&spool->filled);

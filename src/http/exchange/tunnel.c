@@ -3,8 +3,10 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "http/connection.h"
+#include "http/client/connection.h"
 #include "http/exchange/internal.h"
+#include "http/request/engine.h"
+#include "http/request/wire.h"
 
 /* More bytes than this on their way to one side, and the other is not read. */
 #define UNSENT_MAX (64 * 1024)
@@ -18,14 +20,14 @@ struct tunnel {
     bool is_over;               /* one direction has broken off: the other is not to go on */
 };
 
-/* Waits for room towards a side. False: it broke, does not drink, or the tunnel is over. MAY WAIT. */
+/* Waits for room towards a side. False: it broke, does not read, or the tunnel is over. MAY WAIT. */
 static bool wait_for_room(struct conn *conn, uint64_t timeout_ms)
 {
     conn_flush(conn);
     if (conn_unsent(conn) < UNSENT_MAX) {
         return !conn->is_broken;
     }
-    return conn_wait_output(conn, UNSENT_MAX / 2, clock_now.now_ms + timeout_ms) == WAIT_READY;
+    return conn_wait_sent(conn, UNSENT_MAX / 2, timeout_ms) == WAIT_READY;
 }
 
 /* Is the client's connection shared by several requests, so that their bytes have frames around them? */
@@ -124,7 +126,7 @@ static void run_upward(void *arg)
 {
     struct tunnel *tunnel = arg;
 
-    /* The new protocol begins behind the request, whose body may still be on its way (RFC 9110, 7.8). */
+    /* The new protocol begins after the request, whose body may still be on its way (RFC 9110, 7.8). */
     if (!upload_join(tunnel->x)) {
         tunnel->is_over = true;
     } else if (is_framed(tunnel->x->request)) {

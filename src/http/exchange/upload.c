@@ -3,8 +3,11 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "http/connection.h"
+#include "base/fatal.h"
+#include "http/client/connection.h"
 #include "http/exchange/internal.h"
+#include "http/request/body.h"
+#include "http/request/engine.h"
 
 #define PIECE_SIZE (16 * 1024)
 /* More bytes than this on their way to the backend, and the client is not asked for more. */
@@ -21,7 +24,7 @@ struct upload {
     bool is_done;              /* the fiber has ended, or was never needed */
 };
 
-static void keep(struct upload *upload, struct str bytes)
+static void upload_keep(struct upload *upload, struct str bytes)
 {
     if (upload->is_kept && upload->kept.len + bytes.len <=
                                upload->exchange->request->location->client_body_buffer_size) {
@@ -68,11 +71,11 @@ static ssize_t gather(struct upload *upload)
 
 static enum wait_result wait_for_room(struct exchange *x)
 {
-    uint64_t deadline_ms = clock_now.now_ms + x->settings->send_timeout_ms;
+    uint64_t timeout_ms = x->settings->send_timeout_ms;
 
     return x->protocol->channel->wait_room != NULL
-               ? x->protocol->channel->wait_room(x, deadline_ms)
-               : conn_wait_output(x->link->conn, UNSENT_MAX, deadline_ms);
+               ? x->protocol->channel->wait_room(x, clock_now.now_ms + timeout_ms)
+               : conn_wait_sent(x->link->conn, UNSENT_MAX, timeout_ms);
 }
 
 /* Piece after piece. False: the client's or the backend's part broke off. */
@@ -88,7 +91,7 @@ static bool send_pieces(struct upload *upload)
             sent_body_cut(x, n < 0 ? request->body_refusal : 413);
             return false;
         }
-        keep(upload, (struct str){upload->room, (size_t) n});
+        upload_keep(upload, (struct str){upload->room, (size_t) n});
         struct body_piece piece = {.bytes = {upload->room, (size_t) n},
                                    .fd = -1,
                                    .is_volatile = true};
@@ -110,6 +113,7 @@ static void upload_run(void *arg)
     struct upload *upload = arg;
     struct exchange *x = upload->exchange;
 
+    CHECK_MAGIC(x, EXCHANGE_MAGIC);
     send_pieces(upload);
     buf_free(&upload->kept);
     upload->is_done = true;

@@ -1,8 +1,9 @@
-/* ngx_http_addition_filter_module: what other places give, before and behind a response. */
-#include "http/hooks.h"
-#include "http/request.h"
-#include "http/subrequest.h"
-#include "http/type_set.h"
+/* ngx_http_addition_filter_module: what other locations give, before and after a response. */
+#include "http/request/body_filter.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
+#include "http/request/subrequest.h"
+#include "http/message/type_set.h"
 #include "server/module.h"
 
 struct addition_settings {
@@ -11,11 +12,11 @@ struct addition_settings {
     struct type_set *types;
 };
 
-static struct directive_table addition_table;
+static struct settings_key addition_key;
 
 static const struct addition_settings *settings_at(const struct http_location *location)
 {
-    return location_settings(location, &addition_table);
+    return location_settings(location, &addition_key);
 }
 
 /* Of a response; in the request's arena. */
@@ -26,7 +27,7 @@ struct addition_filter {
 };
 
 /* What this URI gives, or the page that tells why it gives nothing. MAY WAIT. False: the client is gone. */
-static bool add(struct addition_filter *addition, struct request *request, struct str uri)
+static bool add_answer_of(struct addition_filter *addition, struct request *request, struct str uri)
 {
     struct subrequest sub = {
         .uri = uri,
@@ -45,7 +46,7 @@ static bool addition_send(struct body_filter *filter, struct request *request,
 
     if (!addition->has_begun) {
         addition->has_begun = true;
-        if (!add(addition, request, settings->before)) {
+        if (!add_answer_of(addition, request, settings->before)) {
             if (piece != NULL && piece->release != NULL) {
                 piece->release(piece->release_arg);
             }
@@ -56,7 +57,8 @@ static bool addition_send(struct body_filter *filter, struct request *request,
         return body_filter_next(filter, request, piece, is_last);
     }
     return body_filter_next(filter, request, piece, false) &&
-           add(addition, request, settings->after) && body_filter_next(filter, request, NULL, true);
+           add_answer_of(addition, request, settings->after) &&
+           body_filter_next(filter, request, NULL, true);
 }
 
 static void addition_header(struct request *request)
@@ -102,16 +104,17 @@ static const struct directive addition_rows[] = {
 };
 #undef S
 
-static struct directive_table addition_table = {
+static const struct directive_table addition_table = {
+    .key = &addition_key,
     .rows = addition_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct addition_settings),
 };
-static struct directive_table *const addition_tables[] = {&addition_table, NULL};
+static const struct directive_table *const addition_tables[] = {&addition_table, NULL};
 
-/* Behind all that changes the body itself: what is added is not changed with it. */
+/* After all that changes the body itself: what is added is not changed with it. */
 static const struct filter_hook addition_filters[] = {
-    {.order = 70, .run = addition_header, .is_active = is_active},
+    {.name = "addition", .run = addition_header, .is_active = is_active},
     {.run = NULL},
 };
 static const struct http_module addition_hooks = {.filters = addition_filters};

@@ -1,16 +1,13 @@
 /* ngx_http_autoindex_module: listings of directories as HTML, JSON, JSONP and XML. */
-#define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/parse.h"
 #include "base/text.h"
-#include "http/hooks.h"
-#include "http/request.h"
+#include "http/files/directory.h"
+#include "http/files/listing.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 #define NAME_WIDTH 50 /* columns of a name in HTML */
@@ -45,27 +42,20 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static struct directive_table table = {.rows = rows,
-                                       .contexts = IN_HTTP_ALL,
-                                       .size = sizeof(struct autoindex_settings),
-                                       .module_name = "ngx_http_autoindex_module"};
-static struct directive_table *const tables[] = {&table, NULL};
+static struct settings_key key;
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_ALL,
+                                             .size = sizeof(struct autoindex_settings),
+                                             .module_name = "ngx_http_autoindex_module"};
+static const struct directive_table *const tables[] = {&table, NULL};
 
-/* One name in a directory. */
-struct entry {
-    struct str name;
-    time_t mtime;
-    uint64_t size;
-    bool is_directory;
-    bool is_file;
-};
-
-/* ---- reading ---- */
+/* ---- order ---- */
 
 static int by_kind_and_name(const void *a, const void *b)
 {
-    const struct entry *left = a;
-    const struct entry *right = b;
+    const struct directory_entry *left = a;
+    const struct directory_entry *right = b;
 
     if (left->is_directory != right->is_directory) {
         return left->is_directory ? -1 : 1;
@@ -73,114 +63,18 @@ static int by_kind_and_name(const void *a, const void *b)
     return str_compare(left->name, right->name);
 }
 
-/* Status of what a name leads to, or of the link itself when that leads nowhere. */
-static bool look_at(struct request *request, int fd, const char *name, struct stat *st)
-{
-    if (fstatat(fd, name, st, 0) == 0) {
-        return true;
-    }
-    if (errno == EACCES) {
-        return false;
-    }
-    if (errno != ENOENT && errno != ELOOP) {
-        log_crit(&request->log, errno, "stat() \"%s\" failed", name);
-        return false;
-    }
-    if (fstatat(fd, name, st, AT_SYMLINK_NOFOLLOW) == 0) {
-        return true;
-    }
-    if (errno != ENOENT) { /* it may just have been removed */
-        log_crit(&request->log, errno, "lstat() \"%s\" failed", name);
-    }
-    return false;
-}
-
-#define ENTRY_ALLOWED 2048 /* bytes for an entry and its line */
-
-static void read_entries(struct request *request, DIR *directory, struct vec *entries)
-{
-    struct arena *arena = &request->arena;
-    const struct dirent *item;
-
-    while ((item = readdir(directory)) != NULL) {
-        struct stat st;
-        if (item->d_name[0] == '.' || !look_at(request, dirfd(directory), item->d_name, &st)) {
-            continue;
-        }
-        arena_allow(arena, ENTRY_ALLOWED); /* the directory is the operator's, however large */
-        struct entry *entry = vec_push(entries, arena, sizeof(*entry));
-        *entry = (struct entry){
-            .name = arena_dup(arena, str_of(item->d_name)),
-            .mtime = st.st_mtime,
-            .size = (uint64_t) st.st_size,
-            .is_directory = S_ISDIR(st.st_mode),
-            .is_file = S_ISREG(st.st_mode),
-        };
-    }
-    if (entries->count > 1) {
-        qsort(entries->items, entries->count, sizeof(struct entry), by_kind_and_name);
-    }
-}
-
-static enum flow fail_open(struct request *request, const char *path, int error)
-{
-    switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-    case ENAMETOOLONG:
-        if (request->location->log_not_found) {
-            log_error(&request->log, error, "opendir() \"%s\" failed", path);
-        }
-        return request_fail(request, 404);
-    case EACCES:
-        log_error(&request->log, error, "opendir() \"%s\" failed", path);
-        return request_fail(request, 403);
-    default:
-        log_crit(&request->log, error, "opendir() \"%s\" failed", path);
-        return request_fail(request, 500);
-    }
-}
-
 /* ---- HTML ---- */
 
-static void put_escaped(struct buf *out, struct str text, enum escape_set set)
+static void put_name(struct buf *out, const struct directory_entry *entry, bool is_utf8)
 {
-    char *at = buf_reserve(out, escape_length(text, set));
+    size_t width = listing_put_name(out, entry->name, NAME_WIDTH, NAME_SHOWN, is_utf8);
 
-    out->len += (size_t) (escape_write(at, text, set) - at);
-}
-
-/* The first `count` characters: code points of UTF-8, else bytes. */
-static struct str first_characters(struct str text, size_t count, bool is_utf8)
-{
-    struct str rest = text;
-
-    if (!is_utf8) {
-        return str_head(text, count);
+    if (entry->is_directory && width < NAME_WIDTH) {
+        buf_append_char(out, '/');
+        width++;
     }
-    while (count-- != 0 && rest.len != 0) {
-        utf8_next(&rest);
-    }
-    return str_head(text, text.len - rest.len);
-}
-
-static void put_name(struct buf *out, const struct entry *entry, bool is_utf8)
-{
-    size_t width = is_utf8 ? utf8_length(entry->name) : entry->name.len;
-
-    if (width > NAME_WIDTH) {
-        put_escaped(out, first_characters(entry->name, NAME_SHOWN, is_utf8), ESCAPE_HTML);
-        buf_append(out, STR("..&gt;</a>"));
-        width = NAME_WIDTH;
-    } else {
-        put_escaped(out, entry->name, ESCAPE_HTML);
-        if (entry->is_directory && width < NAME_WIDTH) {
-            buf_append_char(out, '/');
-            width++;
-        }
-        buf_append(out, STR("</a>"));
-    }
-    buf_printf(out, "%*s", (int) (NAME_WIDTH - width + 1), "");
+    buf_append(out, STR("</a>"));
+    buf_printf(out, "%*s", (int) (NAME_WIDTH - (width < NAME_WIDTH ? width : NAME_WIDTH) + 1), "");
 }
 
 static void put_time(struct buf *out, time_t when, bool is_local)
@@ -218,7 +112,7 @@ static void put_rounded_size(struct buf *out, uint64_t size)
     buf_printf(out, "%7llu%c", (unsigned long long) rounded, units[i].letter);
 }
 
-static void put_size(struct buf *out, const struct entry *entry, bool is_exact)
+static void put_size(struct buf *out, const struct directory_entry *entry, bool is_exact)
 {
     if (entry->is_directory) {
         buf_printf(out, "%*s", is_exact ? 20 : 8, "-");
@@ -235,13 +129,13 @@ static void put_html(struct buf *out, struct request *request, const struct vec 
     bool is_utf8 = str_equal_nocase(request->response.charset, STR("utf-8"));
 
     buf_append(out, STR("<html>\r\n<head><title>Index of "));
-    put_escaped(out, request->uri, ESCAPE_HTML);
+    listing_put_escaped(out, request->uri, ESCAPE_HTML);
     buf_append(out, STR("</title></head>\r\n<body>\r\n<h1>Index of "));
-    put_escaped(out, request->uri, ESCAPE_HTML);
+    listing_put_escaped(out, request->uri, ESCAPE_HTML);
     buf_append(out, STR("</h1><hr><pre><a href=\"../\">../</a>\r\n"));
-    vec_each(const struct entry, entry, entries) {
+    vec_each(const struct directory_entry, entry, entries) {
         buf_append(out, STR("<a href=\""));
-        put_escaped(out, entry->name, ESCAPE_URI_COMPONENT);
+        listing_put_escaped(out, entry->name, ESCAPE_URI_COMPONENT);
         buf_append(out, entry->is_directory ? STR("/\">") : STR("\">"));
         put_name(out, entry, is_utf8);
         put_time(out, entry->mtime, settings->local_time);
@@ -253,7 +147,7 @@ static void put_html(struct buf *out, struct request *request, const struct vec 
 
 /* ---- JSON and XML ---- */
 
-static struct str kind_of(const struct entry *entry)
+static struct str kind_of(const struct directory_entry *entry)
 {
     return entry->is_directory ? STR("directory") : entry->is_file ? STR("file") : STR("other");
 }
@@ -266,10 +160,10 @@ static void put_json(struct buf *out, const struct vec *entries, struct str call
         buf_append_char(out, '(');
     }
     buf_append_char(out, '[');
-    vec_each(const struct entry, entry, entries) {
+    vec_each(const struct directory_entry, entry, entries) {
         buf_append(out,
                    entry == entries->items ? STR("\r\n{ \"name\":\"") : STR(",\r\n{ \"name\":\""));
-        put_escaped(out, entry->name, ESCAPE_JSON);
+        listing_put_escaped(out, entry->name, ESCAPE_JSON);
         buf_append(out, STR("\", \"type\":\""));
         buf_append(out, kind_of(entry));
         buf_append(out, STR("\", \"mtime\":\""));
@@ -290,7 +184,7 @@ static void put_json(struct buf *out, const struct vec *entries, struct str call
 static void put_xml(struct buf *out, const struct vec *entries)
 {
     buf_append(out, STR("<?xml version=\"1.0\"?>\r\n<list>\r\n"));
-    vec_each(const struct entry, entry, entries) {
+    vec_each(const struct directory_entry, entry, entries) {
         struct str kind = kind_of(entry);
         struct tm tm;
 
@@ -301,7 +195,7 @@ static void put_xml(struct buf *out, const struct vec *entries)
             buf_printf(out, " size=\"%llu\"", (unsigned long long) entry->size);
         }
         buf_append_char(out, '>');
-        put_escaped(out, entry->name, ESCAPE_HTML);
+        listing_put_escaped(out, entry->name, ESCAPE_HTML);
         buf_printf(out, "</%.*s>\r\n", STR_ARG(kind));
     }
     buf_append(out, STR("</list>\r\n"));
@@ -377,16 +271,13 @@ static enum flow send_listing(struct request *request, const struct vec *entries
 
 static enum flow list_directory(struct request *request)
 {
-    const struct autoindex_settings *settings = location_settings(request->location, &table);
+    const struct autoindex_settings *settings = location_settings(request->location, &key);
     unsigned format = settings->format;
     struct str callback = STR_NONE;
     struct vec entries = {0};
-    size_t root_length;
-    struct str path;
+    struct directory directory;
 
-    if (!settings->is_on || request->uri.len == 0 ||
-        request->uri.data[request->uri.len - 1] != '/' ||
-        (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return FLOW_NEXT;
     }
     if (format == FORMAT_JSONP) {
@@ -397,21 +288,28 @@ static enum flow list_directory(struct request *request)
             format = FORMAT_JSON;
         }
     }
-    if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
+    enum flow flow = directory_open(&directory, request);
+    if (flow != FLOW_NEXT) {
+        return flow;
     }
-    /* Without the slash at its end, but for the root directory. */
-    const char *name = arena_cstr(&request->arena, str_head(path, path.len > 1 ? path.len - 1 : 1));
-    DIR *directory = opendir(name);
-    if (directory == NULL) {
-        return fail_open(request, name, errno);
+    directory_read(&directory, &entries);
+    if (entries.count > 1) {
+        qsort(entries.items, entries.count, sizeof(struct directory_entry), by_kind_and_name);
     }
-    read_entries(request, directory, &entries);
-    closedir(directory);
     return send_listing(request, &entries, settings, format, callback);
 }
 
-static const struct phase_hook phases[] = {{PHASE_CONTENT, 30, list_directory, NULL}, {0}};
+static bool is_active(const struct http_location *location)
+{
+    const struct autoindex_settings *settings = location_settings(location, &key);
+
+    return settings->is_on;
+}
+
+static const struct phase_hook phases[] = {
+    {PHASE_DIRECTORY, .name = "autoindex", .run = list_directory, .is_active = is_active},
+    {.run = NULL},
+};
 static const struct http_module hooks = {.phases = phases};
 
 const struct module ngx_http_autoindex_module = {

@@ -1,5 +1,5 @@
 /* ngx_http_empty_gif_module: one transparent pixel. */
-#include "http/request.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 /* GIF89a, 1 by 1, two colours, the second transparent. */
@@ -33,10 +33,7 @@ static enum flow empty_gif_answer(struct request *request)
 static bool empty_gif_apply(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
-    (void) row;
-    (void) node;
-    (void) settings;
-    scope_location(scope)->handler = empty_gif_answer;
+    content_set(scope_location(scope), empty_gif_answer, NULL);
     return true;
 }
 
@@ -46,8 +43,8 @@ static const struct directive empty_gif_rows[] = {
     {0},
 };
 
-static struct directive_table empty_gif_table = {.rows = empty_gif_rows};
-static struct directive_table *const empty_gif_tables[] = {&empty_gif_table, NULL};
+static const struct directive_table empty_gif_table = {.rows = empty_gif_rows};
+static const struct directive_table *const empty_gif_tables[] = {&empty_gif_table, NULL};
 
 const struct module ngx_http_empty_gif_module = {
     .magic = MODULE_MAGIC,

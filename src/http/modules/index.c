@@ -1,16 +1,17 @@
 /* ngx_http_index_module: the file that answers for a directory. */
 #include <errno.h>
 
-#include "http/file.h"
-#include "http/hooks.h"
-#include "http/request.h"
+#include "http/files/file.h"
+#include "http/files/path.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 struct index_settings {
     struct vec names; /* struct template *; only the last one may begin with a slash */
 };
 
-static struct directive_table table;
+static struct settings_key key;
 
 static bool index_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
@@ -18,8 +19,7 @@ static bool index_apply(struct conf_scope *scope, const struct directive *row,
     struct index_settings *index = settings;
     struct conf *conf = scope->conf;
 
-    (void) row;
-    if (!conf_is_set(scope, &table, "index")) {
+    if (!conf_is_set(scope, &key, "index")) {
         index->names = (struct vec){0};
     }
     for (unsigned i = 1; i < node->count; i++) {
@@ -36,7 +36,7 @@ static bool index_apply(struct conf_scope *scope, const struct directive *row,
         if (template == NULL) {
             return false;
         }
-        *(struct template **) vec_push(&index->names, conf->arena, sizeof(template)) = template;
+        *vec_add(&index->names, conf->arena, struct template *) = template;
     }
     return true;
 }
@@ -49,14 +49,15 @@ static const struct directive rows[] = {
     {0},
 };
 
-static struct directive_table table = {.rows = rows,
-                                       .contexts = IN_HTTP_ALL,
-                                       .size = sizeof(struct index_settings),
-                                       .module_name = "ngx_http_index_module"};
-static struct directive_table *const tables[] = {&table, NULL};
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_ALL,
+                                             .size = sizeof(struct index_settings),
+                                             .module_name = "ngx_http_index_module"};
+static const struct directive_table *const tables[] = {&table, NULL};
 
 /* What the failure to look at an index file, or at its directory, is answered with. */
-static enum flow fail(struct request *request, int error, struct str path)
+static enum flow index_fail(struct request *request, int error, struct str path)
 {
     bool is_forbidden = error == EACCES || error == ELOOP;
 
@@ -79,7 +80,7 @@ static enum flow check_directory(struct request *request, struct str directory, 
 
     file_release(file);
     if (error == ENOENT) {
-        return fail(request, ENOENT, path);
+        return index_fail(request, ENOENT, path);
     }
     if (error != 0) {
         log_crit(&request->log, error, "stat() \"%s\" failed", text);
@@ -98,26 +99,14 @@ static enum flow redirect(struct request *request, struct str name)
                             request->args);
 }
 
-/* NUL-terminated. */
-static struct str join_path(struct arena *arena, struct str directory, struct str name)
-{
-    char *text = arena_text(arena, directory.len + name.len + 1);
-
-    memcpy(text, directory.data, directory.len);
-    memcpy(text + directory.len, name.data, name.len);
-    text[directory.len + name.len] = '\0';
-    return (struct str){text, directory.len + name.len};
-}
-
 static enum flow find_index(struct request *request)
 {
-    const struct index_settings *settings = location_settings(request->location, &table);
+    const struct index_settings *settings = location_settings(request->location, &key);
     struct str directory = STR_NONE;
     bool is_directory_known = false;
     size_t root_length;
 
-    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] != '/' ||
-        (request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
+    if ((request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
         return FLOW_NEXT;
     }
     vec_each(struct template *, item, &settings->names) {
@@ -132,7 +121,7 @@ static enum flow find_index(struct request *request)
         if (directory.len == 0 && !request_map_path(request, &directory, &root_length)) {
             return FLOW_FAIL;
         }
-        struct str path = join_path(&request->arena, directory, name);
+        struct str path = path_join(&request->arena, directory, name);
         struct file *file = file_stat(request, path);
         int error = file->error;
         file_release(file);
@@ -140,7 +129,7 @@ static enum flow find_index(struct request *request)
             return redirect(request, name);
         }
         if (error == ENOTDIR || error == ENAMETOOLONG || error == EACCES || error == ELOOP) {
-            return fail(request, error, path);
+            return index_fail(request, error, path);
         }
         if (error != ENOENT) {
             log_crit(&request->log, error, "stat() \"%.*s\" failed", STR_ARG(path));
@@ -157,7 +146,10 @@ static enum flow find_index(struct request *request)
     return FLOW_NEXT;
 }
 
-static const struct phase_hook phases[] = {{PHASE_CONTENT, 20, find_index, NULL}, {0}};
+static const struct phase_hook phases[] = {
+    {PHASE_DIRECTORY, .name = "index", .run = find_index},
+    {.run = NULL},
+};
 static const struct http_module hooks = {.phases = phases};
 
 const struct module ngx_http_index_module = {

@@ -1,12 +1,14 @@
 /* ngx_http_memcached_module: answers out of memcached (its text protocol: `get`). */
 #include "base/parse.h"
 #include "base/text.h"
+#include "http/exchange/cache/rows.h"
 #include "http/exchange/exchange.h"
-#include "http/hooks.h"
-#include "http/settings.h"
+#include "http/message/memcached_value.h"
+#include "http/routing/hooks.h"
+#include "http/routing/settings.h"
 #include "server/module.h"
 
-/* Settings of one place, besides the family's. */
+/* Settings of one location, besides the family's. */
 struct memcached_settings {
     struct pass_target target;
     const struct variable *key; /* $memcached_key; NULL where no pass is */
@@ -17,13 +19,12 @@ struct memcached_settings {
 struct memcached_state {
     struct str key;  /* escaped, as it is asked for */
     uint64_t left;   /* bytes of the value still to come */
-    unsigned end_at; /* bytes of END_OF_VALUE that were seen */
+    unsigned end_at; /* bytes of MEMCACHED_VALUE_END that were seen */
 };
 
-static struct directive_table memcached_table;
-static struct directive_table memcached_family_table;
-
-static const struct str end_of_value = STR_INIT("\r\nEND\r\n");
+static struct settings_key memcached_key;
+static struct settings_key memcached_family_key;
+static const struct exchange_family memcached_family;
 
 /* ---- the request ---- */
 
@@ -56,7 +57,7 @@ static void memcached_begin_answer(struct exchange *x)
     state->end_at = 0;
 }
 
-static enum head_result refuse(struct exchange *x, struct str line)
+static enum head_result answer_refuse(struct exchange *x, struct str line)
 {
     log_error(&x->request->log, 0, "memcached sent invalid response: \"%.*s\"",
               STR_ARG(str_head(line, 256)));
@@ -77,40 +78,26 @@ static enum head_result answer_not_found(struct exchange *x)
     return HEAD_DONE;
 }
 
-/* Behind "VALUE ": key, flags, length. */
 static enum head_result read_value_line(struct exchange *x, struct str line)
 {
     const struct memcached_settings *own = x->module_settings;
     struct memcached_state *state = x->state;
-    struct str rest = str_skip(line, 6);
-    struct str key = str_cut(&rest, ' ');
-    struct str flags_text = str_cut(&rest, ' ');
-    struct str length_text = rest.data == NULL ? STR_NONE : str_cut(&rest, ' '); /* no cas number */
-    uint64_t flags;
-    uint64_t length;
+    struct memcached_value value;
+    const char *wrong = memcached_value_parse(line, &value);
 
-    if (!str_equal(key, state->key)) {
-        log_error(&x->request->log, 0,
-                  "memcached sent invalid key in response \"%.*s\" for key \"%.*s\"",
-                  STR_ARG(str_head(line, 256)), STR_ARG(state->key));
-        return HEAD_BAD;
+    if (!str_equal(value.key, state->key)) {
+        wrong = "key";
     }
-    if (!parse_uint(flags_text, &flags)) {
+    if (wrong != NULL) {
         log_error(&x->request->log, 0,
-                  "memcached sent invalid flags in response \"%.*s\" for key \"%.*s\"",
-                  STR_ARG(str_head(line, 256)), STR_ARG(state->key));
-        return HEAD_BAD;
-    }
-    if (!parse_uint(length_text, &length) || length > INT64_MAX || rest.data != NULL) {
-        log_error(&x->request->log, 0,
-                  "memcached sent invalid length in response \"%.*s\" for key \"%.*s\"",
+                  "memcached sent invalid %s in response \"%.*s\" for key \"%.*s\"", wrong,
                   STR_ARG(str_head(line, 256)), STR_ARG(state->key));
         return HEAD_BAD;
     }
     x->answer.status = 200;
-    x->answer.content_length = (int64_t) length;
-    state->left = length;
-    if ((flags & (uint64_t) own->gzip_flag) != 0) {
+    x->answer.content_length = (int64_t) value.length;
+    state->left = value.length;
+    if ((value.flags & (uint64_t) own->gzip_flag) != 0) {
         fields_add_known(&x->answer.fields, &x->request->arena, FIELD_CONTENT_ENCODING,
                          STR("gzip"));
     }
@@ -129,7 +116,7 @@ static enum head_result memcached_read_head(struct exchange *x)
     }
     struct str line = str_from(input.data, end);
     if (line.len == 0 || line.data[line.len - 1] != '\r') {
-        return refuse(x, line);
+        return answer_refuse(x, line);
     }
     line.len--;
     enum head_result result = HEAD_BAD;
@@ -138,13 +125,13 @@ static enum head_result memcached_read_head(struct exchange *x)
     } else if (str_is(line, "END")) {
         result = answer_not_found(x);
     } else {
-        return refuse(x, line);
+        return answer_refuse(x, line);
     }
     channel->consume(x, line.len + 2);
     return result;
 }
 
-/* What has to stand behind the value. */
+/* What has to stand after the value. */
 static enum body_result read_end(struct exchange *x)
 {
     const struct channel *channel = x->protocol->channel;
@@ -153,20 +140,17 @@ static enum body_result read_end(struct exchange *x)
     if (x->answer.has_no_body) {
         return BODY_END;
     }
-    while (state->end_at < end_of_value.len) {
-        struct str input = channel->input(x);
-        struct str wanted = str_skip(end_of_value, state->end_at);
-        size_t n = input.len < wanted.len ? input.len : wanted.len;
+    while (state->end_at < sizeof(MEMCACHED_VALUE_END) - 1) {
+        size_t used;
 
-        if (n == 0) {
-            return BODY_MORE;
-        }
-        if (memcmp(input.data, wanted.data, n) != 0) {
+        if (!memcached_value_ends(channel->input(x), &state->end_at, &used)) {
             log_error(&x->request->log, 0, "memcached sent invalid trailer");
             return BODY_BAD;
         }
-        channel->consume(x, n);
-        state->end_at += (unsigned) n;
+        if (used == 0) {
+            return BODY_MORE;
+        }
+        channel->consume(x, used);
     }
     x->is_reusable = true;
     return BODY_END;
@@ -191,6 +175,7 @@ static enum body_result memcached_read_body(struct exchange *x, struct str *data
 }
 
 static const struct protocol memcached_protocol = {
+    .family = &memcached_family,
     .name = STR_INIT("memcached"),
     .channel = &whole_link,
     .make_request = memcached_make_request,
@@ -201,9 +186,9 @@ static const struct protocol memcached_protocol = {
 
 static enum flow memcached_answer(struct request *request)
 {
-    const struct memcached_settings *own = location_settings(request->location, &memcached_table);
+    const struct memcached_settings *own = location_settings(request->location, &memcached_key);
     const struct exchange_settings *settings =
-        location_settings(request->location, &memcached_family_table);
+        location_settings(request->location, &memcached_family_key);
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return request_fail(request, 405);
@@ -225,7 +210,6 @@ static bool memcached_pass_apply(struct conf_scope *scope, const struct directiv
     struct memcached_settings *own = settings;
     struct conf *conf = scope->conf;
 
-    (void) row;
     own->key = variable_use(conf, node, conf_variables(conf), STR("memcached_key"));
     return own->key != NULL && pass_target_read(scope, node, node->args[1], 0, &own->target) &&
            pass_handler_set(scope, node, memcached_answer);
@@ -254,28 +238,35 @@ static const struct directive memcached_rows[] = {
 };
 #undef S
 
+static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
+                                                   {"timeout", NEXT_TIMEOUT},
+                                                   {"invalid_response", NEXT_INVALID_HEADER},
+                                                   {"not_found", NEXT_NOT_FOUND},
+                                                   {"denied", NEXT_DENIED},
+                                                   {"off", NEXT_OFF},
+                                                   {NULL, 0}};
+
 static const struct directive memcached_family_rows[] = {
-    EXCHANGE_CONNECT_ROWS("memcached", memcached_next_upstream_words),
+    EXCHANGE_CONNECT_ROWS("memcached", next_words),
     EXCHANGE_TENGINE_TRIES_ROW("memcached"),
     {0},
 };
 
-static struct directive_table memcached_table = {.rows = memcached_rows,
-                                                 .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                 .size = sizeof(struct memcached_settings)};
-static struct directive_table memcached_family_table = {.rows = memcached_family_rows,
-                                                        .contexts = IN_HTTP_ALL,
-                                                        .size = sizeof(struct exchange_settings),
-                                                        .finish = memcached_family_finish};
-static struct directive_table *const memcached_tables[] = {&memcached_table,
-                                                           &memcached_family_table, NULL};
+static const struct directive_table memcached_table = {.key = &memcached_key,
+                                                       .rows = memcached_rows,
+                                                       .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                       .size = sizeof(struct memcached_settings)};
+static const struct exchange_family memcached_family = {
+    .prefix = "memcached",
+    .table = EXCHANGE_TABLE(memcached_family_key, memcached_family_rows, memcached_family_finish),
+    .keeper = &answer_keeper,
+};
+static const struct directive_table *const memcached_tables[] = {&memcached_table,
+                                                                 &memcached_family.table, NULL};
 
 /* $memcached_key has a value only where `set` or `map` gives it one. */
 static bool get_key(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    (void) env;
-    (void) variable;
-    (void) out;
     return false;
 }
 

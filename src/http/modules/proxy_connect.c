@@ -4,12 +4,14 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "http/exchange/heads/answer.h"
+#include "http/exchange/options/rows.h"
 #include "http/exchange/exchange.h"
-#include "http/hooks.h"
-#include "http/variables.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
-static struct directive_table connect_table;
+static struct settings_key connect_key;
 
 /* Ports that a client may want to. */
 struct port_range {
@@ -39,7 +41,7 @@ struct connect_state {
 
 static const struct connect_settings *settings_at(const struct http_location *location)
 {
-    return location_settings(location, &connect_table);
+    return location_settings(location, &connect_key);
 }
 
 /* ---- the channel: the whole link, and a note of the first byte ---- */
@@ -56,7 +58,6 @@ static bool fill(struct exchange *x)
 }
 
 static const struct channel connect_channel = {
-    .begin = whole_link_begin,
     .input = whole_link_input,
     .consume = whole_link_consume,
     .fill = fill,
@@ -128,7 +129,7 @@ static bool is_allowed(const struct connect_settings *settings, struct str port)
 /* A time as the request was given it, else as it is configured. */
 static uint64_t time_of(struct request *request, unsigned which)
 {
-    const struct connect_times *times = request_data(request, &connect_table, 0);
+    const struct connect_times *times = request_data(request, &connect_key, 0);
     const struct exchange_settings *settings = &settings_at(request->location)->exchange;
 
     if (times != NULL && times->is_set[which]) {
@@ -185,7 +186,10 @@ static bool is_active(const struct http_location *location)
 }
 
 static const struct phase_hook connect_phases[] = {
-    {.phase = PHASE_PRECONTENT, .order = 5, .run = connect_handle, .is_active = is_active},
+    {.phase = PHASE_PRECONTENT,
+     .name = "proxy_connect",
+     .run = connect_handle,
+     .is_active = is_active},
     {.run = NULL},
 };
 
@@ -214,7 +218,6 @@ VARIABLE_GET(get_connect_addr)
 {
     const struct exchange *x = tunnel_of(env);
 
-    (void) variable;
     return x != NULL && x->attempt != NULL && x->group != NULL && /* its name was resolved */
            variable_give(out, x->attempt->peer);
 }
@@ -223,7 +226,6 @@ VARIABLE_GET(get_connect_time)
 {
     const struct exchange *x = tunnel_of(env);
 
-    (void) variable;
     return x != NULL && x->attempt != NULL && x->attempt->connect_ms != UINT64_MAX &&
            variable_give_seconds(env, out, x->attempt->connect_ms);
 }
@@ -232,7 +234,6 @@ VARIABLE_GET(get_resolve_time)
 {
     const struct exchange *x = tunnel_of(env);
 
-    (void) variable;
     return x != NULL && x->start_ms != 0 &&
            variable_give_seconds(env, out,
                                  x->start_ms - ((const struct connect_state *) x->state)->start_ms);
@@ -243,7 +244,6 @@ VARIABLE_GET(get_first_byte_time)
     const struct exchange *x = tunnel_of(env);
     const struct connect_state *state = x == NULL ? NULL : x->state;
 
-    (void) variable;
     return state != NULL && state->first_byte_ms != 0 &&
            variable_give_seconds(env, out, state->first_byte_ms - state->start_ms);
 }
@@ -259,7 +259,7 @@ VARIABLE_GET(get_time)
 static void set_time(struct variable_env *env, const struct variable *variable, struct str text)
 {
     struct request *request = variable_request(env);
-    struct connect_times *times = request_data(request, &connect_table, sizeof(*times));
+    struct connect_times *times = request_data(request, &connect_key, sizeof(*times));
 
     if (!parse_msec(text, &times->ms[variable->data])) {
         log_error(&request->log, 0, "invalid value \"%.*s\" of $%.*s", STR_ARG(text),
@@ -271,7 +271,6 @@ static void set_time(struct variable_env *env, const struct variable *variable, 
 
 VARIABLE_GET(get_response)
 {
-    (void) variable;
     return variable_give(out, template_text(settings_at(variable_request(env)->location)->response,
                                             env));
 }
@@ -311,8 +310,6 @@ static const struct variable connect_variables[] = {
 static bool connect_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
-    (void) row;
-    (void) node;
     ((struct connect_settings *) settings)->is_on = true;
     scope_server(scope)->accepts_connect = true;
     scope_server(scope)->accepts_connect_1_0 = true;
@@ -346,14 +343,13 @@ static bool allow_apply(struct conf_scope *scope, const struct directive *row,
 {
     struct connect_settings *own = settings;
 
-    (void) row;
     for (unsigned i = 1; i < node->count; i++) {
         struct port_range range;
         if (!read_range(node->args[i], &range)) {
             return conf_error(scope->conf, node, "invalid port or range \"%.*s\"",
                               STR_ARG(node->args[i]));
         }
-        *(struct port_range *) vec_push(&own->allowed, scope->conf->arena, sizeof(range)) = range;
+        *vec_add(&own->allowed, scope->conf->arena, struct port_range) = range;
     }
     return true;
 }
@@ -363,7 +359,6 @@ static bool address_apply(struct conf_scope *scope, const struct directive *row,
 {
     struct connect_settings *own = settings;
 
-    (void) row;
     own->address = NULL;
     if (str_is(node->args[1], "off")) {
         return true;
@@ -376,8 +371,6 @@ static bool connect_finish(struct conf_scope *scope, void *settings)
 {
     struct exchange_settings *own = &((struct connect_settings *) settings)->exchange;
 
-    (void) scope;
-    own->prefix = "proxy_connect";
     own->buffer_size = 16384;
     own->buffers = (struct buffers){.number = 1, .size = own->buffer_size};
     own->busy_buffers_size = own->buffer_size;
@@ -396,7 +389,7 @@ static const struct directive connect_rows[] = {
     {"proxy_connect_address", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, address, address_apply),
      ARGS(1, 1), .syntax = "address | off",
      .doc = "Where tunnels go to, instead of where the client wants to."},
-    {"proxy_connect_bind", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, exchange.bind, exchange_bind_apply),
+    {"proxy_connect_bind", IN_HTTP | IN_SERVER, CUSTOM_FIELD(C, exchange.bind, bind_apply),
      ARGS(1, 2), .syntax = "address [transparent] | off",
      .doc = "Local address that tunnels come from."},
     {"proxy_connect_connect_timeout", IN_HTTP | IN_SERVER, MSEC(C, exchange.connect_timeout_ms),
@@ -420,11 +413,12 @@ static const struct directive connect_rows[] = {
 };
 #undef C
 
-static struct directive_table connect_table = {.rows = connect_rows,
-                                               .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                               .size = sizeof(struct connect_settings),
-                                               .finish = connect_finish};
-static struct directive_table *const connect_tables[] = {&connect_table, NULL};
+static const struct directive_table connect_table = {.key = &connect_key,
+                                                     .rows = connect_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct connect_settings),
+                                                     .finish = connect_finish};
+static const struct directive_table *const connect_tables[] = {&connect_table, NULL};
 
 static const struct http_module connect_hooks = {.variables = connect_variables,
                                                  .phases = connect_phases};

@@ -1,10 +1,9 @@
 /* ngx_http_realip_module: the client that a trusted proxy in front of us speaks for. */
-#include "base/parse.h"
-#include "http/connection.h"
-#include "http/forwarded.h"
-#include "http/hooks.h"
-#include "http/request.h"
-#include "http/variables.h"
+#include "http/client/connection.h"
+#include "http/client/forwarded.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
 /* Where its address stands. */
@@ -20,11 +19,11 @@ struct realip_settings {
     enum source source; /* derived from header */
 };
 
-static struct directive_table realip_table;
+static struct settings_key realip_key;
 
 static const struct realip_settings *settings_at(const struct http_location *location)
 {
-    return location_settings(location, &realip_table);
+    return location_settings(location, &realip_key);
 }
 
 /* ---- finding the client ---- */
@@ -50,7 +49,7 @@ static void follow_proxy(const struct realip_settings *settings, const struct ht
     }
 }
 
-/* For the settings of the server, before anything else; then for those of the place, if nothing came of it. */
+/* For the settings of the server, before anything else; then for those of the location, if nothing came of it. */
 static enum flow find_client(struct request *request)
 {
     const struct realip_settings *settings = settings_at(request->location);
@@ -85,65 +84,18 @@ static bool is_active(const struct http_location *location)
 
 /* ---- directives ---- */
 
-static bool trust(struct conf_scope *scope, struct conf_node *node,
-                  struct realip_settings *settings, struct str text)
-{
-    struct cidr network;
-
-    if (!cidr_parse(text, &network)) {
-        return conf_error(scope->conf, node, "host not found in set_real_ip_from \"%.*s\"",
-                          STR_ARG(node->args[1]));
-    }
-    if (network.has_low_bits) {
-        conf_warn(scope->conf, node, "low address bits of %.*s are meaningless", STR_ARG(text));
-    }
-    *(struct cidr *) vec_push(&settings->forwarded.trusted, scope->conf->arena, sizeof(network)) =
-        network;
-    return true;
-}
-
-/* A name stands for all of its addresses, as they are while the configuration is read. */
-static bool trust_host(struct conf_scope *scope, struct conf_node *node,
-                       struct realip_settings *settings, struct str name)
-{
-    struct addr_list found = {.count = 0};
-    const char *error;
-
-    if (name.len == 0 || strcspn(arena_cstr(scope->conf->arena, name), ":/[*") != name.len ||
-        !addr_parse(scope->conf->arena, name, 80, false, &found, &error)) {
-        return conf_error(scope->conf, node, "host not found in set_real_ip_from \"%.*s\"",
-                          STR_ARG(name));
-    }
-    for (size_t i = 0; i < found.count; i++) {
-        char text[ADDR_TEXT_MAX];
-        size_t length = addr_format(&found.items[i], false, text);
-
-        if (!trust(scope, node, settings, (struct str){text, length})) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool set_real_ip_from_apply(struct conf_scope *scope, const struct directive *row,
                                    struct conf_node *node, void *settings)
 {
-    struct str text = node->args[1];
-    struct cidr network;
+    struct realip_settings *realip = settings;
 
-    (void) row;
-    if (text.len == 0 || text.data[0] == '[' || str_is(text, "all") ||
-        !cidr_parse(text, &network)) {
-        return trust_host(scope, node, settings, text);
-    }
-    return trust(scope, node, settings, text);
+    return forwarded_trust(scope->conf, node, &realip->forwarded);
 }
 
 static bool realip_finish(struct conf_scope *scope, void *arg)
 {
     struct realip_settings *settings = arg;
 
-    (void) scope;
     settings->source = str_equal_nocase(settings->header, STR("X-Forwarded-For")) ? SOURCE_FORWARDED
                        : str_is(settings->header, "proxy_protocol") ? SOURCE_PROXY_PROTOCOL
                                                                     : SOURCE_FIELD;
@@ -166,20 +118,20 @@ static const struct directive realip_rows[] = {
 };
 #undef S
 
-static struct directive_table realip_table = {
+static const struct directive_table realip_table = {
+    .key = &realip_key,
     .rows = realip_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct realip_settings),
     .finish = realip_finish,
 };
-static struct directive_table *const realip_tables[] = {&realip_table, NULL};
+static const struct directive_table *const realip_tables[] = {&realip_table, NULL};
 
 /* ---- variables: the other end of the connection ---- */
 
 static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
                             struct str *out)
 {
-    (void) variable;
     return variable_give(out, connection_address(variable_request(env)->http));
 }
 
@@ -189,7 +141,6 @@ static bool get_remote_port(struct variable_env *env, const struct variable *var
 {
     struct addr peer;
 
-    (void) variable;
     conn_peer(variable_request(env)->conn, &peer);
     uint16_t port = addr_port(&peer);
     return port == 0 ? variable_give(out, STR("")) : variable_give_number(env, out, port);
@@ -202,8 +153,8 @@ static const struct variable realip_variables[] = {
 };
 
 static const struct phase_hook realip_phases[] = {
-    {.phase = PHASE_POST_READ, .order = 10, .run = find_client, .is_active = is_active},
-    {.phase = PHASE_PREACCESS, .order = 10, .run = find_client, .is_active = is_active},
+    {.phase = PHASE_POST_READ, .name = "realip", .run = find_client, .is_active = is_active},
+    {.phase = PHASE_PREACCESS, .name = "realip", .run = find_client, .is_active = is_active},
     {.run = NULL},
 };
 

@@ -1,18 +1,18 @@
 /* ngx_http_referer_module: $invalid_referer, and whose links are valid ones. */
-#include "http/host_map.h"
-#include "http/hooks.h"
-#include "http/variables.h"
+#include "shared/names/host_map.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
 #define HOST_MAX 256 /* bytes of a host; a longer one is none */
 #define REFERER_LEAST                                                                              \
     11 /* bytes of a Referer that can name a host of a public name, "http://a.bc" */
 
-/* Whose links are valid at a place. */
+/* Whose links are valid at a location. */
 struct referers {
     struct host_map hosts;         /* -> struct str: what the path begins with */
     struct host_map own;           /* names of the server -> this */
-    struct vec regexes;            /* struct regex *: of the text behind "http://" */
+    struct vec regexes;            /* struct regex *: of the text after "http://" */
     struct vec own_regexes;        /* struct regex *: of the host */
     const struct conf_node *level; /* the block where it was written: more lines there add to it */
     bool allows_none;              /* there is no Referer */
@@ -26,7 +26,7 @@ struct referer_settings {
     int64_t hash_bucket_size;
 };
 
-static struct directive_table referer_table;
+static struct settings_key referer_key;
 
 /* ---- for a request ---- */
 
@@ -107,9 +107,8 @@ static bool get_invalid_referer(struct variable_env *env, const struct variable 
                                 struct str *out)
 {
     const struct request *request = variable_request(env);
-    const struct referer_settings *settings = location_settings(request->location, &referer_table);
+    const struct referer_settings *settings = location_settings(request->location, &referer_key);
 
-    (void) variable;
     bool is_sound = settings->referers == NULL || is_valid(settings->referers, request);
     return variable_give(out, is_sound ? STR("") : STR("1"));
 }
@@ -128,7 +127,7 @@ static bool add_regex(struct conf *conf, const struct conf_node *node, struct re
     if (regex == NULL) {
         return false;
     }
-    *(struct regex **) vec_push(&referers->regexes, conf->arena, sizeof(regex)) = regex;
+    *vec_add(&referers->regexes, conf->arena, struct regex *) = regex;
     return true;
 }
 
@@ -141,7 +140,8 @@ static bool add_host(struct conf *conf, const struct conf_node *node, struct ref
     struct str *path = arena_new(conf->arena, struct str);
 
     *path = str_skip(word, host.len);
-    return host_map_put(&referers->hosts, conf, node, host, host, path);
+    const struct host_name name = {host, host, path};
+    return host_map_put(&referers->hosts, conf, node, &name);
 }
 
 static bool add_word(struct conf *conf, const struct conf_node *node, struct referers *referers,
@@ -172,7 +172,6 @@ static bool valid_referers_apply(struct conf_scope *scope, const struct directiv
     struct referer_settings *settings = arg;
     bool is_good = true;
 
-    (void) row;
     if (settings->referers == NULL || settings->referers->level != scope->node) {
         settings->referers = arena_new(scope->conf->arena, struct referers);
         settings->referers->level = scope->node;
@@ -196,8 +195,7 @@ static void add_server_names(struct arena *arena, struct referers *referers,
     vec_each(const struct server_name, name, &server->names) {
         switch (name->kind) {
         case NAME_REGEX:
-            *(struct regex **) vec_push(&referers->own_regexes, arena, sizeof(struct regex *)) =
-                name->regex;
+            *vec_add(&referers->own_regexes, arena, struct regex *) = name->regex;
             break;
         case NAME_BOTH:
             add_own(&referers->own.exact, arena, referers, name->name);
@@ -249,13 +247,14 @@ static const struct directive referer_rows[] = {
 };
 #undef S
 
-static struct directive_table referer_table = {
+static const struct directive_table referer_table = {
+    .key = &referer_key,
     .rows = referer_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct referer_settings),
     .finish = referer_finish,
 };
-static struct directive_table *const referer_tables[] = {&referer_table, NULL};
+static const struct directive_table *const referer_tables[] = {&referer_table, NULL};
 
 static const struct variable referer_variables[] = {
     {.name = STR_INIT("invalid_referer"), .get = get_invalid_referer},

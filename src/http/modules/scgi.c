@@ -1,18 +1,21 @@
 /* ngx_http_scgi_module: requests passed on to SCGI servers (python.ca/scgi/protocol.txt). */
+#include "config.h"
 #include "base/parse.h"
-#include "http/exchange/params.h"
-#include "http/exchange/plain.h"
+#include "http/exchange/cache/rows.h"
+#include "http/exchange/heads/params.h"
+#include "http/exchange/heads/plain.h"
 #include "server/module.h"
 
-/* Settings of one place, besides the family's. */
+/* Settings of one location, besides the family's. */
 struct scgi_settings {
     struct pass_target target;
     struct vec list;             /* struct param: scgi_param */
     const struct params *params; /* derived: the same, compiled */
 };
 
-static struct directive_table scgi_table;
-static struct directive_table scgi_family_table;
+static struct settings_key scgi_key;
+static struct settings_key scgi_family_key;
+static const struct exchange_family scgi_family;
 
 #define LENGTH_NAME "CONTENT_LENGTH"
 
@@ -46,7 +49,7 @@ static char *put_header(char *at, struct str name, struct str value)
     return at;
 }
 
-/* A netstring of headers, each a name and a value with a zero byte behind it. The body follows. */
+/* A netstring of headers, each a name and a value with a zero byte after it. The body follows. */
 static bool scgi_make_request(struct exchange *x)
 {
     const struct scgi_settings *own = x->module_settings;
@@ -76,6 +79,7 @@ static bool scgi_make_request(struct exchange *x)
 }
 
 static const struct protocol scgi_protocol = {
+    .family = &scgi_family,
     .name = STR_INIT("scgi"),
     .channel = &whole_link,
     .make_request = scgi_make_request,
@@ -87,11 +91,10 @@ static const struct protocol scgi_protocol = {
 
 static enum flow scgi_answer(struct request *request)
 {
-    const struct scgi_settings *own = location_settings(request->location, &scgi_table);
+    const struct scgi_settings *own = location_settings(request->location, &scgi_key);
 
     return plain_handle(request, &scgi_protocol,
-                        location_settings(request->location, &scgi_family_table), own, &own->target,
-                        STR_NONE);
+                        location_settings(request->location, &scgi_family_key), own, &own->target);
 }
 
 /* ---- directives ---- */
@@ -101,7 +104,6 @@ static bool scgi_pass_apply(struct conf_scope *scope, const struct directive *ro
 {
     struct scgi_settings *own = settings;
 
-    (void) row;
     return pass_target_read(scope, node, node->args[1], 0, &own->target) &&
            pass_handler_set(scope, node, scgi_answer);
 }
@@ -124,23 +126,27 @@ static const struct directive scgi_rows[] = {
 #undef S
 
 static const struct directive scgi_family_rows[] = {
-    EXCHANGE_CONNECT_ROWS("scgi", fastcgi_next_upstream_words),
+    EXCHANGE_CONNECT_ROWS("scgi", cgi_next_upstream_words),
     EXCHANGE_TENGINE_TRIES_ROW("scgi"),
     EXCHANGE_SOCKET_BUFFER_ROWS("scgi"),
     EXCHANGE_BODY_ROWS("scgi"),
-    EXCHANGE_CACHE_ROWS("scgi", fastcgi_cache_use_stale_words),
+    EXCHANGE_CACHE_ROWS("scgi", cgi_cache_use_stale_words),
     {0},
 };
 
-static struct directive_table scgi_table = {.rows = scgi_rows,
-                                            .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                            .size = sizeof(struct scgi_settings),
-                                            .finish = scgi_finish};
-static struct directive_table scgi_family_table = {.rows = scgi_family_rows,
-                                                   .contexts = IN_HTTP_ALL,
-                                                   .size = sizeof(struct exchange_settings),
-                                                   .finish = exchange_settings_finish};
-static struct directive_table *const scgi_tables[] = {&scgi_table, &scgi_family_table, NULL};
+static const struct directive_table scgi_table = {.key = &scgi_key,
+                                                  .rows = scgi_rows,
+                                                  .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                  .size = sizeof(struct scgi_settings),
+                                                  .finish = scgi_finish};
+static const struct exchange_family scgi_family = {
+    .prefix = "scgi",
+    .table = EXCHANGE_TABLE(scgi_family_key, scgi_family_rows, exchange_settings_finish),
+    .temp_path = STR_INIT(DEFAULT_SCGI_TEMP),
+    .hidden_ids = HIDDEN_OF_CGI,
+    .keeper = &answer_keeper,
+};
+static const struct directive_table *const scgi_tables[] = {&scgi_table, &scgi_family.table, NULL};
 
 const struct module ngx_http_scgi_module = {
     .magic = MODULE_MAGIC,

@@ -1,108 +1,12 @@
 /* ngx_http_split_clients_module: a variable that has one of several values, each for a part of all clients. */
-#include "base/checksum.h"
-#include "base/parse.h"
-#include "http/hooks.h"
-#include "http/variables.h"
 #include "server/module.h"
+#include "shared/variables/split_clients.h"
 
-#define WHOLE 10000 /* of the parts of a block: 100.00 % */
+static const struct directive split_clients_rows[] = {SPLIT_CLIENTS_ROW(IN_HTTP), {0}};
 
-/* A line. */
-struct share {
-    uint64_t end; /* hashes below this one, and not below the one before, are its */
-    struct str value;
-};
-
-/* A block. */
-struct split {
-    struct template *key;
-    struct vec shares; /* struct share */
-};
-
-/* The value of the first share that has the key's hash; empty where all lines make less than the whole. */
-static bool split_variable_get(struct variable_env *env, const struct variable *variable,
-                               struct str *out)
-{
-    const struct split *split = (const struct split *) variable->data;
-    uint32_t hash = murmur2_of(template_text(split->key, env));
-
-    vec_each(const struct share, share, &split->shares) {
-        if (hash < share->end) {
-            return variable_give(out, share->value);
-        }
-    }
-    return variable_give(out, STR(""));
-}
-
-/* "12.5%" is 1250. */
-static bool parse_percent(struct str text, uint64_t *out)
-{
-    return str_ends(text, STR("%")) && parse_fixed_point(str_head(text, text.len - 1), 2, out) &&
-           *out != 0;
-}
-
-/* `total`: the parts of the lines so far. */
-static bool add_line(struct conf *conf, const struct conf_node *line, struct split *split,
-                     uint64_t *total)
-{
-    bool is_rest = str_is(line->args[0], "*");
-    size_t count = split->shares.count;
-    uint64_t start = count == 0 ? 0 : vec_at(&split->shares, struct share, count - 1)->end;
-    uint64_t part = 0;
-
-    if (line->count != 2) {
-        return conf_error(conf, line, "invalid number of the split_clients parameters");
-    }
-    if (!is_rest && !parse_percent(line->args[0], &part)) {
-        return conf_error(conf, line, "invalid percent value \"%.*s\"", STR_ARG(line->args[0]));
-    }
-    if (part > WHOLE - *total) {
-        return conf_error(conf, line, "percent total is greater than 100%%");
-    }
-    *total = is_rest ? WHOLE : *total + part;
-    struct share *share = vec_push(&split->shares, conf->arena, sizeof(*share));
-    share->value = line->args[1];
-    /* Each part is rounded down on its own; what that leaves over is in the last one of a whole. */
-    share->end = *total == WHOLE ? (uint64_t) UINT32_MAX + 1 : start + part * UINT32_MAX / WHOLE;
-    return true;
-}
-
-static bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
-                                struct conf_node *node, void *settings)
-{
-    struct conf *conf = scope->conf;
-    struct split *split = arena_new(conf->arena, struct split);
-    uint64_t total = 0;
-    bool is_good = true;
-
-    (void) row;
-    (void) settings;
-    if (!conf_value_template(scope, node, 1, &split->key)) {
-        return false;
-    }
-    struct variable *variable = variable_define_word(conf, node, node->args[2]);
-    if (variable == NULL) {
-        return false;
-    }
-    for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_good &= add_line(conf, line, split, &total);
-    }
-    variable->get = split_variable_get;
-    variable->data = (uintptr_t) split;
-    return is_good;
-}
-
-static const struct directive split_clients_rows[] = {
-    {"split_clients", IN_HTTP, .type = TYPE_BLOCK, .apply = split_clients_apply,
-     .is_free_form = true, ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "text $variable",
-     .doc = "Defines a variable that has one of several values, by the hash of this text: lines "
-            "`percent% value`, with two decimals at most, and `* value` for the rest."},
-    {0},
-};
-
-static struct directive_table split_clients_table = {.rows = split_clients_rows,
-                                                     .contexts = IN_HTTP};
-static struct directive_table *const split_clients_tables[] = {&split_clients_table, NULL};
+static const struct directive_table split_clients_table = {.rows = split_clients_rows,
+                                                           .contexts = IN_HTTP};
+static const struct directive_table *const split_clients_tables[] = {&split_clients_table, NULL};
 
 const struct module ngx_http_split_clients_module = {
     .magic = MODULE_MAGIC,

@@ -1,8 +1,10 @@
 /* ngx_http_static_module: files below root and alias. */
 #include "base/text.h"
-#include "http/file.h"
-#include "http/hooks.h"
-#include "http/request.h"
+#include "http/codings/coded_file.h"
+#include "http/files/file.h"
+#include "http/files/path.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 /* A directory without the slash: the client is sent to the one with it. */
@@ -34,9 +36,15 @@ static enum flow serve_file(struct request *request)
     if (!request_map_path(request, &path, &root_length)) {
         return FLOW_FAIL;
     }
+    if (request->location->coded_files != NULL && request->method != METHOD_POST) {
+        enum flow flow = response_coded_file(request, path);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
     struct file *file = file_open(request, path);
     if (file->error != 0) {
-        return request_fail_file(request, file, path);
+        return request_fail_file(request, file);
     }
     if (file->is_directory) {
         file_release(file);
@@ -56,11 +64,13 @@ static enum flow serve_file(struct request *request)
 
 static void forget_files(struct generation *generation)
 {
-    (void) generation;
     file_cache_drop();
 }
 
-static const struct phase_hook phases[] = {{PHASE_CONTENT, 100, serve_file, NULL}, {0}};
+static const struct phase_hook phases[] = {
+    {PHASE_CONTENT, .name = "static", .run = serve_file},
+    {.run = NULL},
+};
 static const struct http_module hooks = {.phases = phases};
 
 const struct module ngx_http_static_module = {

@@ -1,24 +1,52 @@
 /* ngx_http_stub_status_module: counters of the whole service on a page, and as variables. */
 #include "base/parse.h"
-#include "http/hooks.h"
-#include "http/request.h"
-#include "http/variables.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
+#include "http/variables/variables.h"
+#include "net/shards/listener.h"
 #include "server/generation.h"
 #include "server/module.h"
 
-/* Texts, and at most ten numbers of 20 digits. */
-#define PAGE_ROOM 400
+/* What a page has besides nginx's lines. */
+enum page {
+    PAGE_PLAIN,
+    PAGE_REQUEST_TIME, /* Tengine's column */
+    PAGE_SHARDS,       /* a line for each slot of the listening sockets */
+};
+
+#define PAGE_ROOM 400  /* texts, and at most ten numbers of 20 digits */
+#define SHARD_ROOM 160 /* of a slot */
 
 static inline char *put_number(char *at, struct str before, uint64_t number)
 {
     return format_uint(str_put(at, before), number);
 }
 
-/* The page; Tengine's has one more column. */
-static struct str lay_out_page(struct arena *arena, bool has_time)
+static char *lay_out_shards(char *at)
 {
+    at = put_number(at, STR("Steered: "), shard_steerings());
+    at = str_put(at, STR("\nslot own taken adopted in_vain\n"));
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        struct shard_counts counts;
+
+        shard_counts(slot, &counts);
+        at = put_number(at, STR(""), slot);
+        at = put_number(at, STR(" "), counts.own);
+        at = put_number(at, STR(" "), counts.taken);
+        at = put_number(at, STR(" "), counts.adopted);
+        at = put_number(at, STR(" "), counts.in_vain);
+        at = str_put(at, STR("\n"));
+    }
+    return at;
+}
+
+static struct str lay_out_page(struct arena *arena, enum page page)
+{
+    bool has_time = page == PAGE_REQUEST_TIME;
     struct slot_counters sum;
-    char *room = arena_text(arena, PAGE_ROOM);
+    char *room =
+        arena_text(arena,
+                   PAGE_ROOM + (page == PAGE_SHARDS ? generation_now->slots * SHARD_ROOM : 0));
     char *at = room;
 
     counters_sum(&sum);
@@ -38,26 +66,30 @@ static struct str lay_out_page(struct arena *arena, bool has_time)
     at = put_number(at, STR(" Writing: "), sum.writing);
     at = put_number(at, STR(" Waiting: "), sum.waiting);
     at = str_put(at, STR(" \n"));
-    return str_from(room, at);
+    return str_from(room, page == PAGE_SHARDS ? lay_out_shards(at) : at);
 }
 
-static enum flow answer(struct request *request, bool has_time)
+static enum flow answer(struct request *request, enum page page)
 {
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return request_fail(request, 405);
     }
-    return response_memory(request, 200, STR("text/plain"),
-                           lay_out_page(&request->arena, has_time));
+    return response_memory(request, 200, STR("text/plain"), lay_out_page(&request->arena, page));
 }
 
 static enum flow answer_nginx(struct request *request)
 {
-    return answer(request, false);
+    return answer(request, PAGE_PLAIN);
 }
 
 static enum flow answer_tengine(struct request *request)
 {
-    return answer(request, true);
+    return answer(request, PAGE_REQUEST_TIME);
+}
+
+static enum flow answer_shards(struct request *request)
+{
+    return answer(request, PAGE_SHARDS);
 }
 
 /* nginx takes any word and overlooks it; Tengine wants on or off. */
@@ -66,12 +98,14 @@ static bool stub_status_apply(struct conf_scope *scope, const struct directive *
 {
     struct str word = node->count > 1 ? node->args[1] : STR("on");
 
-    (void) row;
-    (void) settings;
-    if (!str_equal_nocase(word, STR("off"))) {
-        scope_location(scope)->handler =
-            str_equal_nocase(word, STR("request_time")) ? answer_tengine : answer_nginx;
+    if (str_equal_nocase(word, STR("off"))) {
+        return true;
     }
+    content_set(scope_location(scope),
+                str_equal_nocase(word, STR("request_time")) ? answer_tengine
+                : str_equal_nocase(word, STR("shards"))     ? answer_shards
+                                                            : answer_nginx,
+                NULL);
     return true;
 }
 
@@ -87,7 +121,8 @@ static bool get_counter(struct variable_env *env, const struct variable *variabl
 #define COUNTER(text, member)                                                                      \
     {                                                                                              \
         .name = STR_INIT(text), .get = get_counter,                                                \
-        .data = offsetof(struct slot_counters, member), .flags = VARIABLE_VOLATILE                 \
+        .data = offsetof(struct slot_counters, member), .flags = VARIABLE_VOLATILE,                \
+        .kind = &any_subject                                                                       \
     }
 
 static const struct variable stub_status_variables[] = {
@@ -101,14 +136,17 @@ static const struct variable stub_status_variables[] = {
 
 static const struct directive stub_status_rows[] = {
     {"stub_status", IN_SERVER | IN_LOCATION, CUSTOM(stub_status_apply), ARGS(0, 1),
-     .repeat = REPEAT_CUSTOM, .syntax = "[on | off | request_time]",
-     .doc = "Answers with counters of the service. request_time adds Tengine's column: the sum of "
-            "all request times in milliseconds."},
+     .repeat = REPEAT_CUSTOM, .syntax = "[on | off | request_time | shards]",
+     .doc =
+         "Answers with counters of the service. request_time adds Tengine's column: the sum of "
+         "all request times in milliseconds. shards adds how the slots of the listening sockets fare: "
+         "connections that their own workers accepted, that siblings took since those were busy, that "
+         "were adopted after the slot had retired; and how often a worker was woken in vain."},
     {0},
 };
 
-static struct directive_table stub_status_table = {.rows = stub_status_rows};
-static struct directive_table *const stub_status_tables[] = {&stub_status_table, NULL};
+static const struct directive_table stub_status_table = {.rows = stub_status_rows};
+static const struct directive_table *const stub_status_tables[] = {&stub_status_table, NULL};
 static const struct http_module stub_status_hooks = {.variables = stub_status_variables};
 
 const struct module ngx_http_stub_status_module = {

@@ -2,9 +2,10 @@
 #include <errno.h>
 
 #include "base/parse.h"
-#include "http/file.h"
-#include "http/hooks.h"
-#include "http/request.h"
+#include "http/files/file.h"
+#include "http/files/path.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 /* A name to try. */
@@ -42,9 +43,8 @@ static bool try_files_apply(struct conf_scope *scope, const struct directive *ro
     struct try_list *list = arena_new(conf->arena, struct try_list);
     unsigned last = node->count - 1;
 
-    (void) row;
     for (unsigned i = 1; i < last; i++) {
-        struct candidate *candidate = vec_push(&list->candidates, conf->arena, sizeof(*candidate));
+        struct candidate *candidate = vec_add(&list->candidates, conf->arena, struct candidate);
         struct str name = node->args[i];
 
         if (name.len != 0 && name.data[name.len - 1] == '/') {
@@ -79,11 +79,13 @@ static const struct directive rows[] = {
     {0},
 };
 
-static struct directive_table table = {.rows = rows,
-                                       .contexts = IN_HTTP_ALL,
-                                       .size = sizeof(struct try_settings),
-                                       .module_name = "ngx_http_try_files_module"};
-static struct directive_table *const tables[] = {&table, NULL};
+static struct settings_key key;
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_ALL,
+                                             .size = sizeof(struct try_settings),
+                                             .module_name = "ngx_http_try_files_module"};
+static const struct directive_table *const tables[] = {&table, NULL};
 
 static enum flow fall_back(struct request *request, const struct try_list *list)
 {
@@ -130,7 +132,7 @@ static enum flow try_one(struct request *request, const struct candidate *candid
     size_t prefix_length;
 
     if (location->is_alias && !request_alias_prefix(request, &prefix_length)) {
-        request->alias_with_uri = location;
+        request_alias_add_uri(request, location);
     } else if (location->is_alias) {
         struct str prefix = str_head(before, prefix_length);
         struct str rest = str_starts(name, prefix) ? str_skip(name, prefix_length) : name;
@@ -143,7 +145,7 @@ static enum flow try_one(struct request *request, const struct candidate *candid
         return FLOW_FAIL;
     }
     if (!exists(request, candidate, path)) {
-        request->alias_with_uri = NULL;
+        request_alias_add_uri(request, NULL);
         return FLOW_NEXT;
     }
     request->uri = name;
@@ -152,7 +154,7 @@ static enum flow try_one(struct request *request, const struct candidate *candid
 
 static enum flow try_files(struct request *request)
 {
-    const struct try_settings *settings = location_settings(request->location, &table);
+    const struct try_settings *settings = location_settings(request->location, &key);
 
     vec_each(const struct candidate, candidate, &settings->list->candidates) {
         switch (try_one(request, candidate)) {
@@ -170,14 +172,17 @@ static enum flow try_files(struct request *request)
 /* `if` and limit_except blocks have none, whatever stands around them. */
 static bool is_active(const struct http_location *location)
 {
-    const struct try_settings *settings = location_settings(location, &table);
+    const struct try_settings *settings = location_settings(location, &key);
 
     bool is_inner = location->kind == LOCATION_UNNAMED && location->parent != NULL;
 
     return !is_inner && settings != NULL && settings->list != NULL;
 }
 
-static const struct phase_hook phases[] = {{PHASE_PRECONTENT, 10, try_files, is_active}, {0}};
+static const struct phase_hook phases[] = {
+    {PHASE_PRECONTENT, .name = "try_files", .run = try_files, .is_active = is_active},
+    {.run = NULL},
+};
 static const struct http_module hooks = {.phases = phases};
 
 const struct module ngx_http_try_files_module = {

@@ -1,9 +1,11 @@
 /* ngx_http_tunnel_module: CONNECT (RFC 9110, 9.3.6): bytes both ways between a client and where it wants to. */
+#include "http/exchange/options/rows.h"
 #include "http/exchange/exchange.h"
 #include "server/module.h"
 
-static struct directive_table tunnel_table;
-static struct directive_table tunnel_exchange_table;
+static struct settings_key tunnel_key;
+static struct settings_key tunnel_exchange_key;
+static const struct exchange_family tunnel_family;
 
 struct tunnel_settings {
     const struct pass_target *target; /* NULL: no tunnel_pass here */
@@ -20,6 +22,7 @@ static enum head_result read_head(struct exchange *x)
 }
 
 static const struct protocol tunnel_protocol = {
+    .family = &tunnel_family,
     .name = STR_INIT("tunnel"),
     .channel = &whole_link,
     .read_head = read_head,
@@ -29,7 +32,7 @@ static const struct protocol tunnel_protocol = {
 
 static enum flow tunnel_handle(struct request *request)
 {
-    const struct tunnel_settings *settings = location_settings(request->location, &tunnel_table);
+    const struct tunnel_settings *settings = location_settings(request->location, &tunnel_key);
     const struct pass_target *target = settings->target;
 
     if (request->method != METHOD_CONNECT) {
@@ -37,7 +40,7 @@ static enum flow tunnel_handle(struct request *request)
     }
     struct exchange *x =
         exchange_new(request, &tunnel_protocol,
-                     location_settings(request->location, &tunnel_exchange_table), settings);
+                     location_settings(request->location, &tunnel_exchange_key), settings);
     x->default_port = target->default_port;
     x->group = target->group;
     if (target->group == NULL) {
@@ -57,7 +60,6 @@ static bool tunnel_pass_apply(struct conf_scope *scope, const struct directive *
     struct pass_target *target = arena_new(scope->conf->arena, struct pass_target);
     struct str address = node->count == 2 ? node->args[1] : STR("$host:$request_port");
 
-    (void) row;
     if (!pass_target_read(scope, node, address, 0, target)) {
         return false;
     }
@@ -74,23 +76,30 @@ static const struct directive tunnel_rows[] = {
     {0},
 };
 
-static struct directive_table tunnel_table = {.rows = tunnel_rows,
-                                              .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                              .size = sizeof(struct tunnel_settings)};
+static const struct directive_table tunnel_table = {.key = &tunnel_key,
+                                                    .rows = tunnel_rows,
+                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                    .size = sizeof(struct tunnel_settings)};
+
+static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
+                                                   {"timeout", NEXT_TIMEOUT},
+                                                   {"denied", NEXT_DENIED},
+                                                   {"off", NEXT_OFF},
+                                                   {NULL, 0}};
 
 static const struct directive tunnel_exchange_rows[] = {
-    EXCHANGE_CONNECT_ROWS("tunnel", tunnel_next_upstream_words),
+    EXCHANGE_CONNECT_ROWS("tunnel", next_words),
     EXCHANGE_SOCKET_ROWS("tunnel"),
     {0},
 };
 
-static struct directive_table tunnel_exchange_table = {.rows = tunnel_exchange_rows,
-                                                       .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                       .size = sizeof(struct exchange_settings),
-                                                       .finish = exchange_settings_finish};
+static const struct exchange_family tunnel_family = {
+    .prefix = "tunnel",
+    .table = EXCHANGE_TABLE(tunnel_exchange_key, tunnel_exchange_rows, exchange_settings_finish),
+};
 
-static struct directive_table *const tunnel_tables[] = {&tunnel_table, &tunnel_exchange_table,
-                                                        NULL};
+static const struct directive_table *const tunnel_tables[] = {&tunnel_table, &tunnel_family.table,
+                                                              NULL};
 
 const struct module ngx_http_tunnel_module = {
     .magic = MODULE_MAGIC,

@@ -1,10 +1,10 @@
-/* ngx_http_user_agent_module, of Tengine: variables that follow from the words of User-Agent and the versions behind
+/* ngx_http_user_agent_module, of Tengine: variables that follow from the words of User-Agent and the versions after
  * them. */
 #include <stdlib.h>
 
-#include "http/fields.h"
-#include "http/hooks.h"
-#include "http/variables.h"
+#include "http/message/fields.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
 enum { VERSION_PARTS = 4, VERSION_PART_MAX = UINT16_MAX };
@@ -20,7 +20,7 @@ struct version_range {
 
 struct agent_word {
     struct str text;
-    bool is_greedy;    /* a word that stands behind it counts more */
+    bool is_greedy;    /* a word that stands after it counts more */
     struct vec ranges; /* struct version_range: in order */
 };
 
@@ -74,7 +74,7 @@ static const struct agent_word *word_at(const struct agent_table *table, struct 
     return NULL;
 }
 
-/* The version behind a word, after a slash or a blank; 0 when there is none. */
+/* The version after a word, after a slash or a blank; 0 when there is none. */
 static agent_version version_behind(struct str *text)
 {
     agent_version version;
@@ -146,7 +146,7 @@ static struct agent_word *word_named(struct conf *conf, struct agent_table *tabl
             return word;
         }
     }
-    struct agent_word *word = vec_push(&table->words, conf->arena, sizeof(*word));
+    struct agent_word *word = vec_add(&table->words, conf->arena, struct agent_word);
     *word = (struct agent_word){.text = text};
     table->begins[(unsigned char) text.data[0]] = true;
     return word;
@@ -201,8 +201,7 @@ static bool add_line(struct conf *conf, const struct conf_node *node, struct age
     if (node->count == 3 && !read_range(node->args[1], &range)) {
         return conf_error(conf, node, "invalid version \"%.*s\"", STR_ARG(node->args[1]));
     }
-    *(struct version_range *) vec_push(&word_named(conf, table, word)->ranges, conf->arena,
-                                       sizeof(range)) = range;
+    *vec_add(&word_named(conf, table, word)->ranges, conf->arena, struct version_range) = range;
     return true;
 }
 
@@ -222,8 +221,6 @@ static bool user_agent_apply(struct conf_scope *scope, const struct directive *r
     struct variable *variable = variable_define_word(conf, node, node->args[1]);
     bool is_good = variable != NULL;
 
-    (void) row;
-    (void) settings;
     for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
         is_good &= add_line(conf, line, table);
     }
@@ -237,6 +234,7 @@ static bool user_agent_apply(struct conf_scope *scope, const struct directive *r
         qsort(table->words.items, table->words.count, sizeof(struct agent_word), by_length);
     }
     variable->get = agent_variable_get;
+    variable->kind = &request_subject;
     variable->data = (uintptr_t) table;
     return true;
 }
@@ -253,8 +251,9 @@ static const struct directive user_agent_rows[] = {
     {0},
 };
 
-static struct directive_table user_agent_table = {.rows = user_agent_rows, .contexts = IN_HTTP};
-static struct directive_table *const user_agent_tables[] = {&user_agent_table, NULL};
+static const struct directive_table user_agent_table = {.rows = user_agent_rows,
+                                                        .contexts = IN_HTTP};
+static const struct directive_table *const user_agent_tables[] = {&user_agent_table, NULL};
 
 const struct module ngx_http_user_agent_module = {
     .magic = MODULE_MAGIC,

@@ -1,26 +1,29 @@
 /* ngx_http_uwsgi_module: requests passed on to uwsgi servers (uwsgi-docs.readthedocs.io, Protocol). */
-#include "http/exchange/params.h"
-#include "http/exchange/plain.h"
+#include "config.h"
+#include "http/exchange/cache/rows.h"
+#include "http/exchange/heads/params.h"
+#include "http/exchange/heads/plain.h"
 #include "server/module.h"
 
-/* Settings of one place, besides the family's. */
+/* Settings of one location, besides the family's. */
 struct uwsgi_settings {
     struct pass_target target;
     struct vec list;             /* struct param: uwsgi_param */
     const struct params *params; /* derived: the same, compiled */
     int64_t modifier1, modifier2;
-    struct str string; /* behind the variables; usually empty */
+    struct str string; /* after the variables; usually empty */
 };
 
-static struct directive_table uwsgi_table;
-static struct directive_table uwsgi_family_table;
+static struct settings_key uwsgi_key;
+static struct settings_key uwsgi_family_key;
+static const struct exchange_family uwsgi_family;
 
 #define SCHEME "uwsgi://"
 #define TLS_SCHEME "suwsgi://"
 
 enum {
     HEADER_SIZE = 4,
-    PACKET_MAX = UINT16_MAX, /* bytes behind the header; its length has 16 bits */
+    PACKET_MAX = UINT16_MAX, /* bytes after the header; its length has 16 bits */
 };
 
 /* ---- the request ---- */
@@ -37,7 +40,7 @@ static char *put_text(char *at, struct str text)
     return str_put(put_length(at, text.len), text);
 }
 
-/* modifier1, length, modifier2; then names and values, each behind its length, low byte first. */
+/* modifier1, length, modifier2; then names and values, each after its length, low byte first. */
 static bool uwsgi_make_request(struct exchange *x)
 {
     const struct uwsgi_settings *own = x->module_settings;
@@ -65,8 +68,10 @@ static bool uwsgi_make_request(struct exchange *x)
 }
 
 static const struct protocol uwsgi_protocol = {
+    .family = &uwsgi_family,
     .name = STR_INIT("uwsgi"),
     .secure_name = STR_INIT("suwsgi"),
+    .scheme = STR_INIT(SCHEME),
     .channel = &whole_link,
     .make_request = uwsgi_make_request,
     .begin_answer = plain_begin_answer,
@@ -77,11 +82,10 @@ static const struct protocol uwsgi_protocol = {
 
 static enum flow uwsgi_answer(struct request *request)
 {
-    const struct uwsgi_settings *own = location_settings(request->location, &uwsgi_table);
+    const struct uwsgi_settings *own = location_settings(request->location, &uwsgi_key);
 
     return plain_handle(request, &uwsgi_protocol,
-                        location_settings(request->location, &uwsgi_family_table), own,
-                        &own->target, STR(SCHEME));
+                        location_settings(request->location, &uwsgi_family_key), own, &own->target);
 }
 
 /* ---- directives ---- */
@@ -92,7 +96,6 @@ static bool uwsgi_pass_apply(struct conf_scope *scope, const struct directive *r
     struct uwsgi_settings *own = settings;
     struct str address = node->args[1];
 
-    (void) row;
     bool is_secure = str_starts_nocase(address, STR(TLS_SCHEME));
 
     if (is_secure) {
@@ -104,7 +107,7 @@ static bool uwsgi_pass_apply(struct conf_scope *scope, const struct directive *r
         return false;
     }
     own->target.is_secure = is_secure;
-    exchange_needs_tls(scope, &uwsgi_family_table, is_secure || own->target.text != NULL);
+    exchange_needs_tls(scope, &uwsgi_family_key, is_secure || own->target.text != NULL);
     return pass_handler_set(scope, node, uwsgi_answer);
 }
 
@@ -112,9 +115,6 @@ static bool uwsgi_finish(struct conf_scope *scope, void *settings)
 {
     struct uwsgi_settings *own = settings;
 
-    if (scope->context == IN_LOCATION && !conf_is_set(scope, &uwsgi_table, "uwsgi_pass")) {
-        exchange_needs_tls(scope, &uwsgi_family_table, false);
-    }
     own->params = params_compile(scope->conf, &own->list);
     return true;
 }
@@ -136,24 +136,31 @@ static const struct directive uwsgi_rows[] = {
 #undef S
 
 static const struct directive uwsgi_family_rows[] = {
-    EXCHANGE_CONNECT_ROWS("uwsgi", fastcgi_next_upstream_words),
+    EXCHANGE_CONNECT_ROWS("uwsgi", cgi_next_upstream_words),
     EXCHANGE_TENGINE_TRIES_ROW("uwsgi"),
     EXCHANGE_SOCKET_BUFFER_ROWS("uwsgi"),
     EXCHANGE_BODY_ROWS("uwsgi"),
-    EXCHANGE_CACHE_ROWS("uwsgi", fastcgi_cache_use_stale_words),
+    EXCHANGE_CACHE_ROWS("uwsgi", cgi_cache_use_stale_words),
     EXCHANGE_TLS_ROWS("uwsgi"),
     {0},
 };
 
-static struct directive_table uwsgi_table = {.rows = uwsgi_rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct uwsgi_settings),
-                                             .finish = uwsgi_finish};
-static struct directive_table uwsgi_family_table = {.rows = uwsgi_family_rows,
-                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                    .size = sizeof(struct exchange_settings),
-                                                    .finish = exchange_settings_finish};
-static struct directive_table *const uwsgi_tables[] = {&uwsgi_table, &uwsgi_family_table, NULL};
+static const struct directive_table uwsgi_table = {.key = &uwsgi_key,
+                                                   .rows = uwsgi_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct uwsgi_settings),
+                                                   .finish = uwsgi_finish};
+static const struct exchange_family uwsgi_family = {
+    .prefix = "uwsgi",
+    .table = EXCHANGE_TABLE(uwsgi_family_key, uwsgi_family_rows, exchange_settings_finish),
+    .pass = "uwsgi_pass",
+    .pass_key = &uwsgi_key,
+    .temp_path = STR_INIT(DEFAULT_UWSGI_TEMP),
+    .hidden_ids = HIDDEN_OF_CGI,
+    .keeper = &answer_keeper,
+};
+static const struct directive_table *const uwsgi_tables[] = {&uwsgi_table, &uwsgi_family.table,
+                                                             NULL};
 
 const struct module ngx_http_uwsgi_module = {
     .magic = MODULE_MAGIC,

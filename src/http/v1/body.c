@@ -1,12 +1,13 @@
 /* Request bodies of HTTP/1: with a length or chunked, read as a handler asks for them. */
 #include "base/clock.h"
+#include "http/request/body.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
 /* Room of the connection's buffer for chunk frames and trailers. */
 #define CHUNK_BUFFER 16384
 
-static ssize_t refuse(struct request *request, unsigned status, const char *reason)
+static ssize_t body_refuse(struct request *request, unsigned status, const char *reason)
 {
     log_error(&request->log, 0, "%s", reason);
     request->body_refusal = status;
@@ -44,7 +45,7 @@ static ssize_t ended_early(struct request *request)
     if (request->conn->is_broken) {
         return -1;
     }
-    return refuse(request, 400, "client prematurely closed connection");
+    return body_refuse(request, 400, "client prematurely closed connection");
 }
 
 static ssize_t read_counted(struct request *request, struct v1_body *body, void *at, size_t size)
@@ -101,19 +102,21 @@ static int read_trailers(struct request *request, struct v1_body *body)
     struct conn *conn = request->conn;
     struct head_limits limits = trailer_limits(request);
     struct fields fields = {0};
+    const struct field_reading reading = {.limits = &limits,
+                                          .arena = &request->arena,
+                                          .fields = &fields};
     struct head head = {0};
     struct str input = conn_input(conn);
     uint32_t used;
 
-    switch (fields_parse_parts(&body->trailers, input, &limits, &request->arena, NULL, &fields,
-                               &head, &used)) {
+    switch (fields_parse_parts(&body->trailers, input, &reading, &head, &used)) {
     case PARSE_DONE:
         break;
     case PARSE_MORE:
         return 1;
     case PARSE_BAD:
         counters_mine->limited += head.status == 494;
-        refuse(request, 400, "client sent invalid trailers");
+        body_refuse(request, 400, "client sent invalid trailers");
         return -1;
     }
     if (fields.count != 0) {
@@ -162,7 +165,7 @@ static ssize_t read_chunked(struct request *request, struct v1_body *body, void 
                 return (ssize_t) data.len;
             }
             if (result == CHUNKED_BAD) {
-                return refuse(request, 400, "client sent invalid chunked body");
+                return body_refuse(request, 400, "client sent invalid chunked body");
             }
             body->is_at_trailers = result == CHUNKED_LAST;
             if (body->is_at_trailers || conn->in_start != conn->in_end) {
@@ -226,7 +229,7 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
         if (request->expects_continue && conn->in_start == conn->in_end &&
             !request->response.is_head_sent && !request->reads_no_further) {
             request->expects_continue = false;
-            v1_wire.send_interim(request, 100, NULL);
+            request->wire->send_interim(request, 100, NULL);
         }
     }
     ssize_t n = request->is_chunked_body ? read_chunked(request, body, at, size)

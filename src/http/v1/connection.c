@@ -1,72 +1,13 @@
-/* The life of a client's HTTP/1 connection: it begins, is settled after each change, and ends. */
+/* The life of a client's HTTP/1 connection: it is settled after each change. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "http/v1/v1.h"
-#include "http/v2/v2.h"
+#include "http/request/engine.h"
 #include "net/tls/tls.h"
 #include "server/generation.h"
-
-/* ---- accepting ---- */
-
-void v1_begin(struct http_connection *http)
-{
-    struct conn *conn = http->conn;
-    const struct http_server *server = http->listen->default_server;
-
-    http->rest_location = server->root;
-    http->state = http->listen->is_proxy_protocol ? V1_PROXY : V1_READING;
-    conn_set_deadline(conn, clock_now.now_ms + server->client_header_timeout_ms);
-}
-
-static void end_connection(struct http_connection *http)
-{
-    if (http->wants_reset) {
-        connection_reset(http);
-    } else {
-        connection_close(http);
-    }
-}
-
-static void settle_deferred(struct deferred *deferred)
-{
-    struct http_connection *http = container_of(deferred, struct http_connection, settle);
-
-    if (http->state == V1_ENDING) {
-        end_connection(http);
-    } else {
-        v1_settle(http);
-    }
-}
-
-struct http_connection *v1_make(struct listener *listener, int fd, const struct addr *peer)
-{
-    struct http_connection *http = connection_new(listener->user, fd, peer, &v1_owner);
-
-    if (http != NULL) {
-        http->conn->listener = listener;
-        http->protocol = &v1_protocol;
-        deferred_init(&http->settle, settle_deferred);
-    }
-    return http;
-}
-
-void http_accepted(struct listener *listener, int fd, const struct addr *peer)
-{
-    struct http_connection *http = v1_make(listener, fd, peer);
-
-    counters_mine->accepted++;
-    if (http != NULL) {
-        counters_mine->handled++;
-        v1_begin(http);
-        if (http->listen->detects_http2) {
-            http->conn->owner = &v2_detecting_owner;
-        }
-        conn_start(http->conn);
-    }
-}
 
 /* ---- settling ---- */
 
@@ -95,18 +36,14 @@ static void recycle_sent(struct http_connection *http)
     }
 }
 
-/* The last response is out: the connection ends, gently where the client may still be sending. Who sees
- * its end may look for the log line at once. */
-static void finish(struct http_connection *http)
+/* The last response is out: the connection ends, gently where the client may still be sending. */
+static void connection_finish(struct http_connection *http)
 {
     if (http->linger_until_ms != 0 && !http->conn->is_input_closed && !http->conn->is_broken) {
-        v1_linger(http, http->rest_location);
-        return;
+        connection_linger(http);
+    } else {
+        connection_end_later(http);
     }
-    http->state = V1_ENDING;
-    http->conn->is_ending = 1;
-    loop_undefer(&http->settle);
-    loop_defer_last(&http->settle);
 }
 
 /* A head is there in part, or a request is worked on, or output waits: what the connection waits
@@ -118,24 +55,17 @@ static void wait_on(struct http_connection *http)
     if (http->current == NULL && !list_is_empty(&http->unfinished)) {
         conn_set_deadline(conn, clock_now.now_ms + http->rest_location->send_timeout_ms);
     } else if (http->current == NULL && conn->in_end != conn->in_start) {
-        if (http->state == V1_RESTING || conn->timer.deadline_ms == NO_DEADLINE) {
+        if (http->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
             conn_set_deadline(conn, clock_now.now_ms +
                                         http->listen->default_server->client_header_timeout_ms);
         }
-        http->state = V1_READING;
+        http->stage = STAGE_SERVING;
     }
     /* A head that does not become whole gives way when connections run out, as what rests does. */
     bool is_waiting_for_head = http->current == NULL && list_is_empty(&http->unfinished);
     if (is_waiting_for_head ? !conn_park(conn) : !conn_watch(conn)) {
         connection_close(http);
     }
-}
-
-static void send_and_recycle(struct http_connection *http)
-{
-    http->conn->is_last_output = http->is_last && http->current == NULL;
-    conn_flush(http->conn);
-    recycle_sent(http);
 }
 
 /* Times that a connection which sends request after request goes on before others get their turn. */
@@ -154,21 +84,22 @@ void v1_settle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
-    if (http->state == V1_ENDING) {
-        return;
-    }
-    send_and_recycle(http);
-    for (unsigned rounds = 0; may_pump(http); rounds++) {
+    for (unsigned rounds = 0;; rounds++) {
+        conn->is_last_output = http->is_last && http->current == NULL;
+        conn_flush(conn);
+        recycle_sent(http);
+        if (!may_pump(http)) {
+            break;
+        }
         if (rounds == PUMP_ROUNDS) {
             loop_defer_next(&http->settle); /* others first */
             return;
         }
         v1_pump(http);
-        send_and_recycle(http);
     }
     if (conn->is_broken) {
         if (http->current == NULL) {
-            end_connection(http);
+            connection_end(http);
         } else {
             request_cancel(http->current);
         }
@@ -179,7 +110,7 @@ void v1_settle(struct http_connection *http)
         return;
     }
     if (http->is_last) {
-        finish(http);
+        connection_finish(http);
     } else if (conn->is_input_closed) {
         if (http->was_parsed_partly) {
             v1_log_open_head(http, 400, 0, "client prematurely closed connection");
@@ -188,7 +119,7 @@ void v1_settle(struct http_connection *http)
     } else if (conn->in_end != conn->in_start) {
         wait_on(http);
     } else {
-        v1_rest(http);
+        connection_go_idle(http);
     }
 }
 
@@ -212,18 +143,12 @@ static void on_input(struct conn *conn)
 {
     struct http_connection *http = conn->user;
 
-    if (http->state == V1_ENDING) {
-        return;
-    }
-    if (http->state == V1_PROXY && !v1_read_proxy_header(http)) {
-        return;
-    }
     if (http->current != NULL) {
         input_while_working(http);
         return;
     }
-    if (http->state == V1_RESTING) {
-        http->state = V1_READING;
+    if (http->stage == STAGE_IDLE) {
+        http->stage = STAGE_SERVING;
         conn->timer.deadline_ms = NO_DEADLINE;
     }
     v1_pump(http);
@@ -240,11 +165,20 @@ static void on_timeout(struct conn *conn)
     struct http_connection *http = conn->user;
     const struct http_location *location = http->rest_location;
     /* Over TLS the first request may be waited for at rest. */
-    bool is_awaited = http->state != V1_RESTING || http->requests == 0;
+    bool is_awaited = http->stage != STAGE_IDLE || http->requests == 0;
     struct log log;
 
-    if (http->current != NULL || http->state == V1_ENDING) {
+    if (http->current != NULL) {
         return; /* its fiber keeps its own deadlines */
+    }
+    if (deferred_is_pending(&http->settle)) {
+        return; /* its request ended this very turn: this was the time of the head */
+    }
+    if (!list_is_empty(&http->unfinished) &&
+        conn->moved_ms + location->send_timeout_ms > clock_now.now_ms) {
+        conn_set_deadline(conn,
+                          conn->moved_ms + location->send_timeout_ms); /* it goes on reading */
+        return;
     }
     if (!list_is_empty(&http->unfinished)) {
         struct request *request = container_of(http->unfinished.next, struct request, link);
@@ -260,13 +194,26 @@ static void on_timeout(struct conn *conn)
     http->wants_reset = is_awaited && location->reset_timedout_connection;
     conn_fail(conn, ETIMEDOUT);
     recycle_sent(http);
-    end_connection(http);
+    connection_end(http);
 }
 
-const struct conn_owner v1_owner = {
-    .input = on_input,
-    .drained = on_drained,
-    .timed_out = on_timeout,
+static void abort_connection(struct http_connection *http)
+{
+    conn_fail(http->conn, ECANCELED);
+    if (http->current != NULL) {
+        http->is_last = true;
+        request_cancel(http->current);
+    } else {
+        loop_defer(&http->settle);
+    }
+}
+
+const struct http_protocol v1_protocol = {
+    .alpn = STR_INIT("\x08http/1.1\x08http/1.0\x08http/0.9"),
+    .action = "waiting for request",
+    .owner = {.input = on_input, .drained = on_drained, .timed_out = on_timeout},
+    .settle = v1_settle,
+    .abort = abort_connection,
 };
 
 /* ---- the end of a request ---- */

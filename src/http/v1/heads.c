@@ -1,6 +1,7 @@
 /* Request heads of a connection: reads them, starts their requests, refuses what is none. */
 #include "base/clock.h"
-#include "http/v1/repeat.h"
+#include "http/message/repeat.h"
+#include "http/request/engine.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
@@ -18,45 +19,10 @@ static bool fill(struct http_connection *http, uint32_t max)
     if (unread > max) {
         return false; /* so many are refused */
     }
-    return conn_fill(conn, V1_FIRST_BUFFER, max + V1_FIRST_BUFFER);
+    return conn_fill(conn, CONNECTION_FIRST_BUFFER, max + CONNECTION_FIRST_BUFFER);
 }
 
-/* Reads the PROXY protocol's header. False: the connection waits for more of it, or is gone. */
-bool v1_read_proxy_header(struct http_connection *http)
-{
-    struct conn *conn = http->conn;
-    struct proxy_header *proxy;
-    size_t used;
-
-    conn_fill(conn, V1_FIRST_BUFFER, PROXY_HEADER_MAX + V1_FIRST_BUFFER);
-    switch (proxy_header_parse(conn_input(conn), &proxy, &used)) {
-    case PROXY_HEADER_DONE:
-        connection_details(http)->proxy = proxy;
-        conn_consume(conn, used);
-        http->state = V1_READING;
-        return true;
-    case PROXY_HEADER_MORE:
-        if (!conn->is_input_closed && !conn->is_broken) {
-            if (!conn_watch(conn)) {
-                connection_close(http);
-            }
-            return false;
-        }
-        break;
-    case PROXY_HEADER_BAD: {
-        struct log log;
-        struct str start = str_head(conn_input(conn), 80);
-        connection_log(http, "reading PROXY protocol", &log);
-        counters_mine->limited++;
-        log_error(&log, 0, "broken header: \"%.*s\"", STR_ARG(start));
-        break;
-    }
-    }
-    connection_close(http);
-    return false;
-}
-
-/* A request that gets its answer without being looked at; nothing behind it is read as a request. */
+/* A request that gets its answer without being looked at; nothing after it is read as a request. */
 static void start_last(struct http_connection *http, struct request *request, unsigned status)
 {
     http->is_last = true;
@@ -68,7 +34,8 @@ static void start_last(struct http_connection *http, struct request *request, un
 }
 
 /* A request whose head cannot be taken: answered with the status, and the last one. */
-static void refuse(struct http_connection *http, struct request *request, const struct head *head)
+static void head_refuse(struct http_connection *http, struct request *request,
+                        const struct head *head)
 {
     const char *stage =
         head->is_line_done ? "reading client request headers" : "reading client request line";
@@ -86,53 +53,26 @@ static void refuse(struct http_connection *http, struct request *request, const 
     start_last(http, request, head->status);
 }
 
-/* A whole head: the request begins. */
-static void start(struct http_connection *http, struct request *request, const struct head *head)
-{
-    request->log.action = NULL;
-    unsigned status = v1_request_setup(request, head);
-    if (head->dropped != 0) {
-        log_info(&request->log, 0, "client sent invalid header line: \"%.*s\"",
-                 STR_ARG(head->culprit));
-    }
-    http->requests++;
-    if (status != 0) {
-        start_last(http, request, status);
-    } else {
-        request_start(request);
-    }
-}
-
-/* Notes whether a head is there in part; the connection counts as being read then. */
-static void set_reading(struct http_connection *http, bool is_reading)
-{
-    counters_mine->reading += (uint64_t) is_reading - http->was_parsed_partly;
-    http->was_parsed_partly = is_reading;
-}
-
 /*
- * The block that this connection may repeat. A few for all connections of the worker: what one client
+ * Blocks that connections may repeat. A few for all connections of the worker: what one client
  * sends over and over stays in its place as long as few others share it.
  */
 #define REPEATS 16
 
-static struct repeated *repeat_of(const struct conn *conn)
-{
-    static struct repeated repeats[REPEATS];
-
-    return &repeats[conn->number_low % REPEATS];
-}
-
 /* Parses what is there. True: a request was started (or refused), the pump goes on. */
 static bool read_head(struct http_connection *http)
 {
+    static struct repeated repeats[REPEATS];
     struct conn *conn = http->conn;
-    const struct head_limits *limits = &http->listen->default_server->head_limits;
     struct request *request = request_new(conn, http, &v1_wire);
+    const struct field_reading reading = {
+        .limits = &http->listen->default_server->head_limits,
+        .arena = &request->arena,
+        .fields = &request->headers,
+        .repeat = &repeats[conn->number_low % REPEATS],
+    };
     struct head head;
-    struct str input = conn_input(conn);
-    enum parse_result result =
-        head_parse(input, limits, &request->arena, repeat_of(conn), &request->headers, &head);
+    enum parse_result result = head_parse(conn_input(conn), &reading, &head);
 
     if (result == PARSE_MORE) {
         connection_details(http)->scan = head.scan;
@@ -146,11 +86,22 @@ static bool read_head(struct http_connection *http)
     http->unfinished_count++;
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
-        refuse(http, request, &head);
+        head_refuse(http, request, &head);
         return true;
     }
     conn_consume(conn, head.end);
-    start(http, request, &head);
+    request->log.action = NULL;
+    unsigned status = v1_request_setup(request, &head);
+    if (head.dropped != 0) {
+        log_info(&request->log, 0, "client sent invalid header line: \"%.*s\"",
+                 STR_ARG(head.culprit));
+    }
+    http->requests++;
+    if (status != 0) {
+        start_last(http, request, status);
+    } else {
+        request_start(request);
+    }
     return true;
 }
 
@@ -179,7 +130,10 @@ void v1_pump(struct http_connection *http)
                 continue;
             }
         }
-        set_reading(http, !read_head(http));
+        /* With a head there in part the connection counts as being read. */
+        bool is_partly = !read_head(http);
+        counters_mine->reading += (uint64_t) is_partly - http->was_parsed_partly;
+        http->was_parsed_partly = is_partly;
     }
     http->is_pumping = false;
 }
@@ -187,11 +141,15 @@ void v1_pump(struct http_connection *http)
 /* A head that was there in part when the client left or its time was up: it gets a log line. */
 void v1_log_open_head(struct http_connection *http, unsigned status, int error, const char *reason)
 {
-    const struct head_limits *limits = &http->listen->default_server->head_limits;
     struct request *request = request_new(http->conn, http, &v1_wire);
+    const struct field_reading reading = {
+        .limits = &http->listen->default_server->head_limits,
+        .arena = &request->arena,
+        .fields = &request->headers,
+    };
     struct head head;
 
-    head_parse(conn_input(http->conn), limits, &request->arena, NULL, &request->headers, &head);
+    head_parse(conn_input(http->conn), &reading, &head);
     head.status = status;
     v1_request_setup(request, &head);
     request->log.action =

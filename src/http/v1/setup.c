@@ -2,7 +2,7 @@
  * connection is kept. */
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/uri.h"
+#include "http/message/uri.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
@@ -27,9 +27,6 @@ static unsigned check_repeats(struct request *request)
 #undef ONCE
     const struct fields *fields = &request->headers;
 
-    if (!fields->has_repeats) {
-        return 0;
-    }
     for (uint32_t i = 0; i < fields->count; i++) {
         const struct field *field = &fields->items[i];
         const struct field *first =
@@ -180,7 +177,7 @@ static void set_server(struct request *request, bool is_host_valid)
 
     request->server = listen->default_server;
     if (listen->has_names && is_host_valid) {
-        request->server = server_find(listen, request->host, request);
+        request->server = server_find(listen, request->host, &request->env);
     }
     request_set_location(request, request->server->root);
 }
@@ -265,13 +262,14 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     /* Without any of these a request has no body, and its version tells whether the connection goes on. */
     const uint64_t message_fields = FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_CONTENT_LENGTH) |
                                     FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_EXPECT);
-    unsigned status;
+    unsigned status = 0;
 
     request->line = head->line;
     request->head_size = head->size;
     request->target = head->target;
     request->method_name = head->method;
-    request->method = request_method_of(head->method);
+    bool is_get = head->method.len == 3 && memcmp(head->method.data, "GET", 3) == 0;
+    request->method = is_get ? METHOD_GET : method_named(head->method);
     if (head->status != 0) {
         take_what_is_good(request, head);
         return head->status;
@@ -280,7 +278,9 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     request->keepalive = request->version >= HTTP_1_1;
     request->content_length = -1;
     request->is_body_read = true;
-    status = check_repeats(request);
+    if (request->headers.has_repeats) {
+        status = check_repeats(request);
+    }
     unsigned host_status = set_host(request, head);
     set_server(request, host_status == 0 || fields_get(&request->headers, FIELD_HOST) == NULL);
     if (status == 0) {

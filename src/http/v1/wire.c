@@ -4,15 +4,17 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/status.h"
+#include "http/message/status.h"
+#include "http/request/wire.h"
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
-/* Memory pieces up to this size are copied behind the head: one send takes both. */
+/* Memory pieces up to this size are copied after the head: one send takes both. */
 #define COPY_MAX 2048
 /* More unsent bytes than this, and a handler that gives more waits. */
 #define UNSENT_MAX (64 * 1024)
 
+/* keepalive_disable: is it a browser that cannot do with a kept connection? MSIE 6 only after a POST. */
 static bool browser_loses_keepalive(const struct request *request, unsigned disabled)
 {
     const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
@@ -44,21 +46,19 @@ static bool keeps_connection(const struct request *request)
         clock_now.now_ms - http->start_ms > location->keepalive_time_ms) {
         return false;
     }
-    if (worker_is_quitting && !v1_can_hand_over(http)) {
+    if (worker_is_quitting && !connection_can_hand_over(http)) {
         return false;
     }
-    if (location->keepalive_disable != KEEPALIVE_DISABLE_NONE &&
-        browser_loses_keepalive(request, location->keepalive_disable)) {
-        return false;
-    }
-    return true;
+    unsigned disabled = location->keepalive_disable;
+    bool matters = (disabled & KEEPALIVE_DISABLE_SAFARI) != 0 || request->method == METHOD_POST;
+    return !matters || !browser_loses_keepalive(request, disabled);
 }
 
 /* Room for a head: everything that can be in it, counted generously. */
 static size_t head_room(const struct request *request)
 {
     const struct response *response = &request->response;
-    size_t size = 512 + request->location->server_field.len + response->content_type.len +
+    size_t size = 512 + request->location->server_text.len + response->content_type.len +
                   response->charset.len + response->etag.len + response->reason.len +
                   response->location.len;
 
@@ -78,11 +78,12 @@ static bool adds(const struct response *response, enum field_id id)
 static char *put_start(char *at, const struct request *request)
 {
     const struct response *response = &request->response;
+    const struct v1_texts *texts = location_settings(request->location, &v1_key);
     uint64_t own = FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_DATE);
     bool has_own = ((response->fields.seen | response->left_out) & own) != 0;
 
     if (response->status == 200 && response->reason.len == 0 && !has_own) {
-        at = str_put(at, request->location->head_200);
+        at = str_put(at, texts->head_200);
         at = str_put(at, CLOCK_STR(http_date));
         return STR_PUT(at, "\r\n");
     }
@@ -100,7 +101,7 @@ static char *put_start(char *at, const struct request *request)
     at = str_put(at, reason);
     at = STR_PUT(at, "\r\n");
     if (!has_own || adds(response, FIELD_SERVER)) {
-        at = str_put(at, request->location->server_field);
+        at = str_put(at, texts->server_field);
     }
     if (!has_own || adds(response, FIELD_DATE)) {
         at = STR_PUT(at, "Date: ");
@@ -108,20 +109,6 @@ static char *put_start(char *at, const struct request *request)
         at = STR_PUT(at, "\r\n");
     }
     return at;
-}
-
-static char *put_content_type(char *at, const struct response *response)
-{
-    if (response->content_type.len == 0) {
-        return at;
-    }
-    at = STR_PUT(at, "Content-Type: ");
-    at = str_put(at, response->content_type);
-    if (response->charset.len != 0) {
-        at = STR_PUT(at, "; charset=");
-        at = str_put(at, response->charset);
-    }
-    return STR_PUT(at, "\r\n");
 }
 
 /* Length or chunks, and when neither can be, the end of the connection ends the body (RFC
@@ -171,7 +158,7 @@ static char *put_connection(char *at, const struct request *request)
 }
 
 /*
- * May the body that a handler gave whole go behind the head at once? Not when a filter wants to see it, when it
+ * May the body that a handler gave whole go after the head at once? Not when a filter wants to see it, when it
  * is larger than what is worth copying, or when its speed is limited.
  */
 static bool takes_whole(const struct request *request)
@@ -185,52 +172,57 @@ static bool takes_whole(const struct request *request)
 
 static char *put_modified(char *at, const struct response *response)
 {
-    if (response->last_modified == -1) {
-        return at;
-    }
     at = STR_PUT(at, "Last-Modified: ");
     at = response->last_modified_text.len != 0 ? str_put(at, response->last_modified_text)
                                                : http_date_format(at, response->last_modified);
     return STR_PUT(at, "\r\n");
 }
 
-static char *put_location(char *at, const struct response *response)
+/* Fields that stand before the others because of what they came from. */
+static char *put_early_fields(char *at, const struct response *response)
 {
-    return response->location.len == 0 ? at : field_put(at, STR("Location"), response->location);
-}
-
-/* What stands behind Connection because of what it came from. */
-static char *put_late(char *at, const struct response *response)
-{
-    if (response->has_early_field) {
-        fields_each(field, &response->fields) {
-            if (field->is_early && !field->is_removed) {
-                at = field_put(at, field->name, field->value);
-            }
+    fields_each(field, &response->fields) {
+        if (field->is_early && !field->is_removed) {
+            at = field_put(at, field->name, field->value);
         }
     }
-    if (response->is_modified_late) {
-        at = put_modified(at, response);
-    }
-    return response->is_location_late ? put_location(at, response) : at;
+    return at;
 }
 
-/* The whole head in the order that nginx has. */
+/* The whole head in the order that nginx has: Last-Modified and Location stand after Connection where they are late. */
 static char *put_head(char *at, struct request *request)
 {
     const struct response *response = &request->response;
+    bool has_modified = response->last_modified != -1;
+    bool has_location = response->location.len != 0;
 
     at = put_start(at, request);
-    at = put_content_type(at, response);
+    if (response->content_type.len != 0) {
+        at = STR_PUT(at, "Content-Type: ");
+        at = str_put(at, response->content_type);
+        if (response->charset.len != 0) {
+            at = STR_PUT(at, "; charset=");
+            at = str_put(at, response->charset);
+        }
+        at = STR_PUT(at, "\r\n");
+    }
     at = put_framing(at, request);
-    if (!response->is_modified_late) {
+    if (has_modified && !response->is_modified_late) {
         at = put_modified(at, response);
     }
-    if (!response->is_location_late) {
-        at = put_location(at, response);
+    if (has_location && !response->is_location_late) {
+        at = field_put(at, STR("Location"), response->location);
     }
     at = put_connection(at, request);
-    at = put_late(at, response);
+    if (response->has_early_field) {
+        at = put_early_fields(at, response);
+    }
+    if (has_modified && response->is_modified_late) {
+        at = put_modified(at, response);
+    }
+    if (has_location && response->is_location_late) {
+        at = field_put(at, STR("Location"), response->location);
+    }
     if (response->etag.len != 0) {
         at = field_put(at, STR("ETag"), response->etag);
     }
@@ -242,7 +234,25 @@ static char *put_head(char *at, struct request *request)
     return STR_PUT(at, "\r\n");
 }
 
-/* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. */
+/*
+ * Waits until fewer than `below` bytes are unsent. False: the client is gone, or does not read; what is queued is
+ * dropped then. MAY WAIT.
+ */
+static bool wait_for_client(struct request *request, uint32_t below)
+{
+    struct conn *conn = request->conn;
+    enum wait_result result = conn_wait_sent(conn, below, request->location->send_timeout_ms);
+
+    if (result == WAIT_TIMED_OUT) {
+        request->log.action = "sending to client";
+        log_info(&request->log, ETIMEDOUT, "client timed out");
+        request->is_timed_out = true;
+        conn_fail(conn, ETIMEDOUT);
+    }
+    return result == WAIT_READY && !conn->is_broken;
+}
+
+/* How many bytes may go now under limit_rate; waits until some may. 0: the client is gone. MAY WAIT. */
 static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
 {
     struct conn *conn = request->conn;
@@ -257,8 +267,7 @@ static uint64_t wait_for_rate(struct request *request, uint64_t wanted)
             return allowed - given < wanted ? allowed - given : wanted;
         }
         uint64_t pause_ms = (given - allowed) * 1000 / request->limit_rate + 1;
-        if (conn_wait_output(conn, 1, clock_now.now_ms + request->location->send_timeout_ms) !=
-                WAIT_READY ||
+        if (!wait_for_client(request, 1) ||
             fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
             return 0;
         }
@@ -330,25 +339,6 @@ static void v1_send_head(struct request *request)
 
 /* ---- bodies ---- */
 
-/* Waits while too much is unsent. False: the client is gone, or does not drink. */
-static bool wait_for_room(struct request *request)
-{
-    struct conn *conn = request->conn;
-
-    if (conn_unsent(conn) < UNSENT_MAX) {
-        return !conn->is_broken;
-    }
-    enum wait_result result =
-        conn_wait_output(conn, UNSENT_MAX / 2,
-                         clock_now.now_ms + request->location->send_timeout_ms);
-    if (result == WAIT_TIMED_OUT) {
-        request->log.action = "sending to client";
-        log_info(&request->log, ETIMEDOUT, "client timed out");
-        request->is_timed_out = true;
-    }
-    return result == WAIT_READY && !conn->is_broken;
-}
-
 static void drop_piece(const struct body_piece *piece)
 {
     if (piece != NULL && piece->release != NULL) {
@@ -356,26 +346,10 @@ static void drop_piece(const struct body_piece *piece)
     }
 }
 
-static void put_memory(struct request *request, const struct body_piece *piece, size_t from,
-                       size_t size)
-{
-    struct str bytes = {piece->bytes.data + from, size};
-    bool is_end = from + size == piece->bytes.len;
-
-    if (piece->is_volatile || size <= COPY_MAX) {
-        conn_write(request->conn, bytes);
-        if (is_end && piece->release != NULL) {
-            piece->release(piece->release_arg);
-        }
-    } else {
-        conn_write_reference(request->conn, bytes, is_end ? piece->release : NULL,
-                             piece->release_arg);
-    }
-}
-
 /* One piece, or as much of it at a time as the rate limit allows. */
 static bool put_piece(struct request *request, const struct body_piece *piece)
 {
+    struct conn *conn = request->conn;
     uint64_t size = piece->bytes.data != NULL ? piece->bytes.len : piece->size;
 
     for (uint64_t done = 0; done < size;) {
@@ -387,15 +361,21 @@ static bool put_piece(struct request *request, const struct body_piece *piece)
                 return false;
             }
         }
-        if (piece->bytes.data != NULL) {
-            put_memory(request, piece, (size_t) done, (size_t) part);
-        } else {
-            bool is_end = done + part == size;
+        void (*release)(void *) = done + part == size ? piece->release : NULL;
+        if (piece->bytes.data == NULL) {
             uint64_t chunk = request->location->sendfile_max_chunk;
-            request->conn->turn_budget =
-                chunk == 0 || chunk > UINT32_MAX ? UINT32_MAX : (uint32_t) chunk;
-            conn_write_file(request->conn, piece->fd, piece->offset + (off_t) done, part,
-                            is_end ? piece->release : NULL, piece->release_arg);
+            conn->turn_budget = chunk == 0 || chunk > UINT32_MAX ? UINT32_MAX : (uint32_t) chunk;
+            conn_write_file(conn, piece->fd,
+                            (struct file_range){piece->offset + (off_t) done, part}, release,
+                            piece->release_arg);
+        } else if (!piece->is_volatile && part > COPY_MAX) {
+            conn_write_reference(conn, (struct str){piece->bytes.data + done, part}, release,
+                                 piece->release_arg);
+        } else {
+            conn_write(conn, (struct str){piece->bytes.data + done, part});
+            if (release != NULL) {
+                release(piece->release_arg);
+            }
         }
         done += part;
     }
@@ -443,7 +423,8 @@ static bool v1_send_body(struct request *request, const struct body_piece *piece
     uint64_t size = piece == NULL ? 0 : piece->bytes.data != NULL ? piece->bytes.len : piece->size;
     bool is_chunked = request->response.is_chunked;
 
-    if (conn->is_broken || !wait_for_room(request)) {
+    if (conn->is_broken ||
+        (conn_unsent(conn) >= UNSENT_MAX && !wait_for_client(request, UNSENT_MAX / 2))) {
         drop_piece(piece);
         return false;
     }

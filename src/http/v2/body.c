@@ -1,5 +1,6 @@
 /* Request bodies of HTTP/2: DATA as it comes, held within the window, read as a handler asks for it. */
 #include "base/clock.h"
+#include "http/request/body.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
@@ -201,7 +202,7 @@ void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, b
 
 /* ---- as it is read ---- */
 
-static ssize_t refuse(struct request *request, unsigned status)
+static ssize_t body_refuse(struct request *request, unsigned status)
 {
     request->body_refusal = status;
     request->is_body_read = true;
@@ -238,7 +239,7 @@ static void want_body(struct v2_stream *stream)
     stream->is_body_wanted = true;
     if (request->expects_continue && stream->body_bytes == 0 && !request->response.is_head_sent) {
         request->expects_continue = false;
-        v2_wire.send_interim(request, 100, NULL);
+        request->wire->send_interim(request, 100, NULL);
     }
     replenish(stream);
 }
@@ -256,10 +257,10 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     /* What came before a reset is no whole body, nor the end of one. */
     while (stream->in_start == stream->in_end || stream->has_rest || stream->is_reset) {
         if (stream->is_reset) {
-            return refuse(request, 0);
+            return body_refuse(request, 0);
         }
         if (stream->has_rest) {
-            return refuse(request, 400);
+            return body_refuse(request, 400);
         }
         if (stream->is_input_ended) {
             request->is_body_read = true;

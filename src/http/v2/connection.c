@@ -4,21 +4,19 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "http/v1/v1.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
-#define PREFACE STR(V2_PREFACE)
+#define ACTION "processing HTTP/2 connection"
 /* Bytes of DATA that a client sends of a frame before its time begins anew. */
 #define PART_PROGRESS_MIN 1024
 
 /* ---- the end ---- */
 
-/* What is left of the connection is v1's: its closing, or its lingering end. */
+/* What is left is the connection of any protocol: its closing, or its lingering end. */
 static void v2_free(struct v2_connection *c)
 {
     c->http->wire_state = NULL;
-    c->http->protocol = &v1_protocol;
     c->conn->is_input_paused = 0;
     loop_undefer(&c->http->settle);
     timer_remove(&c->drain_timer);
@@ -35,15 +33,11 @@ static void end_connection(struct v2_connection *c)
     struct http_connection *http = c->http;
 
     v2_free(c);
-    if (http->wants_reset) {
-        connection_reset(http);
-    } else {
-        connection_close(http);
-    }
+    connection_end(http);
 }
 
 /* All is said: the connection ends, gently where the client may still be sending. */
-static void finish(struct v2_connection *c)
+static void connection_finish(struct v2_connection *c)
 {
     struct http_connection *http = c->http;
     const struct http_location *location = http->rest_location;
@@ -56,47 +50,7 @@ static void finish(struct v2_connection *c)
     }
     v2_free(c);
     http->linger_until_ms = clock_now.now_ms + location->lingering_time_ms;
-    v1_linger(http, location);
-}
-
-void v2_go_away(struct v2_connection *c, enum v2_error error)
-{
-    if (c->is_going_away && error == V2_NO_ERROR) {
-        return;
-    }
-    if (!c->is_going_away) {
-        c->last_told = c->last_stream; /* it may not grow (RFC 9113, 6.8) */
-    }
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
-    put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->last_told), error);
-    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
-    c->is_going_away = true;
-    c->http->is_last = true;
-    v2_settle_later(c);
-}
-
-static void cancel_one(struct v2_stream *stream, void *arg)
-{
-    (void) arg;
-    if (!stream->is_reset) {
-        v2_cancel(stream);
-    }
-}
-
-void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason)
-{
-    struct log log;
-
-    if (c->is_failed) {
-        return;
-    }
-    if (reason != NULL) {
-        connection_log(c->http, "processing HTTP/2 connection", &log);
-        log_info(&log, 0, "client %s", reason);
-    }
-    c->is_failed = true;
-    v2_go_away(c, error);
-    v2_each(c, cancel_one, NULL);
+    connection_linger(http);
 }
 
 /* ---- settling ---- */
@@ -182,14 +136,14 @@ void v2_settle(struct v2_connection *c)
     c->is_pumping = false;
     loop_undefer(&c->http->settle);
     if (conn->is_broken || conn->is_input_closed) {
-        v2_each(c, cancel_one, NULL);
+        v2_cancel_all(c);
         c->http->is_last = true;
     }
     if (conn->is_broken ? c->stream_count == 0
                         : c->stream_count == 0 && list_is_empty(&c->finished) && c->http->is_last &&
                               conn_unsent(conn) == 0) {
         v2_recycle(c);
-        finish(c);
+        connection_finish(c);
         return;
     }
     if (conn->is_broken) {
@@ -262,7 +216,7 @@ static void on_timeout(struct conn *conn)
     struct v2_connection *c = http->wire_state;
     struct log log;
 
-    connection_log(http, "processing HTTP/2 connection", &log);
+    connection_log(http, ACTION, &log);
     if (conn_unsent(conn) != 0 && conn->sent != c->drained_to) {
         v2_settle(c); /* the client takes what there is, slowly */
         return;
@@ -286,24 +240,7 @@ static void on_timeout(struct conn *conn)
     v2_settle(c);
 }
 
-const struct conn_owner v2_owner = {
-    .input = on_input,
-    .drained = on_drained,
-    .timed_out = on_timeout,
-};
-
 /* ---- the beginning ---- */
-
-static void settle_deferred(struct deferred *deferred)
-{
-    struct http_connection *http = container_of(deferred, struct http_connection, settle);
-
-    if (http->wire_state == NULL) {
-        v1_settle(http); /* it lingers, and was broken off */
-    } else {
-        v2_settle(http->wire_state);
-    }
-}
 
 static void *allocate(size_t count, size_t size)
 {
@@ -315,33 +252,15 @@ static void *allocate(size_t count, size_t size)
     return memory;
 }
 
-/* Worker hook: no further streams. */
-static void quit(struct http_connection *http)
-{
-    struct v2_connection *c = http->wire_state;
-
-    v2_go_away(c, V2_NO_ERROR);
-}
-
-static void abort_connection(struct http_connection *http)
-{
-    struct v2_connection *c = http->wire_state;
-
-    conn_fail(http->conn, ECANCELED);
-    v2_each(c, cancel_one, NULL);
-    loop_defer(&http->settle);
-}
-
-static const struct http_protocol v2_protocol = {.quit = quit, .abort = abort_connection};
-
-void v2_begin(struct http_connection *http)
+static void connection_begin(struct http_connection *http)
 {
     const struct http_server *server = http->listen->default_server;
     struct v2_connection *c = allocate(1, sizeof(*c));
 
     c->http = http;
+    counters_mine->h2_connections++;
     c->conn = http->conn;
-    c->settings = server->settings[v2_server_table.index];
+    c->settings = server_settings(server, &v2_server_key);
     c->bucket_mask = (uint32_t) c->settings->index_size - 1;
     c->streams = allocate((size_t) c->settings->index_size, sizeof(*c->streams));
     c->send_window = c->peer_window = WINDOW_DEFAULT;
@@ -355,60 +274,49 @@ void v2_begin(struct http_connection *http)
     for (unsigned urgency = 0; urgency < URGENCIES; urgency++) {
         list_init(&c->waiting[urgency]);
     }
-    loop_undefer(&http->settle);
-    deferred_init(&http->settle, settle_deferred);
     http->wire_state = c;
-    http->protocol = &v2_protocol;
     http->rest_location = server->root;
-    http->conn->owner = &v2_owner;
     c->drained_ms = clock_now.now_ms;
     conn_set_nodelay(http->conn, true);
     c->is_pumping = true;
     v2_put_settings(c);
     v2_put_window(c, 0, WINDOW_MAX - WINDOW_DEFAULT);
-    on_input(http->conn);
 }
 
-/* ---- prior knowledge: which protocol does a client on a plain socket begin with? ---- */
+/* ---- what the connection asks for ---- */
 
-/* It is HTTP/1, or nothing. */
-static void become_v1(struct conn *conn)
+/* Worker hook: no further streams. */
+static void connection_quit(struct http_connection *http)
 {
-    conn->owner = &v1_owner;
-    v1_owner.input(conn);
+    struct v2_connection *c = http->wire_state;
+
+    v2_go_away(c, V2_NO_ERROR);
 }
 
-static void detect(struct conn *conn)
+static void abort_connection(struct http_connection *http)
 {
-    struct http_connection *http = conn->user;
+    struct v2_connection *c = http->wire_state;
 
-    if (http->state == V1_PROXY && !v1_read_proxy_header(http)) {
-        return;
-    }
-    if (conn->in_end == conn->in_start || conn_input(conn).len < PREFACE.len) {
-        conn_fill(conn, V1_FIRST_BUFFER, V1_FIRST_BUFFER * 2);
-    }
-    struct str input = conn->in == NULL ? STR_NONE : str_head(conn_input(conn), PREFACE.len);
-    if (input.len == PREFACE.len && str_equal(input, PREFACE)) {
-        v2_begin(http);
-        return;
-    }
-    if (conn->is_broken || conn->is_input_closed || !str_starts(PREFACE, input)) {
-        become_v1(conn);
-        return;
-    }
-    if (!conn_watch(conn)) {
-        connection_close(http);
-    }
+    conn_fail(http->conn, ECANCELED);
+    v2_cancel_all(c);
+    loop_defer(&http->settle);
 }
 
-static void detect_timeout(struct conn *conn)
+static void settle_connection(struct http_connection *http)
 {
-    conn->owner = &v1_owner;
-    v1_owner.timed_out(conn);
+    v2_settle(http->wire_state);
 }
 
-const struct conn_owner v2_detecting_owner = {
-    .input = detect,
-    .timed_out = detect_timeout,
+const struct http_protocol v2_protocol = {
+    .alpn = STR_INIT("\x02h2"),
+    .preface = STR_INIT(V2_PREFACE),
+    .parameter = "http2",
+    .has_directive = true,
+    .action = ACTION,
+    .owner = {.input = on_input, .drained = on_drained, .timed_out = on_timeout},
+    .is_on = v2_is_on,
+    .begin = connection_begin,
+    .settle = settle_connection,
+    .quit = connection_quit,
+    .abort = abort_connection,
 };

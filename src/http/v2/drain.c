@@ -7,7 +7,7 @@
 
 #define DRAIN_MS 100
 
-static struct v2_drained *find(struct v2_connection *c, uint32_t id)
+static struct v2_drained *drained_find(struct v2_connection *c, uint32_t id)
 {
     for (unsigned i = 0; i < DRAINS && c->drain_count != 0; i++) {
         if (c->drains[i].id == id) {
@@ -54,7 +54,7 @@ void v2_drains_end(struct v2_connection *c)
 void v2_drain(struct v2_stream *stream)
 {
     struct v2_connection *c = stream->connection;
-    struct v2_drained *drained = find(c, 0);
+    struct v2_drained *drained = drained_find(c, 0);
 
     if (c->drain_count == 0) {
         drained = &c->drains[0];
@@ -76,7 +76,7 @@ void v2_drain(struct v2_stream *stream)
 bool v2_drain_data(struct v2_connection *c, uint32_t id, size_t size, uint32_t padding,
                    bool is_last)
 {
-    struct v2_drained *drained = find(c, id);
+    struct v2_drained *drained = drained_find(c, id);
 
     if (drained == NULL) {
         return false;
@@ -98,12 +98,12 @@ bool v2_drain_data(struct v2_connection *c, uint32_t id, size_t size, uint32_t p
 
 bool v2_drain_has(struct v2_connection *c, uint32_t id)
 {
-    return find(c, id) != NULL;
+    return drained_find(c, id) != NULL;
 }
 
 void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound)
 {
-    struct v2_drained *drained = find(c, id);
+    struct v2_drained *drained = drained_find(c, id);
 
     if (is_sound) {
         forget(c, drained, END_WHOLE);
@@ -114,7 +114,7 @@ void v2_drain_trailers(struct v2_connection *c, uint32_t id, bool is_sound)
 
 bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by)
 {
-    struct v2_drained *drained = find(c, id);
+    struct v2_drained *drained = drained_find(c, id);
 
     if (drained == NULL) {
         return false;
@@ -128,7 +128,7 @@ bool v2_drain_window(struct v2_connection *c, uint32_t id, uint32_t by)
 
 bool v2_drain_reset(struct v2_connection *c, uint32_t id)
 {
-    struct v2_drained *drained = find(c, id);
+    struct v2_drained *drained = drained_find(c, id);
 
     if (drained == NULL) {
         return false;

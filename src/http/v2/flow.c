@@ -51,7 +51,7 @@ static bool has_rival(const struct v2_stream *stream)
     return stream->is_incremental && !list_is_empty(&c->waiting[stream->urgency]);
 }
 
-/* Behind those that have had less than this one, each by its share. One that comes new has no credit. */
+/* After those that have had less than this one, each by its share. One that comes new has no credit. */
 static void push_by_pass(struct v2_stream *stream, struct list *list)
 {
     struct list *at = list->prev;

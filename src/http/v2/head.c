@@ -1,5 +1,6 @@
 /* Header blocks that are whole: a new request, the trailers of one, or of nothing that is there. */
 #include "base/clock.h"
+#include "http/request/engine.h"
 #include "http/v2/heading.h"
 #include "server/generation.h"
 

@@ -1,7 +1,7 @@
 /* ngx_http_v2_module: the directives of HTTP/2 and $http2. */
-#include "http/hooks.h"
+#include "http/routing/hooks.h"
 #include "http/v2/v2.h"
-#include "http/variables.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
 static bool check_index_size(struct conf_scope *scope, const struct directive *row,
@@ -9,7 +9,6 @@ static bool check_index_size(struct conf_scope *scope, const struct directive *r
 {
     const struct v2_settings *v2 = settings;
 
-    (void) row;
     if ((v2->index_size & (v2->index_size - 1)) != 0) {
         return conf_error(scope->conf, node, "must be a power of two");
     }
@@ -21,7 +20,6 @@ static bool check_preread_size(struct conf_scope *scope, const struct directive 
 {
     const struct v2_settings *v2 = settings;
 
-    (void) row;
     if (v2->preread_size > WINDOW_MAX) {
         return conf_error(scope->conf, node, "the maximum body preread buffer size is %d",
                           WINDOW_MAX);
@@ -68,9 +66,10 @@ static const struct directive server_rows[] = {
 };
 #undef V
 
-struct directive_table v2_server_table = {.rows = server_rows,
-                                          .contexts = IN_HTTP | IN_SERVER,
-                                          .size = sizeof(struct v2_settings)};
+static const struct directive_table v2_server_table = {.key = &v2_server_key,
+                                                       .rows = server_rows,
+                                                       .contexts = IN_HTTP | IN_SERVER,
+                                                       .size = sizeof(struct v2_settings)};
 
 #define V struct v2_place
 static const struct directive location_rows[] = {
@@ -84,18 +83,19 @@ static const struct directive location_rows[] = {
 };
 #undef V
 
-struct directive_table v2_location_table = {.rows = location_rows,
-                                            .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                            .size = sizeof(struct v2_place)};
+static const struct directive_table v2_location_table = {.key = &v2_location_key,
+                                                         .rows = location_rows,
+                                                         .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                         .size = sizeof(struct v2_place)};
 
-static struct directive_table *const v2_tables[] = {&v2_server_table, &v2_location_table, NULL};
+static const struct directive_table *const v2_tables[] = {&v2_server_table, &v2_location_table,
+                                                          NULL};
 
 /* "h2" with TLS, "h2c" without; empty for the other versions. */
 static bool get_http2(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     const struct request *request = variable_request(env);
 
-    (void) variable;
     if (request->main->version != HTTP_2) {
         return false;
     }
@@ -107,25 +107,7 @@ static const struct variable v2_variables[] = {
     {.name = {NULL, 0}},
 };
 
-/* Addresses whose default server has `http2 on`: clients are asked what they speak. */
-static bool v2_end(struct conf *conf, struct http_main *main)
-{
-    (void) conf;
-    vec_each(struct http_listen *, listen, &main->listens) {
-        (*listen)->detects_http2 =
-            !(*listen)->is_ssl && ((*listen)->is_http2 || v2_is_on((*listen)->default_server));
-    }
-    return true;
-}
-
-bool v2_is_on(const struct http_server *server)
-{
-    const struct v2_settings *settings = server->settings[v2_server_table.index];
-
-    return v2_server_table.defaults != NULL && settings->is_on;
-}
-
-static const struct http_module v2_hooks = {.variables = v2_variables, .end = v2_end};
+static const struct http_module v2_hooks = {.variables = v2_variables, .protocol = &v2_protocol};
 
 const struct module ngx_http_v2_module = {
     .magic = MODULE_MAGIC,

@@ -1,4 +1,4 @@
-/* Frames of a connection itself: SETTINGS, WINDOW_UPDATE. */
+/* Frames of a connection itself: SETTINGS, WINDOW_UPDATE, RST_STREAM, GOAWAY. */
 #include "http/v2/v2.h"
 
 void v2_put_settings(struct v2_connection *c)
@@ -31,5 +31,30 @@ void v2_put_window(struct v2_connection *c, uint32_t stream, uint32_t by)
 
     put_u32(frame_put(room, 4, FRAME_WINDOW_UPDATE, 0, stream), by);
     conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
+    v2_settle_later(c);
+}
+
+void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
+{
+    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
+
+    put_u32(frame_put(room, 4, FRAME_RST_STREAM, 0, id), error);
+    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
+    v2_settle_later(c);
+}
+
+void v2_go_away(struct v2_connection *c, enum v2_error error)
+{
+    if (c->is_going_away && error == V2_NO_ERROR) {
+        return;
+    }
+    if (!c->is_going_away) {
+        c->last_told = c->last_stream; /* it may not grow (RFC 9113, 6.8) */
+    }
+    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 8);
+    put_u32(put_u32(frame_put(room, 8, FRAME_GOAWAY, 0, 0), c->last_told), error);
+    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 8);
+    c->is_going_away = true;
+    c->http->is_last = true;
     v2_settle_later(c);
 }

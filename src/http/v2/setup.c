@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "http/uri.h"
-#include "http/v1/parser.h"
-#include "http/variables.h"
+#include "http/message/uri.h"
+#include "http/message/parser.h"
+#include "http/variables/variables.h"
 #include "http/v2/heading.h"
 
 /* Cookies may come in pieces; the server knows one (8.2.3). */
@@ -57,10 +57,11 @@ static void set_host(struct heading *heading, struct str host)
     }
     request->server = listen->default_server;
     if (listen->has_names) {
-        request->server = server_find(listen, request->host, request);
+        request->server = server_find(listen, request->host, &request->env);
     }
     request_set_location(request, request->server->root);
-    if (request->host.data == host.data && host.len <= sizeof(c->host) && listen->regexes == NULL) {
+    if (request->host.data == host.data && host.len <= sizeof(c->host) &&
+        listen->names.regexes == NULL) {
         memcpy(c->host, host.data, host.len);
         c->host_len = (uint8_t) host.len;
         c->host_name_len = (uint8_t) request->host.len;
@@ -92,7 +93,8 @@ static void find_server(struct heading *heading)
     }
     set_host(heading,
              heading->has[PSEUDO_AUTHORITY] ? heading->pseudo[PSEUDO_AUTHORITY] : field->value);
-    if (request_is_encrypted(request) && !heading->c->http->listen->is_http2 &&
+    if (request_is_encrypted(request) &&
+        heading->c->http->listen->asked != heading->c->http->protocol &&
         !v2_is_on(request->server)) {
         /* The connection was made for another server (9.1.2): the client comes again on one of its own. In plain
          * there is none of its own: who speaks there is known only by then. */
@@ -295,7 +297,7 @@ void heading_set_up(struct heading *heading, uint8_t flags)
     bool is_last = (flags & FLAG_END_STREAM) != 0;
 
     request->method_name = heading->pseudo[PSEUDO_METHOD];
-    request->method = request_method_of(heading->pseudo[PSEUDO_METHOD]);
+    request->method = method_named(heading->pseudo[PSEUDO_METHOD]);
     request->scheme = heading->pseudo[PSEUDO_SCHEME];
     set_line(heading);
     check_pseudo(heading);

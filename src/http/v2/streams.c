@@ -1,135 +1,10 @@
-/* Streams: the table of those that are worked on, their end, and the end of their requests. */
+/* Streams: their fibers go on, they end, and so do their requests. */
 #include "base/clock.h"
+#include "http/request/engine.h"
 #include "http/v2/v2.h"
 #include "server/generation.h"
 
-/* ---- the table ---- */
-
-static struct v2_stream **bucket_of(const struct v2_connection *c, uint32_t id)
-{
-    return &c->streams[id >> 1 & c->bucket_mask];
-}
-
-struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id)
-{
-    struct v2_stream *stream = *bucket_of(c, id);
-
-    while (stream != NULL && stream->id != id) {
-        stream = stream->next;
-    }
-    return stream;
-}
-
-void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id)
-{
-    struct v2_stream **bucket = bucket_of(c, id);
-
-    stream->connection = c;
-    stream->id = id;
-    stream->send_window = c->peer_window;
-    stream->recv_window = c->is_acknowledged ? (int64_t) c->settings->preread_size : WINDOW_DEFAULT;
-    list_init(&stream->turn_link);
-    list_init(&stream->woken_link);
-    stream->next = *bucket;
-    *bucket = stream;
-    c->stream_count++;
-    if (!c->is_writing) {
-        c->is_writing = true;
-        counters_mine->writing++;
-    }
-}
-
-static void remove_stream(struct v2_connection *c, struct v2_stream *stream)
-{
-    struct v2_stream **at = bucket_of(c, stream->id);
-
-    while (*at != stream) {
-        at = &(*at)->next;
-    }
-    *at = stream->next;
-    c->stream_count--;
-    if (c->has_weights) {
-        v2_weights_ended(stream);
-    }
-    if (stream->is_turn_waited) {
-        stream->is_turn_waited = false;
-        c->waiting_count--;
-        list_remove(&stream->turn_link);
-    }
-    list_remove(&stream->woken_link);
-    stream->is_window_waited = false; /* nobody is to wake it any more */
-}
-
-void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg), void *arg)
-{
-    for (uint32_t i = 0; i <= c->bucket_mask; i++) {
-        struct v2_stream *next;
-        for (struct v2_stream *stream = c->streams[i]; stream != NULL; stream = next) {
-            next = stream->next;
-            visit(stream, arg);
-        }
-    }
-}
-
-/* ---- those that have ended ---- */
-
-/* Where a stream's end is remembered, until another with the same place ends. */
-static unsigned place_of(uint32_t id)
-{
-    return id / 2 % CLOSED_KEPT;
-}
-
-void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end)
-{
-    c->closed[place_of(id)].id = id;
-    c->closed[place_of(id)].end = (uint8_t) end;
-}
-
-enum v2_end v2_ending(const struct v2_connection *c, uint32_t id)
-{
-    unsigned place = place_of(id);
-
-    return c->closed[place].id == id ? (enum v2_end) c->closed[place].end : END_UNKNOWN;
-}
-
-void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error)
-{
-    char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE + 4);
-
-    put_u32(frame_put(room, 4, FRAME_RST_STREAM, 0, id), error);
-    conn_out_commit(c->conn, FRAME_HEAD_SIZE + 4);
-    v2_settle_later(c);
-}
-
-void v2_cancel(struct v2_stream *stream)
-{
-    stream->is_reset = true;
-    stream->is_input_ended = true;
-    v2_wake(stream); /* fibers beside the request's, and one that is shielded, are told, too */
-    request_cancel(stream->request);
-    v2_tail_drop(stream);
-}
-
-void v2_reset(struct v2_stream *stream, enum v2_error error)
-{
-    if (!stream->is_reset) {
-        v2_put_reset(stream->connection, stream->id, error);
-        stream->is_reset_by_us = true;
-        v2_cancel(stream);
-    }
-}
-
 /* ---- waking ---- */
-
-void v2_wake(struct v2_stream *stream)
-{
-    struct v2_connection *c = stream->connection;
-
-    if (list_is_empty(&stream->woken_link)) {
-        list_push_back(&c->woken, &stream->woken_link);
-        v2_settle_later(c);
-    }
-}
 
 /* On the loop's stack: the fibers run at once, and their streams may be gone afterwards. */
 void v2_run_woken(struct v2_connection *c)
@@ -160,6 +35,22 @@ void v2_run_woken(struct v2_connection *c)
 }
 
 /* ---- the end ---- */
+
+/* It is worked on no more. */
+static void leave(struct v2_connection *c, struct v2_stream *stream)
+{
+    v2_stream_remove(c, stream);
+    if (c->has_weights) {
+        v2_weights_ended(stream);
+    }
+    if (stream->is_turn_waited) {
+        stream->is_turn_waited = false;
+        c->waiting_count--;
+        list_remove(&stream->turn_link);
+    }
+    list_remove(&stream->woken_link);
+    stream->is_window_waited = false; /* nobody is to wake it any more */
+}
 
 /* What is still to be said to the client of a stream whose request was worked on. */
 static void end_stream(struct v2_stream *stream)
@@ -200,7 +91,7 @@ void v2_stream_settled(struct v2_stream *stream)
     stream->has_ended = false;
     requests_held(-1);
     end_stream(stream);
-    remove_stream(c, stream);
+    leave(c, stream);
     v2_body_free(stream);
     stream->end_at = c->conn->queued;
     request->out_end = stream->given;

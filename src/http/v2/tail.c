@@ -16,32 +16,21 @@ struct held {
     uint64_t size; /* of the piece */
 };
 
-/* In the request's arena. */
-struct v2_tail {
-    struct v2_stream *stream;
-    struct held *first, *last;
-    struct timer timer; /* the client has to let something go until then */
-    bool is_whole;      /* no more comes: the stream ends behind this */
-};
-
-static void release(struct held *held)
+static void held_release(struct held *held)
 {
     if (held->piece.release != NULL) {
         held->piece.release(held->piece.release_arg);
     }
 }
 
-void v2_tail_drop(struct v2_stream *stream)
+static void tail_drop(struct v2_stream *stream)
 {
     struct v2_tail *tail = stream->tail;
 
-    if (tail == NULL) {
-        return;
-    }
     stream->tail = NULL;
     timer_remove(&tail->timer);
     for (struct held *held = tail->first; held != NULL; held = held->next) {
-        release(held);
+        held_release(held);
     }
     v2_stream_settled(stream);
 }
@@ -60,6 +49,52 @@ static void fire(struct timer *timer)
     v2_tail_drop(stream);
 }
 
+/* False: there is no more to be done now, or ever. */
+static bool send_some(struct v2_stream *stream, struct v2_tail *tail)
+{
+    struct held *held = tail->first;
+    uint64_t left = held->size - held->done;
+    size_t granted = v2_try_grant(stream, left);
+
+    if (granted == 0) {
+        return false;
+    }
+    bool is_last = tail->is_whole && held->next == NULL;
+    size_t sent = v2_put_frames(stream, &held->piece, held->done, granted, is_last);
+    if (stream->tail != tail) {
+        return false; /* a guard has ended the connection */
+    }
+    if (sent == 0) {
+        v2_tail_drop(stream);
+        return false;
+    }
+    held->done += sent;
+    if (held->done == held->size) {
+        tail->first = held->next;
+        held_release(held);
+    }
+    return true;
+}
+
+static void go(struct v2_stream *stream)
+{
+    struct v2_tail *tail = stream->tail;
+
+    while (tail->first != NULL) {
+        if (!send_some(stream, tail)) {
+            return;
+        }
+    }
+    timer_remove(&tail->timer);
+    stream->stalled_until_ms = 0;
+    if (tail->is_whole && !stream->is_output_ended) {
+        v2_put_end(stream);
+    }
+    if (tail->is_whole || stream->has_ended) {
+        v2_tail_drop(stream);
+    }
+}
+
 static struct v2_tail *tail_of(struct v2_stream *stream)
 {
     struct v2_tail *tail = stream->tail;
@@ -67,6 +102,8 @@ static struct v2_tail *tail_of(struct v2_stream *stream)
     if (tail == NULL) {
         tail = arena_new(&stream->request->arena, struct v2_tail);
         tail->stream = stream;
+        tail->go = go;
+        tail->drop = tail_drop;
         timer_init(&tail->timer, fire);
         stream->tail = tail;
     }
@@ -95,7 +132,7 @@ void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint
         struct str rest = str_skip(piece->bytes, (size_t) from);
 
         arena_allow(arena, rest.len);
-        release(held);
+        held_release(held);
         held->piece = (struct body_piece){.bytes = arena_dup(arena, rest), .fd = -1};
         held->done = 0;
         held->size = rest.len;
@@ -112,55 +149,4 @@ void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint
 void v2_tail_end(struct v2_stream *stream)
 {
     stream->tail->is_whole = true;
-}
-
-/* False: there is no more to be done now, or ever. */
-static bool send_some(struct v2_stream *stream, struct v2_tail *tail)
-{
-    struct held *held = tail->first;
-    uint64_t left = held->size - held->done;
-    size_t granted = v2_try_grant(stream, left);
-
-    if (granted == 0) {
-        return false;
-    }
-    bool is_last = tail->is_whole && held->next == NULL;
-    size_t sent = v2_put_frames(stream, &held->piece, held->done, left, granted, is_last);
-    if (stream->tail != tail) {
-        return false; /* a guard has ended the connection */
-    }
-    if (sent == 0) {
-        v2_tail_drop(stream);
-        return false;
-    }
-    held->done += sent;
-    if (held->done == held->size) {
-        tail->first = held->next;
-        release(held);
-    }
-    return true;
-}
-
-void v2_tail_go(struct v2_stream *stream)
-{
-    struct v2_tail *tail = stream->tail;
-
-    while (tail->first != NULL) {
-        if (!send_some(stream, tail)) {
-            return;
-        }
-    }
-    timer_remove(&tail->timer);
-    stream->stalled_until_ms = 0;
-    if (tail->is_whole && !stream->is_output_ended) {
-        v2_put_end(stream);
-    }
-    if (tail->is_whole || stream->has_ended) {
-        v2_tail_drop(stream);
-    }
-}
-
-bool v2_tail_waits(const struct v2_stream *stream)
-{
-    return stream->tail != NULL && stream->tail->first != NULL;
 }

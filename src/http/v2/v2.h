@@ -5,10 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/connection.h"
-#include "http/request.h"
-#include "http/v2/frame.h"
-#include "http/v2/hpack.h"
+#include "http/client/connection.h"
+#include "http/client/protocol.h"
+#include "http/request/request.h"
+#include "http/message/frame.h"
+#include "http/message/hpack.h"
+#include "http/request/wire.h"
 
 /* ngx_http_v2_module, server level. */
 struct v2_settings {
@@ -23,8 +25,8 @@ struct v2_settings {
 struct v2_place {
     uint64_t chunk_size; /* http2_chunk_size: most bytes of a DATA frame */
 };
-extern struct directive_table v2_server_table;
-extern struct directive_table v2_location_table;
+extern struct settings_key v2_server_key;
+extern struct settings_key v2_location_key;
 
 /*
  * What a client may do, in frames: at most `burst` at once and `rate` a second after that. One list serves
@@ -106,7 +108,7 @@ struct v2_connection {
     struct {
         uint32_t stream;  /* whose body it is; 0 = it is dropped */
         uint32_t left;    /* bytes of payload that are to come */
-        uint32_t padding; /* … and of padding behind them */
+        uint32_t padding; /* … and of padding after them */
         bool is_open;     /* there is one */
         bool ends_stream;
     } part;
@@ -177,6 +179,19 @@ struct v2_connection {
     bool was_refused; /* the log has told that worker_requests are not enough for its streams */
 };
 
+/*
+ * What a stream holds of its answer (tail.c); in the request's arena. Turns and ends know it by these functions alone: what
+ * goes on is a fiber that waits, or a tail.
+ */
+struct v2_tail {
+    struct v2_stream *stream;
+    struct held *first, *last;              /* pieces, in order */
+    struct timer timer;                     /* the client has to let something go until then */
+    bool is_whole;                          /* no more comes: the stream ends after this */
+    void (*go)(struct v2_stream *stream);   /* sends what may be sent */
+    void (*drop)(struct v2_stream *stream); /* forgets what is held */
+};
+
 /* A stream; in the arena of its request. */
 struct v2_stream {
     struct v2_connection *connection;
@@ -214,7 +229,7 @@ struct v2_stream {
     uint64_t stalled_until_ms; /* the client has to let something go until then; 0 = no wait */
     uint64_t stalled_given;    /* … and had got so many bytes of body */
     uint64_t body_given;
-    uint64_t end_at; /* conn->queued behind its last frame */
+    uint64_t end_at; /* conn->queued after its last frame */
 
     /* Receiving. */
     int64_t recv_window; /* bytes that the client may still send */
@@ -224,22 +239,18 @@ struct v2_stream {
 };
 
 extern const struct http_wire v2_wire;
-extern const struct conn_owner v2_owner;
-extern const struct conn_owner v2_detecting_owner;
+/* HTTP/2, for which ngx_http_v2_module registers (connection.c). */
+extern const struct http_protocol v2_protocol;
 
-/* Most bytes of a DATA frame at the place that answers. */
+/* Most bytes of a DATA frame at the location that answers. */
 static inline uint64_t v2_chunk_size(const struct request *request)
 {
-    const struct v2_place *place = location_settings(request->location, &v2_location_table);
+    const struct v2_place *place = location_settings(request->location, &v2_location_key);
     return place->chunk_size;
 }
 
-/* Does this address speak HTTP/2 (on plain sockets by prior knowledge, with TLS by ALPN)? */
+/* Does this server speak HTTP/2 (on plain sockets by prior knowledge, with TLS by ALPN)? */
 bool v2_is_on(const struct http_server *server);
-
-/* The connection speaks HTTP/2 from now on; the client's preface, or a part of it, may be in the input. The
- * connection may be gone afterwards. */
-void v2_begin(struct http_connection *http);
 
 /* connection.c */
 /* Sees to everything that may go on: sends, recycles, gives turns, rests or closes. On the loop's stack
@@ -252,11 +263,6 @@ static inline void v2_settle_later(struct v2_connection *c)
         loop_defer(&c->http->settle);
     }
 }
-/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs "client …". */
-void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason);
-/* No further streams; those that are open come to their end. */
-void v2_go_away(struct v2_connection *c, enum v2_error error);
-
 #define V2_INPUT_FIRST 4096 /* bytes of a fresh input buffer */
 /* input.c: reads and works until there is nothing more, or others are to have their turn. */
 void v2_pump(struct v2_connection *c);
@@ -267,9 +273,22 @@ void v2_receive(struct v2_connection *c, const struct frame_head *head, struct s
 /* head.c: a header block that is whole. HEADERS of a new stream, or trailers. */
 void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct str block);
 
-/* streams.c */
+/* errors.c */
+/* The connection ends with this error (RFC 9113, 5.4.1): GOAWAY, requests are cancelled. Logs "client …". */
+void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason);
+/* RST_STREAM to the client, its request is cancelled. */
+void v2_reset(struct v2_stream *stream, enum v2_error error);
+/* The request ends without a word to the client. */
+void v2_cancel(struct v2_stream *stream);
+/* … and so do all. */
+void v2_cancel_all(struct v2_connection *c);
+/* Has the fiber that waits here gone on when the input was seen through. */
+void v2_wake(struct v2_stream *stream);
+
+/* table.c */
 struct v2_stream *v2_find(const struct v2_connection *c, uint32_t id);
 void v2_stream_add(struct v2_connection *c, struct v2_stream *stream, uint32_t id);
+void v2_stream_remove(struct v2_connection *c, struct v2_stream *stream);
 /* How a stream ended: what the client still sends of it is judged by that. */
 enum v2_end {
     END_UNKNOWN, /* too long ago, or it never began */
@@ -284,27 +303,29 @@ static inline bool v2_is_overlooked(const struct v2_connection *c, uint32_t id)
 }
 enum v2_end v2_ending(const struct v2_connection *c, uint32_t id);
 void v2_note_closed(struct v2_connection *c, uint32_t id, enum v2_end end);
-void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
-/* RST_STREAM to the client, its request is cancelled. */
-void v2_reset(struct v2_stream *stream, enum v2_error error);
-/* The request ends without a word to the client. */
-void v2_cancel(struct v2_stream *stream);
 void v2_each(struct v2_connection *c, void (*visit)(struct v2_stream *stream, void *arg),
              void *arg);
+
+/* streams.c */
 void v2_request_ended(struct request *request, enum flow flow);
 /* Logs and frees requests whose last byte is sent. */
 void v2_recycle(struct v2_connection *c);
-/* Has the fiber that waits here gone on when the input was seen through. */
-void v2_wake(struct v2_stream *stream);
+/* Fibers and tails that were woken go on. */
 void v2_run_woken(struct v2_connection *c);
 
 /* It is worked on no more, and nothing is held: the end of a stream whose fiber has ended. */
 void v2_stream_settled(struct v2_stream *stream);
 
-/* wire.c */
-/* DATA frames of so many of the `left` bytes of the piece, beginning at `from`. 0: the file cannot be read. */
+/* send_head.c */
+void v2_send_head(struct request *request);
+void v2_send_interim(struct request *request, unsigned status, const struct fields *fields);
+/* The response's, with the end of the stream. */
+void v2_send_trailers(struct v2_stream *stream);
+
+/* data.c */
+/* DATA frames of so many bytes of the piece, beginning at `from`. 0: the file cannot be read. */
 size_t v2_put_frames(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
-                     uint64_t left, size_t granted, bool is_last);
+                     size_t granted, bool is_last);
 /* The end of the response: trailers, or an empty DATA frame. */
 void v2_put_end(struct v2_stream *stream);
 
@@ -312,17 +333,28 @@ void v2_put_end(struct v2_stream *stream);
 /* May the rest of this piece be held by the stream, so that nobody has to wait for the client? */
 bool v2_tail_may_hold(const struct v2_stream *stream, const struct body_piece *piece, uint64_t left,
                       bool is_last);
-/* Holds it, behind what is held already; who calls has asked v2_try_grant, and been given nothing. */
+/* Holds it, after what is held already; who calls has asked v2_try_grant, and been given nothing. */
 void v2_tail_hold(struct v2_stream *stream, const struct body_piece *piece, uint64_t from,
                   uint64_t size);
-/* Nothing more comes behind what is held. */
+/* Nothing more comes after what is held. */
 void v2_tail_end(struct v2_stream *stream);
 /* Is there something held? */
-bool v2_tail_waits(const struct v2_stream *stream);
+static inline bool v2_tail_waits(const struct v2_stream *stream)
+{
+    return stream->tail != NULL && stream->tail->first != NULL;
+}
 /* Sends what may be sent. On the loop's stack. */
-void v2_tail_go(struct v2_stream *stream);
+static inline void v2_tail_go(struct v2_stream *stream)
+{
+    stream->tail->go(stream);
+}
 /* Forgets what is held. */
-void v2_tail_drop(struct v2_stream *stream);
+static inline void v2_tail_drop(struct v2_stream *stream)
+{
+    if (stream->tail != NULL) {
+        stream->tail->drop(stream);
+    }
+}
 
 /* flow.c */
 /* How many bytes of DATA may leave now, at most `wanted`. MAY WAIT. 0: the stream is over, or is_leaving was set. */
@@ -385,5 +417,8 @@ void v2_guard_failed(struct v2_connection *c, const char *what);
 /* send.c: frames of the connection itself. */
 void v2_put_settings(struct v2_connection *c);
 void v2_put_window(struct v2_connection *c, uint32_t stream, uint32_t by);
+void v2_put_reset(struct v2_connection *c, uint32_t id, enum v2_error error);
+/* No further streams; those that are open come to their end. */
+void v2_go_away(struct v2_connection *c, enum v2_error error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Weights and dependencies of RFC 7540 (5.3), for clients that send no others. What depends on a stream comes behind it,
+ * Weights and dependencies of RFC 7540 (5.3), for clients that send no others. What depends on a stream comes after it,
  * by urgency; what waits side by side has its share by weight, also below groups that are no streams.
  */
 #include "http/v2/v2.h"
@@ -45,7 +45,6 @@ static void weigh(struct v2_stream *stream)
 
 static void weigh_again(struct v2_stream *stream, void *arg)
 {
-    (void) arg;
     if (stream->weight != 0) {
         weigh(stream);
     }
@@ -56,7 +55,7 @@ struct adoption {
     uint32_t from, to;
 };
 
-static void adopt(struct v2_stream *stream, void *arg)
+static void adopt_dependent(struct v2_stream *stream, void *arg)
 {
     const struct adoption *adoption = arg;
 
@@ -70,7 +69,7 @@ void v2_weights_ended(struct v2_stream *stream)
     struct v2_connection *c = stream->connection;
     struct adoption adoption = {stream->id, stream->depends_on};
 
-    v2_each(c, adopt, &adoption);
+    v2_each(c, adopt_dependent, &adoption);
     v2_each(c, weigh_again, NULL);
 }
 
@@ -83,7 +82,7 @@ static void set(struct v2_stream *stream, const struct frame_priority *priority)
     stream->depends_on = priority->depends_on;
     stream->weight = priority->weight;
     if (priority->is_exclusive) {
-        v2_each(c, adopt, &adoption);
+        v2_each(c, adopt_dependent, &adoption);
         v2_each(c, weigh_again, NULL);
     } else {
         weigh(stream);

@@ -9,7 +9,7 @@
 
 /* ---- answers ---- */
 
-/* Copies records behind each other, their texts to *text, which moves on. */
+/* Copies records after each other, their texts to *text, which moves on. */
 static struct dns_record *copy_records(struct dns_record *to, const struct vec *list, char **text)
 {
     vec_each(const struct dns_record, record, list) {

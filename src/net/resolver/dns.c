@@ -95,7 +95,7 @@ bool dns_name_equal(const struct dns_name *a, const struct dns_name *b)
 }
 
 /*
- * Reads a name and goes behind it. A pointer may only point before the place where the labels that
+ * Reads a name and goes after it. A pointer may only point before the place where the labels that
  * hold it began (RFC 1035, 4.1.4: "a prior occurrence"), so that each jump brings nearer to the
  * start and there is an end.
  */
@@ -349,7 +349,7 @@ static bool take_records(struct cursor *cursor, unsigned count, uint16_t type, s
         }
         shorten_ttl(answer, raw.ttl_s);
         if (is_wanted && answer->records.count < DNS_RECORDS_MAX) {
-            *(struct dns_record *) vec_push(&answer->records, arena, sizeof(record)) = record;
+            *vec_add(&answer->records, arena, struct dns_record) = record;
         }
     }
     return true;
@@ -418,17 +418,18 @@ static enum dns_verdict read_sections(struct cursor *cursor, const struct header
     return out->rcode == RCODE_NXDOMAIN ? DNS_NO_NAME : DNS_NO_DATA;
 }
 
-enum dns_verdict dns_answer_read(struct str message, const struct dns_name *name, uint16_t type,
-                                 uint16_t id, struct arena *arena, struct dns_answer *out)
+enum dns_verdict dns_answer_read(struct str message, const struct dns_question *question,
+                                 struct arena *arena, struct dns_answer *out)
 {
     const unsigned char *start = (const unsigned char *) message.data;
     struct cursor cursor = {start, start, start + message.len};
     struct header header;
 
     memset(out, 0, sizeof(*out));
-    out->name = *name;
+    out->name = *question->name;
     if (message.len < HEADER_SIZE || message.len > DNS_MESSAGE_MAX ||
-        !read_header(&cursor, &header) || header.id != id || (header.flags & FLAG_RESPONSE) == 0) {
+        !read_header(&cursor, &header) || header.id != question->id ||
+        (header.flags & FLAG_RESPONSE) == 0) {
         return DNS_FOREIGN;
     }
     out->rcode = header.flags & MASK_RCODE;
@@ -436,7 +437,7 @@ enum dns_verdict dns_answer_read(struct str message, const struct dns_name *name
     if (header.questions == 0 && out->rcode != 0 && out->rcode != RCODE_NXDOMAIN) {
         return DNS_REFUSAL;
     }
-    if (header.questions != 1 || !read_question(&cursor, name, type)) {
+    if (header.questions != 1 || !read_question(&cursor, question->name, question->type)) {
         return DNS_FOREIGN;
     }
     if ((header.flags & MASK_OPCODE) != 0) {
@@ -448,5 +449,5 @@ enum dns_verdict dns_answer_read(struct str message, const struct dns_name *name
     if (out->rcode != 0 && out->rcode != RCODE_NXDOMAIN) {
         return DNS_REFUSAL;
     }
-    return read_sections(&cursor, &header, type, arena, out);
+    return read_sections(&cursor, &header, question->type, arena, out);
 }

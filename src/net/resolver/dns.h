@@ -89,12 +89,19 @@ struct dns_answer {
     struct dns_name name; /* with DNS_ALIAS: what to ask for */
 };
 
+/* What was asked of a name server. */
+struct dns_question {
+    const struct dns_name *name;
+    uint16_t type;
+    uint16_t id;
+};
+
 /*
- * Reads a message as the answer to (name, type, id). Records and texts are made in the arena. Never
+ * Reads a message as the answer to a question. Records and texts are made in the arena. Never
  * waits. A record that is cut short or points ahead or in circles makes it DNS_MALFORMED; an SRV
  * record whose target is no proper name, or ".", is left out.
  */
-enum dns_verdict dns_answer_read(struct str message, const struct dns_name *name, uint16_t type,
-                                 uint16_t id, struct arena *arena, struct dns_answer *out);
+enum dns_verdict dns_answer_read(struct str message, const struct dns_question *question,
+                                 struct arena *arena, struct dns_answer *out);
 
 #endif

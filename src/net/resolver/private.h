@@ -24,7 +24,7 @@ struct resolver_answer {
     uint64_t valid_until_ms;     /* clock_now.now_ms time */
     size_t size;                 /* bytes of the whole */
     unsigned count;              /* records */
-    struct dns_record records[]; /* of A before those of AAAA; their texts stand behind them */
+    struct dns_record records[]; /* of A before those of AAAA; their texts stand after them */
 };
 
 /* One server of a question: a socket of its own, so that each question has a fresh random port. */

@@ -147,11 +147,10 @@ static void tell_at_once(struct resolver_waiter *waiter, enum resolve_result res
  * Wants to know about a name: is told at once from the cache, or waits with the others for a
  * question. wait_end must follow.
  */
-static void wait_begin(struct resolver_waiter *waiter, const struct resolver_settings *settings,
-                       const struct dns_name *name, bool is_service, uint64_t deadline_ms,
-                       const struct log *log)
+static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *lookup,
+                       const struct dns_name *name, bool is_service)
 {
-    struct resolver *resolver = resolver_of(settings);
+    struct resolver *resolver = resolver_of(lookup->settings);
     struct resolver_entry *entry = resolver_find(resolver, name, is_service);
 
     *waiter = (struct resolver_waiter){0};
@@ -164,7 +163,7 @@ static void wait_begin(struct resolver_waiter *waiter, const struct resolver_set
     if (entry == NULL) {
         entry = resolver_entry_new(resolver, name, is_service);
         if (entry == NULL) {
-            log_error(log, 0, "too many names are being resolved");
+            log_error(lookup->log, 0, "too many names are being resolved");
             tell_at_once(waiter, RESOLVE_FAILED, NULL);
             return;
         }
@@ -172,7 +171,7 @@ static void wait_begin(struct resolver_waiter *waiter, const struct resolver_set
     if (entry->question == NULL) {
         question_start(resolver, entry);
     }
-    question_join(entry->question, waiter, deadline_ms);
+    question_join(entry->question, waiter, lookup->deadline_ms);
 }
 
 /* MAY WAIT. The caller releases waiter->answer, where there is one, when it was copied. */
@@ -237,32 +236,30 @@ static void take_validity(struct resolved *out, const struct resolver_waiter *wa
     shorten_valid(out, waiter->answer == NULL ? 0 : waiter->answer->valid_until_ms);
 }
 
-enum resolve_result resolver_addresses(const struct resolver_settings *settings, struct str name,
-                                       uint64_t deadline_ms, const struct log *log,
-                                       struct arena *arena, struct resolved *out)
+enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct resolved *out)
 {
     struct resolver_waiter waiter;
     struct dns_name asked;
     struct addr literal;
 
     *out = (struct resolved){.valid_until_ms = UINT64_MAX};
-    if (addr_parse_ip(name, &literal)) {
-        out->items = arena_new(arena, struct resolved_address);
+    if (addr_parse_ip(lookup->name, &literal)) {
+        out->items = arena_new(lookup->arena, struct resolved_address);
         out->items->addr = literal;
         out->count = 1;
         return RESOLVE_OK;
     }
-    if (!dns_name_parse(name, &asked)) {
+    if (!dns_name_parse(lookup->name, &asked)) {
         return RESOLVE_NOT_FOUND;
     }
-    wait_begin(&waiter, settings, &asked, false, deadline_ms, log);
-    enum resolve_result result = wait_end(&waiter, deadline_ms);
+    wait_begin(&waiter, lookup, &asked, false);
+    enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
 
     take_validity(out, &waiter);
     if (result == RESOLVE_OK) {
         const struct resolver_answer *answer = waiter.answer;
 
-        out->items = arena_array(arena, answer->count, sizeof(*out->items));
+        out->items = arena_array(lookup->arena, answer->count, sizeof(*out->items));
         for (; out->count < answer->count; out->count++) {
             record_address(&answer->records[out->count], 0, &out->items[out->count].addr);
         }
@@ -285,14 +282,14 @@ static bool service_name(struct str service, struct str name, struct arena *aren
     return dns_name_parse(text, out);
 }
 
-/* The addresses of one target behind those that are there. */
+/* The addresses of one target after those that are there. */
 static void add_target(const struct dns_record *service, const struct resolver_answer *addresses,
                        struct arena *arena, struct vec *items)
 {
     struct str name = arena_dup(arena, service->target);
 
     for (unsigned i = 0; i < addresses->count && items->count < ITEMS_MAX; i++) {
-        struct resolved_address *item = vec_push(items, arena, sizeof(*item));
+        struct resolved_address *item = vec_add(items, arena, struct resolved_address);
 
         record_address(&addresses->records[i], service->port, &item->addr);
         item->name = name;
@@ -305,12 +302,11 @@ static void add_target(const struct dns_record *service, const struct resolver_a
  * The addresses of all targets, which are asked at the same time. MAY WAIT. One target that is found
  * is enough; if none is, the gravest reason is given.
  */
-static enum resolve_result resolve_targets(const struct resolver_settings *settings,
+static enum resolve_result resolve_targets(const struct dns_lookup *lookup,
                                            const struct resolver_answer *services,
-                                           uint64_t deadline_ms, const struct log *log,
-                                           struct arena *arena, struct resolved *out)
+                                           struct resolved *out)
 {
-    struct resolver_waiter *waiters = arena_array(arena, services->count, sizeof(*waiters));
+    struct resolver_waiter *waiters = arena_array(lookup->arena, services->count, sizeof(*waiters));
     enum resolve_result worst = RESOLVE_NOT_FOUND;
     struct vec items = {0};
 
@@ -318,17 +314,17 @@ static enum resolve_result resolve_targets(const struct resolver_settings *setti
         struct dns_name name;
 
         if (dns_name_parse(services->records[i].target, &name)) {
-            wait_begin(&waiters[i], settings, &name, false, deadline_ms, log);
+            wait_begin(&waiters[i], lookup, &name, false);
         } else {
             tell_at_once(&waiters[i], RESOLVE_NOT_FOUND, NULL);
         }
     }
     for (unsigned i = 0; i < services->count; i++) {
-        enum resolve_result result = wait_end(&waiters[i], deadline_ms);
+        enum resolve_result result = wait_end(&waiters[i], lookup->deadline_ms);
 
         take_validity(out, &waiters[i]);
         if (result == RESOLVE_OK) {
-            add_target(&services->records[i], waiters[i].answer, arena, &items);
+            add_target(&services->records[i], waiters[i].answer, lookup->arena, &items);
         } else if (result > worst) {
             worst = result;
         }
@@ -339,23 +335,22 @@ static enum resolve_result resolve_targets(const struct resolver_settings *setti
     return out->count == 0 || worst == RESOLVE_CANCELLED ? worst : RESOLVE_OK;
 }
 
-enum resolve_result resolver_services(const struct resolver_settings *settings, struct str service,
-                                      struct str name, uint64_t deadline_ms, const struct log *log,
-                                      struct arena *arena, struct resolved *out)
+enum resolve_result resolver_services(const struct dns_lookup *lookup, struct str service,
+                                      struct resolved *out)
 {
     struct resolver_waiter waiter;
     struct dns_name asked;
 
     *out = (struct resolved){.valid_until_ms = UINT64_MAX};
-    if (!service_name(service, name, arena, &asked)) {
+    if (!service_name(service, lookup->name, lookup->arena, &asked)) {
         return RESOLVE_NOT_FOUND;
     }
-    wait_begin(&waiter, settings, &asked, true, deadline_ms, log);
-    enum resolve_result result = wait_end(&waiter, deadline_ms);
+    wait_begin(&waiter, lookup, &asked, true);
+    enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
 
     take_validity(out, &waiter);
     if (result == RESOLVE_OK) {
-        result = resolve_targets(settings, waiter.answer, deadline_ms, log, arena, out);
+        result = resolve_targets(lookup, waiter.answer, out);
     }
     wait_release(&waiter);
     return result;

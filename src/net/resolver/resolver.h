@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "net/addr.h"
+#include "net/addr/addr.h"
 
 /* Which name servers answer, and how their answers are used. Made when the configuration is read. */
 struct resolver_settings {
@@ -46,23 +46,29 @@ struct resolved {
     uint64_t valid_until_ms; /* clock_now.now_ms time: when asking again makes sense */
 };
 
+/* What a caller wants to know. */
+struct dns_lookup {
+    const struct resolver_settings *settings;
+    struct str name;
+    uint64_t deadline_ms;
+    const struct log *log;
+    struct arena *arena; /* the answer is made there */
+};
+
 /*
  * The addresses of a name. Answers that are known come at once; else the name servers are asked, one
  * question for all who wait for the same name. MAY WAIT; needs a fiber when it has to. Settings that
  * say the same share one cache in a worker, so that they may go with their generation. An address in
  * place of a name is given back as it is.
  */
-enum resolve_result resolver_addresses(const struct resolver_settings *settings, struct str name,
-                                       uint64_t deadline_ms, const struct log *log,
-                                       struct arena *arena, struct resolved *out);
+enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct resolved *out);
 
 /*
  * The servers of a service, `service` as in nginx's service= parameter: "http" asks for
  * _http._tcp.NAME, a name with a dot or underscore in front is put before NAME as it is. MAY WAIT.
  */
-enum resolve_result resolver_services(const struct resolver_settings *settings, struct str service,
-                                      struct str name, uint64_t deadline_ms, const struct log *log,
-                                      struct arena *arena, struct resolved *out);
+enum resolve_result resolver_services(const struct dns_lookup *lookup, struct str service,
+                                      struct resolved *out);
 
 /* The result as text for messages, its number in front: "3: Host not found", "110: Operation timed out".
  * Made for `"%.*s could not be resolved (%s)"`. */

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/conn.h"
+#include "net/conn/conn.h"
 #include "net/resolver/private.h"
 
 enum {
@@ -88,8 +88,8 @@ static bool query_heard(struct query *query, unsigned server, struct str message
 {
     struct question *question = query->question;
     struct dns_answer answer;
-    enum dns_verdict verdict =
-        dns_answer_read(message, &query->name, query->type, query->id, &question->arena, &answer);
+    const struct dns_question asked = {&query->name, query->type, query->id};
+    enum dns_verdict verdict = dns_answer_read(message, &asked, &question->arena, &answer);
 
     query->rcode = answer.rcode;
     switch (verdict) {
@@ -173,7 +173,6 @@ static void line_ready(struct event_source *source, unsigned events)
     struct question *question = line->question;
     unsigned errors = 0;
 
-    (void) events;
     for (;;) {
         ssize_t size = recv(source->fd, datagram, sizeof(datagram), 0);
 

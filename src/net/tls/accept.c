@@ -3,7 +3,7 @@
 #include <openssl/ssl.h>
 
 #include "base/clock.h"
-#include "net/conn_private.h"
+#include "net/conn/private.h"
 #include "net/tls/private.h"
 
 #define FIRST_BYTES 4096 /* room for the first read; ClientHellos are shorter, as a rule */
@@ -81,7 +81,6 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     char text[NAME_MAX_LENGTH + 1];
     struct str name = {text, 0};
 
-    (void) arg;
     if (tls == NULL || tls->selector == NULL || tls->has_selected) {
         return SSL_CLIENT_HELLO_SUCCESS; /* the second one, after HelloRetryRequest */
     }
@@ -107,8 +106,6 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 /* That the name was used is told to the client, and kept with its session. */
 static int on_server_name(SSL *ssl, int *alert, void *arg)
 {
-    (void) alert;
-    (void) arg;
     return SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) == NULL ? SSL_TLSEXT_ERR_NOACK
                                                                       : SSL_TLSEXT_ERR_OK;
 }
@@ -120,7 +117,6 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 {
     struct tls *tls = tls_of_ssl(ssl);
 
-    (void) arg;
     if (tls == NULL || tls->alpn_offer.len == 0) {
         return SSL_TLSEXT_ERR_NOACK;
     }
@@ -139,7 +135,6 @@ static int on_certificate(SSL *ssl, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
 
-    (void) arg;
     if (tls == NULL || tls->selector == NULL || tls->selector->certify == NULL) {
         return 1;
     }
@@ -148,7 +143,6 @@ static int on_certificate(SSL *ssl, void *arg)
 
 void tls_server_init(struct tls_context *context, SSL_CTX *ctx)
 {
-    (void) context;
     SSL_CTX_set_client_hello_cb(ctx, on_client_hello, NULL);
     SSL_CTX_set_tlsext_servername_callback(ctx, on_server_name);
     SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
@@ -172,7 +166,7 @@ static bool is_tls(char first)
 }
 
 /* The first bytes, which tell TLS from plain HTTP; they are read as those of any plain connection. */
-static enum tls_progress look(struct conn *conn)
+static enum tls_progress look_for_tls(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);
     const struct conn_transport *transport = conn->transport;
@@ -216,7 +210,7 @@ enum tls_progress tls_handshake(struct conn *conn)
         return TLS_FAILED;
     }
     if (!tls->is_client && !tls->was_looked_at) {
-        enum tls_progress progress = look(conn);
+        enum tls_progress progress = look_for_tls(conn);
         if (progress != TLS_DONE) {
             return progress;
         }

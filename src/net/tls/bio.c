@@ -1,4 +1,5 @@
 /* Between OpenSSL and the socket: ciphertext gathers, leaves, and is held when the socket is full. */
+#include <assert.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -7,11 +8,11 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
-#include "net/conn_private.h"
+#include "net/conn/private.h"
 #include "net/tls/private.h"
 
 #define RECORD_ROOM (TLS_RECORD_MAX + 512) /* a record with what TLS adds */
-#define HELD_MOST (512u * 1024)            /* ciphertext held for a socket that does not drink */
+#define HELD_MOST (512u * 1024)            /* ciphertext held for a socket that is not writable */
 
 /* ---- ciphertext on its way out ---- */
 
@@ -42,8 +43,8 @@ static size_t send_some(struct tls *tls, const char *at, size_t size, bool more_
     return sent;
 }
 
-/* Behind what is held already. */
-static void hold(struct tls *tls, const char *at, size_t size)
+/* After what is held already. */
+static void input_hold(struct tls *tls, const char *at, size_t size)
 {
     uint32_t held = tls->out_end - tls->out_at;
 
@@ -99,7 +100,7 @@ static void send_gathered(struct tls *tls, bool more_follows)
         sent = send_some(tls, gather, gathered, more_follows);
     }
     if (sent < gathered && tls->io_error == 0) {
-        hold(tls, gather + sent, gathered - sent);
+        input_hold(tls, gather + sent, gathered - sent);
     }
     gathered = 0;
 }
@@ -137,13 +138,13 @@ void tls_take_held_back(struct tls *tls)
 void tls_hold_back(struct tls *tls)
 {
     if (gathered != 0) {
-        hold(tls, gather, gathered);
+        input_hold(tls, gather, gathered);
         gathered = 0;
         tls->is_held_back = true;
     }
 }
 
-/* Something is held and the queue is empty: the loop has to tell when the socket drinks. */
+/* Something is held and the queue is empty: the loop has to tell when the socket is writable. */
 void tls_want_drain(struct conn *conn)
 {
     conn->is_output_waiting = 1;
@@ -234,8 +235,6 @@ static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
 {
     struct tls *tls = BIO_get_data(bio);
 
-    (void) number;
-    (void) pointer;
     switch (command) {
     case BIO_CTRL_FLUSH:
     case BIO_CTRL_DUP:
@@ -314,6 +313,7 @@ struct tls *tls_attach(struct conn *conn, struct tls_context *context)
     if (tls == NULL) {
         fatal_no_memory(sizeof(*tls));
     }
+    CHECK_MAGIC(context, TLS_CONTEXT_MAGIC);
     tls->conn = conn;
     tls->context = context;
     tls->start_ms = (uint32_t) clock_now.now_ms;

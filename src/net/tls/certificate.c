@@ -18,7 +18,7 @@ struct item {
     struct list link;  /* in the order of use, last used first */
     struct item *next; /* of the bucket */
     enum item_kind kind;
-    struct str name; /* behind this struct */
+    struct str name; /* after this struct */
     void *value;     /* STACK_OF(X509) or EVP_PKEY; owned */
     uint64_t used_ms;
     uint64_t checked_ms; /* when the file was last compared or loaded */
@@ -80,8 +80,8 @@ struct tls_certificate_cache *tls_certificate_cache_new(struct arena *arena, uns
     return cache;
 }
 
-/* The file behind a name; all zero for what is none. */
-static void look_at(struct arena *arena, struct str name, struct stat *st)
+/* The file after a name; all zero for what is none. */
+static void look_at_file(struct arena *arena, struct str name, struct stat *st)
 {
     memset(st, 0, sizeof(*st));
     if (!str_starts(name, STR("data:")) && stat(arena_cstr(arena, name), st) == -1) {
@@ -113,8 +113,8 @@ static struct item *find_kept(const struct tls_certificate_cache *cache, enum it
 }
 
 /* One that is good still; what has expired is dropped. */
-static struct item *find(struct tls_certificate_cache *cache, struct arena *arena,
-                         enum item_kind kind, struct str name)
+static struct item *item_find(struct tls_certificate_cache *cache, struct arena *arena,
+                              enum item_kind kind, struct str name)
 {
     struct item *item = find_kept(cache, kind, name);
 
@@ -124,7 +124,7 @@ static struct item *find(struct tls_certificate_cache *cache, struct arena *aren
     if (clock_now.now_ms - item->checked_ms > cache->valid_ms) {
         struct stat st;
 
-        look_at(arena, name, &st);
+        look_at_file(arena, name, &st);
         if (st.st_ino != item->stat.st_ino || st.st_mtime != item->stat.st_mtime ||
             st.st_size != item->stat.st_size) {
             item_free(cache, item);
@@ -138,7 +138,7 @@ static struct item *find(struct tls_certificate_cache *cache, struct arena *aren
     return item;
 }
 
-static void *share(enum item_kind kind, void *value)
+static void *item_share(enum item_kind kind, void *value)
 {
     if (kind == ITEM_CHAIN) {
         return X509_chain_up_ref(value);
@@ -146,8 +146,8 @@ static void *share(enum item_kind kind, void *value)
     return EVP_PKEY_up_ref(value) == 1 ? value : NULL;
 }
 
-static void keep(struct tls_certificate_cache *cache, struct arena *arena, enum item_kind kind,
-                 struct str name, void *value)
+static void item_keep(struct tls_certificate_cache *cache, struct arena *arena, enum item_kind kind,
+                      struct str name, void *value)
 {
     if (cache->count >= cache->max) {
         item_free(cache, container_of(cache->used.prev, struct item, link));
@@ -159,9 +159,9 @@ static void keep(struct tls_certificate_cache *cache, struct arena *arena, enum 
     memcpy(item->text, name.data, name.len);
     item->kind = kind;
     item->name = (struct str){item->text, name.len};
-    item->value = share(kind, value);
+    item->value = item_share(kind, value);
     item->used_ms = item->checked_ms = clock_now.now_ms;
-    look_at(arena, name, &item->stat);
+    look_at_file(arena, name, &item->stat);
     struct item **bucket = &cache->buckets[str_hash(name) % BUCKETS];
     item->next = *bucket;
     *bucket = item;
@@ -169,24 +169,36 @@ static void keep(struct tls_certificate_cache *cache, struct arena *arena, enum 
     cache->count++;
 }
 
+/* A certificate and its key for one connection. */
+struct certificate_wish {
+    struct str certificate, key;         /* names of files, or data */
+    const struct vec *passwords;         /* of the key; NULL = nobody is asked */
+    struct tls_certificate_cache *cache; /* or NULL */
+    struct arena *arena;
+};
+
 /* A reference of the caller's own. */
-static void *get(struct tls_certificate_cache *cache, struct arena *arena, enum item_kind kind,
-                 struct str name, const struct vec *passwords, struct str *error)
+static void *item_get(const struct certificate_wish *wish, enum item_kind kind, struct str *error)
 {
+    struct tls_certificate_cache *cache = wish->cache;
+    struct arena *arena = wish->arena;
+    struct str name = kind == ITEM_KEY ? wish->key : wish->certificate;
+
     if (cache != NULL) {
         struct item *item;
 
         drop_inactive(cache);
-        item = find(cache, arena, kind, name);
+        item = item_find(cache, arena, kind, name);
         if (item != NULL) {
-            return share(kind, item->value);
+            return item_share(kind, item->value);
         }
     }
-    void *value = kind == ITEM_KEY ? (void *) tls_load_key(NULL, arena, name, passwords, error)
-                                   : (void *) tls_load_chain(NULL, arena, name, error);
+    void *value = kind == ITEM_KEY
+                      ? (void *) tls_load_key(NULL, arena, name, wish->passwords, error)
+                      : (void *) tls_load_chain(NULL, arena, name, error);
     bool is_secret = kind == ITEM_KEY && tls_key_was_encrypted();
     if (value != NULL && cache != NULL && cache->max != 0 && !is_secret) {
-        keep(cache, arena, kind, name, value);
+        item_keep(cache, arena, kind, name, value);
     }
     return value;
 }
@@ -210,13 +222,11 @@ static bool use(struct tls *tls, struct arena *arena, STACK_OF(X509) * chain, EV
     return is_good;
 }
 
-static bool load_and_use(struct conn *conn, struct arena *arena, struct str certificate,
-                         struct str key, const struct vec *passwords,
-                         struct tls_certificate_cache *cache, struct str *error)
+static bool load_and_use(struct conn *conn, const struct certificate_wish *wish, struct str *error)
 {
-    STACK_OF(X509) *chain = get(cache, arena, ITEM_CHAIN, certificate, NULL, error);
-    EVP_PKEY *pkey = chain == NULL ? NULL : get(cache, arena, ITEM_KEY, key, passwords, error);
-    bool is_good = pkey != NULL && use(tls_of(conn), arena, chain, pkey, error);
+    STACK_OF(X509) *chain = item_get(wish, ITEM_CHAIN, error);
+    EVP_PKEY *pkey = chain == NULL ? NULL : item_get(wish, ITEM_KEY, error);
+    bool is_good = pkey != NULL && use(tls_of(conn), wish->arena, chain, pkey, error);
 
     sk_X509_pop_free(chain, X509_free);
     EVP_PKEY_free(pkey);
@@ -249,11 +259,16 @@ bool tls_use_certificate(struct conn *conn, struct str certificate, struct str k
     if (passwords != NULL && passwords->count == 0) {
         passwords = NULL; /* nobody is asked at a terminal now */
     }
-    bool is_good = load_and_use(conn, &arena, certificate, key, passwords, cache, &error);
+    const struct certificate_wish wish = {.certificate = certificate,
+                                          .key = key,
+                                          .passwords = passwords,
+                                          .cache = cache,
+                                          .arena = &arena};
+    bool is_good = load_and_use(conn, &wish, &error);
     if (!is_good && cache != NULL && forget(cache, certificate, key)) {
         /* One of the two was renewed since the other was kept. */
         ERR_clear_error();
-        is_good = load_and_use(conn, &arena, certificate, key, passwords, cache, &error);
+        is_good = load_and_use(conn, &wish, &error);
     }
     if (!is_good) {
         log_error(conn->log, 0, "%.*s", STR_ARG(error));

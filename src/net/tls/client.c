@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/list.h"
-#include "net/conn_private.h"
+#include "net/conn/private.h"
 #include "net/tls/private.h"
 
 #define SESSIONS_MAX 1024u /* kept by a worker; some kilobytes each */
@@ -97,7 +97,7 @@ static SSL_SESSION *session_find(uint64_t key)
     return kept->session;
 }
 
-/* Of TLS 1.2 it comes within the handshake; of TLS 1.3 behind it, more than once (RFC 8446, 4.6.1). */
+/* Of TLS 1.2 it comes within the handshake; of TLS 1.3 after it, more than once (RFC 8446, 4.6.1). */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
     uintptr_t key = (uintptr_t) SSL_get_ex_data(ssl, session_key_index);
@@ -190,7 +190,7 @@ static bool send_name(SSL *ssl, struct str name)
 }
 
 /* False: logged. */
-static bool prepare(struct tls *tls, const struct tls_client_options *options, uint64_t key)
+static bool client_prepare(struct tls *tls, const struct tls_client_options *options, uint64_t key)
 {
     SSL *ssl = tls_ssl_new(tls, tls->context->ctx);
 
@@ -283,7 +283,7 @@ static void step_run(void *arg)
     step->kind = result == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, result);
     tls_gather_end(tls, false);
     conn->is_readable = tls->is_raw_readable || SSL_has_pending(tls->ssl) != 0;
-    tls_flush(conn); /* what the socket did not take leaves when it drinks */
+    tls_flush(conn); /* what the socket did not take leaves when it is writable */
 }
 
 /* Gives the errno of what ended the handshake, or 0. */
@@ -364,7 +364,7 @@ static enum tls_connected establish(struct tls *tls, const struct tls_client_opt
 {
     uint64_t key = session_key(tls->conn, options);
 
-    if (!prepare(tls, options, key)) {
+    if (!client_prepare(tls, options, key)) {
         return TLS_CONNECT_ERROR;
     }
     log->action = "SSL handshaking to upstream";
@@ -384,22 +384,22 @@ static enum tls_connected establish(struct tls *tls, const struct tls_client_opt
     return result;
 }
 
-enum tls_connected tls_connect(struct conn *conn, struct tls_context *context,
-                               const struct tls_client_options *options, uint64_t deadline_ms,
-                               const struct log *log, int *error)
+enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *connecting,
+                               int *error)
 {
     static const struct conn_owner waiting = {.input = NULL}; /* wakes the fiber */
     const struct conn_owner *owner = conn->owner;
     struct log *conn_log = conn->log;
-    struct log shaking = *log;
-    struct tls *tls = tls_attach(conn, context);
+    struct log shaking = *connecting->log;
+    struct tls *tls = tls_attach(conn, connecting->context);
 
     *error = 0;
     tls->is_client = true;
-    context_number(context->ctx);
+    context_number(connecting->context->ctx);
     conn->owner = &waiting;
     conn->log = &shaking;
-    enum tls_connected result = establish(tls, options, deadline_ms, &shaking, error);
+    enum tls_connected result =
+        establish(tls, connecting->options, connecting->deadline_ms, &shaking, error);
     conn->log = conn_log;
     conn->owner = owner;
     return result;

@@ -7,33 +7,22 @@
 #include "base/clock.h"
 #include "net/tls/private.h"
 
-int tls_context_index = -1;
-int tls_index = -1;
-struct tls_context *tls_contexts;
-
-void tls_library_init(void)
-{
-    if (tls_index != -1) {
-        return;
-    }
-    tls_memory_init();
-    OPENSSL_init_ssl(OPENSSL_INIT_LOAD_CONFIG | OPENSSL_INIT_LOAD_SSL_STRINGS, NULL);
-    tls_context_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
-    tls_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
-    ERR_clear_error();
-}
-
 /* ---- steps ---- */
 
 static void apply_protocols(SSL_CTX *ctx, unsigned protocols)
 {
+    /* clang-format off */
     static const struct {
         unsigned protocol;
         uint64_t option;
     } options[] = {
-        {TLS_SSLV3, SSL_OP_NO_SSLv3}, {TLS_1_0, SSL_OP_NO_TLSv1},   {TLS_1_1, SSL_OP_NO_TLSv1_1},
-        {TLS_1_2, SSL_OP_NO_TLSv1_2}, {TLS_1_3, SSL_OP_NO_TLSv1_3},
+        {TLS_SSLV3, SSL_OP_NO_SSLv3},
+        {TLS_1_0, SSL_OP_NO_TLSv1},
+        {TLS_1_1, SSL_OP_NO_TLSv1_1},
+        {TLS_1_2, SSL_OP_NO_TLSv1_2},
+        {TLS_1_3, SSL_OP_NO_TLSv1_3},
     };
+    /* clang-format on */
 
     /* The list of the configuration counts, not what openssl.cnf says. */
     SSL_CTX_set_min_proto_version(ctx, 0);
@@ -182,8 +171,6 @@ static void apply_compression(SSL_CTX *ctx, const struct tls_settings *settings)
         SSL_CTX_compress_certs(ctx, 0);
     }
 #else
-    (void) ctx;
-    (void) settings;
 #endif
 }
 
@@ -205,29 +192,31 @@ static bool apply_server(struct tls_context *context, SSL_CTX *ctx, struct arena
 
 /* ---- the whole ---- */
 
-SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct arena *arena,
-                     struct vec *identities, struct str *error)
+SSL_CTX *tls_ctx_new(struct tls_context *context, struct tls_making *making)
 {
     const struct tls_settings *settings = &context->settings;
+    struct arena *arena = making->arena;
+    struct str *error = making->error;
     SSL_CTX *ctx = SSL_CTX_new(TLS_method());
 
     if (ctx == NULL) {
         *error = tls_reason(arena, "SSL_CTX_new() failed");
         return NULL;
     }
+    making->ctx = ctx;
     SSL_CTX_set_ex_data(ctx, tls_context_index, context);
     apply_protocols(ctx, settings->protocols);
     apply_modes(ctx, settings);
     tls_apply_key_log(ctx, settings);
-    bool is_good = tls_apply_certificates(context, ctx, cache, arena, identities, error) &&
-                   apply_ciphers(ctx, settings, arena, error) &&
-                   tls_apply_verification(context, ctx, cache, arena, error) &&
-                   apply_dhparam(ctx, settings, arena, error) &&
-                   apply_curves(ctx, settings, arena, error) &&
-                   (settings->is_client || apply_server(context, ctx, arena, error)) &&
-                   apply_commands(ctx, settings, arena, error);
+    bool is_good =
+        tls_apply_certificates(making, settings) && apply_ciphers(ctx, settings, arena, error) &&
+        tls_apply_verification(making, settings) && apply_dhparam(ctx, settings, arena, error) &&
+        apply_curves(ctx, settings, arena, error) &&
+        (settings->is_client || apply_server(context, ctx, arena, error)) &&
+        apply_commands(ctx, settings, arena, error);
     if (!is_good) {
         SSL_CTX_free(ctx);
+        making->ctx = NULL;
         return NULL;
     }
     return ctx;
@@ -248,8 +237,6 @@ static void warn_of_missing(const struct tls_settings *settings, const struct lo
                  OpenSSL_version(OPENSSL_VERSION));
     }
 #else
-    (void) settings;
-    (void) log;
 #endif
 }
 
@@ -262,6 +249,10 @@ struct tls_context *tls_context_new(const struct tls_settings *settings, struct 
                                     const struct log *log, struct str *error)
 {
     struct tls_context *context = arena_new(arena, struct tls_context);
+    struct tls_making making = {.cache = arena,
+                                .arena = arena,
+                                .identities = &context->identities,
+                                .error = error};
 
     *error = STR_NONE;
     tls_library_init();
@@ -270,9 +261,9 @@ struct tls_context *tls_context_new(const struct tls_settings *settings, struct 
     context->settings = *settings;
     context->arena = arena;
     warn_of_missing(settings, log);
-    context->ctx = tls_ctx_new(context, arena, arena, &context->identities, error);
+    context->ctx = tls_ctx_new(context, &making);
     if (context->ctx == NULL || !tls_ocsp_init(context, arena, error) ||
-        !tls_staples_init(context, context->ctx, &context->identities, arena, log, error)) {
+        !tls_staples_init(context, &making, log)) {
         SSL_CTX_free(context->ctx);
         tls_identities_free(&context->identities);
         return NULL;
@@ -326,12 +317,22 @@ void tls_worker_end(void)
     tls_watch_end();
 }
 
-const char *tls_version_built(void)
+int64_t tls_context_expires(const struct tls_context *context)
 {
-    return OPENSSL_VERSION_TEXT;
-}
+    int64_t first = 0;
 
-const char *tls_version_running(void)
-{
-    return OpenSSL_version(OPENSSL_VERSION);
+    if (SSL_CTX_set_current_cert(context->ctx, SSL_CERT_SET_FIRST) != 1) {
+        return 0;
+    }
+    do {
+        X509 *certificate = SSL_CTX_get0_certificate(context->ctx);
+        struct tm tm;
+
+        if (certificate != NULL && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &tm) == 1) {
+            int64_t end = timegm(&tm);
+            first = first == 0 || end < first ? end : first;
+        }
+    } while (SSL_CTX_set_current_cert(context->ctx, SSL_CERT_SET_NEXT) == 1);
+    SSL_CTX_set_current_cert(context->ctx, SSL_CERT_SET_FIRST);
+    return first;
 }

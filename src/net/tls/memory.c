@@ -153,7 +153,7 @@ static void block_free(struct block *block)
     list_push_front(&cold_blocks, &block->link);
 }
 
-static struct piece *take(unsigned class)
+static struct piece *piece_take(unsigned class)
 {
     struct block *block = list_is_empty(&with_room[class])
                               ? block_new(class)
@@ -176,13 +176,13 @@ static struct piece *take(unsigned class)
     return piece;
 }
 
-static void give(struct piece *piece)
+static void piece_give(struct piece *piece)
 {
     struct block *block = block_of(piece);
     struct list *others = &with_room[block->class];
 
     if (!block_has_room(block)) {
-        list_insert_after(others, &block->link);
+        list_push_front(others, &block->link);
     }
     piece->next = block->free;
     block->free = piece;
@@ -199,9 +199,9 @@ static __attribute__((noinline)) void *fetch(unsigned class)
     struct at_hand *hand = &kept[class];
 
     pthread_mutex_lock(&lock);
-    struct piece *piece = take(class);
+    struct piece *piece = piece_take(class);
     while (is_first_thread && piece != NULL && hand->count < hand->most / 2) {
-        struct piece *more = take(class);
+        struct piece *more = piece_take(class);
         if (more == NULL) {
             break;
         }
@@ -219,20 +219,18 @@ static __attribute__((noinline)) void put_back(struct piece *piece, unsigned cla
     struct at_hand *hand = &kept[class];
 
     pthread_mutex_lock(&lock);
-    give(piece);
+    piece_give(piece);
     while (is_first_thread && hand->count > hand->most / 2) {
         piece = hand->first;
         hand->first = piece->next;
         hand->count--;
-        give(piece);
+        piece_give(piece);
     }
     pthread_mutex_unlock(&lock);
 }
 
 static void *memory_new(size_t size, const char *file, int line)
 {
-    (void) file;
-    (void) line;
     if (size == 0) {
         return NULL;
     }
@@ -253,8 +251,6 @@ static void *memory_new(size_t size, const char *file, int line)
 
 static void memory_free(void *at, const char *file, int line)
 {
-    (void) file;
-    (void) line;
     if (is_large(at)) {
         if (at != NULL) {
             free(at);

@@ -361,7 +361,6 @@ static EVP_PKEY *read_key_engine(struct str name, const char **what)
     return key;
 #pragma GCC diagnostic pop
 #else
-    (void) name;
     *what = "loading \"engine:...\" certificate keys is not supported";
     return NULL;
 #endif
@@ -386,7 +385,6 @@ bool tls_use_engine(struct str name, struct arena *arena, struct str *error)
     return is_good;
 #pragma GCC diagnostic pop
 #else
-    (void) name;
     *error = arena_printf(arena, "\"ssl_engine\" is not supported by %s",
                           OpenSSL_version(OPENSSL_VERSION));
     return false;
@@ -440,18 +438,23 @@ static EVP_PKEY *read_key(struct str name, const struct vec *passwords, const ch
 
 /* ---- the faces ---- */
 
-static void *read_object(enum object_kind kind, struct str name, const struct vec *passwords,
-                         const char **what)
+struct object_wish {
+    enum object_kind kind;
+    struct str name;
+    const struct vec *passwords; /* of a key; NULL = nobody is asked */
+};
+
+static void *read_object(const struct object_wish *wish, const char **what)
 {
-    switch (kind) {
+    switch (wish->kind) {
     case OBJECT_CHAIN:
-        return read_chain(name, what);
+        return read_chain(wish->name, what);
     case OBJECT_CA:
-        return read_ca(name, what);
+        return read_ca(wish->name, what);
     case OBJECT_CRL:
-        return read_crl(name, what);
+        return read_crl(wish->name, what);
     case OBJECT_KEY:
-        return read_key(name, passwords, what);
+        return read_key(wish->name, wish->passwords, what);
     }
     return NULL;
 }
@@ -474,9 +477,11 @@ static struct str say_failure(struct arena *arena, enum object_kind kind, struct
     return STR_NONE;
 }
 
-static void *load(struct arena *cache_arena, struct arena *arena, enum object_kind kind,
-                  struct str name, const struct vec *passwords, struct str *error)
+static void *object_load(struct arena *cache_arena, struct arena *arena,
+                         const struct object_wish *wish, struct str *error)
 {
+    enum object_kind kind = wish->kind;
+    struct str name = wish->name;
     const char *what = "";
     struct stat st;
     char path[PATH_ROOM];
@@ -484,7 +489,7 @@ static void *load(struct arena *cache_arena, struct arena *arena, enum object_ki
     ERR_clear_error();
     was_password_asked = false;
     if (cache_arena == NULL) {
-        void *value = read_object(kind, name, passwords, &what);
+        void *value = read_object(wish, &what);
         if (value == NULL) {
             *error = say_failure(arena, kind, name, what);
         }
@@ -496,7 +501,7 @@ static void *load(struct arena *cache_arena, struct arena *arena, enum object_ki
     bool is_file = !is_data(name) && stat(path, &st) == 0;
     void *value = cache_find(cache, kind, key, is_file ? &st : NULL);
     if (value == NULL) {
-        value = read_object(kind, name, passwords, &what);
+        value = read_object(wish, &what);
         if (value == NULL) {
             *error = say_failure(arena, kind, name, what);
             return NULL;
@@ -509,13 +514,17 @@ static void *load(struct arena *cache_arena, struct arena *arena, enum object_ki
 STACK_OF(X509) *
     tls_load_chain(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
-    return load(cache, arena, OBJECT_CHAIN, name, NULL, error);
+    const struct object_wish wish = {.kind = OBJECT_CHAIN, .name = name};
+
+    return object_load(cache, arena, &wish, error);
 }
 
 EVP_PKEY *tls_load_key(struct arena *cache, struct arena *arena, struct str name,
                        const struct vec *passwords, struct str *error)
 {
-    return load(cache, arena, OBJECT_KEY, name, passwords, error);
+    const struct object_wish wish = {.kind = OBJECT_KEY, .name = name, .passwords = passwords};
+
+    return object_load(cache, arena, &wish, error);
 }
 
 bool tls_key_was_encrypted(void)
@@ -526,11 +535,15 @@ bool tls_key_was_encrypted(void)
 STACK_OF(X509) *
     tls_load_ca(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
-    return load(cache, arena, OBJECT_CA, name, NULL, error);
+    const struct object_wish wish = {.kind = OBJECT_CA, .name = name};
+
+    return object_load(cache, arena, &wish, error);
 }
 
 STACK_OF(X509_CRL) *
     tls_load_crl(struct arena *cache, struct arena *arena, struct str name, struct str *error)
 {
-    return load(cache, arena, OBJECT_CRL, name, NULL, error);
+    const struct object_wish wish = {.kind = OBJECT_CRL, .name = name};
+
+    return object_load(cache, arena, &wish, error);
 }

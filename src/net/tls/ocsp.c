@@ -11,7 +11,7 @@
 #include "base/fatal.h"
 #include "base/shm.h"
 #include "fiber/fiber.h"
-#include "net/conn_private.h"
+#include "net/conn/private.h"
 #include "net/tls/private.h"
 
 #define OCSP_ALL 1
@@ -135,7 +135,7 @@ struct tls_ocsp {
     bool is_done;
 };
 
-static void fail(struct tls_ocsp *ocsp, const char *reason)
+static void ocsp_fail(struct tls_ocsp *ocsp, const char *reason)
 {
     ocsp->error = X509_V_ERR_APPLICATION_VERIFICATION;
     ocsp->reason = reason;
@@ -216,7 +216,7 @@ static void ask_about_chain(struct tls_ocsp *ocsp)
         int status = V_OCSP_CERTSTATUS_UNKNOWN;
 
         if (!status_of(ocsp, &arena, i, &status) || status == V_OCSP_CERTSTATUS_UNKNOWN) {
-            fail(ocsp, "certificate status request failed");
+            ocsp_fail(ocsp, "certificate status request failed");
         } else if (status == V_OCSP_CERTSTATUS_REVOKED) {
             ocsp->error = X509_V_ERR_CERT_REVOKED;
             ocsp->reason = X509_verify_cert_error_string(X509_V_ERR_CERT_REVOKED);
@@ -291,7 +291,7 @@ static STACK_OF(X509) * chain_of(struct tls *tls, X509 *peer)
     return chain;
 }
 
-static enum tls_progress begin(struct tls *tls)
+static enum tls_progress ocsp_begin(struct tls *tls)
 {
     X509 *peer = SSL_get1_peer_certificate(tls->ssl);
 
@@ -321,7 +321,7 @@ static enum tls_progress begin(struct tls *tls)
     ocsp->log.action = "requesting certificate status";
     tls->ocsp = ocsp;
     if (fiber_start(run, ocsp, NULL) == FIBER_NO_STACK) {
-        fail(ocsp, "certificate status request failed");
+        ocsp_fail(ocsp, "certificate status request failed");
         ocsp->is_done = true;
     }
     return TLS_MORE;
@@ -329,7 +329,7 @@ static enum tls_progress begin(struct tls *tls)
 
 enum tls_progress tls_ocsp_check(struct tls *tls)
 {
-    if (!tls->ocsp_is_checked && begin(tls) == TLS_DONE) {
+    if (!tls->ocsp_is_checked && ocsp_begin(tls) == TLS_DONE) {
         return TLS_DONE;
     }
     if (tls->ocsp == NULL) {
@@ -352,7 +352,6 @@ enum tls_progress tls_ocsp_check(struct tls *tls)
 bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str *error)
 {
     struct str url = context->settings.ocsp_responder;
-    const char *problem;
 
     cache_of(context->settings.ocsp_zone); /* its root is made before workers are */
     if (context->settings.ocsp == 0 || url.len == 0) {
@@ -367,9 +366,9 @@ bool tls_ocsp_init(struct tls_context *context, struct arena *arena, struct str 
         return false;
     }
     if (context->settings.resolver == NULL &&
-        !addr_parse(arena, target->host, target->port, false, &target->addresses, &problem)) {
+        !addr_parse(arena, target->host, target->port, false, &target->addresses)) {
         *error = arena_printf(arena, "%s in OCSP responder \"%.*s\" in \"ssl_ocsp_responder\"",
-                              problem, STR_ARG(url));
+                              target->addresses.error, STR_ARG(url));
         return false;
     }
     context->ocsp_target = target;

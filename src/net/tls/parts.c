@@ -39,22 +39,24 @@ static X509 *issuer_in(const STACK_OF(X509) * chain, X509 *leaf)
     return NULL;
 }
 
-static bool use_chain(SSL_CTX *ctx, struct arena *arena, struct str name, STACK_OF(X509) * chain,
-                      struct tls_identity *identity, struct str *error)
+static bool use_chain(struct tls_making *making, struct str name, STACK_OF(X509) * chain,
+                      struct tls_identity *identity)
 {
     X509 *leaf = sk_X509_shift(chain);
 
-    identity->name = arena_dup(arena, name);
+    identity->name = arena_dup(making->arena, name);
     identity->leaf = leaf;
     identity->issuer = issuer_in(chain, leaf);
-    if (SSL_CTX_use_certificate(ctx, leaf) == 0) {
+    if (SSL_CTX_use_certificate(making->ctx, leaf) == 0) {
         sk_X509_pop_free(chain, X509_free);
-        *error = tls_reason(arena, "SSL_CTX_use_certificate(\"%.*s\") failed", STR_ARG(name));
+        *making->error =
+            tls_reason(making->arena, "SSL_CTX_use_certificate(\"%.*s\") failed", STR_ARG(name));
         return false;
     }
-    if (SSL_CTX_set0_chain(ctx, chain) == 0) {
+    if (SSL_CTX_set0_chain(making->ctx, chain) == 0) {
         sk_X509_pop_free(chain, X509_free);
-        *error = tls_reason(arena, "SSL_CTX_set0_chain(\"%.*s\") failed", STR_ARG(name));
+        *making->error =
+            tls_reason(making->arena, "SSL_CTX_set0_chain(\"%.*s\") failed", STR_ARG(name));
         return false;
     }
     return true;
@@ -66,32 +68,36 @@ bool tls_key_fits(X509 *certificate, EVP_PKEY *key)
            X509_check_private_key(certificate, key) == 1;
 }
 
-bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
-                            struct arena *arena, struct vec *identities, struct str *error)
+bool tls_apply_certificates(struct tls_making *making, const struct tls_settings *settings)
 {
-    vec_each(struct tls_certificate, pair, &context->settings.certificates) {
+    vec_each(struct tls_certificate, pair, &settings->certificates) {
         /* While the terminal can be asked, it is: when the configuration is read. */
-        const struct vec *passwords = &context->settings.passwords;
-        if (cache == NULL && passwords->count == 0) {
+        const struct vec *passwords = &settings->passwords;
+        if (making->cache == NULL && passwords->count == 0) {
             passwords = NULL;
         }
-        STACK_OF(X509) *chain = tls_load_chain(cache, arena, pair->certificate, error);
+        STACK_OF(X509) *chain =
+            tls_load_chain(making->cache, making->arena, pair->certificate, making->error);
         if (chain == NULL) {
             return false;
         }
-        struct tls_identity *identity = vec_push(identities, arena, sizeof(*identity));
-        if (!use_chain(ctx, arena, pair->certificate, chain, identity, error)) {
+        struct tls_identity *identity =
+            vec_add(making->identities, making->arena, struct tls_identity);
+        if (!use_chain(making, pair->certificate, chain, identity)) {
             return false;
         }
-        EVP_PKEY *key = tls_load_key(cache, arena, pair->key, passwords, error);
+        EVP_PKEY *key =
+            tls_load_key(making->cache, making->arena, pair->key, passwords, making->error);
         if (key == NULL) {
             return false;
         }
-        bool is_used = SSL_CTX_use_PrivateKey(ctx, key) == 1 && tls_key_fits(identity->leaf, key);
+        bool is_used =
+            SSL_CTX_use_PrivateKey(making->ctx, key) == 1 && tls_key_fits(identity->leaf, key);
         EVP_PKEY_free(key);
         if (!is_used) {
             struct str name = str_starts(pair->key, STR("data:")) ? STR("data:...") : pair->key;
-            *error = tls_reason(arena, "SSL_CTX_use_PrivateKey(\"%.*s\") failed", STR_ARG(name));
+            *making->error =
+                tls_reason(making->arena, "SSL_CTX_use_PrivateKey(\"%.*s\") failed", STR_ARG(name));
             return false;
         }
     }
@@ -103,8 +109,6 @@ bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct ar
 /* The handshake goes on whatever is wrong with a client's certificate: the request is refused. */
 static int accept_any(int is_good, X509_STORE_CTX *store)
 {
-    (void) is_good;
-    (void) store;
     return 1;
 }
 
@@ -121,38 +125,38 @@ static bool send_name_of(SSL_CTX *ctx, X509 *authority)
     return SSL_CTX_add_client_CA(ctx, authority) == 1;
 }
 
-static bool trust(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct str name,
-                  bool sends_names, struct str *error)
+static bool trust(struct tls_making *making, struct str name, bool sends_names)
 {
-    STACK_OF(X509) *list = tls_load_ca(cache, arena, name, error);
-    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    STACK_OF(X509) *list = tls_load_ca(making->cache, making->arena, name, making->error);
+    X509_STORE *store = SSL_CTX_get_cert_store(making->ctx);
     bool is_good = list != NULL;
 
     for (int i = 0; is_good && i < sk_X509_num(list); i++) {
         X509 *one = sk_X509_value(list, i);
         is_good = X509_STORE_add_cert(store, one) == 1;
         if (is_good && sends_names) {
-            is_good = send_name_of(ctx, one);
+            is_good = send_name_of(making->ctx, one);
         }
         if (!is_good) {
-            *error = tls_reason(arena, "X509_STORE_add_cert(\"%.*s\") failed", STR_ARG(name));
+            *making->error =
+                tls_reason(making->arena, "X509_STORE_add_cert(\"%.*s\") failed", STR_ARG(name));
         }
     }
     sk_X509_pop_free(list, X509_free);
     return is_good;
 }
 
-static bool use_crl(SSL_CTX *ctx, struct arena *cache, struct arena *arena, struct str name,
-                    struct str *error)
+static bool use_crl(struct tls_making *making, struct str name)
 {
-    STACK_OF(X509_CRL) *list = tls_load_crl(cache, arena, name, error);
-    X509_STORE *store = SSL_CTX_get_cert_store(ctx);
+    STACK_OF(X509_CRL) *list = tls_load_crl(making->cache, making->arena, name, making->error);
+    X509_STORE *store = SSL_CTX_get_cert_store(making->ctx);
     bool is_good = list != NULL;
 
     for (int i = 0; is_good && i < sk_X509_CRL_num(list); i++) {
         is_good = X509_STORE_add_crl(store, sk_X509_CRL_value(list, i)) == 1;
         if (!is_good) {
-            *error = tls_reason(arena, "X509_STORE_add_crl(\"%.*s\") failed", STR_ARG(name));
+            *making->error =
+                tls_reason(making->arena, "X509_STORE_add_crl(\"%.*s\") failed", STR_ARG(name));
         }
     }
     sk_X509_CRL_pop_free(list, X509_CRL_free);
@@ -162,25 +166,22 @@ static bool use_crl(SSL_CTX *ctx, struct arena *cache, struct arena *arena, stru
     return is_good;
 }
 
-bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
-                            struct arena *arena, struct str *error)
+bool tls_apply_verification(struct tls_making *making, const struct tls_settings *settings)
 {
-    const struct tls_settings *settings = &context->settings;
-
     if (settings->verify != TLS_VERIFY_OFF) {
         /* A client looks at the result, and at the name, when the handshake is done. */
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, accept_any);
+        SSL_CTX_set_verify(making->ctx, SSL_VERIFY_PEER, accept_any);
     }
-    SSL_CTX_set_verify_depth(ctx, (int) settings->verify_depth);
+    SSL_CTX_set_verify_depth(making->ctx, (int) settings->verify_depth);
     if (settings->client_certificate.len != 0 &&
-        !trust(ctx, cache, arena, settings->client_certificate, true, error)) {
+        !trust(making, settings->client_certificate, true)) {
         return false;
     }
     if (settings->trusted_certificate.len != 0 &&
-        !trust(ctx, cache, arena, settings->trusted_certificate, false, error)) {
+        !trust(making, settings->trusted_certificate, false)) {
         return false;
     }
-    return settings->crl.len == 0 || use_crl(ctx, cache, arena, settings->crl, error);
+    return settings->crl.len == 0 || use_crl(making, settings->crl);
 }
 
 /* ---- encrypted ClientHello ---- */
@@ -233,10 +234,6 @@ bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct are
 bool tls_apply_ech(SSL_CTX *ctx, const struct tls_settings *settings, struct arena *arena,
                    struct str *error)
 {
-    (void) ctx;
-    (void) settings;
-    (void) arena;
-    (void) error;
     return true; /* warn_of_missing has told of it */
 }
 #endif

@@ -87,7 +87,7 @@ struct tls {
     bool is_raw_readable; /* the socket may have more */
     bool is_raw_closed;   /* its end was read */
     bool uses_ktls;       /* OpenSSL writes to the socket itself */
-    bool wants_write;     /* kTLS: the handshake waits for the socket to drink */
+    bool wants_write;     /* kTLS: the handshake waits for the socket to be writable */
     bool has_selected;    /* the ClientHello has chosen a context */
     bool is_rejected;     /* … or nobody is there for it */
     bool was_looked_at;   /* the first byte is of TLS */
@@ -102,9 +102,12 @@ static inline struct tls *tls_of(const struct conn *conn)
 extern const struct conn_transport tls_transport;
 extern const struct conn_transport tls_transport_ktls;
 
+/* ---- library.c ---- */
+
 /* Indexes of what hangs on OpenSSL's objects: struct tls_context *, struct tls *. Made once. */
 extern int tls_context_index;
 extern int tls_index;
+extern struct tls_context *tls_contexts; /* all of this process */
 void tls_library_init(void);
 
 static inline struct tls_context *tls_context_of(const SSL_CTX *ctx)
@@ -172,13 +175,20 @@ STACK_OF(X509_CRL) *
 
 /* ---- parts.c: parts of a context, each false with *error ---- */
 
-bool tls_apply_certificates(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
-                            struct arena *arena, struct vec *identities, struct str *error);
+/* An SSL_CTX that is being made of a context's settings. */
+struct tls_making {
+    SSL_CTX *ctx;
+    struct arena *cache;    /* of what was loaded in this reading of the configuration; or NULL */
+    struct arena *arena;    /* for what the context keeps, and for the error */
+    struct vec *identities; /* struct tls_identity: gets those of its certificates */
+    struct str *error;      /* gets why it could not be made */
+};
+
+bool tls_apply_certificates(struct tls_making *making, const struct tls_settings *settings);
 /* Is the key of the certificate's kind? One of another kind the library keeps for a certificate to come, and
  * says nothing. Else false with an error of OpenSSL. */
 bool tls_key_fits(X509 *certificate, EVP_PKEY *key);
-bool tls_apply_verification(struct tls_context *context, SSL_CTX *ctx, struct arena *cache,
-                            struct arena *arena, struct str *error);
+bool tls_apply_verification(struct tls_making *making, const struct tls_settings *settings);
 bool tls_apply_session_id_context(SSL_CTX *ctx, const struct tls_settings *settings,
                                   struct arena *arena, struct str *error);
 /* Keys of encrypted ClientHellos (RFC 9849). */
@@ -190,10 +200,8 @@ void tls_identities_free(struct vec *identities);
 
 /* ---- context.c ---- */
 
-/* A whole SSL_CTX of the context's settings; NULL with *error. */
-SSL_CTX *tls_ctx_new(struct tls_context *context, struct arena *cache, struct arena *arena,
-                     struct vec *identities, struct str *error);
-extern struct tls_context *tls_contexts; /* all of this process */
+/* A whole SSL_CTX of the context's settings, which making->ctx gets, too; NULL with *error. */
+SSL_CTX *tls_ctx_new(struct tls_context *context, struct tls_making *making);
 /* The context is no longer used for new connections. OpenSSL, which empties its own cache when the last connection
  * has gone, no longer takes sessions out of the shared zone: that lives on, or is gone already. */
 void tls_ctx_let_go(SSL_CTX *ctx);
@@ -226,7 +234,7 @@ void tls_hold_back(struct tls *tls);
 void tls_take_held_back(struct tls *tls);
 /* Sends what is held; true: nothing is left. */
 bool tls_send_held(struct tls *tls, bool more_follows);
-/* Something is held and the queue is empty: the loop has to tell when the socket drinks. */
+/* Something is held and the queue is empty: the loop has to tell when the socket is writable. */
 void tls_want_drain(struct conn *conn);
 
 /* ---- transport.c ---- */
@@ -277,9 +285,9 @@ bool ocsp_fetch(const struct ocsp_question *question, struct str request, struct
 
 /* ---- staple.c, ocsp.c ---- */
 
-/* Sets up the staples of a fresh context; false with *error. */
-bool tls_staples_init(struct tls_context *context, SSL_CTX *ctx, struct vec *identities,
-                      struct arena *arena, const struct log *log, struct str *error);
+/* Sets up the staples of what was made for the context; false with *error. */
+bool tls_staples_init(struct tls_context *context, const struct tls_making *making,
+                      const struct log *log);
 void tls_staple_free(struct tls_staple *staple);
 
 /* Checks the settings of ssl_ocsp; false with *error. */

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "net/conn.h"
+#include "net/conn/conn.h"
 #include "net/tls/private.h"
 
 #define ANSWER_MAX (64 * 1024)
@@ -62,9 +62,12 @@ static bool find_address(const struct ocsp_question *question, struct arena *are
         return true;
     }
     uint64_t limit = clock_now.now_ms + settings->resolver_timeout_ms;
-    enum resolve_result result =
-        resolver_addresses(settings->resolver, target->host,
-                           limit < deadline_ms ? limit : deadline_ms, question->log, arena, &found);
+    const struct dns_lookup lookup = {.settings = settings->resolver,
+                                      .name = target->host,
+                                      .deadline_ms = limit < deadline_ms ? limit : deadline_ms,
+                                      .log = question->log,
+                                      .arena = arena};
+    enum resolve_result result = resolver_addresses(&lookup, &found);
     if (result != RESOLVE_OK) {
         log_error(question->log, 0, "%.*s could not be resolved (%s)", STR_ARG(target->host),
                   resolve_result_text(result));
@@ -107,7 +110,7 @@ static struct conn *open_connection(const struct ocsp_question *question, const 
 
 /* ---- the answer ---- */
 
-/* The head's end: behind an empty line; NULL: it is not there. */
+/* The head's end: after an empty line; NULL: it is not there. */
 static const char *head_end(struct str input)
 {
     for (size_t i = 0; i + 1 < input.len; i++) {
@@ -159,8 +162,8 @@ static bool check_head(const struct ocsp_question *question, struct str head, si
 }
 
 /* Reads until the end of the body. */
-static bool receive(const struct ocsp_question *question, struct conn *conn, uint64_t deadline_ms,
-                    struct arena *arena, struct str *body)
+static bool answer_receive(const struct ocsp_question *question, struct conn *conn,
+                           uint64_t deadline_ms, struct arena *arena, struct str *body)
 {
     const char *start = NULL;
     size_t length = SIZE_MAX;
@@ -219,7 +222,7 @@ bool ocsp_fetch(const struct ocsp_question *question, struct str request, struct
         escape_str(arena, base64_encode(arena, request, false), ESCAPE_URI_COMPONENT);
     conn_write(conn, arena_printf(arena, "GET %.*s/%.*s HTTP/1.0\r\nHost: %.*s\r\n\r\n",
                                   STR_ARG(target->path), STR_ARG(encoded), STR_ARG(target->host)));
-    bool is_good = conn_flush(conn) && receive(question, conn, deadline_ms, arena, answer);
+    bool is_good = conn_flush(conn) && answer_receive(question, conn, deadline_ms, arena, answer);
     conn_close(conn);
     return is_good;
 }

@@ -19,7 +19,7 @@ struct stored {
     struct stored *newer; /* in the order of making */
     struct stored *older;
     uint64_t expires; /* seconds of the wall clock */
-    uint16_t size;    /* of the session behind the identifier */
+    uint16_t size;    /* of the session after the identifier */
     uint8_t id_len;
     unsigned char bytes[]; /* identifier, then DER */
 };
@@ -65,7 +65,7 @@ static void reset(struct zone *zone)
     store->newest = store->oldest = NULL;
 }
 
-static void lock(struct zone *zone)
+static void store_lock(struct zone *zone)
 {
     struct session_store *store = zone->root;
 
@@ -74,7 +74,7 @@ static void lock(struct zone *zone)
     }
 }
 
-static void drop(struct zone *zone, struct stored *session)
+static void session_drop(struct zone *zone, struct stored *session)
 {
     struct session_store *store = zone->root;
     struct stored **at = bucket_of(store, session->bytes, session->id_len);
@@ -98,7 +98,7 @@ static void drop(struct zone *zone, struct stored *session)
     slab_free(zone->slab, session);
 }
 
-static struct stored *find(struct session_store *store, const unsigned char *id, size_t len)
+static struct stored *stored_find(struct session_store *store, const unsigned char *id, size_t len)
 {
     struct stored *session = *bucket_of(store, id, len);
 
@@ -108,24 +108,31 @@ static struct stored *find(struct session_store *store, const unsigned char *id,
     return session;
 }
 
-static void insert(struct zone *zone, const unsigned char *id, unsigned id_len,
-                   const unsigned char *der, size_t size, uint64_t expires)
+struct new_session {
+    const unsigned char *id;
+    unsigned id_len;
+    const unsigned char *der; /* the session as OpenSSL encodes it */
+    size_t size;              /* bytes of that */
+    uint64_t expires;         /* seconds of the epoch */
+};
+
+static void session_insert(struct zone *zone, const struct new_session *new)
 {
     struct session_store *store = zone->root;
     uint64_t now = (uint64_t) time(NULL);
-    struct stored *session = find(store, id, id_len);
+    struct stored *session = stored_find(store, new->id, new->id_len);
 
     if (session != NULL) {
-        drop(zone, session);
+        session_drop(zone, session);
     }
     for (int i = 0; i < EXPIRED_AT_ONCE && store->oldest != NULL && store->oldest->expires <= now;
          i++) {
-        drop(zone, store->oldest);
+        session_drop(zone, store->oldest);
     }
-    session = slab_alloc(zone->slab, sizeof(*session) + id_len + size);
+    session = slab_alloc(zone->slab, sizeof(*session) + new->id_len + new->size);
     for (int i = 0; i < EVICT_MOST && session == NULL && store->oldest != NULL; i++) {
-        drop(zone, store->oldest);
-        session = slab_alloc(zone->slab, sizeof(*session) + id_len + size);
+        session_drop(zone, store->oldest);
+        session = slab_alloc(zone->slab, sizeof(*session) + new->id_len + new->size);
     }
     if (session == NULL) {
         log_alert(log_main, 0,
@@ -133,12 +140,12 @@ static void insert(struct zone *zone, const unsigned char *id, unsigned id_len,
                   STR_ARG(zone->name));
         return;
     }
-    session->expires = expires;
-    session->size = (uint16_t) size;
-    session->id_len = (uint8_t) id_len;
-    memcpy(session->bytes, id, id_len);
-    memcpy(session->bytes + id_len, der, size);
-    struct stored **bucket = bucket_of(store, id, id_len);
+    session->expires = new->expires;
+    session->size = (uint16_t) new->size;
+    session->id_len = (uint8_t) new->id_len;
+    memcpy(session->bytes, new->id, new->id_len);
+    memcpy(session->bytes + new->id_len, new->der, new->size);
+    struct stored **bucket = bucket_of(store, new->id, new->id_len);
     session->next = *bucket;
     *bucket = session;
     session->older = store->newest;
@@ -165,9 +172,14 @@ static int keep_session(SSL *ssl, SSL_SESSION *session)
         return 0;
     }
     i2d_SSL_SESSION(session, &at);
-    lock(zone);
-    insert(zone, id, id_len, der, (size_t) size,
-           (uint64_t) time(NULL) + context->settings.session_timeout_s);
+    store_lock(zone);
+    session_insert(zone, &(struct new_session){
+                             .id = id,
+                             .id_len = id_len,
+                             .der = der,
+                             .size = (size_t) size,
+                             .expires = (uint64_t) time(NULL) + context->settings.session_timeout_s,
+                         });
     shm_lock_release(&((struct session_store *) zone->root)->lock);
     return 0; /* we keep no reference */
 }
@@ -183,10 +195,10 @@ static SSL_SESSION *get_session(SSL *ssl, const unsigned char *id, int len, int 
     if (len <= 0 || len > ID_MAX) {
         return NULL;
     }
-    lock(zone);
-    struct stored *session = find(zone->root, id, (size_t) len);
+    store_lock(zone);
+    struct stored *session = stored_find(zone->root, id, (size_t) len);
     if (session != NULL && session->expires <= (uint64_t) time(NULL)) {
-        drop(zone, session);
+        session_drop(zone, session);
     } else if (session != NULL && session->size <= sizeof(der)) {
         size = session->size;
         memcpy(der, session->bytes + session->id_len, size);
@@ -204,10 +216,10 @@ void tls_session_drop(const struct tls_context *context, const SSL_SESSION *sess
     if (zone == NULL || id_len == 0 || id_len > ID_MAX) {
         return;
     }
-    lock(zone);
-    struct stored *stored = find(zone->root, id, id_len);
+    store_lock(zone);
+    struct stored *stored = stored_find(zone->root, id, id_len);
     if (stored != NULL) {
-        drop(zone, stored);
+        session_drop(zone, stored);
     }
     shm_lock_release(&((struct session_store *) zone->root)->lock);
 }

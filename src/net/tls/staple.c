@@ -49,7 +49,7 @@ void tls_staple_free(struct tls_staple *staple)
     }
 }
 
-static void keep(struct tls_staple *staple, struct str der)
+static void staple_keep(struct tls_staple *staple, struct str der)
 {
     char *copy = malloc(der.len);
 
@@ -64,7 +64,7 @@ static void keep(struct tls_staple *staple, struct str der)
 
 /* ---- asking ---- */
 
-static void take(struct tls_staple *staple, const struct ocsp_answer *answer)
+static void staple_take(struct tls_staple *staple, const struct ocsp_answer *answer)
 {
     uint64_t now = (uint64_t) time(NULL);
     uint64_t ask_at = now + ASK_AT_MOST_S;
@@ -74,7 +74,7 @@ static void take(struct tls_staple *staple, const struct ocsp_answer *answer)
                   OCSP_cert_status_str(answer->status));
         return;
     }
-    keep(staple, answer->der);
+    staple_keep(staple, answer->der);
     staple->valid_until = answer->valid_until;
     if (answer->valid_until < ask_at + ASK_AGAIN_S) {
         ask_at = answer->valid_until > ASK_AGAIN_S ? answer->valid_until - ASK_AGAIN_S : 0;
@@ -82,7 +82,7 @@ static void take(struct tls_staple *staple, const struct ocsp_answer *answer)
     staple->ask_at = ask_at < now + ASK_AGAIN_S ? now + ASK_AGAIN_S : ask_at;
 }
 
-static void ask(void *arg)
+static void ask_responder(void *arg)
 {
     struct tls_staple *staple = arg;
     struct log log = *log_main;
@@ -101,7 +101,7 @@ static void ask(void *arg)
     log.action = "requesting certificate status";
     arena_init(&arena);
     if (ocsp_ask(&question, &arena, &answer)) {
-        take(staple, &answer);
+        staple_take(staple, &answer);
     }
     arena_free(&arena);
     staple->is_asking = false;
@@ -119,14 +119,14 @@ static void refresh(struct tls_staple *staple)
     }
     staple->is_asking = true;
     staple->ask_at = now + ASK_AGAIN_S;
-    if (fiber_start(ask, staple, NULL) == FIBER_NO_STACK) {
+    if (fiber_start(ask_responder, staple, NULL) == FIBER_NO_STACK) {
         staple->is_asking = false;
     }
 }
 
 /* ---- in the handshake ---- */
 
-static struct tls_staple *find(const struct tls_context *context, const X509 *certificate)
+static struct tls_staple *staple_find(const struct tls_context *context, const X509 *certificate)
 {
     vec_each(const struct tls_identity, identity, &context->identities) {
         if (identity->leaf == certificate) {
@@ -138,9 +138,8 @@ static struct tls_staple *find(const struct tls_context *context, const X509 *ce
 
 static int on_status_request(SSL *ssl, void *arg)
 {
-    struct tls_staple *staple = find(tls_chosen_context(ssl), SSL_get_certificate(ssl));
+    struct tls_staple *staple = staple_find(tls_chosen_context(ssl), SSL_get_certificate(ssl));
 
-    (void) arg;
     if (staple == NULL) {
         return SSL_TLSEXT_ERR_NOACK;
     }
@@ -198,7 +197,7 @@ static bool load_file(struct tls_staple *staple, struct arena *arena, struct str
         *error = tls_reason(arena, "i2d_OCSP_RESPONSE(\"%.*s\") failed", STR_ARG(name));
         return false;
     }
-    keep(staple, (struct str){(char *) der, (size_t) size});
+    staple_keep(staple, (struct str){(char *) der, (size_t) size});
     OPENSSL_free(der);
     staple->is_from_file = true;
     staple->valid_until = UINT64_MAX;
@@ -229,7 +228,6 @@ static bool find_target(struct tls_staple *staple, const struct tls_identity *id
                         const struct log *log)
 {
     struct str url = staple->settings.stapling_responder;
-    const char *problem = NULL;
 
     if (url.len == 0) {
         STACK_OF(OPENSSL_STRING) *list = X509_get1_ocsp(identity->leaf);
@@ -253,23 +251,23 @@ static bool find_target(struct tls_staple *staple, const struct tls_identity *id
     }
     if (staple->settings.resolver == NULL &&
         !addr_parse(&staple->arena, staple->target.host, staple->target.port, false,
-                    &staple->target.addresses, &problem)) {
+                    &staple->target.addresses)) {
         log_warn(log, 0,
                  "\"ssl_stapling\" ignored, %s in OCSP responder \"%.*s\" in the certificate "
                  "\"%.*s\"",
-                 problem, STR_ARG(url), STR_ARG(identity->name));
+                 staple->target.addresses.error, STR_ARG(url), STR_ARG(identity->name));
         return false;
     }
     return true;
 }
 
-static bool init_one(struct tls_context *context, SSL_CTX *ctx, struct tls_identity *identity,
-                     struct arena *arena, const struct log *log, struct str *error)
+static bool init_one(struct tls_context *context, const struct tls_making *making,
+                     struct tls_identity *identity, const struct log *log)
 {
-    struct tls_staple *staple = staple_new(context, ctx, identity);
+    struct tls_staple *staple = staple_new(context, making->ctx, identity);
 
     if (context->settings.stapling_file.len != 0) {
-        return load_file(staple, arena, context->settings.stapling_file, error);
+        return load_file(staple, making->arena, context->settings.stapling_file, making->error);
     }
     staple->issuer = find_issuer(identity, staple->store);
     if (staple->issuer == NULL) {
@@ -284,17 +282,17 @@ static bool init_one(struct tls_context *context, SSL_CTX *ctx, struct tls_ident
     return true;
 }
 
-bool tls_staples_init(struct tls_context *context, SSL_CTX *ctx, struct vec *identities,
-                      struct arena *arena, const struct log *log, struct str *error)
+bool tls_staples_init(struct tls_context *context, const struct tls_making *making,
+                      const struct log *log)
 {
     if (!context->settings.stapling) {
         return true;
     }
-    vec_each(struct tls_identity, identity, identities) {
-        if (!init_one(context, ctx, identity, arena, log, error)) {
+    vec_each(struct tls_identity, identity, making->identities) {
+        if (!init_one(context, making, identity, log)) {
             return false;
         }
     }
-    SSL_CTX_set_tlsext_status_cb(ctx, on_status_request);
+    SSL_CTX_set_tlsext_status_cb(making->ctx, on_status_request);
     return true;
 }

@@ -88,7 +88,7 @@ static bool make_key(struct tls_ticket_key *key)
 }
 
 /* Takes what the time has made old out of use. */
-static bool turn(struct ticket_ring *ring, uint64_t now)
+static bool ring_turn(struct ticket_ring *ring, uint64_t now)
 {
     if (now < ring->current.until) {
         return true;
@@ -120,7 +120,7 @@ static int ring_find(struct ticket_ring *ring, const unsigned char *name,
     if (shm_lock_take(&ring->lock)) {
         ring->current.until = ring->previous.until = 0; /* perhaps half written */
     }
-    if (turn(ring, now)) {
+    if (ring_turn(ring, now)) {
         if (name == NULL || memcmp(name, ring->current.key.name, sizeof(out->name)) == 0) {
             *out = ring->current.key;
             found = 1;

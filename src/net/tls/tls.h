@@ -1,4 +1,4 @@
-/* TLS behind struct conn: contexts made when the configuration is read, handshakes, what a connection
+/* TLS after struct conn: contexts made when the configuration is read, handshakes, what a connection
  * negotiated. All of OpenSSL is on this side of the face. */
 #ifndef NET_TLS_TLS_H
 #define NET_TLS_TLS_H
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/shm.h"
 #include "base/str.h"
-#include "net/conn.h"
+#include "net/conn/conn.h"
 
 enum tls_protocol {
     TLS_SSLV2 = 1, /* accepted in lists, never spoken */
@@ -83,6 +83,8 @@ struct tls_context; /* an SSL_CTX and what belongs to it */
 struct tls_context *tls_context_new(const struct tls_settings *settings, struct arena *arena,
                                     const struct log *log, struct str *error);
 void tls_context_free(struct tls_context *context);
+/* When the first of its certificates ends, in seconds since the epoch; 0 = it has none. */
+int64_t tls_context_expires(const struct tls_context *context);
 
 /*
  * Whose certificate a client gets: asked in the handshake with the SNI name (lower case, empty when there
@@ -95,7 +97,7 @@ struct tls_selector {
                                   void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
-    /* Fills the log that tells of what goes wrong behind the handshake; NULL: the connection's. */
+    /* Fills the log that tells of what goes wrong after the handshake; NULL: the connection's. */
     void (*log)(struct conn *conn, struct log *out);
     void *arg;
 };
@@ -152,14 +154,21 @@ enum tls_connected {
     TLS_CONNECT_ERROR, /* our own trouble: a certificate that does not load, a name too long */
 };
 
+/* How a connection of ours begins. */
+struct tls_connecting {
+    struct tls_context *context;
+    const struct tls_client_options *options;
+    uint64_t deadline_ms;  /* monotonic */
+    const struct log *log; /* of the request that it is for */
+};
+
 /*
  * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is logged, in
  * the handshake itself with the action `SSL handshaking to upstream`; *error gets the errno or 0. The caller closes the connection
  * then. MAY WAIT.
  */
-enum tls_connected tls_connect(struct conn *conn, struct tls_context *context,
-                               const struct tls_client_options *options, uint64_t deadline_ms,
-                               const struct log *log, int *error);
+enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *connecting,
+                               int *error);
 
 static inline bool conn_is_tls(const struct conn *conn)
 {
@@ -179,7 +188,7 @@ bool tls_verify_may_be_foreign(long result);
 void tls_forget_session(struct conn *conn);
 bool tls_variable(const struct conn *conn, struct str name, struct arena *arena, struct str *out);
 /* name: "protocol", "cipher", "ciphers", "curve", "curves", "session_id", "session_reused",
- * "client_cert", … : the part behind "ssl_" of the variables of ngx_http_ssl_module. */
+ * "client_cert", … : the part after "ssl_" of the variables of ngx_http_ssl_module. */
 
 /* Between the end of the handshake and the first write: ciphertext that is held back for company leaves. */
 void tls_flush(struct conn *conn);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/conn_private.h"
+#include "net/conn/private.h"
 #include "net/tls/private.h"
 
 /* ---- failures ---- */
@@ -256,7 +256,7 @@ static ssize_t write_begin(struct tls *tls)
 }
 
 /*
- * … and ends it: n bytes were encrypted. They count as sent when the socket has them. Behind the last ones of
+ * … and ends it: n bytes were encrypted. They count as sent when the socket has them. After the last ones of
  * a connection its end is said at once, and all that waits for the FIN.
  */
 static ssize_t write_end(struct tls *tls, ssize_t n, bool more_follows)
@@ -465,7 +465,7 @@ static int step_early(struct tls *tls)
     }
 }
 
-static int step(struct tls *tls)
+static int handshake_step(struct tls *tls)
 {
     if (tls->reads_early) {
         int result = step_early(tls);
@@ -514,7 +514,7 @@ enum tls_progress tls_step(struct conn *conn)
     tls_clear_errors();
     tls->is_raw_readable = conn->is_readable;
     tls_gather_begin(tls);
-    int result = step(tls);
+    int result = handshake_step(tls);
     enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
     if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
         /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */

@@ -245,14 +245,12 @@ static bool get_session_id(const struct tls *tls, struct arena *arena, struct st
 
 static bool get_session_reused(const struct tls *tls, struct arena *arena, struct str *out)
 {
-    (void) arena;
     *out = SSL_session_reused(tls->ssl) ? STR("r") : STR(".");
     return true;
 }
 
 static bool get_early_data(const struct tls *tls, struct arena *arena, struct str *out)
 {
-    (void) arena;
     *out = STR("1");
     return tls->is_early && !SSL_is_init_finished(tls->ssl);
 }

@@ -40,7 +40,7 @@ static struct thread_pool *pool; /* made when there is something to load */
 static unsigned users;           /* generations that this worker serves */
 static const struct log *watch_log;
 
-static bool look(struct watched_file *file)
+static bool look_at_file(struct watched_file *file)
 {
     struct stat st;
 
@@ -61,9 +61,9 @@ static void add_file(struct tls_watch *watch, struct str name)
     if (name.len == 0 || name.data[0] != '/') {
         return; /* data, or a key that lives elsewhere */
     }
-    struct watched_file *file = vec_push(&watch->files, arena, sizeof(*file));
+    struct watched_file *file = vec_add(&watch->files, arena, struct watched_file);
     file->path = arena_cstr(arena, name);
-    look(file);
+    look_at_file(file);
 }
 
 void tls_watch_init(struct tls_context *context)
@@ -96,7 +96,7 @@ void tls_watch_init(struct tls_context *context)
 }
 
 /* On a thread: nothing of the context is changed. */
-static void load(struct thread_job *job)
+static void load_files(struct thread_job *job)
 {
     struct tls_watch *watch = container_of(job, struct tls_watch, job);
     struct tls_context *loaded = &watch->loaded;
@@ -104,7 +104,10 @@ static void load(struct thread_job *job)
     *loaded = (struct tls_context){.magic = TLS_CONTEXT_MAGIC,
                                    .settings = watch->context->settings,
                                    .arena = &watch->arena};
-    loaded->ctx = tls_ctx_new(loaded, NULL, &watch->arena, &loaded->identities, &watch->error);
+    struct tls_making making = {.arena = &watch->arena,
+                                .identities = &loaded->identities,
+                                .error = &watch->error};
+    loaded->ctx = tls_ctx_new(loaded, &making);
 }
 
 static void take_up(struct tls_watch *watch)
@@ -113,9 +116,12 @@ static void take_up(struct tls_watch *watch)
     struct tls_context *loaded = &watch->loaded;
     SSL_CTX *old = context->ctx;
     struct str error = STR_NONE;
+    const struct tls_making made = {.ctx = loaded->ctx,
+                                    .arena = &watch->arena,
+                                    .identities = &loaded->identities,
+                                    .error = &error};
 
-    if (!tls_staples_init(context, loaded->ctx, &loaded->identities, &watch->arena, watch_log,
-                          &error)) {
+    if (!tls_staples_init(context, &made, watch_log)) {
         log_error(watch_log, 0, "%.*s", STR_ARG(error));
     }
     SSL_CTX_set_ex_data(loaded->ctx, tls_context_index, context);
@@ -165,7 +171,7 @@ static void loaded(struct thread_job *job)
 }
 
 /* All that the thread will note down lies in one piece. */
-static void make_room(struct arena *arena)
+static void notes_make_room(struct arena *arena)
 {
     char *room = arena_alloc(arena, LOADING_ROOM);
 
@@ -194,7 +200,7 @@ static void look_at_all(struct tls_watch *watch)
         return;
     }
     vec_each(struct watched_file, file, &watch->files) {
-        is_changed |= look(file);
+        is_changed |= look_at_file(file);
     }
     if (is_changed) {
         watch->is_unsettled = true; /* whoever writes them may not be done */
@@ -203,8 +209,8 @@ static void look_at_all(struct tls_watch *watch)
         if (pool == NULL) {
             pool = thread_pool_new(STR("tls"), 1, 1024);
         }
-        make_room(&watch->arena);
-        watch->job.work = load;
+        notes_make_room(&watch->arena);
+        watch->job.work = load_files;
         watch->job.done = loaded;
         watch->is_loading = thread_pool_submit(pool, &watch->job);
         if (!watch->is_loading) {

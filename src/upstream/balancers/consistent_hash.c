@@ -2,8 +2,8 @@
  * that may have an identity of their own. */
 #include "base/checksum.h"
 #include "server/module.h"
-#include "upstream/choose.h"
-#include "upstream/ring.h"
+#include "upstream/picking/choose.h"
+#include "upstream/picking/ring.h"
 
 /* `id=` of the server line keeps a server's keys when its address changes. */
 static struct str identity(const struct peer *peer)
@@ -13,7 +13,6 @@ static struct str identity(const struct peer *peer)
 
 static void consistent_hash_prepare(struct upstream_group *group, struct peer_set *set)
 {
-    (void) group;
     set->balancer_data = ring_new(set, identity);
 }
 
@@ -52,8 +51,6 @@ static bool consistent_hash_apply(struct conf_scope *scope, const struct directi
 {
     struct template *key = template_compile(scope->conf, node, node->args[1]);
 
-    (void) row;
-    (void) settings;
     if (key == NULL) {
         return false;
     }
@@ -72,8 +69,9 @@ static const struct directive consistent_hash_rows[] = {
     {0},
 };
 
-static struct directive_table consistent_hash_table = {.rows = consistent_hash_rows};
-static struct directive_table *const consistent_hash_tables[] = {&consistent_hash_table, NULL};
+static const struct directive_table consistent_hash_table = {.rows = consistent_hash_rows};
+static const struct directive_table *const consistent_hash_tables[] = {&consistent_hash_table,
+                                                                       NULL};
 
 const struct module ngx_http_upstream_consistent_hash_module = {
     .magic = MODULE_MAGIC,

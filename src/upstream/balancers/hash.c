@@ -2,8 +2,8 @@
 #include "base/checksum.h"
 #include "base/parse.h"
 #include "server/module.h"
-#include "upstream/choose.h"
-#include "upstream/ring.h"
+#include "upstream/picking/choose.h"
+#include "upstream/picking/ring.h"
 
 /* ---- on the line of weights ---- */
 
@@ -45,7 +45,6 @@ static const struct balancer balancer_hash = {
 
 static void hash_ring_prepare(struct upstream_group *group, struct peer_set *set)
 {
-    (void) group;
     set->balancer_data = ring_new(set, ring_identity_written);
 }
 
@@ -75,8 +74,6 @@ static bool hash_apply(struct conf_scope *scope, const struct directive *row,
     bool is_ring = node->count == 3;
     struct template *key;
 
-    (void) row;
-    (void) settings;
     key = template_compile(scope->conf, node, node->args[1]);
     if (key == NULL) {
         return false;
@@ -96,8 +93,8 @@ static const struct directive hash_rows[] = {
     {0},
 };
 
-static struct directive_table hash_table = {.rows = hash_rows};
-static struct directive_table *const hash_tables[] = {&hash_table, NULL};
+static const struct directive_table hash_table = {.rows = hash_rows};
+static const struct directive_table *const hash_tables[] = {&hash_table, NULL};
 
 const struct module ngx_http_upstream_hash_module = {
     .magic = MODULE_MAGIC,

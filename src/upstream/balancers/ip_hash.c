@@ -1,6 +1,6 @@
 /* ngx_http_upstream_ip_hash_module: a client's network goes to the same peer. */
 #include "server/module.h"
-#include "upstream/choose.h"
+#include "upstream/picking/choose.h"
 
 /*
  * The number of a client, as observed of nginx: each byte is taken in by n = n * 113 + byte, modulo
@@ -61,8 +61,6 @@ static bool ip_hash_apply(struct conf_scope *scope, const struct directive *row,
     struct variable *client =
         variable_use(conf, node, conf_variables(conf), STR("binary_remote_addr"));
 
-    (void) row;
-    (void) settings;
     upstream_set_balancer(scope, node, &balancer_ip_hash, client);
     return client != NULL;
 }
@@ -75,8 +73,8 @@ static const struct directive ip_hash_rows[] = {
     {0},
 };
 
-static struct directive_table ip_hash_table = {.rows = ip_hash_rows};
-static struct directive_table *const ip_hash_tables[] = {&ip_hash_table, NULL};
+static const struct directive_table ip_hash_table = {.rows = ip_hash_rows};
+static const struct directive_table *const ip_hash_tables[] = {&ip_hash_table, NULL};
 
 const struct module ngx_http_upstream_ip_hash_module = {
     .magic = MODULE_MAGIC,

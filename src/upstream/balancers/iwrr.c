@@ -37,7 +37,6 @@ static void iwrr_prepare(struct upstream_group *group, struct peer_set *set)
 {
     struct rounds *rounds;
 
-    (void) group;
     if (set->count == 0) {
         return;
     }
@@ -104,8 +103,6 @@ static const struct balancer balancer_iwrr = {
 static bool iwrr_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
-    (void) row;
-    (void) settings;
     upstream_set_balancer(scope, node, &balancer_iwrr, NULL);
     return true;
 }
@@ -118,8 +115,8 @@ static const struct directive iwrr_rows[] = {
     {0},
 };
 
-static struct directive_table iwrr_table = {.rows = iwrr_rows};
-static struct directive_table *const iwrr_tables[] = {&iwrr_table, NULL};
+static const struct directive_table iwrr_table = {.rows = iwrr_rows};
+static const struct directive_table *const iwrr_tables[] = {&iwrr_table, NULL};
 
 const struct module ngx_http_upstream_iwrr_module = {
     .magic = MODULE_MAGIC,

@@ -1,10 +1,9 @@
 /* ngx_http_upstream_least_conn_module: the peer with the fewest requests in progress. */
 #include "server/module.h"
-#include "upstream/choose.h"
+#include "upstream/picking/choose.h"
 
 static uint64_t load_of(const struct peer *peer, const void *arg)
 {
-    (void) arg;
     return peer_active(peer->cell);
 }
 
@@ -23,8 +22,6 @@ static const struct balancer balancer_least_conn = {
 static bool least_conn_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
-    (void) row;
-    (void) settings;
     upstream_set_balancer(scope, node, &balancer_least_conn, NULL);
     return true;
 }
@@ -36,8 +33,8 @@ static const struct directive least_conn_rows[] = {
     {0},
 };
 
-static struct directive_table least_conn_table = {.rows = least_conn_rows};
-static struct directive_table *const least_conn_tables[] = {&least_conn_table, NULL};
+static const struct directive_table least_conn_table = {.rows = least_conn_rows};
+static const struct directive_table *const least_conn_tables[] = {&least_conn_table, NULL};
 
 const struct module ngx_http_upstream_least_conn_module = {
     .magic = MODULE_MAGIC,

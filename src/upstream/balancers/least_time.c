@@ -1,7 +1,7 @@
 /* ngx_http_upstream_least_time_module: the peer that answers fastest and has the fewest requests. */
 #include "server/module.h"
-#include "upstream/choose.h"
-#include "upstream/peer_time.h"
+#include "upstream/cells/peer_time.h"
+#include "upstream/picking/choose.h"
 
 static struct peer *least_time_pick(struct upstream_pick *pick, struct peer_set *set)
 {
@@ -16,7 +16,6 @@ static void least_time_responded(struct upstream_pick *pick)
 static void least_time_done(struct upstream_pick *pick, struct peer *peer,
                             enum peer_outcome outcome)
 {
-    (void) peer;
     peer_time_done(pick, outcome);
 }
 
@@ -36,8 +35,6 @@ static bool least_time_apply(struct conf_scope *scope, const struct directive *r
     struct peer_time_kind *kind = arena_new(scope->conf->arena, struct peer_time_kind);
     const struct str *bad = NULL;
 
-    (void) row;
-    (void) settings;
     upstream_set_balancer(scope, node, &balancer_least_time, kind);
     kind->is_header = str_is(node->args[1], "header");
     if (!kind->is_header && !str_is(node->args[1], "last_byte")) {
@@ -60,8 +57,8 @@ static const struct directive least_time_rows[] = {
     {0},
 };
 
-static struct directive_table least_time_table = {.rows = least_time_rows};
-static struct directive_table *const least_time_tables[] = {&least_time_table, NULL};
+static const struct directive_table least_time_table = {.rows = least_time_rows};
+static const struct directive_table *const least_time_tables[] = {&least_time_table, NULL};
 
 const struct module ngx_http_upstream_least_time_module = {
     .magic = MODULE_MAGIC,

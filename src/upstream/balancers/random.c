@@ -1,8 +1,8 @@
 /* ngx_http_upstream_random_module: a peer at random, or the better one of two. */
 #include "base/checksum.h"
 #include "server/module.h"
-#include "upstream/choose.h"
-#include "upstream/peer_time.h"
+#include "upstream/cells/peer_time.h"
+#include "upstream/picking/choose.h"
 
 /* Of one group. */
 struct random_settings {
@@ -14,8 +14,6 @@ struct random_settings {
 /* Any place on the line is as good as another. */
 static uint64_t draw(struct upstream_pick *pick, struct str key)
 {
-    (void) pick;
-    (void) key;
     return (uint64_t) random_uint32() << 32 | random_uint32();
 }
 
@@ -63,7 +61,6 @@ static void random_responded(struct upstream_pick *pick)
 
 static void random_done(struct upstream_pick *pick, struct peer *peer, enum peer_outcome outcome)
 {
-    (void) peer;
     peer_time_done(pick, outcome);
 }
 
@@ -97,8 +94,6 @@ static bool random_apply(struct conf_scope *scope, const struct directive *row,
     struct random_settings *settings = arena_new(scope->conf->arena, struct random_settings);
     const struct str *bad = NULL;
 
-    (void) row;
-    (void) unused;
     settings->is_two = node->count > 1;
     if (settings->is_two && !str_is(node->args[1], "two")) {
         bad = &node->args[1];
@@ -120,8 +115,8 @@ static const struct directive random_rows[] = {
     {0},
 };
 
-static struct directive_table random_table = {.rows = random_rows};
-static struct directive_table *const random_tables[] = {&random_table, NULL};
+static const struct directive_table random_table = {.rows = random_rows};
+static const struct directive_table *const random_tables[] = {&random_table, NULL};
 
 const struct module ngx_http_upstream_random_module = {
     .magic = MODULE_MAGIC,

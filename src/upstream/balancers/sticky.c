@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "server/module.h"
 #include "upstream/balancers/sticky_sessions.h"
-#include "upstream/choose.h"
+#include "upstream/picking/choose.h"
 
 /* `sticky` of one group. */
 struct sticky {
@@ -219,7 +219,7 @@ static struct peer *learn_find(struct upstream_pick *pick)
 
 /* The session that the answer names begins. Without such a name the one of the request goes on, with the peer that
  * served; one that the backend has put another in the place of is left to end. */
-static void learn(struct upstream_pick *pick)
+static void learn_session(struct upstream_pick *pick)
 {
     const struct sticky *sticky = pick->group->stickiness_settings;
     struct str created = first_value(&sticky->create, pick->env);
@@ -245,7 +245,7 @@ static void learn_responded(struct upstream_pick *pick)
     const struct sticky *sticky = pick->group->stickiness_settings;
 
     if (sticky->begins_at_head) {
-        learn(pick);
+        learn_session(pick);
     }
 }
 
@@ -254,7 +254,7 @@ static void learn_done(struct upstream_pick *pick, enum peer_outcome outcome)
     const struct sticky *sticky = pick->group->stickiness_settings;
 
     if (outcome == PEER_SERVED && !sticky->begins_at_head) {
-        learn(pick);
+        learn_session(pick);
     }
     find_again(pick, outcome);
 }
@@ -274,7 +274,7 @@ static bool bad_parameter(struct conf_scope *scope, const struct conf_node *node
 }
 
 /* "name=value": is it this name? The value may not be empty. */
-static bool takes(struct str word, struct str name, struct str *value)
+static bool word_takes(struct str word, struct str name, struct str *value)
 {
     if (!str_starts(word, name) || word.len <= name.len || word.data[name.len] != '=') {
         return false;
@@ -301,7 +301,7 @@ static bool add_variable(struct conf_scope *scope, struct conf_node *node, struc
     if (variable == NULL) {
         return false;
     }
-    *(const struct variable **) vec_push(out, conf->arena, sizeof(variable)) = variable;
+    *vec_add(out, conf->arena, const struct variable *) = variable;
     return true;
 }
 
@@ -342,16 +342,16 @@ static bool read_cookie_parameter(struct conf_scope *scope, struct conf_node *no
     struct conf *conf = scope->conf;
     struct str word = node->args[arg], value;
 
-    if (takes(word, STR("expires"), &value)) {
+    if (word_takes(word, STR("expires"), &value)) {
         return read_expires(value, sticky) || bad_parameter(scope, node, word);
     }
-    if (takes(word, STR("domain"), &value)) {
+    if (word_takes(word, STR("domain"), &value)) {
         return (sticky->domain = template_compile(conf, node, value)) != NULL;
     }
-    if (takes(word, STR("path"), &value)) {
+    if (word_takes(word, STR("path"), &value)) {
         return (sticky->path = template_compile(conf, node, value)) != NULL;
     }
-    if (takes(word, STR("samesite"), &value) &&
+    if (word_takes(word, STR("samesite"), &value) &&
         (template_variable_count(value) != 0 || is_samesite(value))) {
         return (sticky->samesite = template_compile(conf, node, value)) != NULL;
     }
@@ -413,13 +413,13 @@ static bool read_learn(struct conf_scope *scope, struct conf_node *node, struct 
         struct str word = node->args[i], value;
         bool is_good;
 
-        if (takes(word, STR("create"), &value)) {
+        if (word_takes(word, STR("create"), &value)) {
             is_good = add_variable(scope, node, value, &sticky->create);
-        } else if (takes(word, STR("lookup"), &value)) {
+        } else if (word_takes(word, STR("lookup"), &value)) {
             is_good = add_variable(scope, node, value, &sticky->lookup);
-        } else if (takes(word, STR("zone"), &value)) {
+        } else if (word_takes(word, STR("zone"), &value)) {
             is_good = read_zone(scope, node, value, sticky);
-        } else if (takes(word, STR("timeout"), &value)) {
+        } else if (word_takes(word, STR("timeout"), &value)) {
             is_good = (parse_msec(value, &sticky->timeout_ms) && sticky->timeout_ms != 0) ||
                       bad_parameter(scope, node, word);
         } else {
@@ -452,8 +452,6 @@ static bool sticky_apply(struct conf_scope *scope, const struct directive *row,
     struct upstream_group *group = scope_group(scope);
     struct sticky *sticky = arena_new(scope->conf->arena, struct sticky);
 
-    (void) row;
-    (void) settings;
     if (group->stickiness != NULL) {
         return conf_error(scope->conf, node, "requests are bound to servers already");
     }
@@ -479,8 +477,8 @@ static const struct directive sticky_rows[] = {
     {0},
 };
 
-static struct directive_table sticky_table = {.rows = sticky_rows};
-static struct directive_table *const sticky_tables[] = {&sticky_table, NULL};
+static const struct directive_table sticky_table = {.rows = sticky_rows};
+static const struct directive_table *const sticky_tables[] = {&sticky_table, NULL};
 
 const struct module ngx_http_upstream_sticky_module = {
     .magic = MODULE_MAGIC,

@@ -38,7 +38,7 @@ static void clear(struct sessions *sessions)
 }
 
 /* A worker that died inside may have left the lists torn: they begin anew. */
-static void lock(struct sessions *sessions)
+static void sessions_lock(struct sessions *sessions)
 {
     if (shm_lock_take(&sessions->lock)) {
         clear(sessions);
@@ -104,7 +104,7 @@ static uint32_t *head_of(const struct sessions *sessions, const struct session_i
     return &sessions->heads[hash & sessions->heads_mask];
 }
 
-static uint32_t find(const struct sessions *sessions, const struct session_id *key)
+static uint32_t session_of_key(const struct sessions *sessions, const struct session_id *key)
 {
     uint32_t at = *head_of(sessions, key);
 
@@ -145,15 +145,15 @@ static void unlink_key(struct sessions *sessions, uint32_t at)
 }
 
 /* It was used now. */
-static void renew(struct sessions *sessions, uint32_t at, uint64_t timeout_ms)
+static void session_renew(struct sessions *sessions, uint32_t at, uint64_t timeout_ms)
 {
     sessions->nodes[at].ends_ms = clock_now.now_ms + timeout_ms;
     unlink_use(sessions, at);
     link_use(sessions, at);
 }
 
-/* A session for the key: a node that was never used, or the one that rested longest. */
-static uint32_t begin(struct sessions *sessions, const struct session_id *key)
+/* A session for the key: a node that was never used, or the one that was idle longest. */
+static uint32_t session_begin(struct sessions *sessions, const struct session_id *key)
 {
     uint32_t *head;
     uint32_t at;
@@ -179,7 +179,7 @@ static uint32_t begin(struct sessions *sessions, const struct session_id *key)
 static uint32_t find_living(struct sessions *sessions, const struct session_id *key,
                             struct session_id *peer)
 {
-    uint32_t at = find(sessions, key);
+    uint32_t at = session_of_key(sessions, key);
 
     if (at == NONE || sessions->nodes[at].ends_ms <= clock_now.now_ms) {
         return NONE;
@@ -192,7 +192,7 @@ bool sessions_look(struct sessions *sessions, const struct session_id *key, stru
 {
     bool is_found;
 
-    lock(sessions);
+    sessions_lock(sessions);
     is_found = find_living(sessions, key, peer) != NONE;
     shm_lock_release(&sessions->lock);
     return is_found;
@@ -203,10 +203,10 @@ bool sessions_find(struct sessions *sessions, const struct session_id *key, uint
 {
     uint32_t at;
 
-    lock(sessions);
+    sessions_lock(sessions);
     at = find_living(sessions, key, peer);
     if (at != NONE) {
-        renew(sessions, at, timeout_ms);
+        session_renew(sessions, at, timeout_ms);
     }
     shm_lock_release(&sessions->lock);
     return at != NONE;
@@ -217,13 +217,13 @@ void sessions_put(struct sessions *sessions, const struct session_id *key,
 {
     uint32_t at;
 
-    lock(sessions);
-    at = find(sessions, key);
+    sessions_lock(sessions);
+    at = session_of_key(sessions, key);
     if (at == NONE) {
-        at = begin(sessions, key);
+        at = session_begin(sessions, key);
     }
     sessions->nodes[at].peer = *peer;
-    renew(sessions, at, timeout_ms);
+    session_renew(sessions, at, timeout_ms);
     shm_lock_release(&sessions->lock);
 }
 
@@ -231,7 +231,7 @@ uint32_t sessions_count(struct sessions *sessions)
 {
     uint32_t count;
 
-    lock(sessions);
+    sessions_lock(sessions);
     count = sessions->used;
     shm_lock_release(&sessions->lock);
     return count;

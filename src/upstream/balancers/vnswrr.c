@@ -136,8 +136,6 @@ static bool vnswrr_apply(struct conf_scope *scope, const struct directive *row,
 {
     struct vnswrr_settings *settings = arena_new(scope->conf->arena, struct vnswrr_settings);
 
-    (void) row;
-    (void) unused;
     upstream_set_balancer(scope, node, &balancer_vnswrr, settings);
     if (node->count == 2) {
         struct str word = node->args[1];
@@ -160,8 +158,8 @@ static const struct directive vnswrr_rows[] = {
     {0},
 };
 
-static struct directive_table vnswrr_table = {.rows = vnswrr_rows};
-static struct directive_table *const vnswrr_tables[] = {&vnswrr_table, NULL};
+static const struct directive_table vnswrr_table = {.rows = vnswrr_rows};
+static const struct directive_table *const vnswrr_tables[] = {&vnswrr_table, NULL};
 
 const struct module ngx_http_upstream_vnswrr_module = {
     .magic = MODULE_MAGIC,

@@ -16,7 +16,7 @@ HEAD = r"""
 
 CONFIGS = [
     Config("gzip", HEAD + r"""
-        gzip on;
+        gzip on; gzip_comp_level 4; # by zlib on both sides
         gzip_vary on;
         server {
             listen 127.0.0.1:@PORT@;
@@ -155,7 +155,7 @@ CONFIGS = [
         POST /a.html | Accept-Encoding: gzip << body
         """, files=FILES),
     Config("gzip_conditions", HEAD + r"""
-        gzip on;
+        gzip on; gzip_comp_level 4; # by zlib on both sides
         server {
             listen 127.0.0.1:@PORT@;
             server_name localhost;
@@ -221,7 +221,7 @@ CONFIGS = [
         GET /parent/kid/a.html | Accept-Encoding: gzip | User-Agent: xbot
         """, files=FILES),
     Config("gzip_proxied", HEAD + r"""
-        gzip on;
+        gzip on; gzip_comp_level 4; # by zlib on both sides
         gzip_vary on;
         proxy_http_version 1.1;
         proxy_set_header Connection "";

@@ -272,7 +272,7 @@ HTTP = r"""
             location /types/ { ssi_types text/plain; alias html/; }
             location /all/ { ssi_types *; alias html/; }
             location /dated/ { ssi_last_modified on; alias html/; }
-            location /zipped/ { gzip on; gzip_min_length 1; alias html/; }
+            location /zipped/ { gzip on; gzip_comp_level 4; gzip_min_length 1; alias html/; }
             location /sendfile/ { sendfile on; alias html/; }
             location /if/ { ssi off; if ($arg_ssi) { ssi on; } alias html/; }
         }

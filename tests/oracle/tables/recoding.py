@@ -49,7 +49,7 @@ CONFIGS = [
             location /404 { charset utf-8; return 404; }
             location /if/ { alias html/; if ($arg_c) { charset $c; } }
             location /field/ { alias html/; charset utf-8; add_header X-Type $sent_http_content_type; }
-            location /gzip/ { alias html/; charset utf-8; source_charset koi8-r; gzip on; gzip_types *; gzip_min_length 1; }
+            location /gzip/ { alias html/; charset utf-8; source_charset koi8-r; gzip on; gzip_comp_level 4; gzip_types *; gzip_min_length 1; }
         }
         """, r"""
         GET /k2u/koi.txt

@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "net/conn.h"
-#include "net/listener.h"
+#include "net/conn/conn.h"
+#include "net/shards/listener.h"
 #include "server/module.h"
 
 struct echo_settings {
     struct vec addresses; /* struct addr */
 };
 
-static struct directive_table table;
+static struct settings_key key;
 
 static void close_conn(struct conn *conn)
 {
@@ -87,7 +87,6 @@ static void input(struct conn *conn)
 
 static void drained(struct conn *conn)
 {
-    (void) conn;
 }
 
 static const struct conn_owner owner = {.input = input,
@@ -132,27 +131,25 @@ static bool apply_listen(struct conf_scope *scope, const struct directive *row,
 {
     struct echo_settings *echo = settings;
     struct addr_list list;
-    const char *error;
 
-    (void) row;
-    if (!addr_parse(scope->conf->arena, node->args[1], 7, true, &list, &error)) {
-        return conf_error(scope->conf, node, "%s in \"%.*s\"", error, STR_ARG(node->args[1]));
+    if (!addr_parse(scope->conf->arena, node->args[1], 7, true, &list)) {
+        return conf_error(scope->conf, node, "%s in \"%.*s\"", list.error, STR_ARG(node->args[1]));
     }
     for (size_t i = 0; i < list.count; i++) {
-        *(struct addr *) vec_push(&echo->addresses, scope->conf->arena, sizeof(struct addr)) =
-            list.items[i];
+        *vec_add(&echo->addresses, scope->conf->arena, struct addr) = list.items[i];
     }
     return true;
 }
 
 static bool configured(struct conf *conf, struct generation *generation)
 {
-    struct echo_settings *echo = conf_settings(conf_main_scope(conf), &table);
+    struct echo_settings *echo = conf_settings(conf_main_scope(conf), &key);
 
     vec_each(struct addr, addr, &echo->addresses) {
         struct listener *listener = arena_new(conf->arena, struct listener);
         char text[ADDR_TEXT_MAX + 1];
 
+        listener->magic = LISTENER_MAGIC;
         listener->addr = *addr;
         listener->text = arena_dup(conf->arena, (struct str){text, addr_format(addr, true, text)});
         listener->options =
@@ -170,7 +167,6 @@ static void let_go(struct conn *conn, void *arg)
 {
     struct listener *listener = (struct listener *) conn->listener;
 
-    (void) arg;
     if (handover_now != NULL) {
         int fd = dup(conn->source.fd);
 
@@ -186,7 +182,6 @@ static void let_go(struct conn *conn, void *arg)
 
 static void worker_quit(struct generation *generation)
 {
-    (void) generation;
     conn_each_idle(let_go, NULL);
 }
 
@@ -196,10 +191,11 @@ static const struct directive rows[] = {
     {0},
 };
 
-static struct directive_table table = {.rows = rows,
-                                       .contexts = IN_MAIN,
-                                       .size = sizeof(struct echo_settings)};
-static struct directive_table *const tables[] = {&table, NULL};
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_MAIN,
+                                             .size = sizeof(struct echo_settings)};
+static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_echo_module = {
     .magic = MODULE_MAGIC,

@@ -1,6 +1,7 @@
 /* Answers that come by HTTP/2: header blocks as they arrive (RFC 9113, 8.3.2), heads and bodies as they are read. */
+#include "http/exchange/heads/answer.h"
 #include "http/exchange/h2/h2.h"
-#include "http/v2/hpack.h"
+#include "http/message/hpack.h"
 
 /* Heads of one answer, interim ones and the last: above what an exchange lets pass (INTERIM_MAX). */
 #define HEADS_MAX 40
@@ -249,7 +250,7 @@ static void open_window(struct h2_stream *stream)
     stream->taken = 0;
 }
 
-static enum body_result finish(struct exchange *x, struct h2_stream *stream)
+static enum body_result stream_finish(struct exchange *x, struct h2_stream *stream)
 {
     const struct answer *answer = &x->answer;
 
@@ -274,7 +275,7 @@ enum body_result h2_read_body(struct exchange *x, struct str *data)
             return BODY_BAD;
         }
         if (stream->arriving.end == 0) {
-            return stream->is_input_ended ? finish(x, stream) : BODY_MORE;
+            return stream->is_input_ended ? stream_finish(x, stream) : BODY_MORE;
         }
         h2_bytes_free(reading);
         *reading = stream->arriving;

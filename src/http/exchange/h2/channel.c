@@ -24,14 +24,11 @@ static bool h2_begin(struct exchange *x)
 /* Frames are taken apart before the exchange sees anything: there are no bytes to look at. */
 static struct str h2_input(struct exchange *x)
 {
-    (void) x;
     return STR_NONE;
 }
 
 static void h2_consume(struct exchange *x, size_t n)
 {
-    (void) x;
-    (void) n;
 }
 
 static bool h2_fill(struct exchange *x)
@@ -134,7 +131,7 @@ static void h2_end(struct exchange *x, bool is_reusable)
         return;
     }
     if (upstream->users == 1 && upstream->group->is_implicit) {
-        /* As with nginx, who names an address alone has no connection that rests. */
+        /* As with nginx, who names an address alone has no idle connection. */
         link_close(upstream);
         return;
     }

@@ -6,7 +6,7 @@
 #define CONTINUATIONS_MAX 1000 /* of one header block */
 
 /* The stream of a frame, or NULL: it is gone, or the connection has failed. */
-static struct h2_stream *find(struct h2_link *link, const struct frame_head *head)
+static struct h2_stream *stream_of_frame(struct h2_link *link, const struct frame_head *head)
 {
     struct h2_stream *stream = h2_stream_find(link, head->stream);
 
@@ -48,7 +48,7 @@ static bool refuse_padding(struct h2_link *link, const struct frame_head *head, 
 
 static void take_data(struct h2_link *link, const struct frame_head *head, struct str payload)
 {
-    struct h2_stream *stream = find(link, head);
+    struct h2_stream *stream = stream_of_frame(link, head);
 
     if (link->is_bad || refuse_padding(link, head, &payload)) {
         return;
@@ -110,7 +110,7 @@ static void end_block(struct h2_link *link, struct h2_stream *stream)
 
 static void take_headers(struct h2_link *link, const struct frame_head *head, struct str payload)
 {
-    struct h2_stream *stream = find(link, head);
+    struct h2_stream *stream = stream_of_frame(link, head);
 
     if (link->is_bad || refuse_padding(link, head, &payload)) {
         return;
@@ -247,7 +247,7 @@ static void take_settings(struct h2_link *link, const struct frame_head *head, s
 
 static void take_reset(struct h2_link *link, const struct frame_head *head, struct str payload)
 {
-    struct h2_stream *stream = find(link, head);
+    struct h2_stream *stream = stream_of_frame(link, head);
     uint32_t error = get_u32(payload.data);
 
     if (stream == NULL) {
@@ -299,7 +299,7 @@ static void take_window(struct h2_link *link, const struct frame_head *head, str
         }
         return;
     }
-    struct h2_stream *stream = find(link, head);
+    struct h2_stream *stream = stream_of_frame(link, head);
     if (stream == NULL) {
         return;
     }

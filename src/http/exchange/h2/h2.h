@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "http/exchange/exchange.h"
-#include "http/exchange/request_head.h"
-#include "http/v2/frame.h"
+#include "http/exchange/heads/request_head.h"
+#include "http/message/frame.h"
 
 /* ---- for the modules ---- */
 
@@ -76,7 +76,7 @@ struct h2_stream {
     int fd;           /* … or a file; -1 = none */
     off_t offset;
     uint64_t file_left;
-    bool is_all_given;    /* nothing comes behind these */
+    bool is_all_given;    /* nothing comes after these */
     bool is_output_ended; /* END_STREAM was sent, or nobody wants more */
     bool is_waiting;      /* for its window: not among the senders */
     int64_t send_window;

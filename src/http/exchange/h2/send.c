@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "http/exchange/h2/h2.h"
-#include "http/v2/hpack.h"
+#include "http/message/hpack.h"
 
 /* ---- heads ---- */
 
@@ -35,7 +35,7 @@ static char *put_field(char *at, uint8_t index, struct str name, struct str valu
 {
     static struct hpack_table none = {.is_plain = true};
 
-    return hpack_put_field(at, &none, index, name, value, false);
+    return hpack_put_field(at, &none, (struct hpack_form){index, .stays_out = true}, name, value);
 }
 
 static char *put_known(char *at, unsigned index)
@@ -310,7 +310,7 @@ void h2_stream_drop_body(struct h2_stream *stream)
 
 /* ---- bodies ---- */
 
-/* What is left of a piece that does not last is copied behind what waits already. */
+/* What is left of a piece that does not last is copied after what waits already. */
 static void keep_bytes(struct h2_stream *stream, struct str more)
 {
     struct str left = stream->bytes;

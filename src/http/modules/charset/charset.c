@@ -2,11 +2,12 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "http/file.h"
-#include "http/hooks.h"
+#include "http/files/file.h"
+#include "http/request/body_filter.h"
+#include "http/routing/hooks.h"
 #include "http/modules/charset/maps.h"
-#include "http/request.h"
-#include "http/type_set.h"
+#include "http/request/request.h"
+#include "http/message/type_set.h"
 #include "server/module.h"
 
 #define OUTPUT_SIZE 16384 /* bytes that are recoded before they are passed on */
@@ -19,14 +20,16 @@ struct charset_settings {
     struct charset_maps *maps; /* of the http block; NULL: it has none */
 };
 
-static struct directive_table charset_table;
+static struct settings_key charset_key;
 
 /* The charsets that a directive names anywhere in the http block: a backend may ask for these. */
 struct charset_names {
     struct vec names; /* struct str */
 };
 
-static struct directive_table names_table = {
+static struct settings_key names_key;
+static const struct directive_table names_table = {
+    .key = &names_key,
     .contexts = IN_HTTP,
     .size = sizeof(struct charset_names),
 };
@@ -43,16 +46,11 @@ static bool is_named(const struct charset_names *known, struct str name)
 
 static void add_name(struct conf_scope *scope, struct str name)
 {
-    struct charset_names *known = conf_settings(scope, &names_table);
+    struct charset_names *known = conf_settings(scope, &names_key);
 
     if (!is_named(known, name)) {
-        *(struct str *) vec_push(&known->names, scope->conf->arena, sizeof(struct str)) = name;
+        *vec_add(&known->names, scope->conf->arena, struct str) = name;
     }
-}
-
-static const struct charset_settings *settings_at(const struct http_location *location)
-{
-    return location_settings(location, &charset_table);
 }
 
 /* ---- the body ---- */
@@ -150,7 +148,7 @@ static void recode_body(struct request *request, const struct recode_table *tabl
 /* Where a Content-Type says a charset: from its ';' to the next one, quotes taken into account. */
 struct charset_parameter {
     size_t start;     /* place of the ';' */
-    size_t end;       /* place behind the value */
+    size_t end;       /* place after the value */
     struct str value; /* without quotes */
 };
 
@@ -289,7 +287,7 @@ static void check_wanted(struct request *request)
     struct str wanted = response->wanted_charset;
 
     if (wanted.len == 0 || str_is(wanted, "off") ||
-        is_named(location_settings(request->location, &names_table), wanted)) {
+        is_named(location_settings(request->location, &names_key), wanted)) {
         return;
     }
     log_error(&request->log, 0, "unknown charset \"%.*s\" to override", STR_ARG(wanted));
@@ -298,7 +296,7 @@ static void check_wanted(struct request *request)
 
 static void charset_header(struct request *request)
 {
-    const struct charset_settings *settings = settings_at(request->location);
+    const struct charset_settings *settings = location_settings(request->location, &charset_key);
     struct response *response = &request->response;
     const struct recode_table *table = NULL;
     struct change change = {.has_from = false};
@@ -331,7 +329,6 @@ static bool charset_map_apply(struct conf_scope *scope, const struct directive *
 {
     struct charset_settings *settings = arg;
 
-    (void) row;
     if (settings->maps == NULL) {
         settings->maps = arena_new(scope->conf->arena, struct charset_maps);
     }
@@ -367,8 +364,8 @@ static bool charset_finish(struct conf_scope *scope, void *arg)
 
     if (settings->charset == NULL || settings->source == NULL || !settings->charset->is_constant ||
         !settings->source->is_constant ||
-        (!conf_is_set(scope, &charset_table, "charset") &&
-         !conf_is_set(scope, &charset_table, "source_charset"))) {
+        (!conf_is_set(scope, &charset_key, "charset") &&
+         !conf_is_set(scope, &charset_key, "source_charset"))) {
         return true;
     }
     from = settings->source->constant;
@@ -409,17 +406,18 @@ static const struct directive charset_rows[] = {
 #undef PLACES
 #undef S
 
-static struct directive_table charset_table = {
+static const struct directive_table charset_table = {
+    .key = &charset_key,
     .rows = charset_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct charset_settings),
     .finish = charset_finish,
 };
-static struct directive_table *const charset_tables[] = {&names_table, &charset_table, NULL};
+static const struct directive_table *const charset_tables[] = {&names_table, &charset_table, NULL};
 
 /* Active everywhere: a backend's X-Accel-Charset may ask for what is named later, and pages for their parts. */
 static const struct filter_hook charset_filters[] = {
-    {.order = 55, .run = charset_header},
+    {.name = "charset", .run = charset_header},
     {.run = NULL},
 };
 static const struct http_module charset_hooks = {.filters = charset_filters};

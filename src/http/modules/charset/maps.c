@@ -18,8 +18,7 @@ const struct recode_table *charset_maps_find(const struct charset_maps *maps, st
 static void add_way(struct charset_maps *maps, struct arena *arena, struct str from, struct str to,
                     const struct recode_table *table)
 {
-    *(struct charset_way *) vec_push(&maps->ways, arena, sizeof(struct charset_way)) =
-        (struct charset_way){from, to, table};
+    *vec_add(&maps->ways, arena, struct charset_way) = (struct charset_way){from, to, table};
 }
 
 static bool parse_byte(struct str text, unsigned char *out)

@@ -21,7 +21,7 @@ struct recode_table *recode_table_new(struct arena *arena, enum recode_kind kind
     }
     if (kind == RECODE_FROM_UTF8) {
         table->pages = arena_new(arena, struct utf8_pages);
-        vec_push(&table->pages->pages, arena, sizeof(struct utf8_page));
+        vec_add(&table->pages->pages, arena, struct utf8_page);
     }
     return table;
 }
@@ -60,7 +60,7 @@ void recode_set_char(struct recode_table *to_utf8, struct recode_table *from_utf
     to_utf8->keeps_ascii &= byte >= 128;
     if (*number == 0) {
         *number = (uint16_t) pages->pages.count;
-        vec_push(&pages->pages, arena, sizeof(struct utf8_page));
+        vec_add(&pages->pages, arena, struct utf8_page);
     }
     vec_at(&pages->pages, struct utf8_page, *number)->bytes[code_point & 0xff] = byte;
 }
@@ -158,7 +158,7 @@ static void step_held(struct recoder *recoder, struct str *in, struct room *out)
         return;
     }
     if (-size != (int) recoder->held_len) {
-        *in = str_skip(*in, 1); /* else it stands for itself, behind what is malformed */
+        *in = str_skip(*in, 1); /* else it stands for itself, after what is malformed */
     }
     recoder->held_len = 0;
     if (size < 0) {

@@ -61,7 +61,7 @@ struct recoder {
 /*
  * Recodes from *in, which is moved on, as long as there is room. True: it is used up. UTF-8 that is malformed is '?'
  * as in nginx (one for a whole sequence that is too long or too high; nothing for one that the text ends in), but a
- * byte of ASCII behind its beginning is never taken along. False: there is more to be done with new room, of
+ * byte of ASCII after its beginning is never taken along. False: there is more to be done with new room, of
  * RECODE_STEP bytes at least. `is_last`: nothing follows *in.
  */
 bool recode(struct recoder *recoder, struct str *in, bool is_last, struct room *out);

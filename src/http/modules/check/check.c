@@ -1,7 +1,7 @@
 /* ngx_http_upstream_check_module: active health checks as Tengine spells them. */
 #include "base/parse.h"
-#include "http/exchange/probe.h"
-#include "http/hooks.h"
+#include "http/exchange/probe/probe.h"
+#include "http/routing/hooks.h"
 #include "http/modules/check/speak.h"
 #include "http/modules/check/status.h"
 #include "server/module.h"
@@ -10,10 +10,16 @@
 /* Kinds of answers for check_http_expect_alive. */
 enum expected { EXPECT_1XX = 1, EXPECT_2XX = 2, EXPECT_3XX = 4, EXPECT_4XX = 8, EXPECT_5XX = 16 };
 
+/* clang-format off */
 static const struct directive_word expect_words[] = {
-    {"http_1xx", EXPECT_1XX}, {"http_2xx", EXPECT_2XX}, {"http_3xx", EXPECT_3XX},
-    {"http_4xx", EXPECT_4XX}, {"http_5xx", EXPECT_5XX}, {NULL, 0},
+    {"http_1xx", EXPECT_1XX},
+    {"http_2xx", EXPECT_2XX},
+    {"http_3xx", EXPECT_3XX},
+    {"http_4xx", EXPECT_4XX},
+    {"http_5xx", EXPECT_5XX},
+    {NULL, 0},
 };
+/* clang-format on */
 
 /* How a probe of each type speaks; NULL: that it connects is enough. */
 static const struct {
@@ -39,7 +45,7 @@ struct check_settings {
     int64_t keepalive_requests;
 };
 
-static struct directive_table check_table;
+static struct settings_key check_key;
 
 /* ---- judging ---- */
 
@@ -122,7 +128,6 @@ static bool check_apply(struct conf_scope *scope, const struct directive *row,
     struct check_settings *check = settings;
     struct health_settings *health = arena_new(scope->conf->arena, struct health_settings);
 
-    (void) row;
     *health = (struct health_settings){
         .interval_ms = 30000,
         .timeout_ms = 1000,
@@ -146,13 +151,12 @@ static bool check_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* Behind a `check` of the type that sends it. */
+/* After a `check` of the type that sends it. */
 static bool http_send_apply(struct conf_scope *scope, const struct directive *row,
                             struct conf_node *node, void *settings)
 {
     struct check_settings *check = settings;
 
-    (void) row;
     check->http_send = node->args[1];
     if (scope->parent == NULL) {
         return true; /* the default */
@@ -170,9 +174,8 @@ static bool fastcgi_param_apply(struct conf_scope *scope, const struct directive
 {
     struct check_settings *check = settings;
     struct probe_param *param =
-        vec_push(&check->fastcgi_params, scope->conf->arena, sizeof(*param));
+        vec_add(&check->fastcgi_params, scope->conf->arena, struct probe_param);
 
-    (void) row;
     param->name = node->args[1];
     param->value = node->args[2];
     return true;
@@ -218,7 +221,7 @@ static void warn_of_unused(struct conf_scope *scope, const struct check_settings
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         bool is_used = check->health != NULL &&
                        (rows[i].type == NULL || str_is(check->health->type, rows[i].type));
-        if (!is_used && conf_is_set(scope, &check_table, rows[i].row)) {
+        if (!is_used && conf_is_set(scope, &check_key, rows[i].row)) {
             conf_warn(scope->conf, scope->node, "\"%s\" has no effect without \"check%s%s\"",
                       rows[i].row, rows[i].type == NULL ? "" : " type=",
                       rows[i].type == NULL ? "" : rows[i].type);
@@ -280,13 +283,11 @@ static bool check_status_apply(struct conf_scope *scope, const struct directive 
     };
     enum check_format format = node->count > 1 ? check_format_named(node->args[1]) : FORMAT_HTML;
 
-    (void) row;
-    (void) settings;
     if (format == FORMAT_NONE) {
         return conf_error(scope->conf, node, "invalid check format \"%.*s\"",
                           STR_ARG(node->args[1]));
     }
-    scope_location(scope)->handler = handlers[format];
+    content_set(scope_location(scope), handlers[format], NULL);
     return true;
 }
 
@@ -317,7 +318,8 @@ static const struct directive check_rows[] = {
 };
 #undef C
 
-static struct directive_table check_table = {
+static const struct directive_table check_table = {
+    .key = &check_key,
     .rows = check_rows,
     .contexts = IN_UPSTREAM,
     .size = sizeof(struct check_settings),
@@ -335,7 +337,7 @@ static const struct directive check_main_rows[] = {
     {0},
 };
 
-static struct directive_table check_main_table = {
+static const struct directive_table check_main_table = {
     .rows = check_main_rows,
     .contexts = IN_HTTP,
     .size = sizeof(struct check_main),
@@ -350,9 +352,9 @@ static const struct directive check_status_rows[] = {
     {0},
 };
 
-static struct directive_table check_status_table = {.rows = check_status_rows};
-static struct directive_table *const check_tables[] = {&check_table, &check_main_table,
-                                                       &check_status_table, NULL};
+static const struct directive_table check_status_table = {.rows = check_status_rows};
+static const struct directive_table *const check_tables[] = {&check_table, &check_main_table,
+                                                             &check_status_table, NULL};
 
 const struct module ngx_http_upstream_check_module = {
     .magic = MODULE_MAGIC,

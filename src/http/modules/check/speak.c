@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "http/exchange/probe.h"
-#include "net/conn.h"
+#include "http/exchange/probe/probe.h"
+#include "net/conn/conn.h"
 
 enum { INPUT_MAX = 16 * 1024 };
 
-static bool fail(struct health_probe *probe, const char *reason)
+static bool probe_fail(struct health_probe *probe, const char *reason)
 {
     probe->reason = reason;
     probe->error = 0;
@@ -17,7 +17,7 @@ static bool fail(struct health_probe *probe, const char *reason)
 }
 
 /* Waits until `least` bytes are in conn_input. */
-static bool receive(struct health_probe *probe, size_t least)
+static bool check_receive(struct health_probe *probe, size_t least)
 {
     bool is_end = false;
 
@@ -26,7 +26,7 @@ static bool receive(struct health_probe *probe, size_t least)
             return false;
         }
         if (is_end && conn_input(probe->conn).len < least) {
-            return fail(probe, "answer, which was cut short");
+            return probe_fail(probe, "answer, which was cut short");
         }
     }
     return true;
@@ -72,14 +72,15 @@ bool check_speak_tls(struct health_probe *probe)
     memcpy(bytes, hello, sizeof(hello));
     random_bytes(bytes + HELLO_RANDOM, 32);
     if (!probe_send(probe, (struct str){(const char *) bytes, sizeof(bytes)}) ||
-        !receive(probe, RECORD_HEAD + 1)) {
+        !check_receive(probe, RECORD_HEAD + 1)) {
         return false;
     }
     input = conn_input(probe->conn);
     if (input.data[0] != HANDSHAKE || input.data[1] != 3) {
-        return fail(probe, input.data[0] == ALERT ? "TLS hello, which was refused" : "TLS hello");
+        return probe_fail(probe,
+                          input.data[0] == ALERT ? "TLS hello, which was refused" : "TLS hello");
     }
-    return input.data[RECORD_HEAD] == 2 || fail(probe, "TLS hello");
+    return input.data[RECORD_HEAD] == 2 || probe_fail(probe, "TLS hello");
 }
 
 /* ---- MySQL ---- */
@@ -92,16 +93,16 @@ bool check_speak_mysql(struct health_probe *probe)
     const unsigned char *bytes;
     size_t size;
 
-    if (!receive(probe, MYSQL_HEAD + 1)) {
+    if (!check_receive(probe, MYSQL_HEAD + 1)) {
         return false;
     }
     bytes = (const unsigned char *) conn_input(probe->conn).data;
     size = (size_t) bytes[0] | (size_t) bytes[1] << 8 | (size_t) bytes[2] << 16;
     if (bytes[MYSQL_HEAD] == MYSQL_ERROR) {
-        return fail(probe, "greeting of MySQL, which is an error");
+        return probe_fail(probe, "greeting of MySQL, which is an error");
     }
     if (bytes[3] != 0 || size < 2 || (bytes[MYSQL_HEAD] != 10 && bytes[MYSQL_HEAD] != 9)) {
-        return fail(probe, "greeting of MySQL");
+        return probe_fail(probe, "greeting of MySQL");
     }
     return true;
 }
@@ -111,12 +112,12 @@ bool check_speak_mysql(struct health_probe *probe)
 /* AJP 1.3: magic, length 1, CPing; the answer CPong. */
 bool check_speak_ajp(struct health_probe *probe)
 {
-    if (!probe_send(probe, STR("\x12\x34\x00\x01\x0a")) || !receive(probe, 5)) {
+    if (!probe_send(probe, STR("\x12\x34\x00\x01\x0a")) || !check_receive(probe, 5)) {
         return false;
     }
     struct str input = conn_input(probe->conn);
     if (memcmp(input.data, "AB\x00\x01\x09", 5) != 0) {
-        return fail(probe, "answer to AJP's CPing");
+        return probe_fail(probe, "answer to AJP's CPing");
     }
     conn_consume(probe->conn, 5);
     probe->keeps_conn = conn_input(probe->conn).len == 0;

@@ -55,7 +55,7 @@ static void add_peer(const struct upstream_group *group, const struct peer *peer
         bool is_up = (unhealthy & 1u << index++) == 0 && !peer->server->is_down;
 
         if (page->wants == -1 || page->wants == is_up) {
-            struct row *row = vec_push(&page->rows, page->arena, sizeof(*row));
+            struct row *row = vec_add(&page->rows, page->arena, struct row);
             *(is_up ? &page->up : &page->down) += 1;
             *row = (struct row){group,
                                 peer->name,
@@ -69,7 +69,7 @@ static void add_peer(const struct upstream_group *group, const struct peer *peer
 
 /* ---- writing ---- */
 
-static void put(struct buf *out, const char *text)
+static void page_put(struct buf *out, const char *text)
 {
     buf_append(out, str_of(text));
 }
@@ -107,13 +107,13 @@ static void write_html(struct buf *out, const struct page *page)
     vec_each(const struct row, row, &page->rows) {
         buf_printf(out, "<tr class=\"%s\"><td>%u</td><td>", state_of(row), index++);
         put_escaped(out, row->group->name, ESCAPE_HTML);
-        put(out, "</td><td>");
+        page_put(out, "</td><td>");
         put_escaped(out, row->peer, ESCAPE_HTML);
         buf_printf(out, "</td><td>%s</td><td>%u</td><td>%u</td><td>%.*s</td><td>%u</td></tr>\n",
                    state_of(row), row->rise, row->fall, STR_ARG(row->check->type),
                    row->check->port);
     }
-    put(out, "</table>\n</body>\n</html>\n");
+    page_put(out, "</table>\n</body>\n</html>\n");
 }
 
 static void write_csv(struct buf *out, const struct page *page)
@@ -138,7 +138,7 @@ static void write_json(struct buf *out, const struct page *page)
     vec_each(const struct row, row, &page->rows) {
         buf_printf(out, "%s\n    {\"index\": %u, \"upstream\": \"", index == 0 ? "" : ",", index);
         put_escaped(out, row->group->name, ESCAPE_JSON);
-        put(out, "\", \"name\": \"");
+        page_put(out, "\", \"name\": \"");
         put_escaped(out, row->peer, ESCAPE_JSON);
         buf_printf(out,
                    "\", \"status\": \"%s\", \"rise\": %u, \"fall\": %u, \"type\": \"%.*s\", "
@@ -147,7 +147,7 @@ static void write_json(struct buf *out, const struct page *page)
                    row->check->port);
         index++;
     }
-    put(out, index == 0 ? "]\n}}\n" : "\n  ]\n}}\n");
+    page_put(out, index == 0 ? "]\n}}\n" : "\n  ]\n}}\n");
 }
 
 /* ---- the exposition format of Prometheus ---- */
@@ -179,7 +179,7 @@ static void write_series(struct buf *out, const struct page *page, const char *n
     vec_each(const struct row, row, &page->rows) {
         buf_printf(out, "nginx_upstream_%s{index=\"%u\",upstream_name=\"", name, index++);
         put_escaped(out, row->group->name, ESCAPE_JSON);
-        put(out, "\",name=\"");
+        page_put(out, "\",name=\"");
         put_escaped(out, row->peer, ESCAPE_JSON);
         buf_printf(out, "\",status=\"%s\",type=\"%.*s\",port=\"%u\"} %u\n", state_of(row),
                    STR_ARG(row->check->type), row->check->port, series_value(row, series));
@@ -242,7 +242,5 @@ enum flow check_status_answer(struct request *request, const struct upstream_set
     }
     health_each_peer(set, add_peer, &page);
     writers[format](&out, &page);
-    struct str body = arena_dup(&request->arena, buf_str(&out));
-    buf_free(&out);
-    return response_memory(request, 200, formats[format].type, body);
+    return response_gathered(request, formats[format].type, &out);
 }

@@ -3,7 +3,7 @@
 #define HTTP_MODULES_CHECK_STATUS_H
 
 #include "conf/directive.h"
-#include "http/request.h"
+#include "http/request/request.h"
 #include "upstream/upstream.h"
 
 enum check_format { FORMAT_HTML, FORMAT_CSV, FORMAT_JSON, FORMAT_PROMETHEUS, FORMAT_NONE };

@@ -1,4 +1,5 @@
 /* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
+#include "http/exchange/heads/answer.h"
 #include "http/modules/fastcgi/link.h"
 #include "server/generation.h"
 
@@ -109,7 +110,7 @@ static bool is_short(const struct exchange *x, const struct fastcgi_stream *stre
 }
 
 /* Bytes that came, without those that are too many. May be none. */
-static struct str take(struct exchange *x, struct fastcgi_stream *stream)
+static struct str take_within_length(struct exchange *x, struct fastcgi_stream *stream)
 {
     struct str data = fastcgi_input(x);
     size_t came = data.len;
@@ -133,7 +134,7 @@ static struct str take(struct exchange *x, struct fastcgi_stream *stream)
 }
 
 /* The records say that nothing more comes. */
-static enum body_result finish(struct exchange *x, const struct fastcgi_stream *stream)
+static enum body_result records_finish(struct exchange *x, const struct fastcgi_stream *stream)
 {
     if (is_short(x, stream)) {
         exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed FastCGI stdout");
@@ -153,7 +154,7 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
 
     do {
         if (fastcgi_input(x).len != 0) {
-            *data = take(x, stream);
+            *data = take_within_length(x, stream);
             if (data->len != 0) {
                 return BODY_DATA;
             }
@@ -162,7 +163,7 @@ enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
     if (stream->is_bad) {
         return BODY_BAD;
     }
-    return stream->is_stdout_closed || stream->has_ended ? finish(x, stream) : BODY_MORE;
+    return stream->is_stdout_closed || stream->has_ended ? records_finish(x, stream) : BODY_MORE;
 }
 
 /* The connection is at its end. Without END_REQUEST that is in order where it was not to be kept. */
@@ -175,7 +176,7 @@ enum body_result fastcgi_body_ended(struct exchange *x)
         return BODY_BAD;
     }
     if (stream->has_ended) {
-        return finish(x, stream);
+        return records_finish(x, stream);
     }
     if (conn->is_broken) {
         exchange_log(x, LOG_ERROR, conn->error, "recv() failed");

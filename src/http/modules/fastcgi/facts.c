@@ -1,4 +1,4 @@
-/* What backends say of themselves: asked for once (question.c), behind the first request that ended well; known to all
+/* What backends say of themselves: asked for once (question.c), after the first request that ended well; known to all
  * workers. */
 #include <stdatomic.h>
 

@@ -1,15 +1,19 @@
 /* ngx_http_fastcgi_module: requests passed on to FastCGI servers. */
-#include "http/hooks.h"
+#include "config.h"
+#include "http/exchange/cache/rows.h"
+#include "http/routing/hooks.h"
 #include "http/modules/fastcgi/fastcgi.h"
-#include "http/variables.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
-static struct directive_table fastcgi_table;
-static struct directive_table fastcgi_family_table;
+static struct settings_key fastcgi_key;
+static struct settings_key fastcgi_family_key;
+static const struct exchange_family fastcgi_family;
 
 /* ---- the handler ---- */
 
 static const struct protocol fastcgi_protocol = {
+    .family = &fastcgi_family,
     .name = STR_INIT("fastcgi"),
     .channel = &fastcgi_channel,
     .make_request = fastcgi_make_request,
@@ -24,10 +28,10 @@ static const struct protocol fastcgi_protocol = {
 
 static enum flow fastcgi_answer(struct request *request)
 {
-    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_table);
+    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
     struct exchange *x =
         exchange_new(request, &fastcgi_protocol,
-                     location_settings(request->location, &fastcgi_family_table), own);
+                     location_settings(request->location, &fastcgi_family_key), own);
 
     x->group = own->target.group;
     x->target = own->target.text;
@@ -46,7 +50,7 @@ static enum flow fastcgi_answer(struct request *request)
 /* What fastcgi_split_path_info makes of the URI; false: it does not match, or there is none. */
 static bool split(struct request *request, struct str *script, struct str *path_info)
 {
-    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_table);
+    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
     struct variable_env env = request->env; /* its captures are not the request's */
 
     if (own->split == NULL || !regex_match(own->split, request->uri, &env, &request->log) ||
@@ -62,11 +66,10 @@ static bool get_script_name(struct variable_env *env, const struct variable *var
                             struct str *out)
 {
     struct request *request = variable_request(env);
-    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_table);
+    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
     struct str script = request->uri;
     struct str path_info;
 
-    (void) variable;
     split(request, &script, &path_info);
     if (own->index.len != 0 && script.len != 0 && script.data[script.len - 1] == '/') {
         script = arena_concat(&request->arena, script, own->index);
@@ -79,7 +82,6 @@ static bool get_path_info(struct variable_env *env, const struct variable *varia
 {
     struct str script;
 
-    (void) variable;
     if (!split(variable_request(env), &script, out)) {
         *out = STR_NONE;
     }
@@ -101,7 +103,6 @@ static bool fastcgi_pass_apply(struct conf_scope *scope, const struct directive 
     struct fastcgi_settings *own = settings;
     struct str address = node->args[1];
 
-    (void) row;
     return pass_target_read(scope, node, address, 0, &own->target) &&
            pass_handler_set(scope, node, fastcgi_answer);
 }
@@ -112,7 +113,6 @@ static bool split_path_info_apply(struct conf_scope *scope, const struct directi
     struct fastcgi_settings *own = settings;
     struct str pattern = node->args[1];
 
-    (void) row;
     own->split = regex_compile(scope->conf, node, pattern, false, true);
     if (own->split == NULL) {
         return false;
@@ -124,7 +124,7 @@ static bool split_path_info_apply(struct conf_scope *scope, const struct directi
     return true;
 }
 
-/* A place whose parameters are its parent's shares what was laid out for them. */
+/* A location whose parameters are its parent's shares what was laid out for them. */
 static bool fastcgi_finish(struct conf_scope *scope, void *settings)
 {
     struct fastcgi_settings *own = settings;
@@ -169,25 +169,29 @@ static const struct directive fastcgi_rows[] = {
 #undef S
 
 static const struct directive fastcgi_family_rows[] = {
-    EXCHANGE_CONNECT_ROWS("fastcgi", fastcgi_next_upstream_words),
+    EXCHANGE_CONNECT_ROWS("fastcgi", cgi_next_upstream_words),
     EXCHANGE_TENGINE_TRIES_ROW("fastcgi"),
     EXCHANGE_SOCKET_ROWS("fastcgi"),
     EXCHANGE_TENGINE_SOCKET_ROWS("fastcgi"),
     EXCHANGE_BODY_ROWS("fastcgi"),
-    EXCHANGE_CACHE_ROWS("fastcgi", fastcgi_cache_use_stale_words),
+    EXCHANGE_CACHE_ROWS("fastcgi", cgi_cache_use_stale_words),
     {0},
 };
 
-static struct directive_table fastcgi_table = {.rows = fastcgi_rows,
-                                               .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                               .size = sizeof(struct fastcgi_settings),
-                                               .finish = fastcgi_finish};
-static struct directive_table fastcgi_family_table = {.rows = fastcgi_family_rows,
-                                                      .contexts = IN_HTTP_ALL,
-                                                      .size = sizeof(struct exchange_settings),
-                                                      .finish = exchange_settings_finish};
-static struct directive_table *const fastcgi_tables[] = {&fastcgi_table, &fastcgi_family_table,
-                                                         NULL};
+static const struct directive_table fastcgi_table = {.key = &fastcgi_key,
+                                                     .rows = fastcgi_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct fastcgi_settings),
+                                                     .finish = fastcgi_finish};
+static const struct exchange_family fastcgi_family = {
+    .prefix = "fastcgi",
+    .table = EXCHANGE_TABLE(fastcgi_family_key, fastcgi_family_rows, exchange_settings_finish),
+    .temp_path = STR_INIT(DEFAULT_FASTCGI_TEMP),
+    .hidden_ids = HIDDEN_OF_CGI,
+    .keeper = &answer_keeper,
+};
+static const struct directive_table *const fastcgi_tables[] = {&fastcgi_table,
+                                                               &fastcgi_family.table, NULL};
 
 /*
  * Where max_conns is written requests above it wait for their turn, in the order of coming, as they do
@@ -198,11 +202,10 @@ static struct directive_table *const fastcgi_tables[] = {&fastcgi_table, &fastcg
 
 static bool let_requests_wait(struct conf *conf, struct http_main *main)
 {
-    (void) conf;
     vec_each(struct http_location *, location, &main->locations) {
-        struct upstream_group *group = (*location)->pass_group;
+        struct upstream_group *group = (*location)->content.group;
 
-        if ((*location)->handler == fastcgi_answer && group != NULL && group->queue_max == 0) {
+        if ((*location)->content.run == fastcgi_answer && group != NULL && group->queue_max == 0) {
             group->queue_max = WAITING_MAX;
             group->queue_timeout_ms = WAITING_TIMEOUT_MS;
             group->queues_at_max_conns = true;

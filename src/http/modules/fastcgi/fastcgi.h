@@ -9,8 +9,8 @@
 #include "conf/regex.h"
 #include "fiber/fiber.h"
 #include "http/exchange/exchange.h"
-#include "http/exchange/params.h"
-#include "http/exchange/records.h"
+#include "http/exchange/heads/params.h"
+#include "http/exchange/probe/records.h"
 #include "upstream/peer.h"
 
 struct fastcgi_link;
@@ -32,8 +32,8 @@ struct fastcgi_part {
 
 /* A parameter that is not constant, with what stands before it. */
 struct fastcgi_step {
-    struct str ready; /* constant pairs, framed; a word may be read behind them */
-    size_t framed;    /* bytes of ready with the frame and name of this one behind it: the
+    struct str ready; /* constant pairs, framed; a word may be read after them */
+    size_t framed;    /* bytes of ready with the frame and name of this one after it: the
                                     value's length has one byte there. Without parts: ready's */
     struct str name;  /* empty: ready is all, the last step */
     const struct template *value;
@@ -42,14 +42,14 @@ struct fastcgi_step {
     bool skips_empty;           /* if_not_empty */
 };
 
-/* The parameters of a place, laid out. */
+/* The parameters of a location, laid out. */
 struct fastcgi_plan {
     struct fastcgi_step *steps;
     unsigned count;
     struct params fields; /* no configured ones: what is added of the client's fields */
 };
 
-/* Settings of one place, besides the family's. */
+/* Settings of one location, besides the family's. */
 struct fastcgi_settings {
     struct pass_target target;
     struct vec list; /* struct param: fastcgi_param */
@@ -71,14 +71,14 @@ extern const struct variable fastcgi_variables[];
 
 /* ---- params.c ---- */
 
-/* Lays out the parameters of a place; in the configuration's arena. */
+/* Lays out the parameters of a location; in the configuration's arena. */
 const struct fastcgi_plan *fastcgi_plan_new(struct conf *conf, const struct vec *list);
 
 /* protocol.make_request: BEGIN_REQUEST and PARAMS as x->head, for request id 1 and a connection that is
  * not kept; where to put others is known. */
 bool fastcgi_make_request(struct exchange *x);
 
-/* ---- link.c, stream.c ---- */
+/* ---- link.c, shared.c ---- */
 
 /* Answer bytes that wait to be read by a request on a shared connection. */
 struct fastcgi_pending {

@@ -153,7 +153,7 @@ struct decoding {
     char *end;   /* … to here */
     char *at;    /* first byte that was not used */
     char *limit; /* end of what has come */
-    bool joins;  /* payload may be put behind what is unread */
+    bool joins;  /* payload may be put after what is unread */
     bool has_news;
 };
 
@@ -184,7 +184,7 @@ static inline bool use_payload(struct decoding *now, struct record *record)
     return record->content == 0;
 }
 
-/* Content of other records. False: more of it has to come first, or it waits behind unread payload. */
+/* Content of other records. False: more of it has to come first, or it waits after unread payload. */
 static bool use_other(struct decoding *now, struct record *record, struct fastcgi_stream *stream)
 {
     while (record->content != 0) {
@@ -424,7 +424,7 @@ static void decide_keeping(struct fastcgi_stream *stream, const struct upstream_
 }
 
 /* From now on requests of others may come to it. */
-static void share(struct fastcgi_link *state)
+static void link_share(struct fastcgi_link *state)
 {
     struct upstream_link *link = state->link;
     unsigned users_max = fastcgi_facts_users_max(link->cell);
@@ -462,11 +462,11 @@ static bool fastcgi_begin(struct exchange *x)
     decide_keeping(stream, link);
     if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO) {
         stream->asks = fastcgi_processes_asks(link);
-        share(state);
+        link_share(state);
     }
     if (state->is_shared) {
         if (x->streams_body && link->users > 1) {
-            /* Only one can wait for the socket to drink: this one's body is read first. */
+            /* Only one can wait for the socket to be writable: this one's body is read first. */
             stream->id = 0; /* it is not on the link yet, and may never be */
             if (sent_body_hold(x) != FLOW_NEXT || link->conn->is_broken ||
                 link->conn->is_input_closed) {
@@ -517,7 +517,7 @@ static void abort_cut_request(struct exchange *x)
 }
 
 /*
- * Behind the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
+ * After the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
  * what is kept might be a process that somebody waits for. A link that may not rest is no place to ask.
  */
 static void end_first(struct upstream_link *link, unsigned max_conns)

@@ -24,7 +24,7 @@ struct fastcgi_link {
     struct list news;                /* streams to be woken, by in_news */
     struct deferred more;            /* input that was left for the next turn */
     uint32_t decoded;                /* bytes at the start of the input that are payload */
-    uint32_t gap;                    /* bytes behind them that were used */
+    uint32_t gap;                    /* bytes after them that were used */
     struct record record;            /* the current one: what is left of its content and padding */
     bool is_in_record;               /* not all of its content and padding was seen */
     bool is_shared;
@@ -90,7 +90,7 @@ bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins);
 
 /*
  * Decodes what has arrived for the stream of a link that is its own, up to the next part of the body.
- * joins: a part is put behind what is unread already. True: something came of it.
+ * joins: a part is put after what is unread already. True: something came of it.
  */
 static inline bool fastcgi_decode(struct fastcgi_stream *stream, bool joins)
 {

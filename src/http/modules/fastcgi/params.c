@@ -2,10 +2,10 @@
  * its own values, in one pass. */
 #include "base/buf.h"
 #include "http/modules/fastcgi/fastcgi.h"
-#include "http/variables.h"
+#include "http/variables/variables.h"
 
 #define LENGTHS_MAX (2 * (size_t) PAIR_LENGTH_SIZE)
-#define WORD 32 /* short texts are copied in words: so much is readable behind them */
+#define WORD 32 /* short texts are copied in words: so much is readable after them */
 #define SCRATCH_MIN 2048
 #define SCRATCH_KEPT (256 * 1024) /* bytes of scratch that stay for the next request */
 
@@ -158,7 +158,7 @@ static inline __attribute__((always_inline)) void need(struct writer *writer, si
     }
 }
 
-/* Text of ours, with a word of readable bytes behind it; there is room. */
+/* Text of ours, with a word of readable bytes after it; there is room. */
 static inline __attribute__((always_inline)) char *put_ready(char *at, const char *text,
                                                              size_t size)
 {

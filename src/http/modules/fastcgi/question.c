@@ -1,4 +1,4 @@
-/* FCGI_GET_VALUES to a backend of which nothing is known: on a connection that rests, behind its first request.
+/* FCGI_GET_VALUES to a backend of which nothing is known: on an idle connection, after its first request.
  * Many backends take the version and the id that they answer with from the first record that they see, or know
  * BEGIN_REQUEST only; so it may not come first. Nobody uses the connection meanwhile, and it closes then. */
 #include "base/clock.h"

@@ -1,24 +1,26 @@
 /* ngx_http_grpc_module: requests passed on to gRPC servers, by HTTP/2, both bodies as they come. */
+#include "http/exchange/cache/rows.h"
 #include "http/exchange/h2/h2.h"
-#include "http/hooks.h"
-#include "http/variables.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
-/* What grpc_pass of a place says. */
+/* What grpc_pass of a location says. */
 struct grpc_target {
     struct pass_target address;
     struct str host; /* for :authority, of one without variables */
 };
 
-/* The directives of one place. */
+/* The directives of one location. */
 struct grpc_settings {
     struct grpc_target *target; /* NULL: no grpc_pass here */
     struct vec set_headers;     /* struct key_template */
     struct head_plan *plan;     /* derived; NULL without grpc_pass */
 };
 
-static struct directive_table grpc_table;
-static struct directive_table grpc_exchange_table;
+static struct settings_key grpc_key;
+static struct settings_key grpc_exchange_key;
+static const struct exchange_family grpc_family;
 
 /* ---- addresses ---- */
 
@@ -72,6 +74,7 @@ static bool grpc_make_request(struct exchange *x)
 }
 
 static const struct protocol grpc_protocol = {
+    .family = &grpc_family,
     .name = STR_INIT("grpc"),
     .secure_name = STR_INIT("grpcs"),
     .alpn = H2_ALPN,
@@ -87,7 +90,7 @@ static const struct protocol grpc_protocol = {
 
 static enum flow grpc_answer(struct request *request)
 {
-    const struct grpc_settings *settings = location_settings(request->location, &grpc_table);
+    const struct grpc_settings *settings = location_settings(request->location, &grpc_key);
     const struct grpc_target *target = settings->target;
 
     if (request->method == METHOD_CONNECT) {
@@ -95,7 +98,7 @@ static enum flow grpc_answer(struct request *request)
     }
     struct exchange *x =
         exchange_new(request, &grpc_protocol,
-                     location_settings(request->location, &grpc_exchange_table), settings);
+                     location_settings(request->location, &grpc_exchange_key), settings);
     struct grpc_state *state = arena_new(&request->arena, struct grpc_state);
     x->state = state;
     x->group = target->address.group;
@@ -119,7 +122,6 @@ static enum flow grpc_answer(struct request *request)
 
 static bool get_trailers(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    (void) variable;
     return h2_client_takes_trailers(variable_request(env)) && variable_give(out, STR("trailers"));
 }
 
@@ -139,7 +141,6 @@ static bool grpc_pass_apply(struct conf_scope *scope, const struct directive *ro
     bool is_late = template_variable_count(address) != 0;
     bool is_secure = !is_late && cut_scheme(&address);
 
-    (void) row;
     if (address.len == 0) {
         return conf_error(scope->conf, node, "no host in upstream \"%.*s\"",
                           STR_ARG(node->args[1]));
@@ -150,7 +151,7 @@ static bool grpc_pass_apply(struct conf_scope *scope, const struct directive *ro
     target->address.is_secure = is_secure;
     target->host = host_of(address, is_secure);
     own->target = target;
-    exchange_needs_tls(scope, &grpc_exchange_table, is_secure || is_late);
+    exchange_needs_tls(scope, &grpc_exchange_key, is_secure || is_late);
     return pass_handler_set(scope, node, grpc_answer);
 }
 
@@ -159,9 +160,8 @@ static bool grpc_finish(struct conf_scope *scope, void *settings)
 {
     struct grpc_settings *own = settings;
 
-    if (scope->context == IN_LOCATION && !conf_is_set(scope, &grpc_table, "grpc_pass")) {
+    if (scope->context == IN_LOCATION && !conf_is_set(scope, &grpc_key, "grpc_pass")) {
         own->target = NULL;
-        exchange_needs_tls(scope, &grpc_exchange_table, false);
     }
     own->plan = NULL;
     if (own->target != NULL) {
@@ -208,15 +208,20 @@ static const struct directive grpc_exchange_rows[] = {
     {0},
 };
 
-static struct directive_table grpc_table = {.rows = grpc_rows,
-                                            .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                            .size = sizeof(struct grpc_settings),
-                                            .finish = grpc_finish};
-static struct directive_table grpc_exchange_table = {.rows = grpc_exchange_rows,
-                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                     .size = sizeof(struct exchange_settings),
-                                                     .finish = grpc_exchange_finish};
-static struct directive_table *const grpc_tables[] = {&grpc_table, &grpc_exchange_table, NULL};
+static const struct directive_table grpc_table = {.key = &grpc_key,
+                                                  .rows = grpc_rows,
+                                                  .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                  .size = sizeof(struct grpc_settings),
+                                                  .finish = grpc_finish};
+static const struct exchange_family grpc_family = {
+    .prefix = "grpc",
+    .table = EXCHANGE_TABLE(grpc_exchange_key, grpc_exchange_rows, grpc_exchange_finish),
+    .pass = "grpc_pass",
+    .pass_key = &grpc_key,
+    .hidden_ids = HIDDEN_OF_SERVERS,
+    .keeper = &answer_keeper,
+};
+static const struct directive_table *const grpc_tables[] = {&grpc_table, &grpc_family.table, NULL};
 
 static const struct http_module grpc_hooks = {.variables = grpc_variables};
 

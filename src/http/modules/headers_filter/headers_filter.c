@@ -1,9 +1,11 @@
-/* ngx_http_headers_filter_module: add_header, add_trailer, expires, and Tengine's expires_by_types. */
+/* ngx_http_headers_filter_module: add_header, add_trailer, expires, and Tengine's append_header and expires_by_types. */
 #include "base/clock.h"
 #include "base/parse.h"
-#include "http/hooks.h"
+#include "http/request/body_filter.h"
+#include "http/request/wire.h"
+#include "http/routing/hooks.h"
 #include "http/modules/headers_filter/expires.h"
-#include "http/request.h"
+#include "http/request/request.h"
 #include "server/module.h"
 
 /* One add_header or add_trailer. */
@@ -11,7 +13,8 @@ struct header_rule {
     struct str name;
     enum field_id id;
     struct template *value;
-    bool is_always; /* for all codes, not only those of success and redirects */
+    bool is_always;   /* for all codes, not only those of success and redirects */
+    bool is_appended; /* append_header: to the field of that name, if there is one */
 };
 
 /* What expires says. */
@@ -43,17 +46,18 @@ struct headers_settings {
     struct vec own_trailers;
     struct vec headers; /* what holds here, after inheritance */
     struct vec trailers;
+    struct str separator;    /* append_header_separator */
     unsigned header_inherit; /* enum field_inherit */
     unsigned trailer_inherit;
     struct expires_rule expires;
     struct vec types; /* struct type_rule */
 };
 
-static struct directive_table headers_table;
+static struct settings_key headers_key;
 
 static const struct headers_settings *settings_at(const struct http_location *location)
 {
-    return location_settings(location, &headers_table);
+    return location_settings(location, &headers_key);
 }
 
 /* Codes of responses that mean something to a cache. */
@@ -104,7 +108,7 @@ static const struct expires_rule *rule_for_type(const struct headers_settings *s
 }
 
 /* What the rule says for this response; one that cannot be understood says nothing. */
-static struct expires resolve(struct request *request, const struct expires_rule *rule)
+static struct expires expires_of(struct request *request, const struct expires_rule *rule)
 {
     struct expires expires;
 
@@ -156,7 +160,7 @@ static void add_fixed(struct request *request, const struct expires_rule *rule)
 
 static void add_expires(struct request *request, const struct expires_rule *rule)
 {
-    struct expires expires = resolve(request, rule);
+    struct expires expires = expires_of(request, rule);
     char date[HTTP_DATE_LENGTH];
     time_t when;
     int64_t max_age;
@@ -184,10 +188,27 @@ static void add_expires(struct request *request, const struct expires_rule *rule
 
 /* ---- add_header ---- */
 
+/* Is there a field of that name, to which the value was appended? */
+static bool append_value(struct request *request, struct str name, struct str value)
+{
+    struct field *field = fields_find(&request->response.fields, name);
+
+    if (field == NULL) {
+        return false;
+    }
+    const struct str parts[] = {field->value, settings_at(request->location)->separator, value};
+    field->value = arena_join(&request->arena, parts, value.len == 0 ? 1 : 3);
+    return true;
+}
+
 static void add_header(struct request *request, const struct header_rule *rule)
 {
     struct response *response = &request->response;
     struct str value = rule_value(request, rule);
+
+    if (rule->is_appended && append_value(request, rule->name, value)) {
+        return;
+    }
 
     if (rule->id == FIELD_ETAG) {
         response->etag = value;
@@ -197,7 +218,8 @@ static void add_header(struct request *request, const struct header_rule *rule)
         response->last_modified = -1;
     }
     if (value.len != 0) {
-        fields_add_identified(&response->fields, &request->arena, rule->id, rule->name, value);
+        fields_add_identified(&response->fields, &request->arena, rule->id, rule->name, value)
+            ->is_added = true;
     }
 }
 
@@ -268,6 +290,7 @@ static void add_trailer_filter(struct request *request, const struct headers_set
     struct trailer_filter *trailer = arena_new(&request->arena, struct trailer_filter);
 
     trailer->filter.send = trailer_send;
+    trailer->filter.takes_files = true;
     trailer->rules = &settings->trailers;
     trailer->is_usual = is_usual_status(request->response.status);
     response_add_filter(request, &trailer->filter);
@@ -343,21 +366,32 @@ static bool field_apply(struct conf_scope *scope, const struct conf_node *node, 
     if (rule.value == NULL) {
         return false;
     }
-    *(struct header_rule *) vec_push(rules, conf->arena, sizeof(rule)) = rule;
+    *vec_add(rules, conf->arena, struct header_rule) = rule;
     return true;
 }
 
 static bool add_header_apply(struct conf_scope *scope, const struct directive *row,
                              struct conf_node *node, void *settings)
 {
-    (void) row;
     return field_apply(scope, node, &((struct headers_settings *) settings)->own_headers);
+}
+
+/* Stands among the lines of add_header, in their order. */
+static bool append_header_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct vec *rules = &((struct headers_settings *) settings)->own_headers;
+
+    if (!field_apply(scope, node, rules)) {
+        return false;
+    }
+    vec_at(rules, struct header_rule, rules->count - 1)->is_appended = true;
+    return true;
 }
 
 static bool add_trailer_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
-    (void) row;
     return field_apply(scope, node, &((struct headers_settings *) settings)->own_trailers);
 }
 
@@ -416,7 +450,7 @@ static bool expires_by_types_apply(struct conf_scope *scope, const struct direct
     }
     for (unsigned i = words + 1; i < node->count; i++) {
         struct str type = node->args[i];
-        struct type_rule *item = vec_push(&headers->types, scope->conf->arena, sizeof(*item));
+        struct type_rule *item = vec_add(&headers->types, scope->conf->arena, struct type_rule);
 
         item->is_family = str_ends(type, STR("/*"));
         item->type = item->is_family ? str_head(type, type.len - 1) : type;
@@ -432,7 +466,7 @@ static void join_rules(struct arena *arena, struct vec *holds, const struct vec 
     if (inherit == FIELDS_MERGE && holds->count != 0 && own->count != 0) {
         struct vec both = vec_copy(holds, arena, sizeof(struct header_rule));
         vec_each(const struct header_rule, rule, own) {
-            *(struct header_rule *) vec_push(&both, arena, sizeof(*rule)) = *rule;
+            *vec_add(&both, arena, struct header_rule) = *rule;
         }
         *holds = both;
     } else if (own->count != 0 || inherit == FIELDS_OFF) {
@@ -448,8 +482,8 @@ static bool headers_finish(struct conf_scope *scope, void *settings)
     join_rules(arena, &headers->headers, &headers->own_headers, headers->header_inherit);
     join_rules(arena, &headers->trailers, &headers->own_trailers, headers->trailer_inherit);
     /* An expires of this block's own weighs more than types that were inherited. */
-    if (conf_is_set(scope, &headers_table, "expires") &&
-        !conf_is_set(scope, &headers_table, "expires_by_types")) {
+    if (conf_is_set(scope, &headers_key, "expires") &&
+        !conf_is_set(scope, &headers_key, "expires_by_types")) {
         headers->types = (struct vec){0};
     }
     return true;
@@ -478,6 +512,13 @@ static const struct directive headers_rows[] = {
     {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, inherit_words), .initial = "on",
      .doc = "Does a block with add_header of its own lose the outer ones (on), keep them in front "
             "(merge); off: never inherits any."},
+    {"append_header", IN_ALL_AND_IF, CUSTOM(append_header_apply), ARGS(2, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "name value",
+     .doc =
+         "Appends the value to the field of that name; adds one where there is none. One of the lines of add_header, in their order, "
+         "for the same codes."},
+    {"append_header_separator", IN_ALL_AND_IF, STRING(L, separator), .initial = "\", \"",
+     .doc = "What append_header puts between the values."},
     {"add_trailer", IN_ALL_AND_IF, CUSTOM(add_trailer_apply), ARGS(2, 3), .repeat = REPEAT_CUSTOM,
      .syntax = "name value [always]",
      .doc = "Adds a field behind the body, for the same codes as add_header."},
@@ -494,16 +535,17 @@ static const struct directive headers_rows[] = {
 };
 #undef L
 
-static struct directive_table headers_table = {.rows = headers_rows,
-                                               .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                               .size = sizeof(struct headers_settings),
-                                               .finish = headers_finish,
-                                               .fresh = headers_fresh};
-static struct directive_table *const headers_tables[] = {&headers_table, NULL};
+static const struct directive_table headers_table = {.key = &headers_key,
+                                                     .rows = headers_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct headers_settings),
+                                                     .finish = headers_finish,
+                                                     .fresh = headers_fresh};
+static const struct directive_table *const headers_tables[] = {&headers_table, NULL};
 
 static const struct filter_hook headers_filters[] = {
-    {.order = 20, .run = filter_headers, .is_active = is_active},
-    {.order = 95, .run = filter_length, .is_active = has_trailer_rules},
+    {.name = "headers", .run = filter_headers, .is_active = is_active},
+    {.name = "length", .run = filter_length, .is_active = has_trailer_rules},
     {.run = NULL},
 };
 

@@ -2,9 +2,9 @@
 #include "base/parse.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/h2/h2.h"
-#include "http/hooks.h"
+#include "http/routing/hooks.h"
 #include "http/modules/health_check/match.h"
-#include "http/settings.h"
+#include "http/routing/settings.h"
 #include "server/module.h"
 #include "upstream/upstream.h"
 
@@ -22,8 +22,9 @@ struct check_line {
     struct grpc_probe grpc_probe;
     struct http_probe probe;
     struct match_use use;
-    struct match *match;            /* or NULL */
-    const struct exchange_tls *tls; /* of the location, when its group is spoken to over TLS */
+    struct match *match; /* or NULL */
+    const struct tls_client_settings
+        *tls; /* of the location, when its group is spoken to over TLS */
     const struct upstream_group *group;
 };
 
@@ -148,7 +149,6 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
     struct check_settings *here = settings;
     struct check_line *line = arena_new(conf->arena, struct check_line);
 
-    (void) row;
     line->node = node;
     line->uri = STR("/");
     line->health.interval_ms = INTERVAL_MS;
@@ -168,7 +168,7 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
     if (line->is_grpc && (line->match != NULL || line->has_uri)) {
         return conf_error(conf, node, "\"type=grpc\" excludes \"match\" and \"uri\"");
     }
-    *(struct check_line **) vec_push(&here->lines, conf->arena, sizeof(line)) = line;
+    *vec_add(&here->lines, conf->arena, struct check_line *) = line;
     return true;
 }
 
@@ -211,7 +211,7 @@ static void make_http(struct conf *conf, struct check_line *line,
 
 static void add_param(struct vec *params, struct arena *arena, const char *name, struct str value)
 {
-    struct probe_param *param = vec_push(params, arena, sizeof(*param));
+    struct probe_param *param = vec_add(params, arena, struct probe_param);
 
     param->name = str_of(name);
     param->value = value;
@@ -252,13 +252,13 @@ static bool make_fastcgi(struct conf *conf, struct check_line *line,
 static bool make_speak(struct conf *conf, struct check_line *line, const struct conf_node *pass,
                        const struct http_location *location)
 {
-    const struct upstream_group *group = location->pass_group;
+    const struct upstream_group *group = location->content.group;
 
     line->health.speak_settings = &line->probe;
     line->probe.judge = match_judge;
     line->probe.judge_settings = &line->use;
     line->use.match = line->match;
-    line->use.location = location;
+    line->use.variables = conf_variables(conf);
     if (line->is_grpc && !str_is(pass->args[0], "grpc_pass")) {
         return conf_error(conf, line->node, "\"type=grpc\" needs \"grpc_pass\"");
     }
@@ -292,7 +292,7 @@ static bool add_line(struct conf_scope *scope, struct check_line *line)
     const struct http_location *location = scope_location(scope);
     const struct conf_node *pass = find_pass(scope->node);
 
-    if (pass == NULL || location->pass_group == NULL) {
+    if (pass == NULL || location->content.group == NULL) {
         return conf_error(conf, line->node,
                           "\"health_check\" needs a directive like \"proxy_pass\" to a group of "
                           "servers, without variables, in the same location");
@@ -300,10 +300,10 @@ static bool add_line(struct conf_scope *scope, struct check_line *line)
     if (!make_speak(conf, line, pass, location)) {
         return false;
     }
-    line->tls = location->pass_tls;
-    line->group = location->pass_group;
-    *(struct check_line **) vec_push(all_lines(conf), conf->arena, sizeof(line)) = line;
-    return health_add(conf, line->node, location->pass_group, &line->health);
+    line->tls = location->content.tls;
+    line->group = location->content.group;
+    *vec_add(all_lines(conf), conf->arena, struct check_line *) = line;
+    return health_add(conf, line->node, location->content.group, &line->health);
 }
 
 static bool health_check_finish(struct conf_scope *scope, void *settings)
@@ -325,16 +325,15 @@ static void health_check_fresh(void *settings)
 /* All match blocks were read. */
 static bool health_check_end(struct conf *conf, struct http_main *main)
 {
-    (void) main;
     if (!match_check_all(conf)) {
         return false;
     }
     vec_each(struct check_line *const, line, all_lines(conf)) {
-        const struct exchange_tls *tls = (*line)->tls;
+        const struct tls_client_settings *tls = (*line)->tls;
 
         if (tls != NULL && tls->context != NULL) {
             (*line)->health.tls =
-                exchange_secure_group(conf->arena, tls, (*line)->group,
+                tls_client_group_link(conf->arena, tls, (*line)->group,
                                       (*line)->is_grpc ? (struct str) H2_ALPN : STR_NONE);
         }
         if ((*line)->is_grpc &&
@@ -370,14 +369,14 @@ static const struct directive health_check_rows[] = {
     {0},
 };
 
-static struct directive_table health_check_table = {
+static const struct directive_table health_check_table = {
     .rows = health_check_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct check_settings),
     .finish = health_check_finish,
     .fresh = health_check_fresh,
 };
-static struct directive_table *const health_check_tables[] = {&health_check_table, NULL};
+static const struct directive_table *const health_check_tables[] = {&health_check_table, NULL};
 static const struct http_module health_check_hooks = {.end = health_check_end};
 
 const struct module ngx_http_upstream_hc_module = {

@@ -85,7 +85,7 @@ static bool read_status(struct conf *conf, const struct conf_node *line, struct 
     match->has_status = true;
     match->is_status_negated = first == 2;
     for (unsigned i = first; i < line->count; i++) {
-        struct match_codes *codes = vec_push(&match->codes, conf->arena, sizeof(*codes));
+        struct match_codes *codes = vec_add(&match->codes, conf->arena, struct match_codes);
         struct str rest = line->args[i];
         struct str text = str_cut(&rest, '-');
 
@@ -137,7 +137,7 @@ static bool read_header(struct conf *conf, const struct conf_node *line, struct 
         rule.how = str_is(line->args[2], "=") ? MATCH_EQUAL : MATCH_UNEQUAL;
         rule.value = line->args[3];
     }
-    *(struct match_rule *) vec_push(&match->headers, conf->arena, sizeof(rule)) = rule;
+    *vec_add(&match->headers, conf->arena, struct match_rule) = rule;
     return true;
 }
 
@@ -155,7 +155,7 @@ static bool read_body(struct conf *conf, const struct conf_node *line, struct ma
     if (!read_regex(conf, line, 2, &rule)) {
         return false;
     }
-    *(struct match_rule *) vec_push(&match->bodies, conf->arena, sizeof(rule)) = rule;
+    *vec_add(&match->bodies, conf->arena, struct match_rule) = rule;
     return true;
 }
 
@@ -175,7 +175,7 @@ static bool read_require(struct conf *conf, const struct conf_node *line, struct
         if (text == NULL) {
             return false;
         }
-        *(struct template **) vec_push(&match->required, conf->arena, sizeof(text)) = text;
+        *vec_add(&match->required, conf->arena, struct template *) = text;
     }
     return true;
 }
@@ -206,8 +206,6 @@ bool match_apply(struct conf_scope *scope, const struct directive *row, struct c
     struct match *match = find_or_make(conf, node->args[1]);
     bool is_ok = true;
 
-    (void) row;
-    (void) settings;
     if (match->node != NULL) {
         return conf_error(conf, node, "duplicate match \"%.*s\"", STR_ARG(match->name));
     }
@@ -263,7 +261,7 @@ static bool is_wanted(const struct match_rule *rule)
     return rule->how == MATCH_PRESENT || rule->how == MATCH_EQUAL || rule->how == MATCH_REGEX;
 }
 
-static bool fail(struct health_probe *probe, const char *what)
+static bool match_fail(struct health_probe *probe, const char *what)
 {
     probe->reason = what;
     probe->error = 0;
@@ -278,25 +276,25 @@ bool match_judge(struct health_probe *probe, struct probe_answer *answer, const 
                                         : fits_status(match, answer->status);
 
     if (!is_status_good) {
-        return fail(probe, arena_printf(probe->arena, "status code %u", answer->status).data);
+        return match_fail(probe, arena_printf(probe->arena, "status code %u", answer->status).data);
     }
     if (match == NULL) {
         return true;
     }
     vec_each(const struct match_rule, rule, &match->headers) {
         if (has_header(rule, &answer->fields, probe->log) != is_wanted(rule)) {
-            return fail(probe,
-                        arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data);
+            return match_fail(
+                probe, arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data);
         }
     }
     vec_each(const struct match_rule, rule, &match->bodies) {
         if (regex_match(rule->regex, answer->body, NULL, probe->log) != is_wanted(rule)) {
-            return fail(probe, "body");
+            return match_fail(probe, "body");
         }
     }
     if (match->required.count != 0 &&
-        !match_required(&match->required, use->location, probe, answer)) {
-        return fail(probe, "required variables");
+        !match_required(&match->required, use->variables, probe, answer)) {
+        return match_fail(probe, "required variables");
     }
     return true;
 }

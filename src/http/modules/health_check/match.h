@@ -7,8 +7,8 @@
 #include "conf/conf.h"
 #include "conf/regex.h"
 #include "conf/template.h"
-#include "http/exchange/probe.h"
-#include "http/settings.h"
+#include "http/exchange/probe/probe.h"
+#include "http/routing/settings.h"
 
 /* How the value of a field, or the body, is compared. */
 enum match_how {
@@ -48,9 +48,8 @@ struct match {
 
 /* What judges an answer: judge_settings of a http_probe. */
 struct match_use {
-    const struct match *match; /* NULL: a status of 200 to 399 is good */
-    const struct http_location
-        *location; /* where the check stands: variables are evaluated there */
+    const struct match *match;            /* NULL: a status of 200 to 399 is good */
+    const struct variable_set *variables; /* of the configuration: `require` names some */
 };
 
 /* The row of the block. */
@@ -66,9 +65,8 @@ bool match_check_all(struct conf *conf);
 /* judge of http_probe: settings is a struct match_use. */
 bool match_judge(struct health_probe *probe, struct probe_answer *answer, const void *settings);
 
-/* Are the variables of `require` all there? They see the answer as one of an exchange at that
- * location. (require.c) */
-bool match_required(const struct vec *required, const struct http_location *location,
+/* Are the variables of `require` all there? They are asked of the answer; `set` is that of the configuration. (require.c) */
+bool match_required(const struct vec *required, const struct variable_set *set,
                     const struct health_probe *probe, const struct probe_answer *answer);
 
 #endif

@@ -1,118 +1,113 @@
-/* `require` of a match block: variables are made for requests, so a probe's answer is shown to them as
- * that of an exchange which stands at the place of the check. */
-#include <stdlib.h>
-
-#include "http/connection.h"
-#include "http/exchange/exchange.h"
+/* `require` of a match block: the answer to a probe as a subject of variables. */
+#include "base/parse.h"
 #include "http/modules/health_check/match.h"
-#include "http/request.h"
 
-/* Nothing of this request is ever sent or received. */
-
-static void send_no_head(struct request *request)
-{
-    (void) request;
-}
-
-static bool send_no_body(struct request *request, const struct body_piece *piece, bool is_last)
-{
-    (void) request;
-    (void) piece;
-    (void) is_last;
-    return false;
-}
-
-static void send_no_interim(struct request *request, unsigned status, const struct fields *fields)
-{
-    (void) request;
-    (void) status;
-    (void) fields;
-}
-
-static ssize_t read_no_body(struct request *request, void *at, size_t size)
-{
-    (void) request;
-    (void) at;
-    (void) size;
-    return 0;
-}
-
-static void end_nothing(struct request *request, enum flow flow)
-{
-    (void) request;
-    (void) flow;
-}
-
-static uint64_t no_backlog(const struct request *request, uint64_t more)
-{
-    (void) more;
-    (void) request;
-    return 0;
-}
-
-static const struct http_wire no_wire = {
-    .send_head = send_no_head,
-    .send_body = send_no_body,
-    .send_interim = send_no_interim,
-    .read_body = read_no_body,
-    .ended = end_nothing,
-    .backlog = no_backlog,
+/* What is asked: a probe, and the answer to it. */
+struct probed {
+    struct variable_env env;
+    const struct health_probe *probe;
+    const struct probe_answer *answer;
 };
 
-static const struct protocol no_protocol = {.name = STR_INIT("http")};
-static const struct exchange_settings no_settings;
-
-/* The exchange that such an answer would have come by. */
-static struct exchange *exchange_of(struct request *request, const struct health_probe *probe,
-                                    const struct probe_answer *answer)
+static const struct probed *probed_of(struct variable_env *env)
 {
-    struct exchange *x = arena_new(&request->arena, struct exchange);
-
-    x->magic = EXCHANGE_MAGIC;
-    x->request = request;
-    x->protocol = &no_protocol;
-    x->settings = &no_settings;
-    x->group = (struct upstream_group *) (uintptr_t) probe->group;
-    x->answer.status = answer->status;
-    x->answer.version = (enum http_version) answer->version;
-    x->answer.fields = answer->fields;
-    x->answer.content_length = -1;
-    x->body_received = answer->body.len;
-    x->attempt = vec_push(&x->attempts, &request->arena, sizeof(*x->attempt));
-    x->attempt->peer = probe->peer->name;
-    x->attempt->status = answer->status;
-    x->attempt->response_length = answer->body.len;
-    return x;
+    return container_of(env, struct probed, env);
 }
 
-bool match_required(const struct vec *required, const struct http_location *location,
+#define GETTER(name)                                                                               \
+    static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
+
+static bool give_value(struct str value, struct str *out)
+{
+    *out = value;
+    return true;
+}
+
+static bool give_number(struct variable_env *env, uint64_t number, struct str *out)
+{
+    char *digits = arena_text(env->arena, 20);
+
+    return give_value(str_from(digits, format_uint(digits, number)), out);
+}
+
+GETTER(get_status)
+{
+    return give_number(env, probed_of(env)->answer->status, out);
+}
+
+GETTER(get_length)
+{
+    return give_number(env, probed_of(env)->answer->body.len, out);
+}
+
+GETTER(get_peer)
+{
+    return give_value(probed_of(env)->probe->peer->name, out);
+}
+
+GETTER(get_group)
+{
+    return give_value(probed_of(env)->probe->group->name, out);
+}
+
+GETTER(get_field)
+{
+    return fields_by_variable_name(&probed_of(env)->answer->fields, env->arena, variable->rest,
+                                   out);
+}
+
+GETTER(get_cookie)
+{
+    return fields_set_cookie(&probed_of(env)->answer->fields, variable->rest, out);
+}
+
+/* What every probe says of itself: it is a plain request without a body, whose times nobody takes. */
+GETTER(get_text)
+{
+    return give_value(str_of((const char *) variable->data), out);
+}
+#define TEXT(text) .get = get_text, .data = (uintptr_t) (text)
+
+static const struct variable probe_variables[] = {
+    {.name = STR_INIT("status"), .get = get_status},
+    {.name = STR_INIT("host"), .get = get_group},
+    {.name = STR_INIT("upstream_addr"), .get = get_peer},
+    {.name = STR_INIT("upstream_last_addr"), .get = get_peer},
+    {.name = STR_INIT("upstream_status"), .get = get_status},
+    {.name = STR_INIT("upstream_response_length"), .get = get_length},
+    {.name = STR_INIT("upstream_http_"), .get = get_field, .flags = VARIABLE_PREFIX},
+    {.name = STR_INIT("upstream_cookie_"), .get = get_cookie, .flags = VARIABLE_PREFIX},
+    {.name = STR_INIT("request"), TEXT("GET / HTTP/1.1")},
+    {.name = STR_INIT("request_method"), TEXT("GET")},
+    {.name = STR_INIT("request_uri"), TEXT("/")},
+    {.name = STR_INIT("uri"), TEXT("/")},
+    {.name = STR_INIT("server_protocol"), TEXT("HTTP/1.1")},
+    {.name = STR_INIT("scheme"), TEXT("http")},
+    {.name = STR_INIT("connection_requests"), TEXT("1")},
+    {.name = STR_INIT("pipe"), TEXT(".")},
+    {.name = STR_INIT("upstream_connect_time"), TEXT("0.000")},
+    {.name = STR_INIT("upstream_header_time"), TEXT("0.000")},
+    {.name = STR_INIT("upstream_response_time"), TEXT("0.000")},
+    {.name = STR_INIT("upstream_bytes_sent"), TEXT("0")},
+    {.name = STR_INIT("upstream_bytes_received"), TEXT("0")},
+    {.name = STR_NONE},
+};
+
+static const struct subject_kind probe_subject = {.name = "probe", .variables = probe_variables};
+
+bool match_required(const struct vec *required, const struct variable_set *set,
                     const struct health_probe *probe, const struct probe_answer *answer)
 {
-    struct http_connection http = {
-        .magic = HTTP_CONNECTION_MAGIC,
-        .requests = 1,
-        .conn = probe->conn,
-        .listen = *vec_at(&location->server->listens, const struct http_listen *, 0),
+    struct probed probed = {
+        .env = {.kind = &probe_subject, .set = set, .arena = probe->arena, .log = probe->log},
+        .probe = probe,
+        .answer = answer,
     };
     bool are_good = true;
 
-    list_init(&http.unfinished);
-    struct request *request = request_new(probe->conn, &http, &no_wire);
-    request_set_location(request, location);
-    request->method_name = STR("GET");
-    request->method = METHOD_GET;
-    request->version = HTTP_1_1;
-    request->uri = request->target = STR("/");
-    request->line = STR("GET / HTTP/1.1");
-    request->host = probe->group->name;
-    request->content_length = -1;
-    request->is_body_read = true;
-    request->exchange = exchange_of(request, probe, answer);
     vec_each(struct template *const, text, required) {
-        struct str value = template_text(*text, &request->env);
+        struct str value = template_text(*text, &probed.env);
         are_good &= value.len != 0 && !str_equal(value, STR("0"));
     }
-    request_free(request);
-    free(http.details);
     return are_good;
 }

@@ -1,13 +1,14 @@
 /* What comes back from a proxied server: the head, and the body by length, in chunks or until it closes. */
+#include "http/exchange/heads/answer.h"
 #include "http/modules/proxy/proxy.h"
 
-#include "http/v1/parser.h"
+#include "http/message/parser.h"
 
 /* ---- the head ---- */
 
 void proxy_begin_answer(struct exchange *x)
 {
-    struct proxy_state *state = proxy_state_of(x);
+    struct proxy_state *state = x->state;
 
     state->has_status = false;
     state->may_stay_open = false;
@@ -15,17 +16,6 @@ void proxy_begin_answer(struct exchange *x)
     state->end = BODY_NONE;
     state->left = 0;
     state->chunked = (struct chunked){0};
-}
-
-static enum head_result read_status(struct exchange *x)
-{
-    enum head_result result = answer_read_status_line(x);
-
-    if (result == HEAD_BAD) {
-        exchange_log(x, LOG_ERROR, 0, "upstream sent no valid HTTP/1.0 header");
-    }
-    proxy_state_of(x)->has_status = result == HEAD_DONE;
-    return result;
 }
 
 /* Is there such an option among those of Connection (RFC 9110, 7.6.1)? */
@@ -58,30 +48,20 @@ static bool stays_open(const struct answer *answer)
            (answer->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
 }
 
-/* How the body's end will be known (RFC 9112, 6.3). */
-static enum body_end end_of_body(const struct exchange *x)
-{
-    const struct answer *answer = &x->answer;
-
-    if (answer->has_no_body) {
-        return BODY_NONE;
-    }
-    if ((answer->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0) {
-        return BODY_CHUNKED;
-    }
-    return answer->content_length >= 0 ? BODY_COUNTED : BODY_UNTIL_CLOSED;
-}
-
 enum head_result proxy_read_head(struct exchange *x)
 {
-    struct proxy_state *state = proxy_state_of(x);
+    struct proxy_state *state = x->state;
     struct answer *answer = &x->answer;
 
     if (!state->has_status) {
-        enum head_result result = read_status(x);
+        enum head_result result = answer_read_status_line(x);
+        if (result == HEAD_BAD) {
+            exchange_log(x, LOG_ERROR, 0, "upstream sent no valid HTTP/1.0 header");
+        }
         if (result != HEAD_DONE) {
             return result;
         }
+        state->has_status = true;
     }
     enum head_result result = answer_read_fields(x, false);
     if (result != HEAD_DONE) {
@@ -97,8 +77,12 @@ enum head_result proxy_read_head(struct exchange *x)
     }
     answer->has_no_body = answer->status < 200 || answer->status == 204 || answer->status == 304 ||
                           str_is(state->method, "HEAD");
-    state->end = end_of_body(x);
-    state->left = state->end == BODY_COUNTED ? (uint64_t) answer->content_length : 0;
+    /* RFC 9112, 6.3 */
+    state->end = answer->has_no_body                                               ? BODY_NONE
+                 : (answer->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 ? BODY_CHUNKED
+                 : answer->content_length >= 0                                     ? BODY_COUNTED
+                                               : BODY_UNTIL_CLOSED;
+    state->left = state->end == BODY_COUNTED ? (uint64_t) answer->content_length : UINT64_MAX;
     state->may_stay_open = stays_open(answer) && state->end != BODY_UNTIL_CLOSED &&
                            !(state->end == BODY_CHUNKED && answer->version < HTTP_1_1);
     return HEAD_DONE;
@@ -106,10 +90,11 @@ enum head_result proxy_read_head(struct exchange *x)
 
 /* ---- the body ---- */
 
-/* The body was whole. What lies behind it came unasked, and the connection is not trusted with more. */
-static enum body_result finish(struct exchange *x)
+/* The body was whole. What lies after it came unasked, and the connection is not trusted with more. */
+static enum body_result body_finish(struct exchange *x)
 {
-    const struct proxy_state *state = proxy_state_of(x);
+    const struct proxy_settings *settings = x->module_settings;
+    const struct proxy_state *state = x->state;
     bool has_more = x->protocol->channel->input(x).len != 0;
 
     if (has_more && state->end == BODY_CHUNKED) {
@@ -118,26 +103,8 @@ static enum body_result finish(struct exchange *x)
         exchange_log(x, LOG_WARN, 0,
                      "upstream sent more data than specified in \"Content-Length\" header");
     }
-    x->is_reusable = state->may_stay_open && !has_more && !proxy_settings_of(x)->proxy_protocol;
+    x->is_reusable = state->may_stay_open && !has_more && !settings->proxy_protocol;
     return BODY_END;
-}
-
-static enum body_result read_counted(struct exchange *x, struct str *data)
-{
-    const struct channel *channel = x->protocol->channel;
-    struct proxy_state *state = proxy_state_of(x);
-    struct str input = channel->input(x);
-
-    if (state->left == 0) {
-        return finish(x);
-    }
-    if (input.len == 0) {
-        return BODY_MORE;
-    }
-    *data = str_head(input, state->left < input.len ? (size_t) state->left : input.len);
-    state->left -= data->len;
-    channel->consume(x, data->len);
-    return BODY_DATA;
 }
 
 /* The bytes of the trailers move to the request's arena. */
@@ -157,9 +124,10 @@ static void keep_trailers(struct exchange *x, const struct fields *fields, struc
     }
 }
 
-/* Fields behind the last chunk, up to the empty line; there are none as a rule. */
+/* Fields after the last chunk, up to the empty line; there are none as a rule. */
 static enum body_result read_trailers(struct exchange *x)
 {
+    const struct proxy_settings *settings = x->module_settings;
     const struct channel *channel = x->protocol->channel;
     struct str input = channel->input(x);
     uint32_t limit =
@@ -172,15 +140,17 @@ static enum body_result read_trailers(struct exchange *x)
                                  .underscores = true,
                                  .wants_crlf = true};
     struct fields fields = {0};
+    const struct field_reading reading = {.limits = &limits,
+                                          .arena = &x->request->arena,
+                                          .fields = &fields};
     struct head head = {0};
     uint32_t used;
 
     if (str_starts(input, STR("\r\n"))) {
         channel->consume(x, 2);
-        return finish(x);
+        return body_finish(x);
     }
-    switch (fields_parse_parts(&x->answer.scan, input, &limits, &x->request->arena, NULL, &fields,
-                               &head, &used)) {
+    switch (fields_parse_parts(&x->answer.scan, input, &reading, &head, &used)) {
     case PARSE_MORE:
         if (input.len < limit) {
             return BODY_MORE;
@@ -192,17 +162,17 @@ static enum body_result read_trailers(struct exchange *x)
     case PARSE_DONE:
         break;
     }
-    if (proxy_settings_of(x)->pass_trailers && fields.count != 0) {
+    if (settings->pass_trailers && fields.count != 0) {
         keep_trailers(x, &fields, str_head(input, used));
     }
     channel->consume(x, used);
-    return finish(x);
+    return body_finish(x);
 }
 
 static enum body_result read_chunked(struct exchange *x, struct str *data)
 {
     const struct channel *channel = x->protocol->channel;
-    struct proxy_state *state = proxy_state_of(x);
+    struct proxy_state *state = x->state;
 
     while (!state->is_at_trailers) {
         struct str input = channel->input(x);
@@ -229,38 +199,32 @@ static enum body_result read_chunked(struct exchange *x, struct str *data)
     return read_trailers(x);
 }
 
-static enum body_result read_until_closed(struct exchange *x, struct str *data)
+enum body_result proxy_read_body(struct exchange *x, struct str *data)
 {
     const struct channel *channel = x->protocol->channel;
+    struct proxy_state *state = x->state;
 
-    *data = channel->input(x);
+    if (state->end == BODY_CHUNKED) {
+        return read_chunked(x, data);
+    }
+    if (state->end == BODY_NONE || state->left == 0) {
+        return body_finish(x);
+    }
+    *data = str_head(channel->input(x), state->left);
     if (data->len == 0) {
         return BODY_MORE;
     }
+    state->left -= data->len;
     channel->consume(x, data->len);
     return BODY_DATA;
 }
 
-enum body_result proxy_read_body(struct exchange *x, struct str *data)
-{
-    switch (proxy_state_of(x)->end) {
-    case BODY_COUNTED:
-        return read_counted(x, data);
-    case BODY_CHUNKED:
-        return read_chunked(x, data);
-    case BODY_UNTIL_CLOSED:
-        return read_until_closed(x, data);
-    case BODY_NONE:
-        break;
-    }
-    return finish(x);
-}
-
 enum body_result proxy_body_ended(struct exchange *x)
 {
+    const struct proxy_state *state = x->state;
     struct conn *conn = x->link->conn;
 
-    if (proxy_state_of(x)->end == BODY_UNTIL_CLOSED && !conn->is_broken) {
+    if (state->end == BODY_UNTIL_CLOSED && !conn->is_broken) {
         return BODY_END;
     }
     if (conn->is_broken) {

@@ -21,7 +21,7 @@ static bool rule_apply(struct conf_scope *scope, const struct directive *row,
     if (!rewrite_rule_read(scope, node, is_nocase, &rule)) {
         return false;
     }
-    *(struct rewrite_rule *) vec_push(rules, scope->conf->arena, sizeof(rule)) = rule;
+    *vec_add(rules, scope->conf->arena, struct rewrite_rule) = rule;
     return true;
 }
 
@@ -88,7 +88,7 @@ static bool read_flags(struct conf_scope *scope, const struct conf_node *node,
         if (flag->is_constant && flag_of(flag->constant) == 0) {
             conf_warn(conf, node, "unknown cookie flag \"%.*s\"", STR_ARG(flag->constant));
         }
-        *(struct template **) vec_push(&rule->flags, conf->arena, sizeof(flag)) = flag;
+        *vec_add(&rule->flags, conf->arena, struct template *) = flag;
     }
     return true;
 }
@@ -119,7 +119,7 @@ bool proxy_cookie_flags_apply(struct conf_scope *scope, const struct directive *
     if ((rule.regex == NULL && rule.name == NULL) || !read_flags(scope, node, &rule)) {
         return false;
     }
-    *(struct flags_rule *) vec_push(rules, conf->arena, sizeof(rule)) = rule;
+    *vec_add(rules, conf->arena, struct flags_rule) = rule;
     return true;
 }
 
@@ -161,8 +161,7 @@ static bool parse(struct cookie *cookie, struct str text)
         if (cookie->attributes.count == 0 && attribute.value.data == NULL) {
             return false;
         }
-        *(struct attribute *) vec_push(&cookie->attributes, &cookie->request->arena,
-                                       sizeof(attribute)) = attribute;
+        *vec_add(&cookie->attributes, &cookie->request->arena, struct attribute) = attribute;
     }
     return cookie->attributes.count != 0;
 }
@@ -279,7 +278,7 @@ static void drop_attribute(struct cookie *cookie, struct str name)
 static struct attribute *add_attribute(struct cookie *cookie, struct str name)
 {
     struct attribute *attribute =
-        vec_push(&cookie->attributes, &cookie->request->arena, sizeof(*attribute));
+        vec_add(&cookie->attributes, &cookie->request->arena, struct attribute);
 
     attribute->name = name;
     cookie->is_changed = true;
@@ -329,7 +328,7 @@ static void adapt_flags(struct cookie *cookie, const struct vec *rules)
 
 void cookie_adapt(struct exchange *x, struct field *field)
 {
-    const struct proxy_settings *settings = proxy_settings_of(x);
+    const struct proxy_settings *settings = x->module_settings;
     struct cookie cookie = {.request = x->request};
 
     if (!parse(&cookie, field->value)) {

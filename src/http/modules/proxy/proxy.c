@@ -1,20 +1,23 @@
 /* ngx_http_proxy_module: requests passed on to HTTP servers. Here: its directives, its variables and its handler. */
+#include "http/exchange/cache/rows.h"
 #include "http/modules/proxy/proxy.h"
 
-#include "http/connection.h"
+#include "config.h"
+#include "http/client/connection.h"
 #include "http/exchange/h2/h2.h"
-#include "http/hooks.h"
-#include "http/variables.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
-static struct directive_table proxy_table;
-static struct directive_table proxy_exchange_table;
+static struct settings_key proxy_key;
+static struct settings_key proxy_exchange_key;
+static const struct exchange_family proxy_family;
 
 /* ---- the protocol ---- */
 
 static void adapt_field(struct exchange *x, struct field *field)
 {
-    const struct proxy_settings *settings = proxy_settings_of(x);
+    const struct proxy_settings *settings = x->module_settings;
 
     if (!settings->adapts_fields) {
         return;
@@ -29,7 +32,8 @@ static void adapt_field(struct exchange *x, struct field *field)
 /* The URL that is asked for. */
 static struct str default_cache_key(struct exchange *x)
 {
-    const struct proxy_url *url = &proxy_state_of(x)->url;
+    const struct proxy_state *state = x->state;
+    const struct proxy_url *url = &state->url;
     const struct str parts[] = {url->is_https ? STR("https://") : STR("http://"), url->host,
                                 url->uri};
 
@@ -37,23 +41,23 @@ static struct str default_cache_key(struct exchange *x)
 }
 
 #define HTTP_PROTOCOL                                                                              \
-    .name = STR_INIT("http"), .secure_name = STR_INIT("https"), .channel = &whole_link,            \
-    .has_logins = true, .make_request = proxy_make_request, .send_head = proxy_send_head,          \
+    .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
+    .channel = &whole_link, .has_logins = true, .make_request = proxy_make_request,                \
     .send_body = proxy_send_body, .begin_answer = proxy_begin_answer,                              \
     .read_head = proxy_read_head, .read_body = proxy_read_body, .adapt_field = adapt_field,        \
     .body_ended = proxy_body_ended, .default_cache_key = default_cache_key
 
 static const struct protocol plain_http = {HTTP_PROTOCOL};
-/* Behind a PROXY header, which tells of one client: kept connections of the other are not for it. */
-static const struct protocol announced_http = {HTTP_PROTOCOL};
+/* After a PROXY header, which tells of one client: kept connections of the other are not for it. */
+static const struct protocol announced_http = {HTTP_PROTOCOL, .send_head = proxy_send_announced};
 
 /* The same in HTTP/2. */
 #define HTTP2_PROTOCOL                                                                             \
-    .name = STR_INIT("http"), .secure_name = STR_INIT("https"), .alpn = H2_ALPN,                   \
-    .channel = &h2_channel, .has_logins = true, .make_request = proxy_make_h2_request,             \
-    .send_head = h2_send_head, .send_body = h2_send_body, .read_head = h2_read_head,               \
-    .read_body = h2_read_body, .adapt_field = adapt_field, .body_ended = h2_body_ended,            \
-    .default_cache_key = default_cache_key
+    .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
+    .alpn = H2_ALPN, .channel = &h2_channel, .has_logins = true,                                   \
+    .make_request = proxy_make_h2_request, .send_head = h2_send_head, .send_body = h2_send_body,   \
+    .read_head = h2_read_head, .read_body = h2_read_body, .adapt_field = adapt_field,              \
+    .body_ended = h2_body_ended, .default_cache_key = default_cache_key
 
 static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
 static const struct protocol announced_http2 = {HTTP2_PROTOCOL};
@@ -98,15 +102,15 @@ static enum flow evaluate_target(struct request *request, const struct proxy_tar
 
 static enum flow proxy_handle(struct request *request)
 {
-    const struct proxy_settings *settings = location_settings(request->location, &proxy_table);
+    const struct proxy_settings *settings = location_settings(request->location, &proxy_key);
     const struct proxy_target *target = settings->target;
 
     if (request->method == METHOD_CONNECT) {
         return request_fail(request, 405);
     }
     struct exchange *x =
-        exchange_new(request, choose_protocol(settings),
-                     location_settings(request->location, &proxy_exchange_table), settings);
+        exchange_new(request, settings->protocol,
+                     location_settings(request->location, &proxy_exchange_key), settings);
     struct proxy_state *state = arena_new(&request->arena, struct proxy_state);
     x->state = state;
     state->url = target->url;
@@ -148,8 +152,7 @@ static const struct proxy_state *state_of(struct variable_env *env)
 {
     const struct exchange *x = request_exchange(variable_request(env));
 
-    return x != NULL && x->protocol->default_cache_key == default_cache_key ? proxy_state_of(x)
-                                                                            : NULL;
+    return x != NULL && x->protocol->default_cache_key == default_cache_key ? x->state : NULL;
 }
 
 static bool get_proxy_host(struct variable_env *env, const struct variable *variable,
@@ -157,7 +160,6 @@ static bool get_proxy_host(struct variable_env *env, const struct variable *vari
 {
     const struct proxy_state *state = state_of(env);
 
-    (void) variable;
     return state != NULL && variable_give(out, state->url.host);
 }
 
@@ -166,7 +168,6 @@ static bool get_proxy_port(struct variable_env *env, const struct variable *vari
 {
     const struct proxy_state *state = state_of(env);
 
-    (void) variable;
     return state != NULL && state->url.port.len != 0 && variable_give(out, state->url.port);
 }
 
@@ -177,7 +178,6 @@ static bool get_add_x_forwarded_for(struct variable_env *env, const struct varia
     struct str address = request_client_text(request);
     struct str former;
 
-    (void) variable;
     if (!fields_joined(&request->headers, env->arena, FIELD_X_FORWARDED_FOR, &former)) {
         return variable_give(out, address);
     }
@@ -190,7 +190,6 @@ static bool get_body_length(struct variable_env *env, const struct variable *var
 {
     const struct proxy_state *state = state_of(env);
 
-    (void) variable;
     return state != NULL && state->body_length >= 0 &&
            variable_give_number(env, out, (uint64_t) state->body_length);
 }
@@ -199,7 +198,6 @@ static bool get_chunked(struct variable_env *env, const struct variable *variabl
 {
     const struct proxy_state *state = state_of(env);
 
-    (void) variable;
     return state != NULL && state->is_chunked && variable_give(out, STR("chunked"));
 }
 
@@ -222,13 +220,13 @@ static const struct variable proxy_variables[] = {
 
 bool proxy_pass_is_set(const struct conf_scope *scope)
 {
-    return conf_is_set(scope, &proxy_table, "proxy_pass");
+    return conf_is_set(scope, &proxy_key, "proxy_pass");
 }
 
 bool rules_begin(struct conf_scope *scope, const struct directive *row,
                  const struct conf_node *node, struct vec *rules, bool *is_off)
 {
-    bool is_first = !conf_is_set(scope, &proxy_table, row->name);
+    bool is_first = !conf_is_set(scope, &proxy_key, row->name);
 
     *is_off = node->count == 2 && str_is(node->args[1], "off");
     if (is_first) {
@@ -289,7 +287,6 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
     struct str rest = text;
     bool has_scheme = proxy_url_scheme(&rest, &target->url.is_https);
 
-    (void) row;
     ((struct proxy_settings *) settings)->target = NULL;
     target->url.text = text;
     if (template_variable_count(text) != 0) {
@@ -303,7 +300,7 @@ static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *r
         return false;
     }
     ((struct proxy_settings *) settings)->target = target;
-    exchange_needs_tls(scope, &proxy_exchange_table, target->url.is_https || target->text != NULL);
+    exchange_needs_tls(scope, &proxy_exchange_key, target->url.is_https || target->text != NULL);
     return pass_handler_set(scope, node, proxy_handle);
 }
 
@@ -316,7 +313,6 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
     settings->has_default_redirect = false;
     if (!is_set && scope->context == IN_LOCATION) {
         settings->target = NULL;
-        exchange_needs_tls(scope, &proxy_exchange_table, false);
     }
     settings->plan = NULL;
     if (settings->target == NULL) {
@@ -328,6 +324,7 @@ static bool proxy_finish(struct conf_scope *scope, void *own)
     settings->adapts_fields =
         settings->redirects.count != 0 || settings->cookie_domains.count != 0 ||
         settings->cookie_paths.count != 0 || settings->cookie_flags.count != 0;
+    settings->protocol = choose_protocol(settings);
     settings->plan =
         head_plan_make(scope->conf->arena, &settings->set_headers,
                        settings->target->text == NULL ? &settings->target->url.host : NULL);
@@ -386,10 +383,11 @@ static const struct directive proxy_rows[] = {
 };
 #undef P
 
-static struct directive_table proxy_table = {.rows = proxy_rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct proxy_settings),
-                                             .finish = proxy_finish};
+static const struct directive_table proxy_table = {.key = &proxy_key,
+                                                   .rows = proxy_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct proxy_settings),
+                                                   .finish = proxy_finish};
 
 static const struct directive proxy_exchange_rows[] = {
     EXCHANGE_CONNECT_ROWS("proxy", next_upstream_words),
@@ -404,12 +402,19 @@ static const struct directive proxy_exchange_rows[] = {
     {0},
 };
 
-static struct directive_table proxy_exchange_table = {.rows = proxy_exchange_rows,
-                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                      .size = sizeof(struct exchange_settings),
-                                                      .finish = exchange_settings_finish};
+static const struct exchange_family proxy_family = {
+    .prefix = "proxy",
+    .table = EXCHANGE_TABLE(proxy_exchange_key, proxy_exchange_rows, exchange_settings_finish),
+    .pass = "proxy_pass",
+    .pass_key = &proxy_key,
+    .temp_path = STR_INIT(DEFAULT_PROXY_TEMP),
+    .hidden_ids = HIDDEN_OF_SERVERS,
+    .has_cache_key = true,
+    .keeper = &answer_keeper,
+};
 
-static struct directive_table *const proxy_tables[] = {&proxy_table, &proxy_exchange_table, NULL};
+static const struct directive_table *const proxy_tables[] = {&proxy_table, &proxy_family.table,
+                                                             NULL};
 
 static const struct http_module proxy_hooks = {.variables = proxy_variables};
 

@@ -1,4 +1,4 @@
-/* The HTTP proxy module: its settings at a place, what it keeps for a request, and its parts' faces to each
+/* The HTTP proxy module: its settings at a location, what it keeps for a request, and its parts' faces to each
  * other. */
 #ifndef HTTP_MODULES_PROXY_PROXY_H
 #define HTTP_MODULES_PROXY_PROXY_H
@@ -9,8 +9,8 @@
 #include "conf/regex.h"
 #include "conf/template.h"
 #include "http/exchange/exchange.h"
-#include "http/exchange/request_head.h"
-#include "http/v1/chunked.h"
+#include "http/exchange/heads/request_head.h"
+#include "http/message/chunked.h"
 
 /* Where a request goes: scheme, address and URI of proxy_pass, apart. */
 struct proxy_url {
@@ -23,7 +23,7 @@ struct proxy_url {
     bool is_https;
 };
 
-/* What proxy_pass of a place says. */
+/* What proxy_pass of a location says. */
 struct proxy_target {
     struct proxy_url url;         /* of one without variables */
     struct upstream_group *group; /* … and its servers */
@@ -45,7 +45,7 @@ struct flags_rule {
     struct vec flags; /* struct template * */
 };
 
-/* The directives of one place. */
+/* The directives of one location. */
 struct proxy_settings {
     struct proxy_target *target; /* NULL: no proxy_pass here */
     struct template *method;     /* NULL = the client's */
@@ -63,6 +63,7 @@ struct proxy_settings {
     bool adapts_fields;  /* derived: there are redirects or rules for cookies */
     int64_t headers_hash_max_size, headers_hash_bucket_size; /* understood */
     struct head_plan *plan;                                  /* derived; NULL without proxy_pass */
+    const struct protocol *protocol;                         /* derived, as plan is */
 };
 
 /* How the end of an answer's body is known. */
@@ -73,7 +74,7 @@ enum body_end {
     BODY_UNTIL_CLOSED, /* the connection's end */
 };
 
-/* What the module keeps for one exchange; in the request's arena. */
+/* What the module keeps for one exchange, as exchange.state; in the request's arena. */
 struct proxy_state {
     struct proxy_url url; /* of this request; uri is as it is sent, with arguments */
     struct str method;
@@ -85,38 +86,29 @@ struct proxy_state {
     bool may_stay_open; /* it lets the connection be kept */
     bool is_at_trailers;
     enum body_end end;
-    uint64_t left; /* BODY_COUNTED: bytes to come */
+    uint64_t left; /* bytes of the body to come; UINT64_MAX where none are counted */
     struct chunked chunked;
 };
 
-static inline struct proxy_state *proxy_state_of(const struct exchange *x)
-{
-    return x->state;
-}
-
-static inline const struct proxy_settings *proxy_settings_of(const struct exchange *x)
-{
-    return x->module_settings;
-}
-
 /* ---- url.c ---- */
 
-/* Cuts the text behind the scheme into address and URI. */
+/* Cuts the text after the scheme into address and URI. */
 void proxy_url_cut(struct str rest, struct proxy_url *url);
 /* Fills host and port from address and scheme. */
 void proxy_url_name(struct proxy_url *url);
 /* Takes "http://" or "https://" off; *is_https tells which. False: another scheme. */
 bool proxy_url_scheme(struct str *text, bool *is_https);
-/* *uri, which holds that of proxy_pass, becomes the one that a request asks the backend for, with its arguments.
- * False: it would lead out of that of proxy_pass. */
-bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri);
 
 /* ---- request.c ---- */
 
+/* *uri, which holds that of proxy_pass, becomes the one that a request asks the backend for, with its arguments.
+ * False: it would lead out of that of proxy_pass. */
+bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri);
 bool proxy_make_request(struct exchange *x);
 /* The same in HTTP/2. */
 bool proxy_make_h2_request(struct exchange *x);
-void proxy_send_head(struct exchange *x);
+/* Where a PROXY header goes first: it, and the head. */
+void proxy_send_announced(struct exchange *x);
 /* The PROXY header that tells of the client. */
 struct str proxy_announcement(struct exchange *x);
 void proxy_send_body(struct exchange *x, const struct body_piece *piece, bool is_last);

@@ -41,7 +41,7 @@ static void add_default(struct conf_scope *scope, struct proxy_settings *setting
     struct conf *conf = scope->conf;
     const struct proxy_target *target = settings->target;
     bool has_uri = target->url.uri.len != 0;
-    struct rewrite_rule *rule = vec_push(&settings->redirects, conf->arena, sizeof(*rule));
+    struct rewrite_rule *rule = vec_add(&settings->redirects, conf->arena, struct rewrite_rule);
     struct str from =
         has_uri ? target->url.text : arena_concat(conf->arena, target->url.text, STR("/"));
 
@@ -105,8 +105,7 @@ bool proxy_redirect_apply(struct conf_scope *scope, const struct directive *row,
     if (!rewrite_rule_read(scope, node, false, &rule)) {
         return false;
     }
-    *(struct rewrite_rule *) vec_push(&settings->redirects, scope->conf->arena, sizeof(rule)) =
-        rule;
+    *vec_add(&settings->redirects, scope->conf->arena, struct rewrite_rule) = rule;
     return true;
 }
 
@@ -148,6 +147,7 @@ static const char *find_refresh_url(struct str value)
 
 void redirect_adapt(struct exchange *x, struct field *field)
 {
+    const struct proxy_settings *settings = x->module_settings;
     struct request *request = x->request;
     struct str url = field->value;
     struct str before = STR_NONE;
@@ -160,7 +160,7 @@ void redirect_adapt(struct exchange *x, struct field *field)
         before = str_from(field->value.data, start);
         url = str_from(start, field->value.data + field->value.len);
     }
-    if (rewrite(request, &proxy_settings_of(x)->redirects, &url)) {
+    if (rewrite(request, &settings->redirects, &url)) {
         field->value =
             field_value_safe(&request->arena, arena_concat(&request->arena, before, url));
     }

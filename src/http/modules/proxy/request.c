@@ -1,11 +1,32 @@
-/* What is sent to a proxied server: the head of the request, and the frames of its body. */
+/* What is sent to a proxied server: the URI and the head of the request, and the frames of its body. */
 #include "http/modules/proxy/proxy.h"
 
 #include <stdio.h>
 
-#include "http/connection.h"
+#include "http/client/connection.h"
 #include "http/exchange/h2/h2.h"
-#include "net/proxy_protocol.h"
+#include "http/message/uri.h"
+#include "net/conn/proxy_protocol.h"
+
+/* ---- where to ---- */
+
+bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri)
+{
+    struct arena *arena = &request->arena;
+    struct str own_uri = *uri;
+
+    if (own_uri.len != 0 && target->text != NULL) {
+        *uri = target_safe(arena, target_rooted(arena, own_uri));
+        return true;
+    }
+    if (own_uri.len != 0 && !request->is_uri_rewritten &&
+        str_starts(request->uri, target->prefix)) {
+        *uri = target_assembled(request, target_rooted(arena, own_uri), target->prefix.len);
+        return !uri_climbs(str_skip(request->uri, target->prefix.len));
+    }
+    *uri = target_of_request(request);
+    return true;
+}
 
 /* ---- the head ---- */
 
@@ -24,8 +45,8 @@ static bool is_method(struct str name)
 static bool choose_method(struct exchange *x)
 {
     struct request *request = x->request;
-    const struct proxy_settings *settings = proxy_settings_of(x);
-    struct proxy_state *state = proxy_state_of(x);
+    const struct proxy_settings *settings = x->module_settings;
+    struct proxy_state *state = x->state;
 
     state->method = request->method_name;
     if (settings->method != NULL) {
@@ -48,9 +69,10 @@ static bool choose_method(struct exchange *x)
 /* Variables tell of the framing. */
 static void begin_head(struct exchange *x, struct head_draft *draft)
 {
-    struct proxy_state *state = proxy_state_of(x);
+    const struct proxy_settings *settings = x->module_settings;
+    struct proxy_state *state = x->state;
 
-    head_draft_begin(x, proxy_settings_of(x)->plan, state->url.host, draft);
+    head_draft_begin(x, settings->plan, state->url.host, draft);
     state->body_length = draft->body_length;
     state->is_chunked = draft->is_chunked;
     x->is_chunked_out = draft->is_chunked;
@@ -59,8 +81,8 @@ static void begin_head(struct exchange *x, struct head_draft *draft)
 bool proxy_make_request(struct exchange *x)
 {
     struct request *request = x->request;
-    const struct proxy_settings *settings = proxy_settings_of(x);
-    struct proxy_state *state = proxy_state_of(x);
+    const struct proxy_settings *settings = x->module_settings;
+    struct proxy_state *state = x->state;
     struct head_draft draft;
 
     if (!choose_method(x)) {
@@ -82,8 +104,8 @@ bool proxy_make_request(struct exchange *x)
 
 bool proxy_make_h2_request(struct exchange *x)
 {
-    const struct proxy_settings *settings = proxy_settings_of(x);
-    struct proxy_state *state = proxy_state_of(x);
+    const struct proxy_settings *settings = x->module_settings;
+    struct proxy_state *state = x->state;
     struct head_draft draft;
 
     if (!choose_method(x)) {
@@ -118,9 +140,9 @@ struct str proxy_announcement(struct exchange *x)
     return arena_dup(&request->arena, (struct str){text, length});
 }
 
-void proxy_send_head(struct exchange *x)
+void proxy_send_announced(struct exchange *x)
 {
-    if (proxy_settings_of(x)->proxy_protocol && !x->is_secure) {
+    if (!x->is_secure) { /* there it went before the handshake */
         conn_write(x->link->conn, proxy_announcement(x));
     }
     conn_write(x->link->conn, x->head);

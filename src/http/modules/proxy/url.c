@@ -1,7 +1,5 @@
-/* Where a proxied request goes: the parts of proxy_pass, and the URI that the backend is asked for. */
+/* Where a proxied request goes: the parts of proxy_pass. */
 #include "http/modules/proxy/proxy.h"
-
-#include "http/uri.h"
 
 bool proxy_url_scheme(struct str *text, bool *is_https)
 {
@@ -53,22 +51,4 @@ void proxy_url_name(struct proxy_url *url)
     if (str_equal(url->port, usual)) {
         url->host = str_from(address.data, colon);
     }
-}
-
-bool proxy_request_uri(struct request *request, const struct proxy_target *target, struct str *uri)
-{
-    struct arena *arena = &request->arena;
-    struct str own_uri = *uri;
-
-    if (own_uri.len != 0 && target->text != NULL) {
-        *uri = target_safe(arena, target_rooted(arena, own_uri));
-        return true;
-    }
-    if (own_uri.len != 0 && !request->is_uri_rewritten &&
-        str_starts(request->uri, target->prefix)) {
-        *uri = target_assembled(request, target_rooted(arena, own_uri), target->prefix.len);
-        return !uri_climbs(str_skip(request->uri, target->prefix.len));
-    }
-    *uri = target_of_request(request);
-    return true;
 }

@@ -2,17 +2,17 @@
 #include "http/modules/rewrite/rewrite.h"
 
 #include "base/parse.h"
-#include "http/hooks.h"
-#include "http/variables.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
 #define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
 
-static struct directive_table rewrite_table;
+static struct settings_key rewrite_key;
 
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location)
 {
-    return location_settings(location, &rewrite_table);
+    return location_settings(location, &rewrite_key);
 }
 
 static struct instruction *instruction_new(struct conf_scope *scope, enum instruction_kind kind)
@@ -23,11 +23,10 @@ static struct instruction *instruction_new(struct conf_scope *scope, enum instru
     return instruction;
 }
 
-static bool add(struct conf_scope *scope, struct rewrite_settings *settings,
-                struct instruction *instruction)
+static bool instruction_add(struct conf_scope *scope, struct rewrite_settings *settings,
+                            struct instruction *instruction)
 {
-    *(struct instruction **) vec_push(&settings->instructions, scope->conf->arena,
-                                      sizeof(instruction)) = instruction;
+    *vec_add(&settings->instructions, scope->conf->arena, struct instruction *) = instruction;
     return true;
 }
 
@@ -66,7 +65,6 @@ static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
     struct str text = node->args[2];
     struct instruction *instruction = instruction_new(scope, DO_REWRITE);
 
-    (void) row;
     instruction->regex = regex_compile(conf, node, node->args[1], false, true);
     if (instruction->regex == NULL) {
         return false;
@@ -86,7 +84,7 @@ static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
         text.len--;
     }
     instruction->replacement = template_compile(conf, node, text);
-    return instruction->replacement != NULL && add(scope, settings, instruction);
+    return instruction->replacement != NULL && instruction_add(scope, settings, instruction);
 }
 
 /* ---- return ---- */
@@ -105,7 +103,6 @@ static bool return_apply(struct conf_scope *scope, const struct directive *row,
     struct str text = node->count == 3 ? node->args[2] : STR_NONE;
     uint64_t status;
 
-    (void) row;
     if (parse_uint(first, &status) && status <= 999) {
         instruction->status = (unsigned) status;
     } else if (node->count == 2 && is_absolute(first)) {
@@ -123,7 +120,7 @@ static bool return_apply(struct conf_scope *scope, const struct directive *row,
     instruction->is_redirect = is_redirect_code(instruction->status);
     instruction->is_text =
         !instruction->is_redirect && (instruction->status < 400 || text.len != 0);
-    return add(scope, settings, instruction);
+    return instruction_add(scope, settings, instruction);
 }
 
 /* ---- set, break ---- */
@@ -140,30 +137,36 @@ static bool get_uninitialized(struct variable_env *env, const struct variable *v
     return variable_give(out, STR(""));
 }
 
+static struct variable *assigned(struct conf_scope *scope, const struct conf_node *node,
+                                 struct str word)
+{
+    struct variable *variable = variable_assignable_word(scope->conf, node, word);
+
+    if (variable != NULL && variable->get == NULL) {
+        variable->get = get_uninitialized;
+        variable->kind = &request_subject;
+    }
+    return variable;
+}
+
 static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
     struct conf *conf = scope->conf;
     struct instruction *instruction = instruction_new(scope, DO_SET);
 
-    (void) row;
-    instruction->variable = variable_assignable_word(conf, node, node->args[1]);
+    instruction->variable = assigned(scope, node, node->args[1]);
     instruction->replacement = template_compile(conf, node, node->args[2]);
     if (instruction->variable == NULL || instruction->replacement == NULL) {
         return false;
     }
-    if (instruction->variable->get == NULL) {
-        instruction->variable->get = get_uninitialized;
-    }
-    return add(scope, settings, instruction);
+    return instruction_add(scope, settings, instruction);
 }
 
 static bool break_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
 {
-    (void) row;
-    (void) node;
-    return add(scope, settings, instruction_new(scope, DO_BREAK));
+    return instruction_add(scope, settings, instruction_new(scope, DO_BREAK));
 }
 
 /* ---- if ---- */
@@ -221,39 +224,46 @@ static bool read_condition(struct conf *conf, const struct conf_node *node,
 }
 
 /* The operators between a variable and a text. */
-static const struct operator
-{
+struct comparison {
     struct str sign;
     enum test_kind kind;
     bool is_negated;
     bool is_nocase;
-}
-operators[] = {
-    {STR_INIT("="), TEST_EQUAL, false, false},   {STR_INIT("!="), TEST_EQUAL, true, false},
-    {STR_INIT("~"), TEST_REGEX, false, false},   {STR_INIT("~*"), TEST_REGEX, false, true},
-    {STR_INIT("!~"), TEST_REGEX, true, false},   {STR_INIT("!~*"), TEST_REGEX, true, true},
-    {STR_INIT("<"), TEST_LESS, false, false},    {STR_INIT(">="), TEST_LESS, true, false},
-    {STR_INIT(">"), TEST_GREATER, false, false}, {STR_INIT("<="), TEST_GREATER, true, false},
 };
+
+/* clang-format off */
+static const struct comparison comparisons[] = {
+    {STR_INIT("="), TEST_EQUAL, false, false},
+    {STR_INIT("!="), TEST_EQUAL, true, false},
+    {STR_INIT("~"), TEST_REGEX, false, false},
+    {STR_INIT("~*"), TEST_REGEX, false, true},
+    {STR_INIT("!~"), TEST_REGEX, true, false},
+    {STR_INIT("!~*"), TEST_REGEX, true, true},
+    {STR_INIT("<"), TEST_LESS, false, false},
+    {STR_INIT(">="), TEST_LESS, true, false},
+    {STR_INIT(">"), TEST_GREATER, false, false},
+    {STR_INIT("<="), TEST_GREATER, true, false},
+};
+/* clang-format on */
 
 static bool parse_comparison(struct conf *conf, const struct condition *condition,
                              struct test *test)
 {
-    const struct operator* operator= operators;
-    const struct operator* end = operators + sizeof(operators) / sizeof(operators[0]);
+    const struct comparison *found = comparisons;
+    const struct comparison *end = comparisons + sizeof(comparisons) / sizeof(comparisons[0]);
 
-    while (operator!= end && !str_equal(operator->sign, condition->words[1])) {
-        operator++;
+    while (found != end && !str_equal(found->sign, condition->words[1])) {
+        found++;
     }
-    if (operator== end) {
+    if (found == end) {
         return conf_error(conf, condition->node, "unexpected \"%.*s\" in condition",
                           STR_ARG(condition->words[1]));
     }
-    test->kind = operator->kind;
-    test->is_negated = operator->is_negated;
-    if (operator->kind == TEST_REGEX) {
+    test->kind = found->kind;
+    test->is_negated = found->is_negated;
+    if (found->kind == TEST_REGEX) {
         test->regex =
-            regex_compile(conf, condition->node, condition->words[2], operator->is_nocase, true);
+            regex_compile(conf, condition->node, condition->words[2], found->is_nocase, true);
         return test->regex != NULL;
     }
     test->other = template_compile(conf, condition->node, condition->words[2]);
@@ -317,13 +327,12 @@ static bool if_apply(struct conf_scope *scope, const struct directive *row, stru
     struct instruction *instruction = instruction_new(scope, DO_IF);
     struct condition condition = {0};
 
-    (void) row;
     if (!read_condition(scope->conf, node, &condition) ||
         !parse_test(scope->conf, &condition, &instruction->test)) {
         return false;
     }
     node->user = instruction;
-    return add(scope, settings, instruction);
+    return instruction_add(scope, settings, instruction);
 }
 
 /* Then the block: one in a location has settings of its own, one in a server has only directives. */
@@ -332,11 +341,9 @@ static bool if_enter(struct conf_scope *scope, const struct directive *row, stru
 {
     struct instruction *instruction = node->user;
 
-    (void) row;
-    (void) settings;
     if (scope->context == IN_SERVER) {
         struct conf_scope *inner = conf_enter(scope, node, IN_SERVER_IF, NULL, NULL);
-        instruction->inside = inner == NULL ? NULL : conf_settings(inner, &rewrite_table);
+        instruction->inside = inner == NULL ? NULL : conf_settings(inner, &rewrite_key);
         return inner != NULL;
     }
     instruction->location = location_enter_unnamed(scope, node, IN_LOCATION_IF);
@@ -344,6 +351,23 @@ static bool if_enter(struct conf_scope *scope, const struct directive *row, stru
         return false;
     }
     instruction->inside = rewrite_settings_at(instruction->location);
+    return true;
+}
+
+/* ---- what others have to do between these lines ---- */
+
+static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
+{
+    struct instruction *instruction = instruction_new(scope, DO_STEP);
+
+    instruction->step = step;
+    instruction_add(scope, conf_settings(scope, &rewrite_key), instruction);
+}
+
+static bool rewrite_begin(struct conf *conf, struct http_main *main)
+{
+    main->hooks->add_step = add_step;
+    main->hooks->assigned = assigned;
     return true;
 }
 
@@ -384,20 +408,27 @@ static const struct directive rewrite_rows[] = {
 };
 #undef L
 
-static struct directive_table rewrite_table = {.rows = rewrite_rows,
-                                               .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                               .size = sizeof(struct rewrite_settings),
-                                               .fresh = rewrite_fresh};
+static const struct directive_table rewrite_table = {.key = &rewrite_key,
+                                                     .rows = rewrite_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct rewrite_settings),
+                                                     .fresh = rewrite_fresh};
 
-static struct directive_table *const rewrite_tables[] = {&rewrite_table, NULL};
+static const struct directive_table *const rewrite_tables[] = {&rewrite_table, NULL};
 
 static const struct phase_hook rewrite_phases[] = {
-    {.phase = PHASE_SERVER_REWRITE, .order = 10, .run = rewrite_run_server, .is_active = is_active},
-    {.phase = PHASE_REWRITE, .order = 10, .run = rewrite_run_location, .is_active = is_active},
+    {.phase = PHASE_SERVER_REWRITE,
+     .name = "rewrite",
+     .run = rewrite_run_server,
+     .is_active = is_active},
+    {.phase = PHASE_REWRITE,
+     .name = "rewrite",
+     .run = rewrite_run_location,
+     .is_active = is_active},
     {.run = NULL},
 };
 
-static const struct http_module rewrite_hooks = {.phases = rewrite_phases};
+static const struct http_module rewrite_hooks = {.phases = rewrite_phases, .begin = rewrite_begin};
 
 const struct module ngx_http_rewrite_module = {
     .magic = MODULE_MAGIC,

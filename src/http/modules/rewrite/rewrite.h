@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "http/request.h"
+#include "http/request/request.h"
 
 /* What an `if` looks at. */
 enum test_kind {
@@ -27,7 +27,7 @@ struct test {
     struct regex *regex;
 };
 
-enum instruction_kind { DO_REWRITE, DO_RETURN, DO_SET, DO_IF, DO_BREAK };
+enum instruction_kind { DO_REWRITE, DO_RETURN, DO_SET, DO_IF, DO_BREAK, DO_STEP };
 
 enum rewrite_end {
     REWRITE_GOES_ON, /* no flag: the next directive sees the new URI */
@@ -36,6 +36,7 @@ enum rewrite_end {
 };
 
 struct instruction;
+struct rewrite_step;
 
 /* The directives of one block in order, and what holds while they run. */
 struct rewrite_settings {
@@ -63,6 +64,9 @@ struct instruction {
     /* set */
     struct variable *variable; /* replacement is its value */
 
+    /* a step of another module */
+    const struct rewrite_step *step;
+
     /* if */
     struct test test;
     const struct rewrite_settings *inside; /* the block's own directives */
@@ -73,7 +77,7 @@ struct instruction {
 enum flow rewrite_run_server(struct request *request);
 enum flow rewrite_run_location(struct request *request);
 
-/* Settings of this module at a place. */
+/* Settings of this module at a location. */
 const struct rewrite_settings *rewrite_settings_at(const struct http_location *location);
 
 /* %XX of printable bytes above '%' decoded up to the first '?': how nginx shows a rewritten path to the client. */

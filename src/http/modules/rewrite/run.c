@@ -3,7 +3,8 @@
 
 #include "base/parse.h"
 #include "base/text.h"
-#include "http/file.h"
+#include "http/files/file.h"
+#include "http/routing/hooks.h"
 #include "http/modules/rewrite/rewrite.h"
 
 /* One run over a list of directives. */
@@ -103,16 +104,16 @@ static bool is_met(const struct run *run, const struct test *test)
 }
 
 /* A block whose condition holds becomes the place of the request, and its directives run at once. */
-/* The block is the place now. Without a handler of its own it leaves the one that was found before, which is lost where
- * it would pass the request on: where to is a setting of the former place. */
+/* The block is the location now. Without a handler of its own it leaves the one that was found before, which is lost where
+ * it would pass the request on: where to is a setting of the former location. */
 static void enter(struct request *request, const struct http_location *block)
 {
     const struct http_location *former = request->answering;
 
     request_set_location(request, block);
-    if (block->handler != NULL) {
+    if (block->content.run != NULL) {
         request->answering = block;
-    } else if (former != NULL && former->handler_carries) {
+    } else if (former != NULL && former->content.carries) {
         request->answering = NULL;
     }
 }
@@ -330,6 +331,8 @@ static enum flow run_one(struct run *run, const struct instruction *instruction)
         variable_assign(&request->env, instruction->variable,
                         template_text(instruction->replacement, &request->env));
         return FLOW_NEXT;
+    case DO_STEP:
+        return instruction->step->run(request, instruction->step);
     case DO_BREAK:
         request->is_uri_rewritten |= request->uri_changed;
         request->uri_changed = false;
@@ -370,7 +373,7 @@ enum flow rewrite_run_server(struct request *request)
     return run_at(request, request->server->root);
 }
 
-/* Where no location matches the server itself is the place, whose directives did run. */
+/* Where no location matches the server itself is the location, whose directives did run. */
 enum flow rewrite_run_location(struct request *request)
 {
     return request->location == request->server->root ? FLOW_NEXT

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/modules/session_sticky/session_sticky.h"
-#include "upstream/choose.h"
+#include "upstream/picking/choose.h"
 
 /* ---- the cookie in a request ---- */
 

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "http/exchange/exchange.h"
-#include "http/hooks.h"
+#include "http/routing/hooks.h"
 #include "http/modules/session_sticky/session_sticky.h"
 
 /* A group that a location names; found when all of http was read. */
@@ -23,7 +23,7 @@ struct place_settings {
 
 static const struct place_settings *place_of(const struct http_location *location)
 {
-    return location_settings(location, &session_places_table);
+    return location_settings(location, &session_places_key);
 }
 
 static bool hides(const struct http_location *location)
@@ -154,7 +154,7 @@ static struct vec *wanted_groups(struct conf *conf)
     return conf_state(conf, "session_sticky groups", sizeof(struct vec));
 }
 
-/* "upstream=NAME", at one place; row tells which of the two lists. */
+/* "upstream=NAME", at one location; row tells which of the two lists. */
 static bool named_group_apply(struct conf_scope *scope, const struct directive *row,
                               struct conf_node *node, void *settings)
 {
@@ -168,8 +168,8 @@ static bool named_group_apply(struct conf_scope *scope, const struct directive *
     }
     named->name = str_skip(word, sizeof("upstream=") - 1);
     named->node = node;
-    *(struct named_group **) vec_push(list, conf->arena, sizeof(named)) = named;
-    *(struct named_group **) vec_push(wanted_groups(conf), conf->arena, sizeof(named)) = named;
+    *vec_add(list, conf->arena, struct named_group *) = named;
+    *vec_add(wanted_groups(conf), conf->arena, struct named_group *) = named;
     return true;
 }
 
@@ -188,7 +188,6 @@ static bool find_groups(struct conf *conf, struct http_main *main)
     const struct upstream_set *set = upstream_set_of(conf);
     bool is_good = true;
 
-    (void) main;
     vec_each(struct named_group *, named, wanted_groups(conf)) {
         const struct upstream_group *group = group_named(set, (*named)->name);
 
@@ -213,18 +212,27 @@ static const struct directive place_rows[] = {
             "`option=indirect`, or our prefix out of it, with `mode=prefix`."},
     {"session_sticky_header", IN_HTTP_ALL, CUSTOM_FIELD(P, given, named_group_apply), ARGS(1, 1),
      .repeat = REPEAT_APPEND, .syntax = "upstream=name",
-     .doc = "Responses of this place bind the client to a server of the named upstream also when "
-            "none of its servers made them."},
+     .doc =
+         "Responses of this location bind the client to a server of the named upstream also when "
+         "none of its servers made them."},
     {0},
 };
 #undef P
 
-struct directive_table session_places_table = {.rows = place_rows,
-                                               .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                               .size = sizeof(struct place_settings)};
+struct settings_key session_places_key;
+const struct directive_table session_places_table = {.key = &session_places_key,
+                                                     .rows = place_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct place_settings)};
 /* Before try_files, so that what it asks for goes to the server without the cookie, too. */
-static const struct phase_hook phases[] = {{PHASE_PRECONTENT, 5, hide_cookies, hides}, {0}};
-static const struct filter_hook filters[] = {{15, give_cookies, gives}, {0}};
+static const struct phase_hook phases[] = {
+    {PHASE_PRECONTENT, .name = "session_sticky", .run = hide_cookies, .is_active = hides},
+    {.run = NULL},
+};
+static const struct filter_hook filters[] = {
+    {.name = "session_sticky", .run = give_cookies, .is_active = gives},
+    {.run = NULL},
+};
 
 const struct http_module session_places_hooks = {
     .phases = phases,

@@ -5,7 +5,7 @@
 #include "http/exchange/exchange.h"
 #include "http/modules/session_sticky/session_sticky.h"
 #include "server/module.h"
-#include "upstream/choose.h"
+#include "upstream/picking/choose.h"
 
 /* ---- the peer of a request ---- */
 
@@ -198,8 +198,6 @@ static bool session_sticky_apply(struct conf_scope *scope, const struct directiv
     struct upstream_group *group = scope_group(scope);
     struct session_sticky *settings = arena_new(scope->conf->arena, struct session_sticky);
 
-    (void) row;
-    (void) unused;
     if (group->stickiness != NULL) {
         return conf_error(scope->conf, node, "requests are bound to servers already");
     }
@@ -240,8 +238,8 @@ static const struct directive group_rows[] = {
     {0},
 };
 
-static struct directive_table group_table = {.rows = group_rows};
-static struct directive_table *const tables[] = {&group_table, &session_places_table, NULL};
+static const struct directive_table group_table = {.rows = group_rows};
+static const struct directive_table *const tables[] = {&group_table, &session_places_table, NULL};
 
 const struct module ngx_http_upstream_session_sticky_module = {
     .magic = MODULE_MAGIC,

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/request.h"
+#include "http/request/request.h"
 #include "upstream/peer.h"
 
 enum session_mode { MODE_INSERT, MODE_REWRITE, MODE_PREFIX };
@@ -70,7 +70,8 @@ struct peer *session_find(struct upstream_pick *pick);
 /* ---- places (places.c) ---- */
 
 /* session_sticky_hide_cookie and session_sticky_header. */
-extern struct directive_table session_places_table;
+extern struct settings_key session_places_key;
+extern const struct directive_table session_places_table;
 extern const struct http_module session_places_hooks;
 
 #endif

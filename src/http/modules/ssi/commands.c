@@ -143,7 +143,6 @@ static bool run_else(struct ssi_page *page, const struct str *const *values)
 {
     struct ssi_if *last = last_if(page);
 
-    (void) values;
     if (last == NULL || last->had_else) {
         return tell_context(page, "else");
     }
@@ -154,7 +153,6 @@ static bool run_else(struct ssi_page *page, const struct str *const *values)
 
 static bool run_endif(struct ssi_page *page, const struct str *const *values)
 {
-    (void) values;
     if (page->if_count == 0) {
         return tell_context(page, "endif");
     }
@@ -179,8 +177,6 @@ static bool run_block(struct ssi_page *page, const struct str *const *values)
 /* Without a block it says nothing, as with nginx. */
 static bool run_endblock(struct ssi_page *page, const struct str *const *values)
 {
-    (void) page;
-    (void) values;
     return true;
 }
 

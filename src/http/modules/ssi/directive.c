@@ -23,7 +23,7 @@ static void skip_blanks(struct reader *reader)
     }
 }
 
-/* The next byte; that of the closing mark behind the last one. */
+/* The next byte; that of the closing mark after the last one. */
 static char next_byte(const struct reader *reader)
 {
     return reader->rest.len == 0 ? '-' : reader->rest.data[0];

@@ -1,9 +1,10 @@
-/* `include`: another place's answer in the page, instead of it a block, or in a variable. */
+/* `include`: another location's answer in the page, instead of it a block, or in a variable. */
 #include "base/list.h"
 #include "base/text.h"
 #include "http/modules/ssi/ssi.h"
-#include "http/subrequest.h"
-#include "http/uri.h"
+#include "http/request/body_filter.h"
+#include "http/request/subrequest.h"
+#include "http/message/uri.h"
 
 /* ---- what is asked for ---- */
 
@@ -30,22 +31,11 @@ static struct str make_absolute(struct request *request, struct str uri)
 /* Path and arguments of the text of virtual= or file=. False after an error. */
 static bool read_target(struct request *request, struct str text, struct subrequest *sub)
 {
-    struct str uri;
-
     if (!ssi_evaluate(request, text, &text)) {
         return false;
     }
     text = make_absolute(request, text);
-    const char *question = str_find_char(text, '?');
-    uri = question == NULL ? text : str_from(text.data, question);
-    sub->args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
-    uri = percent_decode(&request->arena, uri);
-    if (!uri_is_safe(uri)) {
-        return tell_unsafe(request, uri);
-    }
-    sub->uri = arena_dup(&request->arena, uri);
-    sub->args = arena_dup(&request->arena, sub->args);
-    return true;
+    return subrequest_aim(request, text, sub) || tell_unsafe(request, sub->uri);
 }
 
 /* ---- set= ---- */
@@ -185,7 +175,7 @@ static const struct ssi_block *find_stub(struct ssi_page *page, struct str name)
 
 /* ---- the command ---- */
 
-static bool check(struct ssi_page *page, const struct ssi_include *include)
+static bool check_include(struct ssi_page *page, const struct ssi_include *include)
 {
     const struct log *log = &page->request->log;
 
@@ -217,7 +207,7 @@ bool ssi_include(struct ssi_page *page, const struct ssi_include *include)
                              .passes_body = page->request->body != NULL};
     const struct ssi_block *block = NULL;
 
-    if (!check(page, include) ||
+    if (!check_include(page, include) ||
         !read_target(page->request, include->virtual != NULL ? *include->virtual : *include->file,
                      &sub)) {
         return false;

@@ -1,5 +1,6 @@
 /* A page that is worked on: text and directives in order, blocks that are put aside, output. */
 #include "http/modules/ssi/ssi.h"
+#include "http/request/body_filter.h"
 
 #define DEFAULT_ERROR "[an error occurred while processing the directive]"
 

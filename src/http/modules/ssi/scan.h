@@ -38,7 +38,7 @@ enum ssi_token {
     SSI_DIRECTIVE, /* *out stands between the marks; valid until the next call */
 };
 
-/* The next token of *input, which moves on behind it. */
+/* The next token of *input, which moves on after it. */
 enum ssi_token ssi_scan(struct ssi_scanner *scanner, struct str *input, struct str *out);
 
 /* The page ended: the part of an opening mark that turned out to be text; else empty. A directive that has

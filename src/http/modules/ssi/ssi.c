@@ -3,11 +3,12 @@
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "http/file.h"
-#include "http/hooks.h"
+#include "http/files/file.h"
+#include "http/request/body_filter.h"
+#include "http/routing/hooks.h"
 #include "http/modules/ssi/ssi.h"
-#include "http/type_set.h"
-#include "http/variables.h"
+#include "http/message/type_set.h"
+#include "http/variables/variables.h"
 #include "server/module.h"
 
 #define S struct ssi_settings
@@ -32,15 +33,17 @@ static const struct directive rows[] = {
 };
 #undef S
 
-static struct directive_table table = {.rows = rows,
-                                       .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                       .size = sizeof(struct ssi_settings),
-                                       .module_name = "ngx_http_ssi_filter_module"};
-static struct directive_table *const tables[] = {&table, NULL};
+static struct settings_key key;
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                             .size = sizeof(struct ssi_settings),
+                                             .module_name = "ngx_http_ssi_filter_module"};
+static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct ssi_settings *ssi_settings_at(const struct http_location *location)
 {
-    return location_settings(location, &table);
+    return location_settings(location, &key);
 }
 
 /* The page of a request whose response is worked on, or NULL. */
@@ -64,7 +67,6 @@ static bool ssi_send(struct body_filter *filter, struct request *request,
 {
     struct ssi_page *page = container_of(filter, struct ssi_page, filter);
 
-    (void) request;
     if (piece != NULL && !page->is_dead && is_plain(page, piece)) {
         ssi_send_piece(page, piece, is_last);
         return !page->is_dead;
@@ -136,7 +138,10 @@ static const struct variable variables[] = {
     {.name = {NULL, 0}},
 };
 
-static const struct filter_hook filters[] = {{70, ssi_header, is_on}, {0}};
+static const struct filter_hook filters[] = {
+    {.name = "ssi", .run = ssi_header, .is_active = is_on},
+    {.run = NULL},
+};
 static const struct http_module hooks = {.variables = variables, .filters = filters};
 
 const struct module ngx_http_ssi_filter_module = {

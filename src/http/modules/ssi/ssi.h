@@ -4,8 +4,9 @@
 
 #include "base/buf.h"
 #include "http/modules/ssi/scan.h"
-#include "http/ordered.h"
-#include "http/request.h"
+#include "http/request/body_filter.h"
+#include "http/request/ordered.h"
+#include "http/request/request.h"
 
 #define SSI_IF_DEPTH_MAX 32          /* `if` inside `if` */
 #define SSI_BLOCKS_MAX (1024 * 1024) /* bytes of all blocks of a request and its subrequests */
@@ -17,7 +18,7 @@
 /* How echo writes a value. */
 enum ssi_encoding { SSI_ENTITY, SSI_URL, SSI_NONE };
 
-/* Settings of one place. */
+/* Settings of one location. */
 struct ssi_settings {
     bool is_on;
     bool is_silent;           /* ssi_silent_errors */
@@ -55,7 +56,7 @@ struct ssi_page {
     unsigned block_depth;         /* blocks that were begun inside it */
     struct ssi_if ifs[SSI_IF_DEPTH_MAX];
     unsigned if_count;
-    enum ssi_encoding encoding; /* of the last echo that said one, and of those behind it */
+    enum ssi_encoding encoding; /* of the last echo that said one, and of those after it */
     struct str error_message;   /* config errmsg */
     struct str timefmt;         /* config timefmt; NUL-terminated */
     char *output;               /* SSI_OUTPUT_SIZE bytes, or NULL until they are needed */
@@ -79,7 +80,7 @@ void ssi_page_free(void *page);
 void ssi_output(struct ssi_page *page, struct str text);
 /* What was gathered leaves. MAY WAIT. */
 void ssi_output_flush(struct ssi_page *page, bool is_flush, bool is_last);
-/* A piece of output, behind that of includes that have not ended. MAY WAIT. */
+/* A piece of output, after that of includes that have not ended. MAY WAIT. */
 void ssi_send_piece(struct ssi_page *page, const struct body_piece *piece, bool is_last);
 /* Is the text dropped now, because of an `if`? */
 bool ssi_is_skipping(const struct ssi_page *page);

@@ -126,7 +126,7 @@ static bool is_escapable(char c)
     return c == '\\' || c == '$' || c == '"' || c == '\'';
 }
 
-/* Behind a '$': the name, or the name in braces; *at moves on behind it. False after an error. */
+/* After a '$': the name, or the name in braces; *at moves on after it. False after an error. */
 static bool take_name(struct request *request, struct str text, size_t *at, struct str *name)
 {
     bool has_brace = *at < text.len && text.data[*at] == '{';
@@ -250,8 +250,8 @@ static bool tell_invalid(struct request *request, struct str text)
 }
 
 /* Compares the left side, which is evaluated already, with what follows the operator. */
-static bool compare(struct request *request, struct str text, struct str left, struct str right,
-                    bool *is_equal)
+static bool compare_values(struct request *request, struct str text, struct str left,
+                           struct str right, bool *is_equal)
 {
     right = skip_spaces(right);
     if (right.len > 1 && right.data[0] == '/') {
@@ -292,7 +292,7 @@ bool ssi_evaluate_condition(struct request *request, struct str text, bool *is_t
         *is_true = left.len != 0;
         return true;
     }
-    if (!compare(request, text, left, str_skip(rest, is_negated ? 2 : 1), is_true)) {
+    if (!compare_values(request, text, left, str_skip(rest, is_negated ? 2 : 1), is_true)) {
         return false;
     }
     *is_true ^= is_negated;

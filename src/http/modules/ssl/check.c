@@ -1,7 +1,7 @@
 /* Requests over TLS that may not be answered: plain ones (497), without a good client certificate (495, 496),
  * for another server than the handshake's (421). */
 #include "http/modules/ssl/ssl.h"
-#include "http/request.h"
+#include "http/request/request.h"
 
 /* A plain request on a TLS address that allows it is sent to where it belongs. */
 static enum flow send_to_https(struct request *request)
@@ -19,7 +19,7 @@ static enum flow send_to_https(struct request *request)
     return response_redirect(request, 301, arena_join(&request->arena, parts, 4));
 }
 
-static enum flow refuse(struct request *request, unsigned status)
+static enum flow client_refuse(struct request *request, unsigned status)
 {
     request->keepalive = false;
     return request_fail(request, status);
@@ -32,7 +32,7 @@ static enum flow check_plain(struct request *request)
         return send_to_https(request);
     }
     log_info(&request->log, 0, "client sent plain HTTP request to HTTPS port");
-    return refuse(request, 497);
+    return client_refuse(request, 497);
 }
 
 static enum flow check_certificate(struct request *request, unsigned verify)
@@ -45,12 +45,12 @@ static enum flow check_certificate(struct request *request, unsigned verify)
         (verify != TLS_VERIFY_OPTIONAL_NO_CA || !tls_verify_may_be_foreign(result))) {
         log_info(&request->log, 0, "client SSL certificate verify error: (%ld:%s)", result, reason);
         tls_forget_session(request->http->conn);
-        return refuse(request, 495);
+        return client_refuse(request, 495);
     }
     if (verify == TLS_VERIFY_ON && !has_certificate) {
         log_info(&request->log, 0, "client sent no required SSL certificate");
         tls_forget_session(request->http->conn);
-        return refuse(request, 496);
+        return client_refuse(request, 496);
     }
     return FLOW_NEXT;
 }
@@ -58,13 +58,11 @@ static enum flow check_certificate(struct request *request, unsigned verify)
 /* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not count. */
 static bool leads_to_exception(struct request *request)
 {
-    location_find(request);
-    bool is_exempt = ssl_place_of(request->location)->is_exempt;
-    request_set_location(request, request->server->root);
-    request->needs_slash = false;
-    request->response.status = 0;
-    request->response.location = STR_NONE;
-    return is_exempt;
+    bool lacks_slash;
+
+    return ssl_place_of(
+               location_find(request->server->root, request->uri, &request->env, &lacks_slash))
+        ->is_exempt;
 }
 
 enum flow ssl_check(struct request *request)
@@ -81,7 +79,7 @@ enum flow ssl_check(struct request *request)
         request_set_location(request, http->secure_server->root);
     }
     const struct ssl_settings *settings = ssl_settings_of(request->server);
-    if (settings->verify == TLS_VERIFY_OFF) {
+    if (settings->tls.verify == TLS_VERIFY_OFF) {
         return FLOW_NEXT;
     }
     if (http->secure_server != request->server) {
@@ -93,7 +91,7 @@ enum flow ssl_check(struct request *request)
     if (settings->has_exceptions && leads_to_exception(request)) {
         return FLOW_NEXT; /* ssl_check_place has the last word */
     }
-    return check_certificate(request, settings->verify);
+    return check_certificate(request, settings->tls.verify);
 }
 
 enum flow ssl_check_place(struct request *request)
@@ -104,5 +102,5 @@ enum flow ssl_check_place(struct request *request)
         request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
         return FLOW_NEXT;
     }
-    return check_certificate(request, settings->verify);
+    return check_certificate(request, settings->tls.verify);
 }

@@ -1,149 +1,17 @@
 /* From the settings of a server to its TLS context, and the checks of listeners. */
-#include "http/hooks.h"
+#include "http/routing/hooks.h"
 #include "http/modules/ssl/ssl.h"
-#include "http/tls_options.h"
-#include "server/generation.h"
-
-/* Room for the keys of tickets that make themselves; more than they need, the least that a zone has. */
-#define TICKET_ZONE_SIZE (64 * 1024)
-
-static char ticket_zone_tag; /* who uses the zone of ticket keys */
-
-/* Each certificate has its key; whether any of them has variables. */
-static bool check_pairs(struct conf *conf, struct ssl_settings *settings)
-{
-    settings->has_variables = false;
-    if (settings->certificates.count > settings->keys.count) {
-        const struct template *last =
-            *vec_at(&settings->certificates, struct template *, settings->certificates.count - 1);
-        return conf_error(conf, NULL,
-                          "no \"ssl_certificate_key\" is defined for certificate \"%.*s\"",
-                          STR_ARG(last->source));
-    }
-    for (size_t i = 0; i < settings->certificates.count; i++) {
-        const struct template *certificate = *vec_at(&settings->certificates, struct template *, i);
-        const struct template *key = *vec_at(&settings->keys, struct template *, i);
-        settings->has_variables |= !certificate->is_constant || !key->is_constant;
-    }
-    return true;
-}
-
-static void list_pairs(struct conf *conf, const struct ssl_settings *settings,
-                       struct vec *certificates)
-{
-    for (size_t i = 0; i < settings->certificates.count; i++) {
-        struct tls_certificate *pair = vec_push(certificates, conf->arena, sizeof(*pair));
-
-        pair->certificate =
-            tls_option_full_name(conf->arena, conf->conf_prefix,
-                                 (*vec_at(&settings->certificates, struct template *, i))
-                                     ->constant);
-        pair->key =
-            tls_option_full_name(conf->arena, conf->conf_prefix,
-                                 (*vec_at(&settings->keys, struct template *, i))->constant);
-    }
-}
-
-static struct zone *ticket_zone(struct conf *conf)
-{
-    return generation_zone(conf->generation, NULL, STR("ssl_ticket_keys"), TICKET_ZONE_SIZE,
-                           &ticket_zone_tag);
-}
-
-static struct tls_settings settings_of(struct conf *conf, const struct ssl_settings *from)
-{
-    struct tls_settings settings = {
-        .directory = conf->conf_prefix,
-        .passwords = from->passwords,
-        .protocols = from->protocols,
-        .ciphers = from->ciphers,
-        .curves = from->curves,
-        .dhparam = from->dhparam,
-        .prefer_server_ciphers = from->prefer_server_ciphers,
-        .commands = from->commands,
-        .verify = from->verify,
-        .verify_depth = (unsigned) from->verify_depth,
-        .rejects_handshake = from->rejects_handshake,
-        .early_data = from->early_data,
-        .compresses_certificates = from->compresses_certificates,
-        .ech_files = from->ech_files,
-        .tickets = from->tickets,
-        .ticket_keys = from->ticket_keys,
-        .has_session_cache = from->has_session_cache,
-        .session_zone = from->session_zone,
-        .builtin_sessions = from->builtin_sessions,
-        .session_timeout_s = from->session_timeout_s,
-        .stapling = from->stapling,
-        .stapling_verify = from->stapling_verify,
-        .stapling_file = from->stapling_file,
-        .stapling_responder = from->stapling_responder,
-        .ocsp = from->ocsp,
-        .ocsp_responder = from->ocsp_responder,
-        .ocsp_zone = from->ocsp_zone,
-        .buffer_size = from->buffer_size,
-        .watches_files = from->watches_files,
-        .key_log = from->key_log,
-    };
-
-    if (from->tickets && from->ticket_keys.count == 0) {
-        settings.ticket_zone = ticket_zone(conf);
-    }
-    settings.trusted_certificate = from->trusted_certificate;
-    if (from->verify != TLS_VERIFY_OFF) {
-        settings.client_certificate = from->client_certificate;
-        settings.crl = from->crl;
-    }
-    return settings;
-}
-
-static bool check_verification(struct conf *conf, const struct ssl_settings *settings)
-{
-    if (settings->verify != TLS_VERIFY_OFF && settings->verify != TLS_VERIFY_OPTIONAL_NO_CA &&
-        settings->client_certificate.len == 0 && settings->trusted_certificate.len == 0) {
-        return conf_error(
-            conf, NULL,
-            "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client");
-    }
-    if (settings->ocsp != 0 && settings->verify == TLS_VERIFY_OPTIONAL_NO_CA) {
-        return conf_error(conf, NULL,
-                          "\"ssl_ocsp\" is incompatible with \"ssl_verify_client optional_no_ca\"");
-    }
-    return true;
-}
 
 bool ssl_finish(struct conf_scope *scope, void *arg)
 {
-    struct conf *conf = scope->conf;
     struct ssl_settings *settings = arg;
-    struct str error;
+    const struct http_location *location = scope_location(scope);
 
-    settings->context = NULL;
+    settings->tls.context = NULL;
     settings->has_exceptions = false;
-    if (scope->context != IN_SERVER ||
-        (settings->certificates.count == 0 && !settings->rejects_handshake)) {
-        return true;
-    }
-    if (!check_pairs(conf, settings) || !check_verification(conf, settings)) {
-        return false;
-    }
-    struct tls_settings made = settings_of(conf, settings);
-    made.resolver = scope_location(scope)->resolver;
-    made.resolver_timeout_ms = scope_location(scope)->resolver_timeout_ms;
-    if (!settings->has_variables) {
-        list_pairs(conf, settings, &made.certificates);
-    } else {
-        vec_each(struct template *, certificate, &settings->certificates) {
-            *(struct str *) vec_push(&made.variable_names, conf->arena, sizeof(struct str)) =
-                (*certificate)->source;
-        }
-    }
-    settings->context = tls_context_new(&made, conf->arena, log_main, &error);
-    if (settings->context == NULL) {
-        conf_error(conf, NULL, "%.*s", STR_ARG(error));
-        conf_hint_origin(scope, "ssl_");
-        return false;
-    }
-    return true;
+    return scope->context != IN_SERVER ||
+           tls_server_finish(scope, &settings->tls, location->resolver,
+                             location->resolver_timeout_ms);
 }
 
 bool ssl_place_finish(struct conf_scope *scope, void *settings)
@@ -152,7 +20,7 @@ bool ssl_place_finish(struct conf_scope *scope, void *settings)
 
     if (place->is_exempt) {
         const struct http_server *server = scope_location(scope)->server;
-        ((struct ssl_settings *) server->settings[ssl_table.index])->has_exceptions = true;
+        ((struct ssl_settings *) server_settings(server, &ssl_key))->has_exceptions = true;
     }
     return true;
 }
@@ -162,7 +30,7 @@ bool ssl_place_finish(struct conf_scope *scope, void *settings)
 /* The default server must have something to say; where it only rejects, all others must. */
 static bool check_listen(struct conf *conf, const struct http_listen *listen)
 {
-    const struct ssl_settings *first = ssl_settings_of(listen->default_server);
+    const struct tls_server_settings *first = &ssl_settings_of(listen->default_server)->tls;
 
     if (first->certificates.count != 0) {
         return true;
@@ -170,7 +38,7 @@ static bool check_listen(struct conf *conf, const struct http_listen *listen)
     if (first->rejects_handshake) {
         bool is_good = true;
         vec_each(struct http_server *, server, &listen->servers) {
-            const struct ssl_settings *settings = ssl_settings_of(*server);
+            const struct tls_server_settings *settings = &ssl_settings_of(*server)->tls;
             if (settings->certificates.count == 0 && !settings->rejects_handshake) {
                 is_good = conf_error(
                     conf, listen->ssl_node,
@@ -197,7 +65,6 @@ bool ssl_end(struct conf *conf, struct http_main *main)
     }
     vec_each(struct http_listen *, listen, &main->listens) {
         if ((*listen)->is_ssl) {
-            (*listen)->listener->accepted = ssl_accepted;
             is_good &= check_listen(conf, *listen);
         }
     }

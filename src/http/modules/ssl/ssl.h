@@ -3,52 +3,15 @@
 #define HTTP_MODULES_SSL_SSL_H
 
 #include "conf/directive.h"
-#include "http/connection.h"
-#include "http/settings.h"
-#include "net/tls/tls.h"
+#include "http/client/connection.h"
+#include "http/routing/settings.h"
+#include "shared/tls/server.h"
 
 /* Settings of a server. */
 struct ssl_settings {
-    /* As written. */
-    bool ssl;                /* the old directive: all addresses of the server speak TLS */
-    struct vec certificates; /* struct template *: files, "data:…", or text with variables */
-    struct vec keys;         /* struct template *: one for each certificate */
-    struct vec passwords;    /* struct str */
-    unsigned protocols;      /* enum tls_protocol bits */
-    struct str ciphers;
-    struct str curves;
-    struct str dhparam;
-    bool prefer_server_ciphers;
-    struct vec commands; /* struct str pairs */
-    struct str client_certificate;
-    struct str trusted_certificate;
-    struct str crl;
-    unsigned verify; /* enum tls_verify */
-    int64_t verify_depth;
-    bool rejects_handshake;
-    bool early_data;
-    bool compresses_certificates;
-    struct vec ech_files; /* struct str */
-    bool tickets;
-    struct vec ticket_keys; /* struct str: full names */
-    bool has_session_cache;
-    struct zone *session_zone;
-    unsigned builtin_sessions;
-    uint64_t session_timeout_s;
-    bool stapling, stapling_verify;
-    struct str stapling_file, stapling_responder;
-    unsigned ocsp; /* 0 off, 1 on, 2 leaf */
-    struct str ocsp_responder;
-    struct zone *ocsp_zone;
-    uint64_t buffer_size;
-    bool watches_files;
-    struct log_file *key_log;                        /* NULL = none */
-    struct tls_certificate_cache *certificate_cache; /* NULL = off */
-
-    /* Derived. */
-    struct tls_context *context; /* NULL: the server has no certificate of its own */
-    bool has_variables;          /* certificates are known in the handshake only */
-    bool has_exceptions;         /* some location takes clients without a certificate */
+    struct tls_server_settings tls; /* first: their rows are given the whole */
+    bool ssl;                       /* the old directive: all addresses of the server speak TLS */
+    bool has_exceptions;            /* derived: some location takes clients without a certificate */
 };
 
 /* Settings of a location. */
@@ -56,22 +19,21 @@ struct ssl_place_settings {
     bool is_exempt; /* from the server's ssl_verify_client */
 };
 
-extern struct directive_table ssl_table, ssl_place_table;
+extern struct settings_key ssl_key;
+extern struct settings_key ssl_place_key;
 
 static inline const struct ssl_settings *ssl_settings_of(const struct http_server *server)
 {
-    return server->settings[ssl_table.index];
+    return server_settings(server, &ssl_key);
 }
 
 static inline const struct ssl_place_settings *ssl_place_of(const struct http_location *location)
 {
-    return location->settings[ssl_place_table.index];
+    return location_settings(location, &ssl_place_key);
 }
 
-/* handshake.c: `accepted` of listeners that speak TLS. */
-void ssl_accepted(struct listener *listener, int fd, const struct addr *peer);
-/* The worker ends at once: connections in their handshake go. */
-void ssl_abort(void);
+/* handshake.c: TLS of accepted connections. */
+extern const struct http_handshake ssl_handshake;
 
 /* context.c: makes the server's context, when its block was read; false after conf_error. */
 bool ssl_finish(struct conf_scope *scope, void *settings);
@@ -80,32 +42,22 @@ bool ssl_place_finish(struct conf_scope *scope, void *settings);
 /* When all servers are read: which listeners speak TLS, and whether they can. */
 bool ssl_end(struct conf *conf, struct http_main *main);
 
-/* values.c: rows that read their arguments themselves. */
-bool ssl_password_file_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings);
-bool ssl_session_cache_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings);
-bool ssl_ticket_key_apply(struct conf_scope *scope, const struct directive *row,
-                          struct conf_node *node, void *settings);
-bool ssl_ech_file_apply(struct conf_scope *scope, const struct directive *row,
-                        struct conf_node *node, void *settings);
-bool ssl_conf_command_apply(struct conf_scope *scope, const struct directive *row,
-                            struct conf_node *node, void *settings);
-bool ssl_certificate_cache_apply(struct conf_scope *scope, const struct directive *row,
-                                 struct conf_node *node, void *settings);
-bool ssl_ocsp_cache_apply(struct conf_scope *scope, const struct directive *row,
-                          struct conf_node *node, void *settings);
-bool ssl_key_log_apply(struct conf_scope *scope, const struct directive *row,
-                       struct conf_node *node, void *settings);
-bool ssl_pass_phrase_dialog_apply(struct conf_scope *scope, const struct directive *row,
-                                  struct conf_node *node, void *settings);
-
 /* variables.c */
 extern const struct variable ssl_variables[];
 
+/* A client's connection, before there is a request: what may be asked while its handshake goes on. On the stack. */
+struct handshake {
+    struct variable_env env;
+    struct arena arena; /* of what is asked */
+    struct log log;
+    struct http_connection *http;
+};
+void handshake_begin(struct handshake *handshake, struct http_connection *http);
+void handshake_end(struct handshake *handshake);
+
 /* check.c: is the request allowed over this connection? For every request. */
 enum flow ssl_check(struct request *request);
-/* The same of the client's certificate at each place that a request comes to, where some are exempt. */
+/* The same of the client's certificate at each location that a request comes to, where some are exempt. */
 enum flow ssl_check_place(struct request *request);
 
 #endif

@@ -1,8 +1,10 @@
-/* Variables of ngx_http_ssl_module. */
-#include "http/connection.h"
+/* Variables of ngx_http_ssl_module: of requests, and of connections in their handshake. */
+#include "base/clock.h"
+#include "http/client/connection.h"
 #include "http/modules/ssl/ssl.h"
-#include "http/request.h"
-#include "http/variables.h"
+#include "http/request/request.h"
+#include "http/variables/variables.h"
+#include "shared/tls/variables.h"
 
 #define PREFIX 4 /* bytes of "ssl_" */
 
@@ -14,44 +16,180 @@ static bool get_ssl(struct variable_env *env, const struct variable *variable, s
            tls_variable(request->http->conn, str_skip(variable->name, PREFIX), env->arena, out);
 }
 
-#define ROW(text)                                                                                  \
-    {                                                                                              \
-        .name = STR_INIT(text), .get = get_ssl, .flags = VARIABLE_CHANGEABLE                       \
-    }
+const struct variable ssl_variables[] = {TLS_VARIABLES(get_ssl), {.name = STR_INIT("")}};
 
-const struct variable ssl_variables[] = {
-    ROW("ssl_protocol"),
-    ROW("ssl_cipher"),
-    ROW("ssl_ciphers"),
-    ROW("ssl_curve"),
-    ROW("ssl_curves"),
-    ROW("ssl_sigalg"),
-    ROW("ssl_sigalgs"),
-    ROW("ssl_session_id"),
-    ROW("ssl_session_reused"),
-    {.name = STR_INIT("ssl_early_data"),
-     .get = get_ssl,
-     .flags = VARIABLE_CHANGEABLE | VARIABLE_VOLATILE},
-    ROW("ssl_server_name"),
-    ROW("ssl_alpn_protocol"),
-    ROW("ssl_ech_status"),
-    ROW("ssl_ech_outer_server_name"),
-    ROW("ssl_handshake_time"),
-    ROW("ssl_handshakd_time"),
-    ROW("ssl_handshake_time_msec"),
-    ROW("ssl_client_cert"),
-    ROW("ssl_client_raw_cert"),
-    ROW("ssl_client_escaped_cert"),
-    ROW("ssl_client_s_dn"),
-    ROW("ssl_client_i_dn"),
-    ROW("ssl_client_s_dn_legacy"),
-    ROW("ssl_client_i_dn_legacy"),
-    ROW("ssl_client_serial"),
-    ROW("ssl_client_fingerprint"),
-    ROW("ssl_client_verify"),
-    ROW("ssl_client_v_start"),
-    ROW("ssl_client_v_end"),
-    ROW("ssl_client_v_remain"),
-    ROW("ssl_client_sigalg"),
-    {.name = STR_INIT("")},
+/* ---- in a handshake ---- */
+
+#define GETTER(name)                                                                               \
+    static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
+
+static struct http_connection *connection_of(struct variable_env *env)
+{
+    return container_of(env, struct handshake, env)->http;
+}
+
+static bool give_address(struct variable_env *env, const struct addr *addr, struct str *out)
+{
+    char *text = arena_text(env->arena, ADDR_TEXT_MAX);
+
+    return variable_give(out, (struct str){text, addr_format(addr, false, text)});
+}
+
+GETTER(get_tls)
+{
+    return tls_variable(connection_of(env)->conn, variable->rest, env->arena, out);
+}
+
+GETTER(get_client)
+{
+    return variable_give(out, connection_address(connection_of(env)));
+}
+
+GETTER(get_client_port)
+{
+    struct addr peer;
+
+    conn_peer(connection_of(env)->conn, &peer);
+    return variable_give_number(env, out, addr_port(&peer));
+}
+
+GETTER(get_binary_client)
+{
+    struct addr peer;
+
+    conn_peer(connection_of(env)->conn, &peer);
+    if (peer.len != 0 && peer.any.sa_family == AF_INET6) {
+        *out = (struct str){(const char *) &peer.v6.sin6_addr, sizeof(peer.v6.sin6_addr)};
+    } else if (peer.len != 0 && peer.any.sa_family == AF_INET) {
+        *out = (struct str){(const char *) &peer.v4.sin_addr, sizeof(peer.v4.sin_addr)};
+    } else {
+        return get_client(env, variable, out);
+    }
+    *out = arena_dup(env->arena, *out);
+    return true;
+}
+
+GETTER(get_server_addr)
+{
+    return give_address(env, connection_local(connection_of(env)), out);
+}
+
+GETTER(get_server_port)
+{
+    return variable_give_number(env, out, addr_port(connection_local(connection_of(env))));
+}
+
+/* Of the server that the name of the handshake leads to. */
+static const struct http_server *server_of(struct variable_env *env)
+{
+    const struct http_connection *http = connection_of(env);
+
+    return http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+}
+
+GETTER(get_server_name)
+{
+    return variable_give(out, server_of(env)->name);
+}
+
+/* Where the same server keeps its files. */
+GETTER(get_root)
+{
+    return variable_give(out, template_text(server_of(env)->root->root, env));
+}
+
+GETTER(get_connection)
+{
+    return variable_give_number(env, out, conn_number(connection_of(env)->conn));
+}
+
+GETTER(get_connection_time)
+{
+    return variable_give_seconds(env, out, clock_now.now_ms - connection_of(env)->start_ms);
+}
+
+/* What the PROXY protocol's header says of one of the two ends. */
+static const struct addr *proxy_end(struct variable_env *env, const struct variable *variable)
+{
+    static const struct addr nowhere = {.len = 0};
+    const struct connection_details *details = connection_of(env)->details;
+
+    if (details == NULL || details->proxy == NULL) {
+        return &nowhere;
+    }
+    return variable->data != 0 ? &details->proxy->destination : &details->proxy->source;
+}
+
+GETTER(get_proxy_address)
+{
+    const struct addr *end = proxy_end(env, variable);
+
+    return end->len != 0 && give_address(env, end, out);
+}
+
+GETTER(get_proxy_port)
+{
+    const struct addr *end = proxy_end(env, variable);
+
+    return end->len != 0 && variable_give_number(env, out, addr_port(end));
+}
+
+/* What is the same in every handshake: nothing was asked or answered. */
+GETTER(get_text)
+{
+    return variable_give(out, str_of((const char *) variable->data));
+}
+#define TEXT(text) .get = get_text, .data = (uintptr_t) (text)
+
+static const struct variable handshake_variables[] = {
+    {.name = STR_INIT("ssl_"), .get = get_tls, .flags = VARIABLE_PREFIX},
+    {.name = STR_INIT("remote_addr"), .get = get_client},
+    {.name = STR_INIT("remote_port"), .get = get_client_port},
+    {.name = STR_INIT("binary_remote_addr"), .get = get_binary_client},
+    {.name = STR_INIT("realip_remote_addr"), .get = get_client},
+    {.name = STR_INIT("realip_remote_port"), .get = get_client_port},
+    {.name = STR_INIT("server_addr"), .get = get_server_addr},
+    {.name = STR_INIT("server_port"), .get = get_server_port},
+    {.name = STR_INIT("server_name"), .get = get_server_name},
+    {.name = STR_INIT("host"), .get = get_server_name},
+    {.name = STR_INIT("document_root"), .get = get_root},
+    {.name = STR_INIT("request_filename"), .get = get_root},
+    {.name = STR_INIT("connection"), .get = get_connection},
+    {.name = STR_INIT("connection_requests"), TEXT("0")},
+    {.name = STR_INIT("connection_time"), .get = get_connection_time},
+    {.name = STR_INIT("proxy_protocol_addr"), .get = get_proxy_address},
+    {.name = STR_INIT("proxy_protocol_port"), .get = get_proxy_port},
+    {.name = STR_INIT("proxy_protocol_server_addr"), .get = get_proxy_address, .data = 1},
+    {.name = STR_INIT("proxy_protocol_server_port"), .get = get_proxy_port, .data = 1},
+    {.name = STR_INIT("scheme"), TEXT("https")},
+    {.name = STR_INIT("https"), TEXT("on")},
+    {.name = STR_INIT("pipe"), TEXT(".")},
+    {.name = STR_INIT("status"), TEXT("000")},
+    {.name = STR_INIT("bytes_sent"), TEXT("0")},
+    {.name = STR_INIT("body_bytes_sent"), TEXT("0")},
+    {.name = STR_INIT("request_length"), TEXT("0")},
+    {.name = STR_INIT("request_time"), TEXT("0.000")},
+    {.name = STR_INIT("limit_rate"), TEXT("0")},
+    {.name = STR_NONE},
 };
+
+static const struct subject_kind handshake_subject = {.name = "handshake",
+                                                      .variables = handshake_variables};
+
+void handshake_begin(struct handshake *handshake, struct http_connection *http)
+{
+    arena_init(&handshake->arena);
+    connection_log(http, "SSL handshaking", &handshake->log);
+    handshake->http = http;
+    handshake->env = (struct variable_env){
+        .kind = &handshake_subject,
+        .set = &http->listen->default_server->main->variables,
+        .arena = &handshake->arena,
+        .log = &handshake->log,
+    };
+}
+
+void handshake_end(struct handshake *handshake)
+{
+    arena_free(&handshake->arena);
+}

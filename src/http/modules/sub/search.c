@@ -103,8 +103,8 @@ static void add_pattern(struct search_set *set, struct str text, unsigned number
     set->next_same[same] = (uint8_t) number;
 }
 
-/* The node of this byte behind `node`, or behind its longest end that has one. */
-static uint32_t step(const struct search_set *set, uint32_t node, uint8_t byte)
+/* The node of this byte after `node`, or after its longest end that has one. */
+static uint32_t search_step(const struct search_set *set, uint32_t node, uint8_t byte)
 {
     uint32_t child;
 
@@ -128,7 +128,7 @@ static void link_nodes(struct search_set *set, uint32_t *queue)
         for (uint32_t number = nodes[parent].child; number != 0; number = nodes[number].brother) {
             struct node *node = &nodes[number];
 
-            node->fail = parent == 0 ? 0 : step(set, nodes[parent].fail, node->byte);
+            node->fail = parent == 0 ? 0 : search_step(set, nodes[parent].fail, node->byte);
             node->match = node->pattern != NO_PATTERN ? number : nodes[node->fail].match;
             queue[tail++] = number;
         }
@@ -225,9 +225,9 @@ static bool is_final(const struct search *search)
            (search->best_start == start && node->below >= search->best);
 }
 
-/* The first byte with which a pattern begins, or the end. */
-static const unsigned char *skip(const struct search_set *set, const unsigned char *at,
-                                 const unsigned char *end)
+/* The first byte with which a pattern may begin, or the end. */
+static const unsigned char *skip_to_root(const struct search_set *set, const unsigned char *at,
+                                         const unsigned char *end)
 {
     const uint32_t *roots = set->roots;
 
@@ -237,6 +237,21 @@ static const unsigned char *skip(const struct search_set *set, const unsigned ch
     }
     while (at < end && roots[*at] == 0) {
         at++;
+    }
+    return at;
+}
+
+/* The first place where a pattern begins, as far as two bytes say it, or the end. */
+static const unsigned char *skip(const struct search_set *set, const unsigned char *at,
+                                 const unsigned char *end)
+{
+    for (at = skip_to_root(set, at, end); end - at >= 2; at = skip_to_root(set, at + 1, end)) {
+        uint32_t root = set->roots[*at];
+
+        if (set->nodes[root].pattern != NO_PATTERN ||
+            find_child(set, root, ascii_lower(at[1])) != 0) {
+            return at;
+        }
     }
     return at;
 }
@@ -257,7 +272,7 @@ static void scan_part(struct search *search, struct str part)
                 return;
             }
         }
-        search->node = step(set, search->node, ascii_lower(*at));
+        search->node = search_step(set, search->node, ascii_lower(*at));
         search->at++;
         at++;
         if (set->nodes[search->node].match != 0) {
@@ -304,7 +319,7 @@ static void scan(struct search *search)
 }
 
 /* Keeps what no longer stands in the piece: the bytes from `from` on, at most as many as a pattern has. */
-static void hold(struct search *search)
+static void search_hold(struct search *search)
 {
     size_t end = window_length(search);
     size_t in_held = search->from < search->held_len ? search->held_len - search->from : 0;
@@ -348,12 +363,12 @@ enum search_event search_next(struct search *search, struct str *text, unsigned 
         return SEARCH_TEXT;
     }
     if (!search->is_best_final) {
-        hold(search);
+        search_hold(search);
         return SEARCH_MORE;
     }
     *pattern = search->best;
     search->from = search->best_end;
-    search->at = search->best_end; /* what was looked at behind it is looked at again */
+    search->at = search->best_end; /* what was looked at after it is looked at again */
     search->node = 0;
     search->best = NO_PATTERN;
     search->is_best_final = false;

@@ -24,7 +24,7 @@ unsigned search_set_count(const struct search_set *set);
 
 /*
  * A search that is under way. The first match in the bytes is taken, of several that begin at one place the
- * one whose pattern comes first; the search goes on behind it. Of the bytes that were fed no more are kept
+ * one whose pattern comes first; the search goes on after it. Of the bytes that were fed no more are kept
  * than the longest pattern has.
  */
 struct search {
@@ -34,14 +34,14 @@ struct search {
     uint64_t dropped[4]; /* bit n: pattern n is not searched for any more */
     char *held;          /* bytes of former pieces that are not decided on; owned by the arena */
     size_t held_len;
-    struct str piece;  /* stands behind the held bytes: together they are the window */
+    struct str piece;  /* stands after the held bytes: together they are the window */
     size_t at;         /* in the window: the next byte to look at */
     size_t from;       /* … the first that was not given back */
     size_t best_start; /* … of the match that was found: */
     size_t best_end;
     unsigned best;      /* its pattern, or SEARCH_PATTERNS_MAX: none */
     bool is_best_final; /* nothing that is still to come goes before it */
-    bool is_last;       /* nothing comes behind the piece */
+    bool is_last;       /* nothing comes after the piece */
 };
 
 /* Begins; the room for held bytes is taken from the arena. */

@@ -1,15 +1,12 @@
 /* ngx_http_sub_filter_module: texts in response bodies that are replaced by others. */
-#include <stdlib.h>
-
-#include "base/fatal.h"
-#include "http/file.h"
-#include "http/hooks.h"
+#include "http/files/file.h"
+#include "http/request/body_filter.h"
+#include "http/request/gather.h"
+#include "http/routing/hooks.h"
 #include "http/modules/sub/search.h"
-#include "http/request.h"
-#include "http/type_set.h"
+#include "http/request/request.h"
+#include "http/message/type_set.h"
 #include "server/module.h"
-
-#define OUTPUT_SIZE 16384 /* bytes that are gathered before they are passed on */
 
 /* A sub_filter line. */
 struct rule {
@@ -27,11 +24,11 @@ struct sub_settings {
     const void *set_of; /* rules.items that it was made of */
 };
 
-static struct directive_table sub_table;
+static struct settings_key sub_key;
 
 static const struct sub_settings *settings_at(const struct http_location *location)
 {
-    return location_settings(location, &sub_table);
+    return location_settings(location, &sub_key);
 }
 
 /* ---- the body ---- */
@@ -42,52 +39,8 @@ struct sub_filter {
     const struct sub_settings *settings;
     struct search search;
     struct str *replacements; /* by rule; data NULL = not evaluated yet */
-    char *output;             /* OUTPUT_SIZE bytes, or NULL: nothing was gathered yet; malloc'ed */
-    size_t output_len;
+    struct gather output;
 };
-
-static void free_output(void *arg)
-{
-    free(((struct sub_filter *) arg)->output);
-}
-
-/* Passes on what was gathered. MAY WAIT. */
-static bool give_output(struct sub_filter *sub, struct request *request, bool is_flush,
-                        bool is_last)
-{
-    struct body_piece piece = {.bytes = {sub->output, sub->output_len},
-                               .fd = -1,
-                               .is_volatile = true,
-                               .is_flush = is_flush};
-
-    sub->output_len = 0;
-    return body_filter_next(&sub->filter, request,
-                            piece.bytes.len == 0 && !is_flush ? NULL : &piece, is_last);
-}
-
-/* Gathers bytes. MAY WAIT. */
-static bool put(struct sub_filter *sub, struct request *request, struct str bytes)
-{
-    if (sub->output == NULL && bytes.len != 0) {
-        sub->output = malloc(OUTPUT_SIZE);
-        if (sub->output == NULL) {
-            fatal_no_memory(OUTPUT_SIZE);
-        }
-        arena_on_free(&request->arena, free_output, sub);
-    }
-    while (bytes.len != 0) {
-        size_t room = OUTPUT_SIZE - sub->output_len;
-        struct str part = str_head(bytes, room);
-
-        memcpy(sub->output + sub->output_len, part.data, part.len);
-        sub->output_len += part.len;
-        bytes = str_skip(bytes, part.len);
-        if (sub->output_len == OUTPUT_SIZE && !give_output(sub, request, false, false)) {
-            return false;
-        }
-    }
-    return true;
-}
 
 /* A match: what is put in its place. MAY WAIT. */
 static bool replace(struct sub_filter *sub, struct request *request, unsigned pattern)
@@ -101,14 +54,7 @@ static bool replace(struct sub_filter *sub, struct request *request, unsigned pa
     if (sub->settings->is_once) {
         search_drop(&sub->search, pattern);
     }
-    return put(sub, request, *replacement);
-}
-
-static void drop(const struct body_piece *piece)
-{
-    if (piece != NULL && piece->release != NULL) {
-        piece->release(piece->release_arg);
-    }
+    return gather_put(&sub->output, request, *replacement);
 }
 
 /*
@@ -132,17 +78,18 @@ static bool sub_send(struct body_filter *filter, struct request *request,
         return body_filter_next(filter, request, piece, is_last);
     }
     while (is_sound && event != SEARCH_MORE) {
-        is_sound = event == SEARCH_TEXT ? put(sub, request, text) : replace(sub, request, pattern);
+        is_sound = event == SEARCH_TEXT ? gather_put(&sub->output, request, text)
+                                        : replace(sub, request, pattern);
         event = search_next(&sub->search, &text, &pattern);
     }
-    drop(piece);
+    response_drop(piece);
     if (!is_sound) {
         return false;
     }
-    if (sub->output_len == 0 && !is_flush && !is_last) {
+    if (sub->output.len == 0 && !is_flush && !is_last) {
         return true;
     }
-    return give_output(sub, request, is_flush, is_last);
+    return gather_give(&sub->output, request, is_flush, is_last);
 }
 
 /* ---- the header ---- */
@@ -181,6 +128,7 @@ static void sub_header(struct request *request)
     }
     struct sub_filter *sub = arena_new(&request->arena, struct sub_filter);
     sub->filter.send = sub_send;
+    sub->output.filter = &sub->filter;
     sub->settings = settings;
     sub->replacements =
         arena_array(&request->arena, settings->rules.count, sizeof(*sub->replacements));
@@ -202,7 +150,6 @@ static bool sub_filter_apply(struct conf_scope *scope, const struct directive *r
     struct sub_settings *settings = arg;
     struct rule rule;
 
-    (void) row;
     if (node->args[1].len == 0) {
         return conf_error(scope->conf, node, "empty search pattern");
     }
@@ -214,11 +161,11 @@ static bool sub_filter_apply(struct conf_scope *scope, const struct directive *r
         !conf_value_template(scope, node, 2, &rule.replacement)) {
         return false;
     }
-    *(struct rule *) vec_push(&settings->rules, scope->conf->arena, sizeof(rule)) = rule;
+    *vec_add(&settings->rules, scope->conf->arena, struct rule) = rule;
     return true;
 }
 
-/* Patterns without variables are compiled once for the place, and for those that inherit them. */
+/* Patterns without variables are compiled once for the location, and for those that inherit them. */
 static bool sub_finish(struct conf_scope *scope, void *arg)
 {
     struct sub_settings *settings = arg;
@@ -256,16 +203,17 @@ static const struct directive sub_rows[] = {
 };
 #undef S
 
-static struct directive_table sub_table = {
+static const struct directive_table sub_table = {
+    .key = &sub_key,
     .rows = sub_rows,
     .contexts = IN_HTTP_LOCATION_SETTINGS,
     .size = sizeof(struct sub_settings),
     .finish = sub_finish,
 };
-static struct directive_table *const sub_tables[] = {&sub_table, NULL};
+static const struct directive_table *const sub_tables[] = {&sub_table, NULL};
 
 static const struct filter_hook sub_filters[] = {
-    {.order = 40, .run = sub_header, .is_active = is_active},
+    {.name = "sub", .run = sub_header, .is_active = is_active},
     {.run = NULL},
 };
 static const struct http_module sub_hooks = {.filters = sub_filters};

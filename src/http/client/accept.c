@@ -1,0 +1,191 @@
+/* From an accepted descriptor to the protocol that its client speaks: the PROXY protocol's header, TLS, the preface. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "http/client/stages.h"
+#include "server/generation.h"
+
+/* ---- accepting ---- */
+
+static struct http_connection *make(struct listener *listener, int fd, const struct addr *peer)
+{
+    const struct http_listen *listen = listener->user;
+    const struct http_server *server = listen->default_server;
+    struct http_connection *http = connection_new(listen, fd, peer);
+
+    if (http != NULL) {
+        http->conn->listener = listener;
+        http->protocol = listen->protocol;
+        http->rest_location = server->root;
+        deferred_init(&http->settle, connection_settle);
+        conn_set_deadline(http->conn, clock_now.now_ms + server->client_header_timeout_ms);
+    }
+    return http;
+}
+
+void http_accepted(struct listener *listener, int fd, const struct addr *peer)
+{
+    struct http_connection *http = make(listener, fd, peer);
+
+    counters_mine->accepted++;
+    if (http != NULL) {
+        const struct http_listen *listen = http->listen;
+
+        counters_mine->handled++;
+        connection_enter(http, listen->is_proxy_protocol ? STAGE_PROXY_HEADER
+                                                         : (enum connection_stage) listen->stage);
+        conn_start(http->conn);
+    }
+}
+
+void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,
+                      size_t size)
+{
+    struct http_connection *http = make(listener, fd, peer);
+
+    if (http == NULL) {
+        return;
+    }
+    connection_serve(http, http->protocol);
+    idle_resume(http, state, size);
+}
+
+/* ---- the PROXY protocol's header ---- */
+
+/* False: the connection waits for more of it, or is gone. */
+static bool read_proxy_header(struct http_connection *http)
+{
+    struct conn *conn = http->conn;
+    struct proxy_header *proxy;
+    size_t used;
+
+    conn_fill(conn, CONNECTION_FIRST_BUFFER, PROXY_HEADER_MAX + CONNECTION_FIRST_BUFFER);
+    switch (proxy_header_parse(conn_input(conn), &proxy, &used)) {
+    case PROXY_HEADER_DONE:
+        connection_details(http)->proxy = proxy;
+        conn_consume(conn, used);
+        return true;
+    case PROXY_HEADER_MORE:
+        if (!conn->is_input_closed && !conn->is_broken) {
+            if (!conn_watch(conn)) {
+                connection_close(http);
+            }
+            return false;
+        }
+        break;
+    case PROXY_HEADER_BAD: {
+        struct log log;
+        struct str start = str_head(conn_input(conn), 80);
+        connection_log(http, connection_action(http), &log);
+        counters_mine->limited++;
+        log_error(&log, 0, "broken header: \"%.*s\"", STR_ARG(start));
+        break;
+    }
+    }
+    connection_close(http);
+    return false;
+}
+
+void proxy_header_input(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+
+    if (read_proxy_header(http)) {
+        connection_enter(http, (enum connection_stage) http->listen->stage);
+        conn->owner->input(conn);
+    }
+}
+
+void proxy_header_timeout(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+
+    connection_enter(http, (enum connection_stage) http->listen->stage);
+    conn->owner->timed_out(conn);
+}
+
+/* ---- TLS ---- */
+
+/* What the client has sent is the protocol's. The connection may be gone afterwards. */
+static void established(struct http_connection *http, const struct http_protocol *protocol)
+{
+    struct conn *conn = http->conn;
+    uint32_t life = conn->life;
+
+    conn_set_deadline(conn,
+                      clock_now.now_ms + http->listen->default_server->client_header_timeout_ms);
+    connection_serve(http, protocol);
+    conn->owner->input(conn);
+    if (conn->life == life) {
+        tls_flush(conn);
+    }
+}
+
+void handshake_input(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    const struct http_listen *listen = http->listen;
+
+    switch (listen->default_server->main->handshake->go_on(http)) {
+    case TLS_DONE:
+        if (http->secure_server != NULL) {
+            http->rest_location = http->secure_server->root;
+        }
+        established(http, protocol_agreed(listen, tls_alpn(conn)));
+        break;
+    case TLS_PLAIN:
+        established(http, listen->protocol); /* its requests are refused */
+        break;
+    case TLS_MORE:
+        if (!conn_park(conn)) {
+            connection_close(http);
+        }
+        break;
+    case TLS_FAILED:
+        connection_close(http);
+        break;
+    }
+}
+
+void handshake_timeout(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    struct log log;
+
+    connection_log(http, connection_action(http), &log);
+    log_info(&log, ETIMEDOUT, "client timed out");
+    conn_fail(conn, ETIMEDOUT);
+    connection_close(http);
+}
+
+/* ---- prior knowledge: which protocol does a client on a plain socket begin with? ---- */
+
+void detection_input(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    const struct http_protocol *protocol;
+    bool may_come;
+
+    do {
+        struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
+        protocol = protocol_of_preface(http->listen, input, &may_come);
+    } while (protocol == NULL && may_come &&
+             conn_fill(conn, CONNECTION_FIRST_BUFFER, CONNECTION_FIRST_BUFFER * 2));
+    if (protocol == NULL && may_come && !conn->is_broken && !conn->is_input_closed) {
+        if (!conn_watch(conn)) {
+            connection_close(http);
+        }
+        return;
+    }
+    connection_serve(http, protocol != NULL ? protocol : http->listen->protocol);
+    conn->owner->input(conn);
+}
+
+/* It has not said; what is told of that is the usual protocol's. */
+void detection_timeout(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+
+    connection_serve(http, http->listen->protocol);
+    conn->owner->timed_out(conn);
+}

@@ -1,0 +1,166 @@
+/* What all requests of one client connection share: its making, its names, its end. */
+#include "http/client/connection.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/conn/own.h"
+#include "server/generation.h"
+#include "upstream/ties.h"
+
+/* Free http_connection structs, last in, first out. */
+struct free_connection {
+    struct free_connection *next;
+};
+static struct free_connection *free_connections;
+
+static struct http_connection *connection_take(void)
+{
+    struct free_connection *first = free_connections;
+
+    if (first != NULL) {
+        free_connections = first->next;
+        return memset(first, 0, sizeof(struct http_connection));
+    }
+    struct http_connection *http = calloc(1, sizeof(*http));
+    if (http == NULL) {
+        fatal_no_memory(sizeof(*http));
+    }
+    return http;
+}
+
+static void give_back(struct http_connection *http)
+{
+    struct free_connection *freed = (struct free_connection *) (void *) http;
+
+    http->magic = 0;
+    freed->next = free_connections;
+    free_connections = freed;
+}
+
+struct http_connection *connection_new(const struct http_listen *listen, int fd,
+                                       const struct addr *peer)
+{
+    struct conn *conn = conn_new(fd, peer, NULL, &((struct http_listen *) listen)->log);
+
+    if (conn == NULL) {
+        counters_mine->limited++;
+        close(fd);
+        return NULL;
+    }
+    struct http_connection *http = connection_take();
+    http->magic = HTTP_CONNECTION_MAGIC;
+    http->conn = conn;
+    http->listen = listen;
+    http->start_ms = clock_now.now_ms;
+    list_init(&http->unfinished);
+    conn->user = http;
+    counters_mine->active++;
+    return http;
+}
+
+/* Frees what is not the connection itself, which is given. */
+static struct conn *dismantle(struct http_connection *http)
+{
+    struct conn *conn = http->conn;
+
+    loop_undefer(&http->settle);
+    counters_mine->reading -= http->was_parsed_partly;
+    if (http->details != NULL) {
+        tie_end(http->details->tie);
+        free(http->details->proxy);
+        free(http->details);
+    }
+    give_back(http);
+    counters_mine->active--;
+    return conn;
+}
+
+void connection_close(struct http_connection *http)
+{
+    conn_close(dismantle(http));
+}
+
+void connection_reset(struct http_connection *http)
+{
+    conn_reset(dismantle(http));
+}
+
+struct connection_details *connection_details(struct http_connection *http)
+{
+    if (http->details == NULL) {
+        http->details = calloc(1, sizeof(*http->details));
+        if (http->details == NULL) {
+            fatal_no_memory(sizeof(*http->details));
+        }
+    }
+    return http->details;
+}
+
+struct str connection_address(struct http_connection *http)
+{
+    struct connection_details *details = connection_details(http);
+
+    if (details->address_length == 0) {
+        struct addr peer;
+
+        conn_peer(http->conn, &peer);
+        if (peer.len == 0 || peer.any.sa_family == AF_UNIX) {
+            memcpy(details->address, "unix:", 5);
+            details->address_length = 5;
+        } else {
+            details->address_length = addr_format(&peer, false, details->address);
+        }
+    }
+    return (struct str){details->address, details->address_length};
+}
+
+unsigned connection_ask_hops(struct http_connection *http)
+{
+    struct addr peer;
+    unsigned hops;
+
+    conn_peer(http->conn, &peer);
+    hops = own_hops(http->conn->source.fd, &peer);
+    http->hops_known = (uint8_t) (hops < UINT8_MAX ? hops + 1 : UINT8_MAX);
+    return hops;
+}
+
+const struct addr *connection_local(struct http_connection *http)
+{
+    if (!http->listen->needs_local_address) {
+        return &http->listen->listener->addr;
+    }
+    struct connection_details *details = connection_details(http);
+
+    if (details->local.len == 0) {
+        socklen_t len = sizeof(details->local) - offsetof(struct addr, any);
+
+        if (getsockname(http->conn->source.fd, &details->local.any, &len) == 0) {
+            details->local.len = len;
+        }
+    }
+    return &details->local;
+}
+
+/* ", client: A, server: ADDR": what a line about a connection without a request ends with. */
+static void describe_client(const struct log *log, struct room *out)
+{
+    struct http_connection *http = log->subject;
+    struct str address = connection_address(http);
+    struct str server = http->listen->listener->text;
+
+    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(address), STR_ARG(server));
+}
+
+void connection_log(const struct http_connection *http, const char *action, struct log *out)
+{
+    *out = http->listen->log;
+    out->connection = conn_number(http->conn);
+    out->action = action;
+    out->describe = describe_client;
+    out->subject = (void *) http;
+}

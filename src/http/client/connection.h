@@ -1,0 +1,130 @@
+/* What all requests of one client connection share, whatever its wire format. */
+#ifndef HTTP_CLIENT_CONNECTION_H
+#define HTTP_CLIENT_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "event/loop.h"
+#include "http/message/head_scan.h"
+#include "http/routing/settings.h"
+#include "net/addr/addr.h"
+#include "net/conn/conn.h"
+#include "net/conn/proxy_protocol.h"
+
+struct link_tie;
+struct request;
+
+/*
+ * Where a connection stands, from its accept to its end. stages.c has the table of them: what the loop tells at each, and
+ * what becomes of it when the worker goes.
+ */
+enum connection_stage {
+    STAGE_PROXY_HEADER, /* the PROXY protocol's header is awaited */
+    STAGE_HANDSHAKE,    /* that of TLS */
+    STAGE_DETECTION,    /* which protocol a client on a plain socket begins with is being seen */
+    STAGE_SERVING,      /* its protocol reads requests and answers them */
+    STAGE_IDLE,         /* the same, between requests: parked without buffers */
+    STAGE_LINGERING,    /* our side is shut; what still comes is read and dropped */
+    STAGE_ENDING,       /* to be closed at the end of this turn, when its log lines are written */
+};
+
+/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is given back at rest. */
+#define CONNECTION_FIRST_BUFFER 4096
+
+#define HTTP_CONNECTION_MAGIC 0x477c0227u
+
+/* What is known of a connection only once somebody asked; given back while it rests. */
+struct connection_details {
+    struct addr local;          /* our side's address; len 0 = not asked yet */
+    struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
+    struct link_tie *tie;  /* backends' connections that are this client's alone, or NULL; owned */
+    struct head_scan scan; /* of a head that is there in part */
+    size_t address_length; /* of address; 0 = not made yet */
+    char address[ADDR_TEXT_MAX]; /* client's address as text */
+};
+
+/* Small: it stays while the connection is idle. Of one process, freed with the connection. */
+struct http_connection {
+    uint32_t magic;
+    uint32_t requests; /* begun so far, the current one included */
+    struct conn *conn;
+    const struct http_protocol *protocol;
+    void *wire_state;                 /* of the protocol, or NULL */
+    const struct http_listen *listen; /* the local address is taken into account already */
+    struct request *current;          /* that is worked on, or NULL */
+    struct list unfinished;           /* requests whose response is not wholly sent, oldest first */
+    uint64_t start_ms;                /* monotonic time of the accept */
+    struct connection_details *details; /* or NULL */
+    const struct http_location
+        *rest_location;                      /* of the last request: whose keep-alive times hold */
+    const struct http_server *secure_server; /* that the TLS handshake chose by name; or NULL */
+    uint64_t linger_until_ms;                /* end of lingering; 0 = it need not */
+    struct deferred settle;    /* something changed: the protocol sees to it this turn */
+    uint16_t unfinished_count; /* requests on that list */
+    uint8_t stage;             /* enum connection_stage */
+    bool is_last;              /* no further request is read */
+    bool is_pumping;           /* the pump is on the stack below */
+    bool was_parsed_partly;    /* a head is there in part: its time runs */
+    bool wants_reset;          /* is to be ended with a reset, not a close */
+    uint8_t hops_known;        /* 1 + how often its requests came round; 0 = not asked yet */
+};
+
+/* Called for each listener of http (struct listener). */
+void http_accepted(struct listener *listener, int fd, const struct addr *peer);
+void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,
+                      size_t size);
+
+/* Worker hooks of reload and quit: lets idle connections go, to a successor where there is one. */
+void connections_quit(void);
+/* The worker ends now: breaks off what is open; requests end within the next turns. */
+void connections_abort(void);
+
+/* ---- for protocols; on the loop's stack, and the connection may be gone afterwards ---- */
+
+/* Idle from now on: without buffers, and with the time of keep-alive. To be called at STAGE_SERVING only. */
+void connection_go_idle(struct http_connection *http);
+/* When the worker quits: does the connection, once it is idle, go over to the newer generation? */
+bool connection_can_hand_over(const struct http_connection *http);
+/* Ends our side; reads and drops what follows until the client closes or time is up (RFC 9112, 9.6). */
+void connection_linger(struct http_connection *http);
+/* Ends at the end of this turn: who sees its end may look for the log line at once. */
+void connection_end_later(struct http_connection *http);
+/* Ends, with a reset where that is wanted. */
+void connection_end(struct http_connection *http);
+
+/* ---- the connection ---- */
+
+/* Makes and ends one; the latter closes the descriptor and counts. NULL: there was no room, fd is closed. */
+struct http_connection *connection_new(const struct http_listen *listen, int fd,
+                                       const struct addr *peer);
+void connection_close(struct http_connection *http);
+/* The same with a reset instead of a close. */
+void connection_reset(struct http_connection *http);
+
+/* The details, made when first needed. */
+struct connection_details *connection_details(struct http_connection *http);
+/* Client's address as text, without port; "unix:" for a unix socket. */
+struct str connection_address(struct http_connection *http);
+/*
+ * How often requests of this connection were passed on by this very service already (net/conn/own.h). To be asked once
+ * its first bytes were read: by then whoever connected has told of it.
+ */
+unsigned connection_ask_hops(struct http_connection *http);
+static inline unsigned connection_hops(struct http_connection *http)
+{
+    return http->hops_known != 0 ? http->hops_known - 1u : connection_ask_hops(http);
+}
+/* Our side's address (getsockname once where the listener is a wildcard). */
+const struct addr *connection_local(struct http_connection *http);
+
+/* A log for lines about the connection itself, when no request is there: filled for use on the
+ * stack. */
+void connection_log(const struct http_connection *http, const char *action, struct log *out);
+
+/* What such a line says that it is doing. */
+const char *connection_action(const struct http_connection *http);
+
+#endif

@@ -1,0 +1,65 @@
+/* The end of a connection, and the lingering close: our side is shut, and what the client still sends is read and dropped. Who was answered
+ * by early data (RFC 8446, 2.3) finishes the handshake before. */
+#include "base/clock.h"
+#include "http/client/stages.h"
+#include "net/tls/tls.h"
+
+void linger_input(struct conn *conn)
+{
+    struct http_connection *http = conn->user;
+    bool was_early = tls_is_early(conn);
+
+    /* At most so much at a time: a client that sends without end is not to keep the worker. */
+    for (unsigned reads = 0; reads < 64; reads++) {
+        conn->in_start = conn->in_end;
+        if (!conn_fill(conn, CONNECTION_FIRST_BUFFER, CONNECTION_FIRST_BUFFER)) {
+            break;
+        }
+    }
+    conn->in_start = conn->in_end;
+    if (was_early && !tls_is_early(conn)) {
+        conn_shutdown_output(conn);
+    }
+    if (conn->is_broken || conn->is_input_closed || clock_now.now_ms >= http->linger_until_ms) {
+        connection_close(http);
+        return;
+    }
+    conn_input_release(conn);
+    uint64_t deadline = clock_now.now_ms + http->rest_location->lingering_timeout_ms;
+    conn_set_deadline(conn, deadline < http->linger_until_ms ? deadline : http->linger_until_ms);
+    if (!conn_watch(conn)) {
+        connection_close(http);
+    }
+}
+
+void linger_timeout(struct conn *conn)
+{
+    connection_close(conn->user);
+}
+
+void connection_linger(struct http_connection *http)
+{
+    loop_undefer(&http->settle);
+    connection_enter(http, STAGE_LINGERING);
+    if (!tls_is_early(http->conn)) {
+        conn_shutdown_output(http->conn);
+    }
+    linger_input(http->conn);
+}
+
+void connection_end_later(struct http_connection *http)
+{
+    connection_enter(http, STAGE_ENDING);
+    http->conn->is_ending = 1;
+    loop_undefer(&http->settle);
+    loop_defer_last(&http->settle);
+}
+
+void connection_end(struct http_connection *http)
+{
+    if (http->wants_reset) {
+        connection_reset(http);
+    } else {
+        connection_close(http);
+    }
+}

@@ -1,0 +1,65 @@
+/* What a protocol of clients registers (struct http_module.protocol): HTTP/1, HTTP/2. The first one that is registered
+ * is spoken with clients who do not ask for another. */
+#ifndef HTTP_CLIENT_PROTOCOL_H
+#define HTTP_CLIENT_PROTOCOL_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+#include "net/conn/conn.h"
+#include "net/tls/tls.h"
+
+struct arena;
+struct http_connection;
+struct http_listen;
+struct http_main;
+struct http_server;
+
+/* All functions are called on the loop's stack; the connection may be gone afterwards. */
+struct http_protocol {
+    struct str alpn; /* its names in TLS (RFC 7301), each after its length */
+    struct str
+        preface; /* what its clients begin with on a plain socket; empty: they are not told by it */
+    const char *parameter;   /* of `listen`, by which an address speaks it, or NULL … */
+    bool has_directive;      /* … which a directive of the same name has replaced */
+    const char *action;      /* what log lines of a connection say that it is doing */
+    struct conn_owner owner; /* what the loop tells while it is spoken */
+    /* Does this server speak it, where `listen` does not say so? NULL: each does. */
+    bool (*is_on)(const struct http_server *server);
+    /* It is spoken from now on; input may be there already, and is told after this. NULL: nothing is to be made. */
+    void (*begin)(struct http_connection *http);
+    void (*settle)(struct http_connection *http); /* http->settle was deferred */
+    void (*quit)(
+        struct http_connection *http); /* the worker is on its way out; NULL: waits for its rest */
+    void (*abort)(struct http_connection *http); /* … at once: break off */
+};
+
+/* TLS, of the module that has it (struct http_module.handshake). */
+struct http_handshake {
+    /* As far as the handshake goes now. */
+    enum tls_progress (*go_on)(struct http_connection *http);
+    /* When the first certificate of a server's own ends, in seconds since the epoch; 0 = it has none that is known. */
+    int64_t (*expires)(const struct http_server *server);
+};
+
+/* The protocol that this parameter of `listen` asks for, or NULL. */
+const struct http_protocol *protocol_of_parameter(const struct http_main *main, struct str word);
+/* Is it spoken with this server on this address? */
+bool protocol_is_on(const struct http_protocol *protocol, const struct http_listen *listen,
+                    const struct http_server *server);
+/* When the modules have registered theirs: the lists that clients are offered. */
+void protocols_finish(struct http_main *main, struct arena *arena);
+/* The names that a client is offered in TLS, the newest protocol first; as long as the configuration. */
+struct str protocols_offered(const struct http_listen *listen, const struct http_server *server);
+/* The one that has been agreed on; the first where none was. */
+const struct http_protocol *protocol_agreed(const struct http_listen *listen, struct str name);
+/*
+ * The one whose clients begin like this, or NULL. *may_come: with more input it may be one that is on by the default
+ * server.
+ */
+const struct http_protocol *protocol_of_preface(const struct http_listen *listen, struct str input,
+                                                bool *may_come);
+/* Can there be such a one? */
+bool protocols_have_preface(const struct http_listen *listen);
+
+#endif

@@ -1,0 +1,32 @@
+/* The stages of a connection: the faces of this folder's parts to each other. */
+#ifndef HTTP_CLIENT_STAGES_H
+#define HTTP_CLIENT_STAGES_H
+
+#include "http/client/connection.h"
+#include "http/client/protocol.h"
+
+/* The connection is at this stage from now on; the only place that says whom the loop tells. */
+void connection_enter(struct http_connection *http, enum connection_stage stage);
+/* Its protocol is spoken from now on; what has come already is to be told by the caller. */
+void connection_serve(struct http_connection *http, const struct http_protocol *protocol);
+/* What is deferred as http->settle. */
+void connection_settle(struct deferred *deferred);
+
+/* accept.c */
+void proxy_header_input(struct conn *conn);
+void proxy_header_timeout(struct conn *conn);
+void handshake_input(struct conn *conn);
+void handshake_timeout(struct conn *conn);
+void detection_input(struct conn *conn);
+void detection_timeout(struct conn *conn);
+
+/* idle.c: the worker is on its way out. */
+void idle_quit(struct http_connection *http);
+/* Goes on with what an older worker handed over. */
+void idle_resume(struct http_connection *http, const void *state, size_t size);
+
+/* linger.c */
+void linger_input(struct conn *conn);
+void linger_timeout(struct conn *conn);
+
+#endif

@@ -1,0 +1,119 @@
+/* Answers on their way into the cache, and those that are renewed there. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/exchange/cache/kept.h"
+
+/* The stored response still holds (304): its times are renewed, and it is given. MAY WAIT. */
+static enum flow renew_stored(struct exchange *x)
+{
+    struct cached *cached = x->kept->cached;
+    struct cache_meta meta = cached->access.meta;
+    struct freshness freshness;
+
+    freshness_of(x, meta.status, &freshness);
+    if (freshness.is_storable) {
+        meta.valid_until = freshness.valid_until;
+        meta.stale_while_updating_until = freshness.stale_while_updating_until;
+        meta.stale_if_error_until = freshness.stale_if_error_until;
+    } else {
+        meta.valid_until = clock_now.seconds;
+    }
+    meta.date = clock_now.seconds;
+    cache_refresh(&cached->access, &meta);
+    cache_unclaim(&cached->access);
+    attempt_end(x, 0);
+    exchange_leave_link(x, exchange_skip_body(x));
+    upstream_pick_done(&x->pick, PEER_SERVED);
+    return cached_serve(x, STR("REVALIDATED"), CACHE_COUNT_REVALIDATED);
+}
+
+/* What is to be kept of the answer's head. False: nothing. */
+static bool make_meta(struct exchange *x, struct cache_meta *meta)
+{
+    struct request *request = x->request;
+    const struct fields *fields = &x->answer.fields;
+    struct freshness freshness;
+
+    freshness_of(x, x->answer.status, &freshness);
+    if (!freshness.is_storable) {
+        return false;
+    }
+    const struct field *modified = fields_get(fields, FIELD_LAST_MODIFIED);
+    const struct field *etag = fields_get(fields, FIELD_ETAG);
+    *meta = (struct cache_meta){
+        .valid_until = freshness.valid_until,
+        .stale_while_updating_until = freshness.stale_while_updating_until,
+        .stale_if_error_until = freshness.stale_if_error_until,
+        .date = clock_now.seconds,
+        .last_modified = modified == NULL ? -1 : http_date_parse(modified->value),
+        .etag = etag == NULL ? STR_NONE : etag->value,
+        .status = x->answer.status,
+        .head = answer_pack(&x->answer, &request->arena),
+    };
+    if (meta->head.data == NULL) {
+        return false;
+    }
+    if ((x->settings->ignore_headers & IGNORE_VARY) == 0 &&
+        fields_joined(fields, &request->arena, FIELD_VARY, &meta->vary) &&
+        !vary_variant(x, meta->vary, meta->variant)) {
+        return false;
+    }
+    return true;
+}
+
+enum flow cached_accept(struct exchange *x)
+{
+    struct cached *cached = x->kept->cached;
+    bool was_asked = x->renews_etag.len != 0 || x->renews_since.len != 0;
+
+    if (x->answer.status == 304 && was_asked) {
+        return renew_stored(x);
+    }
+    if (cached->may_store && !templates_any_true(&x->settings->no_cache, &x->request->env) &&
+        (x->answer.status != 206 || x->kept->slice != NULL) && make_meta(x, &cached->meta)) {
+        cached->is_filling = cache_fill_begin(&cached->access, x->settings->temp_path);
+    }
+    x->is_kept = cached->is_filling;
+    if (!cached->is_filling) {
+        cache_unclaim(&cached->access);
+    }
+    return FLOW_NEXT;
+}
+
+void cached_write(struct exchange *x, struct str bytes)
+{
+    struct cached *cached = x->kept->cached;
+
+    if (cached->is_filling && !cache_fill_write(&cached->access, bytes)) {
+        cached->is_filling = x->is_kept = false;
+        cache_fill_abort(&cached->access);
+        cache_unclaim(&cached->access);
+    }
+}
+
+/* Did nothing come but a head, of a page that may be longer? A backend that was asked with GET has sent it. */
+static bool has_no_page_for_get(const struct exchange *x)
+{
+    unsigned status = x->answer.status;
+
+    return x->body_received == 0 && status != 204 && status != 304 &&
+           (x->request->method == METHOD_HEAD || x->answer.has_no_body);
+}
+
+void cached_end(struct exchange *x, bool is_whole)
+{
+    struct cached *cached = x->kept->cached;
+
+    if (!cached->is_filling) {
+        return;
+    }
+    cached->is_filling = x->is_kept = false;
+    cached->meta.body_size = x->body_received;
+    if (has_no_page_for_get(x)) {
+        answer_packed_set_of_head(cached->meta.head);
+    }
+    if (!is_whole || !cache_fill_commit(&cached->access, &cached->meta)) {
+        cache_fill_abort(&cached->access);
+    }
+    cache_unclaim(&cached->access);
+}

@@ -1,0 +1,161 @@
+/* The keeper of answers. What the cache has is given from there; what it has not is fetched, whole or in slices, and kept
+ * on its way to the client. */
+#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/rows.h"
+#include "http/exchange/cache/slice.h"
+
+static bool is_wanted(const struct conf_scope *scope, const struct exchange_settings *own)
+{
+    return own->cache != NULL || own->cache_name != NULL || own->stores || slice_is_on(scope);
+}
+
+/* ---- before a backend is asked ---- */
+
+/* One exchange: looks into the cache, then asks a backend. FLOW_NEXT: a slice that is not the last is done. MAY WAIT. */
+static enum flow keep_fetch(struct exchange *x, struct slice *slice)
+{
+    x->kept = arena_new(&x->request->arena, struct kept);
+    x->kept->slice = slice;
+    x->outlives_client = x->settings->stores;
+    enum flow flow = cached_lookup(x);
+
+    if (flow == FLOW_NEXT && !x->is_served) {
+        flow = exchange_fetch(x);
+    }
+    if (x->kept->cached != NULL) {
+        cached_end(x, false);
+        cache_unclaim(&x->kept->cached->access);
+    }
+    return flow;
+}
+
+/* A fresh exchange for the next slice; what the module had set is taken over. */
+static struct exchange *next_exchange(const struct exchange *x, const struct slice *slice)
+{
+    struct request *request = x->request;
+    struct exchange *next = exchange_new(request, x->protocol, x->settings, x->module_settings);
+
+    next->state = x->state;
+    next->group = x->group;
+    next->target = x->target;
+    next->target_text = x->target_text;
+    next->default_port = x->default_port;
+    next->is_secure = x->is_secure;
+    next->preface = x->preface;
+    next->url_tail = x->url_tail;
+    next->continues_response = true;
+    next->is_followed = slice->next < slice->end;
+    return next;
+}
+
+/* The other slices, one exchange after another, into the response that the first one began. MAY WAIT. */
+static enum flow keep_fetch_rest(struct exchange *x)
+{
+    struct slice *slice = x->kept->slice;
+    struct request *request = x->request;
+
+    slice->is_first = false;
+    while (slice->next < slice->end) {
+        slice_set_start(slice, &request->arena, slice->next);
+        enum flow flow = keep_fetch(next_exchange(x, slice), slice);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
+    return response_send(request, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+static enum flow keep_run(struct exchange *x)
+{
+    enum flow flow = keep_fetch(x, slice_new(x));
+
+    return flow == FLOW_NEXT ? keep_fetch_rest(x) : flow;
+}
+
+/* ---- the answer ---- */
+
+static bool keep_accept(struct exchange *x, unsigned kind, enum flow *flow)
+{
+    struct kept *kept = x->kept;
+
+    if (kind != 0 && cached_may_serve_stale(x, kind)) {
+        exchange_leave_link(x, false);
+        *flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+        return false;
+    }
+    if (kept->cached != NULL) {
+        *flow = cached_accept(x);
+        if (*flow != FLOW_NEXT) {
+            return false;
+        }
+    }
+    if (kept->slice != NULL && !slice_accept(x) && kept->slice != NULL) {
+        *flow = FLOW_CUT;
+        return false;
+    }
+    return true;
+}
+
+static void keep_start(struct exchange *x)
+{
+    if (x->settings->stores) {
+        store_begin(x);
+    }
+}
+
+static void keep_write(struct exchange *x, struct str bytes)
+{
+    if (x->kept->cached != NULL) {
+        cached_write(x, bytes);
+    }
+    if (x->kept->store != NULL) {
+        store_write(x, bytes);
+    }
+}
+
+static bool keep_end(struct exchange *x, bool is_whole)
+{
+    bool is_sound = !is_whole || slice_is_complete(x);
+
+    if (x->kept->cached != NULL) {
+        cached_end(x, is_whole && is_sound);
+    }
+    if (x->kept->store != NULL) {
+        store_end(x, is_whole && is_sound);
+    }
+    return is_sound;
+}
+
+/* The status alone is kept. */
+static void keep_drop(struct exchange *x)
+{
+    if (x->kept->cached != NULL) {
+        cached_end(x, true);
+    }
+}
+
+static bool keep_fail(struct exchange *x, unsigned kind, enum flow *flow)
+{
+    if (x->is_silent) {
+        *flow = FLOW_DONE;
+    } else if (cached_may_serve_stale(x, kind)) {
+        *flow = cached_serve(x, STR("STALE"), CACHE_COUNT_STALE);
+    } else if (x->continues_response) {
+        *flow = FLOW_CUT;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+const struct exchange_keeper answer_keeper = {
+    .is_wanted = is_wanted,
+    .run = keep_run,
+    .accept = keep_accept,
+    .start = keep_start,
+    .started = slice_started,
+    .write = keep_write,
+    .end = keep_end,
+    .drop = keep_drop,
+    .fail = keep_fail,
+};

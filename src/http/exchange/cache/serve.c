@@ -1,0 +1,106 @@
+/* Stored answers on their way to clients. */
+#include "base/clock.h"
+#include "http/exchange/cache/kept.h"
+#include "http/exchange/cache/slice.h"
+#include "http/files/file.h"
+#include "http/message/parser.h"
+
+void cached_note(struct exchange *x, struct str status, enum cache_counter counter)
+{
+    x->kept->status = status;
+    cache_count(x->kept->cached->access.cache, counter);
+}
+
+/* The stored body, after its head unless a slice goes on with a response. MAY WAIT. */
+static enum flow send_stored(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct cached *cached = x->kept->cached;
+    struct cache_body body;
+
+    cache_body_of(&cached->access, &body);
+    bool is_memory = body.bytes.data != NULL;
+    if (!x->continues_response) {
+        request->response.whole = is_memory && x->kept->slice == NULL ? body.bytes : STR_NONE;
+        enum flow flow = response_start(request);
+        slice_started(x);
+        if (flow != FLOW_NEXT || request->response.is_complete) {
+            return flow == FLOW_NEXT ? FLOW_DONE : flow;
+        }
+    }
+    if (x->is_withheld) {
+        return FLOW_NEXT;
+    }
+    struct body_piece piece = {
+        .bytes = body.bytes,
+        .fd = is_memory ? -1 : body.fd,
+        .offset = (off_t) body.offset,
+        .size = body.size,
+        .release = cache_content_release,
+        .release_arg = cached->access.content,
+    };
+    bool is_last = !x->is_followed;
+    cache_content_hold(cached->access.content);
+    if (!response_send_file(request, &piece, is_last)) {
+        return FLOW_CLOSED;
+    }
+    return is_last ? FLOW_DONE : FLOW_NEXT;
+}
+
+/* Of the page; where only HEAD was asked for what the backend said of it, or -1. */
+static int64_t stored_length(const struct exchange *x)
+{
+    const struct field *field = fields_get(&x->answer.fields, FIELD_CONTENT_LENGTH);
+    int64_t length = -1;
+
+    if (!x->answer.is_of_head) {
+        return (int64_t) x->kept->cached->access.meta.body_size;
+    }
+    return field != NULL && content_length_parse(field->value, &length) ? length : -1;
+}
+
+enum flow cached_serve(struct exchange *x, struct str status, enum cache_counter counter)
+{
+    struct request *request = x->request;
+    const struct cache_meta *meta = &x->kept->cached->access.meta;
+
+    cached_note(x, status, counter);
+    x->is_served = true;
+    if (x->is_silent) {
+        return FLOW_DONE;
+    }
+    x->answer = (struct answer){.status = meta->status, .version = HTTP_1_1};
+    if (!answer_unpack(meta->head, &request->arena, &x->answer)) {
+        log_crit(&request->log, 0, "cache entry \"%.*s\" holds a malformed head",
+                 STR_ARG(x->kept->cached->access.key));
+        return request_fail(request, 502);
+    }
+    x->answer.content_length = stored_length(x);
+    if (x->kept->slice != NULL && !slice_accept(x) && x->kept->slice != NULL) {
+        return FLOW_CUT;
+    }
+    if (!x->continues_response) {
+        enum flow flow;
+        if (exchange_is_replaced(x, &flow)) {
+            return flow;
+        }
+        if (!answer_to_response(x)) {
+            return request_fail(request, 502);
+        }
+    }
+    request->log.action = "sending to client";
+    return send_stored(x);
+}
+
+bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
+{
+    const struct cached *cached = x->kept->cached;
+    unsigned broken =
+        NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER | NEXT_500 | NEXT_502 | NEXT_503 | NEXT_504;
+
+    if (cached == NULL || !cached->has_content || cached->is_bypassed) {
+        return false;
+    }
+    return (x->settings->cache_use_stale & kind) != 0 ||
+           ((kind & broken) != 0 && cached->access.meta.stale_if_error_until >= clock_now.seconds);
+}

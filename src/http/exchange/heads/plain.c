@@ -1,0 +1,127 @@
+/* Answers that are a CGI head and a body to the end of the connection: SCGI, uwsgi. */
+#include "http/exchange/heads/answer.h"
+#include "http/exchange/heads/plain.h"
+
+#include <errno.h>
+
+/* Where reading an answer stands; in the request's arena, used for all tries. */
+struct plain_answer {
+    bool is_line_read; /* the status line, or that there is none */
+    uint64_t left; /* bytes of the body still to come; UINT64_MAX = to the end of the connection */
+};
+
+/* ---- the request ---- */
+
+/* What variables made of the target, without a scheme that stands before it. */
+static void evaluate_target(struct exchange *x)
+{
+    struct str text = template_text(x->target, &x->request->env);
+    struct str scheme = x->protocol->scheme;
+    struct str secure = x->protocol->secure_name;
+    struct str rest = str_skip(text, secure.len < text.len ? secure.len : text.len);
+
+    if (secure.len != 0 && str_starts_nocase(text, secure) && str_starts(rest, STR("://"))) {
+        x->is_secure = true;
+        text = str_skip(rest, 3);
+    } else if (str_starts_nocase(text, scheme)) {
+        text = str_skip(text, scheme.len);
+    }
+    x->target_text = text;
+}
+
+enum flow plain_handle(struct request *request, const struct protocol *protocol,
+                       const struct exchange_settings *settings, const void *module_settings,
+                       const struct pass_target *target)
+{
+    struct exchange *x = exchange_new(request, protocol, settings, module_settings);
+
+    x->streams_body = x->streams_body && !request->is_chunked_body;
+    x->group = target->group;
+    x->target = target->text;
+    x->default_port = target->default_port;
+    x->is_secure = target->is_secure;
+    if (x->group == NULL) {
+        evaluate_target(x);
+    }
+    return exchange_run(x);
+}
+
+/* ---- the answer ---- */
+
+void plain_begin_answer(struct exchange *x)
+{
+    struct plain_answer *state = x->state;
+
+    if (state == NULL) {
+        state = arena_new(&x->request->arena, struct plain_answer);
+        x->state = state;
+    }
+    *state = (struct plain_answer){.left = UINT64_MAX};
+}
+
+enum head_result plain_read_head(struct exchange *x)
+{
+    struct plain_answer *state = x->state;
+    enum head_result result;
+
+    if (!state->is_line_read) {
+        result = answer_read_status_line(x);
+        if (result == HEAD_MORE) {
+            return HEAD_MORE;
+        }
+        if (result == HEAD_BAD) {
+            x->answer.status = 0; /* it begins with the fields */
+        }
+        state->is_line_read = true;
+    }
+    result = answer_read_fields(x, true);
+    if (result == HEAD_DONE) {
+        x->answer.has_no_body = x->answer.status == 204 || x->answer.status == 304;
+        if (x->answer.has_no_body) {
+            state->left = 0;
+        } else if (x->answer.content_length >= 0) {
+            state->left = (uint64_t) x->answer.content_length;
+        }
+    }
+    return result;
+}
+
+enum body_result plain_read_body(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct plain_answer *state = x->state;
+    struct str input = channel->input(x);
+
+    if (state->left == 0) {
+        if (input.len != 0 && !x->answer.has_no_body) {
+            log_warn(&x->request->log, 0,
+                     "upstream sent more data than specified in \"Content-Length\" header");
+        }
+        return BODY_END;
+    }
+    if (input.len == 0) {
+        return BODY_MORE;
+    }
+    *data = state->left < input.len ? str_head(input, (size_t) state->left) : input;
+    channel->consume(x, data->len);
+    if (state->left != UINT64_MAX) {
+        state->left -= data->len;
+    }
+    return BODY_DATA;
+}
+
+enum body_result plain_body_ended(struct exchange *x)
+{
+    const struct plain_answer *state = x->state;
+    const struct conn *conn = x->link->conn;
+
+    if (conn->is_broken) {
+        log_error(&x->request->log, conn->error, "recv() failed");
+        return BODY_BAD;
+    }
+    if (state->left != UINT64_MAX && state->left != 0 && !answer_is_head_alone(x)) {
+        log_error(&x->request->log, 0, "upstream prematurely closed connection");
+        return BODY_BAD;
+    }
+    return BODY_END;
+}

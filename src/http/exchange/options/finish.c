@@ -1,0 +1,181 @@
+/* What follows from the shared options of one location: sizes that hang on each other, and which fields of answers
+ * are hidden from clients. */
+#include "base/fs.h"
+#include "http/exchange/options/keeper.h"
+#include "http/exchange/options/pass.h"
+#include "http/exchange/options/settings.h"
+#include "http/message/fields.h"
+#include "http/routing/settings.h"
+
+/* ---- sizes ---- */
+
+static bool size_error(struct conf_scope *scope, const char *prefix, const char *name,
+                       const char *zero)
+{
+    return conf_error(scope->conf, scope->node,
+                      "\"%s_%s\" must be %sequal to or greater than the maximum of the value of "
+                      "\"%s_buffer_size\" and one of the \"%s_buffers\"",
+                      prefix, name, zero, prefix, prefix);
+}
+
+static bool check_sizes(struct conf_scope *scope, struct exchange_settings *own)
+{
+    const struct settings_key *key = own->family->table.key;
+    const char *prefix = own->family->prefix;
+    uint64_t one = own->buffer_size > own->buffers.size ? own->buffer_size : own->buffers.size;
+    uint64_t most = (own->buffers.number - 1) * own->buffers.size;
+    const char *busy = arena_printf(scope->conf->arena, "%s_busy_buffers_size", prefix).data;
+    const char *write = arena_printf(scope->conf->arena, "%s_temp_file_write_size", prefix).data;
+
+    own->is_busy_size_written |= conf_is_set(scope, key, busy);
+    own->is_write_size_written |= conf_is_set(scope, key, write);
+    if (!own->is_busy_size_written) {
+        own->busy_buffers_size = 2 * one;
+    }
+    if (!own->is_write_size_written) {
+        own->temp_file_write_size = 2 * one;
+    }
+    if (scope->context == IN_HTTP) {
+        return true; /* each server that takes these over is asked */
+    }
+    if (own->buffers.number < 2) {
+        return conf_error(scope->conf, scope->node, "there must be at least 2 \"%s_buffers\"",
+                          prefix);
+    }
+    if (own->busy_buffers_size < one) {
+        return size_error(scope, prefix, "busy_buffers_size", "");
+    }
+    if (own->busy_buffers_size > most) {
+        return conf_error(scope->conf, scope->node,
+                          "\"%s_busy_buffers_size\" must be less than the size of all "
+                          "\"%s_buffers\" minus one buffer",
+                          prefix, prefix);
+    }
+    if (own->temp_file_write_size < one) {
+        return size_error(scope, prefix, "temp_file_write_size", "");
+    }
+    if (own->max_temp_file_size != 0 && own->max_temp_file_size < one) {
+        return size_error(scope, prefix, "max_temp_file_size",
+                          "equal to zero to disable temporary files usage or must be ");
+    }
+    return true;
+}
+
+/* ---- hidden fields ---- */
+
+#define X_ACCEL_IDS                                                                                \
+    (FIELD_BIT(FIELD_X_ACCEL_REDIRECT) | FIELD_BIT(FIELD_X_ACCEL_EXPIRES) |                        \
+     FIELD_BIT(FIELD_X_ACCEL_LIMIT_RATE) | FIELD_BIT(FIELD_X_ACCEL_BUFFERING) |                    \
+     FIELD_BIT(FIELD_X_ACCEL_CHARSET))
+
+static void hide_fields(struct conf *conf, struct exchange_settings *own)
+{
+    static char mark;
+    struct map *others = arena_new(conf->arena, struct map);
+
+    own->hidden_ids = X_ACCEL_IDS | own->family->hidden_ids;
+    own->hidden = others;
+    own->passed_ids = 0;
+    vec_each(const struct str, name, &own->hide_headers) {
+        enum field_id id = field_identify(*name);
+        bool is_passed = false;
+
+        vec_each(const struct str, passed, &own->pass_headers) {
+            is_passed |= str_equal_nocase(*passed, *name);
+        }
+        if (is_passed || name->len == 0) {
+            continue;
+        }
+        if (id != FIELD_OTHER) {
+            own->hidden_ids |= FIELD_BIT(id);
+        } else {
+            map_put_nocase(others, conf->arena, *name, &mark);
+        }
+    }
+    vec_each(const struct str, name, &own->pass_headers) {
+        enum field_id id = field_identify(*name);
+        if (id != FIELD_OTHER) {
+            own->hidden_ids &= ~FIELD_BIT(id);
+            own->passed_ids |= FIELD_BIT(id);
+        }
+    }
+}
+
+/* ---- the rest ---- */
+
+/* A cache without a key, but for a protocol that has one of its own (protocol.default_cache_key). Nothing happens in
+ * the http block itself: who inherits is told. */
+static void check_cache_key(struct conf_scope *scope, const struct exchange_settings *own)
+{
+    bool has_cache = own->cache != NULL || own->cache_name != NULL;
+
+    if (has_cache && own->cache_key == NULL && !own->family->has_cache_key &&
+        scope->context != IN_HTTP) {
+        const char *prefix = own->family->prefix;
+        conf_warn(scope->conf, scope->node, "no \"%s_cache_key\" for \"%s_cache\"", prefix, prefix);
+    }
+}
+
+static void set_default_temp_path(struct conf_scope *scope, struct exchange_settings *own)
+{
+    static const unsigned no_levels[3];
+    struct conf *conf = scope->conf;
+    struct str path = fs_full_name(conf->arena, conf->prefix, own->family->temp_path);
+
+    own->temp_path = generation_path(conf->generation, scope->node, path, no_levels);
+}
+
+/* A nested location without a *_pass of its own has none, nor what belongs to it; `if` and limit_except blocks keep it. */
+static void forget_pass(const struct conf_scope *scope, const struct exchange_family *family)
+{
+    if (family->pass != NULL && scope->context == IN_LOCATION &&
+        !conf_is_set(scope, family->pass_key, family->pass)) {
+        exchange_needs_tls(scope, family->table.key, false);
+    }
+}
+
+/* `off` among other words means off. */
+static unsigned sole_off(unsigned words)
+{
+    return (words & NEXT_OFF) != 0 ? NEXT_OFF : words;
+}
+
+bool exchange_settings_finish(struct conf_scope *scope, void *settings)
+{
+    struct exchange_settings *own = settings;
+    const struct exchange_family *family = exchange_family_of(scope, own);
+    struct arena *arena = scope->conf->arena;
+
+    own->family = family;
+    forget_pass(scope, family);
+    check_cache_key(scope, own);
+    if (!tls_client_finish(scope, &own->tls, family->prefix)) {
+        return false;
+    }
+    own->keeper =
+        family->keeper != NULL && family->keeper->is_wanted(scope, own) ? family->keeper : NULL;
+    if (own->limit_rate != NULL && own->limit_rate->is_constant &&
+        str_is(own->limit_rate->constant, "0")) {
+        own->limit_rate = NULL;
+    }
+    own->next_upstream = sole_off(own->next_upstream);
+    own->cache_use_stale = sole_off(own->cache_use_stale);
+    own->cache_methods |= METHOD_GET | METHOD_HEAD;
+    if (family->hidden_ids != 0) {
+        const char *hide = arena_printf(arena, "%s_hide_header", family->prefix).data;
+        const char *pass = arena_printf(arena, "%s_pass_header", family->prefix).data;
+        if (own->hidden == NULL || conf_is_set(scope, family->table.key, hide) ||
+            conf_is_set(scope, family->table.key, pass)) {
+            hide_fields(scope->conf, own);
+        }
+    }
+    if (family->temp_path.len == 0) {
+        own->buffers = (struct buffers){.number = 1, .size = own->buffer_size};
+        own->busy_buffers_size = own->buffer_size;
+        return true;
+    }
+    if (own->temp_path == NULL) {
+        set_default_temp_path(scope, own);
+    }
+    return check_sizes(scope, own);
+}

@@ -1,0 +1,32 @@
+/* Who keeps answers stands above the exchange, which fetches them: the cache, the store and slices (cache/). An exchange
+ * asks it through this face, and only at places where something of it is configured. */
+#ifndef HTTP_EXCHANGE_OPTIONS_KEEPER_H
+#define HTTP_EXCHANGE_OPTIONS_KEEPER_H
+
+#include "http/exchange/options/settings.h"
+#include "http/request/request.h"
+
+struct exchange;
+
+struct exchange_keeper {
+    /* When the configuration is read: is anything to be kept or cut at this location? */
+    bool (*is_wanted)(const struct conf_scope *scope, const struct exchange_settings *own);
+    /* Takes the place of exchange_fetch, which it calls as often as it needs to. MAY WAIT. */
+    enum flow (*run)(struct exchange *x);
+    /* A final answer is there, whose status is of this kind (enum next_upstream, or 0). False: *flow is what came of
+     * it, for something else was given instead. MAY WAIT. */
+    bool (*accept)(struct exchange *x, unsigned kind, enum flow *flow);
+    /* The answer goes to the client: before and after the head of the response has started. */
+    void (*start)(struct exchange *x);
+    void (*started)(struct exchange *x);
+    /* A part of the body has come. */
+    void (*write)(struct exchange *x, struct str bytes);
+    /* The body has ended. False: it was not as long as it had to be (logged). */
+    bool (*end)(struct exchange *x, bool is_whole);
+    /* Something else goes to the client: the body is not read. */
+    void (*drop)(struct exchange *x);
+    /* No peer could answer; kind tells why. True: *flow is what came of it. MAY WAIT. */
+    bool (*fail)(struct exchange *x, unsigned kind, enum flow *flow);
+};
+
+#endif

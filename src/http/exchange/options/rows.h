@@ -1,0 +1,146 @@
+/* The rows of the options that protocols towards backends share: one family, instantiated under each prefix. Those of the
+ * cache are in cache/rows.h. */
+#ifndef HTTP_EXCHANGE_OPTIONS_ROWS_H
+#define HTTP_EXCHANGE_OPTIONS_ROWS_H
+
+#include "conf/directive.h"
+#include "http/exchange/options/settings.h"
+#include "net/addr/addr.h"
+#include "net/tls/tls.h"
+#include "server/generation.h"
+#include "shared/tls/options.h"
+#include "shared/upstream/rows.h"
+
+/* What can go wrong with a peer, as *_next_upstream and *_cache_use_stale name it; and after a gateway. */
+#define EXCHANGE_TRY_WORDS                                                                         \
+    {"error", NEXT_ERROR}, {"timeout", NEXT_TIMEOUT}, {"invalid_header", NEXT_INVALID_HEADER},     \
+        {"non_idempotent", NEXT_NON_IDEMPOTENT}, {"http_500", NEXT_500}, {"http_503", NEXT_503},   \
+        {"http_403", NEXT_403}, {"http_404", NEXT_404}, {"http_429", NEXT_429},                    \
+        {"updating", NEXT_UPDATING},                                                               \
+    {                                                                                              \
+        "off", NEXT_OFF                                                                            \
+    }
+#define EXCHANGE_GATEWAY_WORDS                                                                     \
+    {"http_502", NEXT_502},                                                                        \
+    {                                                                                              \
+        "http_504", NEXT_504                                                                       \
+    }
+
+/* Words of *_next_upstream, for protocols that tell 502 and 504 apart from failures, and for those
+ * of the CGI kind. */
+extern const struct directive_word next_upstream_words[];
+extern const struct directive_word cgi_next_upstream_words[];
+extern const struct directive_word ignore_headers_words[];
+
+/* Apply functions of the family (rows.c). */
+typedef bool exchange_row_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings);
+exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_store_access_apply,
+    exchange_max_temp_file_size_apply;
+
+#define EXCHANGE_S struct exchange_settings
+
+/* Connections and tries: every protocol. NEXT is the list of words of *_next_upstream. */
+#define EXCHANGE_CONNECT_ROWS(PREFIX, NEXT)                                                        \
+    UPSTREAM_BIND_ROW(PREFIX, IN_HTTP_ALL, EXCHANGE_S),                                            \
+        UPSTREAM_TIMEOUT_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S),                                    \
+        {PREFIX "_next_upstream",                                                                  \
+         IN_HTTP_ALL,                                                                              \
+         BITS(EXCHANGE_S, next_upstream, NEXT),                                                    \
+         .initial = "error timeout",                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "When the request goes to another peer of the group."},                            \
+        UPSTREAM_TRIES_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
+
+/* Socket buffers; and with low-water marks. */
+#define EXCHANGE_SOCKET_BUFFER_ROWS(PREFIX)                                                        \
+    UPSTREAM_SOCKET_BUFFER_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
+#define EXCHANGE_SOCKET_ROWS(PREFIX) UPSTREAM_SOCKET_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
+
+/* Tengine's name of *_next_upstream_tries, which tunnel has not. */
+#define EXCHANGE_TENGINE_TRIES_ROW(PREFIX)                                                         \
+    {                                                                                              \
+        PREFIX "_upstream_tries", IN_HTTP_ALL, NUMBER(EXCHANGE_S, next_upstream_tries),            \
+            .replaced_by = PREFIX "_next_upstream_tries",                                          \
+            .doc = "How many peers may be tried; Tengine's name."                                  \
+    }
+
+/* Tengine's names for the socket buffers. */
+#define EXCHANGE_TENGINE_SOCKET_ROWS(PREFIX)                                                       \
+    {PREFIX "_sndbuf_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_sndbuf),                          \
+     .doc = "SO_SNDBUF of connections to backends; Tengine's name."},                              \
+    {                                                                                              \
+        PREFIX "_rcvbuf_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, socket_rcvbuf),                       \
+            .doc = "SO_RCVBUF of connections to backends; Tengine's name."                         \
+    }
+
+/* Bodies, fields, buffering, store: proxy, fastcgi, uwsgi, scgi. */
+#define EXCHANGE_BODY_ROWS(PREFIX)                                                                 \
+    {PREFIX "_pass_request_headers", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_headers),          \
+     .initial = "on", .doc = "Are the client's header fields passed on?"},                         \
+        {PREFIX "_pass_request_body", IN_HTTP_ALL, FLAG(EXCHANGE_S, pass_request_body),            \
+         .initial = "on", .doc = "Is the client's body passed on?"},                               \
+        {PREFIX "_request_buffering", IN_HTTP_ALL, FLAG(EXCHANGE_S, request_buffering),            \
+         .initial = "on", .doc = "Is the body read whole before a backend is asked?"},             \
+        {PREFIX "_ignore_client_abort", IN_HTTP_ALL, FLAG(EXCHANGE_S, ignore_client_abort),        \
+         .initial = "off", .doc = "Does the backend go on when the client has left?"},             \
+        {PREFIX "_intercept_errors", IN_HTTP_ALL, FLAG(EXCHANGE_S, intercept_errors),              \
+         .initial = "off", .doc = "Do answers of 300 and above go to error_page?"},                \
+        {PREFIX "_buffering", IN_HTTP_ALL, FLAG(EXCHANGE_S, buffering), .initial = "on",           \
+         .doc = "Is the answer read as fast as the backend gives it?"},                            \
+        {PREFIX "_buffers", IN_HTTP_ALL, BUFFERS(EXCHANGE_S, buffers), .initial = "8 4k",          \
+         .doc = "Memory for an answer that the client has not taken yet."},                        \
+        {PREFIX "_busy_buffers_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, busy_buffers_size),            \
+         .doc = "How much of it may be on its way to the client; by default two buffers."},        \
+        {PREFIX "_max_temp_file_size",                                                             \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, max_temp_file_size, exchange_max_temp_file_size_apply),          \
+         ARGS(1, 1),                                                                               \
+         .initial = "1024m",                                                                       \
+         .syntax = "size",                                                                         \
+         .doc = "What is above the buffers goes to a file of this size at most; 0 is none."},      \
+        {PREFIX "_temp_file_write_size", IN_HTTP_ALL, SIZE(EXCHANGE_S, temp_file_write_size),      \
+         .doc = "Bytes written there at a time; by default two buffers."},                         \
+        {PREFIX "_temp_path",                                                                      \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, temp_path, exchange_temp_path_apply),                            \
+         ARGS(1, 4),                                                                               \
+         .syntax = "path [level1 [level2 [level3]]]",                                              \
+         .doc = "Directory of those files."},                                                      \
+        {PREFIX "_limit_rate", IN_HTTP_ALL, TEMPLATE_SIZE(EXCHANGE_S, limit_rate), .initial = "0", \
+         .doc = "Bytes per second read from a backend; 0 is no limit."},                           \
+        {PREFIX "_force_ranges", IN_HTTP_ALL, FLAG(EXCHANGE_S, force_ranges), .initial = "off",    \
+         .doc = "Are ranges served whatever Accept-Ranges says?"},                                 \
+        {PREFIX "_ignore_headers", IN_HTTP_ALL,                                                    \
+         BITS(EXCHANGE_S, ignore_headers, ignore_headers_words), .repeat = REPEAT_APPEND,          \
+         .doc = "Fields of the answer that are not acted on."},                                    \
+        {PREFIX "_hide_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, hide_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is not passed to the client."},                                      \
+        {PREFIX "_pass_header",                                                                    \
+         IN_HTTP_ALL,                                                                              \
+         STRINGS(EXCHANGE_S, pass_headers),                                                        \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "A field that is passed though it is usually not."},                               \
+        {PREFIX "_store",                                                                          \
+         IN_HTTP_ALL,                                                                              \
+         CUSTOM_FIELD(EXCHANGE_S, stores, exchange_store_apply),                                   \
+         ARGS(1, 1),                                                                               \
+         .initial = "off",                                                                         \
+         .syntax = "on | off | string",                                                            \
+         .doc = "Keeps answers as files below root, or at the given path."},                       \
+    {                                                                                              \
+        PREFIX "_store_access", IN_HTTP_ALL,                                                       \
+            CUSTOM_FIELD(EXCHANGE_S, store_access, exchange_store_access_apply), ARGS(1, 3),       \
+            .initial = "user:rw", .syntax = "users:permissions ...",                               \
+            .doc = "Permissions of those files."                                                   \
+    }
+
+/* TLS: proxy, uwsgi, grpc. */
+#define EXCHANGE_TLS_ROWS(PREFIX) TLS_CLIENT_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
+
+#endif

@@ -1,0 +1,155 @@
+/* Probes of health checks that speak HTTP, FastCGI or gRPC: what is sent, and how the answer is read and
+ * judged. */
+#ifndef HTTP_EXCHANGE_PROBE_PROBE_H
+#define HTTP_EXCHANGE_PROBE_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "http/message/fields.h"
+#include "http/message/chunked.h"
+#include "upstream/health.h"
+
+#define PROBE_HEAD_MAX (32 * 1024)  /* bytes of an answer's head */
+#define PROBE_BODY_MAX (256 * 1024) /* bytes of its body that are looked at */
+
+/* An answer, in the arena of the probe. */
+struct probe_answer {
+    unsigned version;     /* 10, 11 …; of the status line */
+    unsigned status;      /* 100 to 999 */
+    struct fields fields; /* of the head */
+    struct str body;      /* its first bytes, when they were wanted */
+};
+
+/* How far an answer was read. */
+enum probe_step {
+    PROBE_MORE, /* all that can be used was used; more has to come */
+    PROBE_DONE, /* the answer is whole, or what is wanted of it */
+    PROBE_BAD,  /* it is none; reason tells */
+};
+
+/* Reads an answer (RFC 9112), or one of the CGI kind (RFC 3875, 6), piece by piece. */
+struct probe_parser {
+    struct arena *arena;     /* of the probe */
+    bool is_cgi;             /* there is no status line; the body ends with the input */
+    bool is_200_unless_told; /* … and without the field Status it is 200, whatever Location says */
+    bool wants_body;         /* answer.body is filled with up to PROBE_BODY_MAX bytes */
+    bool wants_end; /* goes on to the end even without wants_body, so that more can follow it */
+
+    struct probe_answer answer; /* out */
+    const char *reason;         /* out: "status line" … what was wrong with it */
+    bool may_keep;              /* out, with PROBE_DONE: another answer may follow */
+    bool has_head; /* out: status and fields are those of the answer, however it ends */
+
+    uint8_t state;          /* where it stands; 0 at first */
+    uint8_t interims;       /* answers of 1xx so far */
+    uint64_t left;          /* of a body whose length is known */
+    uint64_t received;      /* bytes of the body so far */
+    struct chunked chunked; /* of a body that is */
+    size_t body_room;       /* bytes allocated for answer.body */
+    size_t looked;          /* bytes of the input in which no head ends */
+};
+
+/*
+ * Takes what it can use off *input. A head has to be whole: what is left of the input is to be given
+ * again with more after it, up to PROBE_HEAD_MAX. is_end: nothing will follow.
+ */
+enum probe_step probe_parse(struct probe_parser *parser, struct str *input, bool is_end);
+
+/* Gathers what a FastCGI responder sends to its standard output (FastCGI 1.0, 3.3 and 5). */
+struct probe_records {
+    struct arena *arena; /* of the probe */
+    char head[8];        /* of the current record, as far as it has come */
+    uint8_t head_size;   /* bytes of that */
+    uint8_t type;        /* of the current record */
+    uint8_t padding;     /* bytes that follow its content */
+    uint16_t left;       /* bytes of content that are to come */
+    uint8_t end[8];      /* content of FCGI_END_REQUEST */
+    uint8_t end_size;    /* bytes of that so far */
+    struct str output;   /* so far; at most PROBE_HEAD_MAX + PROBE_BODY_MAX bytes are kept */
+    size_t output_room;  /* bytes allocated */
+    const char *reason;  /* out: what was wrong */
+};
+
+/* Takes bytes off *input. PROBE_DONE: the request has ended well. */
+enum probe_step probe_records_take(struct probe_records *records, struct str *input);
+
+/* What a check of the HTTP family sends and wants; the speak_settings of the two functions below. */
+struct http_probe {
+    struct str request;      /* bytes to be sent when the connection ends with the answer */
+    struct str request_kept; /* … when it may go on */
+    bool wants_body;         /* judge looks at answer->body */
+    bool is_200_unless_told; /* FastCGI: see probe_parser */
+    /* Is this the answer of a healthy peer? False: probe->reason tells why not. */
+    bool (*judge)(struct health_probe *probe, struct probe_answer *answer, const void *settings);
+    const void *judge_settings; /* given to judge */
+};
+
+/* The speak functions of health_settings: one request, one answer. MAY WAIT. */
+bool probe_speak_http(struct health_probe *probe);
+bool probe_speak_fastcgi(struct health_probe *probe);
+
+/* A FastCGI request without a body: params are struct probe_param. Each value may have 64k bytes; false
+ * when one is longer. */
+struct probe_param {
+    struct str name;  /* not empty */
+    struct str value; /* may be empty */
+};
+bool probe_fastcgi_request(struct arena *arena, const struct vec *params, bool keeps_conn,
+                           struct str *out);
+
+/* ---- gRPC (probe_grpc.c) ---- */
+
+#define PROBE_GRPC_TEXT_MAX 4096 /* bytes of an authority, of a service's name */
+
+/* What a check by grpc.health.v1.Health/Check sends and wants; the speak_settings of probe_speak_grpc. */
+struct grpc_probe {
+    struct str request; /* the bytes of a whole connection */
+    unsigned
+        status; /* this status of gRPC is healthy, too: 12 where there is no such service; 0 = none is */
+};
+
+/* The preface, the head and the message that asks for a service; empty: for the server as a whole. False: a
+ * text is too long. */
+bool probe_grpc_request(struct arena *arena, struct str authority, bool is_https,
+                        struct str service, struct str *out);
+
+/* One call, on a connection of its own: it is never kept. MAY WAIT. */
+bool probe_speak_grpc(struct health_probe *probe);
+
+/* Reads the answer, frame by frame. */
+struct probe_grpc {
+    struct arena *arena;  /* of the probe */
+    bool has_settings;    /* the first frame has come */
+    bool is_in_block;     /* a header block is not whole yet */
+    bool is_ended;        /* nothing comes after that block */
+    bool is_grpc;         /* out: Content-Type says so */
+    unsigned http_status; /* out; 0 = none came */
+    int grpc_status;      /* out; -1 at first: none came */
+    char *block;          /* a header block so far, or NULL */
+    size_t block_size;    /* bytes of it */
+    size_t received;      /* bytes of frames so far */
+    char reply[1024];     /* out: acknowledgements, to be sent; reply_size is 0 then */
+    size_t reply_size;
+    size_t message_size;
+    char message[256];  /* out: with its head of five bytes */
+    const char *reason; /* out: what was wrong */
+};
+
+/* Takes whole frames off *input; the rest is to be given again with more after it, which is never above
+ * PROBE_HEAD_MAX. PROBE_DONE: the call has ended. */
+enum probe_step probe_grpc_take(struct probe_grpc *grpc, struct str *input);
+
+/* The number in a HealthCheckResponse: 1 is SERVING. False: the message is none. */
+bool probe_grpc_serving(const struct probe_grpc *grpc, uint64_t *serving);
+
+/* ---- for probes that speak something else ---- */
+
+/* Sends bytes. False: probe->reason and error tell. */
+bool probe_send(struct health_probe *probe, struct str bytes);
+
+/* Waits for more input, which is in conn_input then, up to max bytes of it; *is_end when the peer has
+ * sent its last byte instead. MAY WAIT. False: no more in time, or broken; reason tells. */
+bool probe_receive(struct health_probe *probe, size_t max, bool *is_end);
+
+#endif

@@ -1,0 +1,302 @@
+/* Accepted answers on their way to clients: which fields go, and what fields for us ask for. */
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/exchange/exchange.h"
+#include "http/message/uri.h"
+
+/* Fields of one connection, or that the wire writes itself: not in a head … */
+#define NOT_IN_HEADS                                                                               \
+    (FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE) |                                   \
+     FIELD_BIT(FIELD_TRANSFER_ENCODING) | FIELD_BIT(FIELD_CONTENT_LENGTH))
+
+/* … nor before one: an interim answer has no body, and no connection changes with it. */
+#define NOT_IN_INTERIM                                                                             \
+    (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER) |           \
+     FIELD_BIT(FIELD_TE))
+
+#define X_ACCEL_IDS                                                                                \
+    (FIELD_BIT(FIELD_X_ACCEL_LIMIT_RATE) | FIELD_BIT(FIELD_X_ACCEL_BUFFERING) |                    \
+     FIELD_BIT(FIELD_X_ACCEL_CHARSET))
+
+/* Charset names are short words (RFC 2978, 2.3). */
+#define CHARSET_MAX 40
+
+/* ---- fields for us ---- */
+
+static bool is_charset(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char) text.data[i];
+        if (c <= ' ' || c >= 127 || c == '"' || c == ';' || c == ',') {
+            return false;
+        }
+    }
+    return text.len != 0 && text.len <= CHARSET_MAX;
+}
+
+/* X-Accel-Limit-Rate: bytes per second; 0 and "off" are no limit. */
+static void limit_rate(struct request *request, struct str value)
+{
+    uint64_t rate = 0;
+
+    if (str_is(value, "off") || parse_uint(value, &rate)) {
+        request->limit_rate = rate;
+        request->is_limit_set = true;
+    }
+}
+
+/* What the backend asks of this server, where it may. */
+static void obey_backend(struct exchange *x)
+{
+    const struct fields *fields = &x->answer.fields;
+    unsigned ignored = x->settings->ignore_headers;
+    const struct field *field;
+
+    field = fields_get(fields, FIELD_X_ACCEL_BUFFERING);
+    if (field != NULL && (ignored & IGNORE_X_ACCEL_BUFFERING) == 0) {
+        if (str_equal_nocase(field->value, STR("no"))) {
+            x->is_buffered = false;
+        } else if (str_equal_nocase(field->value, STR("yes"))) {
+            x->is_buffered = true;
+        }
+    }
+    field = fields_get(fields, FIELD_X_ACCEL_LIMIT_RATE);
+    if (field != NULL && (ignored & IGNORE_X_ACCEL_LIMIT_RATE) == 0) {
+        limit_rate(x->request, field->value);
+    }
+    field = fields_get(fields, FIELD_X_ACCEL_CHARSET);
+    if (field != NULL && (ignored & IGNORE_X_ACCEL_CHARSET) == 0 && is_charset(field->value)) {
+        x->request->response.wanted_charset = field->value;
+    }
+}
+
+/* ---- fields for the client ---- */
+
+static void adapt(struct exchange *x, struct field *field)
+{
+    if (x->protocol->adapt_field != NULL) {
+        x->protocol->adapt_field(x, field);
+    }
+}
+
+static struct field *field_add(struct request *request, const struct field *field)
+{
+    return fields_add_identified(&request->response.fields, &request->arena, field->id, field->name,
+                                 field->value);
+}
+
+/* A date is kept as it was written where it is one; anything else is a field as any other. */
+static void take_last_modified(struct request *request, const struct field *field)
+{
+    struct response *response = &request->response;
+    time_t when = http_date_parse(field->value);
+
+    if (when == -1) {
+        field_add(request, field);
+        return;
+    }
+    response->last_modified = when;
+    response->is_modified_late = true;
+    response->last_modified_text = field->value.len == HTTP_DATE_LENGTH ? field->value : STR_NONE;
+}
+
+/* One that was changed on the way is ours, to be made absolute as all of ours; the backend's own is not. */
+static void take_location(struct exchange *x, const struct field *field)
+{
+    struct field changed = *field;
+
+    adapt(x, &changed);
+    if (changed.value.data == field->value.data && changed.value.len == field->value.len) {
+        field_add(x->request, field);
+    } else {
+        x->request->response.location = changed.value;
+    }
+}
+
+/* A field that is not hidden: most have a place of their own in the response. */
+static void take_field(struct exchange *x, const struct field *field)
+{
+    struct request *request = x->request;
+    struct response *response = &request->response;
+
+    switch (field->id) {
+    case FIELD_CONTENT_TYPE:
+        response->content_type = field->value;
+        break;
+    case FIELD_LAST_MODIFIED:
+        take_last_modified(request, field);
+        break;
+    case FIELD_ETAG:
+        response->etag = field->value;
+        break;
+    case FIELD_ACCEPT_RANGES:
+        if (!response->allows_ranges) { /* else it is said for what is served here */
+            field_add(request, field);
+        }
+        break;
+    case FIELD_CACHE_CONTROL:
+        response->keeps_coding |= field_lists(field, STR("no-transform"));
+        field_add(request, field);
+        break;
+    case FIELD_LOCATION:
+        take_location(x, field);
+        break;
+    case FIELD_REFRESH:
+    case FIELD_SET_COOKIE:
+        adapt(x, field_add(request, field));
+        break;
+    default:
+        field_add(request, field);
+        break;
+    }
+}
+
+/* Does a backend's field go to the client? Every part of an answer asks this, with what has no place in it. */
+static inline bool is_passed(const struct exchange *x, const struct field *field, uint64_t not_here)
+{
+    const struct map *hidden = x->settings->hidden;
+
+    return !field->is_removed &&
+           ((x->settings->hidden_ids | not_here) & FIELD_BIT(field->id)) == 0 &&
+           (field->id != FIELD_OTHER || hidden == NULL || hidden->count == 0 ||
+            map_get_nocase(hidden, field->name) == NULL);
+}
+
+static struct fields *passed_fields(struct exchange *x, const struct fields *from,
+                                    uint64_t not_here)
+{
+    struct arena *arena = &x->request->arena;
+    struct fields *fields = arena_new(arena, struct fields);
+
+    fields_each(field, from) {
+        if (is_passed(x, field, not_here)) {
+            adapt(x, fields_add_identified(fields, arena, field->id, field->name, field->value));
+        }
+    }
+    return fields;
+}
+
+struct fields *answer_interim_fields(struct exchange *x)
+{
+    return passed_fields(x, &x->answer.fields, NOT_IN_INTERIM);
+}
+
+struct fields *answer_trailers(struct exchange *x)
+{
+    return passed_fields(x, x->answer.trailers, FIELDS_NOT_IN_TRAILERS);
+}
+
+/* The whole was asked for: may parts of it be given instead? nginx takes "none" for an offer, too. */
+static bool offers_ranges(const struct exchange *x)
+{
+    const struct field *field = fields_get(&x->answer.fields, FIELD_ACCEPT_RANGES);
+
+    return field != NULL && !str_equal_nocase(field->value, STR("none"));
+}
+
+bool answer_to_response(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct response *response = &request->response;
+    const struct answer *answer = &x->answer;
+    uint64_t not_here = NOT_IN_HEADS;
+
+    response->status = answer->status;
+    response->reason = response->error_status == 0 ? answer->reason : STR_NONE;
+    response->content_length =
+        x->whole_length != 0 ? (int64_t) x->whole_length : answer->content_length;
+    response->last_modified = -1;
+    response->last_modified_text = STR_NONE;
+    response->is_modified_late = false;
+    response->is_unconditional =
+        (!x->is_cacheable && !x->is_served) || (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
+    response->allows_ranges = x->whole_length != 0 || x->settings->force_ranges ||
+                              ((x->is_cacheable || x->is_served) && offers_ranges(x));
+    response->is_single_range =
+        x->whole_length != 0 || !x->is_served; /* it comes piece after piece */
+    response->left_out =
+        x->settings->passed_ids & (FIELD_BIT(FIELD_DATE) | FIELD_BIT(FIELD_SERVER));
+    if ((answer->fields.seen & X_ACCEL_IDS) != 0) {
+        obey_backend(x);
+    }
+    if (request->version >= HTTP_2) {
+        not_here |= FIELD_BIT(FIELD_UPGRADE); /* RFC 9113, 8.2.2 */
+    }
+    fields_each(field, &answer->fields) {
+        if (is_passed(x, field, not_here)) {
+            take_field(x, field);
+        }
+    }
+    if (x->pick.set_cookie.len != 0) {
+        fields_add_known(&response->fields, &request->arena, FIELD_SET_COOKIE, x->pick.set_cookie);
+    }
+    return true;
+}
+
+/* ---- X-Accel-Redirect ---- */
+
+static const struct str disposition = STR_INIT("Content-Disposition");
+
+/* What the location that answers instead does not know. */
+static void keep_fields(struct exchange *x)
+{
+    struct request *request = x->request;
+
+    fields_each(field, &x->answer.fields) {
+        if (field->is_removed) {
+            continue;
+        }
+        switch (field->id) {
+        case FIELD_CONTENT_TYPE:
+            request->response.content_type = field->value;
+            break;
+        case FIELD_SET_COOKIE:
+            adapt(x, field_add(request, field));
+            break;
+        case FIELD_CACHE_CONTROL:
+        case FIELD_EXPIRES:
+        case FIELD_ACCEPT_RANGES:
+            field_add(request, field);
+            break;
+        case FIELD_OTHER:
+            if (str_equal_nocase(field->name, disposition)) {
+                field_add(request, field);
+            }
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+bool answer_redirects(struct exchange *x, enum flow *flow)
+{
+    struct request *request = x->request;
+    const struct field *field = fields_get(&x->answer.fields, FIELD_X_ACCEL_REDIRECT);
+    struct str uri;
+    struct str args;
+
+    if (field == NULL || (x->settings->ignore_headers & IGNORE_X_ACCEL_REDIRECT) != 0) {
+        return false;
+    }
+    keep_fields(x);
+    obey_backend(x);
+    if (field->value.len != 0 && field->value.data[0] == '@') {
+        *flow = request_redirect_named(request, field->value);
+        return true;
+    }
+    struct str text = field->value;
+    const char *question = str_find_char(text, '?');
+    args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
+    uri = percent_decode(&request->arena, question == NULL ? text : str_from(text.data, question));
+    if (uri.len == 0 || uri.data[0] != '/' || !uri_is_safe(uri)) {
+        log_error(&request->log, 0, "unsafe URI \"%.*s\" was detected", STR_ARG(text));
+        *flow = request_fail(request, 404);
+        return true;
+    }
+    if (request->method != METHOD_HEAD) {
+        request_become_get(request);
+    }
+    *flow = request_redirect(request, uri, args);
+    return true;
+}

@@ -1,0 +1,127 @@
+/* Names beside a file that are known to be absent. */
+#define _GNU_SOURCE
+#include "http/files/absent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/fatal.h"
+#include "http/files/file_private.h"
+#include "http/request/request.h"
+
+#define PLACES 4096 /* files that a worker remembers; of two with one place the later one stays */
+
+/* A directory as it was. All zero: none, so that nothing is kept. */
+struct directory {
+    uint64_t device, inode;
+    struct timespec ctime, mtime;
+};
+
+struct absent_place {
+    uint64_t hash; /* of the file's path; 0: free */
+    struct directory directory;
+    unsigned known;
+};
+
+static struct absent_place *places; /* of this worker; made on first use */
+
+static bool is_same(const struct directory *a, const struct stat *b)
+{
+    return a->inode == b->st_ino && a->device == b->st_dev &&
+           a->ctime.tv_sec == b->st_ctim.tv_sec && a->ctime.tv_nsec == b->st_ctim.tv_nsec &&
+           a->mtime.tv_sec == b->st_mtim.tv_sec && a->mtime.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The directory is another one than it was, or changed: what was known is void. */
+static void look_anew(struct absent_place *place, const char *path, const struct stat *st,
+                      struct timespec now)
+{
+    place->known = 0;
+    place->directory = (struct directory){0};
+    if (file_is_settled(st, now) && file_system_is_local(path)) {
+        place->directory = (struct directory){.device = st->st_dev,
+                                              .inode = st->st_ino,
+                                              .ctime = st->st_ctim,
+                                              .mtime = st->st_mtim};
+    }
+}
+
+/* The path of its directory, NUL-terminated. */
+static const char *directory_of(struct request *request, struct str path)
+{
+    const char *slash = memrchr(path.data, '/', path.len);
+    const struct str parts[] = {slash == NULL
+                                    ? STR(".")
+                                    : (struct str){path.data, (size_t) (slash - path.data) + 1},
+                                STR("\0")};
+
+    return arena_join(&request->arena, parts, 2).data;
+}
+
+struct absent_names absent_names(struct request *request, struct str path)
+{
+    struct absent_names names = {.known = 0};
+    struct timespec now;
+    struct stat st;
+
+    if (request->location->open_file_cache != NULL ||
+        request->location->disable_symlinks != SYMLINKS_ALLOWED) {
+        return names;
+    }
+    if (places == NULL) {
+        places = calloc(PLACES, sizeof(struct absent_place));
+        if (places == NULL) {
+            fatal_no_memory(PLACES * sizeof(struct absent_place));
+        }
+    }
+    names.hash = file_cache_hash(path);
+    names.place = &places[names.hash % PLACES];
+    names.is_first = names.place->hash != names.hash;
+    if (names.is_first) {
+        return names;
+    }
+    const char *directory = directory_of(request, path);
+    /* Before the look: a name that appears after it finds the ctime older than now, and moves it. */
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (stat(directory, &st) != 0) {
+        names.place = NULL;
+        return names;
+    }
+    if (!is_same(&names.place->directory, &st)) {
+        look_anew(names.place, directory, &st, now);
+    }
+    names.known = names.place->known;
+    return names;
+}
+
+/* A link that leads nowhere is not absent: what it leads to may appear in another directory. */
+static bool is_no_link(struct str name)
+{
+    struct stat st;
+
+    return lstat(name.data, &st) != 0 && errno == ENOENT;
+}
+
+void absent_add(struct absent_names *names, struct str name, unsigned bit)
+{
+    struct absent_place *place = names->place;
+
+    names->known |= bit;
+    if (place == NULL) {
+        return;
+    }
+    if (names->is_first) {
+        *place = (struct absent_place){.hash = names->hash};
+    } else if (place->directory.inode != 0 && is_no_link(name)) {
+        place->known |= bit;
+    }
+}
+
+void absent_drop(void)
+{
+    free(places);
+    places = NULL;
+}

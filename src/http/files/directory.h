@@ -1,0 +1,46 @@
+/* Directories: the names in them. */
+#ifndef HTTP_FILES_DIRECTORY_H
+#define HTTP_FILES_DIRECTORY_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "http/request/request.h"
+
+/* One name in a directory. */
+struct directory_entry {
+    struct str name;
+    time_t mtime;
+    uint64_t size; /* bytes */
+    bool is_directory;
+    bool is_file;
+};
+
+/* A directory that is being read. */
+struct directory {
+    struct request *request; /* on whose behalf */
+    DIR *stream;             /* NULL: it was closed */
+    bool hides_symlinks;     /* they are not told */
+    bool shows_hidden;       /* names that begin with a dot are told, too, but "." and ".." */
+};
+
+/*
+ * Opens the one that the URI leads to, which ends in a slash. FLOW_NEXT: done; else why not, which was logged. Blocks for
+ * the disk.
+ */
+enum flow directory_open(struct directory *directory, struct request *request);
+/*
+ * The next name, which holds until the call after it. What a symbolic link leads to is told, or the link itself where
+ * that is nothing. False: there is no more.
+ */
+bool directory_next(struct directory *directory, struct directory_entry *out);
+void directory_close(struct directory *directory);
+
+#define DIRECTORY_ENTRY_ALLOWED 2048 /* bytes that an entry and its line take, at most */
+
+/* All that are left, in the request's arena, as an array of struct directory_entry; and closes it. */
+void directory_read(struct directory *directory, struct vec *entries);
+
+#endif

@@ -1,0 +1,453 @@
+/* Files to be served: which rules hold at a location, what is taken from memory, and the answer made
+ * of a file. */
+#define _GNU_SOURCE
+#include "http/files/file.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "event/loop.h"
+#include "http/files/absent.h"
+#include "http/files/file_private.h"
+#include "http/request/request.h"
+
+/* Contents of small files that each worker keeps where there is no open_file_cache. */
+#define CONTENTS_BYTES (16u * 1024 * 1024)
+
+/* Descriptors of larger files that each worker keeps open there, and for how long when unused. */
+#define DESCRIPTORS 64
+#define DESCRIPTOR_UNUSED_MS 2000
+
+static struct file_cache *contents_cache; /* of this worker; both are made on first use */
+static struct file_cache *descriptors;
+static struct timer descriptors_timer;
+
+/* ---- the rules of a location ---- */
+
+/* How much of the path `from=` takes out of the check: whole components, and only when the path
+ * begins so. */
+static size_t unchecked_length(struct request *request, struct str path)
+{
+    struct template *template = request->location->disable_symlinks_from;
+
+    if (template == NULL) {
+        return 0;
+    }
+    struct str from = template_text(template, &request->env);
+    if (from.len == 0 || from.len > path.len || memcmp(path.data, from.data, from.len) != 0) {
+        return 0;
+    }
+    if (from.len == path.len) {
+        return from.len;
+    }
+    if (from.data[from.len - 1] == '/') {
+        return from.len - 1;
+    }
+    return path.data[from.len] == '/' ? from.len : 0;
+}
+
+static struct file_wish wish_of(struct request *request, struct str path, bool is_status_only)
+{
+    const struct http_location *location = request->location;
+    struct file_wish wish = {
+        .path = path,
+        .is_status_only = is_status_only,
+        .contents_max = location->aio != 0   ? 0
+                        : location->sendfile ? FILE_CONTENTS_MAX_SENDFILE
+                                             : FILE_CONTENTS_MAX,
+        .symlinks = location->disable_symlinks,
+        .directio = location->directio,
+        .read_ahead = location->read_ahead,
+    };
+
+    if (wish.symlinks != SYMLINKS_ALLOWED) {
+        wish.symlinks_from = unchecked_length(request, path);
+        if (wish.symlinks_from == path.len) {
+            wish.symlinks = SYMLINKS_ALLOWED; /* the whole of it */
+            wish.symlinks_from = 0;
+        }
+    }
+    return wish;
+}
+
+/* ---- without open_file_cache: contents and descriptors, checked for each request ---- */
+
+/*
+ * A descriptor holds its file's blocks even when it was removed: so it is kept for a moment only, which is
+ * long for a file that is asked for again and again.
+ */
+static void close_unused(struct timer *timer)
+{
+    file_cache_expire(descriptors, clock_now.now_ms, DESCRIPTORS);
+    if (!file_cache_is_empty(descriptors)) {
+        timer_set(timer, clock_now.now_ms + DESCRIPTOR_UNUSED_MS);
+    }
+}
+
+static void make_checked_caches(void)
+{
+    static const struct file_cache_limits contents_limits = {UINT64_MAX, CONTENTS_BYTES,
+                                                             UINT64_MAX};
+    static const struct file_cache_limits descriptor_limits = {DESCRIPTORS, UINT64_MAX,
+                                                               DESCRIPTOR_UNUSED_MS};
+
+    contents_cache = file_cache_new(&contents_limits);
+    descriptors = file_cache_new(&descriptor_limits);
+    timer_init(&descriptors_timer, close_unused);
+}
+
+/* The kept file, if it is still what lies at the path. */
+static struct file *find_unchanged(struct file_cache *cache, const struct file_wish *wish)
+{
+    struct file *file = file_cache_find(cache, wish);
+
+    if (file == NULL) {
+        return NULL;
+    }
+    if (file_is_unchanged(file) && (int64_t) file->size < wish->directio) {
+        file->used_ms = clock_now.now_ms;
+        file->references++;
+        return file;
+    }
+    file_cache_remove(file);
+    return NULL;
+}
+
+static void keep_descriptor(struct file *file, const struct file_wish *wish)
+{
+    file_describe(file);
+    file->used_ms = clock_now.now_ms;
+    file_cache_put(descriptors, file, wish->hash);
+    if (descriptors_timer.deadline_ms == NO_DEADLINE) {
+        timer_set(&descriptors_timer, clock_now.now_ms + DESCRIPTOR_UNUSED_MS);
+    }
+}
+
+static struct file *open_checked(struct file_wish *wish)
+{
+    if (contents_cache == NULL) {
+        make_checked_caches();
+    }
+    wish->hash = file_cache_hash(wish->path);
+    struct file *file = find_unchanged(contents_cache, wish);
+    if (file == NULL) {
+        file = find_unchanged(descriptors, wish);
+    }
+    if (file != NULL) {
+        return file;
+    }
+    file = file_load(wish);
+    if (file->contents.data != NULL) {
+        if (file->is_settled) {
+            file_describe(file);
+            file_cache_put(contents_cache, file, wish->hash);
+        }
+    } else if (file->fd != -1 && file->is_file && !file->is_directio) {
+        keep_descriptor(file, wish);
+    }
+    return file;
+}
+
+/* ---- open_file_cache ---- */
+
+static void drop_cache(void *arg)
+{
+    struct file_cache_settings *settings = arg;
+
+    file_cache_free(settings->cache);
+    settings->cache = NULL;
+}
+
+static struct file_cache *cache_of(const struct http_location *location)
+{
+    struct file_cache_settings *settings = location->open_file_cache;
+
+    if (settings->cache == NULL) {
+        const struct file_cache_limits limits = {settings->max, UINT64_MAX,
+                                                 settings->inactive_s * 1000};
+
+        settings->cache = file_cache_new(&limits);
+        arena_on_free(&location->server->main->generation->arena, drop_cache, settings);
+    }
+    return settings->cache;
+}
+
+/* Was it opened under the same rules? */
+static bool fits_rules(const struct file *file, const struct file_wish *wish)
+{
+    return file->symlinks == wish->symlinks && file->symlinks_from == wish->symlinks_from &&
+           (file->fd == -1 || file->is_directio == ((int64_t) file->size >= wish->directio));
+}
+
+/* Does it hold what is wanted? */
+static bool has_wanted(const struct file *file, const struct file_wish *wish)
+{
+    return wish->is_status_only || !file->is_file || file->error != 0 || file->fd != -1 ||
+           (file->contents.data != NULL && wish->contents_max != 0 &&
+            (int64_t) file->size < wish->directio);
+}
+
+/* May it be used as it is kept? Looks at the disk when `valid` is over. */
+static bool is_valid(struct file *file, const struct file_wish *wish,
+                     const struct http_location *location)
+{
+    if (file->error != 0 && !location->open_file_cache_errors) {
+        return false;
+    }
+    if (!fits_rules(file, wish) || !has_wanted(file, wish)) {
+        return false;
+    }
+    if (clock_now.now_ms - file->checked_ms < location->open_file_cache_valid_s * 1000) {
+        return true;
+    }
+    if (file->error != 0 || file->symlinks != SYMLINKS_ALLOWED ||
+        (file->contents.data != NULL && !file->is_settled) || !file_is_unchanged(file)) {
+        return false;
+    }
+    file->checked_ms = clock_now.now_ms;
+    return true;
+}
+
+/* Keeps what was just opened. Used too rarely, its status alone is kept, and the request has the
+ * rest for itself. */
+static void file_keep(struct file_cache *cache, struct file *file, const struct file_wish *wish,
+                      const struct http_location *location)
+{
+    bool is_rare = (int64_t) file->uses < location->open_file_cache_min_uses;
+
+    if (is_rare && (file->fd != -1 || file->contents.data != NULL)) {
+        struct file *status = file_copy_status(file);
+        file_cache_put(cache, status, wish->hash);
+        file_release(status);
+    } else {
+        file_cache_put(cache, file, wish->hash);
+    }
+}
+
+static struct file *open_kept(struct file_wish *wish, const struct http_location *location)
+{
+    struct file_cache *cache = cache_of(location);
+    uint64_t uses = 0;
+
+    wish->hash = file_cache_hash(wish->path);
+    file_cache_expire(cache, clock_now.now_ms, 2);
+    struct file *file = file_cache_find(cache, wish);
+    if (file != NULL) {
+        if (clock_now.now_ms - file->used_ms > location->open_file_cache->inactive_s * 1000) {
+            file->uses = 0;
+        }
+        uses = ++file->uses;
+        file->used_ms = clock_now.now_ms;
+        if (is_valid(file, wish, location)) {
+            file->references++;
+            return file;
+        }
+        file_cache_remove(file);
+    } else {
+        uses = 1;
+    }
+    file = file_load(wish);
+    file->uses = uses;
+    file->used_ms = file->checked_ms = clock_now.now_ms;
+    if (file->error == 0 || location->open_file_cache_errors) {
+        file_describe(file);
+        file_keep(cache, file, wish, location);
+    }
+    return file;
+}
+
+struct file *file_open(struct request *request, struct str path)
+{
+    const struct http_location *location = request->location;
+    struct file_wish wish = wish_of(request, path, false);
+
+    if (location->open_file_cache != NULL) {
+        return open_kept(&wish, location);
+    }
+    if (location->disable_symlinks == SYMLINKS_ALLOWED && wish.contents_max != 0) {
+        return open_checked(&wish);
+    }
+    return file_load(&wish);
+}
+
+struct file *file_stat(struct request *request, struct str path)
+{
+    const struct http_location *location = request->location;
+    struct file_wish wish = wish_of(request, path, true);
+
+    return location->open_file_cache != NULL ? open_kept(&wish, location) : file_load(&wish);
+}
+
+int file_open_directory(struct request *request, struct str path)
+{
+    struct file_wish wish = wish_of(request, path, true);
+
+    return directory_load(&wish);
+}
+
+void file_cache_drop(void)
+{
+    if (contents_cache != NULL) {
+        timer_remove(&descriptors_timer);
+        file_cache_free(contents_cache);
+        file_cache_free(descriptors);
+        contents_cache = descriptors = NULL;
+    }
+    absent_drop();
+}
+
+/* ---- the answer ---- */
+
+static char *put_hex(char *at, uint64_t number)
+{
+    int shift = number == 0 ? 0 : (63 - __builtin_clzll(number)) & ~3;
+
+    for (; shift >= 0; shift -= 4) {
+        *at++ = "0123456789abcdef"[number >> shift & 15];
+    }
+    return at;
+}
+
+void file_describe(struct file *file)
+{
+    char *at = file->texts;
+
+    if (file->etag.len != 0) {
+        return;
+    }
+    *at++ = '"';
+    at = put_hex(at, (uint64_t) file->mtime);
+    *at++ = '-';
+    at = put_hex(at, file->size);
+    *at++ = '"';
+    file->etag = str_from(file->texts, at);
+    file->last_modified = str_from(at, http_date_format(at, file->mtime));
+}
+_Static_assert(sizeof(((struct file *) 0)->texts) >= 2 * 16 + 3 + HTTP_DATE_LENGTH,
+               "both texts fit");
+
+/* The path without the suffix of a content coding: "a.html.gz" for a request of "a.html". */
+static struct str clear_path(struct str path, struct str extension)
+{
+    const char *dot = memrchr(path.data, '.', path.len);
+
+    return dot == NULL || str_ends(path, extension) ? path : str_from(path.data, dot);
+}
+
+/* The type follows from the extension; a kept file remembers what was found for it last. */
+static void set_type(struct request *request, struct file *file)
+{
+    const struct http_location *location = request->location;
+    struct str extension = request_extension(request);
+
+    if (request->response.content_type.len != 0) {
+        return; /* a backend named it with X-Accel-Redirect */
+    }
+    if (extension.len != 0 && str_equal(file->extension, extension) &&
+        file->types == location->types && file->default_type.data == location->default_type.data) {
+        request->response.content_type = file->type;
+        return;
+    }
+    response_set_type(request);
+    struct str clear = clear_path(file->path, extension);
+    if (file->cache != NULL && str_ends(clear, extension)) {
+        file->extension = str_skip(clear, clear.len - extension.len);
+        file->types = location->types;
+        file->default_type = location->default_type;
+        file->type = request->response.content_type;
+    }
+}
+
+void response_describe_file(struct request *request, struct file *file, uint64_t length)
+{
+    struct response *response = &request->response;
+
+    response->status = 200;
+    response->content_length = (int64_t) length;
+    file_describe(file);
+    /* Copies: the request may outlive the file. */
+    char *texts = arena_text(&request->arena, sizeof(file->texts));
+    memcpy(texts, file->texts, sizeof(file->texts));
+    response->last_modified = file->mtime;
+    response->last_modified_text = (struct str){texts + file->etag.len, HTTP_DATE_LENGTH};
+    if (request->location->etag) {
+        response->etag = length == file->size ? (struct str){texts, file->etag.len}
+                                              : arena_printf(&request->arena, "\"%llx-%llx\"",
+                                                             (unsigned long long) file->mtime,
+                                                             (unsigned long long) length);
+    }
+    set_type(request, file);
+    response->allows_ranges = !response->is_coded_file;
+    if (file->is_directio) {
+        response->needs_memory = true;
+    }
+}
+
+bool response_send_part(struct request *request, struct file *file, uint64_t offset, uint64_t size,
+                        bool is_last)
+{
+    struct body_piece piece = {.fd = -1, .release = file_release, .release_arg = file};
+
+    if (file->contents.data != NULL) {
+        piece.bytes = str_head(str_skip(file->contents, offset), size);
+        return response_send(request, &piece, is_last);
+    }
+    piece.fd = file->fd;
+    piece.offset = (off_t) offset;
+    piece.size = size;
+    return response_send_file(request, &piece, is_last);
+}
+
+enum flow response_file(struct request *request, struct file *file)
+{
+    response_describe_file(request, file, file->size);
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT) {
+        file_release(file);
+        return flow;
+    }
+    return response_send_part(request, file, 0, file->size, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+void response_needs_memory(struct request *request)
+{
+    request->response.needs_memory = true;
+}
+
+unsigned file_failure(struct request *request, const struct file *file)
+{
+    unsigned status = 500;
+    enum log_level level = LOG_CRIT;
+
+    switch (file->error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+        status = 404;
+        level = LOG_ERROR;
+        break;
+    case EACCES:
+    case ELOOP:
+    case EMLINK:
+        status = 403;
+        level = LOG_ERROR;
+        break;
+    default:
+        break;
+    }
+    if (status != 404 || request->location->log_not_found) {
+        log_at(&request->log, level, file->error, "%s() \"%.*s\" failed", file->failed,
+               STR_ARG(file->path));
+    }
+    return status;
+}
+
+enum flow request_fail_file(struct request *request, struct file *file)
+{
+    unsigned status = file_failure(request, file);
+
+    file_release(file);
+    return request_fail(request, status);
+}

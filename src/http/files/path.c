@@ -1,0 +1,119 @@
+/* From the URI to a path: root and alias, with variables, in regex locations, inherited by nested
+ * ones. */
+#include "http/files/path.h"
+#include "http/message/uri.h"
+
+/* The location whose block holds the alias that is in force at this location. */
+static const struct http_location *alias_owner(const struct http_location *location)
+{
+    while (location->parent != NULL && location->parent->is_alias &&
+           location->parent->root == location->root) {
+        location = location->parent;
+    }
+    return location;
+}
+
+bool request_alias_prefix(const struct request *request, size_t *length)
+{
+    const struct http_location *owner = alias_owner(request->location);
+
+    *length = owner->name.len;
+    return owner->kind != LOCATION_REGEX;
+}
+
+/* What is kept of a request, found by its own address. */
+static const char alias_key;
+
+/* … of request_alias_add_uri. */
+struct alias_state {
+    const struct http_location *with_uri;
+};
+
+void request_alias_add_uri(struct request *request, const struct http_location *location)
+{
+    struct alias_state *state =
+        request_data(request, &alias_key, location != NULL ? sizeof(*state) : 0);
+
+    if (state != NULL) {
+        state->with_uri = location;
+    }
+}
+
+/* What of the URI goes after the alias: the part after the location's prefix; nothing where a
+ * regex chose the location. */
+static bool cut_alias(struct request *request, struct str *rest)
+{
+    const struct http_location *owner = alias_owner(request->location);
+
+    if (owner->kind == LOCATION_REGEX) {
+        const struct alias_state *state = request_data(request, &alias_key, 0);
+        if (state == NULL || state->with_uri != request->location) {
+            rest->len = 0;
+        }
+        return true;
+    }
+    if (!str_starts(*rest, owner->name)) {
+        log_alert(&request->log, 0,
+                  "\"alias\" cannot be used in location \"%.*s\" where URI was rewritten",
+                  STR_ARG(owner->name));
+        request->response.status = 500;
+        return false;
+    }
+    *rest = str_skip(*rest, owner->name.len);
+    if (uri_climbs(*rest)) {
+        log_error(&request->log, 0, "\"%.*s\" leads out of the alias of location \"%.*s\"",
+                  STR_ARG(request->uri), STR_ARG(owner->name));
+        request->response.status = 404;
+        return false;
+    }
+    return true;
+}
+
+bool request_map_path(struct request *request, struct str *path, size_t *root_length)
+{
+    const struct http_location *location = request->location;
+    struct str root = template_text(location->root, &request->env);
+    struct str rest = request->uri;
+
+    if (location->is_alias) {
+        if (!cut_alias(request, &rest)) {
+            return false;
+        }
+    } else if (root.len == 1 && root.data[0] == '/' && location->root->is_constant) {
+        root.len = 0; /* "root /": the URI has the slash */
+    }
+    char *text = arena_text(&request->arena, root.len + rest.len + 1);
+    memcpy(text, root.data, root.len);
+    if (rest.len != 0) {
+        memcpy(text + root.len, rest.data, rest.len);
+    }
+    text[root.len + rest.len] = '\0';
+    *path = (struct str){text, root.len + rest.len};
+    *root_length = root.len;
+    return true;
+}
+
+enum flow request_unanswered(struct request *request)
+{
+    struct str path;
+    size_t root_length;
+
+    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] != '/') {
+        log_error(&request->log, 0, "no handler found");
+        return request_fail(request, 404);
+    }
+    if (request_map_path(request, &path, &root_length)) {
+        log_error(&request->log, 0, "directory index of \"%.*s\" is forbidden", STR_ARG(path));
+    }
+    return request_fail(request, 403);
+}
+
+struct str path_join(struct arena *arena, struct str directory, struct str name)
+{
+    char *text = arena_text(arena, directory.len + name.len + 1);
+
+    memcpy(text, directory.data, directory.len);
+    memcpy(text + directory.len, name.data, name.len);
+    text[directory.len + name.len] = '\0';
+    return (struct str){text, directory.len + name.len};
+}

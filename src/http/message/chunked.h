@@ -1,0 +1,35 @@
+/* The chunked transfer coding (RFC 9112, 7.1): a decoder on slices. */
+#ifndef HTTP_MESSAGE_CHUNKED_H
+#define HTTP_MESSAGE_CHUNKED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* Bytes of all chunk extensions of one body; nothing needs them, so a sender of more is refused. */
+#define CHUNK_EXTENSIONS_MAX 4096
+/* Extension bytes of one chunk. */
+#define CHUNK_EXTENSION_MAX 256
+
+enum chunked_result {
+    CHUNKED_MORE, /* all input was used and nothing of it is data */
+    CHUNKED_DATA, /* *data is a part of the body, possibly up to the end of the input */
+    CHUNKED_LAST, /* the last chunk's line was read: trailers and an empty line follow, see
+                     fields_parse */
+    CHUNKED_BAD,  /* not chunked coding, or a limit was passed */
+};
+
+/* All zero is the start. */
+struct chunked {
+    uint8_t state;
+    uint8_t digits;      /* of the size line, so far */
+    uint64_t left;       /* bytes of the current chunk that are to come */
+    uint32_t extension;  /* bytes of the current chunk's extension */
+    uint32_t extensions; /* … and of all */
+};
+
+/* Takes bytes off *input. Call again until it gives MORE, LAST or BAD. */
+enum chunked_result chunked_decode(struct chunked *chunked, struct str *input, struct str *data);
+
+#endif

@@ -1,0 +1,111 @@
+/* HPACK (RFC 7541): header blocks of HTTP/2, both ways. Pure functions on slices; Huffman by table. */
+#ifndef HTTP_MESSAGE_HPACK_H
+#define HTTP_MESSAGE_HPACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+#define HPACK_TABLE_DEFAULT 4096 /* bytes, as RFC 7541 counts them */
+
+/* A dynamic table: entries in a ring, newest first. Memory of its own, freed by hpack_table_free. */
+struct hpack_entry;
+struct hpack_table {
+    char *bytes;                 /* ring of names and values; NULL until something is inserted */
+    size_t capacity;             /* bytes of the ring */
+    size_t tail;                 /* where the next entry's bytes go */
+    struct hpack_entry *entries; /* ring, by number */
+    unsigned count;              /* entries in use */
+    unsigned first;              /* number of the newest entry: as many were inserted ever */
+    unsigned room;               /* of entries, a power of two */
+    uint32_t *seek;              /* encoder: numbers of entries by hash; or NULL */
+    size_t size, max_size;       /* as RFC 7541, 4.1 counts */
+    size_t limit;                /* max_size may be set up to this by the peer */
+    size_t least;                /* encoder: the smallest limit since the last block */
+    bool has_new_limit;          /* encoder: it has to be said at the start of the next block */
+    bool is_in_block;            /* decoder: a field was read, no more updates may come (4.2) */
+    bool is_plain;           /* encoder: no Huffman, where bytes are cheaper than instructions */
+    bool takes_long_padding; /* decoder: a whole byte of padding is let pass, too (5.2): for
+                                    backends, who are not there to be tested */
+};
+void hpack_table_init(struct hpack_table *table, size_t limit);
+void hpack_table_free(struct hpack_table *table);
+
+/* One decoded field; slices live in the arena, in the static table, or in the dynamic table's memory
+ * until the next change to it: copied by the decoder to the arena. */
+struct hpack_field {
+    struct str name; /* lower case as sent; checked by the caller */
+    struct str value;
+    uint8_t static_index; /* of the name in the static table, 1 to 61; or 0 */
+    bool never_indexed;   /* the sender wants it in no table (RFC 7541, 7.1.3) */
+};
+
+enum hpack_result {
+    HPACK_FIELD, /* *field was decoded */
+    HPACK_END,   /* the block is used up */
+    HPACK_BAD,   /* COMPRESSION_ERROR: the connection ends (RFC 9113, 4.3) */
+};
+
+/* The next field of a block that is whole (HEADERS and its CONTINUATIONs joined). Sizes above max_string
+ * are HPACK_BAD. */
+enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, struct arena *arena,
+                               size_t max_string, struct hpack_field *field);
+
+/* The encoder: writes at the end of a room and gives the new end; room is at least
+ * hpack_field_room(name, value). Names are written in lower case. */
+static inline size_t hpack_field_room(struct str name, struct str value)
+{
+    return name.len + value.len + 24;
+}
+char *hpack_put_status(char *at, struct hpack_table *table, unsigned status);
+/* How a field is encoded. */
+struct hpack_form {
+    uint8_t static_index; /* of the name in the static table, or 0 */
+    bool stays_out; /* it is not worth a place in the table: seldom the same twice, or secret */
+};
+
+char *hpack_put_field(char *at, struct hpack_table *table, struct hpack_form form, struct str name,
+                      struct str value);
+/* The whole field that was inserted as this number (table->first after it was); NULL: it is gone. */
+char *hpack_put_number(char *at, const struct hpack_table *table, unsigned number);
+/* A new limit by the peer's SETTINGS_HEADER_TABLE_SIZE: said at the start of the next block. */
+void hpack_encoder_limit(struct hpack_table *table, uint32_t limit);
+char *hpack_put_limit(char *at, struct hpack_table *table);
+
+/* May it be a field's value: no byte that ends a line or a text (RFC 9113, 8.2.1)? */
+static inline bool hpack_value_is_sound(struct str value)
+{
+    const uint64_t ones = 0x0101010101010101u;
+    size_t i = 0;
+
+    /* Eight at a time: a word without bytes below 0x10 has none. */
+    for (; i + 8 <= value.len; i += 8) {
+        uint64_t word;
+        memcpy(&word, value.data + i, 8);
+        if (((word - ones * 0x10) & ~word & ones * 0x80) == 0) {
+            continue;
+        }
+        for (size_t j = i; j < i + 8; j++) {
+            if (value.data[j] == '\0' || value.data[j] == '\r' || value.data[j] == '\n') {
+                return false;
+            }
+        }
+    }
+    for (; i < value.len; i++) {
+        if (value.data[i] == '\0' || value.data[i] == '\r' || value.data[i] == '\n') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Huffman (RFC 7541, 5.2): by table, a byte at a time. Decoding gives -1 when it is malformed (EOS, bad
+ * padding) or room is too small. */
+ptrdiff_t huffman_decode(struct str in, char *out, size_t room);
+size_t huffman_size(struct str text); /* bytes when encoded */
+char *huffman_encode(char *at, struct str text);
+
+#endif

@@ -1,0 +1,169 @@
+/* The Huffman code of HPACK (RFC 7541, 5.2 and appendix B): both ways by tables, which are made from the
+ * lengths of the codes when they are needed first. */
+#include "http/message/frame.h"
+#include "http/message/hpack.h"
+
+#define SYMBOLS 257
+#define END_OF_STRING 256
+#define LONGEST 30
+#define LOOKUP_BITS 10 /* codes of all usual text are this long at most */
+
+/*
+ * Bits of each symbol's code. The code is canonical: codes of one length follow each other in the order
+ * of their symbols, after those that are shorter; so the lengths say all (appendix B has the same).
+ */
+static const uint8_t code_bits[SYMBOLS] = {
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, /* 0 */
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, /* 16 */
+    6,  10, 10, 12, 13, 6,  8,  11, 10, 10, 8,  11, 8,  6,  6,  6,  /* ' ' */
+    5,  5,  5,  6,  6,  6,  6,  6,  6,  6,  7,  8,  15, 6,  12, 10, /* '0' */
+    13, 6,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  /* '@' */
+    7,  7,  7,  7,  7,  7,  7,  7,  8,  7,  8,  13, 19, 13, 14, 6,  /* 'P' */
+    15, 5,  6,  5,  6,  5,  6,  6,  6,  5,  7,  7,  6,  6,  6,  5,  /* '`' */
+    6,  7,  6,  5,  5,  6,  7,  7,  7,  7,  7,  15, 11, 14, 13, 28, /* 'p' */
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, /* 128 */
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, /* 144 */
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, /* 160 */
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, /* 176 */
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, /* 192 */
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, /* 208 */
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, /* 224 */
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, /* 240 */
+    30,
+};
+
+/* Made from the lengths. */
+static struct {
+    bool is_ready;
+    uint32_t codes[SYMBOLS]; /* right-aligned */
+    struct {
+        uint8_t symbol;
+        uint8_t bits; /* 0: the code is longer than the lookup */
+    } lookup[1 << LOOKUP_BITS];
+    uint32_t first[LONGEST + 2]; /* by length: its first code, left-aligned in 32 bits */
+    uint16_t start[LONGEST + 2]; /* … and where its symbols begin in order */
+    uint16_t order[SYMBOLS];     /* symbols by length, then number */
+} tables;
+
+static void tables_make(void)
+{
+    uint32_t code = 0;
+    unsigned rank = 0;
+
+    for (unsigned bits = 1; bits <= LONGEST; bits++) {
+        code <<= 1;
+        tables.first[bits] = code << (32 - bits);
+        tables.start[bits] = (uint16_t) rank;
+        for (unsigned symbol = 0; symbol < SYMBOLS; symbol++) {
+            if (code_bits[symbol] != bits) {
+                continue;
+            }
+            tables.codes[symbol] = code;
+            tables.order[rank++] = (uint16_t) symbol;
+            if (bits <= LOOKUP_BITS) {
+                unsigned from = code << (LOOKUP_BITS - bits);
+                for (unsigned i = 0; i < 1u << (LOOKUP_BITS - bits); i++) {
+                    tables.lookup[from + i].symbol = (uint8_t) symbol;
+                    tables.lookup[from + i].bits = (uint8_t) bits;
+                }
+            }
+            code++;
+        }
+    }
+    tables.is_ready = true;
+}
+
+/* The symbol of a code beyond the lookup, left-aligned in `window`. */
+static unsigned decode_long(uint32_t window, unsigned *bits)
+{
+    unsigned length = LOOKUP_BITS + 1;
+
+    while (length < LONGEST && window >= tables.first[length + 1]) {
+        length++;
+    }
+    /* Lengths without codes have the first code of the next one. */
+    while (length > LOOKUP_BITS && tables.start[length] == tables.start[length + 1] &&
+           length < LONGEST) {
+        length--;
+    }
+    *bits = length;
+    return tables.order[tables.start[length] + ((window - tables.first[length]) >> (32 - length))];
+}
+
+ptrdiff_t huffman_decode(struct str in, char *out, size_t room)
+{
+    const unsigned char *at = (const unsigned char *) in.data;
+    const unsigned char *end = at + in.len;
+    uint64_t held = 0;  /* bits not used yet, left-aligned */
+    unsigned count = 0; /* of them */
+    size_t size = 0;
+
+    if (!tables.is_ready) {
+        tables_make();
+    }
+    for (;;) {
+        if (count < LONGEST && end - at >= 4) {
+            held |= (uint64_t) get_u32((const char *) at) << (32 - count);
+            count += 32;
+            at += 4;
+        }
+        while (count < LONGEST && at < end) {
+            held |= (uint64_t) *at++ << (56 - count);
+            count += 8;
+        }
+        uint32_t window = (uint32_t) (held >> 32);
+        unsigned bits = tables.lookup[window >> (32 - LOOKUP_BITS)].bits;
+        unsigned symbol = tables.lookup[window >> (32 - LOOKUP_BITS)].symbol;
+        if (bits == 0) {
+            symbol = decode_long(window, &bits);
+        }
+        if (bits > count) {
+            break; /* what is left is padding */
+        }
+        if (symbol == END_OF_STRING || size == room) {
+            return -1;
+        }
+        out[size++] = (char) symbol;
+        held <<= bits;
+        count -= bits;
+    }
+    /* Padding: fewer than 8 bits, all ones (5.2). */
+    if (count > 7 || (count != 0 && held >> (64 - count) != (1u << count) - 1)) {
+        return -1;
+    }
+    return (ptrdiff_t) size;
+}
+
+size_t huffman_size(struct str text)
+{
+    size_t bits = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        bits += code_bits[(unsigned char) text.data[i]];
+    }
+    return (bits + 7) / 8;
+}
+
+char *huffman_encode(char *at, struct str text)
+{
+    uint64_t held = 0;
+    unsigned count = 0;
+
+    if (!tables.is_ready) {
+        tables_make();
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char symbol = (unsigned char) text.data[i];
+
+        held = held << code_bits[symbol] | tables.codes[symbol];
+        count += code_bits[symbol];
+        while (count >= 8) {
+            count -= 8;
+            *at++ = (char) (held >> count);
+        }
+    }
+    if (count != 0) {
+        *at++ = (char) (held << (8 - count) | (0xffu >> count));
+    }
+    return at;
+}

@@ -1,0 +1,262 @@
+/* ngx_http_array_var_module: variables that stand for lists of values, between the lines of the rewrite module. */
+#include "base/parse.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+/*
+ * A list is kept with its request. Its variable holds a text that names it, "array:N": whoever shows or copies it sees
+ * nothing else, and a text of a client's can name no more than the lists of its own request.
+ */
+struct array {
+    struct vec items; /* struct str */
+};
+
+/* Of a request, in its arena. */
+struct array_state {
+    struct vec arrays; /* struct array */
+    struct str it;     /* the item that array_map is at */
+};
+
+static const char array_key; /* its address is the key of the state */
+
+#define NAME_PREFIX "array:"
+
+static struct array_state *state_of(struct request *request)
+{
+    return request_data(request->main, &array_key, sizeof(struct array_state));
+}
+
+/* The items that a value stands for, or NULL. */
+static const struct vec *items_of(struct request *request, struct str value)
+{
+    const struct vec *arrays = &state_of(request)->arrays;
+    uint64_t number;
+
+    if (!str_starts(value, STR(NAME_PREFIX)) ||
+        !parse_uint(str_skip(value, sizeof(NAME_PREFIX) - 1), &number) || number >= arrays->count) {
+        return NULL;
+    }
+    return &vec_at(arrays, struct array, number)->items;
+}
+
+static struct str keep(struct request *request, const struct vec *items)
+{
+    struct arena *arena = &request->main->arena;
+    struct vec *arrays = &state_of(request)->arrays;
+
+    vec_add(arrays, arena, struct array)->items = *items;
+    return arena_printf(arena, NAME_PREFIX "%zu", arrays->count - 1);
+}
+
+/* ---- running ---- */
+
+enum array_kind { ARRAY_SPLIT, ARRAY_JOIN, ARRAY_MAP, ARRAY_MAP_OP };
+
+/* A line. */
+struct array_step {
+    struct rewrite_step step;
+    enum array_kind kind;
+    const char *name;      /* of the directive */
+    struct template *text; /* SPLIT, JOIN: the separator; MAP: what each item becomes */
+    const struct value_function *function; /* MAP_OP */
+    struct template *subject; /* the text that is split; else the variable of the list */
+    struct variable *target;
+    uint64_t limit; /* SPLIT: items at most; 0 = none */
+};
+
+static struct str split(struct request *request, const struct array_step *array)
+{
+    struct str separator = template_text(array->text, &request->env);
+    struct str rest = template_text(array->subject, &request->env);
+    struct arena *arena = &request->main->arena;
+    struct vec items = {0};
+
+    while (rest.len != 0 && items.count + 1 != array->limit) {
+        const char *at =
+            separator.len == 0 ? (rest.len == 1 ? NULL : rest.data + 1) : str_find(rest, separator);
+        if (at == NULL) {
+            break;
+        }
+        *vec_add(&items, arena, struct str) = str_from(rest.data, at);
+        rest = str_from(at + separator.len, rest.data + rest.len);
+    }
+    if (rest.len != 0 || items.count != 0) {
+        *vec_add(&items, arena, struct str) = rest;
+    }
+    return keep(request, &items);
+}
+
+static struct str join(struct request *request, const struct vec *items, struct str separator)
+{
+    size_t size = 0;
+
+    vec_each(const struct str, item, items) {
+        size += item->len + separator.len;
+    }
+    char *room = arena_text(&request->arena, size);
+    char *at = room;
+    for (size_t i = 0; i < items->count; i++) {
+        at = str_put(at, i == 0 ? STR_NONE : separator);
+        at = str_put(at, *vec_at(items, struct str, i));
+    }
+    return str_from(room, at);
+}
+
+/* Each item anew. False: a function has failed. */
+static bool map(struct request *request, const struct array_step *array, const struct vec *items,
+                struct str *value)
+{
+    struct vec results = {0};
+    bool is_sound = true;
+
+    for (size_t i = 0; i < items->count && is_sound; i++) {
+        struct str item = *vec_at(items, struct str, i);
+        if (array->kind == ARRAY_MAP) {
+            state_of(request)->it = item;
+            item = template_text(array->text, &request->env);
+        } else {
+            is_sound = array->function->compute(request, &item, 1, &item);
+        }
+        *vec_add(&results, &request->main->arena, struct str) = item;
+    }
+    state_of(request)->it = STR_NONE;
+    *value = is_sound ? keep(request, &results) : STR_NONE;
+    return is_sound;
+}
+
+static enum flow run_array(struct request *request, const struct rewrite_step *step)
+{
+    const struct array_step *array = container_of(step, struct array_step, step);
+    struct str value;
+
+    if (array->kind == ARRAY_SPLIT) {
+        variable_assign(&request->env, array->target, split(request, array));
+        return FLOW_NEXT;
+    }
+    const struct vec *items = items_of(request, template_text(array->subject, &request->env));
+    if (items == NULL) {
+        log_error(&request->log, 0, "%s: \"%.*s\" is no array", array->name,
+                  STR_ARG(array->subject->source));
+        return request_fail(request, 500);
+    }
+    if (array->kind == ARRAY_JOIN) {
+        value = join(request, items, template_text(array->text, &request->env));
+    } else {
+        struct vec copy = *items; /* results are put where lists are kept, which may move there */
+        if (!map(request, array, &copy, &value)) {
+            return request_fail(request, 500);
+        }
+    }
+    variable_assign(&request->env, array->target, value);
+    return FLOW_NEXT;
+}
+
+static bool get_it(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return variable_give(out, state_of(variable_request(env))->it);
+}
+
+static const struct variable array_variables[] = {
+    {.name = STR_INIT("array_it"), .get = get_it, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+/* ---- while the configuration is read ---- */
+
+/* What the words in front of the list say. */
+static bool read_what(struct conf_scope *scope, struct conf_node *node, struct array_step *array)
+{
+    struct str op = node->args[1];
+
+    if (array->kind != ARRAY_MAP_OP) {
+        return conf_value_template(scope, node, 1, &array->text);
+    }
+    array->function = value_function_find(http_main_of(scope->conf)->hooks, op);
+    if (array->function == NULL) {
+        return conf_error(
+            scope->conf, node,
+            "array_map_op: directive \"%.*s\" not found or does not use ngx_devel_kit",
+            STR_ARG(op));
+    }
+    if (array->function->least > 1 || array->function->most < 1) {
+        return conf_error(scope->conf, node,
+                          "array_map_op: directive \"%.*s\" does not take one argument",
+                          STR_ARG(op));
+    }
+    return true;
+}
+
+/* The words behind the list: a limit, and "to=$variable". The list itself is changed where that is not said. */
+static bool read_rest(struct conf_scope *scope, struct conf_node *node, struct array_step *array)
+{
+    struct conf *conf = scope->conf;
+    struct str word = array->kind == ARRAY_SPLIT ? STR_NONE : node->args[2];
+
+    for (unsigned i = 3; i < node->count; i++) {
+        if (str_starts(node->args[i], STR("to="))) {
+            word = str_skip(node->args[i], 3);
+        } else if (array->kind != ARRAY_SPLIT || !parse_uint(node->args[i], &array->limit)) {
+            return conf_error(conf, node, "%s: unexpected argument \"%.*s\"", array->name,
+                              STR_ARG(node->args[i]));
+        }
+    }
+    if (word.data == NULL) {
+        return conf_error(conf, node, "array_split: expecting the \"to\" argument");
+    }
+    array->target = http_main_of(conf)->hooks->assigned(scope, node, word);
+    return array->target != NULL;
+}
+
+static bool array_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    static const char *const names[] = {"array_split", "array_join", "array_map", "array_map_op"};
+    const struct http_hooks *hooks = http_main_of(scope->conf)->hooks;
+    struct array_step *array = arena_new(scope->conf->arena, struct array_step);
+
+    array->step.run = run_array;
+    while (!str_is(node->args[0], names[array->kind])) {
+        array->kind++;
+    }
+    array->name = names[array->kind];
+    if (hooks->add_step == NULL) {
+        return conf_error(scope->conf, node, "\"%s\" needs the rewrite module", array->name);
+    }
+    if (!read_what(scope, node, array) || !conf_value_template(scope, node, 2, &array->subject) ||
+        !read_rest(scope, node, array)) {
+        return false;
+    }
+    hooks->add_step(scope, &array->step);
+    return true;
+}
+
+#define ROW(name, most, words, text)                                                               \
+    {                                                                                              \
+        name, IN_HTTP_LINES, CUSTOM(array_apply), ARGS(2, most), .repeat = REPEAT_CUSTOM,          \
+                                                                 .syntax = words, .doc = text      \
+    }
+#define IN_HTTP_LINES IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+static const struct directive array_rows[] = {
+    ROW("array_split", 4, "separator text [limit] to=$array",
+        "Makes a list of the parts of a text, of so many at most; without a separator, of its bytes."),
+    ROW("array_join", 3, "separator $array [to=$variable]", "Makes a text of a list."),
+    ROW("array_map", 3, "text $array [to=$array]",
+        "Replaces each item by a text, in which $array_it is the item."),
+    ROW("array_map_op", 3, "directive $array [to=$array]",
+        "Replaces each item by what a directive such as set_md5 makes of it."),
+    {0},
+};
+
+static const struct directive_table array_table = {.rows = array_rows};
+static const struct directive_table *const array_tables[] = {&array_table, NULL};
+static const struct http_module array_hooks = {.variables = array_variables};
+
+const struct module ngx_http_array_var_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_array_var_module",
+    .kind = MODULE_HTTP,
+    .tables = array_tables,
+    .hooks = &array_hooks,
+};

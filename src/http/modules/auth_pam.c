@@ -1,0 +1,259 @@
+/* ngx_http_auth_pam_module: access by name and password, as PAM says. */
+#include <security/pam_appl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/request/aside.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+struct pam_settings {
+    struct template *realm; /* "off" = everybody may */
+    struct str service;     /* name of PAM's configuration; NUL-terminated */
+    struct str directory; /* … which lies there; NUL-terminated; empty = where the system has it */
+    bool sets_environment; /* HOST and REQUEST are told to PAM's modules */
+};
+
+static struct settings_key pam_key;
+
+static const struct aside_pool pam_pool = {.name = STR_INIT("auth_pam"),
+                                           .waiting = "passwords wait for PAM",
+                                           .threads = 4,
+                                           .queue = 128};
+
+static const struct pam_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &pam_key);
+}
+
+/* ---- on a thread ---- */
+
+#define REASON_SIZE 256
+
+/* One question; on the stack of the fiber that waits for its end. Texts are NUL-terminated. */
+struct pam_question {
+    const struct pam_settings *settings;
+    const char *user;
+    const char *password;
+    const char *client;
+    const char *environment[2]; /* "NAME=value", or NULL */
+    enum { PAM_SAID_YES, PAM_SAID_NO, PAM_NO_ACCOUNT, PAM_BROKEN } answer;
+    char reason[REASON_SIZE]; /* of an answer that is not yes */
+};
+
+static void free_answers(struct pam_response *answers, int count)
+{
+    for (int i = 0; i < count; i++) {
+        free(answers[i].resp);
+    }
+    free(answers);
+}
+
+/* What PAM's modules ask: without an echo it is the password, with one the name. */
+static int converse(int count, const struct pam_message **messages, struct pam_response **out,
+                    void *arg)
+{
+    const struct pam_question *question = arg;
+    struct pam_response *answers;
+
+    if (count <= 0 || count > PAM_MAX_NUM_MSG ||
+        (answers = calloc((size_t) count, sizeof(*answers))) == NULL) {
+        return PAM_CONV_ERR;
+    }
+    for (int i = 0; i < count; i++) {
+        int style = messages[i]->msg_style;
+        const char *text = style == PAM_PROMPT_ECHO_OFF  ? question->password
+                           : style == PAM_PROMPT_ECHO_ON ? question->user
+                                                         : NULL;
+        if (text != NULL && (answers[i].resp = strdup(text)) == NULL) {
+            free_answers(answers, count);
+            return PAM_CONV_ERR;
+        }
+    }
+    *out = answers;
+    return PAM_SUCCESS;
+}
+
+static void tell(struct pam_question *question, pam_handle_t *pam, int error)
+{
+    const char *text = pam == NULL ? "pam_start() failed" : pam_strerror(pam, error);
+
+    strncpy(question->reason, text, REASON_SIZE - 1);
+}
+
+static int prepare(struct pam_question *question, pam_handle_t *pam)
+{
+    int error = pam_set_item(pam, PAM_RHOST, question->client);
+
+    for (unsigned i = 0; i < 2 && error == PAM_SUCCESS; i++) {
+        if (question->environment[i] != NULL) {
+            error = pam_putenv(pam, question->environment[i]);
+        }
+    }
+    return error;
+}
+
+static void ask_on_thread(void *arg)
+{
+    struct pam_question *question = arg;
+    const struct pam_settings *settings = question->settings;
+    const struct pam_conv conversation = {.conv = converse, .appdata_ptr = question};
+    const char *directory = settings->directory.len == 0 ? NULL : settings->directory.data;
+    pam_handle_t *pam = NULL;
+
+    question->answer = PAM_BROKEN;
+    int error =
+        pam_start_confdir(settings->service.data, question->user, &conversation, directory, &pam);
+    if (error == PAM_SUCCESS) {
+        error = prepare(question, pam);
+    }
+    if (error == PAM_SUCCESS) {
+        error = pam_authenticate(pam, PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK);
+        question->answer = error == PAM_SUCCESS ? PAM_NO_ACCOUNT : PAM_SAID_NO;
+    }
+    if (error == PAM_SUCCESS) {
+        error = pam_acct_mgmt(pam, PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK);
+    }
+    if (error == PAM_SUCCESS) {
+        question->answer = PAM_SAID_YES;
+    } else {
+        tell(question, pam, error);
+    }
+    if (pam != NULL) {
+        pam_end(pam, error);
+    }
+}
+
+/* ---- the phase ---- */
+
+static char *environment_of(struct request *request, const char *name, struct str value)
+{
+    const struct str parts[] = {str_of(name), STR("="), value};
+
+    return arena_cstr(&request->arena, arena_join(&request->arena, parts, 3));
+}
+
+/* MAY WAIT. */
+static enum flow ask(struct request *request, const struct credentials *given, struct str realm)
+{
+    const struct field *host = fields_get(&request->headers, FIELD_HOST);
+    struct arena *arena = &request->arena;
+    struct pam_question *question = arena_new(arena, struct pam_question);
+
+    question->settings = settings_at(request->location);
+    question->user = arena_cstr(arena, given->user);
+    question->password = arena_cstr(arena, given->password);
+    question->client = arena_cstr(arena, request_client_text(request));
+
+    if (question->settings->sets_environment) {
+        question->environment[0] =
+            environment_of(request, "HOST", host == NULL ? STR_NONE : host->value);
+        question->environment[1] = environment_of(request, "REQUEST", request->line);
+    }
+    enum thread_called called = aside_run(&pam_pool, request, ask_on_thread, question);
+    if (called != THREAD_CALL_DONE || fiber_is_cancelled()) {
+        return called == THREAD_CALL_REFUSED ? request_fail(request, 503) : FLOW_CLOSED;
+    }
+    switch (question->answer) {
+    case PAM_SAID_YES:
+        return FLOW_ALLOW;
+    case PAM_BROKEN:
+        log_error(&request->log, 0, "PAM: Could not start pam service: %s", question->reason);
+        return request_fail(request, 500);
+    case PAM_SAID_NO:
+        log_error(&request->log, 0, "PAM: user '%.*s' - not authenticated: %s",
+                  STR_ARG(given->user), question->reason);
+        break;
+    case PAM_NO_ACCOUNT:
+        log_error(&request->log, 0, "PAM: user '%.*s' - invalid account: %s", STR_ARG(given->user),
+                  question->reason);
+        break;
+    }
+    return request_demand_credentials(request, realm);
+}
+
+/* MAY WAIT. */
+static enum flow auth_pam_check(struct request *request)
+{
+    struct str realm = template_text(settings_at(request->location)->realm, &request->env);
+    struct credentials given;
+
+    if (str_is(realm, "off")) {
+        return FLOW_NEXT;
+    }
+    if (!request_credentials(request, &given)) {
+        log_info(&request->log, 0, "no user/password was provided for basic authentication");
+        return request_demand_credentials(request, realm);
+    }
+    return ask(request, &given, realm);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    const struct template *realm = settings_at(location)->realm;
+
+    return !(realm->is_constant && str_is(realm->constant, "off"));
+}
+
+/* ---- directives ---- */
+
+#define IN_ALL IN_HTTP_ALL | IN_LIMIT_EXCEPT
+#define S struct pam_settings
+
+static bool service_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    S *pam = settings;
+
+    if (node->args[1].len == 0 || str_find_char(node->args[1], '/') != NULL) {
+        return conf_error(scope->conf, node, "\"%s\" directive invalid value", row->name);
+    }
+    pam->service = (struct str){arena_cstr(scope->conf->arena, node->args[1]), node->args[1].len};
+    return true;
+}
+
+static const struct directive pam_rows[] = {
+    {"auth_pam", IN_ALL, TEMPLATE(S, realm), .initial = "off", .syntax = "string | off",
+     .doc =
+         "Lets in who gives a name and a password that PAM takes; others are asked for them, by 401 and this text. PAM is asked "
+         "on threads, of which `thread_pool auth_pam` tells the number (4) and how many requests may wait (128); more are "
+         "answered with 503."},
+    {"auth_pam_service_name", IN_ALL, CUSTOM_FIELD(S, service, service_apply), ARGS(1, 1),
+     .initial = "nginx", .syntax = "name",
+     .doc = "The name of PAM's configuration: a file in /etc/pam.d."},
+    {"auth_pam_set_pam_env", IN_ALL, FLAG(S, sets_environment), .initial = "off",
+     .doc =
+         "Tells PAM's modules the variables HOST, the field Host, and REQUEST, the request line."},
+    {"auth_pam_config_directory", IN_ALL, CONF_PATH(S, directory), .syntax = "path",
+     .doc = "Where PAM's configuration lies, in place of /etc/pam.d."},
+    {0},
+};
+#undef S
+
+static const struct directive_table pam_table = {
+    .key = &pam_key,
+    .rows = pam_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct pam_settings),
+};
+static const struct directive_table *const pam_tables[] = {&pam_table, NULL};
+
+static const struct phase_hook pam_phases[] = {
+    {.phase = PHASE_ACCESS,
+     .name = "auth_pam",
+     .after = "auth_basic",
+     .run = auth_pam_check,
+     .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module pam_hooks = {.phases = pam_phases};
+
+const struct module ngx_http_auth_pam_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_auth_pam_module",
+    .kind = MODULE_HTTP,
+    .tables = pam_tables,
+    .hooks = &pam_hooks,
+};

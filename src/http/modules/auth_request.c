@@ -1,0 +1,178 @@
+/* ngx_http_auth_request_module: access as the answer of a subrequest says. */
+#include "http/exchange/exchange.h"
+#include "http/request/request.h"
+#include "http/request/subrequest.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+/* auth_request_set: assigned when the subrequest was answered, and evaluated there. */
+struct auth_assignment {
+    struct variable *variable;
+    struct template *value;
+};
+
+struct auth_request_settings {
+    struct str uri;         /* of the subrequest; "off" = nobody is asked */
+    struct vec assignments; /* struct auth_assignment */
+};
+
+static struct settings_key auth_request_key;
+
+static const struct auth_request_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &auth_request_key);
+}
+
+/* ---- the answer ---- */
+
+static void assign_variables(const struct auth_request_settings *settings, struct request *asked)
+{
+    vec_each(const struct auth_assignment, assignment, &settings->assignments) {
+        variable_assign(&asked->env, assignment->variable,
+                        template_text(assignment->value, &asked->env));
+    }
+}
+
+/* How many demands for credentials went from there to the client's response. */
+static unsigned pass_demands(struct request *request, const struct fields *from)
+{
+    unsigned count = 0;
+
+    fields_each(field, from) {
+        if (field->id == FIELD_WWW_AUTHENTICATE && !field->is_removed) {
+            fields_add_known(&request->response.fields, &request->arena, FIELD_WWW_AUTHENTICATE,
+                             field->value);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* 401 with all that the client is asked for; a backend's demand counts where another page was shown instead. */
+static enum flow demand_credentials(struct request *request, const struct request *asked)
+{
+    if (pass_demands(request, &asked->response.fields) == 0 && asked->exchange != NULL) {
+        pass_demands(request, &asked->exchange->answer.fields);
+    }
+    return request_fail(request, 401);
+}
+
+static enum flow judge_answer(struct request *request, const struct request *asked)
+{
+    unsigned status = asked->response.status;
+
+    if (status >= 200 && status < 300) {
+        return FLOW_ALLOW;
+    }
+    if (status == 401) {
+        return demand_credentials(request, asked);
+    }
+    if (status == 403) {
+        return request_fail(request, 403);
+    }
+    struct log log = request->log;
+    log.action = asked->exchange != NULL ? "sending to client" : NULL; /* as nginx puts it */
+    log_error(&log, 0, "auth request unexpected status: %u", status);
+    return request_fail(request, 500);
+}
+
+/* ---- the phase ---- */
+
+/* MAY WAIT. */
+static enum flow auth_request_check(struct request *request)
+{
+    const struct auth_request_settings *settings = settings_at(request->location);
+    struct subrequest sub = {
+        .uri = settings->uri,
+        .output = SUBREQUEST_NONE,
+        .method = STR("GET"),
+    };
+
+    switch (subrequest_run(request, &sub)) {
+    case FLOW_DONE:
+        break;
+    case FLOW_FAIL:
+        return request_fail(request, 500);
+    case FLOW_CUT: /* who is asked closes without an answer, and so do we: 444 */
+        request->response.status = sub.request->response.status;
+        return FLOW_CLOSED;
+    default:
+        return FLOW_CLOSED;
+    }
+    assign_variables(settings, sub.request);
+    return judge_answer(request, sub.request);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return !str_is(settings_at(location)->uri, "off");
+}
+
+/* ---- directives ---- */
+
+/* As long as nobody has answered. */
+static bool get_unassigned(struct variable_env *env, const struct variable *variable,
+                           struct str *out)
+{
+    return false;
+}
+
+static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct variable *variable = variable_assignable_word(conf, node, node->args[1]);
+    struct template *value = template_compile(conf, node, node->args[2]);
+
+    if (variable == NULL || value == NULL) {
+        return false;
+    }
+    if (variable->get == NULL) {
+        variable->get = get_unassigned;
+        variable->kind = &request_subject;
+    }
+    *vec_add(&((struct auth_request_settings *) settings)->assignments, conf->arena,
+             struct auth_assignment) = (struct auth_assignment){variable, value};
+    return true;
+}
+
+#define S struct auth_request_settings
+static const struct directive auth_request_rows[] = {
+    {"auth_request", IN_HTTP_ALL, STRING(S, uri), .initial = "off", .syntax = "uri | off",
+     .doc =
+         "Asks this URI of the server, by a subrequest, whether the client may: a status of 2xx says yes, 401 and "
+         "403 say no, and the fields WWW-Authenticate of a 401 go to the client; others are errors. The "
+         "subrequest is a GET without a body."},
+    {"auth_request_set", IN_HTTP_ALL, CUSTOM_FIELD(S, assignments, set_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "$variable value",
+     .doc =
+         "Assigns a value to a variable when the subrequest was answered; variables of its answer, such as "
+         "$upstream_http_NAME, are its own there."},
+    {0},
+};
+#undef S
+
+static const struct directive_table auth_request_table = {
+    .key = &auth_request_key,
+    .rows = auth_request_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct auth_request_settings),
+};
+static const struct directive_table *const auth_request_tables[] = {&auth_request_table, NULL};
+
+static const struct phase_hook auth_request_phases[] = {
+    {.phase = PHASE_ACCESS,
+     .name = "auth_request",
+     .run = auth_request_check,
+     .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module auth_request_hooks = {.phases = auth_request_phases};
+
+const struct module ngx_http_auth_request_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_auth_request_module",
+    .kind = MODULE_HTTP,
+    .tables = auth_request_tables,
+    .hooks = &auth_request_hooks,
+};

@@ -1,0 +1,301 @@
+/* ngx_http_browser_module: is a client's browser modern or ancient, as its User-Agent says? */
+#include "base/parse.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+/* The browsers whose versions are known, in the order in which a User-Agent is searched for them: some tell the names of
+ * others, too. */
+enum browser { OPERA, MSIE, GECKO, SAFARI, KONQUEROR, BROWSER_COUNT };
+
+struct browser_kind {
+    struct str name;  /* of modern_browser */
+    struct str token; /* in front of the version */
+    unsigned blanks;  /* bytes of any kind between token and version */
+    size_t from;      /* the token stands there or later */
+};
+
+static const struct browser_kind kinds[BROWSER_COUNT] = {
+    [OPERA] = {STR_INIT("opera"), STR_INIT("Opera"), 1, 0},
+    [MSIE] = {STR_INIT("msie"), STR_INIT("MSIE "), 0, sizeof("Mozilla/4.0 (compatible; ") - 1},
+    [GECKO] = {STR_INIT("gecko"), STR_INIT("rv:"), 0, sizeof("Mozilla/5.0 (") - 1},
+    [SAFARI] = {STR_INIT("safari"), STR_INIT("Safari/"), 0, sizeof("Mozilla/5.0 (") - 1},
+    [KONQUEROR] = {STR_INIT("konqueror"), STR_INIT("Konqueror/"), 0,
+                   sizeof("Mozilla/5.0 (compatible; ") - 1},
+};
+
+#define VERSION_PARTS 4
+
+struct version {
+    uint32_t parts[VERSION_PARTS]; /* "1.2": 1, 2, 0, 0 */
+};
+
+/* From this version on it is modern. */
+struct modern_browser {
+    enum browser browser;
+    struct version version;
+};
+
+/* What a level says of modern browsers, or of ancient ones, takes the place of what the levels around it say. */
+struct browser_settings {
+    struct vec modern; /* struct modern_browser, in the order in which they are searched for */
+    bool is_unlisted_modern;  /* who is not told of is modern */
+    struct vec ancient;       /* struct str: words of ancient ones */
+    bool is_netscape_ancient; /* Netscape 1 to 4 are */
+    struct str modern_value;  /* of $modern_browser */
+    struct str ancient_value;
+};
+
+static struct settings_key browser_key;
+
+/* ---- versions ---- */
+
+/* Digits and dots at the beginning of the text; gives what follows them. Parts that are too large for their place are as large
+ * as that, more than four are passed over. */
+static struct str read_version(struct str text, struct version *out)
+{
+    unsigned part = 0;
+
+    *out = (struct version){{0}};
+    for (; text.len != 0 && (ascii_is_digit((unsigned char) *text.data) || *text.data == '.');
+         text = str_skip(text, 1)) {
+        if (*text.data == '.') {
+            part++;
+        } else if (part < VERSION_PARTS) {
+            uint64_t number = (uint64_t) out->parts[part] * 10 + (unsigned) (*text.data - '0');
+            out->parts[part] = number > UINT32_MAX ? UINT32_MAX : (uint32_t) number;
+        }
+    }
+    return text;
+}
+
+static bool is_older(const struct version *version, const struct version *other)
+{
+    for (unsigned i = 0; i < VERSION_PARTS; i++) {
+        if (version->parts[i] != other->parts[i]) {
+            return version->parts[i] < other->parts[i];
+        }
+    }
+    return false;
+}
+
+/* ---- for a request ---- */
+
+/* Does the User-Agent tell of this browser? Its version is what stands behind the first token. */
+static bool find_browser(struct str agent, enum browser browser, struct version *version)
+{
+    const struct browser_kind *kind = &kinds[browser];
+
+    if (agent.len < kind->from) {
+        return false;
+    }
+    struct str rest = str_skip(agent, kind->from);
+    const char *token = str_find(rest, kind->token);
+    if (token == NULL) {
+        return false;
+    }
+    rest = str_skip(rest, (size_t) (token - rest.data) + kind->token.len);
+    if (rest.len <= kind->blanks) {
+        return false;
+    }
+    read_version(str_skip(rest, kind->blanks), version);
+    return true;
+}
+
+/* "Mozilla/4.8 [en] (Windows NT 5.0; U)": as long as one at least, and nothing newer than 4. */
+static bool is_netscape(struct str agent)
+{
+    struct str rest = agent;
+
+    if (!str_starts(agent, STR("Mozilla/")) || agent.len < sizeof("Mozilla/4.08 ")) {
+        return false;
+    }
+    rest = str_skip(rest, sizeof("Mozilla/") - 1);
+    return *rest.data >= '1' && *rest.data <= '4';
+}
+
+static bool is_listed_ancient(const struct browser_settings *settings, struct str agent)
+{
+    vec_each(const struct str, word, &settings->ancient) {
+        if (str_find(agent, *word) != NULL) {
+            return true;
+        }
+    }
+    return settings->is_netscape_ancient && is_netscape(agent);
+}
+
+static bool is_modern(const struct request *request, const struct browser_settings *settings)
+{
+    const struct field *field = fields_get(&request->headers, FIELD_USER_AGENT);
+    const struct modern_browser *first = settings->modern.items;
+    struct version version;
+
+    if (field == NULL) {
+        return settings->is_unlisted_modern;
+    }
+    /* Opera says that it is another browser. Where it is not told of, none of the others is meant. */
+    if (first != NULL && first->browser != OPERA && find_browser(field->value, OPERA, &version)) {
+        return false;
+    }
+    vec_each(const struct modern_browser, modern, &settings->modern) {
+        if (find_browser(field->value, modern->browser, &version)) {
+            return !is_older(&version, &modern->version);
+        }
+    }
+    return settings->is_unlisted_modern && !is_listed_ancient(settings, field->value);
+}
+
+/* data: 1 = $modern_browser, 0 = $ancient_browser. */
+static bool get_browser(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct request *request = variable_request(env);
+    const struct browser_settings *settings = location_settings(request->location, &browser_key);
+
+    if (is_modern(request, settings) != (variable->data == 1)) {
+        return false;
+    }
+    return variable_give(out,
+                         variable->data == 1 ? settings->modern_value : settings->ancient_value);
+}
+
+static bool get_msie(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct field *field = fields_get(&variable_request(env)->headers, FIELD_USER_AGENT);
+
+    if (field == NULL || str_find(field->value, STR("Opera")) != NULL) {
+        return false;
+    }
+    const char *token = str_find(field->value, STR("MSIE "));
+    return token != NULL &&
+           field->value.data + field->value.len - token >= (ptrdiff_t) sizeof("MSIE 6.") &&
+           variable_give(out, STR("1"));
+}
+
+static const struct variable browser_variables[] = {
+    {.name = STR_INIT("msie"), .get = get_msie, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("modern_browser"),
+     .get = get_browser,
+     .data = 1,
+     .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("ancient_browser"), .get = get_browser, .flags = VARIABLE_CHANGEABLE},
+    {.name = {NULL, 0}},
+};
+
+/* ---- directives ---- */
+
+/* Safari and Konqueror do not tell each other's name: they are searched for as they are written. */
+static unsigned rank_of(enum browser browser)
+{
+    return browser == KONQUEROR ? SAFARI : browser;
+}
+
+/* Behind those that are searched for before it, or as early. */
+static void add_modern(struct vec *modern, struct arena *arena, struct modern_browser added)
+{
+    vec_add(modern, arena, struct modern_browser);
+    struct modern_browser *at = vec_at(modern, struct modern_browser, modern->count - 1);
+    for (; at != modern->items && rank_of(at[-1].browser) > rank_of(added.browser); at--) {
+        *at = at[-1];
+    }
+    *at = added;
+}
+
+static bool modern_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *arg)
+{
+    struct browser_settings *settings = arg;
+    struct modern_browser added = {.browser = OPERA};
+
+    if (!conf_is_set(scope, &browser_key, "modern_browser")) {
+        settings->modern = (struct vec){0};
+        settings->is_unlisted_modern = false;
+    }
+    if (node->count == 2) {
+        settings->is_unlisted_modern = true;
+        return str_is(node->args[1], "unlisted") ||
+               conf_error(scope->conf, node, "the version of browser \"%.*s\" is missing",
+                          STR_ARG(node->args[1]));
+    }
+    while (added.browser < BROWSER_COUNT &&
+           !str_equal_nocase(kinds[added.browser].name, node->args[1])) {
+        added.browser++;
+    }
+    if (added.browser == BROWSER_COUNT) {
+        return conf_error(scope->conf, node, "unknown browser name \"%.*s\"",
+                          STR_ARG(node->args[1]));
+    }
+    if (read_version(node->args[2], &added.version).len != 0) {
+        return conf_error(scope->conf, node, "invalid browser version \"%.*s\"",
+                          STR_ARG(node->args[2]));
+    }
+    add_modern(&settings->modern, scope->conf->arena, added);
+    return true;
+}
+
+static bool ancient_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *arg)
+{
+    struct browser_settings *settings = arg;
+
+    if (!conf_is_set(scope, &browser_key, "ancient_browser")) {
+        settings->ancient = (struct vec){0};
+        settings->is_netscape_ancient = false;
+    }
+    for (unsigned i = 1; i < node->count; i++) {
+        if (str_is(node->args[i], "netscape4")) {
+            settings->is_netscape_ancient = true;
+        } else {
+            *vec_add(&settings->ancient, scope->conf->arena, struct str) = node->args[i];
+        }
+    }
+    return true;
+}
+
+/* The last of several holds. */
+static bool value_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    *(struct str *) (void *) ((char *) settings + row->offset) = node->args[1];
+    return true;
+}
+
+#define S struct browser_settings
+static const struct directive browser_rows[] = {
+    {"modern_browser", IN_HTTP_ALL, CUSTOM_FIELD(S, modern, modern_apply), ARGS(1, 2),
+     .repeat = REPEAT_APPEND, .syntax = "browser version | unlisted",
+     .doc =
+         "From which version on a browser (msie, gecko, opera, safari, konqueror) is modern; with `unlisted` those are, "
+         "too, that neither these lines nor `ancient_browser` tell of, and clients without a User-Agent."},
+    {"modern_browser_value", IN_HTTP_ALL, CUSTOM_FIELD(S, modern_value, value_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .initial = "1", .syntax = "string",
+     .doc = "The value of $modern_browser where the browser is modern. Without variables."},
+    {"ancient_browser", IN_HTTP_ALL, CUSTOM_FIELD(S, ancient, ancient_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "string ...",
+     .doc =
+         "A browser is ancient whose User-Agent has one of these words in it; `netscape4` stands for Netscape up to "
+         "its version 4."},
+    {"ancient_browser_value", IN_HTTP_ALL, CUSTOM_FIELD(S, ancient_value, value_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .initial = "1", .syntax = "string",
+     .doc = "The value of $ancient_browser where the browser is ancient. Without variables."},
+    {0},
+};
+#undef S
+
+static const struct directive_table browser_table = {
+    .key = &browser_key,
+    .rows = browser_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct browser_settings),
+};
+static const struct directive_table *const browser_tables[] = {&browser_table, NULL};
+
+static const struct http_module browser_hooks = {.variables = browser_variables};
+
+const struct module ngx_http_browser_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_browser_module",
+    .kind = MODULE_HTTP,
+    .tables = browser_tables,
+    .hooks = &browser_hooks,
+};

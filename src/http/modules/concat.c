@@ -1,0 +1,247 @@
+/* ngx_http_concat_module: several files of a directory as one answer: /dir/??a.css,b/c.css?v=2. */
+#include "base/text.h"
+#include "http/files/file.h"
+#include "http/files/path.h"
+#include "http/message/type_set.h"
+#include "http/message/uri.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+struct concat_settings {
+    bool is_on;
+    bool is_unique;         /* all files of one answer have one type */
+    bool ignores_errors;    /* a file that cannot be had is left out */
+    int64_t max_files;      /* of one answer */
+    struct str delimiter;   /* between two files */
+    struct type_set *types; /* of files that are served so */
+};
+
+static struct settings_key concat_key;
+
+/* The files of an answer. */
+struct concat {
+    const struct concat_settings *settings;
+    struct vec names;  /* struct str: relative to the directory */
+    struct vec files;  /* struct file *: open, none is empty; those that were sent are NULL */
+    struct str type;   /* of the last name */
+    uint64_t size;     /* bytes of all, delimiters included */
+    time_t modified;   /* when the newest was; -1 = there is none */
+    bool needs_memory; /* one is read past the system's cache */
+};
+
+static void release_files(struct concat *concat)
+{
+    vec_each(struct file *, file, &concat->files) {
+        if (*file != NULL) {
+            file_release(*file);
+        }
+    }
+    concat->files.count = 0;
+}
+
+/* ---- the names ---- */
+
+static bool refuse(struct request *request, const char *why, struct str name)
+{
+    log_error(&request->log, 0, "concat: %s: \"%.*s\"", why, STR_ARG(name));
+    request_fail(request, 400);
+    return false;
+}
+
+static bool add_name(struct request *request, struct concat *concat, struct str name)
+{
+    const struct concat_settings *settings = concat->settings;
+    struct str decoded = percent_decode(&request->arena, name);
+
+    if (name.len == 0 || !uri_is_safe(decoded)) {
+        return refuse(request, "a name that is none", name);
+    }
+    if ((int64_t) concat->names.count >= settings->max_files) {
+        return refuse(request, "more than concat_max_files", name);
+    }
+    struct str type = response_type_of(request, uri_extension(decoded));
+    if (!type_set_has(settings->types, type)) {
+        return refuse(request, "not of concat_types", name);
+    }
+    if (settings->is_unique && concat->names.count != 0 && !str_equal(type, concat->type)) {
+        return refuse(request, "another type than the files before it", name);
+    }
+    concat->type = type;
+    *vec_add(&concat->names, &request->arena, struct str) = decoded;
+    return true;
+}
+
+/* "a.css,b.css?v=1,": what follows a '?' is for caches alone, and empty names are passed over. False: status set. */
+static bool read_names(struct request *request, struct concat *concat, struct str list)
+{
+    while (list.data != NULL) {
+        struct str version = str_cut(&list, ',');
+        if (version.len != 0 && !add_name(request, concat, str_cut(&version, '?'))) {
+            return false;
+        }
+    }
+    return concat->names.count != 0 || refuse(request, "no name", request->args);
+}
+
+/* ---- the files ---- */
+
+/* FLOW_NEXT: it is there, or may be left out. */
+static enum flow open_one(struct request *request, struct concat *concat, struct str path)
+{
+    struct file *file = file_open(request, path);
+
+    if (file->error != 0) {
+        enum flow flow = request_fail_file(request, file);
+        return concat->settings->ignores_errors && request->response.status != 500 ? FLOW_NEXT
+                                                                                   : flow;
+    }
+    if (!file->is_file) {
+        log_crit(&request->log, 0, "\"%.*s\" is not a regular file", STR_ARG(path));
+        file_release(file);
+        return concat->settings->ignores_errors ? FLOW_NEXT : request_fail(request, 404);
+    }
+    if (file->mtime > concat->modified) {
+        concat->modified = file->mtime;
+    }
+    if (file->size == 0) {
+        file_release(file);
+        return FLOW_NEXT;
+    }
+    concat->size += file->size + (concat->files.count == 0 ? 0 : concat->settings->delimiter.len);
+    concat->needs_memory |= file->is_directio;
+    *vec_add(&concat->files, &request->arena, struct file *) = file;
+    return FLOW_NEXT;
+}
+
+static enum flow open_files(struct request *request, struct concat *concat)
+{
+    struct str directory;
+    size_t root_length;
+
+    if (!request_map_path(request, &directory, &root_length)) {
+        return FLOW_FAIL;
+    }
+    vec_each(const struct str, name, &concat->names) {
+        enum flow flow = open_one(request, concat, path_join(&request->arena, directory, *name));
+        if (flow != FLOW_NEXT) {
+            release_files(concat);
+            return flow;
+        }
+    }
+    request->response.status = 0; /* of a file that was left out */
+    return FLOW_NEXT;
+}
+
+/* Kept contents go as they are, in one write with what stands beside them; larger files go by sendfile. MAY WAIT. */
+static bool send_files(struct request *request, struct concat *concat)
+{
+    const struct body_piece delimiter = {.bytes = concat->settings->delimiter, .fd = -1};
+
+    if (concat->files.count == 0) {
+        return response_send(request, NULL, true);
+    }
+    for (size_t i = 0; i < concat->files.count; i++) {
+        if (i != 0 && delimiter.bytes.len != 0 && !response_send(request, &delimiter, false)) {
+            return false;
+        }
+        struct file **file = vec_at(&concat->files, struct file *, i);
+        struct file *given = *file;
+        *file = NULL; /* it is the response's from here on */
+        if (!response_send_part(request, given, 0, given->size, i + 1 == concat->files.count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum flow send_answer(struct request *request, struct concat *concat)
+{
+    struct response *response = &request->response;
+
+    response->status = 200;
+    response->content_type = concat->type;
+    response->content_length = (int64_t) concat->size;
+    response->last_modified = concat->modified;
+    if (concat->needs_memory) {
+        response_needs_memory(request);
+    }
+    enum flow flow = response_start(request);
+    if (flow == FLOW_NEXT) {
+        flow = send_files(request, concat) ? FLOW_DONE : FLOW_CLOSED;
+    }
+    release_files(concat);
+    return flow;
+}
+
+static enum flow concat_files(struct request *request)
+{
+    struct concat concat = {.settings = location_settings(request->location, &concat_key),
+                            .modified = -1};
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0 || request->args.len < 2 ||
+        *request->args.data != '?') {
+        return FLOW_NEXT;
+    }
+    if (!read_names(request, &concat, str_skip(request->args, 1))) {
+        return FLOW_FAIL;
+    }
+    enum flow flow = open_files(request, &concat);
+    return flow == FLOW_NEXT ? send_answer(request, &concat) : flow;
+}
+
+/* ---- directives ---- */
+
+#define S struct concat_settings
+static const struct directive concat_rows[] = {
+    {"concat", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
+     .doc =
+         "Answers /dir/??a.css,b.css with these files of the directory, one after the other. What follows another ? in a "
+         "name, up to the comma, is passed over: /dir/??a.css?v=1,b.css?v=3."},
+    {"concat_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "application/javascript text/css",
+     .syntax = "mime-type ...",
+     .doc =
+         "Media types of files that are served so, beside application/javascript; * is any. Others are answered with 400."},
+    {"concat_unique", IN_HTTP_ALL, FLAG(S, is_unique), .initial = "on",
+     .doc = "Files of different types in one answer are refused, with 400."},
+    {"concat_max_files", IN_HTTP_ALL, NUMBER(S, max_files), .initial = "10",
+     .doc = "Files of one answer. More are refused, with 400."},
+    {"concat_delimiter", IN_HTTP_ALL, STRING(S, delimiter), .syntax = "string",
+     .doc =
+         "Stands between two files: \"\\n\" keeps a last line without its end from the first of the next file."},
+    {"concat_ignore_file_error", IN_HTTP_ALL, FLAG(S, ignores_errors), .initial = "off",
+     .doc =
+         "Leaves out files that are not there, or may not be read, in place of an answer 404 or 403."},
+    {0},
+};
+#undef S
+
+static const struct directive_table concat_table = {
+    .key = &concat_key,
+    .rows = concat_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct concat_settings),
+};
+static const struct directive_table *const concat_tables[] = {&concat_table, NULL};
+
+static bool is_active(const struct http_location *location)
+{
+    const struct concat_settings *settings = location_settings(location, &concat_key);
+
+    return settings->is_on;
+}
+
+static const struct phase_hook concat_phases[] = {
+    {PHASE_DIRECTORY, .name = "concat", .run = concat_files, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module concat_hooks = {.phases = concat_phases};
+
+const struct module ngx_http_concat_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_concat_module",
+    .kind = MODULE_HTTP,
+    .tables = concat_tables,
+    .hooks = &concat_hooks,
+};

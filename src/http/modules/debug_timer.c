@@ -1,0 +1,69 @@
+/* ngx_http_debug_timer_module (Tengine's): the timers of the worker that answers. */
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "event/loop.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+#define LINES_MOST 1000 /* timers that are listed one by one */
+
+struct page {
+    struct buf lines;
+    unsigned count;
+};
+
+/* What is overdue will fire in this turn. */
+static void add_timer(const struct timer *timer, void *arg)
+{
+    struct page *page = arg;
+    uint64_t now_ms = clock_now.now_ms;
+
+    if (page->count++ < LINES_MOST) {
+        buf_printf(&page->lines, "in %llu ms\n",
+                   (unsigned long long) (timer->deadline_ms > now_ms ? timer->deadline_ms - now_ms
+                                                                     : 0));
+    }
+}
+
+static enum flow show(struct request *request)
+{
+    struct page page = {.count = 0};
+    struct buf out = {0};
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return request_fail(request, 405);
+    }
+    timers_each(add_timer, &page);
+    buf_printf(&out, "pid:%d\ntimer:%u\n", (int) getpid(), page.count);
+    buf_append(&out, buf_str(&page.lines));
+    buf_free(&page.lines);
+    return response_gathered(request, STR("text/plain"), &out);
+}
+
+static bool debug_timer_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    content_set(scope_location(scope), show, NULL);
+    return true;
+}
+
+static const struct directive debug_timer_rows[] = {
+    {"debug_timer", IN_SERVER | IN_LOCATION, CUSTOM(debug_timer_apply), ARGS(0, 0),
+     .doc =
+         "Answers with the number of timers in the worker that answers, and when each of them, up to 1000, fires."},
+    {0},
+};
+static const struct directive_table debug_timer_table = {.rows = debug_timer_rows};
+static const struct directive_table *const debug_timer_tables[] = {&debug_timer_table, NULL};
+static const struct http_module debug_timer_hooks = {.variables = NULL};
+
+const struct module ngx_http_debug_timer_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_debug_timer_module",
+    .kind = MODULE_HTTP,
+    .tables = debug_timer_tables,
+    .hooks = &debug_timer_hooks,
+};

@@ -1,0 +1,96 @@
+/* ngx_http_degradation_module: less is answered while a worker takes too much memory. */
+#include "base/parse.h"
+#include "http/request/degraded.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+#include "server/process/cells.h"
+
+struct degradation_settings {
+    unsigned status; /* 204, 444; 0 = off */
+};
+
+static struct settings_key degradation_key;
+
+static const struct degradation_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &degradation_key);
+}
+
+static enum flow degrade(struct request *request)
+{
+    unsigned status = settings_at(request->location)->status;
+
+    if (request != request->main || !request_is_degraded(request)) {
+        return FLOW_NEXT;
+    }
+    counters_mine->limited++;
+    return status == 204 ? response_memory(request, 204, STR_NONE, STR_NONE)
+                         : request_fail(request, status);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->status != 0;
+}
+
+static bool degradation_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct str word = node->args[1];
+    uint64_t size;
+
+    if (!str_starts(word, STR("sbrk="))) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+    }
+    if (!parse_size(str_skip(word, 5), &size)) {
+        return conf_error(scope->conf, node, "invalid sbrk size \"%.*s\"", STR_ARG(word));
+    }
+    http_main_of(scope->conf)->degraded_from = size;
+    return true;
+}
+
+/* clang-format off */
+static const struct directive_word status_words[] = {
+    {"204", 204},
+    {"444", 444},
+    {"off", 0},
+    {NULL, 0},
+};
+/* clang-format on */
+
+static const struct directive degradation_rows[] = {
+    {"degradation", IN_HTTP, CUSTOM(degradation_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "sbrk=size",
+     .doc =
+         "How much memory a worker may take before it is degraded: bytes of RAM that are its own, not shared and of no "
+         "file, looked at once a second. 0 is no limit."},
+    {"degrade", IN_HTTP_ALL, ENUM(struct degradation_settings, status, status_words),
+     .initial = "off",
+     .doc =
+         "What requests get from a worker that is degraded: 204, an answer without a body, or 444, a closed "
+         "connection."},
+    {0},
+};
+
+static const struct directive_table degradation_table = {
+    .key = &degradation_key,
+    .rows = degradation_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct degradation_settings),
+};
+static const struct directive_table *const degradation_tables[] = {&degradation_table, NULL};
+
+static const struct phase_hook degradation_phases[] = {
+    {.phase = PHASE_PREACCESS, .name = "degradation", .run = degrade, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module degradation_hooks = {.phases = degradation_phases};
+
+const struct module ngx_http_degradation_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_degradation_module",
+    .kind = MODULE_HTTP,
+    .tables = degradation_tables,
+    .hooks = &degradation_hooks,
+};

@@ -1,0 +1,468 @@
+/* ngx_http_fancyindex_module: listings of directories that can be sorted, between a header and a footer of one's own. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/fs.h"
+#include "conf/regex.h"
+#include "http/files/directory.h"
+#include "http/files/listing.h"
+#include "http/request/request.h"
+#include "http/request/subrequest.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+#define PART_MAX ((size_t) 1 << 20) /* bytes of a header or footer that is a file */
+
+enum sort_key { SORT_NAME, SORT_SIZE, SORT_DATE, SORT_DESCENDING = 4 };
+
+/* A header, or a footer. */
+struct fancy_part {
+    struct str uri;  /* of a subrequest; empty: text holds */
+    struct str args; /* … its arguments */
+    struct str text; /* of a local file, as it was when the configuration was read */
+    bool is_set;
+};
+
+struct fancy_settings {
+    bool is_on;
+    unsigned default_sort; /* enum sort_key */
+    bool directories_first;
+    bool local_time;
+    bool exact_size;
+    int64_t name_length; /* characters of a name that are shown; 0 = all */
+    struct fancy_part header;
+    struct fancy_part footer;
+    struct str css_href;
+    struct vec ignored; /* struct regex * */
+    bool hides_symlinks;
+    bool shows_path;
+    bool shows_dotfiles;
+    bool hides_parent;
+    struct str time_format; /* NUL-terminated */
+};
+
+static struct settings_key fancy_key;
+
+/* A listing that is being made. */
+struct listing {
+    struct request *request;
+    const struct fancy_settings *settings;
+    unsigned sort; /* enum sort_key */
+    struct str
+        sorting; /* arguments for links, where the client has asked for an order; else empty */
+    struct vec entries; /* struct directory_entry */
+};
+
+/* ---- order ---- */
+
+static int compare_numbers(uint64_t left, uint64_t right)
+{
+    return left < right ? -1 : left > right;
+}
+
+/* For qsort_r. What is equal stands by its name, upwards. */
+static int compare_entries(const void *a, const void *b, void *arg)
+{
+    const struct directory_entry *left = a;
+    const struct directory_entry *right = b;
+    const struct listing *listing = arg;
+    unsigned key = listing->sort & ~(unsigned) SORT_DESCENDING;
+    int by_name = str_compare(left->name, right->name);
+    int order = by_name;
+
+    if (listing->settings->directories_first && left->is_directory != right->is_directory) {
+        return left->is_directory ? -1 : 1;
+    }
+    if (key == SORT_SIZE) {
+        order = compare_numbers(left->size, right->size);
+    } else if (key == SORT_DATE) {
+        order = compare_numbers((uint64_t) left->mtime, (uint64_t) right->mtime);
+    }
+    order = (listing->sort & SORT_DESCENDING) != 0 ? -order : order;
+    return order != 0 ? order : by_name;
+}
+
+/* "C=N&O=D": the column and the order that the client asks for, at the beginning of the arguments. */
+static void read_order(struct listing *listing)
+{
+    struct str args = listing->request->args;
+
+    listing->sort = listing->settings->default_sort;
+    if (!str_starts(args, STR("C=")) || args.len < 3 || (args.len > 3 && args.data[3] != '&')) {
+        return;
+    }
+    bool is_descending = str_starts(str_skip(args, 3), STR("&O=D"));
+    char column = args.data[2] == 'S' || args.data[2] == 'M' ? args.data[2] : 'N';
+    listing->sort = column == 'S' ? SORT_SIZE : column == 'M' ? SORT_DATE : SORT_NAME;
+    listing->sort |= is_descending ? SORT_DESCENDING : 0;
+    if (listing->sort != listing->settings->default_sort) {
+        listing->sorting = arena_printf(&listing->request->arena, "?C=%c&amp;O=%c", column,
+                                        is_descending ? 'D' : 'A');
+    }
+}
+
+/* ---- reading ---- */
+
+static bool is_ignored(const struct listing *listing, struct str name)
+{
+    vec_each(struct regex *const, regex, &listing->settings->ignored) {
+        if (regex_match(*regex, name, NULL, &listing->request->log)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum flow read_listing(struct listing *listing)
+{
+    struct arena *arena = &listing->request->arena;
+    struct directory_entry entry;
+    struct directory directory;
+
+    enum flow flow = directory_open(&directory, listing->request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    directory.shows_hidden = listing->settings->shows_dotfiles;
+    directory.hides_symlinks = listing->settings->hides_symlinks;
+    while (directory_next(&directory, &entry)) {
+        if (is_ignored(listing, entry.name)) {
+            continue;
+        }
+        arena_allow(arena, DIRECTORY_ENTRY_ALLOWED);
+        entry.name = arena_dup(arena, entry.name);
+        *vec_add(&listing->entries, arena, struct directory_entry) = entry;
+    }
+    directory_close(&directory);
+    if (listing->entries.count > 1) {
+        qsort_r(listing->entries.items, listing->entries.count, sizeof(struct directory_entry),
+                compare_entries, listing);
+    }
+    return FLOW_NEXT;
+}
+
+/* ---- the page ---- */
+
+#define STYLE                                                                                      \
+    "<style>body{font-family:sans-serif;margin:1em}table{width:100%;border-collapse:collapse}"     \
+    "th,td{text-align:left;padding:.15em .6em}th{border-bottom:1px solid #999}"                    \
+    "tbody tr:nth-child(even){background:#f3f3f3}</style>\n"
+
+static void put_head(struct buf *out, const struct listing *listing)
+{
+    const struct fancy_settings *settings = listing->settings;
+
+    buf_append(out, STR("<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\">"
+                        "<meta name=\"viewport\" content=\"width=device-width\">\n" STYLE));
+    if (settings->css_href.len != 0) {
+        buf_append(out, STR("<link rel=\"stylesheet\" href=\""));
+        listing_put_escaped(out, settings->css_href, ESCAPE_HTML);
+        buf_append(out, STR("\" type=\"text/css\">\n"));
+    }
+    buf_append(out, STR("<title>Index of "));
+    listing_put_escaped(out, listing->request->uri, ESCAPE_HTML);
+    buf_append(out, STR("</title>\n</head><body><h1>Index of "));
+}
+
+static void put_column(struct buf *out, char letter, const char *title)
+{
+    buf_printf(out,
+               "<th><a href=\"?C=%c&amp;O=A\">%s</a>&nbsp;<a href=\"?C=%c&amp;O=D\">&nbsp;&darr;"
+               "&nbsp;</a></th>",
+               letter, title, letter);
+}
+
+static void put_size(struct buf *out, const struct directory_entry *entry, bool is_exact)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double size = (double) entry->size;
+    unsigned unit = 0;
+
+    if (entry->is_directory) {
+        buf_append_char(out, '-');
+        return;
+    }
+    if (is_exact) {
+        buf_printf(out, "%19llu", (unsigned long long) entry->size);
+        return;
+    }
+    for (; size >= 1024 && unit < 5; unit++) {
+        size /= 1024;
+    }
+    buf_printf(out, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+}
+
+static void put_time(struct buf *out, time_t when, const struct fancy_settings *settings)
+{
+    char text[256];
+    struct tm tm;
+
+    if (settings->local_time) {
+        localtime_r(&when, &tm);
+    } else {
+        gmtime_r(&when, &tm);
+    }
+    size_t length = strftime(text, sizeof(text), settings->time_format.data, &tm);
+    listing_put_escaped(out, (struct str){text, length}, ESCAPE_HTML);
+}
+
+static void put_entry(struct buf *out, const struct listing *listing,
+                      const struct directory_entry *entry)
+{
+    size_t most =
+        listing->settings->name_length == 0 ? SIZE_MAX : (size_t) listing->settings->name_length;
+
+    buf_append(out, STR("<tr><td class=\"link\"><a href=\""));
+    listing_put_escaped(out, entry->name, ESCAPE_URI_COMPONENT);
+    if (entry->is_directory) {
+        buf_append_char(out, '/');
+        buf_append(out, listing->sorting);
+    }
+    buf_append(out, STR("\" title=\""));
+    listing_put_escaped(out, entry->name, ESCAPE_HTML);
+    buf_append(out, STR("\">"));
+    listing_put_name(out, entry->name, most, most > 3 ? most - 3 : 0, true);
+    buf_append(out, entry->is_directory ? STR("/</a></td><td class=\"size\">")
+                                        : STR("</a></td><td class=\"size\">"));
+    put_size(out, entry, listing->settings->exact_size);
+    buf_append(out, STR("</td><td class=\"date\">"));
+    put_time(out, entry->mtime, listing->settings);
+    buf_append(out, STR("</td></tr>\n"));
+}
+
+static void put_table(struct buf *out, const struct listing *listing)
+{
+    buf_append(out, STR("<table id=\"list\"><thead><tr>"));
+    put_column(out, 'N', "File Name");
+    put_column(out, 'S', "File Size");
+    put_column(out, 'M', "Date");
+    buf_append(out, STR("</tr></thead>\n<tbody>"));
+    if (!listing->settings->hides_parent && listing->request->uri.len > 1) {
+        buf_append(out, STR("<tr><td class=\"link\"><a href=\"../"));
+        buf_append(out, listing->sorting);
+        buf_append(out, STR("\">Parent directory/</a></td><td class=\"size\">-</td>"
+                            "<td class=\"date\">-</td></tr>\n"));
+    }
+    vec_each(const struct directory_entry, entry, &listing->entries) {
+        put_entry(out, listing, entry);
+    }
+    buf_append(out, STR("</tbody></table>"));
+}
+
+/* ---- the answer ---- */
+
+/* A header, or a footer, that is a file or a subrequest. MAY WAIT. False: the client is gone. */
+static bool send_part(struct request *request, const struct fancy_part *part)
+{
+    const struct body_piece piece = {.bytes = part->text, .fd = -1};
+    struct subrequest sub = {.uri = part->uri, .args = part->args, .output = SUBREQUEST_INLINE};
+
+    if (part->uri.len != 0) {
+        return subrequest_run(request, &sub) != FLOW_CLOSED;
+    }
+    return part->text.len == 0 || response_send(request, &piece, false);
+}
+
+static bool send_text(struct request *request, struct buf *text)
+{
+    const struct body_piece piece = {.bytes = buf_str(text),
+                                     .fd = -1,
+                                     .release = free,
+                                     .release_arg = text->data};
+
+    return response_send(request, &piece, false);
+}
+
+/* MAY WAIT. False: the client is gone. */
+static bool send_page(const struct listing *listing)
+{
+    const struct fancy_settings *settings = listing->settings;
+    struct request *request = listing->request;
+    struct buf page = {0};
+
+    if (settings->header.is_set && !send_part(request, &settings->header)) {
+        return false;
+    }
+    if (!settings->header.is_set) {
+        put_head(&page, listing);
+    }
+    if (settings->shows_path) {
+        listing_put_escaped(&page, request->uri, ESCAPE_HTML);
+        buf_append(&page, STR("</h1>\n"));
+    }
+    put_table(&page, listing);
+    if (!settings->footer.is_set) {
+        buf_append(&page, STR("</body></html>\n"));
+    }
+    return send_text(request, &page) &&
+           (!settings->footer.is_set || send_part(request, &settings->footer)) &&
+           response_send(request, NULL, true);
+}
+
+static enum flow list_directory(struct request *request)
+{
+    struct listing listing = {.request = request,
+                              .settings = location_settings(request->location, &fancy_key)};
+
+    if (!listing.settings->is_on || (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return FLOW_NEXT;
+    }
+    read_order(&listing);
+    enum flow flow = read_listing(&listing);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    request->response.status = 200;
+    request->response.content_type = STR("text/html");
+    request->response.content_length = -1;
+    flow = response_start(request);
+    return flow != FLOW_NEXT ? flow : send_page(&listing) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+/* ---- directives ---- */
+
+static bool read_local(struct conf_scope *scope, const struct conf_node *node, struct str *out)
+{
+    struct str path = conf_full_name(scope->conf, node->args[1], false);
+    const char *name = arena_cstr(scope->conf->arena, path);
+
+    return fs_read_all(scope->conf->arena, name, PART_MAX, out) ||
+           conf_errno(scope->conf, node, errno, "cannot open file \"%s\"", name);
+}
+
+/* path [subrequest | local] */
+static bool part_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct fancy_part *part = (struct fancy_part *) (void *) ((char *) settings + row->offset);
+    struct str rest = node->args[1];
+
+    *part = (struct fancy_part){.is_set = true};
+    if (node->count == 2 || str_is(node->args[2], "subrequest")) {
+        part->uri = str_cut(&rest, '?');
+        part->args = rest;
+        return true;
+    }
+    if (!str_is(node->args[2], "local")) {
+        return conf_error(scope->conf, node, "unknown header/footer kind \"%.*s\"",
+                          STR_ARG(node->args[2]));
+    }
+    return read_local(scope, node, &part->text);
+}
+
+static bool ignore_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct fancy_settings *fancy = settings;
+    bool is_good = true;
+
+    if (!conf_is_set(scope, &fancy_key, "fancyindex_ignore")) {
+        fancy->ignored = (struct vec){0};
+    }
+    for (unsigned i = 1; i < node->count; i++) {
+        struct regex *regex = regex_compile(scope->conf, node, node->args[i], true, false);
+        is_good &= regex != NULL;
+        *vec_add(&fancy->ignored, scope->conf->arena, struct regex *) = regex;
+    }
+    return is_good;
+}
+
+/* As text for strftime. */
+static bool time_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct str *format = &((struct fancy_settings *) settings)->time_format;
+
+    *format = (struct str){arena_cstr(scope->conf->arena, *format), format->len};
+    return true;
+}
+
+static bool fancy_finish(struct conf_scope *scope, void *arg)
+{
+    const struct fancy_settings *settings = arg;
+
+    return settings->shows_path || settings->header.is_set ||
+           conf_error(
+               scope->conf, scope->node,
+               "FancyIndex : cannot set show_path to off without providing a custom header !");
+}
+
+/* clang-format off */
+static const struct directive_word sort_words[] = {
+    {"name", SORT_NAME},
+    {"size", SORT_SIZE},
+    {"date", SORT_DATE},
+    {"name_desc", SORT_NAME | SORT_DESCENDING},
+    {"size_desc", SORT_SIZE | SORT_DESCENDING},
+    {"date_desc", SORT_DATE | SORT_DESCENDING},
+    {NULL, 0},
+};
+/* clang-format on */
+
+#define S struct fancy_settings
+static const struct directive fancy_rows[] = {
+    {"fancyindex", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
+     .doc = "Lists directories that have no index file, as a table that clients can have sorted."},
+    {"fancyindex_default_sort", IN_HTTP_ALL, ENUM(S, default_sort, sort_words), .initial = "name",
+     .doc = "Order of a listing where the client asks for none."},
+    {"fancyindex_directories_first", IN_HTTP_ALL, FLAG(S, directories_first), .initial = "on",
+     .doc = "Directories stand before all else, whatever the order is."},
+    {"fancyindex_localtime", IN_HTTP_ALL, FLAG(S, local_time), .initial = "off",
+     .doc = "Shows times in the local time zone, and not in UTC."},
+    {"fancyindex_time_format", IN_HTTP_ALL, STRING(S, time_format), .apply = time_apply,
+     .initial = "\"%Y-%b-%d %H:%M\"", .syntax = "string",
+     .doc = "Form of the times, as strftime() takes it."},
+    {"fancyindex_exact_size", IN_HTTP_ALL, FLAG(S, exact_size), .initial = "on",
+     .doc = "Shows bytes, and not rounded KiB, MiB and so on."},
+    {"fancyindex_name_length", IN_HTTP_ALL, NUMBER(S, name_length), .initial = "50",
+     .doc = "Characters of a name that are shown; of longer names the first ones. 0 is all."},
+    {"fancyindex_header", IN_HTTP_ALL, CUSTOM_FIELD(S, header, part_apply), ARGS(1, 2),
+     .syntax = "path [subrequest | local]",
+     .doc =
+         "Stands in front of the table in place of the page's head: what this URI of the server gives, or, with `local`, "
+         "what is in this file when the configuration is read."},
+    {"fancyindex_footer", IN_HTTP_ALL, CUSTOM_FIELD(S, footer, part_apply), ARGS(1, 2),
+     .syntax = "path [subrequest | local]",
+     .doc = "Stands behind the table in place of the page's end."},
+    {"fancyindex_css_href", IN_HTTP_ALL, STRING(S, css_href), .syntax = "uri",
+     .doc = "A style sheet that the page's head names."},
+    {"fancyindex_ignore", IN_HTTP_ALL, CUSTOM_FIELD(S, ignored, ignore_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "regex ...",
+     .doc = "Names that one of these expressions matches, in letters of any case, are not shown."},
+    {"fancyindex_hide_symlinks", IN_HTTP_ALL, FLAG(S, hides_symlinks), .initial = "off",
+     .doc = "Symbolic links are not shown."},
+    {"fancyindex_show_path", IN_HTTP_ALL, FLAG(S, shows_path), .initial = "on",
+     .doc =
+         "Shows the path, and the end of the heading, behind the header. `off` wants a header of its own."},
+    {"fancyindex_show_dotfiles", IN_HTTP_ALL, FLAG(S, shows_dotfiles), .initial = "off",
+     .doc = "Names that begin with a dot are shown, too."},
+    {"fancyindex_hide_parent_dir", IN_HTTP_ALL, FLAG(S, hides_parent), .initial = "off",
+     .doc = "The directory above is not shown."},
+    {0},
+};
+#undef S
+
+static const struct directive_table fancy_table = {
+    .key = &fancy_key,
+    .rows = fancy_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct fancy_settings),
+    .finish = fancy_finish,
+};
+static const struct directive_table *const fancy_tables[] = {&fancy_table, NULL};
+
+static const struct phase_hook fancy_phases[] = {
+    {PHASE_DIRECTORY, .name = "fancyindex", .run = list_directory},
+    {.run = NULL},
+};
+static const struct http_module fancy_hooks = {.phases = fancy_phases};
+
+const struct module ngx_http_fancyindex_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_fancyindex_module",
+    .kind = MODULE_HTTP,
+    .tables = fancy_tables,
+    .hooks = &fancy_hooks,
+};

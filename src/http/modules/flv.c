@@ -1,0 +1,91 @@
+/* ngx_http_flv_module: Flash video from a place in the file on. */
+#include "base/parse.h"
+#include "http/files/file.h"
+#include "http/files/path.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+/* What a player wants to see first: version 1, sound and picture, nine bytes of header, no tag before. */
+#define FLV_HEADER STR("FLV\1\5\0\0\0\11\0\0\0\0")
+
+/* The argument start=, where it is a place in the file; else 0. */
+static uint64_t start_of(const struct request *request, uint64_t size)
+{
+    struct str text;
+    uint64_t start;
+
+    return request_argument(request, STR("start"), &text) && parse_uint(text, &start) &&
+                   start < size
+               ? start
+               : 0;
+}
+
+static enum flow send_from(struct request *request, struct file *file, uint64_t start)
+{
+    const struct body_piece header = {.bytes = FLV_HEADER, .fd = -1};
+
+    response_describe_file(request, file, FLV_HEADER.len + file->size - start);
+    request->response.is_single_range = true; /* it comes in two pieces */
+    enum flow flow = response_start(request);
+    if (flow == FLOW_NEXT && !response_send(request, &header, false)) {
+        flow = FLOW_CLOSED;
+    }
+    if (flow != FLOW_NEXT) {
+        file_release(file);
+        return flow;
+    }
+    return response_send_part(request, file, start, file->size - start, true) ? FLOW_DONE
+                                                                              : FLOW_CLOSED;
+}
+
+static enum flow flv_answer(struct request *request)
+{
+    struct str path;
+    size_t root_length;
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return request_fail(request, 405);
+    }
+    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
+        return FLOW_NEXT;
+    }
+    if (!request_map_path(request, &path, &root_length)) {
+        return FLOW_FAIL;
+    }
+    struct file *file = file_open(request, path);
+    if (file->error != 0) {
+        return request_fail_file(request, file);
+    }
+    if (!file->is_file) {
+        file_release(file);
+        return FLOW_NEXT;
+    }
+    uint64_t start = start_of(request, file->size);
+    return start == 0 ? response_file(request, file) : send_from(request, file, start);
+}
+
+static bool flv_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    content_set(scope_location(scope), flv_answer, NULL);
+    return true;
+}
+
+static const struct directive flv_rows[] = {
+    {"flv", IN_LOCATION, CUSTOM(flv_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
+     .doc =
+         "Serves Flash video, with the argument start=N from that byte on, behind a header of its own."},
+    {0},
+};
+
+static const struct directive_table flv_table = {.rows = flv_rows};
+static const struct directive_table *const flv_tables[] = {&flv_table, NULL};
+
+const struct module ngx_http_flv_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_flv_module",
+    .kind = MODULE_HTTP,
+    .tables = flv_tables,
+};

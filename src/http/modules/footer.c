@@ -1,0 +1,112 @@
+/* ngx_http_footer_filter_module: a text behind the bodies of responses. */
+#include "http/message/type_set.h"
+#include "http/request/body_filter.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+struct footer_settings {
+    struct template *text; /* NULL = none */
+    struct type_set *types;
+};
+
+static struct settings_key footer_key;
+
+static const struct footer_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &footer_key);
+}
+
+/* Of a response; in the request's arena. */
+struct footer_filter {
+    struct body_filter filter;
+    struct str text;
+};
+
+static bool footer_send(struct body_filter *filter, struct request *request,
+                        const struct body_piece *piece, bool is_last)
+{
+    const struct footer_filter *footer = container_of(filter, struct footer_filter, filter);
+    const struct body_piece text = {.bytes = footer->text, .fd = -1};
+
+    if (!is_last) {
+        return body_filter_next(filter, request, piece, false);
+    }
+    return (piece == NULL || body_filter_next(filter, request, piece, false)) &&
+           body_filter_next(filter, request, &text, true);
+}
+
+/* Is it a body that a text can be put behind? A part of one is none, nor what was encoded. */
+static bool fits(const struct request *request, const struct footer_settings *settings)
+{
+    const struct response *response = &request->response;
+
+    return request == request->main && !response->is_tunnel && response->status != 204 &&
+           response->status != 206 && response->status != 304 &&
+           fields_get(&response->fields, FIELD_CONTENT_ENCODING) == NULL &&
+           type_set_has(settings->types, response->content_type);
+}
+
+static void footer_header(struct request *request)
+{
+    const struct footer_settings *settings = settings_at(request->location);
+    struct response *response = &request->response;
+    int64_t length = response->content_length;
+
+    if (!fits(request, settings)) {
+        return;
+    }
+    struct str text = template_text(settings->text, &request->env);
+    if (text.len == 0) {
+        return;
+    }
+    response_change_body(request, true);
+    response->content_length = length == -1 ? -1 : length + (int64_t) text.len;
+    if (response->is_header_only) {
+        return;
+    }
+    struct footer_filter *footer = arena_new(&request->arena, struct footer_filter);
+    footer->filter.send = footer_send;
+    footer->text = text;
+    response_append_filter(request, &footer->filter);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->text != NULL;
+}
+
+#define S struct footer_settings
+static const struct directive footer_rows[] = {
+    {"footer", IN_HTTP_ALL, TEMPLATE(S, text), .syntax = "string",
+     .doc =
+         "Puts this text behind the bodies of responses; not behind those that are encoded, or parts. Its variables are "
+         "evaluated when the head is sent. An empty one puts nothing."},
+    {"footer_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
+     .doc = "Media types of the responses that get a footer, beside text/html; * is any."},
+    {0},
+};
+#undef S
+
+static const struct directive_table footer_table = {
+    .key = &footer_key,
+    .rows = footer_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct footer_settings),
+};
+static const struct directive_table *const footer_tables[] = {&footer_table, NULL};
+
+static const struct filter_hook footer_filters[] = {
+    {.name = "footer", .run = footer_header, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module footer_hooks = {.filters = footer_filters};
+
+const struct module ngx_http_footer_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_footer_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = footer_tables,
+    .hooks = &footer_hooks,
+};

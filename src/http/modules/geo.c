@@ -1,0 +1,32 @@
+/* ngx_http_geo_module: variables whose values are found by an address. */
+#include "http/variables/variables.h"
+#include "server/module.h"
+#include "shared/geo/geo.h"
+
+static const struct geo_clients clients = {.find = variable_client,
+                                           .follow = variable_follow_client};
+
+static bool geo_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    return geo_read(scope->conf, node, &clients);
+}
+
+static const struct directive geo_rows[] = {
+    {"geo", IN_HTTP, .type = TYPE_BLOCK, .apply = geo_apply, .is_free_form = true, ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "[$address] $variable",
+     .doc = "Defines a variable by the client's address, or by that in $address: the value of the "
+            "smallest network, or with `ranges` of the range, that has it. `default`, `delete`, "
+            "`proxy` and `proxy_recursive` (whose X-Forwarded-For is believed), `volatile`."},
+    {0},
+};
+
+static const struct directive_table geo_table = {.rows = geo_rows, .contexts = IN_HTTP};
+static const struct directive_table *const geo_tables[] = {&geo_table, NULL};
+
+const struct module ngx_http_geo_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_geo_module",
+    .kind = MODULE_HTTP,
+    .tables = geo_tables,
+};

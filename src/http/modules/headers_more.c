@@ -1,0 +1,546 @@
+/* ngx_http_headers_more_filter_module: fields of responses and of requests that are set, replaced or removed. */
+#include "base/parse.h"
+#include "http/message/parser.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+/* One field of a line. */
+struct change {
+    struct str name;
+    enum field_id id;
+    struct template *value; /* NULL = the field is removed */
+    bool is_wildcard;       /* name is a prefix: all that begin with it are removed */
+};
+
+/* One line of the configuration. */
+struct rule {
+    struct vec changes;  /* struct change, in order */
+    struct vec statuses; /* uint64_t: of responses that it is for; none = all */
+    struct vec types;    /* struct str: media types that it is for; none = all */
+    bool appends;        /* -a: beside the fields that are there */
+    bool only_existing;  /* -r: fields that the request has are replaced, others not added */
+};
+
+struct headers_more_settings {
+    struct vec output; /* struct rule: for responses; outer ones first */
+    struct vec input;  /* … for requests */
+};
+
+static struct settings_key headers_more_key;
+
+static const struct headers_more_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &headers_more_key);
+}
+
+static struct str value_of(struct request *request, const struct change *change)
+{
+    return change->value == NULL
+               ? STR_NONE
+               : field_value_safe(&request->arena, template_text(change->value, &request->env));
+}
+
+static bool is_named(const struct change *change, struct str name)
+{
+    return change->is_wildcard ? str_starts_nocase(name, change->name)
+                               : str_equal_nocase(name, change->name);
+}
+
+/* Replaces the first of that name and removes the others; an empty value removes all. True: there was one. */
+static bool replace_field(struct fields *fields, const struct change *change, struct str value)
+{
+    bool is_set = false;
+
+    if (change->id != FIELD_OTHER && !change->is_wildcard &&
+        (fields->seen & FIELD_BIT(change->id)) == 0) {
+        return false;
+    }
+    fields_each(field, fields) {
+        if (field->is_removed || !is_named(change, field->name)) {
+            continue;
+        }
+        if (is_set || value.len == 0) {
+            field->is_removed = true;
+        } else {
+            field->value = value;
+        }
+        is_set = true;
+    }
+    return is_set;
+}
+
+static bool lists_type(const struct rule *rule, struct str type)
+{
+    vec_each(const struct str, item, &rule->types) {
+        if (str_equal(*item, type)) {
+            return true;
+        }
+    }
+    return rule->types.count == 0;
+}
+
+/* ---- responses ---- */
+
+static bool lists_status(const struct rule *rule, unsigned status)
+{
+    vec_each(const uint64_t, item, &rule->statuses) {
+        if (*item == status) {
+            return true;
+        }
+    }
+    return rule->statuses.count == 0;
+}
+
+/* A field that stands in the list of fields, and nowhere else. */
+static void change_listed(struct request *request, const struct rule *rule,
+                          const struct change *change, struct str value)
+{
+    struct fields *fields = &request->response.fields;
+    bool is_there = !rule->appends && replace_field(fields, change, value);
+
+    if (!is_there && value.len != 0) {
+        fields_add_identified(fields, &request->arena, change->id, change->name, value);
+    }
+}
+
+/*
+ * How a body is framed is not for a configuration to say. A length is left out at will; the one that is set counts where
+ * no body follows.
+ */
+static void change_length(struct request *request, struct str value)
+{
+    struct response *response = &request->response;
+    int64_t length;
+
+    if (value.len == 0) {
+        response->content_length = -1;
+        response->allows_ranges = false;
+    } else if (response->is_header_only && content_length_parse(value, &length)) {
+        response->content_length = length;
+    }
+}
+
+/* "close" closes; anything else is one more field, as with nginx. */
+static void change_connection(struct request *request, const struct rule *rule,
+                              const struct change *change, struct str value)
+{
+    const struct field field = {.value = value};
+
+    if (field_lists(&field, STR("close"))) {
+        request->keepalive = false;
+    } else if (value.len != 0) {
+        change_listed(request, rule, change, value);
+    }
+}
+
+/* Those that a response has places of their own for. */
+static void change_one(struct request *request, const struct rule *rule,
+                       const struct change *change)
+{
+    struct response *response = &request->response;
+    struct str value = value_of(request, change);
+
+    switch (change->id) {
+    case FIELD_CONTENT_TYPE:
+        response->content_type = value;
+        response->charset = STR_NONE;
+        return;
+    case FIELD_CONTENT_LENGTH:
+        change_length(request, value);
+        return;
+    case FIELD_TRANSFER_ENCODING:
+        return;
+    case FIELD_CONNECTION:
+        change_connection(request, rule, change, value);
+        return;
+    case FIELD_LOCATION:
+        response_set_location(request, value);
+        return;
+    case FIELD_ETAG:
+        response->etag = value;
+        return;
+    case FIELD_SERVER:
+    case FIELD_DATE:
+        if (value.len == 0) {
+            response->left_out |= FIELD_BIT(change->id);
+        }
+        break;
+    case FIELD_LAST_MODIFIED:
+        response->last_modified = -1;
+        response->last_modified_text = STR_NONE;
+        break;
+    case FIELD_ACCEPT_RANGES:
+        response->allows_ranges = false;
+        break;
+    default:
+        break;
+    }
+    change_listed(request, rule, change, value);
+}
+
+/* All fields that begin so; those of the server's own stay, as with nginx. */
+static void clear_wildcard(struct request *request, const struct change *change)
+{
+    struct response *response = &request->response;
+
+    replace_field(&response->fields, change, STR_NONE);
+    if (is_named(change, STR("ETag"))) {
+        response->etag = STR_NONE;
+    }
+    if (is_named(change, STR("Location"))) {
+        response->location = STR_NONE;
+    }
+}
+
+static void headers_more_filter(struct request *request)
+{
+    const struct response *response = &request->response;
+
+    vec_each(const struct rule, rule, &settings_at(request->location)->output) {
+        struct str rest = response->content_type;
+
+        if (!lists_status(rule, response->status) || !lists_type(rule, str_cut(&rest, ';'))) {
+            continue;
+        }
+        vec_each(const struct change, change, &rule->changes) {
+            if (change->is_wildcard) {
+                clear_wildcard(request, change);
+            } else {
+                change_one(request, rule, change);
+            }
+        }
+    }
+}
+
+static bool has_output(const struct http_location *location)
+{
+    return settings_at(location)->output.count != 0;
+}
+
+/* ---- requests ---- */
+
+/* One that shares its list with others gets its own before something is added to it. */
+static void own_fields(struct request *request)
+{
+    struct fields *fields = &request->headers;
+
+    if (request->parent == NULL && request->subrequests_begun == NULL) {
+        return;
+    }
+    struct field *items = arena_array(&request->arena, fields->count + 1, sizeof(*items));
+    if (fields->count != 0) {
+        memcpy(items, fields->items, fields->count * sizeof(*items));
+    }
+    fields->items = items;
+    fields->capacity = fields->count + 1;
+}
+
+/* The host that a request is for follows the field; one that is none is left out. */
+static bool change_host(struct request *request, struct str value)
+{
+    struct str host = STR_NONE;
+    struct str port = STR_NONE;
+
+    if (value.len != 0 && !authority_parse(&request->arena, value, &host, &port)) {
+        log_error(&request->log, 0, "invalid host \"%.*s\" in more_set_input_headers",
+                  STR_ARG(value));
+        return false;
+    }
+    for (struct request *at = request; at != NULL; at = at->parent) {
+        at->host = host;
+        at->port = port;
+    }
+    return true;
+}
+
+/*
+ * What a subrequest changes, its parents see: they share the fields, as with nginx. The length of a body that is still to
+ * be read is what the client said.
+ */
+static void change_input(struct request *request, const struct rule *rule,
+                         const struct change *change)
+{
+    struct str value = value_of(request, change);
+
+    if (change->id == FIELD_HOST && !change->is_wildcard &&
+        (!rule->only_existing || fields_get(&request->headers, FIELD_HOST) != NULL) &&
+        !change_host(request, value)) {
+        return;
+    }
+    for (struct request *at = request; at != NULL; at = at->parent) {
+        bool is_there = replace_field(&at->headers, change, value);
+
+        if (!is_there && value.len != 0 && !rule->only_existing) {
+            own_fields(at);
+            fields_add_identified(&at->headers, &at->arena, change->id, change->name,
+                                  at == request ? value : arena_dup(&at->arena, value));
+        }
+    }
+}
+
+static enum flow change_inputs(struct request *request)
+{
+    vec_each(const struct rule, rule, &settings_at(request->location)->input) {
+        const struct field *type = fields_get(&request->headers, FIELD_CONTENT_TYPE);
+
+        if (!lists_type(rule, type == NULL ? STR_NONE : type->value)) {
+            continue;
+        }
+        vec_each(const struct change, change, &rule->changes) {
+            change_input(request, rule, change);
+        }
+    }
+    return FLOW_NEXT;
+}
+
+/* ---- while the configuration is read ---- */
+
+/* Does the configuration that is being read change requests? An `if` inside a location may do so where that does not. */
+static bool has_input;
+
+static bool has_input_lines(const struct conf_node *node)
+{
+    for (; node != NULL; node = node->next) {
+        if ((node->count != 0 && (str_is(node->args[0], "more_set_input_headers") ||
+                                  str_is(node->args[0], "more_clear_input_headers"))) ||
+            (node->is_block && has_input_lines(node->children))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool headers_more_begin(struct conf *conf, struct http_main *main)
+{
+    has_input = has_input_lines(conf->root);
+    return true;
+}
+
+static bool may_have_input(const struct http_location *location)
+{
+    return has_input;
+}
+
+/* Those that a response has once, whatever else is said: nothing is put beside them. */
+#define ONCE_IDS                                                                                   \
+    (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_DATE) |                      \
+     FIELD_BIT(FIELD_CONTENT_TYPE) | FIELD_BIT(FIELD_CONTENT_LENGTH) |                             \
+     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_LOCATION) | FIELD_BIT(FIELD_LAST_MODIFIED) | \
+     FIELD_BIT(FIELD_ETAG) | FIELD_BIT(FIELD_ACCEPT_RANGES) | FIELD_BIT(FIELD_EXPIRES) |           \
+     FIELD_BIT(FIELD_REFRESH))
+
+/* A line that is being read. */
+struct reading {
+    struct conf *conf;
+    const struct conf_node *node;
+    bool clears;
+    bool is_input;
+    struct rule rule;
+};
+
+/* "name: value", "name:" or "name": the last two remove. One without a name says nothing. */
+static bool read_change(struct reading *reading, struct str text)
+{
+    struct conf *conf = reading->conf;
+    struct str rest = text;
+    struct change change = {.name = str_trim(str_cut(&rest, ':'))};
+    struct str value = rest;
+
+    while (value.len != 0 && (*value.data == ' ' || *value.data == '\t')) {
+        value = str_skip(value, 1);
+    }
+    if (reading->clears) {
+        value = STR_NONE;
+        change.is_wildcard = str_ends(change.name, STR("*"));
+        change.name.len -= change.is_wildcard;
+        if (change.is_wildcard && change.name.len == 0) {
+            return conf_error(conf, reading->node, "%.*s: wildcard key too short: %.*s",
+                              STR_ARG(reading->node->args[0]), STR_ARG(text));
+        }
+    }
+    if (change.name.len == 0) {
+        return true;
+    }
+    change.id = field_identify(change.name);
+    if (value.len != 0) {
+        change.value = template_compile(conf, reading->node, value);
+        if (change.value == NULL) {
+            return false;
+        }
+    }
+    if (reading->rule.appends && (FIELD_BIT(change.id) & ONCE_IDS) != 0) {
+        return conf_error(conf, reading->node, "%.*s: can not append builtin headers \"%.*s\"",
+                          STR_ARG(reading->node->args[0]), STR_ARG(change.name));
+    }
+    if (!reading->is_input && change.id == FIELD_TRANSFER_ENCODING) {
+        conf_warn(conf, reading->node,
+                  "\"%.*s\" of responses follows from their bodies: it is left as it is",
+                  STR_ARG(change.name));
+    }
+    *vec_add(&reading->rule.changes, conf->arena, struct change) = change;
+    return true;
+}
+
+/* Words with blanks between them. */
+static bool read_list(struct reading *reading, struct str text, bool are_statuses)
+{
+    struct conf *conf = reading->conf;
+    struct str rest = text;
+
+    while (rest.data != NULL) {
+        struct str word = str_cut(&rest, ' ');
+        uint64_t status;
+
+        if (word.len == 0) {
+            continue;
+        }
+        if (!are_statuses) {
+            *vec_add(&reading->rule.types, conf->arena, struct str) = word;
+            continue;
+        }
+        if (!parse_uint(word, &status)) {
+            const char *bad = word.data;
+            while (bad < word.data + word.len - 1 && ascii_is_digit((unsigned char) *bad)) {
+                bad++;
+            }
+            return conf_error(conf, reading->node,
+                              "%.*s: invalid digit \"%c\" found in the status code list \"%.*s\"",
+                              STR_ARG(reading->node->args[0]), *bad, STR_ARG(text));
+        }
+        *vec_add(&reading->rule.statuses, conf->arena, uint64_t) = status;
+    }
+    return true;
+}
+
+/* The option in argument *at, which moves on over an argument of its own. */
+static bool read_option(struct reading *reading, unsigned *at)
+{
+    const struct conf_node *node = reading->node;
+    struct str option = node->args[*at];
+    bool is_status = str_is(option, "-s") && !reading->is_input;
+
+    if (is_status || str_is(option, "-t")) {
+        if (*at + 1 == node->count) {
+            return conf_error(reading->conf, node, "%.*s: option %.*s takes an argument.",
+                              STR_ARG(node->args[0]), STR_ARG(option));
+        }
+        return read_list(reading, node->args[++*at], is_status);
+    }
+    if (str_is(option, "-r") && reading->is_input) {
+        reading->rule.only_existing = true;
+        return true;
+    }
+    if (str_is(option, "-a") && !reading->is_input && !reading->clears) {
+        reading->rule.appends = true;
+        return true;
+    }
+    return conf_error(reading->conf, node, "%.*s: invalid option name: \"%.*s\"",
+                      STR_ARG(node->args[0]), STR_ARG(option));
+}
+
+/* Options may stand anywhere, and hold for the whole line. */
+static bool read_line(struct reading *reading)
+{
+    const struct conf_node *node = reading->node;
+    struct vec texts = {0};
+
+    for (unsigned i = 1; i < node->count; i++) {
+        if (node->args[i].len == 0 || *node->args[i].data != '-') {
+            *vec_add(&texts, reading->conf->arena, struct str) = node->args[i];
+        } else if (!read_option(reading, &i)) {
+            return false;
+        }
+    }
+    vec_each(const struct str, text, &texts) {
+        if (!read_change(reading, *text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool line_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct headers_more_settings *more = settings;
+    struct str name = node->args[0];
+    struct reading reading = {
+        .conf = scope->conf,
+        .node = node,
+        .clears = str_starts(name, STR("more_clear")),
+        .is_input = str_ends(name, STR("input_headers")),
+    };
+    struct vec *rules = reading.is_input ? &more->input : &more->output;
+
+    if (!read_line(&reading)) {
+        return false;
+    }
+    *rules =
+        vec_copy(rules, scope->conf->arena, sizeof(struct rule)); /* the outer block has its own */
+    *vec_add(rules, scope->conf->arena, struct rule) = reading.rule;
+    return true;
+}
+
+#define IN_ALL_AND_IF IN_HTTP_ALL | IN_LOCATION_IF
+static const struct directive headers_more_rows[] = {
+    {"more_set_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM,
+     .syntax = "[-t \"type ...\"] [-s \"status ...\"] [-a] \"name[: value]\" ...",
+     .doc =
+         "Sets fields of responses of any status, or of these alone, and of any media type, or of these alone: what is "
+         "there is replaced, and without a value removed. `-a` puts them beside those that are there. Lines of outer "
+         "blocks hold, too, and come first."},
+    {"more_clear_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] [-s \"status ...\"] name ...",
+     .doc =
+         "Removes fields of responses. A name that ends in `*` stands for all that begin so, but for those that the "
+         "server makes itself, such as Server and Date."},
+    {"more_set_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "[-r] [-t \"type ...\"] \"name[: value]\" ...",
+     .doc =
+         "Sets fields of requests, at the end of the rewrite phase: what the client sent is replaced, and without a value "
+         "removed. `-r` replaces only, and adds none; `-t` names values of Content-Type that the line is for."},
+    {"more_clear_input_headers", IN_ALL_AND_IF, CUSTOM(line_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "[-t \"type ...\"] name ...",
+     .doc =
+         "Removes fields of requests, at the end of the rewrite phase; `name*` stands for all that begin so."},
+    {0},
+};
+
+static const struct directive_table headers_more_table = {
+    .key = &headers_more_key,
+    .rows = headers_more_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct headers_more_settings),
+};
+static const struct directive_table *const headers_more_tables[] = {&headers_more_table, NULL};
+
+static const struct phase_hook headers_more_phases[] = {
+    {.phase = PHASE_REWRITE,
+     .name = "headers_more",
+     .after = "rewrite",
+     .run = change_inputs,
+     .is_active = may_have_input},
+    {.run = NULL},
+};
+static const struct filter_hook headers_more_filters[] = {
+    {.name = "headers_more",
+     .before = "headers",
+     .run = headers_more_filter,
+     .is_active = has_output},
+    {.run = NULL},
+};
+static const struct http_module headers_more_hooks = {
+    .phases = headers_more_phases,
+    .filters = headers_more_filters,
+    .begin = headers_more_begin,
+};
+
+const struct module ngx_http_headers_more_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_headers_more_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = headers_more_tables,
+    .hooks = &headers_more_hooks,
+};

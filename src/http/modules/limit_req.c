@@ -1,0 +1,497 @@
+/* ngx_http_limit_req_module: how many requests of a key may come in a time. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/routing/hooks.h"
+#include "shared/limit/zone.h"
+#include "shared/limit/bucket.h"
+#include "http/request/request.h"
+#include "http/variables/variables.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+/* A zone of buckets. */
+struct req_zone {
+    struct limit_zone limit;
+    uint64_t per_minute;   /* the rate */
+    struct template *rate; /* … where it is a variable; else NULL */
+};
+
+/* One `limit_req`. */
+struct req_limit {
+    struct req_zone *zone;
+    uint64_t burst;          /* units (bucket.h) that a bucket may hold */
+    uint64_t undelayed;      /* … up to which requests are not delayed; UINT64_MAX = never */
+    struct template *forbid; /* where refused requests go: a URI or @name; NULL = the status */
+};
+
+/* A variable, and its value that exempts a request. */
+struct req_exempt {
+    struct template *variable;
+    struct str value;
+};
+
+struct req_settings {
+    struct vec limits; /* struct req_limit: all must let a request pass */
+    struct vec exempt; /* struct req_exempt: any lets it pass */
+    bool is_off;       /* `limit_req off` */
+    unsigned log_level;
+    int64_t status;
+    bool is_dry_run;
+};
+
+/* What became of a request; its own once for its redirects and subrequests. */
+enum req_status {
+    REQ_UNLIMITED,
+    REQ_PASSED,
+    REQ_DELAYED,
+    REQ_REJECTED,
+    REQ_DELAYED_DRY_RUN,
+    REQ_REJECTED_DRY_RUN
+};
+struct req_outcome {
+    enum req_status status;
+};
+
+static struct settings_key req_key;
+
+static const struct limit_kind req_kind = {.state = "http limit_req_zone",
+                                           .directive = "limit_req_zone",
+                                           .label = "limit_req",
+                                           .size = sizeof(struct req_zone),
+                                           .record_size = BUCKET_RECORD_SIZE,
+                                           .head_size = 0};
+
+static const struct req_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &req_key);
+}
+
+/* ---- for a request ---- */
+
+/* Units as thousandths of a request, rounded up: for "%llu.%03u". */
+#define EXCESS_ARG(units)                                                                          \
+    (unsigned long long) (bucket_thousandths(units) / 1000),                                       \
+        (unsigned) (bucket_thousandths(units) % 1000)
+
+static bool is_exempt(const struct req_settings *settings, struct request *request)
+{
+    vec_each(const struct req_exempt, exempt, &settings->exempt) {
+        if (str_equal(template_text(exempt->variable, &request->env), exempt->value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The rate of a zone for this request; 0 = none. */
+static uint64_t find_rate(struct request *request, const struct req_zone *zone)
+{
+    uint64_t per_minute = 0;
+
+    if (zone->rate == NULL) {
+        return zone->per_minute;
+    }
+    struct str text = template_text(zone->rate, &request->env);
+    if (!bucket_parse_rate(text, &per_minute) && text.len != 0) {
+        log_error(&request->log, 0, "invalid rate \"%.*s\" of zone \"%.*s\"", STR_ARG(text),
+                  STR_ARG(zone->limit.zone->name));
+    }
+    return per_minute;
+}
+
+/* What is asked of a limit's bucket; false: this limit does not hold for the request. */
+static bool make_ask(struct request *request, const struct req_limit *limit, struct bucket_ask *ask)
+{
+    ask->burst = limit->burst;
+    ask->now_ms = clock_now.now_ms;
+    ask->per_minute = find_rate(request, limit->zone);
+    return ask->per_minute != 0 && limit_zone_key(&limit->zone->limit, &request->env, &ask->key);
+}
+
+/*
+ * Asks all limits; the request is counted by all of them or by none. Gives the one that refuses, or NULL. asks:
+ * one for each limit; per_minute 0 = it does not hold.
+ */
+static const struct req_limit *find_refusal(struct request *request, const struct vec *limits,
+                                            struct bucket_ask *asks, bool *holds)
+{
+    size_t last = limits->count;
+
+    for (size_t i = 0; i < limits->count; i++) {
+        if (make_ask(request, vec_at(limits, struct req_limit, i), &asks[i])) {
+            last = i;
+        } else {
+            asks[i].per_minute = 0;
+        }
+    }
+    *holds = last != limits->count;
+    for (size_t i = 0; i < limits->count; i++) {
+        const struct req_limit *limit = vec_at(limits, struct req_limit, i);
+
+        if (asks[i].per_minute != 0 &&
+            !bucket_take(limit->zone->limit.table, &asks[i], i == last)) {
+            return limit;
+        }
+    }
+    for (size_t i = 0; *holds && i < last; i++) {
+        if (asks[i].per_minute != 0) {
+            bucket_count(vec_at(limits, struct req_limit, i)->zone->limit.table, &asks[i]);
+        }
+    }
+    return NULL;
+}
+
+static enum flow limit_refuse(struct request *request, const struct req_limit *limit,
+                              uint64_t excess, struct req_outcome *outcome)
+{
+    const struct req_settings *settings = settings_at(request->location);
+
+    log_at(&request->log, settings->log_level, 0,
+           "limiting requests%s, excess: %llu.%03u by zone \"%.*s\"",
+           settings->is_dry_run ? ", dry run" : "", EXCESS_ARG(excess),
+           STR_ARG(limit->zone->limit.zone->name));
+    if (settings->is_dry_run) {
+        outcome->status = REQ_REJECTED_DRY_RUN;
+        return FLOW_NEXT;
+    }
+    outcome->status = REQ_REJECTED;
+    counters_mine->limited++;
+    if (limit->forbid == NULL) {
+        return request_fail(request, (unsigned) settings->status);
+    }
+    struct str target = template_text(limit->forbid, &request->env), uri, args = STR_NONE;
+    if (target.len != 0 && *target.data == '@') {
+        return request_redirect_named(request, target);
+    }
+    return request_split_uri(request, target, &uri, &args) ? request_redirect(request, uri, args)
+                                                           : request_fail(request, 500);
+}
+
+/* The limit for which the request must wait longest, or NULL. */
+static const struct req_limit *find_delay(const struct vec *limits, const struct bucket_ask *asks,
+                                          uint64_t *delay_ms, uint64_t *excess)
+{
+    const struct req_limit *found = NULL;
+
+    *delay_ms = 0;
+    for (size_t i = 0; i < limits->count; i++) {
+        const struct req_limit *limit = vec_at(limits, struct req_limit, i);
+        uint64_t ms = asks[i].per_minute == 0
+                          ? 0
+                          : bucket_delay_ms(asks[i].excess, limit->undelayed, asks[i].per_minute);
+        if (ms > *delay_ms) {
+            found = limit;
+            *delay_ms = ms;
+            *excess = asks[i].excess;
+        }
+    }
+    return found;
+}
+
+/* MAY WAIT. */
+static enum flow delay(struct request *request, const struct req_limit *limit, uint64_t excess,
+                       uint64_t delay_ms, struct req_outcome *outcome)
+{
+    const struct req_settings *settings = settings_at(request->location);
+    unsigned level = settings->log_level == LOG_INFO ? LOG_INFO : settings->log_level + 1;
+
+    log_at(&request->log, level, 0, "delaying request%s, excess: %llu.%03u, by zone \"%.*s\"",
+           settings->is_dry_run ? ", dry run" : "", EXCESS_ARG(excess),
+           STR_ARG(limit->zone->limit.zone->name));
+    if (settings->is_dry_run) {
+        outcome->status = REQ_DELAYED_DRY_RUN;
+        return FLOW_NEXT;
+    }
+    outcome->status = REQ_DELAYED;
+    return fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED ? FLOW_CLOSED : FLOW_NEXT;
+}
+
+/* MAY WAIT. */
+static enum flow limit_requests(struct request *request)
+{
+    const struct req_settings *settings = settings_at(request->location);
+    const struct vec *limits = &settings->limits;
+    struct req_outcome *outcome = request_data(request->main, &req_key, sizeof(struct req_outcome));
+    uint64_t delay_ms, excess;
+    bool holds;
+
+    if (outcome->status != REQ_UNLIMITED || is_exempt(settings, request)) {
+        return FLOW_NEXT;
+    }
+    struct bucket_ask *asks = arena_array(&request->arena, limits->count, sizeof(*asks));
+    const struct req_limit *limit = find_refusal(request, limits, asks, &holds);
+    if (limit != NULL) {
+        return limit_refuse(request, limit,
+                            asks[limit - vec_at(limits, struct req_limit, 0)].excess, outcome);
+    }
+    if (!holds) {
+        return FLOW_NEXT;
+    }
+    limit = find_delay(limits, asks, &delay_ms, &excess);
+    if (limit != NULL) {
+        return delay(request, limit, excess, delay_ms, outcome);
+    }
+    outcome->status = REQ_PASSED;
+    return FLOW_NEXT;
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->limits.count != 0;
+}
+
+static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    static const struct str names[] = {[REQ_PASSED] = STR_INIT("PASSED"),
+                                       [REQ_DELAYED] = STR_INIT("DELAYED"),
+                                       [REQ_REJECTED] = STR_INIT("REJECTED"),
+                                       [REQ_DELAYED_DRY_RUN] = STR_INIT("DELAYED_DRY_RUN"),
+                                       [REQ_REJECTED_DRY_RUN] = STR_INIT("REJECTED_DRY_RUN")};
+    const struct req_outcome *outcome = request_data(variable_request(env)->main, &req_key, 0);
+
+    return outcome != NULL && outcome->status != REQ_UNLIMITED &&
+           variable_give(out, names[outcome->status]);
+}
+
+/* ---- directives ---- */
+
+/* A word "NAME=VALUE" with this name? Gives the value. */
+static bool word_takes(struct str word, struct str name, struct str *value)
+{
+    if (!str_starts(word, name)) {
+        return false;
+    }
+    *value = str_skip(word, name.len);
+    return true;
+}
+
+/* What a `limit_req_zone` says, but for its first key. */
+struct zone_words {
+    struct limit_zone_words zone;
+    struct str rate; /* as written */
+    unsigned *keys;  /* room for the zone's */
+};
+
+static bool read_zone_word(struct conf_scope *scope, const struct conf_node *node, unsigned number,
+                           struct zone_words *words)
+{
+    struct str word = node->args[number], value;
+
+    if (word_takes(word, STR("zone="), &value)) {
+        return limit_zone_read(scope->conf, node, word, &words->zone.name, &words->zone.size);
+    }
+    if (word_takes(word, STR("rate="), &value)) {
+        words->rate = value;
+        return true;
+    }
+    if (word.len > 1 && *word.data == '$') {
+        words->keys[words->zone.key_count++] = number;
+        return true;
+    }
+    return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+}
+
+static bool read_rate(struct conf_scope *scope, const struct conf_node *node, struct str text,
+                      struct req_zone *zone)
+{
+    if (template_variable_count(text) != 0) {
+        zone->rate = template_compile(scope->conf, node, text);
+        return zone->rate != NULL;
+    }
+    return bucket_parse_rate(text, &zone->per_minute) ||
+           conf_error(scope->conf, node, "invalid rate \"rate=%.*s\"", STR_ARG(text));
+}
+
+static bool zone_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct zone_words words = {
+        .rate = STR("1r/s"),
+        .keys = arena_array(scope->conf->arena, node->count, sizeof(unsigned)),
+    };
+    struct req_zone checked = {.per_minute = 0};
+
+    words.keys[words.zone.key_count++] = 1;
+    for (unsigned i = 2; i < node->count; i++) {
+        if (!read_zone_word(scope, node, i, &words)) {
+            return false;
+        }
+    }
+    if (!read_rate(scope, node, words.rate, &checked)) {
+        return false;
+    }
+    if (words.zone.name.len == 0) {
+        return conf_error(scope->conf, node, "\"limit_req_zone\" must have \"zone\" parameter");
+    }
+    words.zone.keys = words.keys;
+    struct req_zone *zone =
+        (struct req_zone *) limit_zone_declare(scope->conf, node, &req_kind, &words.zone);
+    if (zone == NULL) {
+        return false;
+    }
+    zone->per_minute = checked.per_minute;
+    zone->rate = checked.rate;
+    return true;
+}
+
+/* "burst=5" and "delay=5" to units. */
+static bool read_units(struct conf_scope *scope, const struct conf_node *node, struct str word,
+                       struct str value, uint64_t *units)
+{
+    uint64_t number;
+
+    if (!parse_uint(value, &number) || number == 0) {
+        return conf_error(scope->conf, node, "invalid %.*s value \"%.*s\"",
+                          (int) (value.data - word.data) - 1, word.data, STR_ARG(word));
+    }
+    *units = (number < REQUESTS_MOST ? number : REQUESTS_MOST) * REQUEST_UNITS;
+    return true;
+}
+
+static bool read_limit_word(struct conf_scope *scope, struct conf_node *node, struct str word,
+                            struct req_limit *limit)
+{
+    struct str value;
+
+    if (word_takes(word, STR("zone="), &value)) {
+        limit->zone = (struct req_zone *) limit_zone_named(scope->conf, node, &req_kind, value);
+        return limit->zone != NULL;
+    }
+    if (word_takes(word, STR("burst="), &value)) {
+        return read_units(scope, node, word, value, &limit->burst);
+    }
+    if (word_takes(word, STR("delay="), &value)) {
+        return read_units(scope, node, word, value, &limit->undelayed);
+    }
+    if (word_takes(word, STR("forbid_action="), &value) && value.len > 1 &&
+        (*value.data == '/' || *value.data == '@')) {
+        limit->forbid = template_compile(scope->conf, node, value);
+        return limit->forbid != NULL;
+    }
+    if (str_is(word, "nodelay")) {
+        limit->undelayed = UINT64_MAX;
+        return true;
+    }
+    return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+}
+
+static bool limit_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *arg)
+{
+    struct req_settings *settings = arg;
+    struct req_limit limit = {.zone = NULL};
+    bool is_off = node->count == 2 && str_is(node->args[1], "off");
+
+    if (!conf_is_set(scope, &req_key, row->name)) {
+        settings->is_off = is_off;
+    } else if (is_off || settings->is_off) {
+        return conf_error(scope->conf, node, "\"%s\" directive is duplicate", row->name);
+    }
+    if (is_off) {
+        return true;
+    }
+    for (unsigned i = 1; i < node->count; i++) {
+        if (!read_limit_word(scope, node, node->args[i], &limit)) {
+            return false;
+        }
+    }
+    if (limit.zone == NULL) {
+        return conf_error(scope->conf, node, "\"%s\" must have \"zone\" parameter", row->name);
+    }
+    vec_each(const struct req_limit, other, &settings->limits) {
+        if (other->zone == limit.zone) {
+            return conf_error(scope->conf, node, "\"%s\" directive is duplicate", row->name);
+        }
+    }
+    *vec_add(&settings->limits, scope->conf->arena, struct req_limit) = limit;
+    return true;
+}
+
+static bool whitelist_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *arg)
+{
+    struct req_settings *settings = arg;
+    struct req_exempt exempt = {.variable = NULL};
+
+    for (unsigned i = 1; i < node->count; i++) {
+        struct str value;
+
+        if (word_takes(node->args[i], STR("geo_var_name="), &value) && value.len != 0) {
+            const char *sign = *value.data == '$' ? "" : "$";
+            struct str text = arena_printf(scope->conf->arena, "%s%.*s", sign, STR_ARG(value));
+
+            exempt.variable = template_compile(scope->conf, node, text);
+            if (exempt.variable == NULL) {
+                return false;
+            }
+        } else if (word_takes(node->args[i], STR("geo_var_value="), &value) && value.len != 0) {
+            exempt.value = value;
+        } else {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
+                              STR_ARG(node->args[i]));
+        }
+    }
+    if (exempt.variable == NULL || exempt.value.len == 0) {
+        return conf_error(scope->conf, node,
+                          "\"%s\" must have \"geo_var_name\" and \"geo_var_value\" parameters",
+                          row->name);
+    }
+    *vec_add(&settings->exempt, scope->conf->arena, struct req_exempt) = exempt;
+    return true;
+}
+
+#define S struct req_settings
+static const struct directive req_rows[] = {
+    {"limit_req_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(3, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "key [$variable ...] zone=name:size rate=rate",
+     .doc = "Shared memory in which the requests of each key are counted, and how many may come: "
+            "`5r/s`, `30r/m`, or a variable with such a text (an empty one: no limit). Several "
+            "variables count together; a request is not counted where all are empty. 1m is enough "
+            "for some 17,000 keys; then those that were idle longest are forgotten."},
+    {"limit_req", IN_HTTP_ALL, CUSTOM_FIELD(S, limits, limit_apply), ARGS(1, 4),
+     .repeat = REPEAT_APPEND,
+     .syntax =
+         "zone=name [burst=number] [nodelay | delay=number] [forbid_action=uri | @name] | off",
+     .doc = "Holds requests to the rate of this zone: so many as `burst` says may come early and "
+            "are delayed, all of them, those above `delay`, or with `nodelay` none; more are "
+            "refused, or sent to forbid_action inside. Of several limits each must let a request "
+            "pass, and the longest delay counts. `off`: none here."},
+    {"limit_req_whitelist", IN_HTTP_ALL, CUSTOM_FIELD(S, exempt, whitelist_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "geo_var_name=name geo_var_value=value",
+     .doc = "Requests for which this variable (of geo, map or any other) has this value are not "
+            "limited."},
+    {"limit_req_log_level", IN_HTTP_ALL, ENUM(S, log_level, limit_log_levels), .initial = "error",
+     .doc = "The level of the line about a refused request; about a delayed one it is one less."},
+    {"limit_req_status", IN_HTTP_ALL, NUMBER(S, status), .min = 400, .max = 599, .initial = "503",
+     .doc = "What a refused request is answered with."},
+    {"limit_req_dry_run", IN_HTTP_ALL, FLAG(S, is_dry_run), .initial = "off",
+     .doc = "Refuses and delays nothing; log and $limit_req_status tell what would be."},
+    {0},
+};
+#undef S
+
+static const struct directive_table req_table = {.key = &req_key,
+                                                 .rows = req_rows,
+                                                 .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                 .size = sizeof(struct req_settings)};
+static const struct directive_table *const req_tables[] = {&req_table, NULL};
+
+static const struct variable req_variables[] = {
+    {.name = STR_INIT("limit_req_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+static const struct phase_hook req_phases[] = {
+    {.phase = PHASE_PREACCESS, .name = "limit_req", .run = limit_requests, .is_active = is_active},
+    {.run = NULL},
+};
+
+static const struct http_module req_hooks = {.variables = req_variables, .phases = req_phases};
+
+const struct module ngx_http_limit_req_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_limit_req_module",
+    .kind = MODULE_HTTP,
+    .tables = req_tables,
+    .hooks = &req_hooks,
+};

@@ -1,0 +1,341 @@
+/* ngx_http_log_module: access_log, log_format, open_log_file_cache, and Tengine's log_escape, log_empty_request, ratio=. */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "config.h"
+#include "http/client/connection.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+#include "shared/log/access.h"
+#include "shared/log/format.h"
+
+/* Settings at the location level. */
+struct http_log_settings {
+    struct log_settings log;
+    bool log_empty_request;
+};
+
+static struct settings_key log_key;
+
+/* ---- values of requests that are laid out in a line without a look at the variables ---- */
+
+#define STEP(name)                                                                                 \
+    static char *name(struct log_line *line, char *at, struct variable_env *env,                   \
+                      const struct log_step *step)
+
+/* Usual clients are laid out here: the connection would have to keep the text. */
+STEP(append_remote_addr)
+{
+    struct request *request = variable_request(env);
+    const struct conn *conn = request->conn;
+
+    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL &&
+        request->main->client == NULL) {
+        return addr_put_v4(at, (const unsigned char *) &conn->peer.v4.sin_addr);
+    }
+    return log_put(line, at, request_client_text(request));
+}
+
+STEP(append_remote_user)
+{
+    struct request *request = variable_request(env);
+    struct str user;
+
+    if (fields_get(&request->headers, FIELD_AUTHORIZATION) == NULL ||
+        !request_remote_user(request, &user)) {
+        return log_put_nothing(line, at);
+    }
+    return log_put_value(line, at, user);
+}
+
+STEP(append_request)
+{
+    struct request *request = variable_request(env);
+
+    return request->line.data == NULL ? log_put_nothing(line, at)
+                                      : log_put_value(line, at, request->line);
+}
+
+/* A field that as a rule stands in the request once. */
+static inline char *append_header(struct log_line *line, char *at, struct request *request,
+                                  enum field_id id)
+{
+    const struct fields *headers = &request->headers;
+    unsigned first = headers->first[id];
+    struct str value;
+
+    if (first == 0 && headers->count <= UINT8_MAX) {
+        return log_put_nothing(line, at);
+    }
+    if (first != 0 && !headers->items[first - 1].is_removed) {
+        uint32_t next = first; /* the one after the first */
+
+        while (next < headers->count && headers->items[next].id != id) {
+            next++;
+        }
+        if (next >= headers->count) {
+            return log_put_value(line, at, headers->items[first - 1].value);
+        }
+    }
+    return fields_joined(headers, &request->arena, id, &value) ? log_put_value(line, at, value)
+                                                               : log_put_nothing(line, at);
+}
+
+STEP(append_referer)
+{
+    struct request *request = variable_request(env);
+
+    return append_header(line, at, request, FIELD_REFERER);
+}
+
+STEP(append_user_agent)
+{
+    struct request *request = variable_request(env);
+
+    return append_header(line, at, request, FIELD_USER_AGENT);
+}
+
+STEP(append_forwarded_for)
+{
+    struct request *request = variable_request(env);
+
+    return append_header(line, at, request, FIELD_X_FORWARDED_FOR);
+}
+
+STEP(append_request_time)
+{
+    struct request *request = variable_request(env);
+
+    return log_put_seconds(at, request_age_ms(request));
+}
+
+STEP(append_status)
+{
+    struct request *request = variable_request(env);
+    unsigned status = request_status(request);
+
+    if (status == 0 && request->version < HTTP_1_0) {
+        status = 9;
+    }
+    return status < 1000 ? log_put_three_digits(at, status) : format_uint(at, status);
+}
+
+STEP(append_bytes_sent)
+{
+    struct request *request = variable_request(env);
+
+    return format_uint(at, request_bytes_sent(request));
+}
+
+STEP(append_body_bytes_sent)
+{
+    struct request *request = variable_request(env);
+
+    return format_uint(at, request_body_bytes_sent(request));
+}
+
+STEP(append_request_length)
+{
+    struct request *request = variable_request(env);
+
+    return format_uint(at, request->head_size + request->body_received);
+}
+
+STEP(append_pipe)
+{
+    struct request *request = variable_request(env);
+
+    *at = request->is_pipelined ? 'p' : '.';
+    return at + 1;
+}
+
+static const struct log_value http_log_values[] = {
+    {STR_INIT("remote_addr"), append_remote_addr},
+    {STR_INIT("remote_user"), append_remote_user},
+    {STR_INIT("request"), append_request},
+    {STR_INIT("http_referer"), append_referer},
+    {STR_INIT("http_user_agent"), append_user_agent},
+    {STR_INIT("http_x_forwarded_for"), append_forwarded_for},
+    {STR_INIT("request_time"), append_request_time},
+    {STR_INIT("status"), append_status},
+    {STR_INIT("bytes_sent"), append_bytes_sent},
+    {STR_INIT("body_bytes_sent"), append_body_bytes_sent},
+    {STR_INIT("request_length"), append_request_length},
+    {STR_INIT("pipe"), append_pipe},
+    {.name = STR_NONE},
+};
+
+/* ---- logging a request ---- */
+
+/* Logs by variables are made only where the root directory is: else any name would make a file. */
+static bool has_root(struct variable_env *env)
+{
+    struct request *request = variable_request(env);
+    struct str root = template_text(request->location->root, env);
+    struct stat info;
+    int error = stat(root.data, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+
+    if (error != 0) {
+        log_error(&request->log, error, "testing \"%.*s\" existence failed", STR_ARG(root));
+    }
+    return error == 0;
+}
+
+static const struct log_family http_logs = {
+    .state = "http.log_formats",
+    .values = http_log_values,
+    .may_open = has_root,
+};
+
+/* A connection that sent nothing that could be read. */
+static bool is_empty_request(const struct request *request)
+{
+    unsigned status = request_status(request);
+
+    return request->line.len == 0 && (status == 400 || status == 408);
+}
+
+static enum flow log_write_all(struct request *request)
+{
+    const struct http_log_settings *settings = location_settings(request->location, &log_key);
+
+    if (!settings->log_empty_request && is_empty_request(request)) {
+        return FLOW_NEXT;
+    }
+    /* In a log $sent_http_connection is "close", whatever was sent: so it is in nginx's. */
+    request->keepalive = false;
+    access_logs_write(&settings->log, &request->env);
+    return FLOW_NEXT;
+}
+
+/* The default log of a server is added only after this was asked: only `off` is known for sure. */
+static bool is_active(const struct http_location *location)
+{
+    const struct http_log_settings *settings = location_settings(location, &log_key);
+
+    return !settings->log.logs.is_off;
+}
+
+/* ---- directives ---- */
+
+static bool make_combined(struct conf *conf, struct http_main *main)
+{
+    return log_format_compile(
+        conf, NULL, http_logs.values, log_format_add(conf, &http_logs, STR("combined")),
+        STR("$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent "
+            "\"$http_referer\" \"$http_user_agent\""));
+}
+
+static bool log_format_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    return log_format_read(scope->conf, node, &http_logs);
+}
+
+static bool access_log_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    return access_log_read(scope->conf, node, &http_logs,
+                           &((struct log_settings *) settings)->logs);
+}
+
+static bool open_log_file_cache_apply(struct conf_scope *scope, const struct directive *row,
+                                      struct conf_node *node, void *settings)
+{
+    return log_path_cache_read(scope->conf, node, &((struct log_settings *) settings)->paths);
+}
+
+/* A server that has no access_log, neither of its own nor of http, writes the usual one. `off` wins over what stands beside it. */
+static bool log_finish(struct conf_scope *scope, void *settings)
+{
+    struct access_logs *logs = &((struct log_settings *) settings)->logs;
+
+    if (logs->is_off) {
+        logs->items = (struct vec){0};
+    } else if (logs->items.count == 0 && scope->context == IN_SERVER) {
+        access_log_add_file(scope->conf, scope->node, &http_logs, STR(DEFAULT_HTTP_LOG), logs);
+    }
+    return true;
+}
+
+/* ---- the module ---- */
+
+static const struct directive_word escape_words[] = {
+    {"on", LOG_ESCAPE_DEFAULT},
+    {"off", LOG_ESCAPE_NONE},
+    {"ascii", LOG_ESCAPE_ASCII},
+    {"unprintable", LOG_ESCAPE_UNPRINTABLE},
+    {NULL, 0},
+};
+
+#define L struct http_log_settings
+static const struct directive log_rows[] = {
+    {"log_format", IN_HTTP | IN_SERVER | IN_LOCATION, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "name [escape=default | json | none] string ...",
+     .doc = "Names a format for the access_log lines that follow, wherever they stand: a name is "
+            "one for all of http. \"combined\" is there already."},
+    {"access_log", IN_HTTP_ALL | IN_LOCATION_IF | IN_LIMIT_EXCEPT,
+     CUSTOM_FIELD(L, log.logs, access_log_apply), ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
+     .syntax = "path [format [buffer=size] [gzip[=level]] [flush=time] [if=condition] "
+               "[ratio=number]] | syslog:parameters [format [if=condition] [ratio=number]] | "
+               "pipe:command [format [if=condition] [ratio=number]] | off",
+     .doc =
+         "Writes a line for each request. Several may stand at one level; a block with some of "
+         "its own inherits none. Without any, logs/access.log has the format combined. syslog: "
+         "takes server=address,facility=name,severity=level,tag=word,nohostname or Tengine's "
+         "facility:level:target:port:ident, the target a host or a path, without one /dev/log. "
+         "pipe: starts the command with the master's rights and writes lines to its standard input, "
+         "cut at 4096 bytes; those it does not take in time are lost and counted."},
+    {"open_log_file_cache", IN_HTTP_ALL, CUSTOM_FIELD(L, log.paths, open_log_file_cache_apply),
+     ARGS(1, 4), .initial = "off",
+     .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",
+     .doc = "Keeps logs open whose paths hold variables."},
+    {"log_escape", IN_HTTP_ALL, ENUM(L, log.escape, escape_words), .initial = "on",
+     .doc =
+         "Escapes values of formats that have no escape= of their own: on as escape=default, off "
+         "not at all; ascii leaves bytes above 127, unprintable leaves quotes and backslashes."},
+    {"log_empty_request", IN_HTTP_ALL, FLAG(L, log_empty_request), .initial = "on",
+     .doc = "off leaves out lines of clients that were answered 400 or 408 without a request."},
+    {0},
+};
+#undef L
+
+static const struct directive_table log_table = {.key = &log_key,
+                                                 .rows = log_rows,
+                                                 .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                 .size = sizeof(struct http_log_settings),
+                                                 .finish = log_finish};
+
+static const struct directive_table *const log_tables[] = {&log_table, NULL};
+
+static const struct phase_hook log_phases[] = {
+    {.phase = PHASE_LOG, .name = "log", .run = log_write_all, .is_active = is_active},
+    {.run = NULL},
+};
+
+/* The end of the block is of no concern to logs, but the core has no hook of its own. */
+static const struct http_module log_hooks = {
+    .phases = log_phases,
+    .begin = make_combined,
+    .end = variables_add_optional,
+};
+
+/* What is buffered leaves with the worker. */
+static void log_worker_end(struct generation *generation)
+{
+    for (struct log_file *file = generation->log_files; file != NULL; file = file->next) {
+        if (file->flush != NULL) {
+            file->flush(file);
+        }
+    }
+}
+
+const struct module ngx_http_log_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_log_module",
+    .kind = MODULE_HTTP,
+    .tables = log_tables,
+    .hooks = &log_hooks,
+    .worker_end = log_worker_end,
+};

@@ -1,0 +1,618 @@
+/* ngx_http_memc_module: commands to memcached, and its answers as they come. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/exchange/exchange.h"
+#include "http/exchange/options/rows.h"
+#include "http/message/memcached_value.h"
+#include "http/request/body.h"
+#include "http/routing/hooks.h"
+#include "http/routing/settings.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+#define VALUE_MAX                                                                                  \
+    (16 * 1024 *                                                                                   \
+     1024) /* bytes of a body that becomes a value; memcached's own limit is 1 MB as a rule */
+#define LINE_MAX 4096 /* bytes of a line that memcached answers with */
+#define KEY_MAX 250   /* bytes of a key, as memcached has it */
+
+enum memc_kind {
+    MEMC_GET,
+    MEMC_STORE,
+    MEMC_DELETE,
+    MEMC_COUNT,
+    MEMC_FLUSH,
+    MEMC_STATS,
+    MEMC_VERSION
+};
+
+/* clang-format off */
+static const struct memc_command {
+    const char *name;
+    enum memc_kind kind;
+    unsigned methods; /* whose command it is where $memc_cmd says none */
+} commands[] = {
+    {"get", MEMC_GET, METHOD_GET | METHOD_HEAD},
+    {"set", MEMC_STORE, METHOD_PUT},
+    {"add", MEMC_STORE, METHOD_POST},
+    {"replace", MEMC_STORE, 0},
+    {"append", MEMC_STORE, 0},
+    {"prepend", MEMC_STORE, 0},
+    {"delete", MEMC_DELETE, METHOD_DELETE},
+    {"incr", MEMC_COUNT, 0},
+    {"decr", MEMC_COUNT, 0},
+    {"flush_all", MEMC_FLUSH, 0},
+    {"stats", MEMC_STATS, 0},
+    {"version", MEMC_VERSION, 0},
+};
+/* clang-format on */
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+/* What one place says, besides the family's options. */
+struct memc_settings {
+    struct pass_target target;
+    struct vec allowed; /* struct str: commands; none = all */
+    bool tells_modification;
+    const struct variable *command, *key, *flags, *exptime, *value; /* NULL where no pass is */
+};
+
+/* In the request's arena, used for all tries. */
+struct memc_state {
+    const struct memc_command *command;
+    struct str key;  /* escaped, as it is asked for */
+    uint64_t left;   /* bytes of a value still to come */
+    unsigned end_at; /* of what stands behind it */
+    bool is_value;   /* the answer is one */
+    bool has_ended;  /* all lines came */
+    bool
+        is_misread; /* the line says that the command was not understood: nobody knows what else comes */
+};
+
+static struct settings_key memc_key;
+static struct settings_key memc_family_key;
+static const struct exchange_family memc_family;
+
+/* ---- the request ---- */
+
+/* The value of a variable, empty where there is none. */
+static struct str value_of(struct exchange *x, const struct variable *variable)
+{
+    struct str text = STR_NONE;
+
+    return variable_get(&x->request->env, variable, &text) ? text : STR_NONE;
+}
+
+static bool refuse(struct exchange *x, unsigned status)
+{
+    x->request->response.status = status;
+    return false;
+}
+
+static const struct memc_command *find_command(struct exchange *x, struct str name)
+{
+    const struct request *request = x->request;
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (name.len != 0 ? str_is(name, commands[i].name)
+                          : (commands[i].methods & request->method) != 0) {
+            return &commands[i];
+        }
+    }
+    if (name.len != 0) {
+        log_error(&request->log, 0, "ngx_memc: unknown $memc_cmd \"%.*s\"", STR_ARG(name));
+    } else {
+        log_error(&request->log, 0, "ngx_memc: $memc_cmd variable not found for HTTP %.*s requests",
+                  STR_ARG(request->method_name));
+    }
+    return NULL;
+}
+
+static bool is_allowed(struct exchange *x, const struct memc_command *command)
+{
+    const struct memc_settings *own = x->module_settings;
+
+    vec_each(const struct str, name, &own->allowed) {
+        if (str_is(*name, command->name)) {
+            return true;
+        }
+    }
+    if (own->allowed.count != 0) {
+        log_error(&x->request->log, 0, "ngx_memc: memcached command \"%s\" not allowed",
+                  command->name);
+    }
+    return own->allowed.count == 0;
+}
+
+/* A number that is a variable's, up to `most`; empty where that is. */
+static bool read_number(struct exchange *x, const struct variable *variable, uint64_t most,
+                        struct str *out)
+{
+    uint64_t number;
+
+    *out = value_of(x, variable);
+    if (out->len == 0 || (parse_uint(*out, &number) && number <= most)) {
+        return true;
+    }
+    log_error(&x->request->log, 0, "variable \"$%.*s\" takes invalid value: %.*s",
+              STR_ARG(variable->name), STR_ARG(*out));
+    return false;
+}
+
+/* The same; where the variable is empty it becomes "0". */
+static bool read_number_or_zero(struct exchange *x, const struct variable *variable, uint64_t most,
+                                struct str *out)
+{
+    if (!read_number(x, variable, most, out)) {
+        return false;
+    }
+    if (out->len == 0) {
+        *out = STR("0");
+        variable_assign(&x->request->env, variable, *out);
+    }
+    return true;
+}
+
+/*
+ * Is it a key that memcached takes? One that it does not take makes it read the value behind a `set` as commands, which
+ * would be the client's.
+ */
+static bool is_key(const struct exchange *x, struct str key)
+{
+    if (key.len == 0) {
+        log_error(&x->request->log, 0, "the \"$memc_key\" variable is not set");
+    } else if (key.len > KEY_MAX) {
+        log_error(&x->request->log, 0, "the \"$memc_key\" variable is too long: %zu bytes",
+                  key.len);
+    }
+    return key.len != 0 && key.len <= KEY_MAX;
+}
+
+/* The client's body, from its file, too. Blocks for the disk. False: it is too large, or cannot be read. */
+static bool body_bytes(struct exchange *x, struct str *out)
+{
+    const struct request_body *body = x->request->body;
+    size_t done = 0;
+
+    *out = body == NULL ? STR("") : body->bytes;
+    if (body == NULL || body->fd == -1 || body->size == 0) {
+        return true;
+    }
+    if (body->size > VALUE_MAX) {
+        return refuse(x, 413);
+    }
+    arena_allow(&x->request->arena, (size_t) body->size);
+    char *room = arena_text(&x->request->arena, (size_t) body->size);
+    while (done < body->size) {
+        ssize_t n = pread(body->fd, room + done, (size_t) body->size - done, (off_t) done);
+        if (n <= 0 && errno != EINTR) {
+            log_crit(&x->request->log, errno, "pread() \"%.*s\" failed", STR_ARG(body->file_name));
+            return refuse(x, 500);
+        }
+        done += n > 0 ? (size_t) n : 0;
+    }
+    *out = (struct str){room, done};
+    return true;
+}
+
+/* "set key flags exptime length", and the value. Numbers that memcached refuses would have it read the value as commands. */
+static bool make_store(struct exchange *x, const struct memc_state *state)
+{
+    const struct memc_settings *own = x->module_settings;
+    struct arena *arena = &x->request->arena;
+    struct str flags;
+    struct str exptime;
+    struct str value;
+
+    if (!read_number_or_zero(x, own->flags, UINT32_MAX, &flags) ||
+        !read_number_or_zero(x, own->exptime, INT64_MAX, &exptime)) {
+        return refuse(x, 400);
+    }
+    if (!variable_get(&x->request->env, own->value, &value) && !body_bytes(x, &value)) {
+        return false;
+    }
+    const struct str parts[] = {
+        arena_printf(arena, "%s %.*s %.*s %.*s %zu\r\n", state->command->name, STR_ARG(state->key),
+                     STR_ARG(flags), STR_ARG(exptime), value.len),
+        value,
+        STR("\r\n"),
+    };
+    x->head = arena_join(arena, parts, 3);
+    return true;
+}
+
+/* A command of one line, with a number behind it or without. */
+static bool make_line(struct exchange *x, const struct memc_state *state)
+{
+    const struct memc_settings *own = x->module_settings;
+    enum memc_kind kind = state->command->kind;
+    struct str number = STR_NONE;
+    bool is_sound = true;
+
+    if (kind == MEMC_COUNT) {
+        is_sound = read_number(x, own->value, UINT64_MAX, &number) && number.len != 0;
+    } else if (kind == MEMC_DELETE || kind == MEMC_FLUSH) {
+        is_sound = read_number(x, own->exptime, INT64_MAX, &number);
+    }
+    if (!is_sound) {
+        return refuse(x, 400);
+    }
+    x->head = arena_printf(&x->request->arena, "%s%s%.*s%s%.*s\r\n", state->command->name,
+                           state->key.len != 0 ? " " : "", STR_ARG(state->key),
+                           number.len != 0 ? " " : "", STR_ARG(number));
+    return true;
+}
+
+static bool memc_make_request(struct exchange *x)
+{
+    const struct memc_settings *own = x->module_settings;
+    struct request *request = x->request;
+    struct memc_state *state = arena_new(&request->arena, struct memc_state);
+
+    x->state = state;
+    state->command = find_command(x, value_of(x, own->command));
+    if (state->command == NULL) {
+        return refuse(x, 400);
+    }
+    if (!is_allowed(x, state->command)) {
+        return refuse(x, 403);
+    }
+    if (state->command->kind < MEMC_FLUSH) {
+        state->key = escape_str(&request->arena, value_of(x, own->key), ESCAPE_MEMCACHED);
+        if (!is_key(x, state->key)) {
+            return refuse(x, 400);
+        }
+    }
+    return state->command->kind == MEMC_STORE ? make_store(x, state) : make_line(x, state);
+}
+
+/* ---- the answer ---- */
+
+static void memc_begin_answer(struct exchange *x)
+{
+    struct memc_state *state = x->state;
+
+    state->left = 0;
+    state->end_at = 0;
+    state->is_value = state->has_ended = state->is_misread = false;
+}
+
+static enum head_result bad_answer(struct exchange *x, const char *part, struct str line)
+{
+    log_error(&x->request->log, 0, "memcached sent invalid %s: \"%.*s\"", part,
+              STR_ARG(str_head(line, 256)));
+    return HEAD_BAD;
+}
+
+/* There is no such entry: the page for 404. */
+static enum head_result not_found(struct exchange *x)
+{
+    x->answer.status = 404;
+    x->answer.content_length = 0;
+    x->answer.has_no_body = true;
+    x->answer.has_no_page = true;
+    x->is_reusable = true;
+    return HEAD_DONE;
+}
+
+static enum head_result read_value(struct exchange *x, struct str line)
+{
+    const struct memc_settings *own = x->module_settings;
+    struct memc_state *state = x->state;
+    struct memcached_value value;
+    const char *wrong = memcached_value_parse(line, &value);
+    char digits[20];
+
+    if (wrong != NULL || !str_equal(value.key, state->key)) {
+        return bad_answer(x, wrong == NULL ? "key" : wrong, line);
+    }
+    x->answer.status = 200;
+    x->answer.content_length = (int64_t) value.length;
+    state->left = value.length;
+    state->is_value = true;
+    struct str flags =
+        arena_dup(&x->request->arena, str_from(digits, format_uint(digits, value.flags)));
+    variable_assign(&x->request->env, own->flags, flags);
+    if (own->tells_modification && value.flags <= UINT32_MAX) {
+        char *date = arena_text(&x->request->arena, HTTP_DATE_LENGTH);
+        fields_add_known(&x->answer.fields, &x->request->arena, FIELD_LAST_MODIFIED,
+                         str_from(date, http_date_format(date, (time_t) value.flags)));
+    }
+    response_set_type(x->request);
+    return HEAD_DONE;
+}
+
+/* The status of a line that is the answer; 0: it is none to this command. */
+static unsigned status_of(const struct memc_state *state, struct str line)
+{
+    enum memc_kind kind = state->command->kind;
+
+    if (kind == MEMC_GET) {
+        return 0; /* an error is no value, as with memcached_pass */
+    }
+    if (str_is(line, "ERROR") || str_starts(line, STR("CLIENT_ERROR")) ||
+        str_starts(line, STR("SERVER_ERROR"))) {
+        return 502;
+    }
+    switch (kind) {
+    case MEMC_STORE:
+        return str_is(line, "STORED")                                 ? 201
+               : str_is(line, "NOT_STORED") || str_is(line, "EXISTS") ? 200
+                                                                      : 0;
+    case MEMC_DELETE:
+        return str_is(line, "DELETED") ? 200 : 0;
+    case MEMC_COUNT:
+        return line.len != 0 && ascii_is_digit((unsigned char) *line.data) ? 201 : 0;
+    case MEMC_FLUSH:
+        return str_is(line, "OK") ? 200 : 0;
+    case MEMC_STATS:
+        return str_starts(line, STR("STAT ")) || str_is(line, "END") ? 200 : 0;
+    case MEMC_VERSION:
+        return str_starts(line, STR("VERSION ")) ? 200 : 0;
+    default:
+        return 0;
+    }
+}
+
+/* The first line says how it went; but before a value it stays, and is the body, or the first part of it. */
+static enum head_result memc_read_head(struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct memc_state *state = x->state;
+    struct str input = channel->input(x);
+    const char *end = input.len == 0 ? NULL : memchr(input.data, '\n', input.len);
+
+    if (end == NULL) {
+        return input.len < LINE_MAX ? HEAD_MORE : bad_answer(x, "response", input);
+    }
+    struct str line = str_from(input.data, end);
+    if (line.len == 0 || line.data[line.len - 1] != '\r' || line.len > LINE_MAX) {
+        return bad_answer(x, "response", line);
+    }
+    line.len--;
+    unsigned status = status_of(state, line);
+    enum head_result result = HEAD_DONE;
+    if (status != 0) {
+        state->is_misread = status == 502 && !str_starts(line, STR("SERVER_ERROR"));
+        x->answer.status = status;
+        x->answer.content_length =
+            state->command->kind == MEMC_STATS && status == 200 ? -1 : (int64_t) line.len + 2;
+        response_set_type(x->request);
+        return HEAD_DONE;
+    }
+    if (str_is(line, state->command->kind == MEMC_GET ? "END" : "NOT_FOUND")) {
+        result = not_found(x);
+    } else if (state->command->kind == MEMC_GET && str_starts(line, STR("VALUE "))) {
+        result = read_value(x, line);
+    } else {
+        return bad_answer(x, "response", line);
+    }
+    channel->consume(x, line.len + 2);
+    return result;
+}
+
+static enum body_result read_value_end(struct exchange *x)
+{
+    struct memc_state *state = x->state;
+
+    while (state->end_at < sizeof(MEMCACHED_VALUE_END) - 1) {
+        size_t used;
+        if (!memcached_value_ends(x->protocol->channel->input(x), &state->end_at, &used)) {
+            log_error(&x->request->log, 0, "memcached sent invalid trailer");
+            return BODY_BAD;
+        }
+        if (used == 0) {
+            return BODY_MORE;
+        }
+        x->protocol->channel->consume(x, used);
+    }
+    x->is_reusable = true;
+    return BODY_END;
+}
+
+/* A line of an answer that is lines; only stats has several. */
+static enum body_result read_lines(struct exchange *x, struct str *data)
+{
+    struct memc_state *state = x->state;
+    struct str input = x->protocol->channel->input(x);
+    const char *end = input.len == 0 ? NULL : memchr(input.data, '\n', input.len);
+
+    if (state->has_ended) {
+        x->is_reusable = !state->is_misread;
+        return BODY_END;
+    }
+    if (end == NULL) {
+        if (input.len < LINE_MAX) {
+            return BODY_MORE;
+        }
+        bad_answer(x, "line", input);
+        return BODY_BAD;
+    }
+    *data = str_from(input.data, end + 1);
+    state->has_ended = x->answer.content_length != -1 || str_is(*data, "END\r\n");
+    x->protocol->channel->consume(x, data->len);
+    return BODY_DATA;
+}
+
+static enum body_result memc_read_body(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct memc_state *state = x->state;
+
+    if (x->answer.has_no_body) {
+        return BODY_END;
+    }
+    if (!state->is_value) {
+        return read_lines(x, data);
+    }
+    if (state->left == 0) {
+        return read_value_end(x);
+    }
+    *data = str_head(channel->input(x), state->left < SIZE_MAX ? (size_t) state->left : SIZE_MAX);
+    channel->consume(x, data->len);
+    state->left -= data->len;
+    return data->len == 0 ? BODY_MORE : BODY_DATA;
+}
+
+static const struct protocol memc_protocol = {
+    .family = &memc_family,
+    .name = STR_INIT("memcached"),
+    .channel = &whole_link,
+    .make_request = memc_make_request,
+    .begin_answer = memc_begin_answer,
+    .read_head = memc_read_head,
+    .read_body = memc_read_body,
+};
+
+/* MAY WAIT. */
+static enum flow memc_answer(struct request *request)
+{
+    const struct memc_settings *own = location_settings(request->location, &memc_key);
+    const struct exchange_settings *settings =
+        location_settings(request->location, &memc_family_key);
+    enum flow flow = request_read_body(request); /* it may be the value */
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    struct exchange *x = exchange_new(request, &memc_protocol, settings, own);
+    x->group = own->target.group;
+    x->target = own->target.text;
+    x->sends_body = false;
+    if (x->group == NULL) {
+        x->target_text = template_text(own->target.text, &request->env);
+    }
+    return exchange_run(x);
+}
+
+/* ---- variables ---- */
+
+/* They have a value only where `set` or `map` gives them one, or an answer did. */
+static bool get_none(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return false;
+}
+
+static bool get_flags_time(struct variable_env *env, const struct variable *variable,
+                           struct str *out)
+{
+    struct str flags;
+    uint64_t seconds;
+
+    if (!variable_get_by_name(env, STR("memc_flags"), &flags) || !parse_uint(flags, &seconds) ||
+        seconds > UINT32_MAX) {
+        return false;
+    }
+    char *date = arena_text(env->arena, HTTP_DATE_LENGTH);
+    return variable_give(out, str_from(date, http_date_format(date, (time_t) seconds)));
+}
+
+static const struct variable memc_variables[] = {
+    {.name = STR_INIT("memc_cmd"), .get = get_none, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("memc_key"), .get = get_none, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("memc_flags"), .get = get_none, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("memc_exptime"), .get = get_none, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("memc_value"), .get = get_none, .flags = VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("memc_flags_as_http_time"),
+     .get = get_flags_time,
+     .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+/* ---- directives ---- */
+
+static bool memc_pass_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct memc_settings *own = settings;
+    struct variable_set *set = conf_variables(scope->conf);
+
+    own->command = variable_use(scope->conf, node, set, STR("memc_cmd"));
+    own->key = variable_use(scope->conf, node, set, STR("memc_key"));
+    own->flags = variable_use(scope->conf, node, set, STR("memc_flags"));
+    own->exptime = variable_use(scope->conf, node, set, STR("memc_exptime"));
+    own->value = variable_use(scope->conf, node, set, STR("memc_value"));
+    return own->command != NULL && own->key != NULL && own->flags != NULL && own->exptime != NULL &&
+           own->value != NULL && pass_target_read(scope, node, node->args[1], 0, &own->target) &&
+           pass_handler_set(scope, node, memc_answer);
+}
+
+static bool allowed_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    for (unsigned i = 1; i < node->count; i++) {
+        size_t command = 0;
+        while (command < COMMANDS && !str_is(node->args[i], commands[command].name)) {
+            command++;
+        }
+        if (command == COMMANDS) {
+            return conf_error(scope->conf, node, "memcached command \"%.*s\" not supported",
+                              STR_ARG(node->args[i]));
+        }
+    }
+    return true;
+}
+
+/* As memcached's: a status alone is told by our page. */
+static bool memc_family_finish(struct conf_scope *scope, void *settings)
+{
+    struct exchange_settings *own = settings;
+
+    own->intercept_errors = true;
+    if ((own->next_upstream & NEXT_NOT_FOUND) != 0) {
+        own->next_upstream |= NEXT_404;
+    }
+    return exchange_settings_finish(scope, settings);
+}
+
+#define S struct memc_settings
+static const struct directive memc_rows[] = {
+    {"memc_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, memc_pass_apply),
+     ARGS(1, 1), .syntax = "address",
+     .doc =
+         "The memcached server, or group of them, that does $memc_cmd: get, set, add, replace, append, prepend, delete, incr, "
+         "decr, flush_all, stats or version. Without one GET and HEAD get, PUT sets, POST adds, DELETE deletes. A value is "
+         "$memc_value, or the request's body."},
+    {"memc_cmds_allowed", IN_HTTP_ALL | IN_LOCATION_IF, STRINGS(S, allowed), .apply = allowed_apply,
+     .syntax = "command ...", .doc = "Commands that may be done; others are answered with 403."},
+    {"memc_flags_to_last_modified", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, tells_modification),
+     .initial = "off",
+     .doc = "Takes an entry's flags for seconds since 1970, and tells them as Last-Modified."},
+    {0},
+};
+#undef S
+
+static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
+                                                   {"timeout", NEXT_TIMEOUT},
+                                                   {"invalid_response", NEXT_INVALID_HEADER},
+                                                   {"not_found", NEXT_NOT_FOUND},
+                                                   {"off", NEXT_OFF},
+                                                   {NULL, 0}};
+
+static const struct directive memc_family_rows[] = {
+    EXCHANGE_CONNECT_ROWS("memc", next_words),
+    {0},
+};
+
+static const struct directive_table memc_table = {
+    .key = &memc_key,
+    .rows = memc_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct memc_settings),
+};
+static const struct exchange_family memc_family = {
+    .prefix = "memc",
+    .table = EXCHANGE_TABLE(memc_family_key, memc_family_rows, memc_family_finish),
+};
+static const struct directive_table *const memc_tables[] = {&memc_table, &memc_family.table, NULL};
+static const struct http_module memc_hooks = {.variables = memc_variables};
+
+const struct module ngx_http_memc_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_memc_module",
+    .kind = MODULE_HTTP,
+    .tables = memc_tables,
+    .hooks = &memc_hooks,
+};

@@ -1,0 +1,113 @@
+/* ngx_http_mirror_module: requests that are sent elsewhere as well, where nobody waits for the answers. */
+#include "http/request/body.h"
+#include "http/request/request.h"
+#include "http/request/subrequest.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+struct mirror_settings {
+    struct vec uris; /* struct str: of subrequests */
+    bool with_body;  /* which is read first, then */
+};
+
+static struct settings_key mirror_key;
+
+static const struct mirror_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &mirror_key);
+}
+
+/* Begins the subrequests, for whose end the request's own waits. MAY WAIT for the body. */
+static enum flow mirror_request(struct request *request)
+{
+    const struct mirror_settings *settings = settings_at(request->location);
+    enum flow flow = FLOW_NEXT;
+
+    if (request != request->main) {
+        return FLOW_NEXT;
+    }
+    if (settings->with_body) {
+        flow = request_read_body(request);
+    }
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    vec_each(const struct str, uri, &settings->uris) {
+        struct subrequest *sub = arena_new(&request->arena, struct subrequest);
+
+        sub->uri = *uri;
+        sub->args = request->args;
+        sub->output = SUBREQUEST_NONE;
+        sub->method = request->method_name;
+        sub->passes_body = settings->with_body;
+        sub->outlives_client = true;
+        if (subrequest_begin(request, sub) == FLOW_CLOSED) {
+            return FLOW_CLOSED;
+        }
+    }
+    return FLOW_NEXT;
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->uris.count != 0;
+}
+
+/* ---- directives ---- */
+
+/* `off` stands alone. */
+static bool mirror_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct mirror_settings *mirror = settings;
+    bool is_off = str_is(node->args[1], "off");
+
+    if (conf_is_default(scope)) {
+        return true;
+    }
+    if (conf_is_set(scope, &mirror_key, "mirror") && (is_off || mirror->uris.count == 0)) {
+        return conf_error(scope->conf, node, "\"mirror\" directive is duplicate");
+    }
+    if (!is_off) {
+        *vec_add(&mirror->uris, scope->conf->arena, struct str) = node->args[1];
+    }
+    return true;
+}
+
+#define S struct mirror_settings
+static const struct directive mirror_rows[] = {
+    {"mirror", IN_HTTP_ALL, CUSTOM_FIELD(S, uris, mirror_apply), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .initial = "off", .syntax = "uri | off",
+     .doc =
+         "Asks this URI of the server as well, by a subrequest of the same method whose answer is ignored. The client "
+         "does not wait for it, but for the end of its connection, or the next answer there, it does. Several "
+         "are asked at once."},
+    {"mirror_request_body", IN_HTTP_ALL, FLAG(S, with_body), .initial = "on",
+     .doc =
+         "Mirrors the request's body, too; it is read whole before anything else is done, and not passed on as it "
+         "comes."},
+    {0},
+};
+#undef S
+
+static const struct directive_table mirror_table = {
+    .key = &mirror_key,
+    .rows = mirror_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct mirror_settings),
+};
+static const struct directive_table *const mirror_tables[] = {&mirror_table, NULL};
+
+static const struct phase_hook mirror_phases[] = {
+    {.phase = PHASE_PRECONTENT, .name = "mirror", .run = mirror_request, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module mirror_hooks = {.phases = mirror_phases};
+
+const struct module ngx_http_mirror_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_mirror_module",
+    .kind = MODULE_HTTP,
+    .tables = mirror_tables,
+    .hooks = &mirror_hooks,
+};

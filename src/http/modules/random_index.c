@@ -1,0 +1,85 @@
+/* ngx_http_random_index_module: any of the files of a directory answers for it. */
+#include "base/checksum.h"
+#include "http/files/directory.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+struct random_index_settings {
+    bool is_on;
+};
+
+static struct settings_key random_index_key;
+
+/* One file of the directory, each as likely as any other; empty when there is none. The directory is read once, and no name
+ * is kept but the one that is chosen so far: the n-th takes its place by a chance of one in n. */
+static struct str choose_file(struct request *request, struct directory *directory)
+{
+    char chosen[sizeof(((struct dirent *) 0)->d_name)];
+    struct directory_entry entry;
+    uint32_t count = 0;
+    size_t length = 0;
+
+    while (directory_next(directory, &entry)) {
+        if (entry.is_file && random_uint32() % ++count == 0) {
+            length = (size_t) (str_put(chosen, entry.name) - chosen);
+        }
+    }
+    return arena_dup(&request->arena, (struct str){chosen, length});
+}
+
+static enum flow answer_by_any(struct request *request)
+{
+    struct directory directory;
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD | METHOD_POST)) == 0) {
+        return FLOW_NEXT;
+    }
+    enum flow flow = directory_open(&directory, request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    struct str name = choose_file(request, &directory);
+    directory_close(&directory);
+    return name.len == 0
+               ? FLOW_NEXT
+               : request_redirect(request, arena_concat(&request->arena, request->uri, name),
+                                  request->args);
+}
+
+static const struct directive random_index_rows[] = {
+    {"random_index", IN_LOCATION, FLAG(struct random_index_settings, is_on), .initial = "off",
+     .doc =
+         "Answers for a directory with one of its files, by chance: regular ones, and what symbolic links lead to; "
+         "not those whose names begin with a dot. Where there is none, `index` and `autoindex` are asked."},
+    {0},
+};
+
+static const struct directive_table random_index_table = {
+    .key = &random_index_key,
+    .rows = random_index_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct random_index_settings),
+};
+static const struct directive_table *const random_index_tables[] = {&random_index_table, NULL};
+
+static bool is_active(const struct http_location *location)
+{
+    const struct random_index_settings *settings = location_settings(location, &random_index_key);
+
+    return settings->is_on;
+}
+
+static const struct phase_hook random_index_phases[] = {
+    {PHASE_DIRECTORY, .name = "random_index", .run = answer_by_any, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module random_index_hooks = {.phases = random_index_phases};
+
+const struct module ngx_http_random_index_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_random_index_module",
+    .kind = MODULE_HTTP,
+    .tables = random_index_tables,
+    .hooks = &random_index_hooks,
+};

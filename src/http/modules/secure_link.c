@@ -1,0 +1,194 @@
+/* ngx_http_secure_link_module: links that were signed by whoever knows a secret, and may expire. */
+#include <openssl/crypto.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+#define MD5_SIZE 16
+#define MD5_HEX 32        /* its hex digits */
+#define MD5_BASE64_MAX 24 /* its base64, with padding */
+
+/* The first two, or the third, or none. */
+struct secure_link_settings {
+    struct template *link;        /* of secure_link: "md5" or "md5,expires" */
+    struct template *signed_text; /* of secure_link_md5: what the md5 must be of */
+    struct str secret;            /* of secure_link_secret; or empty */
+};
+
+static struct settings_key secure_link_key;
+
+static const struct secure_link_settings *settings_at(const struct request *request)
+{
+    return location_settings(request->location, &secure_link_key);
+}
+
+/* ---- for a request ---- */
+
+/* Is it the digest of the text? Takes as long for any two. */
+static bool is_digest(struct str digest, struct str text)
+{
+    unsigned char expected[MD5_SIZE];
+
+    md5_of(text, expected);
+    return digest.len == MD5_SIZE && CRYPTO_memcmp(digest.data, expected, MD5_SIZE) == 0;
+}
+
+/* Cuts what stands behind the first comma off the link. False: that is no moment. Without a comma `expires` is empty. */
+static bool cut_expires(struct str *link, struct str *expires, int64_t *moment)
+{
+    struct str rest = *link;
+
+    *link = str_cut(&rest, ',');
+    *expires = rest;
+    return rest.data == NULL || (parse_int(rest, moment) && *moment > 0 && *rest.data != '-');
+}
+
+/* The form with an expression: "1" good, "0" expired; false = not signed. */
+static bool check_link(struct request *request, const struct secure_link_settings *settings,
+                       struct str *out)
+{
+    struct str digest = template_text(settings->link, &request->env);
+    struct str expires;
+    int64_t moment = 0;
+
+    if (!cut_expires(&digest, &expires, &moment) || digest.len > MD5_BASE64_MAX) {
+        return false;
+    }
+    digest = str_cut(&digest, '=');
+    if (!base64_decode(&request->arena, digest, true, &digest) ||
+        !is_digest(digest, template_text(settings->signed_text, &request->env))) {
+        return false;
+    }
+    return variable_give(out, moment != 0 && moment < clock_now.seconds ? STR("0") : STR("1"));
+}
+
+/* Thirty-two hex digits as bytes; false for all else. */
+static bool decode_hex(struct str text, char bytes[MD5_SIZE])
+{
+    if (text.len != MD5_HEX) {
+        return false;
+    }
+    for (unsigned i = 0; i < MD5_SIZE; i++) {
+        int high = hex_value[(unsigned char) text.data[2 * i]];
+        int low = hex_value[(unsigned char) text.data[2 * i + 1]];
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        bytes[i] = (char) (high << 4 | low);
+    }
+    return true;
+}
+
+/* The form with a secret: of the target "/prefix/md5/link", as received, the link. */
+static bool check_word(struct request *request, struct str secret, struct str *out)
+{
+    struct str rest = request_origin_form(request);
+    char bytes[MD5_SIZE];
+
+    str_cut(&rest, '/');
+    str_cut(&rest, '/');
+    struct str digest = str_cut(&rest, '/');
+    return rest.len != 0 && decode_hex(digest, bytes) &&
+           is_digest((struct str){bytes, MD5_SIZE}, arena_concat(&request->arena, rest, secret)) &&
+           variable_give(out, rest);
+}
+
+static bool get_secure_link(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    struct request *request = variable_request(env);
+    const struct secure_link_settings *settings = settings_at(request);
+
+    if (settings->secret.len != 0) {
+        return check_word(request, settings->secret, out);
+    }
+    return settings->link != NULL && settings->signed_text != NULL &&
+           check_link(request, settings, out);
+}
+
+/* It is told of links that are not good, too. */
+static bool get_secure_link_expires(struct variable_env *env, const struct variable *variable,
+                                    struct str *out)
+{
+    struct request *request = variable_request(env);
+    const struct secure_link_settings *settings = settings_at(request);
+    int64_t moment;
+
+    if (settings->link == NULL || settings->signed_text == NULL) {
+        return false;
+    }
+    struct str link = template_text(settings->link, env);
+    return cut_expires(&link, out, &moment) && out->len != 0;
+}
+
+static const struct variable secure_link_variables[] = {
+    {.name = STR_INIT("secure_link"), .get = get_secure_link},
+    {.name = STR_INIT("secure_link_expires"), .get = get_secure_link_expires},
+    {.name = {NULL, 0}},
+};
+
+/* ---- directives ---- */
+
+/* The form that a block sets takes the place of the other one, if that was inherited. */
+static bool secure_link_finish(struct conf_scope *scope, void *arg)
+{
+    struct secure_link_settings *settings = arg;
+    bool has_link = conf_is_set(scope, &secure_link_key, "secure_link") ||
+                    conf_is_set(scope, &secure_link_key, "secure_link_md5");
+    bool has_secret = conf_is_set(scope, &secure_link_key, "secure_link_secret");
+
+    if (has_link && has_secret) {
+        return conf_error(scope->conf, scope->node,
+                          "\"secure_link_secret\" cannot be mixed with \"secure_link\" and "
+                          "\"secure_link_md5\"");
+    }
+    if (has_link) {
+        settings->secret = STR_NONE;
+    } else if (has_secret) {
+        settings->link = settings->signed_text = NULL;
+    }
+    return true;
+}
+
+#define S struct secure_link_settings
+static const struct directive secure_link_rows[] = {
+    {"secure_link", IN_HTTP_ALL, TEMPLATE(S, link), .syntax = "expression",
+     .doc =
+         "Where a request has the MD5 that signs it, in base64url, and behind a comma the second of the epoch at "
+         "which it expires, if it does: `$arg_md5,$arg_expires`. $secure_link is 1 where it is that of "
+         "`secure_link_md5`, 0 where it is, but has expired, and empty else."},
+    {"secure_link_md5", IN_HTTP_ALL, TEMPLATE(S, signed_text), .syntax = "expression",
+     .doc =
+         "The text that the MD5 must be of: what the link is good for, the moment at which it expires, and a secret."},
+    {"secure_link_secret", IN_HTTP_ALL, STRING(S, secret), .syntax = "word",
+     .doc =
+         "The secret of links of the form /prefix/md5/link, where the MD5, in hex, is that of link and secret. "
+         "$secure_link is the link, as the client has written it, where that holds, and empty else."},
+    {0},
+};
+#undef S
+
+static const struct directive_table secure_link_table = {
+    .key = &secure_link_key,
+    .rows = secure_link_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct secure_link_settings),
+    .finish = secure_link_finish,
+};
+static const struct directive_table *const secure_link_tables[] = {&secure_link_table, NULL};
+
+static const struct http_module secure_link_hooks = {.variables = secure_link_variables};
+
+const struct module ngx_http_secure_link_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_secure_link_module",
+    .kind = MODULE_HTTP,
+    .tables = secure_link_tables,
+    .hooks = &secure_link_hooks,
+};

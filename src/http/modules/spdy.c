@@ -1,0 +1,37 @@
+/* ngx_http_spdy_module: SPDY became HTTP/2, which is spoken in its place; its directives say what holds instead. */
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+#define SPDY(directive, where, words, instead)                                                     \
+    {                                                                                              \
+        directive, where, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = words,                      \
+                          .replaced_by = instead,                                                  \
+                          .doc = "Of SPDY, in whose place HTTP/2 is spoken: " instead " holds."    \
+    }
+
+static const struct directive spdy_rows[] = {
+    SPDY("spdy_version", IN_HTTP | IN_SERVER, "2 | 3", "http2"),
+    SPDY("spdy_headers_comp", IN_HTTP | IN_SERVER, "level", "http2"),
+    SPDY("spdy_flow_control", IN_HTTP | IN_SERVER, "on | off", "http2"),
+    SPDY("spdy_init_recv_window_size", IN_HTTP | IN_SERVER, "size", "http2_body_preread_size"),
+    SPDY("spdy_chunk_size", IN_HTTP_ALL, "size", "http2_chunk_size"),
+    SPDY("spdy_pool_size", IN_HTTP | IN_SERVER, "size", "http2_pool_size"),
+    SPDY("spdy_max_concurrent_streams", IN_HTTP | IN_SERVER, "number",
+         "http2_max_concurrent_streams"),
+    SPDY("spdy_streams_index_size", IN_HTTP | IN_SERVER, "number", "http2_streams_index_size"),
+    SPDY("spdy_recv_buffer_size", IN_HTTP, "size", "http2_recv_buffer_size"),
+    SPDY("spdy_recv_timeout", IN_HTTP | IN_SERVER, "time", "client_header_timeout"),
+    SPDY("spdy_keepalive_timeout", IN_HTTP | IN_SERVER, "time", "keepalive_timeout"),
+    {0},
+};
+static const struct directive_table spdy_table = {.rows = spdy_rows};
+static const struct directive_table *const spdy_tables[] = {&spdy_table, NULL};
+static const struct http_module spdy_hooks = {.variables = NULL};
+
+const struct module ngx_http_spdy_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_spdy_module",
+    .kind = MODULE_HTTP,
+    .tables = spdy_tables,
+    .hooks = &spdy_hooks,
+};

@@ -1,0 +1,402 @@
+/* ngx_http_subs_filter_module: texts and regular expressions that are replaced in the lines of response bodies. */
+#include "base/buf.h"
+#include "base/parse.h"
+#include "conf/regex.h"
+#include "http/client/connection.h"
+#include "http/files/file.h"
+#include "http/message/type_set.h"
+#include "http/request/gather.h"
+#include "http/routing/hooks.h"
+#include "http/request/request.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+#define LINE_MAX_DEFAULT (1024 * 1024) /* bytes of a line that are looked at together */
+#define RESULT_MAX (16 * 1024 * 1024)  /* bytes that one rule may make of a line */
+
+/* A subs_filter line. */
+struct subs_rule {
+    struct str pattern;     /* a text, where there is no regex */
+    struct regex *regex;    /* or NULL */
+    struct template *value; /* what stands in its place; $1 to $9 are groups of the regex */
+    bool is_nocase;
+    bool is_once; /* where it stands first in a response */
+};
+
+struct subs_settings {
+    struct vec rules;  /* struct subs_rule, in order */
+    struct vec bypass; /* struct template *: any that is true, and nothing is replaced */
+    struct type_set *types;
+    uint64_t line_max; /* bytes; 0 = the default */
+};
+
+static struct settings_key subs_key;
+
+static const struct subs_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &subs_key);
+}
+
+/* ---- the body ---- */
+
+/* Of a response; in the request's arena. */
+struct subs_filter {
+    struct body_filter filter;
+    const struct subs_settings *settings;
+    struct gather output;
+    struct buf held;            /* the beginning of a line whose end has not come */
+    struct buf lines[2];        /* what rules made of a line; one is read, the other is written */
+    struct arena scratch;       /* groups of one match */
+    const struct str *captures; /* of the request, outside of matches */
+    unsigned capture_count;
+    struct str *
+        *values; /* by rule: the values of its parts that are variables; NULL = not evaluated yet */
+    bool *is_spent;    /* by rule: it was to be replaced once, and was */
+    bool is_over_told; /* a line that is too long was logged */
+};
+
+static void free_buffers(void *arg)
+{
+    struct subs_filter *subs = arg;
+
+    buf_free(&subs->held);
+    buf_free(&subs->lines[0]);
+    buf_free(&subs->lines[1]);
+    arena_free(&subs->scratch);
+}
+
+static const char *find_nocase(struct str text, struct str pattern)
+{
+    unsigned char first = ascii_lower((unsigned char) *pattern.data);
+
+    for (; text.len >= pattern.len; text = str_skip(text, 1)) {
+        if (ascii_lower((unsigned char) *text.data) == first && str_starts_nocase(text, pattern)) {
+            return text.data;
+        }
+    }
+    return NULL;
+}
+
+/* The request's own groups come back, and those of a match go: a line may have as many matches as bytes. */
+static void forget_groups(struct subs_filter *subs, struct variable_env *env)
+{
+    env->captures = subs->captures;
+    env->capture_count = subs->capture_count;
+    arena_free(&subs->scratch);
+}
+
+/* The first match of a rule in a text. Groups are left in the request's environment, until forget_groups. */
+static bool find(struct subs_filter *subs, struct request *request, const struct subs_rule *rule,
+                 struct str text, struct str *match)
+{
+    struct variable_env *env = &request->env;
+    struct arena *arena = env->arena;
+    bool is_found;
+
+    if (rule->regex == NULL) {
+        const char *at =
+            rule->is_nocase ? find_nocase(text, rule->pattern) : str_find(text, rule->pattern);
+        *match = (struct str){at, rule->pattern.len};
+        return at != NULL;
+    }
+    env->arena = &subs->scratch;
+    is_found = regex_match(rule->regex, text, env, &request->log);
+    env->arena = arena;
+    if (is_found) {
+        *match = env->captures[0];
+    }
+    return is_found;
+}
+
+/* Variables have the value that they had first, as often as there is a match. */
+static const struct str *values_of(struct subs_filter *subs, struct request *request, size_t number)
+{
+    const struct template *value = vec_at(&subs->settings->rules, struct subs_rule, number)->value;
+
+    if (subs->values[number] == NULL) {
+        struct str *values = arena_array(&request->arena, value->count + 1, sizeof(*values));
+        for (unsigned i = 0; i < value->count; i++) {
+            if (value->parts[i].kind == PART_VARIABLE) {
+                variable_get(&request->env, value->parts[i].variable, &values[i]);
+            }
+        }
+        subs->values[number] = values;
+    }
+    return subs->values[number];
+}
+
+static void put_value(struct subs_filter *subs, struct request *request, size_t number,
+                      struct buf *out)
+{
+    const struct template *value = vec_at(&subs->settings->rules, struct subs_rule, number)->value;
+    const struct variable_env *env = &request->env;
+
+    if (value->is_constant) {
+        buf_append(out, value->constant);
+        return;
+    }
+    const struct str *values = values_of(subs, request, number);
+    for (unsigned i = 0; i < value->count; i++) {
+        const struct template_part *part = &value->parts[i];
+        if (part->kind == PART_TEXT) {
+            buf_append(out, part->text);
+        } else if (part->kind == PART_VARIABLE) {
+            buf_append(out, values[i]);
+        } else if (part->capture < env->capture_count) {
+            buf_append(out, env->captures[part->capture]);
+        }
+    }
+}
+
+/* Applies one rule. False: it matches nowhere, and nothing was written. What has become too long stays as it is from there
+ * on. */
+static bool apply_rule(struct subs_filter *subs, struct request *request, size_t number,
+                       struct str text, struct buf *out)
+{
+    const struct subs_rule *rule = vec_at(&subs->settings->rules, struct subs_rule, number);
+    bool is_found = false;
+    struct str match;
+
+    if (subs->is_spent[number]) {
+        return false;
+    }
+    out->len = 0;
+    while (text.len != 0 && !subs->is_spent[number] && out->len + text.len < RESULT_MAX &&
+           find(subs, request, rule, text, &match)) {
+        size_t before = (size_t) (match.data - text.data);
+
+        is_found = true;
+        buf_append(out, str_head(text, before));
+        put_value(subs, request, number, out);
+        forget_groups(subs, &request->env);
+        text = str_skip(text, before + match.len);
+        if (match.len == 0 &&
+            text.len != 0) { /* an empty match does not come again at the same place */
+            buf_append(out, str_head(text, 1));
+            text = str_skip(text, 1);
+        }
+        subs->is_spent[number] = rule->is_once;
+    }
+    if (is_found) {
+        buf_append(out, text);
+    }
+    return is_found;
+}
+
+/* All rules on one line, each on what the one before has made of it. MAY WAIT. */
+static bool put_line(struct subs_filter *subs, struct request *request, struct str line)
+{
+    unsigned out = 0;
+
+    subs->captures = request->env.captures;
+    subs->capture_count = request->env.capture_count;
+    for (size_t i = 0; i < subs->settings->rules.count; i++) {
+        if (apply_rule(subs, request, i, line, &subs->lines[out])) {
+            line = buf_str(&subs->lines[out]);
+            out = 1 - out;
+        }
+    }
+    return gather_put(&subs->output, request, line);
+}
+
+static uint64_t line_max(const struct subs_filter *subs)
+{
+    return subs->settings->line_max == 0 ? LINE_MAX_DEFAULT : subs->settings->line_max;
+}
+
+/* A part of a line whose end is not there. One that is too long is taken for two. MAY WAIT. */
+static bool hold(struct subs_filter *subs, struct request *request, struct str part)
+{
+    bool is_sound = true;
+
+    while (is_sound && subs->held.len + part.len > line_max(subs)) {
+        struct str head = str_head(part, (size_t) line_max(subs) - subs->held.len);
+
+        if (!subs->is_over_told) {
+            subs->is_over_told = true;
+            counters_mine->limited++;
+            log_info(
+                &request->log, 0,
+                "a line is longer than subs_line_buffer_size, %llu bytes: it is taken for several",
+                (unsigned long long) line_max(subs));
+        }
+        buf_append(&subs->held, head);
+        part = str_skip(part, head.len);
+        is_sound = put_line(subs, request, buf_str(&subs->held));
+        subs->held.len = 0;
+    }
+    buf_append(&subs->held, part);
+    return is_sound;
+}
+
+static bool put_lines(struct subs_filter *subs, struct request *request, struct str bytes)
+{
+    const char *end;
+    bool is_sound = true;
+
+    while (is_sound && (end = str_find_char(bytes, '\n')) != NULL) {
+        struct str line = str_from(bytes.data, end + 1);
+
+        bytes = str_skip(bytes, line.len);
+        if (subs->held.len == 0 && line.len <= line_max(subs)) {
+            is_sound = put_line(subs, request, line);
+            continue;
+        }
+        is_sound = hold(subs, request, line) && put_line(subs, request, buf_str(&subs->held));
+        subs->held.len = 0;
+    }
+    return is_sound && (bytes.len == 0 || hold(subs, request, bytes));
+}
+
+static bool subs_send(struct body_filter *filter, struct request *request,
+                      const struct body_piece *piece, bool is_last)
+{
+    struct subs_filter *subs = container_of(filter, struct subs_filter, filter);
+    bool is_flush = piece != NULL && piece->is_flush;
+    bool is_sound = piece == NULL || put_lines(subs, request, piece->bytes);
+
+    response_drop(piece);
+    if (is_sound && is_last && subs->held.len != 0) {
+        is_sound = put_line(subs, request, buf_str(&subs->held));
+        subs->held.len = 0;
+    }
+    if (!is_sound || (subs->output.len == 0 && !is_flush && !is_last)) {
+        return is_sound;
+    }
+    return gather_give(&subs->output, request, is_flush, is_last);
+}
+
+/* ---- the header ---- */
+
+static void subs_header(struct request *request)
+{
+    const struct subs_settings *settings = settings_at(request->location);
+    struct response *response = &request->response;
+    size_t count = settings->rules.count;
+
+    if (response->content_length == 0 || response->is_tunnel ||
+        !type_set_has(settings->types, response->content_type) ||
+        fields_get(&response->fields, FIELD_CONTENT_ENCODING) != NULL ||
+        templates_any_true(&settings->bypass, &request->env)) {
+        return;
+    }
+    response_change_body(request, false);
+    if (response->is_header_only) {
+        return;
+    }
+    struct subs_filter *subs = arena_new(&request->arena, struct subs_filter);
+    subs->filter.send = subs_send;
+    subs->settings = settings;
+    subs->output.filter = &subs->filter;
+    subs->values = arena_array(&request->arena, count, sizeof(*subs->values));
+    subs->is_spent = arena_array(&request->arena, count, sizeof(*subs->is_spent));
+    arena_init(&subs->scratch);
+    arena_on_free(&request->arena, free_buffers, subs);
+    response_needs_memory(request);
+    response_append_filter(request, &subs->filter);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->rules.count != 0;
+}
+
+/* ---- directives ---- */
+
+static bool subs_filter_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct subs_settings *subs = settings;
+    struct subs_rule rule = {.pattern = node->args[1]};
+    bool is_regex = false;
+
+    for (unsigned i = 3; i < node->count; i++) {
+        for (size_t c = 0; c < node->args[i].len; c++) {
+            char flag = node->args[i].data[c];
+            if (flag != 'g' && flag != 'i' && flag != 'o' && flag != 'r') {
+                conf_warn(scope->conf, node, "\"subs_filter\" has no flag \"%c\"", flag);
+            }
+            rule.is_nocase |= flag == 'i';
+            rule.is_once |= flag == 'o';
+            is_regex |= flag == 'r';
+        }
+    }
+    if (!conf_value_template(scope, node, 2, &rule.value)) {
+        return false;
+    }
+    if (is_regex) {
+        rule.regex = regex_compile(scope->conf, node, rule.pattern, rule.is_nocase, false);
+        if (rule.regex == NULL) {
+            return false;
+        }
+    } else if (rule.pattern.len == 0) {
+        conf_warn(scope->conf, node, "an empty text is nowhere replaced");
+        return true;
+    }
+    *vec_add(&subs->rules, scope->conf->arena, struct subs_rule) = rule;
+    return true;
+}
+
+/* A number and a size, whose product counts; or a size alone. */
+static bool line_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct subs_settings *subs = settings;
+    uint64_t number = 1;
+    uint64_t size;
+
+    if ((node->count == 3 && !parse_size(node->args[1], &number)) ||
+        !parse_size(node->args[node->count - 1], &size) || size == 0 || number == 0 ||
+        size > (UINT64_C(1) << 30) / number) {
+        return conf_error(scope->conf, node, "\"%s\" directive invalid value", row->name);
+    }
+    subs->line_max = number * size;
+    return true;
+}
+
+#define S struct subs_settings
+static const struct directive subs_rows[] = {
+    {"subs_filter", IN_HTTP_ALL, CUSTOM_FIELD(S, rules, subs_filter_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "text replacement [flags]",
+     .doc =
+         "Replaces a text wherever it stands in a line of response bodies. Flags: `i` any case, `o` only once, `r` it is a "
+         "regular expression, whose groups are $1 to $9 in the replacement. Of several lines each works on what the one "
+         "before has made."},
+    {"subs_filter_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
+     .doc = "Media types of the responses that subs_filter looks at, beside text/html; * is any."},
+    {"subs_filter_bypass", IN_HTTP_ALL, TEMPLATES(S, bypass), .syntax = "string ...",
+     .doc = "Nothing is replaced where one of these values is neither empty nor \"0\"."},
+    {"subs_line_buffer_size", IN_HTTP_ALL, CUSTOM_FIELD(S, line_max, line_apply), ARGS(1, 2),
+     .syntax = "[number] size",
+     .doc =
+         "The longest line, 1m where nothing is said: of longer ones no more is held, and what stands across the cut is not "
+         "found."},
+    {"subs_buffers", IN_HTTP_ALL, .type = TYPE_OBSOLETE, ARGS(2, 2), .syntax = "number size",
+     .doc = "Understood and without effect: output is gathered in pieces of 16k."},
+    {0},
+};
+#undef S
+
+static const struct directive_table subs_table = {
+    .key = &subs_key,
+    .rows = subs_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct subs_settings),
+};
+static const struct directive_table *const subs_tables[] = {&subs_table, NULL};
+
+/* Before sub_filter, as with nginx. */
+static const struct filter_hook subs_filters[] = {
+    {.name = "subs", .before = "sub", .run = subs_header, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module subs_hooks = {.filters = subs_filters};
+
+const struct module ngx_http_subs_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_subs_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = subs_tables,
+    .hooks = &subs_hooks,
+};

@@ -1,0 +1,25 @@
+/* Work of a request that blocks, or costs much: on threads, while its fiber waits. */
+#ifndef HTTP_REQUEST_ASIDE_H
+#define HTTP_REQUEST_ASIDE_H
+
+#include "base/str.h"
+#include "event/loop.h"
+
+struct request;
+
+/* The threads for one kind of work; `thread_pool NAME …` of the configuration comes before these numbers. */
+struct aside_pool {
+    struct str name;     /* as in thread_pool */
+    const char *waiting; /* what waits, for the log: "passwords wait to be verified" */
+    unsigned threads;    /* where nothing is configured */
+    unsigned queue;      /* jobs that may wait, there */
+};
+
+/*
+ * thread_pool_call for a request: work(arg) runs on a thread, where there is no arena, no log and no request. MAY WAIT.
+ * THREAD_CALL_REFUSED, when too many wait, is logged and counted. arg may not stand on the caller's stack, but in the arena.
+ */
+enum thread_called aside_run(const struct aside_pool *pool, struct request *request,
+                             void (*work)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,271 @@
+/* Request bodies as handlers see them: whole, in memory or in a temporary file, or dropped. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/fs.h"
+#include "http/request/body.h"
+#include "http/request/request.h"
+#include "http/request/temp_file.h"
+#include "http/request/wire.h"
+#include "server/generation.h"
+
+#define READ_SIZE (16 * 1024)
+
+/* A body on its way to memory and file. */
+struct collector {
+    struct request *request;
+    char *room; /* memory part */
+    size_t capacity;
+    size_t used;
+    struct request_body *body;
+    bool always_file;
+};
+
+static void close_file(void *arg)
+{
+    struct request_body *body = arg;
+
+    close(body->fd);
+}
+
+static void close_and_unlink(void *arg)
+{
+    struct request_body *body = arg;
+
+    close(body->fd);
+    if (body->file_name.len != 0) {
+        unlink(body->file_name.data);
+    }
+}
+
+void request_body_keep_file(struct request *request)
+{
+    request->body->file_name = STR_NONE;
+}
+
+static bool open_file(struct collector *collector)
+{
+    struct request *request = collector->request;
+    const struct http_location *location = request->location;
+    struct request_body *body = collector->body;
+
+    body->fd = temp_file_open(request, location->client_body_temp_path, &body->file_name);
+    if (body->fd == -1) {
+        return false;
+    }
+    switch (location->client_body_in_file_only) {
+    case BODY_IN_FILE_ON:
+        arena_on_free(&request->arena, close_file, body);
+        break;
+    default:
+        arena_on_free(&request->arena, close_and_unlink, body);
+        break;
+    }
+    if (!collector->always_file) {
+        log_warn(&request->log, 0, "a client request body is buffered to a temporary file %.*s",
+                 STR_ARG(body->file_name));
+    }
+    return true;
+}
+
+/* What is in memory goes to the file. A full disk hurts this request only. */
+static bool spill(struct collector *collector)
+{
+    struct request *request = collector->request;
+
+    if (collector->body->fd == -1 && !open_file(collector)) {
+        return false;
+    }
+    if (!fs_write_all(collector->body->fd, (struct str){collector->room, collector->used})) {
+        log_crit(&request->log, errno, "write() to \"%.*s\" failed",
+                 STR_ARG(collector->body->file_name));
+        return false;
+    }
+    collector->used = 0;
+    return true;
+}
+
+bool request_body_is_too_large(struct request *request, uint64_t size)
+{
+    int64_t limit = request->location->client_max_body_size;
+
+    if (limit == 0 || size <= (uint64_t) limit) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&request->log, 0, "client intended to send too large chunked body: %llu bytes",
+              (unsigned long long) size);
+    request->keepalive = false;
+    request->is_lingering_forced = true;
+    return true;
+}
+
+/* Room for a body of known length in one piece when it fits the buffer. */
+static size_t first_capacity(const struct request *request)
+{
+    uint64_t buffer = request->location->client_body_buffer_size;
+
+    if (request->content_length >= 0 && (uint64_t) request->content_length < buffer) {
+        return (size_t) request->content_length + 1;
+    }
+    return buffer < 1024 ? 1024 : (size_t) buffer;
+}
+
+static enum flow collect_body(struct collector *collector)
+{
+    struct request *request = collector->request;
+
+    for (;;) {
+        if (collector->used == collector->capacity && !spill(collector)) {
+            return request_fail(request, 500);
+        }
+        ssize_t n = request_read_some(request, collector->room + collector->used,
+                                      collector->capacity - collector->used);
+        if (n < 0) {
+            return request->body_refusal == 0 ? FLOW_CLOSED
+                                              : request_fail(request, request->body_refusal);
+        }
+        if (n == 0) {
+            return FLOW_NEXT;
+        }
+        collector->used += (size_t) n;
+        collector->body->size += (uint64_t) n;
+        if (request_body_is_too_large(request, collector->body->size)) {
+            return request_fail(request, 413);
+        }
+    }
+}
+
+bool request_body_exceeds(struct request *request)
+{
+    int64_t limit = request->location->client_max_body_size;
+
+    if (limit == 0 || request->is_body_read || request->content_length <= limit) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
+              (long long) request->content_length);
+    request->keepalive = false;
+    request_fail(request, 413);
+    return true;
+}
+
+bool request_body_waited(struct request *request, enum wait_result result)
+{
+    if (result == WAIT_READY) {
+        return true;
+    }
+    if (result == WAIT_TIMED_OUT) {
+        request->log.action = "reading client request body";
+        log_info(&request->log, ETIMEDOUT, "client timed out");
+        request->body_refusal = 408;
+    }
+    return false;
+}
+
+bool request_body_is_gone(const struct request *request)
+{
+    return request->body == NULL && (request->is_body_taken || request->body_refusal != 0);
+}
+
+enum flow request_read_body(struct request *request)
+{
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (request->body != NULL) {
+        return FLOW_NEXT;
+    }
+    struct request_body *body = arena_new(&request->arena, struct request_body);
+    body->fd = -1;
+    if (request->is_body_read || request_body_is_gone(request)) {
+        request->is_body_lost = request_body_is_gone(request);
+        if (request->expects_continue) { /* an empty one is awaited, too */
+            request->expects_continue = false;
+            request->wire->send_interim(request, 100, NULL);
+        }
+        request->body = body;
+        return FLOW_NEXT;
+    }
+    if (request_body_exceeds(request)) {
+        return FLOW_FAIL;
+    }
+    struct collector collector = {
+        .request = request,
+        .capacity = first_capacity(request),
+        .body = body,
+        .always_file = request->location->client_body_in_file_only != BODY_IN_FILE_OFF,
+    };
+    arena_allow(&request->arena, collector.capacity);
+    request->limits_body = true;
+    collector.room = arena_text(&request->arena, collector.capacity);
+    enum flow flow = collect_body(&collector);
+    request->received_ms = clock_now.now_ms;
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if ((body->fd != -1 || collector.always_file) && !spill(&collector)) {
+        return request_fail(request, 500);
+    }
+    if (body->fd == -1) {
+        body->bytes = (struct str){collector.room, collector.used};
+    }
+    request->body = body;
+    return FLOW_NEXT;
+}
+
+ssize_t request_read_some(struct request *request, void *at, size_t size)
+{
+    ssize_t n = request->wire->read_body(request, at, size);
+
+    request->is_body_taken |= n > 0;
+    request->received_ms = clock_now.now_ms;
+    return n;
+}
+
+bool request_drop_body(struct request *request)
+{
+    uint64_t until = clock_now.now_ms + request->location->lingering_time_ms;
+    int64_t limit = request->location->client_max_body_size;
+    uint64_t received = request->body_received;
+    uint64_t dropped = 0;
+    bool is_whole = true;
+    char *room = arena_text(&request->arena, READ_SIZE);
+
+    while (!request->is_body_read) {
+        ssize_t n = request_read_some(request, room, READ_SIZE);
+        dropped += n > 0 ? (uint64_t) n : 0;
+        if (n < 0 || clock_now.now_ms > until || (limit != 0 && dropped > (uint64_t) limit)) {
+            is_whole = false;
+            break;
+        }
+    }
+    request->body_received =
+        received; /* nobody asked for it: it does not count in $request_length */
+    return is_whole;
+}
+
+#define ARRIVED_MAX                                                                                \
+    (256 * 1024) /* bytes dropped before the answer; a sender that keeps up waits for it */
+
+bool request_drop_arrived_body(struct request *request)
+{
+    uint64_t received = request->body_received;
+    char *room = arena_text(&request->arena, READ_SIZE);
+    ssize_t n = 1;
+
+    request->reads_no_further = true;
+    for (size_t dropped = 0; !request->is_body_read && n > 0 && dropped < ARRIVED_MAX;) {
+        n = request_read_some(request, room, READ_SIZE);
+        dropped += n > 0 ? (size_t) n : 0;
+    }
+    request->reads_no_further = false;
+    request->body_received = received;
+    if (request->body_refusal != 0) {
+        request->response.status = request->body_refusal;
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,42 @@
+/* Bodies of requests. */
+#ifndef HTTP_REQUEST_BODY_H
+#define HTTP_REQUEST_BODY_H
+
+#include "fiber/fiber.h"
+#include "http/request/request.h"
+
+/* A body that was read whole. */
+struct request_body {
+    struct str bytes;     /* when it is in memory */
+    int fd;               /* temporary file, or -1; closed with the request */
+    struct str file_name; /* of the file, or empty */
+    uint64_t size;        /* decoded bytes */
+};
+
+/* Can it not be had whole any more? A part was taken, or it is malformed, or late. */
+bool request_body_is_gone(const struct request *request);
+/* Is the announced length above client_max_body_size? Then true: logged, status 413. */
+bool request_body_exceeds(struct request *request);
+/* The same for one whose length is found out as it comes: is so much of it too much? */
+bool request_body_is_too_large(struct request *request, uint64_t size);
+/* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
+ * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. One of which a part has gone elsewhere is empty. */
+enum flow request_read_body(struct request *request);
+/* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone. */
+bool request_body_waited(struct request *request, enum wait_result result);
+/* The body's file is somebody else's now: it is not removed with the request. */
+void request_body_keep_file(struct request *request);
+/* Decoded bytes as they come, for handlers that stream. MAY WAIT. */
+ssize_t request_read_some(struct request *request, void *at, size_t size);
+/*
+ * Reads and drops what is left of the body, so that the next request can be found. MAY WAIT, within
+ * lingering_time. False: there is still more, or the client is gone; the connection cannot be kept.
+ */
+bool request_drop_body(struct request *request);
+/*
+ * The part of that which is there already, before the response begins, so that a malformed body is
+ * told from the answer. False: response.status says what is wrong with it, and is the answer's now.
+ */
+bool request_drop_arrived_body(struct request *request);
+
+#endif

@@ -1,0 +1,55 @@
+/* Filters of response bodies. */
+#ifndef HTTP_REQUEST_BODY_FILTER_H
+#define HTTP_REQUEST_BODY_FILTER_H
+
+#include "http/request/request.h"
+#include "http/request/wire.h"
+
+/* A filter of response bodies. It calls next when it has something; next takes all it is given (or
+ * is dead), so nothing has to be kept. */
+struct body_filter {
+    struct body_filter *next; /* NULL: the wire */
+    /* The next piece; MAY WAIT. False: the client is gone, stop. */
+    bool (*send)(struct body_filter *filter, struct request *request,
+                 const struct body_piece *piece, bool is_last);
+    bool
+        takes_files; /* it cuts pieces of files by their offsets: whoever reads them stands after it */
+};
+
+/* The piece goes nowhere: the request is over its memory. Gives false. */
+bool response_drop(const struct body_piece *piece);
+
+/* What a filter calls with its output: the next filter, or the wire. MAY WAIT. */
+static inline bool body_filter_next(struct body_filter *filter, struct request *request,
+                                    const struct body_piece *piece, bool is_last)
+{
+    if (request->main->is_over_memory) {
+        return response_drop(piece);
+    }
+    return filter->next != NULL ? filter->next->send(filter->next, request, piece, is_last)
+                                : request->wire->send_body(request, piece, is_last);
+}
+
+/* Puts a filter before those that are there: it sees what the handler gives (ranges, copies of files). */
+static inline void response_add_filter(struct request *request, struct body_filter *filter)
+{
+    filter->next = request->response.filters;
+    request->response.filters = filter;
+}
+
+/*
+ * Puts a filter after those that are there, next to the wire: for filters that change the body, so that
+ * bytes pass them in the order in which the header filters ran (sub, ssi, gzip).
+ */
+static inline void response_append_filter(struct request *request, struct body_filter *filter)
+{
+    struct body_filter **at = &request->response.filters;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    filter->next = NULL;
+    *at = filter;
+}
+
+#endif

@@ -1,0 +1,428 @@
+/* The way of a request, from its head to its log line. Functions are named after the boxes in
+ * docs/architecture.md. */
+#include "http/request/engine.h"
+#include "http/request/body.h"
+#include "http/request/request.h"
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/text.h"
+#include "http/client/connection.h"
+#include "http/request/wire.h"
+#include "http/routing/hooks.h"
+#include "http/request/subrequest.h"
+#include "server/generation.h"
+
+/* Asks handlers in turn until one has something to say. */
+static enum flow ask_handlers(struct request *request, const struct handler_list *handlers)
+{
+    for (unsigned i = 0; i < handlers->count; i++) {
+        enum flow flow = handlers->items[i](request);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
+    return FLOW_NEXT;
+}
+
+/* Somebody else lets the client in: it was asked for credentials in vain. */
+static void forget_refusal(struct request *request)
+{
+    struct fields *fields = &request->response.fields;
+
+    request->response.status = 0;
+    fields_set(fields, &request->arena, FIELD_WWW_AUTHENTICATE, STR_NONE);
+    fields_set(fields, &request->arena, FIELD_PROXY_AUTHENTICATE, STR_NONE);
+}
+
+/* Access checkers under `satisfy`: all must agree, or one is enough. */
+static enum flow check_access(struct request *request)
+{
+    const struct handler_list *checkers = &request->location->access;
+    bool is_any = request->location->satisfy == SATISFY_ANY;
+    unsigned refused = 0;
+
+    if (request != request->main) {
+        return FLOW_NEXT;
+    }
+    for (unsigned i = 0; i < checkers->count; i++) {
+        enum flow flow = checkers->items[i](request);
+        if (flow == FLOW_NEXT) {
+            continue;
+        }
+        if (flow == FLOW_ALLOW) {
+            if (is_any) {
+                forget_refusal(request);
+                return FLOW_NEXT;
+            }
+            continue;
+        }
+        unsigned status = request->response.status;
+        if (!is_any || flow != FLOW_FAIL || (status != 401 && status != 403 && status != 407)) {
+            return flow;
+        }
+        if (refused == 0 || refused == 403) {
+            refused = status; /* a demand for credentials wins over a plain refusal */
+        }
+    }
+    if (refused == 0) {
+        return FLOW_NEXT;
+    }
+    if (refused == 403) {
+        log_error(&request->log, 0, "access forbidden by rule");
+    }
+    return request_fail(request, refused);
+}
+
+/* auth_delay: a refused password costs the client time, not the worker. MAY WAIT. */
+static enum flow delay_refusal(struct request *request, enum flow flow)
+{
+    uint64_t delay_ms = request->location->auth_delay_ms;
+
+    unsigned status = request->response.status;
+
+    if (delay_ms == 0 || flow != FLOW_FAIL || (status != 401 && status != 407)) {
+        return flow;
+    }
+    if (fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED) {
+        request->response.status = 0; /* nobody was told */
+        return FLOW_CLOSED;
+    }
+    return flow;
+}
+
+/* Who answers: the location's own handler, or, where there is none or it says that this is not its affair, those that serve
+ * files. */
+static enum flow produce_content(struct request *request)
+{
+    const struct http_location *answering = request->answering;
+
+    if (answering == NULL) {
+        log_error(&request->log, 0, "no upstream configured");
+        return request_fail(request, 500);
+    }
+    enum flow flow = answering->content.run != NULL ? answering->content.run(request) : FLOW_NEXT;
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    const struct http_location *location = request->location;
+    if (request->uri.len != 0 && request->uri.data[request->uri.len - 1] == '/') {
+        flow = ask_handlers(request, &location->directory_handlers);
+    }
+    if (flow == FLOW_NEXT) {
+        flow = ask_handlers(request, &location->content_handlers);
+    }
+    return flow == FLOW_NEXT ? request->server->main->unanswered(request) : flow;
+}
+
+/* Rewrite directives of the location; a changed URI searches a location again. */
+static enum flow rewrite_location(struct request *request)
+{
+    enum flow flow = ask_handlers(request, &request->location->rewrite);
+
+    if (flow == FLOW_NEXT && request->uri_changed) {
+        request->uri_changed = false;
+        request->is_internal = true;
+        if (!request_count_change(request, "rewrite")) {
+            return FLOW_FAIL;
+        }
+        request->restart = RESTART_LOCATION;
+        return FLOW_AGAIN;
+    }
+    return flow;
+}
+
+/* What this place wants done before the content, in the order of phases. MAY WAIT. */
+static enum flow run_steps(struct request *request)
+{
+    enum flow flow = rewrite_location(request);
+
+    if (flow == FLOW_NEXT) {
+        flow = ask_handlers(request, &request->location->preaccess);
+    }
+    if (flow == FLOW_NEXT) {
+        flow = delay_refusal(request, check_access(request));
+    }
+    if (flow == FLOW_NEXT) {
+        flow = ask_handlers(request, &request->location->precontent);
+    }
+    return flow;
+}
+
+/* The URI and a slash are the name of a location that wants it: 301. */
+static enum flow add_slash(struct request *request)
+{
+    const struct str parts[] = {escape_str(&request->arena, request->uri, ESCAPE_URI), STR("/"),
+                                request->args.len != 0 ? STR("?") : STR_NONE, request->args};
+
+    request->response.location = arena_join(&request->arena, parts, 4);
+    return request_fail(request, 301);
+}
+
+/* One pass from where `restart` says to the content. FLOW_NEXT: it is to be produced. MAY WAIT. */
+static enum flow pass(struct request *request)
+{
+    enum flow flow = FLOW_NEXT;
+    bool lacks_slash = false;
+
+    switch (request->restart) {
+    case RESTART_SERVER:
+        request_set_location(request, request->server->root);
+        flow = ask_handlers(request, &request->server->rewrite);
+        request->is_internal |= request->uri_changed;
+        request->uri_changed = false;
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+        /* fall through */
+    case RESTART_LOCATION:
+        request_set_location(request, location_find(request->server->root, request->uri,
+                                                    &request->env, &lacks_slash));
+        request->is_uri_rewritten = false;
+        if (request->location->is_internal && !request->is_internal) {
+            return request_fail(request, 404);
+        }
+        if (lacks_slash) {
+            return add_slash(request);
+        }
+        if (request->response.status != 0) {
+            return FLOW_FAIL;
+        }
+        /* fall through */
+    case RESTART_NAMED:
+        break;
+    }
+    const struct http_location *limited = request->location->limited;
+    if (limited != NULL && (request->location->allowed_methods & request->method) == 0) {
+        request_set_location(request, limited); /* its limit_except block rules this method */
+    }
+    request->answering = request->location;
+    if (!request->is_body_read && !request->is_error_redirect && request_body_exceeds(request)) {
+        return FLOW_FAIL;
+    }
+    if (request->location->has_steps) {
+        flow = run_steps(request);
+    }
+    return flow;
+}
+
+enum flow request_answer(struct request *request, enum flow flow)
+{
+    for (;;) {
+        unsigned refusal = request->response.refusal;
+        if (refusal != 0 && !request->response.is_head_sent && !request->is_cancelled) {
+            request->response.refusal = 0;
+            flow = request_fail(request, refusal);
+        }
+        if (flow == FLOW_DONE) {
+            return flow;
+        }
+        if (request->main->is_over_memory) {
+            return FLOW_CLOSED; /* request_run answers */
+        }
+        switch (flow) {
+        case FLOW_AGAIN:
+            flow = pass(request);
+            flow = flow == FLOW_NEXT ? produce_content(request) : flow;
+            break;
+        case FLOW_FAIL:
+            if (request->response.is_head_sent) {
+                return FLOW_CLOSED; /* too late for another answer: the connection ends */
+            }
+            flow = request->response.status == 0 ? FLOW_CLOSED : response_error(request);
+            break;
+        default:
+            return flow;
+        }
+    }
+}
+
+/* What this server passes on to itself without end is ended: one answer 508 for all who wait. */
+static enum flow end_circle(struct request *request)
+{
+    counters_mine->limited++;
+    log_error(&request->log, 0,
+              "the request came round %u times: a backend that it is passed on to is this server "
+              "itself (max_self_hops)",
+              connection_hops(request->http));
+    return request_fail(request, 508);
+}
+
+/* What comes before the first pass of a client's own request. FLOW_AGAIN: nothing against it. MAY WAIT. */
+static enum flow receive_request(struct request *request)
+{
+    enum flow flow = FLOW_AGAIN;
+
+    if (request->response.status != 0) {
+        flow = FLOW_FAIL; /* refused by the parser */
+    } else if (__builtin_expect(request->http->hops_known != 1 /* none */, 0) &&
+               connection_hops(request->http) > request->server->max_self_hops) {
+        flow = end_circle(request);
+    } else if (request->server->early_read.count != 0 &&
+               templates_any_true(&request->server->early_read, &request->env)) {
+        flow = request_read_body(request);
+        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    }
+    if (flow == FLOW_AGAIN && request->server->main->post_read.count != 0) {
+        flow = ask_handlers(request, &request->server->main->post_read);
+        flow = flow == FLOW_NEXT ? FLOW_AGAIN : flow;
+    }
+    return flow;
+}
+
+/* post_action: one more pass for the location's own sake, whose output nobody sees. MAY WAIT. */
+static void run_post_action(struct request *request)
+{
+    struct template *action = request->location->post_action;
+    struct str text = template_text(action, &request->env);
+    enum flow flow;
+
+    request->is_post_action = true;
+    request_become_get(request);
+    request->response = (struct response){.content_length = -1, .last_modified = -1, .status = 0};
+    if (text.len != 0 && text.data[0] == '@') {
+        flow = request_redirect_named(request, text);
+    } else {
+        struct str uri = text;
+        struct str args = STR_NONE;
+        flow = request_split_uri(request, text, &uri, &args) ? request_redirect(request, uri, args)
+                                                             : FLOW_CLOSED;
+    }
+    while (flow == FLOW_AGAIN) {
+        flow = pass(request);
+        flow = flow == FLOW_NEXT ? produce_content(request) : flow;
+    }
+}
+
+/* ---- how many at one time ---- */
+
+/* Requests of this worker that are worked on. */
+static uint32_t at_work;
+
+bool request_may_begin(uint32_t of_connection)
+{
+    uint32_t left = capacity.requests > at_work ? capacity.requests - at_work : 0;
+
+    if (of_connection == 0) {
+        return left != 0;
+    }
+    return left > capacity.reserve && of_connection < left - capacity.reserve;
+}
+
+void requests_held(int more)
+{
+    at_work += (uint32_t) more;
+}
+
+enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fiber_handle *handle)
+{
+    if (capacity.requests != UINT32_MAX &&
+        fiber_pool_left() <= (size_t) capacity.requests - at_work) {
+        counters_mine->limited++;
+        return FIBER_NO_STACK;
+    }
+    return fiber_start_joinable(run, arg, handle);
+}
+
+/* It took more memory than it may: the built-in page, where nothing was sent yet. Never waits. */
+static enum flow end_over_memory(struct request *request, enum flow flow)
+{
+    request->keepalive = false;
+    if (request->response.is_head_sent) {
+        return flow;
+    }
+    response_refuse(request, 500);
+    return FLOW_DONE;
+}
+
+/* A circle that was ended is not begun again by each request on the way back: two of each make thousands. */
+static bool wants_post_action(const struct request *request, enum flow flow)
+{
+    return flow != FLOW_CLOSED && !request->is_over_memory &&
+           (request->response.status != 508 || connection_hops(request->http) == 0);
+}
+
+/* The request's fiber. */
+static void request_run(void *arg)
+{
+    struct request *request = arg;
+
+    request->fiber = fiber_self();
+    fiber_set_subject(&request->log);
+    enum flow flow = request_answer(request, receive_request(request));
+    if (request->subrequests_begun != NULL) {
+        subrequests_end(request, flow != FLOW_DONE);
+    }
+    if (request->is_over_memory) {
+        flow = end_over_memory(request, flow);
+    }
+    if (flow == FLOW_DONE) {
+        request->is_completed = true;
+    }
+    if (request->location->post_action != NULL && wants_post_action(request, flow)) {
+        struct response given = request->response;
+        run_post_action(request);
+        request->response = given;
+    }
+    if (flow == FLOW_DONE && request->keepalive && !request->is_body_read) {
+        request_drop_body(request);
+    }
+    request->fiber = NULL;
+    fiber_set_subject(NULL);
+    at_work--;
+    request->wire->ended(request, flow);
+}
+
+/* It is not worked on: nothing may wait here. */
+static void turn_away(struct request *request, const char *reason)
+{
+    log_error(&request->log, 0, "%s", reason);
+    counters_mine->limited++;
+    response_refuse(request, 503);
+    request->wire->ended(request, FLOW_DONE);
+}
+
+void request_start(struct request *request)
+{
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    counters_mine->requests++;
+    request->received_ms = clock_now.now_ms;
+    if (capacity.requests <= at_work) {
+        turn_away(request, "worker_requests are not enough");
+        return;
+    }
+    at_work++;
+    if (fiber_start(request_run, request, NULL) == FIBER_NO_STACK) {
+        at_work--;
+        turn_away(request, "no stack for a request: too many wait at one time");
+    }
+}
+
+void request_cancel(struct request *request)
+{
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    request->is_cancelled = true;
+    if (request->fiber != NULL) {
+        fiber_cancel(request->fiber);
+    }
+}
+
+void request_log_handlers(struct request *request)
+{
+    const struct handler_list *handlers = &request->location->log;
+
+    for (unsigned i = 0; i < handlers->count; i++) {
+        handlers->items[i](request);
+    }
+}
+
+void request_log(struct request *request)
+{
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    request->log.action = "logging request";
+    if (request->response.status == 0) {
+        request->response.status = request->is_cancelled || request->conn->is_broken ? 499 : 444;
+    }
+    request_log_handlers(request);
+    counters_mine->request_time_ms += clock_now.now_ms - request->start_ms;
+}

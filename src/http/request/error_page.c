@@ -1,0 +1,294 @@
+/* What a failure leads to: the location's error_page, else the built-in page. */
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/request/request.h"
+#include "http/message/status.h"
+#include "http/request/wire.h"
+
+#define CRLF "\r\n"
+
+static const struct str padding =
+    STR_INIT("<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
+             "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
+             "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
+             "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
+             "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF
+             "<!-- a padding to disable MSIE and Chrome friendly error page -->" CRLF);
+
+/* After these the next request on the connection could not be told from the rest of this one, or
+ * nobody should wait for it. */
+static bool ends_connection(unsigned status)
+{
+    switch (status) {
+    case 400:
+    case 413:
+    case 414:
+    case 495:
+    case 496:
+    case 497:
+    case 500:
+    case 501:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Nothing of a response that a handler had begun to describe belongs to the answer for its failure.
+ */
+static void forget_description(struct request *request, unsigned status)
+{
+    struct response *response = &request->response;
+
+    response->content_length = -1;
+    response->whole = STR_NONE;
+    response->content_type = STR_NONE;
+    response->charset = STR_NONE;
+    response->wanted_charset = STR_NONE;
+    response->etag = STR_NONE;
+    response->last_modified = -1;
+    response->last_modified_text = STR_NONE;
+    response->is_modified_late = false;
+    response->is_location_late = false;
+    response->allows_ranges = false;
+    response->left_out = 0;
+    response->is_built_in = false;
+    response->filters = NULL;
+    response->is_held = false;
+    response->coding = NULL;
+    response->is_coding_chosen = false;
+    response->keeps_coding = false;
+    response->reason = STR_NONE;
+    fields_set(&response->fields, &request->arena, FIELD_CONTENT_ENCODING, STR_NONE);
+    if (status != 416) { /* then it tells the size */
+        fields_set(&response->fields, &request->arena, FIELD_CONTENT_RANGE, STR_NONE);
+    }
+}
+
+static const struct error_page *find_page(const struct request *request, unsigned status)
+{
+    const struct vec *pages = &request->location->error_pages;
+
+    if (request->response.is_error_page || request->uri_changes == 0) {
+        return NULL;
+    }
+    vec_each(const struct error_page, page, pages) {
+        if (page->status == status) {
+            return page;
+        }
+    }
+    return NULL;
+}
+
+bool response_has_page(const struct request *request, unsigned status)
+{
+    return find_page(request, status) != NULL;
+}
+
+/* An internal redirect, a named location, or a redirect of the client. */
+static enum flow send_to_page(struct request *request, const struct error_page *page,
+                              unsigned status)
+{
+    struct response *response = &request->response;
+    struct str target = template_text(page->target, &request->env);
+    struct str uri;
+    struct str args;
+
+    response->is_error_page = !request->location->recursive_error_pages;
+    response->error_status =
+        page->overwrite < 0 ? (status == 494 || (status >= 495 && status <= 497) ? 400 : status)
+                            : (unsigned) page->overwrite;
+    response->status = 0;
+    request->is_error_redirect = true;
+    if (target.len != 0 && target.data[0] == '/') {
+        if (!request_split_uri(request, target, &uri, &args)) {
+            return request_fail(request, 500);
+        }
+        if (request->method != METHOD_HEAD) {
+            request_become_get(request);
+        }
+        return request_redirect(request, uri, args);
+    }
+    if (target.len != 0 && target.data[0] == '@') {
+        return request_redirect_named(request, target);
+    }
+    bool is_redirect = page->overwrite == 301 || page->overwrite == 302 || page->overwrite == 303 ||
+                       page->overwrite == 307 || page->overwrite == 308;
+    response->error_status = 0;
+    response->location = target;
+    response->status = is_redirect ? (unsigned) page->overwrite : 302;
+    return FLOW_FAIL;
+}
+
+/* Browsers that show their own page instead of a short one. */
+static bool wants_padding(const struct request *request, unsigned status)
+{
+    const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
+
+    return status >= 400 && request->location->msie_padding && request->version >= HTTP_1_0 &&
+           agent != NULL &&
+           (str_find(agent->value, STR("MSIE ")) != NULL ||
+            str_find(agent->value, STR("Chrome/")) != NULL);
+}
+
+static bool is_old_msie(const struct request *request)
+{
+    const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
+
+    return agent != NULL && str_find(agent->value, STR("MSIE ")) != NULL &&
+           str_find(agent->value, STR("Opera")) == NULL;
+}
+
+/* msie_refresh: a page that refreshes instead of a redirect. */
+static struct str refresh_page(struct request *request)
+{
+    struct str location = request->response.location;
+    struct arena *arena = &request->arena;
+
+    const struct str parts[] = {
+        STR("<html><head><meta http-equiv=\"Refresh\" content=\"0; URL="),
+        escape_str(arena, location, ESCAPE_REDIRECT),
+        STR("\"></head><body></body></html>" CRLF),
+    };
+    request->response.location = STR_NONE;
+    return arena_join(arena, parts, 3);
+}
+
+/* What the client asked for, as a user would type it. */
+static struct str asked_url(const struct request *request, struct arena *arena)
+{
+    const struct str parts[] = {
+        STR("http://"), request->host,   request->port.len == 0 ? STR_NONE : STR(":"),
+        request->port,  request->target,
+    };
+
+    if (request->target.len == 0 || request->target.data[0] != '/') {
+        return request->target; /* an absolute one, "*", or none at all */
+    }
+    return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+static struct str info_row(struct arena *arena, struct str name, struct str value)
+{
+    const struct str parts[] = {
+        STR("<tr><td>"),        name, STR(":</td><td>"), escape_str(arena, value, ESCAPE_HTML),
+        STR("</td></tr>" CRLF),
+    };
+
+    return value.len == 0 ? STR_NONE : arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* server_info: what an administrator wants to be told. Empty where it is off. */
+static struct str server_info(struct request *request, unsigned status)
+{
+    const struct http_location *location = request->location;
+    struct arena *arena = &request->arena;
+
+    if (!location->server_info || status < 400) {
+        return STR_NONE;
+    }
+    const struct str parts[] = {
+        STR("<center><table>" CRLF),
+        info_row(arena, STR("URL"), asked_url(request, arena)),
+        info_row(arena, STR("Server"), request->server->main->hostname),
+        info_row(arena, STR("Date"), CLOCK_STR(error_local)),
+        info_row(arena, STR("Admin"), location->server_admin),
+        STR("</table></center>" CRLF),
+    };
+    return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+static struct str page_body(struct request *request, unsigned status, struct str title)
+{
+    struct arena *arena = &request->arena;
+    struct str signature = request->location->server_text;
+    struct str tag = request->location->server_tag;
+    bool is_extended = status >= 494 && status <= 497;
+    struct str heading = is_extended ? STR("400 Bad Request") : title;
+
+    const struct str parts[] = {
+        STR("<html>" CRLF "<head><title>"),
+        title,
+        STR("</title></head>" CRLF "<body>" CRLF "<center><h1>"),
+        heading,
+        STR("</h1></center>" CRLF),
+        is_extended ? STR("<center>") : STR_NONE,
+        is_extended ? str_skip(title, 4) : STR_NONE,
+        is_extended ? STR("</center>" CRLF) : STR_NONE,
+        server_info(request, status),
+        tag.len == 0 ? STR_NONE : STR("<hr/>Powered by "), /* Tengine's line, before nginx's own */
+        tag,
+        signature.len == 0 ? STR_NONE : STR("<hr><center>"),
+        signature,
+        signature.len == 0 ? STR_NONE : STR("</center>" CRLF),
+        STR("</body>" CRLF "</html>" CRLF),
+        wants_padding(request, status) ? padding : STR_NONE,
+    };
+    return arena_join(arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* The built-in page; codes that have none get an empty body. */
+static enum flow built_in(struct request *request, unsigned status)
+{
+    struct response *response = &request->response;
+    unsigned shown = response->error_status != 0 ? response->error_status : status;
+    struct str title = status_title(status == 498 ? 404 : status);
+    unsigned sent = shown >= 494 && shown <= 497 ? 400 : shown;
+
+    response->error_status = 0;
+    response->is_built_in = true;
+    if (title.len == 0) {
+        response->status = sent;
+        response->content_length = 0;
+        enum flow flow = response_start(request);
+        return flow == FLOW_NEXT ? (response_send(request, NULL, true) ? FLOW_DONE : FLOW_CLOSED)
+                                 : flow;
+    }
+    if (request->location->msie_refresh && response->location.len != 0 &&
+        (status == 301 || status == 302) && is_old_msie(request)) {
+        return response_memory(request, 200, STR("text/html"), refresh_page(request));
+    }
+    return response_memory(request, sent, STR("text/html"), page_body(request, status, title));
+}
+
+#define REFUSAL_MAX 1024 /* bytes of a page that every wire sends with the head */
+
+void response_refuse(struct request *request, unsigned status)
+{
+    struct response *response = &request->response;
+
+    forget_description(request, status);
+    request->keepalive = false;
+    response->status = status;
+    response->is_built_in = true;
+    response->content_length = 0;
+    struct str page = page_body(request, status, status_title(status));
+    if (request->version < HTTP_2 && page.len <= REFUSAL_MAX) {
+        response->content_type = STR("text/html");
+        response->whole = page;
+        response->content_length = (int64_t) page.len;
+    }
+    request->wire->send_head(request);
+    response->is_complete = true;
+}
+
+enum flow response_error(struct request *request)
+{
+    unsigned status = request->response.status;
+
+    if (status == 444 || status == 499 || status == 408) {
+        request->keepalive = false;
+        return FLOW_CLOSED;
+    }
+    forget_description(request, status);
+    request->response.error_status =
+        0; /* a failure on the way to an error page speaks for itself */
+    if (ends_connection(status)) {
+        request->keepalive = false;
+    }
+    const struct error_page *page = find_page(request, status);
+    if (page != NULL) {
+        return send_to_page(request, page, status);
+    }
+    return built_in(request, status);
+}

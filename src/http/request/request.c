@@ -1,0 +1,301 @@
+/* Requests: their making, their location, internal redirects. */
+#include "http/request/request.h"
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "http/client/connection.h"
+#include "http/message/uri.h"
+#include "http/request/wire.h"
+#include "server/generation.h"
+
+static void describe_request(const struct log *log, struct room *out);
+
+const struct subject_kind request_subject = {.name = "request"};
+
+/* So many times the limit, and there is no hope that the request ends by itself. */
+#define MEMORY_STOP 64
+
+/*
+ * It takes more memory than it may. What it has asked for is given; from here on its waits are cancelled and nothing
+ * more is sent of it, so that its fiber returns: see request_run.
+ */
+static void memory_is_over(struct arena_account *account)
+{
+    struct request *request = container_of(account, struct request, memory);
+
+    if (request->is_over_memory) {
+        if (account->used / MEMORY_STOP > account->limit + account->allowed) {
+            fatal_no_memory(account->used);
+        }
+        return;
+    }
+    request->is_over_memory = true;
+    counters_mine->limited++;
+    log_error(&request->log, 0,
+              "request takes more memory than request_memory_limit allows: %zu bytes",
+              account->used);
+    if (request->fiber != NULL) {
+        fiber_cancel(request->fiber);
+    }
+}
+
+void request_count_for(struct request *request, struct request *main)
+{
+    request->arena.account = &main->memory;
+    main->memory.used += request->arena.used;
+}
+
+struct request *request_new(struct conn *conn, struct http_connection *http,
+                            const struct http_wire *wire)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    struct request *request = arena_alloc(&arena, sizeof(*request));
+    size_t size = sizeof(*request);
+    __asm__("" : "+r"(size)); /* the compiler would unroll a size that it knew into narrow stores */
+    memset(request, 0, size);
+    request->arena = arena;
+    request->magic = REQUEST_MAGIC;
+    request->conn = conn;
+    request->http = http;
+    request->wire = wire;
+    request->main = request;
+    request->memory.over = memory_is_over;
+    request->arena.account = &request->memory;
+    request->memory.used = request->arena.used;
+    request->version = HTTP_1_0; /* until the request line was read: what is answered has a head */
+    request->uri_changes = URI_CHANGES_MAX + 1;
+    request->response.content_length = -1;
+    request->response.last_modified = -1;
+    request->start_ms = clock_now.now_ms;
+    request->log.connection = conn_number(conn);
+    request->log.describe = describe_request;
+    request->log.subject = request;
+    request->env.kind = &request_subject;
+    request->env.arena = &request->arena;
+    request->env.log = &request->log;
+    request_set_location(request, http->listen->default_server->root);
+    request->env.set = &request->server->main->variables;
+    list_init(&request->link);
+    return request;
+}
+
+void request_free(struct request *request)
+{
+    struct arena arena = request->arena;
+
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (request->main == request) {
+        arena.account = NULL; /* what frees itself of its own is not to be counted */
+    }
+
+    request->magic = 0;
+    arena_free(&arena);
+}
+
+void request_client(const struct request *request, struct addr *out)
+{
+    if (request->main->client != NULL) {
+        *out = request->main->client->addr;
+    } else {
+        conn_peer(request->conn, out);
+    }
+}
+
+struct str request_client_text(const struct request *request)
+{
+    const struct conn *conn = request->conn;
+
+    if (request->main->client != NULL) {
+        return request->main->client->text;
+    }
+    if (conn->address_length == sizeof(conn->peer.v4) && request->http->details == NULL) {
+        /* The connection would have to keep the text. */
+        char *text = arena_text((struct arena *) &request->arena, 16);
+        return str_from(text, addr_put_v4(text, (const unsigned char *) &conn->peer.v4.sin_addr));
+    }
+    return connection_address(request->http);
+}
+
+void request_set_client(struct request *request, const struct addr *addr)
+{
+    struct request *main = request->main;
+    struct client *client = arena_new(&main->arena, struct client);
+    char *text = arena_text(&main->arena, ADDR_TEXT_MAX);
+
+    client->addr = *addr;
+    client->text = (struct str){text, addr_format(addr, false, text)};
+    main->client = client;
+}
+
+/* One of a request's list; newest first. */
+struct request_data {
+    struct request_data *next;
+    const void *key;
+    _Alignas(16) char room[]; /* the module's */
+};
+
+void *request_data(struct request *request, const void *key, size_t size)
+{
+    struct request_data *data = request->data;
+
+    while (data != NULL && data->key != key) {
+        data = data->next;
+    }
+    if (data != NULL) {
+        return data->room;
+    }
+    if (size == 0) {
+        return NULL;
+    }
+    data = arena_zalloc(&request->arena, sizeof(*data) + size);
+    data->key = key;
+    data->next = request->data;
+    request->data = data;
+    return data->room;
+}
+
+void request_keep_head(struct request *request)
+{
+    if (request->version >= HTTP_2) {
+        return; /* it lies in the request's arena */
+    }
+    struct conn_buffer *buffer = arena_new(&request->arena, struct conn_buffer);
+
+    buffer->data = conn_input_detach(request->conn, &buffer->size);
+    if (buffer->data != NULL) {
+        arena_on_free(&request->arena, conn_buffer_release, buffer);
+    }
+}
+
+/* ", client: A, server: NAME, request: "LINE", host: "H", referrer: "R"" */
+static void describe_request(const struct log *log, struct room *out)
+{
+    const struct request *request = log->subject;
+    const struct field *host = fields_get(&request->headers, FIELD_HOST);
+    const struct field *referer = fields_get(&request->headers, FIELD_REFERER);
+    struct str client = request_client_text(request);
+
+    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client),
+                STR_ARG(request->server->name));
+    if (request->line.len != 0) {
+        room_printf(out, ", request: \"%.*s\"", STR_ARG(request->line));
+    }
+    if (request != request->main) {
+        room_printf(out, ", subrequest: \"%.*s\"", STR_ARG(request->uri));
+    }
+    for (const struct describer *each = request->describers; each != NULL; each = each->next) {
+        each->describe(each, out);
+    }
+    if (host != NULL) {
+        room_printf(out, ", host: \"%.*s\"", STR_ARG(host->value));
+    }
+    if (referer != NULL) {
+        room_printf(out, ", referrer: \"%.*s\"", STR_ARG(referer->value));
+    }
+}
+
+struct str request_extension(const struct request *request)
+{
+    return uri_extension(request->uri);
+}
+
+bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args)
+{
+    const char *question = str_find_char(text, '?');
+
+    *uri = question == NULL ? text : str_from(text.data, question);
+    *args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
+    if (uri_is_safe(*uri)) {
+        return true;
+    }
+    log_error(&request->log, 0, "unsafe URI \"%.*s\" was detected", STR_ARG(text));
+    return false;
+}
+
+bool request_count_change(struct request *request, const char *what)
+{
+    if (request->uri_changes > 0 && --request->uri_changes > 0) {
+        return true;
+    }
+    if (what[0] == 'r') {
+        log_error(&request->log, 0,
+                  "rewrite or internal redirection cycle while processing \"%.*s\"",
+                  STR_ARG(request->uri));
+    } else {
+        log_error(&request->log, 0, "rewrite or internal redirection cycle while %s \"%.*s\"", what,
+                  STR_ARG(request->uri));
+    }
+    request_fail(request, 500);
+    return false;
+}
+
+enum flow request_redirect(struct request *request, struct str uri, struct str args)
+{
+    request->uri = uri;
+    request->args = args;
+    request->is_target_stale = true;
+    if (!request_count_change(request, "internally redirecting to")) {
+        return FLOW_FAIL;
+    }
+    request->is_internal = true;
+    request->uri_changed = false;
+    request->restart = RESTART_SERVER;
+    return FLOW_AGAIN;
+}
+
+enum flow request_redirect_named(struct request *request, struct str name)
+{
+    const struct http_location *location = map_get(&request->server->named, name);
+
+    if (request->uri_changes <= 1) {
+        request->uri_changes = 0;
+        log_error(&request->log, 0,
+                  "rewrite or internal redirection cycle while redirect to named location \"%.*s\"",
+                  STR_ARG(name));
+        return request_fail(request, 500);
+    }
+    request->uri_changes--;
+    if (location == NULL) {
+        log_error(&request->log, 0, "could not find named location \"%.*s\"", STR_ARG(name));
+        return request_fail(request, 500);
+    }
+    request->is_internal = true;
+    request->uri_changed = false;
+    request_set_location(request, location);
+    request->restart = RESTART_NAMED;
+    return FLOW_AGAIN;
+}
+
+struct str request_origin_form(const struct request *request)
+{
+    struct str target = request->target;
+
+    if (request->scheme.len == 0 || target.len < request->scheme.len + 3 || target.data[0] == '/') {
+        return target; /* no absolute one; HTTP/2 tells the scheme apart from it */
+    }
+    target = str_skip(target, request->scheme.len + 3);
+    while (target.len != 0 && *target.data != '/' && *target.data != '?') {
+        target = str_skip(target, 1);
+    }
+    return target.len == 0 ? STR("/") : target;
+}
+
+uint64_t request_bytes_sent(const struct request *request)
+{
+    uint64_t sent = request->out_sent != 0 ? request->out_sent : request->conn->sent;
+
+    if (!request->response.is_head_sent || sent < request->out_start) {
+        return 0;
+    }
+    return sent - request->out_start;
+}
+
+uint64_t request_body_bytes_sent(const struct request *request)
+{
+    uint64_t sent = request_bytes_sent(request);
+    uint64_t head = request->out_head_end - request->out_start;
+
+    return sent > head ? sent - head : 0;
+}

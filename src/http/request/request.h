@@ -1,0 +1,239 @@
+/* Requests. */
+#ifndef HTTP_REQUEST_REQUEST_H
+#define HTTP_REQUEST_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "conf/template.h"
+#include "fiber/fiber.h"
+#include "http/message/fields.h"
+#include "http/request/response.h"
+#include "http/routing/settings.h"
+#include "net/addr/addr.h"
+#include "net/conn/conn.h"
+
+enum http_version { HTTP_0_9 = 9, HTTP_1_0 = 10, HTTP_1_1 = 11, HTTP_2 = 20, HTTP_3 = 30 };
+
+#define URI_CHANGES_MAX 10
+#define REQUEST_MAGIC 0x4e00e575u
+
+/* Where a request goes on after FLOW_AGAIN. */
+enum restart {
+    RESTART_SERVER,   /* server-rewrite, then the search of a location: internal redirects */
+    RESTART_LOCATION, /* the search of a location: after a rewrite there */
+    RESTART_NAMED,    /* rewrite of request->location, which was chosen by name */
+};
+
+struct request;
+struct request_body;
+struct subrequests;
+
+/* A client that a trusted proxy in front of us speaks for. */
+struct client {
+    struct addr addr; /* port 0 = it was not told */
+    struct str text;  /* without port */
+};
+
+/* What variables of http are asked of. */
+extern const struct subject_kind request_subject;
+
+/* Who works for a request and has something to tell in its log lines, after the request's own words. It stands in a struct
+ * that lives as long as the request, and is put into request->describers. */
+struct describer {
+    void (*describe)(const struct describer *describer, struct room *out);
+    struct describer *next; /* tells after it */
+};
+
+/*
+ * A request. Lives in its own arena; everything it points to lives at least as long: its head in
+ * the connection's input buffer (kept until the request is recycled), the generation.
+ */
+struct request {
+    uint32_t magic;               /* REQUEST_MAGIC */
+    struct arena arena;           /* of all that lives as long as the request */
+    struct arena_account memory;  /* of a main request: what it and its subrequests take */
+    struct conn *conn;            /* the client's; NULL when it is gone */
+    const struct http_wire *wire; /* how its response goes out */
+    void *wire_state;             /* of the wire */
+    struct http_connection *http; /* what the requests of one connection share */
+    struct fiber *fiber;          /* that works on it, while it waits; else NULL */
+    struct request *parent;       /* of a subrequest */
+    struct request *main;         /* itself when it is none */
+    struct log log;               /* sinks and level follow the location */
+    const struct client *client;  /* who asks, where that is not the other end of the connection:
+                                     request_set_client; of a main request; or NULL */
+
+    const struct http_server *server;     /* that it is for */
+    const struct http_location *location; /* whose settings hold now */
+    const struct http_location
+        *answering; /* whose handler answers: the last location that named one; NULL =
+                                              that passes it on, but settings hold that say not where to */
+
+    /* The request line. */
+    struct str line;           /* as received, without line end */
+    struct str method_name;    /* as received, or GET where a page stands in for another */
+    unsigned method;           /* enum http_method */
+    enum http_version version; /* that the client speaks */
+    struct str target;         /* as received: $request_uri */
+    struct str host;           /* lower case, no port; from target or Host */
+    struct str port;           /* digits after the host, or empty */
+    struct str scheme;         /* from an absolute target; empty else */
+
+    /* What is asked for now; internal redirects change it. */
+    struct str uri;  /* decoded, normalised path */
+    struct str args; /* after '?', as received */
+
+    struct fields headers;     /* as received */
+    struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
+    int64_t content_length;    /* of the request body; -1 = none or chunked */
+    unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
+    struct request_body *body; /* once it was read; or NULL */
+
+    struct response response; /* what it is answered with */
+
+    struct variable_env env; /* where its variables and templates are evaluated */
+
+    uint64_t start_ms;      /* first byte of the head, monotonic */
+    uint64_t received_ms;   /* … of the last byte so far: its head's, or its body's */
+    uint64_t responded_ms;  /* … when the head of its answer was given to the wire; 0 = not yet */
+    uint64_t head_size;     /* bytes of line and headers */
+    uint64_t body_received; /* bytes of the body as received, frames included */
+    uint64_t out_start;     /* conn->queued when the response began */
+    uint64_t out_head_end;  /* … when its head was written */
+    uint64_t out_end;       /* conn->queued when its last byte was put there */
+    uint64_t out_sent;      /* conn->sent when it was recycled, at most out_end */
+    uint64_t limit_rate;    /* bytes per second in force; 0 = none */
+    uint64_t limit_rate_after; /* bytes that go before the limit holds */
+    struct list link;          /* on the connection's list of requests that are not recycled yet */
+    struct request_data *data; /* what modules keep for it: see request_data */
+
+    struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
+    struct describer *describers;          /* what is told of it in log lines, besides; see below */
+    enum restart restart;                  /* meaningful with FLOW_AGAIN */
+    unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
+    unsigned subrequests;                  /* of a main request: begun so far */
+    unsigned subrequests_running;          /* of a main request: that have not ended */
+    struct subrequests *subrequests_begun; /* its own ones; NULL = none */
+    unsigned keepalive : 1;                /* the connection goes on after this response */
+    unsigned is_chunked_body : 1;          /* Transfer-Encoding: chunked */
+    unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
+    unsigned is_body_read : 1;             /* read or discarded to its end */
+    unsigned is_body_taken : 1;  /* a part of it, at least, was: only who has that can have all */
+    unsigned is_body_lost : 1;   /* it was asked for when a part was gone: it counts as empty */
+    unsigned is_internal : 1;    /* after an internal redirect */
+    unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
+                                    sent */
+    unsigned uri_has_quoted : 1; /* the target held %XX */
+    unsigned uri_changed : 1;    /* by rewrite: post-rewrite searches the location again */
+    unsigned is_error_redirect : 1; /* an error page is being asked for */
+    unsigned
+        is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
+    unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
+    unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
+    unsigned is_cancelled : 1;     /* the client is gone */
+    unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
+    unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
+    unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
+    unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
+    unsigned is_timed_out : 1;     /* the client did not read in time */
+    unsigned is_over_memory : 1;   /* of a main request: request_memory_limit was reached */
+    unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
+    unsigned
+        is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
+};
+
+/* A request in a fresh arena, headers empty, for this connection. */
+struct request *request_new(struct conn *conn, struct http_connection *http,
+                            const struct http_wire *wire);
+void request_free(struct request *request);
+/* Its memory counts as that of this main request from here on. */
+void request_count_for(struct request *request, struct request *main);
+
+/*
+ * What a module keeps for a request, found by the address of something of its own: `size` bytes in its arena,
+ * cleared when they are asked for first. Size 0: NULL when there is none yet.
+ */
+void *request_data(struct request *request, const void *key, size_t size);
+
+/*
+ * The head lies in the connection's input buffer. Who reads more into that (conn_fill) while the request
+ * lives calls this first: the request takes the buffer over.
+ */
+void request_keep_head(struct request *request);
+
+/* Is the client's connection encrypted? */
+static inline bool request_is_encrypted(const struct request *request)
+{
+    return request->conn->transport != NULL;
+}
+
+/* Who asks: the other end of the connection (len 0: a unix socket without a name), or whom it speaks for. */
+void request_client(const struct request *request, struct addr *out);
+/* The same as text, without port; "unix:" for a unix socket. Lives as long as the request. */
+struct str request_client_text(const struct request *request);
+/* From here on this client asks, for subrequests and the log, too. Variables that were used keep their values. */
+void request_set_client(struct request *request, const struct addr *addr);
+
+/* From here on a GET, as pages are asked for that stand in for another. */
+static inline void request_become_get(struct request *request)
+{
+    request->method = METHOD_GET;
+    request->method_name = STR("GET");
+}
+
+/* Answers with an error status: `return request_fail(request, 404);` */
+static inline enum flow request_fail(struct request *request, unsigned status)
+{
+    request->response.status = status;
+    return FLOW_FAIL;
+}
+
+/* Internal redirects (4): new URI and arguments, restart at server-rewrite. Returns what the
+ * handler returns. */
+enum flow request_redirect(struct request *request, struct str uri, struct str args);
+enum flow request_redirect_named(struct request *request, struct str name);
+
+/* The part of the URI after the last dot of its last segment; empty when there is none. */
+struct str request_extension(const struct request *request);
+/* The target from its path on: an absolute one without scheme and host. */
+struct str request_origin_form(const struct request *request);
+/* Splits "path?args" of a configuration's text, refuses unsafe paths ("..": false). */
+bool request_split_uri(struct request *request, struct str text, struct str *uri, struct str *args);
+/* Switches to a location: its server, settings and log. */
+static inline void request_set_location(struct request *request,
+                                        const struct http_location *location)
+{
+    request->location = location;
+    request->server = location->server;
+    request->memory.limit = location->request_memory_limit;
+    request->log.sinks = location->error_log;
+    request->log.level = location->error_log_level;
+}
+
+/* Counts one of the 10 URI changes; false when they are spent: message logged, status 500 set. */
+bool request_count_change(struct request *request, const char *what);
+
+/* The request that an environment is part of. */
+static inline struct request *variable_request(struct variable_env *env)
+{
+    return container_of(env, struct request, env);
+}
+
+/* The code for logs and $status: what was decided last, 0 while nothing is. */
+static inline unsigned request_status(const struct request *request)
+{
+    return request->response.error_status != 0 ? request->response.error_status
+                                               : request->response.status;
+}
+
+/* Bytes of this response that the client's socket took; the second without the head. */
+uint64_t request_bytes_sent(const struct request *request);
+uint64_t request_body_bytes_sent(const struct request *request);
+
+#endif

@@ -1,0 +1,283 @@
+/* Responses: heads through the header filters, bodies through the body filters, the usual short
+ * ways. */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/client/connection.h"
+#include "http/request/body.h"
+#include "http/request/body_filter.h"
+#include "http/request/request.h"
+#include "http/request/wire.h"
+
+/* Is this one of the codes with which a Location is sent to the client? */
+static bool is_redirect(unsigned status)
+{
+    return status == 201 || (status >= 301 && status <= 303) || status == 307 || status == 308;
+}
+
+/* Port of our side as the client sees it, when it has to be shown: ":8080", else empty. */
+static struct str visible_port(struct request *request)
+{
+    if (!request->location->port_in_redirect) {
+        return STR_NONE;
+    }
+    uint16_t port = addr_port(connection_local(request->http));
+    if (port == 0 || port == (request_is_encrypted(request) ? 443 : 80)) {
+        return STR_NONE;
+    }
+    return arena_printf(&request->arena, ":%u", port);
+}
+
+/* "/path" becomes "http://host:port/path" unless absolute_redirect is off. */
+static void make_location_absolute(struct request *request)
+{
+    struct str location = request->response.location;
+
+    if (location.data[0] != '/' || !request->location->absolute_redirect) {
+        request->response.is_location_late = true;
+        return;
+    }
+    struct str host = request->host;
+    if (request->location->server_name_in_redirect || host.len == 0) {
+        host = request->location->server_name_in_redirect ? request->server->name : STR_NONE;
+        if (host.len == 0) {
+            char *text = arena_text(&request->arena, ADDR_TEXT_MAX);
+            host = (struct str){text, addr_format(connection_local(request->http), false, text)};
+        }
+    }
+    struct str scheme = request_is_encrypted(request) ? STR("https://") : STR("http://");
+    const struct str parts[] = {scheme, host, visible_port(request), location};
+    request->response.location = arena_join(&request->arena, parts, 4);
+}
+
+void response_set_location(struct request *request, struct str location)
+{
+    struct response *response = &request->response;
+
+    response->is_location_late = false;
+    /* A decoded line end out of $uri or a capture must not become one of the head. */
+    response->location = escape_str(&request->arena, location, ESCAPE_CONTROLS);
+    if (location.len != 0) {
+        make_location_absolute(request);
+    }
+}
+
+/* limit_rate and limit_rate_after at this location, unless a variable was assigned before. */
+static void compute_limits(struct request *request)
+{
+    const struct http_location *location = request->location;
+    uint64_t number;
+
+    if (!request->is_limit_set && location->limit_rate != NULL &&
+        parse_size(template_text(location->limit_rate, &request->env), &number)) {
+        request->limit_rate = number;
+    }
+    if (location->limit_rate_after != NULL &&
+        parse_size(template_text(location->limit_rate_after, &request->env), &number)) {
+        request->limit_rate_after = number;
+    }
+}
+
+/* Codes whose body is the file that was asked for; an error page's own age means nothing to the client. What a
+ * backend says of its own answer stays. */
+static bool tells_modification(unsigned status)
+{
+    return status == 200 || status == 206 || status == 204 || status == 304;
+}
+
+/* The header filters from here on, and the head, unless one of them holds it back. */
+static enum flow finish_head(struct request *request, header_filter *filter)
+{
+    struct response *response = &request->response;
+    unsigned given = response->status;
+
+    for (; *filter != NULL; filter++) {
+        (*filter)(request);
+        if ((response->status >= 400 && given < 400) || response->refusal != 0) {
+            return FLOW_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
+        }
+        if (response->is_held) {
+            response->filters_left = filter + 1;
+            return FLOW_NEXT;
+        }
+    }
+    if (request->location->limits_rate || request->is_limit_set) {
+        compute_limits(request);
+    }
+    if (request->expects_continue && !request->is_body_read) {
+        request->expects_continue = false;
+        if (response->status < 300) {
+            request->wire->send_interim(request, 100, NULL); /* the body is dropped after this */
+        } else {
+            request->keepalive = false; /* the client may or may not send the body now */
+        }
+    }
+    request->responded_ms = clock_now.now_ms;
+    request->wire->send_head(request);
+    if (response->is_header_only) {
+        response->is_complete = true;
+        return FLOW_DONE;
+    }
+    return FLOW_NEXT;
+}
+
+void response_hold(struct request *request)
+{
+    struct response *response = &request->response;
+
+    response->is_held = true;
+    response->is_held_header_only = response->is_header_only;
+    response->is_header_only = false;
+    response->whole = STR_NONE;
+}
+
+enum flow response_resume(struct request *request)
+{
+    struct response *response = &request->response;
+
+    response->is_held = false;
+    response->is_header_only = response->is_held_header_only;
+    enum flow flow = finish_head(request, response->filters_left);
+    if (flow == FLOW_FAIL) {
+        response->refusal = response->status;
+    }
+    return flow;
+}
+
+bool response_withdraw(struct request *request, unsigned status, struct str location)
+{
+    struct response *response = &request->response;
+
+    response->is_held = false;
+    response->refusal = status;
+    response->fields = (struct fields){0};
+    response->trailers = NULL;
+    response->raw_head = STR_NONE;
+    response->location = location;
+    return false;
+}
+
+enum flow response_start(struct request *request)
+{
+    struct response *response = &request->response;
+
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (request->is_post_action) {
+        return FLOW_DONE;
+    }
+    if (request->main->is_over_memory) {
+        return request_fail(request, 500);
+    }
+    if (!request->is_body_read && !request->is_body_streamed && response->status < 400 &&
+        !request_drop_arrived_body(request)) {
+        return FLOW_FAIL;
+    }
+    if (response->error_status != 0) {
+        response->status = response->error_status;
+        if (!tells_modification(response->status)) {
+            response->last_modified = -1;
+        }
+    }
+    if (response->location.len != 0) {
+        response_set_location(request, response->location);
+    }
+    if (request->method == METHOD_HEAD) {
+        response->is_header_only = true;
+    }
+    return finish_head(request, request->location->header_filters);
+}
+
+bool response_drop(const struct body_piece *piece)
+{
+    if (piece != NULL && piece->release != NULL) {
+        piece->release(piece->release_arg);
+    }
+    return false;
+}
+
+bool response_send(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct body_filter *filter = request->response.filters;
+
+    if (request->main->is_over_memory) {
+        return response_drop(piece);
+    }
+    if (filter != NULL) {
+        return filter->send(filter, request, piece, is_last);
+    }
+    return request->wire->send_body(request, piece, is_last);
+}
+
+void response_change_body(struct request *request, bool keeps_validators)
+{
+    struct response *response = &request->response;
+
+    response->content_length = -1;
+    response->allows_ranges = false;
+    fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
+    if (!keeps_validators) {
+        response->last_modified = -1;
+        response->last_modified_text = STR_NONE;
+        response->etag = STR_NONE;
+        fields_set(&response->fields, &request->arena, FIELD_LAST_MODIFIED, STR_NONE);
+    } else if (str_starts(response->etag, STR("\""))) {
+        response->etag = arena_concat(&request->arena, STR("W/"), response->etag);
+    } else if (!str_starts(response->etag, STR("W/\""))) {
+        response->etag = STR_NONE; /* a backend's that is none */
+    }
+}
+
+enum flow response_memory(struct request *request, unsigned status, struct str content_type,
+                          struct str body)
+{
+    struct response *response = &request->response;
+
+    response->status = status;
+    response->content_type = content_type;
+    response->content_length = (int64_t) body.len;
+    response->whole = body;
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (response->is_complete) {
+        return FLOW_DONE; /* it left with the head */
+    }
+    struct body_piece piece = {.bytes = body, .fd = -1};
+    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+enum flow response_gathered(struct request *request, struct str content_type, struct buf *text)
+{
+    struct str body = arena_dup(&request->arena, buf_str(text));
+
+    buf_free(text);
+    return response_memory(request, 200, content_type, body);
+}
+
+enum flow response_redirect(struct request *request, unsigned status, struct str location)
+{
+    request->response.location = location;
+    return request_fail(request, is_redirect(status) ? status : 302);
+}
+
+struct str response_type_of(const struct request *request, struct str extension)
+{
+    const struct http_location *location = request->location;
+    const struct str *type = NULL;
+
+    if (extension.len != 0 && location->types != NULL) {
+        type = map_get_nocase(&location->types->by_extension, extension);
+    }
+    return type != NULL ? *type : location->default_type;
+}
+
+void response_set_type(struct request *request)
+{
+    if (request->response.content_type.len ==
+        0) { /* else a backend named it with X-Accel-Redirect */
+        request->response.content_type = response_type_of(request, request_extension(request));
+    }
+}

@@ -1,0 +1,136 @@
+/* Responses: what a request is answered with. */
+#ifndef HTTP_REQUEST_RESPONSE_H
+#define HTTP_REQUEST_RESPONSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/str.h"
+#include "http/message/fields.h"
+#include "http/message/flow.h"
+
+struct body_filter;
+struct content_coding;
+struct request;
+
+/* A piece of a response body. Memory stays valid until it was sent, when release is called, or is
+ * copied at once (is_volatile). */
+struct body_piece {
+    struct str bytes; /* of a memory piece */
+    int fd;           /* of a file piece: bytes.data is NULL; else -1 */
+    off_t offset;     /* of the file piece in it */
+    uint64_t size;    /* bytes of the file piece */
+    bool is_volatile; /* bytes are copied: the memory is reused after the call */
+    bool
+        is_flush; /* what was given so far shall leave now (a streaming handler waits for more); on a
+                      piece without bytes a compressor, too, lets go what it holds */
+    void (*release)(void *arg); /* or NULL */
+    void *release_arg;          /* given to release */
+};
+
+struct response {
+    unsigned status;        /* 0 until somebody decides */
+    unsigned error_status;  /* what an error page is shown for; for $status of the log when it was
+                               not overwritten */
+    struct str reason;      /* of a status line that a backend sent; empty = the standard phrase */
+    int64_t content_length; /* bytes; -1 = not known */
+    time_t last_modified;   /* -1 = none */
+    struct str last_modified_text; /* the same as an HTTP date, when it is laid out already; else
+                                      empty: who changes the one clears the other */
+    struct str content_type;       /* without charset; empty = no field */
+    struct str charset;            /* added as "; charset=" */
+    struct str wanted_charset;     /* X-Accel-Charset of a backend: what the client shall get */
+    struct str etag;               /* with quotes; empty = none */
+    struct str location;           /* of a redirect, before it is made absolute */
+    struct str
+        raw_head; /* what HTTP/1 sends instead of a head of its own, byte for byte; or empty */
+    struct fields fields;    /* all others, in order */
+    uint64_t left_out;       /* FIELD_BIT of Date and Server: a backend's affair, none is added */
+    struct fields *trailers; /* or NULL */
+    const struct content_coding *coding; /* that the body gets on its way; see codings/choice.h */
+    struct str whole; /* the whole body, when a handler has it in memory; see response_memory */
+    void (**filters_left)(
+        struct request *request); /* header filters that follow the one which holds */
+    unsigned refusal;             /* status of what takes its place, since it was withdrawn */
+    struct body_filter *filters;  /* first body filter, or NULL: pieces go to the wire */
+    uint64_t body_offset;         /* where the first piece that is given stands in the body; not 0
+                                    with slices only, which may set it when the head was made */
+    uint64_t range_start; /* of the one range that is cut out of the body, when the head is … */
+    uint64_t range_end;   /* … made; 0 = none is */
+    unsigned is_head_sent : 1;    /* the client may have seen it: nothing of it can change */
+    unsigned is_complete : 1;     /* the last piece was given */
+    unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
+    unsigned is_chunked : 1;      /* set by the wire */
+    unsigned allows_ranges : 1;   /* a handler that can serve ranges of this body sets it */
+    unsigned is_tunnel : 1;       /* bytes both ways follow the head: no framing (101, CONNECT) */
+    unsigned is_single_range : 1; /* several ranges at once are not served: the body may be long,
+                                     and its pieces come one after the other */
+    unsigned
+        is_unconditional : 1;   /* a backend has acted: If-Match and its kin are not judged again */
+    unsigned is_error_page : 1; /* an error page is being made: no second one unless recursive */
+    unsigned is_built_in : 1;   /* the server's own page for a failure or a redirect */
+    unsigned is_location_late : 1; /* it was written whole: sent after Connection, as nginx does */
+    unsigned is_modified_late : 1; /* a backend said last_modified: the same */
+    unsigned has_early_field : 1;  /* one of fields is_early */
+    unsigned is_coded_file : 1; /* a file that has a content coding: parts of it are not served */
+    unsigned is_coding_chosen : 1; /* coding holds; NULL then means none */
+    unsigned keeps_coding : 1;     /* a backend said no-transform: nothing is encoded or decoded */
+    unsigned is_held : 1;          /* a header filter has the head wait for the body */
+    unsigned is_held_header_only : 1; /* … and is_header_only was this */
+    unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
+                                  before it (copy_filter.c) */
+};
+
+/* ---- what handlers do with it (response.c, error_page.c) ---- */
+
+/* Runs the header filters, sends the head. FLOW_DONE when no body follows (HEAD, 304 …), FLOW_NEXT:
+ * send the body; FLOW_FAIL/FLOW_CLOSED. */
+enum flow response_start(struct request *request);
+/* Body pieces, through the filters. MAY WAIT. False: the client is gone. */
+bool response_send(struct request *request, const struct body_piece *piece, bool is_last);
+/*
+ * A header filter that makes the head of what is in the body (its length, a failure) holds the head back, of HEAD, too: the
+ * handler gives the body all the same. When it has seen enough its body filter calls response_resume, which runs the filters
+ * after it and sends the head: FLOW_NEXT, the body may follow; FLOW_DONE, none does; else give false. Or response_withdraw,
+ * before the last piece has passed: the handler ends.
+ */
+void response_hold(struct request *request);
+enum flow response_resume(struct request *request);
+/*
+ * For filters, as long as the head was not sent: nothing of the response goes out; a failure of this status, or a redirect to
+ * `location`, takes its place. Gives false, as a body filter does then.
+ */
+bool response_withdraw(struct request *request, unsigned status, struct str location);
+/* A whole response of one memory piece (not volatile). The usual end of a small handler. */
+enum flow response_memory(struct request *request, unsigned status, struct str content_type,
+                          struct str body);
+/* The same of a text that a page was gathered in, with status 200; frees it. */
+struct buf;
+enum flow response_gathered(struct request *request, struct str content_type, struct buf *text);
+/* A redirect of the client: 301, 302, 303, 307, 308 with Location (relative ones are made absolute
+ * as configured). */
+enum flow response_redirect(struct request *request, unsigned status, struct str location);
+/* For header filters: another Location, made absolute as configured; empty = none. */
+void response_set_location(struct request *request, struct str location);
+/* What FLOW_FAIL leads to: error_page of the location, else the built-in page (special pages). */
+enum flow response_error(struct request *request);
+/*
+ * The built-in page for a request that is not worked on: without filters, and without waiting, so that it can be
+ * called on the loop's stack. Over HTTP/2 without a page.
+ */
+void response_refuse(struct request *request, unsigned status);
+/* Has this place an error_page for the status that may be shown now? */
+bool response_has_page(const struct request *request, unsigned status);
+/* The media type of files with this extension, by types and default_type at the place of the request. */
+struct str response_type_of(const struct request *request, struct str extension);
+/* Sets content_type to that of the URI's extension. */
+void response_set_type(struct request *request);
+/*
+ * A filter makes another body of it: its length is not told any more, and no ranges of it are served. The
+ * validators stay, the ETag as a weak one (RFC 9110, 8.8.1), or both are left out.
+ */
+void response_change_body(struct request *request, bool keeps_validators);
+
+#endif

@@ -1,0 +1,466 @@
+/* Subrequests: requests without a head of their own on the wire, on fibers beside their parent's. */
+#include "http/request/subrequest.h"
+#include "http/request/body.h"
+#include "http/request/body_filter.h"
+#include "http/request/engine.h"
+#include "http/request/wire.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/message/uri.h"
+
+/* Of a subrequest; what its wire_state points to, in its arena. */
+struct sub_state {
+    struct subrequest *sub; /* until it was answered */
+    struct request *child;
+    struct buf body; /* MEMORY: so far */
+    enum flow flow;  /* of request_answer */
+    bool is_answered;
+    bool outlives_client;       /* as its struct subrequest said */
+    struct wait_point answered; /* the parent */
+    struct fiber_handle handle;
+    struct list link; /* among the parent's that have not been joined */
+};
+
+/* Those of one parent; in its arena. */
+struct subrequests {
+    struct list all;     /* struct sub_state that were not joined */
+    unsigned running;    /* of them */
+    struct list waiters; /* struct waiter: for one to end */
+};
+
+/* On the frame of who begins one more: the parent, or a child that sends what the parent adds. */
+struct waiter {
+    struct list link;
+    struct wait_point point;
+};
+
+/* ---- the wire that is none ---- */
+
+static void sub_send_head(struct request *request)
+{
+    request->response.is_head_sent = true;
+    if (request->response.status == 304 || request->response.status == 204) {
+        request->response.is_header_only = true;
+    }
+}
+
+/* Bytes of a file piece are wanted in memory. */
+static bool append_piece(struct request *request, struct sub_state *state,
+                         const struct body_piece *piece)
+{
+    uint64_t limit = request->location->subrequest_output_buffer_size;
+    size_t room = state->body.len < limit ? (size_t) limit - state->body.len : 0;
+    struct str bytes = piece->bytes;
+
+    if (bytes.len > room) {
+        log_error(&request->log, 0, "too big subrequest response");
+        state->sub->is_cut = true;
+        bytes = str_head(bytes, room);
+    }
+    buf_append(&state->body, bytes);
+    return true;
+}
+
+static bool sub_send_body(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct sub_state *state = request->wire_state;
+    struct subrequest *sub = state->sub;
+    bool is_sound = true;
+
+    request->response.is_complete = request->response.is_complete || is_last;
+    if (piece == NULL) {
+        return true;
+    }
+    if (sub == NULL) { /* it has been answered: nobody wants more */
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+        return true;
+    }
+    if (sub->output == SUBREQUEST_INLINE) {
+        return sub->filter != NULL ? body_filter_next(sub->filter, request->parent, piece, false)
+                                   : response_send(request->parent, piece, false);
+    }
+    if (sub->output == SUBREQUEST_MEMORY && piece->bytes.data != NULL) {
+        is_sound = append_piece(request, state, piece);
+    }
+    if (piece->release != NULL) {
+        piece->release(piece->release_arg);
+    }
+    return is_sound;
+}
+
+static void sub_send_interim(struct request *request, unsigned status, const struct fields *fields)
+{
+}
+
+static ssize_t sub_read_body(struct request *request, void *at, size_t size)
+{
+    request->is_body_read = true;
+    return 0;
+}
+
+static void sub_ended(struct request *request, enum flow flow)
+{
+}
+
+/* What goes into the parent's response is taken as that is, when its turn has come. */
+static uint64_t sub_backlog(const struct request *request, uint64_t more)
+{
+    const struct sub_state *state = request->wire_state;
+    const struct subrequest *sub = state->sub;
+    uint64_t waiting = sub != NULL && sub->backlog != NULL ? sub->backlog(sub) : 0;
+    uint64_t of_main = request->main->wire->backlog(request->main, more);
+
+    return of_main < UINT64_MAX - waiting ? of_main + waiting : UINT64_MAX;
+}
+
+/* The rest of the story is its fiber's alone. */
+static void sub_answered(struct request *request)
+{
+    struct sub_state *state = request->wire_state;
+    struct subrequest *sub = state->sub;
+
+    if (state->is_answered) {
+        return;
+    }
+    if (sub->output == SUBREQUEST_MEMORY) {
+        arena_allow(&request->main->arena, state->body.len);
+        sub->body = arena_dup(&request->main->arena, buf_str(&state->body));
+    }
+    buf_free(&state->body);
+    if (sub->answered != NULL) {
+        sub->answered(sub);
+    }
+    state->sub = NULL;
+    state->is_answered = true;
+    wait_signal_later(&state->answered);
+}
+
+static const struct http_wire sub_wire = {
+    .send_head = sub_send_head,
+    .send_body = sub_send_body,
+    .send_interim = sub_send_interim,
+    .read_body = sub_read_body,
+    .ended = sub_ended,
+    .backlog = sub_backlog,
+    .answered = sub_answered,
+};
+
+/* ---- running ---- */
+
+bool subrequest_aim(struct request *parent, struct str text, struct subrequest *sub)
+{
+    const char *question = str_find_char(text, '?');
+    struct str uri = question == NULL ? text : str_from(text.data, question);
+
+    sub->args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
+    sub->args = arena_dup(&parent->arena, sub->args);
+    sub->uri = arena_dup(&parent->arena, percent_decode(&parent->arena, uri));
+    return uri_is_safe(sub->uri);
+}
+
+static bool may_run(struct request *parent, const struct subrequest *sub)
+{
+    struct request *main = parent->main;
+    unsigned depth = 0;
+
+    for (const struct request *at = parent; at != main; at = at->parent) {
+        depth++;
+    }
+    if (depth > SUBREQUEST_DEPTH_MAX) {
+        log_error(&parent->log, 0, "subrequests cycle while processing \"%.*s\"",
+                  STR_ARG(sub->uri));
+        return false;
+    }
+    if (main->is_over_memory) {
+        return false;
+    }
+    if (main->subrequests >= SUBREQUEST_COUNT_MAX) {
+        log_error(&parent->log, 0, "too many subrequests while processing \"%.*s\"",
+                  STR_ARG(sub->uri));
+        return false;
+    }
+    main->subrequests++;
+    return true;
+}
+
+static void free_child(void *arg)
+{
+    request_free(arg);
+}
+
+/* One set of values: what `set` gave the parent is known to the child, and the other way round. */
+static void share_variables(struct request *parent, struct request *child)
+{
+    struct variable_env *env = &parent->env;
+
+    if (env->values == NULL) {
+        env->values = arena_array(env->arena, env->set->used.count, sizeof(struct variable_value));
+    }
+    child->env.values = env->values;
+}
+
+/* A body of its own is the child's alone, and so is what its head says of one. */
+static void give_body(struct request *child, struct request_body *body)
+{
+    struct fields *fields = &child->headers;
+    struct arena *arena = &child->arena;
+    char digits[20];
+    struct str length = arena_dup(arena, str_from(digits, format_uint(digits, body->size)));
+    struct field *items = arena_array(arena, fields->count + 1, sizeof(*items));
+
+    if (fields->count != 0) {
+        memcpy(items, fields->items, fields->count * sizeof(*items));
+    }
+    fields->items = items;
+    fields->capacity = fields->count + 1;
+    fields_set(fields, arena, FIELD_CONTENT_LENGTH, length);
+    fields_set(fields, arena, FIELD_TRANSFER_ENCODING, STR_NONE);
+    child->body = body;
+    child->content_length = (int64_t) body->size;
+}
+
+/* A child with the parent's head; what is asked is its own. */
+static struct request *make_child(struct request *parent, struct subrequest *sub)
+{
+    struct request *child = request_new(parent->conn, parent->http, &sub_wire);
+    struct sub_state *state = arena_new(&child->arena, struct sub_state);
+
+    state->sub = sub;
+    state->child = child;
+    state->outlives_client = sub->outlives_client;
+    child->wire_state = state;
+    child->parent = parent;
+    child->main = parent->main;
+    request_count_for(child, child->main);
+    child->line = parent->line;
+    child->version = parent->version;
+    child->target = parent->target;
+    child->host = parent->host;
+    child->port = parent->port;
+    child->scheme = parent->scheme;
+    child->headers = parent->headers;
+    child->method = parent->method == METHOD_HEAD ? METHOD_HEAD : METHOD_GET;
+    child->method_name = child->method == METHOD_HEAD ? STR("HEAD") : STR("GET");
+    if (sub->method.len != 0) {
+        child->method = method_named(sub->method);
+        child->method_name = sub->method;
+    }
+    child->is_target_stale = true;
+    child->content_length = -1;
+    child->is_body_read = true;
+    if (sub->given != NULL) {
+        give_body(child, sub->given);
+    } else if (sub->passes_body) {
+        child->body = parent->body;
+        child->content_length = parent->body == NULL ? -1 : (int64_t) parent->body->size;
+    }
+    child->response.needs_memory = sub->output == SUBREQUEST_MEMORY;
+    child->response.is_header_only = sub->output == SUBREQUEST_NONE;
+    child->uri = sub->uri;
+    child->args = sub->args;
+    child->is_internal = true;
+    child->keepalive = parent->keepalive;
+    child->start_ms = child->received_ms = clock_now.now_ms;
+    child->server = parent->server;
+    request_set_location(child, parent->server->root);
+    child->restart = RESTART_SERVER;
+    if (!sub->own_variables) {
+        share_variables(parent, child);
+    }
+    arena_on_free(&parent->main->arena, free_child, child);
+    return child;
+}
+
+/* "@name" asks for what the parent asks for, of another location. */
+static void choose_named(struct request *parent, struct request *child)
+{
+    const struct http_location *named = map_get(&parent->server->named, child->uri);
+
+    if (named != NULL) {
+        child->uri = parent->uri;
+        child->args = parent->args;
+        request_set_location(child, named);
+        child->restart = RESTART_NAMED;
+    }
+}
+
+/* ---- beside each other ---- */
+
+static struct subrequests *subrequests_of(struct request *parent)
+{
+    if (parent->subrequests_begun == NULL) {
+        parent->subrequests_begun = arena_new(&parent->arena, struct subrequests);
+        list_init(&parent->subrequests_begun->all);
+        list_init(&parent->subrequests_begun->waiters);
+    }
+    return parent->subrequests_begun;
+}
+
+static void count(struct request *parent, int more)
+{
+    parent->subrequests_begun->running += (unsigned) more;
+    parent->main->subrequests_running += (unsigned) more;
+}
+
+static void run_child(void *arg)
+{
+    struct sub_state *state = arg;
+    struct request *child = state->child;
+    struct request *parent = child->parent;
+
+    child->fiber = fiber_self();
+    fiber_set_subject(&child->log);
+    state->flow = request_answer(child, FLOW_AGAIN);
+    if (state->flow != FLOW_DONE) {
+        subrequests_end(child, true);
+    }
+    sub_answered(child);
+    subrequests_end(child, false);
+    if (child->location->log_subrequest && child->response.status != 0) {
+        request_log_handlers(child);
+    }
+    child->fiber = NULL;
+    count(parent, -1);
+    list_each(item, &parent->subrequests_begun->waiters) {
+        wait_signal_later(&container_of(item, struct waiter, link)->point);
+    }
+}
+
+/* Waits until one of those that run has ended. False: the wait was cancelled. MAY WAIT. */
+static bool wait_for_one(struct subrequests *begun)
+{
+    unsigned running = begun->running;
+    struct waiter waiter = {.link = {NULL, NULL}};
+    enum wait_result result = WAIT_READY;
+
+    list_push_back(&begun->waiters, &waiter.link);
+    while (result == WAIT_READY && begun->running >= running) {
+        result = fiber_wait(&waiter.point, FIBER_NEVER);
+    }
+    list_remove(&waiter.link);
+    return result == WAIT_READY;
+}
+
+/* One may always run, so that no request waits for another one's. */
+static bool are_too_many(const struct request *parent, const struct subrequests *begun)
+{
+    return begun->running >= SUBREQUEST_SIBLINGS_MAX ||
+           (begun->running != 0 && parent->main->subrequests_running >= SUBREQUEST_AT_ONCE_MAX);
+}
+
+/* Forgets those whose fibers are gone. */
+static void join_ended(struct subrequests *begun)
+{
+    list_each(item, &begun->all) {
+        if (container_of(item, struct sub_state, link)->handle.has_ended) {
+            list_remove(item);
+        }
+    }
+}
+
+/* A fiber of its own also keeps the depth of subrequests inside each other from adding up on one stack. */
+static enum flow start_child(struct request *parent, struct sub_state *state)
+{
+    struct subrequests *begun = parent->subrequests_begun;
+
+    count(parent, 1);
+    while (request_fiber_start(run_child, state, &state->handle) == FIBER_NO_STACK) {
+        count(parent, -1);
+        if (begun->running == 0) {
+            log_crit(&state->child->log, 0, "no stack for a subrequest: too many wait at one time");
+            return FLOW_FAIL;
+        }
+        if (!wait_for_one(begun)) {
+            return FLOW_CLOSED;
+        }
+        count(parent, 1);
+    }
+    list_push_back(&begun->all, &state->link);
+    join_ended(begun);
+    return FLOW_DONE;
+}
+
+static bool is_client_gone(const struct request *parent)
+{
+    return parent->conn->is_broken || parent->main->is_cancelled;
+}
+
+enum flow subrequest_begin(struct request *parent, struct subrequest *sub)
+{
+    struct subrequests *begun = subrequests_of(parent);
+
+    while (are_too_many(parent, begun)) {
+        if (!wait_for_one(begun)) {
+            return FLOW_CLOSED;
+        }
+    }
+    if (!may_run(parent, sub)) {
+        return FLOW_FAIL;
+    }
+    struct request *child = make_child(parent, sub);
+    sub->request = child;
+    if (child->uri.len != 0 && child->uri.data[0] == '@') {
+        choose_named(parent, child);
+    }
+    return start_child(parent, child->wire_state);
+}
+
+enum flow subrequest_wait(struct subrequest *sub)
+{
+    struct request *parent = sub->request->parent;
+    struct sub_state *state = sub->request->wire_state;
+
+    while (!state->is_answered) {
+        if (fiber_wait(&state->answered, FIBER_NEVER) == WAIT_CANCELLED) {
+            fiber_cancel_and_join(&state->handle);
+        }
+    }
+    if (is_client_gone(parent)) {
+        return FLOW_CLOSED;
+    }
+    return state->flow == FLOW_CLOSED || state->flow == FLOW_CUT ? FLOW_CUT : FLOW_DONE;
+}
+
+enum flow subrequest_run(struct request *parent, struct subrequest *sub)
+{
+    enum flow flow = subrequest_begin(parent, sub);
+
+    return flow == FLOW_DONE ? subrequest_wait(sub) : flow;
+}
+
+/* Waits for its end; one that may outlive the client is waited for when that has left, too. */
+static bool join_child(struct sub_state *state)
+{
+    if (!state->outlives_client) {
+        return fiber_join(&state->handle, FIBER_NEVER) == WAIT_READY;
+    }
+    fiber_shield_begin();
+    fiber_join(&state->handle, FIBER_NEVER);
+    fiber_shield_end();
+    return true;
+}
+
+void subrequests_end(struct request *parent, bool is_cut)
+{
+    struct subrequests *begun = parent->subrequests_begun;
+
+    if (begun == NULL) {
+        return;
+    }
+    if (!is_cut && begun->running != 0 && parent == parent->main) {
+        conn_flush(parent->conn); /* what was given does not wait for them */
+    }
+    list_each(item, &begun->all) {
+        struct sub_state *state = container_of(item, struct sub_state, link);
+
+        if (is_cut || !join_child(state)) {
+            fiber_cancel_and_join(&state->handle);
+        }
+        list_remove(item);
+    }
+}

@@ -1,0 +1,40 @@
+/* What brings requests and takes responses: a protocol version's face to the engine. */
+#ifndef HTTP_REQUEST_WIRE_H
+#define HTTP_REQUEST_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "http/message/flow.h"
+
+struct body_piece;
+struct fields;
+struct request;
+
+/* How responses of one protocol version go to the wire: v1, v2, v3. */
+struct http_wire {
+    /* Writes the head. status, fields, content_length are final. */
+    void (*send_head)(struct request *request);
+    /* Takes the next piece; MAY WAIT for the client to read when much is queued already. False:
+     * the client is gone. */
+    bool (*send_body)(struct request *request, const struct body_piece *piece, bool is_last);
+    /* Sends an interim response (100, 103 with fields). */
+    void (*send_interim)(struct request *request, unsigned status, const struct fields *fields);
+    /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (body_refusal set:
+     * 400, 408; 0 = client gone, or there is nothing now and reads_no_further). MAY WAIT. */
+    ssize_t (*read_body)(struct request *request, void *at, size_t size);
+    /* The request was worked on to its end; the last thing its fiber does. FLOW_CLOSED: the client
+     * is gone or shall be dropped. */
+    void (*ended)(struct request *request, enum flow flow);
+    /* Bytes that were given for this request and the client has not taken: does it keep up? UINT64_MAX: who gives
+     * `more` of them waits. */
+    uint64_t (*backlog)(const struct request *request, uint64_t more);
+    /* Or NULL: its answer was given whole, though its fiber goes on for others' sake. MAY WAIT. */
+    void (*answered)(struct request *request);
+    /* Or NULL. All that is still to be given is in memory or in files, and stays there as long as the request: from
+     * here on send_body keeps what the client does not take, and does not wait. */
+    void (*leave)(struct request *request);
+};
+
+#endif

@@ -1,0 +1,399 @@
+/* Locations: the blocks, and the search for the one that a URI belongs to. */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "http/routing/settings.h"
+
+struct settings_key http_location_key;
+
+/* A prefix in order of bytes, with the longest other one that begins it. */
+struct prefix_entry {
+    struct http_location *location;
+    int shorter; /* index of the longest shorter prefix of this one, or -1 */
+};
+
+/* The nested locations of a location, laid out for the search. */
+struct location_index {
+    struct prefix_entry *prefixes; /* sorted */
+    unsigned prefix_count;
+    struct http_location **exact; /* few: looked at in turn; many: in the map */
+    unsigned exact_count;
+    struct map exact_map;
+    struct http_location **regex_locations; /* in order of the file */
+    bool has_redirecting; /* some prefix ends in a slash that is added to what lacks it */
+    struct regex_set *regexes;
+};
+
+#define EXACT_IN_TURN 4
+
+/* ---- blocks ---- */
+
+/* What a location block says of itself: kind and name. */
+struct location_head {
+    enum location_kind kind;
+    struct str name;
+    bool is_nocase;
+};
+
+static void take_modifier(struct location_head *head, struct str modifier, struct str rest)
+{
+    head->name = rest;
+    if (str_is(modifier, "=")) {
+        head->kind = LOCATION_EXACT;
+    } else if (str_is(modifier, "^~")) {
+        head->kind = LOCATION_PREFIX_NO_REGEX;
+    } else {
+        head->kind = LOCATION_REGEX;
+        head->is_nocase = str_is(modifier, "~*");
+    }
+}
+
+/* "= /a" and "=/a" alike. */
+static bool parse_head(struct conf *conf, const struct conf_node *node, struct location_head *head)
+{
+    static const char *const modifiers[] = {"=", "^~", "~*", "~"};
+    struct str first = node->args[1];
+
+    *head = (struct location_head){.kind = LOCATION_PREFIX, .name = first};
+    for (size_t i = 0; i < sizeof(modifiers) / sizeof(modifiers[0]); i++) {
+        struct str modifier = str_of(modifiers[i]);
+
+        if (node->count == 3) {
+            if (str_equal(first, modifier)) {
+                take_modifier(head, modifier, node->args[2]);
+                return true;
+            }
+        } else if (str_starts(first, modifier)) {
+            take_modifier(head, modifier, str_skip(first, modifier.len));
+            return true;
+        }
+    }
+    if (node->count == 3) {
+        return conf_error(conf, node, "invalid location modifier \"%.*s\"", STR_ARG(first));
+    }
+    if (first.len != 0 && first.data[0] == '@') {
+        head->kind = LOCATION_NAMED;
+    }
+    return true;
+}
+
+/* What may not stand inside what. */
+static bool check_nesting(struct conf *conf, const struct conf_node *node,
+                          const struct location_head *head, const struct http_location *outer)
+{
+    if (outer->kind == LOCATION_UNNAMED) {
+        return true;
+    }
+    if (outer->kind == LOCATION_EXACT) {
+        return conf_error(conf, node,
+                          "location \"%.*s\" cannot be inside the exact location \"%.*s\"",
+                          STR_ARG(head->name), STR_ARG(outer->name));
+    }
+    if (outer->kind == LOCATION_NAMED) {
+        return conf_error(conf, node,
+                          "location \"%.*s\" cannot be inside the named location \"%.*s\"",
+                          STR_ARG(head->name), STR_ARG(outer->name));
+    }
+    if (head->kind == LOCATION_NAMED) {
+        return conf_error(conf, node, "named location \"%.*s\" can be on the server level only",
+                          STR_ARG(head->name));
+    }
+    if (head->kind != LOCATION_REGEX && outer->kind != LOCATION_REGEX &&
+        !str_starts(head->name, outer->name)) {
+        return conf_error(conf, node, "location \"%.*s\" is outside location \"%.*s\"",
+                          STR_ARG(head->name), STR_ARG(outer->name));
+    }
+    return true;
+}
+
+/* What prepare needs of enter. */
+struct entering {
+    const struct location_head *head;
+    struct http_location *outer;
+    struct http_location *made;
+};
+
+static void location_prepare(struct conf_scope *scope, void *arg)
+{
+    struct entering *entering = arg;
+    struct http_location *location = scope_location(scope);
+
+    location->parent = entering->outer;
+    location->server = entering->outer->server;
+    location->node = scope->node;
+    location->settings = scope->settings;
+    if (entering->head != NULL) {
+        location->kind = entering->head->kind;
+        location->name = entering->head->name;
+        location->content = (struct content_handler){0};
+    } else {
+        location->kind = entering->outer->kind;
+        location->name = entering->outer->name;
+        location->regex = entering->outer->regex;
+    }
+    entering->made = location;
+}
+
+bool location_enter(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                    void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct http_location *outer = settings;
+    struct location_head head;
+    struct regex *regex = NULL;
+
+    if (!parse_head(conf, node, &head) || !check_nesting(conf, node, &head, outer)) {
+        return false;
+    }
+    if (head.kind == LOCATION_REGEX) {
+        regex = regex_compile(conf, node, head.name, head.is_nocase, true);
+        if (regex == NULL) {
+            return false;
+        }
+    }
+    struct entering entering = {.head = &head, .outer = outer};
+    struct conf_scope *inner = conf_enter(scope, node, IN_LOCATION, location_prepare, &entering);
+    if (entering.made == NULL) {
+        return false;
+    }
+    entering.made->regex = regex;
+    *vec_add(&outer->nested, conf->arena, struct http_location *) = entering.made;
+    return inner != NULL;
+}
+
+struct http_location *location_enter_unnamed(struct conf_scope *scope, struct conf_node *node,
+                                             uint32_t context)
+{
+    struct entering entering = {.outer = scope_location(scope)};
+
+    conf_enter(scope, node, context, location_prepare, &entering);
+    return entering.made;
+}
+
+/* ---- when a server is read ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct prefix_entry *left = a;
+    const struct prefix_entry *right = b;
+
+    return str_compare(left->location->name, right->location->name);
+}
+
+static bool say_duplicate(struct conf *conf, const struct http_location *a,
+                          const struct http_location *b)
+{
+    const struct http_location *first = a->node->order < b->node->order ? a : b;
+    const struct http_location *second = first == a ? b : a;
+
+    conf_error(conf, NULL, "duplicate location \"%.*s\" in %.*s:%u", STR_ARG(second->name),
+               STR_ARG(second->node->file->name), second->node->end_line);
+    conf_hint(conf, "the first one is in %.*s:%u", STR_ARG(first->node->file->name),
+              first->node->end_line);
+    return false;
+}
+
+static bool link_prefixes(struct conf *conf, struct location_index *index)
+{
+    qsort(index->prefixes, index->prefix_count, sizeof(*index->prefixes), by_name);
+    for (unsigned i = 0; i < index->prefix_count; i++) {
+        struct prefix_entry *entry = &index->prefixes[i];
+        int shorter = (int) i - 1;
+
+        if (i != 0 && str_equal(entry->location->name, entry[-1].location->name)) {
+            return say_duplicate(conf, entry[-1].location, entry->location);
+        }
+        while (shorter >= 0 &&
+               !str_starts(entry->location->name, index->prefixes[shorter].location->name)) {
+            shorter = index->prefixes[shorter].shorter;
+        }
+        entry->shorter = shorter;
+        index->has_redirecting |= entry->location->content.redirects_slash;
+    }
+    return true;
+}
+
+static bool add_exact(struct conf *conf, struct location_index *index,
+                      struct http_location *location)
+{
+    struct http_location *former =
+        map_put(&index->exact_map, conf->arena, location->name, location);
+
+    index->exact[index->exact_count++] = location;
+    return former == NULL || say_duplicate(conf, former, location);
+}
+
+static bool add_named(struct conf *conf, struct http_location *location)
+{
+    /* nginx takes a name twice; the first is reached. */
+    if (map_get(&location->server->named, location->name) == NULL) {
+        map_put(&location->server->named, conf->arena, location->name, location);
+    }
+    return true;
+}
+
+/* Regular expressions of one level as a set. */
+static void make_regexes(struct conf *conf, struct location_index *index, unsigned count)
+{
+    struct regex **regexes = arena_array(conf->arena, count + 1, sizeof(void *));
+
+    for (unsigned i = 0; i < count; i++) {
+        regexes[i] = index->regex_locations[i]->regex;
+    }
+    if (count != 0) {
+        index->regexes = regex_set_new(conf, regexes, count);
+    }
+}
+
+bool locations_finish(struct conf *conf, struct http_location *root)
+{
+    unsigned count = (unsigned) root->nested.count;
+    bool is_ok = true;
+
+    if (root->limited != NULL) {
+        is_ok &= locations_finish(conf, root->limited);
+    }
+    if (count == 0) {
+        return is_ok;
+    }
+    struct location_index *index = arena_new(conf->arena, struct location_index);
+    unsigned regexes = 0;
+    index->prefixes = arena_array(conf->arena, count, sizeof(*index->prefixes));
+    index->exact = arena_array(conf->arena, count, sizeof(void *));
+    index->regex_locations = arena_array(conf->arena, count, sizeof(void *));
+    vec_each(struct http_location *, item, &root->nested) {
+        struct http_location *location = *item;
+
+        switch (location->kind) {
+        case LOCATION_EXACT:
+            is_ok &= add_exact(conf, index, location);
+            break;
+        case LOCATION_PREFIX:
+        case LOCATION_PREFIX_NO_REGEX:
+            index->prefixes[index->prefix_count++].location = location;
+            break;
+        case LOCATION_REGEX:
+            index->regex_locations[regexes++] = location;
+            break;
+        case LOCATION_NAMED:
+            is_ok &= add_named(conf, location);
+            break;
+        case LOCATION_UNNAMED:
+            break;
+        }
+        is_ok &= locations_finish(conf, location);
+    }
+    make_regexes(conf, index, regexes);
+    root->index = index;
+    return link_prefixes(conf, index) && is_ok;
+}
+
+/* ---- the search ---- */
+
+static struct http_location *find_exact(const struct location_index *index, struct str uri)
+{
+    if (index->exact_count > EXACT_IN_TURN) {
+        return map_get(&index->exact_map, uri);
+    }
+    for (unsigned i = 0; i < index->exact_count; i++) {
+        if (str_equal(index->exact[i]->name, uri)) {
+            return index->exact[i];
+        }
+    }
+    return NULL;
+}
+
+/* The longest prefix of uri: the greatest name that is not above uri, or one that begins it. */
+static struct http_location *find_prefix(const struct location_index *index, struct str uri)
+{
+    int low = 0;
+    int high = (int) index->prefix_count;
+
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (str_compare(index->prefixes[middle].location->name, uri) <= 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    int at = low - 1;
+    while (at >= 0 && !str_starts(uri, index->prefixes[at].location->name)) {
+        at = index->prefixes[at].shorter;
+    }
+    return at < 0 ? NULL : index->prefixes[at].location;
+}
+
+/* "/a/" of a proxy type is asked for as "/a": 301 to the name with its slash. */
+static bool is_slash_missing(const struct location_index *index, struct str uri)
+{
+    for (unsigned i = 0; i < index->prefix_count; i++) {
+        const struct http_location *location = index->prefixes[i].location;
+        if (location->content.redirects_slash && location->name.len == uri.len + 1 &&
+            location->name.data[uri.len] == '/' && str_starts(location->name, uri)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A search on its way down the tree. */
+struct location_search {
+    struct str uri;
+    struct variable_env *env;          /* where captures are left */
+    const struct http_location *found; /* the best so far */
+    bool lacks_slash;                  /* see location_find */
+};
+
+/* How a search at one level ended. */
+enum found { FOUND_NOTHING, FOUND_PREFIX, FOUND_LAST };
+
+static enum found find_in(struct location_search *search, const struct http_location *level)
+{
+    const struct location_index *index = level->index;
+    struct str uri = search->uri;
+    enum found how = FOUND_NOTHING;
+    bool skips_regexes = false;
+
+    if (index == NULL) {
+        return FOUND_NOTHING;
+    }
+    const struct http_location *exact = index->exact_count == 0 ? NULL : find_exact(index, uri);
+    if (exact != NULL) {
+        search->found = exact;
+        return FOUND_LAST;
+    }
+    const struct http_location *prefix = find_prefix(index, uri);
+    if (index->has_redirecting && (prefix == NULL || prefix->name.len < uri.len + 1) &&
+        is_slash_missing(index, uri)) {
+        search->lacks_slash = true;
+        return FOUND_LAST;
+    }
+    if (prefix != NULL) {
+        search->found = prefix;
+        how = FOUND_PREFIX;
+        if (prefix->index != NULL && find_in(search, prefix) == FOUND_LAST) {
+            return FOUND_LAST;
+        }
+        skips_regexes = prefix->kind == LOCATION_PREFIX_NO_REGEX;
+    }
+    if (index->regexes != NULL && !skips_regexes) {
+        int number = regex_set_first(index->regexes, uri, search->env, search->env->log);
+        if (number >= 0) {
+            search->found = index->regex_locations[number];
+            find_in(search, search->found);
+            return FOUND_LAST;
+        }
+    }
+    return how;
+}
+
+const struct http_location *location_find(const struct http_location *root, struct str uri,
+                                          struct variable_env *env, bool *lacks_slash)
+{
+    struct location_search search = {.uri = uri, .env = env, .found = root};
+
+    find_in(&search, root);
+    *lacks_slash = search.lacks_slash;
+    return search.found;
+}

@@ -1,0 +1,59 @@
+/* Errors: a stream is woken, cancelled or reset, the whole connection fails. */
+#include "http/request/engine.h"
+#include "http/v2/v2.h"
+
+void v2_wake(struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+
+    if (list_is_empty(&stream->woken_link)) {
+        list_push_back(&c->woken, &stream->woken_link);
+        v2_settle_later(c);
+    }
+}
+
+void v2_cancel(struct v2_stream *stream)
+{
+    stream->is_reset = true;
+    stream->is_input_ended = true;
+    v2_wake(stream); /* fibers beside the request's, and one that is shielded, are told, too */
+    request_cancel(stream->request);
+    v2_tail_drop(stream);
+}
+
+void v2_reset(struct v2_stream *stream, enum v2_error error)
+{
+    if (!stream->is_reset) {
+        v2_put_reset(stream->connection, stream->id, error);
+        stream->is_reset_by_us = true;
+        v2_cancel(stream);
+    }
+}
+
+static void cancel_one(struct v2_stream *stream, void *arg)
+{
+    if (!stream->is_reset) {
+        v2_cancel(stream);
+    }
+}
+
+void v2_cancel_all(struct v2_connection *c)
+{
+    v2_each(c, cancel_one, NULL);
+}
+
+void v2_fail(struct v2_connection *c, enum v2_error error, const char *reason)
+{
+    struct log log;
+
+    if (c->is_failed) {
+        return;
+    }
+    if (reason != NULL) {
+        connection_log(c->http, "processing HTTP/2 connection", &log);
+        log_info(&log, 0, "client %s", reason);
+    }
+    c->is_failed = true;
+    v2_go_away(c, error);
+    v2_cancel_all(c);
+}

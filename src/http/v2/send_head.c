@@ -1,0 +1,360 @@
+/* Header blocks of responses: heads, interim responses, trailers. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/v2/v2.h"
+
+/* A whole body up to this size leaves with its head. */
+#define COPY_MAX 4096
+
+/* The names that the server knows: their numbers in HPACK's static table, and which values do not go to the
+ * encoder's table (RFC 7541, 7.1.3). */
+static const struct hpack_form form_of[FIELD_COUNT] = {
+    [FIELD_HOST] = {38, false},
+    [FIELD_CONTENT_LENGTH] = {28, false},
+    [FIELD_CONTENT_TYPE] = {31, false},
+    [FIELD_TRANSFER_ENCODING] = {57, false},
+    [FIELD_EXPECT] = {35, false},
+    [FIELD_USER_AGENT] = {58, false},
+    [FIELD_REFERER] = {51, false},
+    [FIELD_IF_MODIFIED_SINCE] = {40, false},
+    [FIELD_IF_UNMODIFIED_SINCE] = {43, false},
+    [FIELD_IF_MATCH] = {39, false},
+    [FIELD_IF_NONE_MATCH] = {41, false},
+    [FIELD_IF_RANGE] = {42, false},
+    [FIELD_RANGE] = {50, false},
+    [FIELD_ACCEPT_ENCODING] = {16, false},
+    [FIELD_AUTHORIZATION] = {23, true},
+    [FIELD_COOKIE] = {32, false},
+    [FIELD_VIA] = {60, false},
+    [FIELD_SERVER] = {54, false},
+    [FIELD_DATE] = {33, false},
+    [FIELD_LOCATION] = {46, true},
+    [FIELD_LAST_MODIFIED] = {44, false},
+    [FIELD_ETAG] = {34, false},
+    [FIELD_ACCEPT_RANGES] = {18, false},
+    [FIELD_CONTENT_RANGE] = {30, true},
+    [FIELD_CONTENT_ENCODING] = {26, false},
+    [FIELD_CACHE_CONTROL] = {24, false},
+    [FIELD_EXPIRES] = {36, false},
+    [FIELD_LINK] = {45, false},
+    [FIELD_VARY] = {59, false},
+    [FIELD_WWW_AUTHENTICATE] = {61, false},
+    [FIELD_SET_COOKIE] = {55, true},
+    [FIELD_REFRESH] = {52, false},
+};
+
+/* Fields that speak of a connection have no place here (RFC 9113, 8.2.2). */
+static bool is_of_connection(const struct field *field)
+{
+    if (field->id == FIELD_OTHER) {
+        return str_equal_nocase(field->name, STR("Proxy-Connection")) ||
+               str_equal_nocase(field->name, STR("HTTP2-Settings"));
+    }
+    return (FIELD_BIT(field->id) & FIELDS_OF_CONNECTION) != 0;
+}
+
+/* ---- heads ---- */
+
+static size_t head_room(const struct request *request)
+{
+    const struct response *response = &request->response;
+    size_t size = 512 + request->location->server_text.len + response->content_type.len +
+                  response->charset.len + response->etag.len + response->location.len;
+
+    fields_each(field, &response->fields) {
+        size += hpack_field_room(field->name, field->value);
+    }
+    return size;
+}
+
+/* Text that stays the same over responses: most often its number in the table is known. */
+static char *put_server(char *at, struct v2_connection *c, struct str text)
+{
+    if (text.len == 0) {
+        return at; /* server_tag off */
+    }
+    if (c->server_text == text.data) {
+        char *end = hpack_put_number(at, &c->encoder, c->server_number);
+        if (end != NULL) {
+            return end;
+        }
+    }
+    unsigned before = c->encoder.first;
+    at = hpack_put_field(at, &c->encoder, (struct hpack_form){.static_index = 54}, STR("server"),
+                         text);
+    c->server_text = text.data;
+    c->server_number = c->encoder.first != before ? c->encoder.first : 0;
+    return at;
+}
+
+static char *put_date(char *at, struct v2_connection *c)
+{
+    if (c->date_second == clock_now.seconds) {
+        char *end = hpack_put_number(at, &c->encoder, c->date_number);
+        if (end != NULL) {
+            return end;
+        }
+    }
+    unsigned before = c->encoder.first;
+    at = hpack_put_field(at, &c->encoder, (struct hpack_form){.static_index = 33}, STR("date"),
+                         CLOCK_STR(http_date));
+    c->date_second = clock_now.seconds;
+    c->date_number = c->encoder.first != before ? c->encoder.first : 0;
+    return at;
+}
+
+static char *put_known(char *at, struct v2_connection *c, enum field_id id, struct str value)
+{
+    return hpack_put_field(at, &c->encoder, form_of[id], field_names[id], value);
+}
+
+static char *put_content_type(char *at, struct v2_connection *c, struct request *request)
+{
+    const struct response *response = &request->response;
+    struct str type = response->content_type;
+
+    if (type.len == 0) {
+        return at;
+    }
+    if (response->charset.len != 0) {
+        const struct str parts[] = {type, STR("; charset="), response->charset};
+        type = arena_join(&request->arena, parts, 3);
+    }
+    return put_known(at, c, FIELD_CONTENT_TYPE, type);
+}
+
+static char *put_length(char *at, struct v2_connection *c, const struct response *response)
+{
+    char digits[24];
+
+    if (response->content_length < 0 || response->is_tunnel || response->status == 204) {
+        return at;
+    }
+    char *end = format_uint(digits, (uint64_t) response->content_length);
+    return hpack_put_field(at, &c->encoder, (struct hpack_form){28, .stays_out = true}, STR_NONE,
+                           str_from(digits, end));
+}
+
+static char *put_modified(char *at, struct v2_connection *c, const struct response *response)
+{
+    char date[32];
+
+    if (response->last_modified == -1) {
+        return at;
+    }
+    struct str text = response->last_modified_text.len != 0
+                          ? response->last_modified_text
+                          : str_from(date, http_date_format(date, response->last_modified));
+    return put_known(at, c, FIELD_LAST_MODIFIED, text);
+}
+
+/* The status as HTTP/2 has it: a tunnel is accepted with 200, 101 does not exist (RFC 8441, 5). */
+static unsigned status_of(const struct v2_stream *stream)
+{
+    const struct response *response = &stream->request->response;
+
+    if (response->is_tunnel && response->status == 101) {
+        return 200;
+    }
+    if (stream->is_websocket && !response->is_tunnel && response->status < 300) {
+        return 501; /* 2xx would promise a tunnel, and this location has made none */
+    }
+    return response->status;
+}
+
+/* What the response says of its priority goes over what the client said (RFC 9218, 8). */
+static void follow_backend(struct v2_stream *stream, struct str value)
+{
+    uint8_t urgency = stream->urgency;
+    bool is_incremental = stream->is_incremental;
+
+    priority_merge(value, &urgency, &is_incremental);
+    v2_prioritise(stream, urgency, is_incremental);
+}
+
+static char *put_field(char *at, struct v2_connection *c, const struct field *field)
+{
+    return hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
+}
+
+/* Those that stand before the ETag. */
+static char *put_early(char *at, struct v2_connection *c, const struct response *response)
+{
+    fields_each(field, &response->fields) {
+        if (field->is_early && !field->is_removed) {
+            at = put_field(at, c, field);
+        }
+    }
+    return at;
+}
+
+/* The header block, in the order that nginx has. */
+static char *put_head(char *at, struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+    struct request *request = stream->request;
+    const struct response *response = &request->response;
+    uint64_t left_out = response->left_out;
+
+    at = hpack_put_limit(at, &c->encoder);
+    at = hpack_put_status(at, &c->encoder, status_of(stream));
+    if ((left_out & FIELD_BIT(FIELD_SERVER)) == 0 &&
+        fields_get(&response->fields, FIELD_SERVER) == NULL) {
+        at = put_server(at, c, request->location->server_text);
+    }
+    if ((left_out & FIELD_BIT(FIELD_DATE)) == 0 &&
+        fields_get(&response->fields, FIELD_DATE) == NULL) {
+        at = put_date(at, c);
+    }
+    at = put_content_type(at, c, request);
+    at = put_length(at, c, response);
+    at = put_modified(at, c, response);
+    if (response->location.len != 0) {
+        at = put_known(at, c, FIELD_LOCATION, response->location);
+    }
+    if (response->has_early_field) {
+        at = put_early(at, c, response);
+    }
+    if (response->etag.len != 0) {
+        at = put_known(at, c, FIELD_ETAG, response->etag);
+    }
+    fields_each(field, &response->fields) {
+        if (!field->is_removed && !field->is_early && !is_of_connection(field)) {
+            if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
+                follow_backend(stream, field->value);
+            }
+            at = put_field(at, c, field);
+        }
+    }
+    return at;
+}
+
+/* A block that lies in memory, in HEADERS and as many CONTINUATIONs as it needs. */
+static void write_block(struct v2_stream *stream, struct str block, bool is_last)
+{
+    struct v2_connection *c = stream->connection;
+    uint8_t flags = is_last ? FLAG_END_STREAM : 0;
+    uint8_t type = FRAME_HEADERS;
+
+    do {
+        struct str part = str_head(block, c->peer_frame_max);
+        char *room = conn_out_room(c->conn, FRAME_HEAD_SIZE);
+        block = str_skip(block, part.len);
+        frame_put(room, (uint32_t) part.len, type,
+                  (uint8_t) (flags | (block.len == 0 ? FLAG_END_HEADERS : 0)), stream->id);
+        conn_out_commit(c->conn, FRAME_HEAD_SIZE);
+        conn_write(c->conn, part);
+        stream->given += FRAME_HEAD_SIZE + part.len;
+        type = FRAME_CONTINUATION;
+        flags = 0;
+    } while (block.len != 0);
+}
+
+/* May the body that a handler gave whole leave with the head? */
+static bool takes_whole(const struct v2_stream *stream)
+{
+    const struct request *request = stream->request;
+    const struct response *response = &request->response;
+    size_t size = response->whole.len;
+
+    return size != 0 && response->filters == NULL && !response->is_header_only &&
+           request->limit_rate == 0 && size <= COPY_MAX &&
+           response->content_length == (int64_t) size && response->trailers == NULL &&
+           stream->send_window >= (int64_t) size &&
+           stream->connection->send_window >= (int64_t) size && size <= v2_chunk_size(request);
+}
+
+void v2_send_head(struct request *request)
+{
+    struct v2_stream *stream = request->wire_state;
+    struct v2_connection *c = stream->connection;
+    struct response *response = &request->response;
+
+    response->is_head_sent = true;
+    response->status = status_of(stream); /* the log tells what the client is told */
+    if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
+        response->is_header_only = true;
+    }
+    if (stream->is_reset || c->conn->is_broken) {
+        return;
+    }
+    bool is_last = response->is_header_only || (response->content_length == 0 &&
+                                                response->trailers == NULL && !response->is_tunnel);
+    size_t size = head_room(request);
+    if (size + FRAME_HEAD_SIZE * 2 + COPY_MAX > OUT_CHUNK_SIZE) {
+        char *room = arena_text(&request->arena, size);
+        write_block(stream, str_from(room, put_head(room, stream)), is_last);
+        request->out_head_end = stream->given;
+    } else {
+        bool is_whole = takes_whole(stream);
+        char *room = conn_out_room(c->conn, size + FRAME_HEAD_SIZE * 2 +
+                                                (is_whole ? response->whole.len : 0));
+        char *end = put_head(room + FRAME_HEAD_SIZE, stream);
+        uint32_t length = (uint32_t) (end - room - FRAME_HEAD_SIZE);
+        frame_put(room, length, FRAME_HEADERS, FLAG_END_HEADERS | (is_last ? FLAG_END_STREAM : 0),
+                  stream->id);
+        stream->given += FRAME_HEAD_SIZE + length;
+        request->out_head_end = stream->given;
+        if (is_whole) {
+            struct str whole = response->whole;
+            end = frame_put(end, (uint32_t) whole.len, FRAME_DATA, FLAG_END_STREAM, stream->id);
+            memcpy(end, whole.data, whole.len);
+            end += whole.len;
+            v2_spend(stream, whole.len, 1, false);
+            response->is_complete = true;
+            is_last = true;
+        }
+        conn_out_commit(c->conn, (size_t) (end - room));
+    }
+    request->out_sent = stream->given;
+    stream->is_output_ended = is_last;
+    v2_settle_later(c);
+}
+
+void v2_send_interim(struct request *request, unsigned status, const struct fields *fields)
+{
+    struct v2_stream *stream = request->wire_state;
+    struct v2_connection *c = stream->connection;
+    size_t size = 64;
+
+    if (stream->is_reset || c->conn->is_broken) {
+        return;
+    }
+    if (fields != NULL) {
+        fields_each(field, fields) {
+            size += hpack_field_room(field->name, field->value);
+        }
+    }
+    char *room = arena_text(&request->arena, size);
+    char *at = hpack_put_status(hpack_put_limit(room, &c->encoder), &c->encoder, status);
+    if (fields != NULL) {
+        fields_each(field, fields) {
+            if (!field->is_removed && !is_of_connection(field)) {
+                at =
+                    hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
+            }
+        }
+    }
+    write_block(stream, str_from(room, at), false);
+    v2_settle_later(c);
+}
+
+void v2_send_trailers(struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+    struct request *request = stream->request;
+    const struct fields *trailers = request->response.trailers;
+    size_t size = 16;
+    fields_each(field, trailers) {
+        size += hpack_field_room(field->name, field->value);
+    }
+    char *room = arena_text(&request->arena, size);
+    char *at = hpack_put_limit(room, &c->encoder);
+    fields_each(field, trailers) {
+        if (!field->is_removed && !is_of_connection(field)) {
+            at = hpack_put_field(at, &c->encoder, form_of[field->id], field->name, field->value);
+        }
+    }
+    write_block(stream, str_from(room, at), true);
+    request->out_sent = stream->given;
+}

@@ -1,0 +1,57 @@
+/* Variables of ngx_http_core_module, and what modules share with them. */
+#ifndef HTTP_VARIABLES_VARIABLES_H
+#define HTTP_VARIABLES_VARIABLES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "conf/template.h"
+#include "http/client/forwarded.h"
+#include "http/message/credentials.h"
+#include "http/request/request.h"
+
+/* Every variable of the core, ended by an empty name. */
+extern const struct variable core_variables[];
+
+/* Adds names of Tengine that the configuration did not take for itself; when all of it was read. */
+bool variables_add_optional(struct conf *conf, struct http_main *main);
+
+/* Basic credentials of the client (RFC 7617), for a tunnel those for its proxy; false = none, or not decodable. */
+bool request_credentials(struct request *request, struct credentials *out);
+/* Asks for them, for a realm: 401, or 407 of a tunnel, whose client they let through a proxy (RFC 9110, 11.7). */
+enum flow request_demand_credentials(struct request *request, struct str realm);
+/* Their user. */
+bool request_remote_user(struct request *request, struct str *out);
+
+/*
+ * The client's address, for variables by address. Subjects that are no request say it in text, as one in its handshake does, or have no
+ * client: *out stays as it is then. The second: whom it speaks for, by the fields of a request, where it is trusted.
+ */
+void variable_client(struct variable_env *env, struct addr *out);
+void variable_follow_client(struct variable_env *env, const struct forwarded *forwarded,
+                            struct addr *client);
+
+/* The value of the first cookie of this name, in any case. */
+bool request_cookie(const struct request *request, struct str name, struct str *out);
+
+/* The value of the first argument of this name, in any case, as received. */
+bool request_argument(const struct request *request, struct str name, struct str *out);
+
+/* For the getters: a number, or "seconds.milliseconds", in memory of the request. */
+bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number);
+/* How long the request has taken so far: by the loop's clock, or by the system's with request_time_cache off. */
+uint64_t request_age_ms(const struct request *request);
+
+/* Milliseconds of the monotonic clock as a point in time, in seconds since the epoch with three digits, as $msec. */
+bool variable_give_moment(struct variable_env *env, struct str *out, uint64_t ms);
+bool variable_give_seconds(struct variable_env *env, struct str *out, uint64_t ms);
+
+/* A value that is there. */
+static inline bool variable_give(struct str *out, struct str value)
+{
+    *out = value;
+    return true;
+}
+
+#endif

@@ -1,0 +1,371 @@
+/* Variables about what the client asked for. */
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "http/request/body.h"
+#include "http/variables/variables_get.h"
+
+VARIABLE_GET(get_request_part)
+{
+    const struct request *request = variable_request(env);
+
+    *out = *(const struct str *) (const void *) ((const char *) request + variable->data);
+    return out->data != NULL;
+}
+
+/* Of the client, in subrequests too. */
+VARIABLE_GET(get_request_method)
+{
+    const struct request *request = variable_request(env)->main;
+
+    *out = request->method_name;
+    return out->data != NULL;
+}
+
+/* ---- the target ---- */
+
+VARIABLE_SET(set_args)
+{
+    struct request *request = variable_request(env);
+
+    request->args = value;
+    request->is_target_stale = true;
+}
+
+VARIABLE_GET(get_is_args)
+{
+    return variable_give(out, variable_request(env)->args.len == 0 ? STR("") : STR("?"));
+}
+
+/* The value after "name=" among arguments; names are compared without case. */
+bool request_argument(const struct request *request, struct str name, struct str *out)
+{
+    struct str args = request->args;
+
+    while (args.data != NULL) {
+        struct str part = str_cut(&args, '&');
+
+        if (part.len > name.len && part.data[name.len] == '=' && str_starts_nocase(part, name)) {
+            *out = str_skip(part, name.len + 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+VARIABLE_GET(get_argument)
+{
+    return variable->rest.len != 0 && request_argument(variable_request(env), variable->rest, out);
+}
+
+VARIABLE_GET(get_request_uri)
+{
+    *out = request_origin_form(variable_request(env));
+    return out->data != NULL;
+}
+
+VARIABLE_GET(get_raw_uri)
+{
+    struct str rest = request_origin_form(variable_request(env));
+
+    if (rest.data == NULL) {
+        return false;
+    }
+    return variable_give(out, str_cut(&rest, '?'));
+}
+
+/* A target whose %xx have their letters in upper case (RFC 3986, 6.2.2.1), and without a fragment. */
+static struct str normalized(struct arena *arena, struct str target)
+{
+    char *copy;
+
+    target = str_cut(&target, '#');
+    copy = arena_cstr(arena, target);
+    for (size_t i = 0; i < target.len; i++) {
+        bool is_digit = (i >= 1 && copy[i - 1] == '%') || (i >= 2 && copy[i - 2] == '%');
+
+        if (is_digit && copy[i] >= 'a' && copy[i] <= 'f') {
+            copy[i] = (char) (copy[i] - 'a' + 'A');
+        }
+    }
+    return (struct str){copy, target.len};
+}
+
+/* The port is that of the listening socket, unless it is the scheme's own. */
+VARIABLE_GET(get_full_request)
+{
+    struct request *request = variable_request(env);
+    bool is_encrypted = request_is_encrypted(request);
+    struct str host, port;
+    struct str target = request_origin_form(request);
+
+    get_host(env, variable, &host);
+    bool has_port = get_server_port(env, variable, &port) && port.len != 0 &&
+                    !str_is(port, is_encrypted ? "443" : "80");
+    const struct str parts[] = {
+        is_encrypted ? STR("https://") : STR("http://"),
+        host,
+        has_port ? STR(":") : STR_NONE,
+        has_port ? port : STR_NONE,
+        variable->data != 0 ? normalized(env->arena, target) : target,
+    };
+    return variable_give(out, arena_join(env->arena, parts, 5));
+}
+
+VARIABLE_GET(get_host)
+{
+    const struct request *request = variable_request(env);
+    struct str host = request->host.len != 0 ? request->host : request->server->name;
+
+    return variable_give(out, host);
+}
+
+VARIABLE_GET(get_request_port)
+{
+    return variable_give(out, variable_request(env)->port);
+}
+
+VARIABLE_GET(get_is_request_port)
+{
+    return variable_give(out, variable_request(env)->port.len == 0 ? STR("") : STR(":"));
+}
+
+/* As the client spelled it; a request line of HTTP/0.9 has none. */
+VARIABLE_GET(get_server_protocol)
+{
+    const struct request *request = variable_request(env);
+
+    if (request->version == HTTP_2) {
+        return variable_give(out, STR("HTTP/2.0"));
+    }
+    if (request->version == HTTP_3) {
+        return variable_give(out, STR("HTTP/3.0"));
+    }
+    struct str line = str_trim(request->line);
+    const char *blank = str_find_last_char(line, ' ');
+    if (request->version < HTTP_1_0 || blank == NULL) {
+        return false;
+    }
+    return variable_give(out, str_from(blank + 1, line.data + line.len));
+}
+
+/* ---- header fields ---- */
+
+VARIABLE_GET(get_header)
+{
+    const struct request *request = variable_request(env);
+
+    return fields_joined(&request->headers, env->arena, (enum field_id) variable->data, out);
+}
+
+VARIABLE_GET(get_header_by_name)
+{
+    const struct request *request = variable_request(env);
+
+    return fields_by_variable_name(&request->headers, env->arena, variable->rest, out);
+}
+
+/* A chunked body has a length once it was read. */
+VARIABLE_GET(get_content_length)
+{
+    const struct request *request = variable_request(env);
+    const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
+
+    if (request->is_body_lost) {
+        return variable_give(out, STR("0")); /* who is told of a length waits for the bytes */
+    }
+    if (field != NULL) {
+        return variable_give(out, field->value);
+    }
+    return request->is_chunked_body && request->body != NULL &&
+           variable_give_number(env, out, request->body->size);
+}
+
+/* One "name = value" of a Cookie field; the value keeps what follows it up to the semicolon. */
+static bool match_cookie(struct str pair, struct str name, struct str *out)
+{
+    while (pair.len != 0 && *pair.data == ' ') {
+        pair = str_skip(pair, 1);
+    }
+    const char *equals = str_find_char(pair, '=');
+    if (equals == NULL || !str_equal_nocase(str_trim(str_from(pair.data, equals)), name)) {
+        return false;
+    }
+    struct str value = str_from(equals + 1, pair.data + pair.len);
+    while (value.len != 0 && *value.data == ' ') {
+        value = str_skip(value, 1);
+    }
+    *out = value;
+    return true;
+}
+
+/* Since nginx 1.29.6 only a semicolon ends a cookie. */
+bool request_cookie(const struct request *request, struct str name, struct str *out)
+{
+    if (fields_get(&request->headers, FIELD_COOKIE) == NULL) {
+        return false;
+    }
+    fields_each(field, &request->headers) {
+        struct str rest = field->value;
+
+        while (field->id == FIELD_COOKIE && rest.data != NULL) {
+            if (match_cookie(str_cut(&rest, ';'), name, out)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+VARIABLE_GET(get_cookie)
+{
+    return request_cookie(variable_request(env), variable->rest, out);
+}
+
+bool request_credentials(struct request *request, struct credentials *out)
+{
+    enum field_id id =
+        request->method == METHOD_CONNECT ? FIELD_PROXY_AUTHORIZATION : FIELD_AUTHORIZATION;
+    const struct field *field = fields_get(&request->headers, id);
+
+    return field != NULL && credentials_parse(&request->arena, field->value, out);
+}
+
+enum flow request_demand_credentials(struct request *request, struct str realm)
+{
+    bool is_proxy = request->method == METHOD_CONNECT;
+    const struct str parts[] = {STR("Basic realm=\""), field_value_safe(&request->arena, realm),
+                                STR("\"")};
+
+    fields_add_known(&request->response.fields, &request->arena,
+                     is_proxy ? FIELD_PROXY_AUTHENTICATE : FIELD_WWW_AUTHENTICATE,
+                     arena_join(&request->arena, parts, 3));
+    return request_fail(request, is_proxy ? 407 : 401);
+}
+
+bool request_remote_user(struct request *request, struct str *out)
+{
+    struct credentials credentials;
+
+    if (!request_credentials(request, &credentials)) {
+        return false;
+    }
+    *out = credentials.user;
+    return true;
+}
+
+VARIABLE_GET(get_remote_user)
+{
+    return request_remote_user(variable_request(env), out);
+}
+
+/* ---- the request as a whole ---- */
+
+VARIABLE_GET(get_request_length)
+{
+    const struct request *request = variable_request(env);
+
+    return variable_give_number(env, out, request->head_size + request->body_received);
+}
+
+VARIABLE_GET(get_request_memory)
+{
+    return variable_give_number(env, out, variable_request(env)->main->memory.used);
+}
+
+VARIABLE_GET(get_request_id)
+{
+    unsigned char bytes[16];
+    char *text = arena_text(env->arena, 2 * sizeof(bytes));
+
+    random_bytes(bytes, sizeof(bytes));
+    return variable_give(out, str_from(text, hex_encode(text, bytes, sizeof(bytes))));
+}
+
+uint64_t request_age_ms(const struct request *request)
+{
+    if (!request->location->request_time_cache) {
+        clock_update();
+    }
+    return clock_now.now_ms - request->start_ms;
+}
+
+VARIABLE_GET(get_request_time)
+{
+    return variable_give_seconds(env, out, request_age_ms(variable_request(env)));
+}
+
+VARIABLE_GET(get_request_time_whole)
+{
+    uint64_t ms = request_age_ms(variable_request(env));
+
+    return variable_give_number(env, out, ms * variable->data);
+}
+
+VARIABLE_GET(get_request_start_time)
+{
+    uint64_t now_ms = (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+    uint64_t age_ms = clock_now.now_ms - variable_request(env)->start_ms;
+    char *text = arena_text(env->arena, CLOCK_LOG_LENGTH);
+
+    clock_log_format(text, (time_t) ((now_ms - age_ms) / 1000));
+    return variable_give(out, (struct str){text, CLOCK_LOG_LENGTH});
+}
+
+/* When a stage began. False: it did not yet. What is sent has been sent when the log asks. */
+static bool stage_began(const struct request *request, enum request_stage stage, uint64_t *ms)
+{
+    *ms = clock_now.now_ms;
+    switch (stage) {
+    case STAGE_RECEIVE:
+        *ms = request->start_ms;
+        return true;
+    case STAGE_RECEIVED:
+        *ms = request->received_ms;
+        return true;
+    case STAGE_SEND:
+        *ms = request->responded_ms;
+        break;
+    case STAGE_SENT:
+        break;
+    }
+    return request->responded_ms != 0;
+}
+
+VARIABLE_GET(get_moment)
+{
+    uint64_t ms;
+
+    return stage_began(variable_request(env), (enum request_stage) variable->data, &ms) &&
+           variable_give_moment(env, out, ms);
+}
+
+VARIABLE_GET(get_stage_time)
+{
+    const struct request *request = variable_request(env);
+    uint64_t from_ms, to_ms;
+
+    return stage_began(request, (enum request_stage) variable->data, &from_ms) &&
+           stage_began(request, (enum request_stage)(variable->data + 1), &to_ms) &&
+           variable_give_seconds(env, out, to_ms - from_ms);
+}
+
+VARIABLE_GET(get_request_body)
+{
+    const struct request_body *body = variable_request(env)->body;
+
+    if (body == NULL || body->fd >= 0 || body->size == 0) {
+        return false;
+    }
+    return variable_give(out, body->bytes);
+}
+
+VARIABLE_GET(get_request_body_file)
+{
+    const struct request_body *body = variable_request(env)->body;
+
+    if (body == NULL || body->fd < 0) {
+        return false;
+    }
+    return variable_give(out, body->file_name);
+}

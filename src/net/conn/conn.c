@@ -1,0 +1,478 @@
+/* Connections: their pool, their life, what the loop tells them, and their rest. */
+#define _GNU_SOURCE
+#include "net/conn/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "net/conn/own.h"
+#include "net/conn/private.h"
+
+#define BLOCK_BYTES (256 * 1024) /* large, so that what an allocator adds does not count */
+#define CONNS_PER_BLOCK ((BLOCK_BYTES - sizeof(void *)) / sizeof(struct conn))
+
+/*
+ * Connections are made of blocks that are never given back, so that `life` can be read at any time.
+ * Memory of a block that no connection has needed yet is not touched.
+ */
+struct conn_block {
+    struct conn_block *next;
+    struct conn conns[CONNS_PER_BLOCK];
+};
+
+struct conn_pool_stats conn_pool;
+static struct conn_block *blocks; /* newest first */
+static size_t block_used;         /* connections of the newest that were taken */
+static struct conn *free_conns;   /* last in, first out; linked by user */
+static struct list idle_conns;    /* idle for longest first */
+
+static _Atomic uint64_t own_serial;
+_Atomic uint64_t *conn_serial = &own_serial;
+
+void conn_pool_init(uint32_t limit)
+{
+    conn_pool.limit = limit;
+    if (idle_conns.next == NULL) {
+        list_init(&idle_conns);
+    }
+}
+
+/* A connection that was never used; all zero. */
+static struct conn *conn_fresh(void)
+{
+    if (blocks == NULL || block_used == CONNS_PER_BLOCK) {
+        struct conn_block *block = calloc(1, sizeof(*block));
+
+        if (block == NULL) {
+            fatal_no_memory(sizeof(*block));
+        }
+        block->next = blocks;
+        blocks = block;
+        block_used = 0;
+    }
+    return &blocks->conns[block_used++];
+}
+
+static void conn_free(struct conn *conn)
+{
+    conn->magic = 0;
+    conn->life++;
+    conn->user = free_conns;
+    free_conns = conn;
+    conn_pool.used--;
+}
+
+/* ---- what the loop tells ---- */
+
+static void deadline_passed(struct timer *timer)
+{
+    struct conn *conn = container_of(timer, struct conn, timer);
+    uint32_t life = conn->life;
+
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (conn->owner->timed_out == NULL) {
+        return;
+    }
+    conn->owner->timed_out(conn);
+    if (conn->life == life && deferred_is_pending(&conn->flush)) {
+        conn_flush_from_loop(conn);
+    }
+}
+
+void conn_call_input(struct conn *conn)
+{
+    uint32_t life = conn->life;
+
+    if (conn->is_idle) {
+        conn_unpark(conn);
+    }
+    if (conn->owner->input == NULL) {
+        conn_wake_input(conn);
+    } else {
+        conn->owner->input(conn);
+    }
+    if (conn->life == life && deferred_is_pending(&conn->flush)) {
+        conn_flush_from_loop(conn);
+    }
+}
+
+void conn_break(struct conn *conn, int error)
+{
+    if (!conn->is_broken) {
+        conn->is_broken = 1;
+        conn->error = (uint16_t) error;
+    }
+    conn->is_readable = conn->is_writable = 0;
+    conn_out_drop(conn);
+}
+
+void conn_fail(struct conn *conn, int error)
+{
+    conn_break(conn, error);
+}
+
+/* A paused connection reads nothing, so the failure that was reported must be asked for. */
+static void fetch_error(struct conn *conn)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(conn->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0) {
+        conn_break(conn, error);
+    }
+}
+
+/* All but the plain arrival of input. */
+static void conn_ready_otherwise(struct conn *conn, unsigned events)
+{
+    uint32_t life = conn->life;
+
+    if (events & (EVENT_PEER_CLOSED | EVENT_ERROR)) {
+        conn->is_peer_closed = 1;
+    }
+    if (events & EVENT_WRITE) {
+        conn->is_writable = 1;
+    }
+    /* A transport may have waited for input before it could send. */
+    if (conn->is_output_waiting && (events & EVENT_WRITE || conn->transport != NULL)) {
+        conn->is_writable = 1;
+        if (conn->transport != NULL && conn->transport->drain != NULL) {
+            conn->transport->drain(conn);
+            if (conn->life != life) {
+                return;
+            }
+        }
+        conn_flush_from_loop(conn);
+        if (conn->life != life) {
+            return;
+        }
+    }
+    if (events & EVENT_WRITE && conn->output_wait.waiter != NULL && conn_unsent(conn) == 0) {
+        /* Waits for the connection itself: connect is done. */
+        wait_signal(&conn->output_wait);
+        if (conn->life != life) {
+            return;
+        }
+    }
+    if ((events & EVENT_READ) == 0) {
+        return;
+    }
+    if (conn->is_input_paused) {
+        if (!conn->is_peer_closed) {
+            return;
+        }
+        if (events & EVENT_ERROR) {
+            fetch_error(conn);
+        }
+    }
+    conn_call_input(conn);
+}
+
+static void conn_ready(struct event_source *source, unsigned events)
+{
+    struct conn *conn = container_of(source, struct conn, source);
+
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (events & EVENT_READ) {
+        conn->is_readable = 1;
+    }
+    if (events == EVENT_READ && !conn->is_output_waiting && !conn->is_input_paused) {
+        conn_call_input(conn);
+    } else {
+        conn_ready_otherwise(conn, events);
+    }
+}
+
+/* ---- life ---- */
+
+struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *owner,
+                      struct log *log)
+{
+    if (conn_pool.used >= conn_pool.limit) {
+        return NULL;
+    }
+    struct conn *conn = free_conns;
+    if (conn != NULL) {
+        free_conns = conn->user;
+    } else {
+        conn = conn_fresh();
+    }
+    conn_pool.used++;
+
+    uint32_t life = conn->life;
+    memset(conn, 0, sizeof(*conn));
+    conn->magic = CONN_MAGIC;
+    conn->life = life;
+    event_source_init(&conn->source, fd, conn_ready);
+    conn->owner = owner;
+    conn->is_readable = 1;
+    conn->is_writable = 1;
+    conn->is_fresh = 1;
+    conn->send_limit = UINT64_MAX;
+    deferred_init(&conn->flush, conn_flush_deferred);
+    timer_init(&conn->timer, deadline_passed);
+    conn->log = log;
+    uint64_t number = atomic_fetch_add_explicit(conn_serial, 1, memory_order_relaxed) + 1;
+    conn->number_low = (uint32_t) number;
+    conn->number_high = (uint32_t) (number >> 32);
+    if (peer != NULL && peer->len != 0) {
+        conn->is_tcp = peer->any.sa_family == AF_INET || peer->any.sa_family == AF_INET6;
+        conn->address_length = (uint16_t) peer->len;
+        if (peer->len == sizeof(conn->peer.v4)) {
+            conn->peer.v4 = peer->v4;
+        } else if (peer->len <= sizeof(conn->peer.v6)) {
+            memcpy(&conn->peer, &peer->any, peer->len);
+        } else {
+            conn->peer.other = malloc(sizeof(*peer));
+            if (conn->peer.other == NULL) {
+                fatal_no_memory(sizeof(*peer));
+            }
+            *conn->peer.other = *peer;
+        }
+    }
+    return conn;
+}
+
+static void conn_rest(struct conn *conn)
+{
+    if (!conn->is_idle) {
+        assert(conn->input_wait.waiter == NULL);
+        conn->is_idle = 1;
+        list_push_back(&idle_conns, &conn->idle_link);
+        conn_pool.idle++;
+    }
+}
+
+void conn_start(struct conn *conn)
+{
+    uint32_t life = conn->life;
+
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (conn_expects_input()) {
+        conn_call_input(conn);
+        if (conn->life != life || conn->is_ending) {
+            return;
+        }
+    } else {
+        /* It has said nothing yet. */
+        conn_rest(conn);
+    }
+    if (!conn_watch(conn)) {
+        conn_break(conn, errno);
+        conn_call_input(conn);
+    }
+}
+
+/* All that a connection holds but its descriptor. */
+static void conn_strip(struct conn *conn)
+{
+    loop_undefer(&conn->flush);
+    timer_remove(&conn->timer);
+    conn_unpark(conn);
+    if (conn->out != NULL) {
+        conn_out_drop(conn);
+    }
+    if (conn->in != NULL) {
+        conn_buffer_free(conn->in, conn->in_size);
+        conn->in = NULL;
+    }
+    if (conn->address_length > sizeof(conn->peer.v6)) {
+        free(conn->peer.other);
+    }
+    if (conn->transport != NULL && conn->transport->close != NULL) {
+        conn->transport->close(conn);
+    }
+    conn_backend_is_busy(conn, false);
+}
+
+void conn_close(struct conn *conn)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (conn->is_noted) {
+        struct addr peer;
+
+        conn_peer(conn, &peer);
+        own_forget(conn->source.fd, &peer);
+    }
+    conn_strip(conn);
+    event_forget(&conn->source);
+    close(conn->source.fd);
+    conn_free(conn);
+    if (conn_pool.freed != NULL) {
+        conn_pool.freed();
+    }
+}
+
+void conn_reset(struct conn *conn)
+{
+    struct linger abortive = {.l_onoff = 1, .l_linger = 0};
+
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (setsockopt(conn->source.fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive)) == -1) {
+        log_debug(conn->log, errno, "setsockopt(SO_LINGER) failed");
+    }
+    conn_close(conn);
+}
+
+void conn_peer(const struct conn *conn, struct addr *out)
+{
+    if (conn->address_length > sizeof(conn->peer.v6)) {
+        *out = *conn->peer.other;
+        return;
+    }
+    out->len = conn->address_length;
+    out->any.sa_family = AF_UNSPEC;
+    memcpy(&out->any, &conn->peer, conn->address_length);
+}
+
+/* ---- backends ---- */
+
+void conn_backend_is_busy(struct conn *conn, bool is_busy)
+{
+    uint32_t more = is_busy ? 1 : UINT32_MAX;
+
+    if (conn->is_busy_backend == is_busy) {
+        return;
+    }
+    conn->is_busy_backend = is_busy;
+    conn_pool.backends += more;
+    conn_pool.own += conn->is_at_home ? more : 0;
+}
+
+bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops)
+{
+    bool has_room = conn_pool_has_room(true);
+
+    conn->is_noted = 1;
+    conn->is_at_home = own_note(conn->source.fd, peer, hops);
+    conn_pool.own += conn->is_at_home;
+    return has_room || !conn->is_at_home;
+}
+
+/* ---- options ---- */
+
+void conn_set_nodelay(struct conn *conn, bool on)
+{
+    int value = on;
+
+    if (!conn->is_tcp) {
+        return;
+    }
+    if (!conn->is_nodelay_known) {
+        /* Listeners have it on, and what they accept inherits it. */
+        conn->is_nodelay = conn->listener != NULL;
+        conn->is_nodelay_known = 1;
+    }
+    if (conn->is_nodelay != on) {
+        conn->is_nodelay = on;
+        if (setsockopt(conn->source.fd, IPPROTO_TCP, TCP_NODELAY, &value, sizeof(value)) == -1) {
+            log_info(conn->log, errno, "setsockopt(TCP_NODELAY) failed");
+        }
+    }
+}
+
+/* ---- waiting and idle connections ---- */
+
+bool conn_watch(struct conn *conn)
+{
+    if (!conn->source.is_registered) {
+        if (conn->is_broken) {
+            return true; /* whoever broke it tells the owner */
+        }
+        return conn->is_output_waiting ? event_add(&conn->source) : event_add_input(&conn->source);
+    }
+    if (conn->is_readable && !conn->is_input_paused && conn->is_input_due == 0) {
+        /* The edge has passed: ask the owner again by ourselves. */
+        conn->is_input_due = 1;
+        loop_undefer(&conn->flush);
+        loop_defer_next(&conn->flush);
+    }
+    return true;
+}
+
+bool conn_resume_input(struct conn *conn)
+{
+    conn->is_input_paused = 0;
+    return conn_watch(conn);
+}
+
+bool conn_park(struct conn *conn)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    conn_input_release(conn);
+    conn_rest(conn);
+    return conn_watch(conn);
+}
+
+void conn_unpark(struct conn *conn)
+{
+    if (conn->is_idle) {
+        conn->is_idle = 0;
+        list_remove(&conn->idle_link);
+        conn->input_wait = (struct wait_point){0};
+        conn_pool.idle--;
+    }
+}
+
+struct conn *conn_longest_idle(void)
+{
+    if (list_is_empty(&idle_conns)) {
+        return NULL;
+    }
+    return container_of(idle_conns.next, struct conn, idle_link);
+}
+
+void conn_each_idle(void (*visit)(struct conn *conn, void *arg), void *arg)
+{
+    struct list seen;
+
+    /* visit may close or unpark any of them: take them one by one from a list of those to come. */
+    list_init(&seen);
+    if (list_is_empty(&idle_conns)) {
+        return;
+    }
+    struct list *first = idle_conns.next;
+    list_remove(&idle_conns);
+    list_push_back(first, &seen);
+    while (!list_is_empty(&seen)) {
+        struct list *link = seen.next;
+
+        list_remove(link);
+        list_push_back(&idle_conns, link);
+        visit(container_of(link, struct conn, idle_link), arg);
+    }
+}
+
+bool conn_walk(struct conn_walk *walk, size_t places, void (*visit)(struct conn *conn, void *arg),
+               void *arg)
+{
+    if (!walk->has_begun) {
+        walk->block = blocks;
+        walk->has_begun = true;
+    }
+    for (; walk->block != NULL && places > 0; places--) {
+        struct conn *conn = &walk->block->conns[walk->at++];
+
+        if (walk->at == CONNS_PER_BLOCK) {
+            walk->block = walk->block->next;
+            walk->at = 0;
+        }
+        if (conn->magic == CONN_MAGIC) {
+            visit(conn, arg);
+        }
+    }
+    return walk->block != NULL;
+}
+
+void conn_each(void (*visit)(struct conn *conn, void *arg), void *arg)
+{
+    struct conn_walk walk = {0};
+
+    conn_walk(&walk, SIZE_MAX, visit, arg);
+}

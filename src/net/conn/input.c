@@ -1,0 +1,301 @@
+/* The input of connections: pooled buffers, and reading no more often than needed. */
+#include "net/conn/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/fatal.h"
+#include "net/conn/private.h"
+
+/* ---- buffers ---- */
+
+#define BUFFER_SHIFT 9   /* the smallest buffers: 512 bytes */
+#define BUFFER_CLASSES 8 /* each twice as large, up to 64 KB; larger ones come from malloc */
+#define CLASS_KEPT_BYTES (256u * 1024) /* of free buffers, in each class */
+
+/* A free buffer holds the link to the next one. */
+struct free_buffer {
+    struct free_buffer *next;
+};
+
+static struct buffer_class {
+    struct free_buffer *free; /* last in, first out */
+    uint32_t kept;            /* buffers in free */
+} classes[BUFFER_CLASSES];
+
+/* The class of buffers of at least `size` bytes; BUFFER_CLASSES = none. */
+static inline unsigned class_of(uint32_t size)
+{
+    if (size <= 1u << BUFFER_SHIFT) {
+        return 0;
+    }
+    unsigned class = 32 - (unsigned) __builtin_clz(size - 1) - BUFFER_SHIFT;
+    return class < BUFFER_CLASSES ? class : BUFFER_CLASSES;
+}
+
+char *conn_buffer_alloc(uint32_t size)
+{
+    unsigned class = class_of(size);
+    size_t room = size;
+
+    if (class < BUFFER_CLASSES) {
+        struct free_buffer *buffer = classes[class].free;
+
+        if (buffer != NULL) {
+            classes[class].free = buffer->next;
+            classes[class].kept--;
+            return (char *) buffer;
+        }
+        room = (size_t) 1 << (class + BUFFER_SHIFT);
+    }
+    char *fresh = malloc(room);
+    if (fresh == NULL) {
+        fatal_no_memory(room);
+    }
+    return fresh;
+}
+
+void conn_buffer_free(char *buffer, uint32_t size)
+{
+    unsigned class = class_of(size);
+
+    if (buffer == NULL) {
+        return;
+    }
+    if (class < BUFFER_CLASSES &&
+        classes[class].kept < CLASS_KEPT_BYTES >> (class + BUFFER_SHIFT)) {
+        struct free_buffer *item = (struct free_buffer *) buffer;
+
+        item->next = classes[class].free;
+        classes[class].free = item;
+        classes[class].kept++;
+        return;
+    }
+    free(buffer);
+}
+
+void conn_buffer_release(void *arg)
+{
+    struct conn_buffer *buffer = arg;
+
+    conn_buffer_free(buffer->data, buffer->size);
+}
+
+void conn_input_release(struct conn *conn)
+{
+    if (conn->in != NULL && conn->in_start == conn->in_end) {
+        conn_buffer_free(conn->in, conn->in_size);
+        conn->in = NULL;
+        conn->in_size = conn->in_start = conn->in_end = 0;
+    }
+}
+
+char *conn_input_detach(struct conn *conn, uint32_t *size)
+{
+    char *taken = conn->in;
+    uint32_t unread = conn->in_end - conn->in_start;
+
+    *size = conn->in_size;
+    conn->in = NULL;
+    if (unread == 0) {
+        conn->in_size = 0;
+    } else {
+        conn->in = conn_buffer_alloc(conn->in_size);
+        memcpy(conn->in, taken + conn->in_start, unread);
+    }
+    conn->in_start = 0;
+    conn->in_end = unread;
+    return taken;
+}
+
+/* ---- the predictor ---- */
+
+/*
+ * Whether the first bytes of a new connection come with it (the client's request follows its
+ * connect at once, or TCP_DEFER_ACCEPT) is much the same for all of them: a saturating counter
+ * tells. Where it says no, one connection in PROBE_EVERY is tried all the same.
+ */
+#define EXPECT_MAX 7u
+#define EXPECT_YES 3u
+#define PROBE_EVERY 32u
+
+static unsigned expectation = EXPECT_MAX;
+static unsigned probe_turn;
+
+bool conn_expects_input(void)
+{
+    return expectation >= EXPECT_YES || ++probe_turn % PROBE_EVERY == 0;
+}
+
+static void expectation_learn(struct conn *conn, bool came)
+{
+    conn->is_fresh = 0;
+    if (conn->source.is_registered) {
+        return; /* was waited for */
+    }
+    if (came) {
+        expectation += expectation < EXPECT_MAX;
+    } else {
+        expectation -= expectation > 0;
+    }
+}
+
+/* ---- reading ---- */
+
+/*
+ * One read into `size` bytes at `at`; notes what it learns about the socket. Bytes, or 0 for the
+ * end, or -1 with errno: EAGAIN or the failure.
+ */
+static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn, char *at,
+                                                               size_t size)
+{
+    ssize_t n;
+
+    do {
+        n = conn->transport == NULL ? recv(conn->source.fd, at, size, 0)
+                                    : conn->transport->recv(conn, at, size);
+    } while (n == -1 && errno == EINTR);
+    if (conn->is_fresh) {
+        expectation_learn(conn, n != -1);
+    }
+    if (n > 0) {
+        /*
+         * Fewer bytes than asked for: a plain socket is empty, unless its end is still to be read.
+         */
+        if ((size_t) n < size && conn->transport == NULL && !conn->is_peer_closed) {
+            conn->is_readable = 0;
+        }
+        return n;
+    }
+    conn->is_readable = 0;
+    if (n == 0) {
+        conn->is_input_closed = conn->is_peer_closed = 1;
+    } else if (errno != EAGAIN) {
+        int error = errno;
+
+        conn_break(conn, error);
+        errno = error;
+    }
+    return n;
+}
+
+/* Room after in_end: fresh, by moving the unread bytes to the front, or in a larger buffer. */
+static bool input_make_room(struct conn *conn, size_t first_size, size_t max_size)
+{
+    uint32_t unread = conn->in_end - conn->in_start;
+
+    if (conn->in == NULL) {
+        conn->in_size = (uint32_t) (first_size < max_size ? first_size : max_size);
+        conn->in = conn_buffer_alloc(conn->in_size);
+        return true;
+    }
+    if (unread == 0) {
+        conn->in_start = conn->in_end = 0;
+        return true;
+    }
+    if (conn->in_end < conn->in_size) {
+        return true;
+    }
+    if (conn->in_start != 0 && (unread < conn->in_size / 2 || conn->in_size >= max_size)) {
+        memmove(conn->in, conn->in + conn->in_start, unread);
+    } else if (conn->in_size < max_size) {
+        uint32_t size = conn->in_size > max_size / 2 ? (uint32_t) max_size : conn->in_size * 2;
+        char *bigger = conn_buffer_alloc(size);
+
+        memcpy(bigger, conn->in + conn->in_start, unread);
+        conn_buffer_free(conn->in, conn->in_size);
+        conn->in = bigger;
+        conn->in_size = size;
+    } else {
+        return false;
+    }
+    conn->in_start = 0;
+    conn->in_end = unread;
+    return true;
+}
+
+bool conn_fill(struct conn *conn, size_t first_size, size_t max_size)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (!conn->is_readable || conn->is_input_closed || conn->is_input_paused) {
+        return false;
+    }
+    bool had_buffer = conn->in != NULL;
+    if (!input_make_room(conn, first_size, max_size)) {
+        return false;
+    }
+    ssize_t n = read_once(conn, conn->in + conn->in_end, conn->in_size - conn->in_end);
+    if (n > 0) {
+        conn->in_end += (uint32_t) n;
+        return true;
+    }
+    if (!had_buffer) {
+        conn_input_release(conn);
+    }
+    return false;
+}
+
+ssize_t conn_read(struct conn *conn, void *at, size_t size)
+{
+    size_t unread = conn->in_end - conn->in_start;
+
+    if (unread != 0) {
+        size_t n = unread < size ? unread : size;
+
+        memcpy(at, conn->in + conn->in_start, n);
+        conn_consume(conn, n);
+        return (ssize_t) n;
+    }
+    if (conn->is_broken) {
+        errno = conn->error;
+        return -1;
+    }
+    if (conn->is_input_closed) {
+        return 0;
+    }
+    if (!conn->is_readable || conn->is_input_paused || size == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return read_once(conn, at, size);
+}
+
+enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms)
+{
+    while (!conn->is_readable && !conn->is_input_closed && !conn->is_broken) {
+        /* is_readable is the truth; a signal from before would only wake us for nothing. */
+        conn->input_wait.is_signalled = false;
+        if (!conn->source.is_registered && !conn_watch(conn)) {
+            conn_break(conn, errno);
+            break;
+        }
+        enum wait_result result = fiber_wait(&conn->input_wait, deadline_ms);
+        if (result != WAIT_READY) {
+            return result;
+        }
+    }
+    return WAIT_READY;
+}
+
+void conn_wake_input(struct conn *conn)
+{
+    wait_signal(&conn->input_wait);
+}
+
+bool conn_peer_is_gone(struct conn *conn)
+{
+    char byte;
+
+    if (conn->is_broken || conn->is_input_closed) {
+        return true;
+    }
+    if (!conn->is_peer_closed || conn->in_start != conn->in_end) {
+        return false;
+    }
+    if (conn->transport != NULL) {
+        return false; /* what its closing means, only reading tells */
+    }
+    ssize_t n = recv(conn->source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n == -1 && errno != EAGAIN && errno != EINTR);
+}

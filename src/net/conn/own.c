@@ -1,0 +1,264 @@
+/* The table of our own connections to ourselves, in shared memory, without locks. */
+#include "net/conn/own.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/shm.h"
+
+/*
+ * Pages that nothing needs take no memory. When a bucket is full one of its entries is forgotten: a request
+ * counts as coming from elsewhere then, which a circle of requests cannot make use of.
+ */
+#define BUCKETS 32768u
+#define WAYS 8u /* a cache line */
+#define PORTS 65536u
+
+/* An entry, from its high bits on: the marks of our end and of the one it leads to, when it was closed, hops. */
+#define MARK_BITS 20u
+#define CLOSED_BITS 16u /* 0 = it is open */
+#define HOPS_BITS 8u
+#define MARK_MASK ((1u << MARK_BITS) - 1)
+#define CLOSED_MASK ((1u << CLOSED_BITS) - 1)
+/* The unit of these times, and how many of them an entry is still found: two seconds. */
+#define TICK_MS 128u
+#define TICKS_FOUND 16u
+
+struct own {
+    _Atomic uint32_t is_used; /* something was noted since the start */
+    char pad[60];
+    _Atomic uint64_t listened[PORTS / 64]; /* a bit for each port; for paths by their hash */
+    _Alignas(64) _Atomic uint64_t entries[BUCKETS][WAYS];
+};
+
+static struct own *own;
+
+bool own_init(void)
+{
+    if (own == NULL) {
+        own = shm_map(sizeof(*own));
+    }
+    return own != NULL;
+}
+
+/* ---- where the service listens ---- */
+
+static unsigned place_of(const struct addr *addr)
+{
+    return addr->any.sa_family == AF_UNIX ? str_hash(addr_unix_path(addr)) % PORTS
+                                          : addr_port(addr);
+}
+
+void own_listens(const struct addr *addr)
+{
+    unsigned place = place_of(addr);
+
+    if (own != NULL) {
+        atomic_fetch_or(&own->listened[place / 64], UINT64_C(1) << place % 64);
+    }
+}
+
+bool own_may_be(const struct addr *addr)
+{
+    unsigned place = place_of(addr);
+
+    return own != NULL &&
+           (atomic_load_explicit(&own->listened[place / 64], memory_order_relaxed) >> place % 64 &
+            1) != 0;
+}
+
+/* ---- the table ---- */
+
+/* An end of a connection. */
+struct end {
+    uint64_t hash; /* the same whether a socket of IPv6 or of IPv4 tells the address */
+    bool has_name;
+};
+
+static struct end end_of(const struct addr *addr)
+{
+    unsigned char key[18] = {0};
+    uint16_t port = addr_port(addr);
+
+    switch (addr->any.sa_family) {
+    case AF_INET:
+        key[10] = key[11] = 0xff; /* as ::ffff:a.b.c.d */
+        memcpy(key + 12, &addr->v4.sin_addr, 4);
+        break;
+    case AF_INET6:
+        memcpy(key, &addr->v6.sin6_addr, 16);
+        break;
+    case AF_UNIX:
+        return (struct end){keyed_hash(addr_unix_path(addr)), addr_unix_path(addr).len != 0};
+    default:
+        return (struct end){0, false};
+    }
+    memcpy(key + 16, &port, 2);
+    return (struct end){keyed_hash((struct str){(const char *) key, sizeof(key)}), port != 0};
+}
+
+static struct end local_end(int fd)
+{
+    struct addr addr = {.len = sizeof(addr.un)};
+
+    if (getsockname(fd, &addr.any, &addr.len) == -1) {
+        return (struct end){0, false};
+    }
+    return end_of(&addr);
+}
+
+/* Where a connection to this address ends. The name of a unix socket's client is enough. */
+static struct end far_end(const struct addr *addr)
+{
+    struct addr real = *addr;
+
+    if (addr->any.sa_family == AF_UNIX) {
+        return (struct end){0, true};
+    }
+    if (addr_is_wildcard(addr) && addr->any.sa_family == AF_INET) {
+        real.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else if (addr_is_wildcard(addr)) {
+        real.v6.sin6_addr = in6addr_loopback;
+    }
+    return end_of(&real);
+}
+
+static uint64_t marks_of(const struct end *from, const struct end *to)
+{
+    return (from->hash >> (64 - MARK_BITS) << MARK_BITS | to->hash >> (64 - MARK_BITS));
+}
+
+static uint64_t marks_in(uint64_t entry)
+{
+    return entry >> (CLOSED_BITS + HOPS_BITS);
+}
+
+static uint64_t entry_of(uint64_t marks, unsigned closed, unsigned hops)
+{
+    return marks << (CLOSED_BITS + HOPS_BITS) | (uint64_t) closed << HOPS_BITS | hops;
+}
+
+/* Now, as entries have it: never 0. */
+static unsigned tick_now(void)
+{
+    return (unsigned) (clock_now.now_ms / TICK_MS % CLOSED_MASK) + 1;
+}
+
+/* Does nobody look for it any more? */
+static bool is_over(uint64_t entry)
+{
+    unsigned closed = (unsigned) (entry >> HOPS_BITS) & CLOSED_MASK;
+
+    return closed != 0 && (tick_now() + CLOSED_MASK - closed) % CLOSED_MASK > TICKS_FOUND;
+}
+
+/* The entry with these marks, of which only those of our end count where `mask` says so; NULL = none. */
+static _Atomic uint64_t *own_entry_find(const struct end *from, uint64_t marks, uint64_t mask)
+{
+    _Atomic uint64_t *bucket = own->entries[from->hash % BUCKETS];
+
+    for (unsigned i = 0; i < WAYS; i++) {
+        uint64_t entry = atomic_load_explicit(&bucket[i], memory_order_acquire);
+        if (entry != 0 && ((marks_in(entry) ^ marks) & mask) == 0) {
+            return &bucket[i];
+        }
+    }
+    return NULL;
+}
+
+#define BOTH_ENDS UINT64_MAX
+#define OUR_END (~(uint64_t) MARK_MASK)
+
+static void own_entry_put(const struct end *from, uint64_t marks, uint64_t entry)
+{
+    _Atomic uint64_t *bucket = own->entries[from->hash % BUCKETS];
+    _Atomic uint64_t *former = own_entry_find(from, marks, BOTH_ENDS);
+
+    if (former != NULL) {
+        atomic_store(former, entry); /* the address is in use again */
+        return;
+    }
+    for (unsigned i = 0; i < WAYS; i++) {
+        uint64_t old = atomic_load(&bucket[i]);
+        if ((old == 0 || is_over(old)) && atomic_compare_exchange_strong(&bucket[i], &old, entry)) {
+            return;
+        }
+    }
+    atomic_store(&bucket[from->hash / BUCKETS % WAYS], entry);
+}
+
+/* ---- the ends of connections ---- */
+
+void own_name(int fd, const struct addr *peer)
+{
+    struct sockaddr none = {.sa_family = AF_UNIX};
+
+    if (peer->any.sa_family == AF_UNIX && bind(fd, &none, sizeof(none.sa_family)) == -1) {
+        return; /* it stays without a name */
+    }
+}
+
+/* Does a connection of this socket to the peer stay on this machine? */
+static bool is_at_home(int fd, const struct addr *peer)
+{
+    struct addr local = {.len = sizeof(local.un)};
+
+    if (peer->any.sa_family == AF_UNIX || addr_is_loopback(peer) || addr_is_wildcard(peer)) {
+        return true;
+    }
+    if (getsockname(fd, &local.any, &local.len) == -1) {
+        return false;
+    }
+    addr_set_port(&local, addr_port(peer));
+    return addr_equal(&local, peer);
+}
+
+bool own_note(int fd, const struct addr *peer, unsigned hops)
+{
+    if (own == NULL) {
+        return false;
+    }
+    struct end from = local_end(fd);
+    struct end to = far_end(peer);
+
+    if (from.has_name) {
+        uint64_t marks = marks_of(&from, &to);
+        own_entry_put(&from, marks,
+                      entry_of(marks, 0, hops < OWN_HOPS_MOST ? hops : OWN_HOPS_MOST));
+        atomic_store(&own->is_used, 1);
+    }
+    return is_at_home(fd, peer);
+}
+
+void own_forget(int fd, const struct addr *peer)
+{
+    struct end from = local_end(fd);
+    struct end to = far_end(peer);
+    uint64_t marks = marks_of(&from, &to);
+    _Atomic uint64_t *at = from.has_name ? own_entry_find(&from, marks, BOTH_ENDS) : NULL;
+
+    if (at != NULL) {
+        atomic_store(at, entry_of(marks, tick_now(), atomic_load(at) & OWN_HOPS_MOST));
+    }
+}
+
+unsigned own_hops(int fd, const struct addr *peer)
+{
+    if (own == NULL || atomic_load_explicit(&own->is_used, memory_order_acquire) == 0) {
+        return 0;
+    }
+    struct end from = end_of(peer);
+    struct end to = {0, true};
+    if (!from.has_name || own_entry_find(&from, marks_of(&from, &to), OUR_END) == NULL) {
+        return 0;
+    }
+    if (peer->any.sa_family != AF_UNIX) {
+        to = local_end(fd); /* others may use an address of ours towards other ends */
+    }
+    const _Atomic uint64_t *at = own_entry_find(&from, marks_of(&from, &to), BOTH_ENDS);
+    uint64_t entry = at == NULL ? 0 : atomic_load(at);
+    return is_over(entry) ? 0 : (unsigned) (entry & OWN_HOPS_MOST);
+}

@@ -1,0 +1,343 @@
+/* Accepting: this worker's own sockets, those of siblings that are busy, and those it adopted. */
+#define _GNU_SOURCE
+#include "net/shards/acceptor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/conn/conn.h"
+#include "net/shards/gather.h"
+#include "net/shards/retire.h"
+#include "net/shards/room.h"
+#include "net/shards/slots.h"
+
+#define BURST_MOST 16      /* accepted in one turn without multi_accept */
+#define BURST_CONFIDENT 4u /* from here on more are believed to wait */
+#define BURST_SURE 7u
+#define BURST_PROBE 16u /* one event in so many tries for a second one */
+#define ORDER_EVERY_MS 1000
+
+struct acceptor *acceptors;
+static struct accept_options accept_options;
+static unsigned own_slot;
+static uint64_t stops; /* times that acceptors went away: a walk notices */
+static bool is_last;   /* this worker has many more connections than the mean: it accepts last */
+static uint64_t order_at_ms; /* the next look at that */
+
+/* ---- watching ---- */
+
+bool acceptor_watch(struct acceptor *acceptor)
+{
+    acceptor->order =
+        atomic_load_explicit(&shard_slot(acceptor->slot)->order, memory_order_relaxed);
+    if (room_is_paused() || event_add_listener(&acceptor->source, true)) {
+        return true;
+    }
+    log_alert(acceptor->listener->log, errno, "epoll_ctl() failed for %.*s",
+              STR_ARG(acceptor->listener->text));
+    return false;
+}
+
+void acceptors_watch(void)
+{
+    for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = acceptor->next) {
+        acceptor_watch(acceptor);
+    }
+}
+
+void acceptors_unwatch(void)
+{
+    for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = acceptor->next) {
+        event_remove(&acceptor->source);
+    }
+}
+
+/*
+ * The kernel asks those that watch a socket in the order in which they came, so this worker is now the last; and
+ * what waits there is told anew.
+ */
+static void queue_up(struct acceptor *acceptor)
+{
+    event_remove(&acceptor->source);
+    acceptor_watch(acceptor);
+}
+
+/* ---- who is asked first ---- */
+
+/* This worker is the first again at its own sockets, as soon as its siblings have come there and gone behind it. */
+static void come_first(void)
+{
+    atomic_fetch_add_explicit(&shard_slot(own_slot)->order, 1, memory_order_relaxed);
+}
+
+/*
+ * With many more connections than the mean it stands behind its siblings everywhere, so that it accepts only what
+ * comes while they are busy. That is looked at now and then, since others queue up as well.
+ */
+static void find_place(void)
+{
+    bool was_last = is_last;
+
+    order_at_ms = clock_now.now_ms + ORDER_EVERY_MS;
+    is_last = shard_slot_is_ahead(own_slot, accept_options.slots);
+    for (struct acceptor *acceptor = acceptors; is_last && acceptor != NULL;
+         acceptor = acceptor->next) {
+        queue_up(acceptor);
+    }
+    if (was_last && !is_last) {
+        come_first();
+    }
+}
+
+/* Stands this worker where it should at a socket that has a connection? */
+static void keep_order(struct acceptor *acceptor)
+{
+    if (accept_options.slots < 2) {
+        return;
+    }
+    if (acceptor->kind == ACCEPTOR_SIBLING &&
+        acceptor->order !=
+            atomic_load_explicit(&shard_slot(acceptor->slot)->order, memory_order_relaxed)) {
+        queue_up(acceptor);
+    }
+    if (clock_now.now_ms >= order_at_ms) {
+        find_place();
+    }
+}
+
+/* ---- accepting ---- */
+
+/* accept4 failed. Gives whether it is to be tried again at once. */
+static bool accept_failed(struct acceptor *acceptor, int error)
+{
+    const struct listener *listener = acceptor->listener;
+
+    switch (error) {
+    case EAGAIN:
+        return false;
+    case EINTR:
+        return true;
+    case EINVAL:
+        /* The socket of a slot that was retired meanwhile (shard_close_top): none will ever come. */
+        event_remove(&acceptor->source);
+        return false;
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+    case ENOPROTOOPT:
+    case ETIMEDOUT:
+        /* The fault of one connection, which is gone. */
+        log_error(listener->log, error, "accept4() failed");
+        return true;
+    case EBADF:
+        /* The socket was ended elsewhere; the others go on. */
+        log_alert(listener->log, error, "accept4() failed on slot %u", acceptor->slot);
+        event_remove(&acceptor->source);
+        return false;
+    default:
+        return room_made_for_descriptor(listener, error);
+    }
+}
+
+/* Whether to try for one more after `n` successes in this turn. */
+static bool wants_another(struct acceptor *acceptor, unsigned n)
+{
+    switch (acceptor->kind) {
+    case ACCEPTOR_RETIRED:
+        return true;
+    case ACCEPTOR_SIBLING:
+        return false;
+    case ACCEPTOR_COMMON:
+        return accept_options.multi_accept;
+    case ACCEPTOR_OWN:
+        break;
+    }
+    if (accept_options.multi_accept) {
+        return true;
+    }
+    if (n >= BURST_MOST) {
+        return false;
+    }
+    if (n > 1) {
+        acceptor->confidence += acceptor->confidence < BURST_SURE;
+        return true;
+    }
+    return acceptor->confidence >= BURST_CONFIDENT || ++acceptor->probe % BURST_PROBE == 0;
+}
+
+/* One more was accepted from the socket of a slot. */
+static void count_accepted(const struct acceptor *acceptor)
+{
+    struct shard_slot *slot = shard_slot(acceptor->slot);
+
+    atomic_fetch_add_explicit(acceptor->kind == ACCEPTOR_SIBLING   ? &slot->taken
+                              : acceptor->kind == ACCEPTOR_RETIRED ? &slot->adopted
+                                                                   : &slot->own,
+                              1, memory_order_relaxed);
+}
+
+static void acceptor_ready(struct event_source *source, unsigned events)
+{
+    struct acceptor *acceptor = container_of(source, struct acceptor, source);
+    struct listener *listener = acceptor->listener;
+    uint64_t stops_before = stops;
+    unsigned n = 0;
+
+    keep_order(acceptor);
+    do {
+        struct addr peer;
+        bool has_room = conn_pool.used < conn_pool.limit;
+
+        if (!has_room && !room_make(listener, &has_room)) {
+            break;
+        }
+        peer.len = sizeof(peer.un);
+        int fd = accept4(source->fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd == -1) {
+            if (errno == EAGAIN && n == 1 && !accept_options.multi_accept) {
+                acceptor->confidence -= acceptor->confidence > 0;
+            }
+            if (accept_failed(acceptor, errno)) {
+                continue;
+            }
+            break;
+        }
+        n++;
+        count_accepted(acceptor);
+        if (acceptor->retirement != NULL) {
+            retirement_accepted(acceptor->retirement);
+        }
+        conn_pool.refused += !has_room;
+        listener->accepted(listener, fd, &peer);
+        room_taken();
+        /* The callback may have stopped or returned this very acceptor. */
+    } while (stops == stops_before && !room_is_paused() && wants_another(acceptor, n));
+    if (n != 0) {
+        gather(n);
+    } else {
+        atomic_fetch_add_explicit(&shard_slot(own_slot)->in_vain, 1, memory_order_relaxed);
+    }
+}
+
+/* ---- those of this worker ---- */
+
+struct acceptor *acceptor_new(struct listener *listener, enum acceptor_kind kind, unsigned slot,
+                              int fd)
+{
+    struct acceptor *acceptor = calloc(1, sizeof(*acceptor));
+
+    if (acceptor == NULL) {
+        return NULL;
+    }
+    event_source_init(&acceptor->source, fd, acceptor_ready);
+    acceptor->listener = listener;
+    acceptor->kind = kind;
+    acceptor->slot = slot;
+    acceptor->next = acceptors;
+    acceptors = acceptor;
+    return acceptor;
+}
+
+void acceptor_free(struct acceptor *acceptor)
+{
+    struct acceptor **link = &acceptors;
+
+    while (*link != acceptor) {
+        link = &(*link)->next;
+    }
+    *link = acceptor->next;
+    stops++;
+    event_remove(&acceptor->source);
+    if (acceptor->retirement != NULL) {
+        retirement_free(acceptor->retirement);
+        close(acceptor->source.fd);
+    }
+    free(acceptor);
+}
+
+static bool accept_from(struct listener *listener, enum acceptor_kind kind, unsigned slot, int fd)
+{
+    struct acceptor *acceptor = acceptor_new(listener, kind, slot, fd);
+
+    if (acceptor == NULL) {
+        log_emerg(listener->log, ENOMEM, "could not accept on %.*s", STR_ARG(listener->text));
+        return false;
+    }
+    if (!acceptor_watch(acceptor)) {
+        acceptor_free(acceptor);
+        return false;
+    }
+    return true;
+}
+
+/* The sockets of siblings, after this worker's own: the nearest first, so that each has another helper. */
+static bool lend_a_hand(struct listener *listener, unsigned slot, unsigned slots)
+{
+    const struct shard_set *set = listener->shards;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        unsigned other = (slot + set->count - i) % set->count;
+        bool is_own = set->is_sharded ? other == slot : other == 0;
+
+        if (!is_own && set->fds[other] != -1 && shard_is_watched(other, slot, slots) &&
+            !accept_from(listener, ACCEPTOR_SIBLING, other, set->fds[other])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool acceptors_start(struct listener *listeners, unsigned slot,
+                     const struct accept_options *options)
+{
+    accept_options = *options;
+    own_slot = slot;
+    order_at_ms = clock_now.now_ms + ORDER_EVERY_MS;
+    shard_slot_begin(slot, options->load);
+    room_begin(slot, options->slots);
+    for (struct listener *listener = listeners; listener != NULL; listener = listener->next) {
+        const struct shard_set *set = listener->shards;
+        int fd = set == NULL ? -1 : shard_fd(set, slot);
+
+        CHECK_MAGIC(listener, LISTENER_MAGIC);
+        if (fd == -1) {
+            continue;
+        }
+        if (!accept_from(listener, set->is_sharded ? ACCEPTOR_OWN : ACCEPTOR_COMMON, slot, fd) ||
+            !lend_a_hand(listener, slot, options->slots)) {
+            return false;
+        }
+    }
+    come_first();
+    return true;
+}
+
+void acceptors_stop(void)
+{
+    struct acceptor *next;
+
+    for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = next) {
+        next = acceptor->next;
+        acceptor_free(acceptor);
+    }
+    is_last = false;
+    room_end();
+}
+
+void acceptors_look_at(unsigned slot)
+{
+    for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = acceptor->next) {
+        if (acceptor->kind == ACCEPTOR_SIBLING && acceptor->slot == slot) {
+            queue_up(acceptor);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+/* What the files of shards share among themselves; private to this floor. */
+#ifndef NET_SHARDS_PRIVATE_H
+#define NET_SHARDS_PRIVATE_H
+
+#include "net/shards/listener.h"
+
+/* ---- shards.c ---- */
+
+/* A fresh set in the registry; never NULL. */
+struct shard_set *shard_set_new(const struct addr *addr);
+
+/* The set takes the descriptor as its next slot, which is the last of the kernel's group. */
+void shard_set_push(struct shard_set *set, int fd);
+
+/* ---- steer.c ---- */
+
+/*
+ * Steers to the slots of now, so that those about to be added get nothing before their workers are
+ * there.
+ */
+void shard_hold_growth(const struct shard_set *set, const struct log *log);
+
+/* ---- socket.c ---- */
+
+/* How opening a listening socket went. */
+enum open_result {
+    OPEN_DONE,
+    OPEN_BUSY,  /* the address is in use: may be tried again */
+    OPEN_FAILED /* no use in trying again */
+};
+
+/*
+ * Makes, binds and listens. is_alone: refuses an address on which any other socket listens,
+ * although it would share. Failures are logged.
+ */
+enum open_result listen_socket(const struct addr *addr, const struct listen_options *options,
+                               bool is_alone, const struct log *log, int *fd);
+
+/* Options that may change on a socket that listens; former is what was applied before. */
+void listen_options_apply(int fd, const struct addr *addr, const struct listen_options *former,
+                          const struct listen_options *options, const struct log *log);
+
+/* Lets further sockets of the same user join a socket that was made elsewhere. */
+void listen_share(int fd);
+
+#endif

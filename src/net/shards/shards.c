@@ -1,0 +1,373 @@
+/* Shard sets: the sockets of each address, opened all or nothing, kept while the service lives. */
+#define _GNU_SOURCE
+#include "net/shards/listener.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "net/conn/own.h"
+#include "net/shards/handshakes.h"
+#include "net/shards/private.h"
+
+#define BIND_TRIES 5
+#define BIND_WAIT_MS 500
+
+static struct shard_set *sets;
+
+struct shard_set *shard_sets(void)
+{
+    return sets;
+}
+
+/* ---- a set ---- */
+
+struct shard_set *shard_set_new(const struct addr *addr)
+{
+    struct shard_set *set = calloc(1, sizeof(*set));
+    struct shard_set **end = &sets;
+
+    if (set == NULL) {
+        fatal_no_memory(sizeof(*set));
+    }
+    set->addr = *addr;
+    own_listens(addr);
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = set;
+    return set;
+}
+
+static void set_free(struct shard_set *set)
+{
+    struct shard_set **link = &sets;
+
+    while (*link != set) {
+        link = &(*link)->next;
+    }
+    *link = set->next;
+    free(set->fds);
+    free(set);
+}
+
+void shard_set_push(struct shard_set *set, int fd)
+{
+    if (set->count == set->room) {
+        unsigned room = (set->count + 1) * 2;
+        int *fds = realloc(set->fds, room * sizeof(*fds));
+
+        if (fds == NULL) {
+            fatal_no_memory(room * sizeof(*fds));
+        }
+        set->fds = fds;
+        set->room = room;
+    }
+    set->fds[set->count++] = fd;
+}
+
+int shard_fd(const struct shard_set *set, unsigned slot)
+{
+    if (!set->is_sharded) {
+        return set->count == 0 ? -1 : set->fds[0];
+    }
+    return slot < set->count ? set->fds[slot] : -1;
+}
+
+void shard_close_top(struct shard_set *set)
+{
+    set->count--;
+    /* A worker that is stuck may have a copy: the group must not keep the socket for its sake. */
+    shutdown(set->fds[set->count], SHUT_RDWR);
+    close(set->fds[set->count]);
+}
+
+void shard_top_retired(struct shard_set *set, unsigned slot, const struct log *log)
+{
+    shard_steer(set, set->wanted < set->count ? set->wanted : set->count, log);
+}
+
+static void unlink_unix(const struct shard_set *set)
+{
+    if (set->addr.any.sa_family == AF_UNIX && set->addr.un.sun_path[0] != '\0' &&
+        unlink(set->addr.un.sun_path) == -1) {
+        log_emerg(log_main, errno, "unlink() \"%s\" failed", set->addr.un.sun_path);
+    }
+}
+
+static void set_close(struct shard_set *set, bool keep_file)
+{
+    while (set->count != 0) {
+        close(set->fds[--set->count]);
+    }
+    if (!keep_file && !set->is_lent) {
+        unlink_unix(set);
+    }
+    set_free(set);
+}
+
+void shard_set_close(struct shard_set *set)
+{
+    set_close(set, false);
+}
+
+void shards_close_all(bool keep_files)
+{
+    while (sets != NULL) {
+        set_close(sets, keep_files);
+    }
+}
+
+/* Is it one that the worker of this slot watches? */
+static bool is_kept(const struct shard_set *set, unsigned i, unsigned slot, unsigned slots)
+{
+    return i == (set->is_sharded ? slot : 0) || shard_is_watched(i, slot, slots);
+}
+
+void shards_keep_slot(int slot, unsigned slots)
+{
+    for (struct shard_set *set = sets; set != NULL; set = set->next) {
+        for (unsigned i = 0; i < set->count; i++) {
+            if (set->fds[i] != -1 && (slot < 0 || !is_kept(set, i, (unsigned) slot, slots))) {
+                close(set->fds[i]);
+                set->fds[i] = -1;
+            }
+        }
+    }
+}
+
+/* ---- opening ---- */
+
+/* What shards_open did to one set so far, to take it back. */
+struct change {
+    struct shard_set *set;
+    unsigned former_count; /* of its slots */
+    bool is_new;
+};
+
+static struct shard_set *find_set(const struct addr *addr)
+{
+    for (struct shard_set *set = sets; set != NULL; set = set->next) {
+        if (addr_equal(&set->addr, addr)) {
+            return set;
+        }
+    }
+    return NULL;
+}
+
+static bool is_tcp(const struct addr *addr)
+{
+    return addr->any.sa_family == AF_INET || addr->any.sa_family == AF_INET6;
+}
+
+/* Whether the kernel counts two sets' addresses as one when it looks for conflicts. */
+static bool overlaps(const struct shard_set *a, const struct shard_set *b)
+{
+    if (!is_tcp(&a->addr) || !is_tcp(&b->addr) || addr_port(&a->addr) != addr_port(&b->addr)) {
+        return false;
+    }
+    if (a->addr.any.sa_family == b->addr.any.sa_family) {
+        return addr_is_wildcard(&a->addr) || addr_is_wildcard(&b->addr);
+    }
+    const struct shard_set *six = a->addr.any.sa_family == AF_INET6 ? a : b;
+    return addr_is_wildcard(&six->addr) && !six->options.is_ipv6only;
+}
+
+/* Whether a socket of ours listens where a bind without sharing would meet it. */
+static bool meets_own(const struct shard_set *set)
+{
+    for (const struct shard_set *other = sets; other != NULL; other = other->next) {
+        if (other != set && other->count != 0 && overlaps(other, set)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * The first socket of an address: no foreign server may have it, although the kernel would share.
+ */
+static enum open_result open_first(struct shard_set *set, const struct listen_options *options,
+                                   const struct log *log, int *fd)
+{
+    bool is_alone = !is_tcp(&set->addr) || !meets_own(set);
+
+    if (!is_alone && listening_elsewhere(&set->addr, NULL, 0) == 1) {
+        char text[ADDR_TEXT_MAX + 1];
+
+        text[addr_format(&set->addr, true, text)] = '\0';
+        log_emerg(log, EADDRINUSE, "bind() to %s failed", text);
+        return OPEN_BUSY;
+    }
+    return listen_socket(&set->addr, options, is_alone, log, fd);
+}
+
+/* Brings a set to `want` sockets, if it has fewer. */
+static enum open_result open_slots(struct shard_set *set, const struct listener *listener,
+                                   unsigned want, const struct log *log)
+{
+    if (set->count != 0 && set->count < want) {
+        for (unsigned i = 0; i < set->count && set->was_inherited; i++) {
+            listen_share(set->fds[i]);
+        }
+        shard_hold_growth(set, log);
+    }
+    while (set->count < want) {
+        int fd;
+        enum open_result result =
+            set->count == 0 ? open_first(set, &listener->options, log, &fd)
+                            : listen_socket(&set->addr, &listener->options, false, log, &fd);
+
+        if (result != OPEN_DONE) {
+            return result;
+        }
+        shard_set_push(set, fd);
+    }
+    return OPEN_DONE;
+}
+
+static unsigned slots_wanted(const struct listener *listener, unsigned slots, bool is_sharded)
+{
+    bool has_group = is_tcp(&listener->addr) && (is_sharded || listener->options.is_reuseport);
+
+    return has_group ? slots : 1;
+}
+
+/* One pass over all listeners; those that are open already are passed over. */
+static enum open_result open_all(struct listener *listeners, struct change *changes, unsigned slots,
+                                 bool is_sharded, const struct log *log)
+{
+    enum open_result worst = OPEN_DONE;
+    struct change *change = changes;
+
+    for (struct listener *listener = listeners; listener != NULL;
+         listener = listener->next, change++) {
+        if (change->set == NULL) {
+            struct shard_set *set = find_set(&listener->addr);
+
+            change->is_new = set == NULL;
+            change->set = set != NULL ? set : shard_set_new(&listener->addr);
+            change->former_count = change->set->count;
+            if (change->is_new) {
+                change->set->options = listener->options;
+            }
+        }
+        enum open_result result =
+            open_slots(change->set, listener, slots_wanted(listener, slots, is_sharded), log);
+        if (result == OPEN_FAILED) {
+            return result;
+        }
+        worst = result == OPEN_BUSY ? OPEN_BUSY : worst;
+    }
+    return worst;
+}
+
+static void take_back(struct change *changes, unsigned count, const struct log *log)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct shard_set *set = changes[i].set;
+
+        if (set == NULL) {
+            continue;
+        }
+        bool had_grown = set->count != changes[i].former_count;
+        while (set->count > changes[i].former_count) {
+            if (changes[i].former_count == 0 && set->count == 1) {
+                unlink_unix(set);
+            }
+            shard_close_top(set);
+        }
+        if (changes[i].is_new) {
+            set_free(set);
+        } else if (had_grown && set->count > 0) {
+            shard_steer(set, set->count, log);
+        }
+    }
+}
+
+static void commit(struct listener *listeners, struct change *changes, unsigned slots,
+                   bool is_sharded, const struct log *log)
+{
+    struct change *change = changes;
+
+    for (struct shard_set *set = sets; set != NULL; set = set->next) {
+        set->is_wanted = false;
+    }
+    for (struct listener *listener = listeners; listener != NULL;
+         listener = listener->next, change++) {
+        struct shard_set *set = change->set;
+
+        set->is_wanted = true;
+        set->wanted = slots_wanted(listener, slots, is_sharded);
+        set->is_sharded = is_tcp(&set->addr) && (is_sharded || listener->options.is_reuseport);
+        set->was_inherited = false;
+        for (unsigned i = 0; i < change->former_count; i++) {
+            /* An inherited socket's options are not known: all of them are applied. */
+            listen_options_apply(set->fds[i], &set->addr, &set->options, &listener->options, log);
+        }
+        set->options = listener->options;
+        listener->shards = set;
+    }
+}
+
+bool shards_open(struct listener *listeners, unsigned slots, bool is_sharded, bool is_first_start,
+                 const struct log *log)
+{
+    unsigned count = 0;
+    enum open_result result;
+
+    for (const struct listener *listener = listeners; listener != NULL; listener = listener->next) {
+        CHECK_MAGIC(listener, LISTENER_MAGIC);
+        count++;
+    }
+    struct change *changes = calloc(count + 1, sizeof(*changes));
+    if (changes == NULL) {
+        fatal_no_memory((count + 1) * sizeof(*changes));
+    }
+    for (int tries = 1;; tries++) {
+        result = open_all(listeners, changes, slots, is_sharded, log);
+        if (result != OPEN_BUSY || !is_first_start) {
+            break;
+        }
+        log_notice(log, 0, "try again to bind() after %dms", BIND_WAIT_MS);
+        struct timespec pause = {.tv_nsec = BIND_WAIT_MS * 1000000L};
+        nanosleep(&pause, NULL);
+        if (tries == BIND_TRIES) {
+            log_emerg(log, 0, "still could not bind()");
+            for (const struct listener *one = listeners; one != NULL; one = one->next) {
+                bind_hint(&one->addr, EADDRINUSE);
+            }
+            break;
+        }
+    }
+    if (result == OPEN_DONE) {
+        commit(listeners, changes, slots, is_sharded, log);
+    } else {
+        take_back(changes, count, log);
+    }
+    free(changes);
+    return result == OPEN_DONE;
+}
+
+/* ---- what the kernel tells ---- */
+
+unsigned shard_backlog(int fd)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof(info);
+
+    /* Of a listening socket, tcpi_unacked is the length of the accept queue. */
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1 || info.tcpi_state != TCP_LISTEN) {
+        return 0;
+    }
+    return info.tcpi_unacked;
+}
+
+int shard_handshakes(const struct addr *addr)
+{
+    return is_tcp(addr) ? handshakes_count(addr) : 0;
+}

@@ -1,0 +1,101 @@
+/* The memory that all processes share about the slots, and who lends whom a hand. */
+#include "net/shards/slots.h"
+
+#include <stddef.h>
+
+#include "base/shm.h"
+#include "net/shards/listener.h"
+
+#define SLOTS_MOST 4096
+/*
+ * Siblings that watch a slot's socket. Each costs the kernel some 200 bytes for each address, and a look at it for
+ * each connection that comes while all are busy (docs/decisions.md): with more, both grow with the square of the workers.
+ */
+#define LEND_MOST 16u
+#define AHEAD_LEAST 64u /* connections more than the mean and a quarter */
+
+/* A slot is written at each accept: lines of their own, and no neighbour's fetched along. */
+union padded_slot {
+    struct shard_slot slot;
+    char pad[128];
+};
+
+static struct {
+    union padded_slot slots[SLOTS_MOST];
+    _Atomic uint64_t steerings;
+} * shared_slots;
+
+bool shard_slots_init(void)
+{
+    if (shared_slots == NULL) {
+        shared_slots = shm_map(sizeof(*shared_slots));
+    }
+    return shared_slots != NULL;
+}
+
+struct shard_slot *shard_slot(unsigned slot)
+{
+    return &shared_slots->slots[slot % SLOTS_MOST].slot;
+}
+
+void shard_slot_begin(unsigned slot, const uint64_t *load)
+{
+    struct shard_slot *shared = shard_slot(slot);
+
+    atomic_store_explicit(&shared->load, load, memory_order_relaxed);
+    atomic_store_explicit(&shared->is_full, 0, memory_order_relaxed);
+}
+
+bool shard_is_watched(unsigned slot, unsigned by, unsigned slots)
+{
+    return slots > 1 && (by + slots - slot % slots) % slots <= LEND_MOST;
+}
+
+static uint64_t load_of(unsigned slot)
+{
+    const uint64_t *load = atomic_load_explicit(&shard_slot(slot)->load, memory_order_relaxed);
+
+    return load == NULL ? 0 : *(const volatile uint64_t *) load;
+}
+
+bool shard_slot_is_ahead(unsigned slot, unsigned slots)
+{
+    uint64_t sum = 0;
+
+    for (unsigned other = 0; other < slots; other++) {
+        sum += load_of(other);
+    }
+    uint64_t mean = sum / slots;
+    return load_of(slot) > mean + mean / 4 + AHEAD_LEAST;
+}
+
+bool shard_slot_sibling_has_room(unsigned slot, unsigned slots)
+{
+    for (unsigned other = 0; other < slots; other++) {
+        if (other != slot &&
+            atomic_load_explicit(&shard_slot(other)->is_full, memory_order_relaxed) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void shard_counts(unsigned slot, struct shard_counts *counts)
+{
+    const struct shard_slot *shared = shard_slot(slot);
+
+    counts->own = atomic_load_explicit(&shared->own, memory_order_relaxed);
+    counts->taken = atomic_load_explicit(&shared->taken, memory_order_relaxed);
+    counts->adopted = atomic_load_explicit(&shared->adopted, memory_order_relaxed);
+    counts->in_vain = atomic_load_explicit(&shared->in_vain, memory_order_relaxed);
+}
+
+void shard_steered(void)
+{
+    atomic_fetch_add_explicit(&shared_slots->steerings, 1, memory_order_relaxed);
+}
+
+uint64_t shard_steerings(void)
+{
+    return atomic_load_explicit(&shared_slots->steerings, memory_order_relaxed);
+}

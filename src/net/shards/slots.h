@@ -1,0 +1,40 @@
+/* What all processes of the service share about each slot; the part that others may see is in listener.h. */
+#ifndef NET_SHARDS_SLOTS_H
+#define NET_SHARDS_SLOTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * One slot. Its worker writes most of it; while one generation follows another there are two of them, and
+ * siblings count what they take: so all of it is atomic.
+ */
+struct shard_slot {
+    _Atomic uint64_t own;     /* connections that its own worker accepted */
+    _Atomic uint64_t taken;   /* … that siblings took, since it was busy */
+    _Atomic uint64_t adopted; /* … that a survivor took after the slot had retired */
+    _Atomic uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
+    /* Connections that its worker has open: in the same shared memory; NULL = no worker yet. */
+    const uint64_t *_Atomic load;
+    /* Raised when its worker has queued up anew at its socket: siblings then stand before it, and go behind it. */
+    _Atomic uint32_t order;
+    _Atomic uint32_t is_full; /* its worker finds no room, and accepts nothing */
+};
+
+/* The slot's part of the shared memory; there is one after shard_slots_init. */
+struct shard_slot *shard_slot(unsigned slot);
+
+/* New connections are steered to other slots than before. */
+void shard_steered(void);
+
+/* The slot has a new worker, which has room; load as in struct accept_options. */
+void shard_slot_begin(unsigned slot, const uint64_t *load);
+
+/* Has the slot's worker many more connections than the mean of the `slots` workers? */
+bool shard_slot_is_ahead(unsigned slot, unsigned slots);
+
+/* Has any other of the `slots` workers room for one more connection? */
+bool shard_slot_sibling_has_room(unsigned slot, unsigned slots);
+
+#endif

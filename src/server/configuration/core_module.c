@@ -1,0 +1,288 @@
+/* ngx_core_module and ngx_thread_pool_module: the directives of the main level. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "config.h"
+#include "server/configuration/dso_module.h"
+#include "server/configuration/thread_pools.h"
+#include "server/module.h"
+#include "server/process/affinity.h"
+#include "server/process/server.h"
+
+enum { WORKERS_MOST = 1024, PIPE_SIZE_LEAST = 64 * 1024 };
+
+struct settings_key core_key;
+
+static bool apply_user(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct core_settings *core = settings;
+    struct conf *conf = scope->conf;
+    struct str group = node->args[node->count - 1];
+
+    if (conf_is_default(scope)) {
+        return true; /* core_finish looks for the default user, where one is needed */
+    }
+    if (geteuid() != 0) {
+        conf_warn(conf, node,
+                  "the \"user\" directive makes sense only if the master process runs with "
+                  "super-user privileges, ignored");
+        return true;
+    }
+    core->user_name = node->args[1];
+    const struct passwd *passwd = getpwnam(arena_cstr(conf->arena, core->user_name));
+    if (passwd == NULL) {
+        return conf_error(conf, node, "getpwnam(\"%.*s\") failed", STR_ARG(core->user_name));
+    }
+    core->user = passwd->pw_uid;
+    const struct group *entry = getgrnam(arena_cstr(conf->arena, group));
+    if (entry == NULL) {
+        return conf_error(conf, node, "getgrnam(\"%.*s\") failed", STR_ARG(group));
+    }
+    core->group = entry->gr_gid;
+    return true;
+}
+
+static bool apply_worker_processes(struct conf_scope *scope, const struct directive *row,
+                                   struct conf_node *node, void *settings)
+{
+    struct core_settings *core = settings;
+    uint64_t number;
+
+    if (str_is(node->args[1], "auto")) {
+        core->worker_processes = server.cpu_count;
+        return true;
+    }
+    if (!parse_uint(node->args[1], &number)) {
+        return conf_error(scope->conf, node, "\"worker_processes\" directive invalid value");
+    }
+    if (number == 0 || number > WORKERS_MOST) {
+        return conf_error(scope->conf, node,
+                          "\"worker_processes\" directive value must be between 1 and %d",
+                          WORKERS_MOST);
+    }
+    core->worker_processes = (int64_t) number;
+    return true;
+}
+
+static bool apply_worker_priority(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    struct core_settings *core = settings;
+    struct str word = node->args[1];
+
+    if (str_starts(word, STR("+"))) {
+        word = str_skip(word, 1);
+    }
+    if (!parse_int(word, &core->worker_priority) || core->worker_priority < -1000 ||
+        core->worker_priority > 1000) {
+        return conf_error(scope->conf, node, "\"worker_priority\" directive invalid number");
+    }
+    return true;
+}
+
+static bool add_mask(struct conf *conf, struct conf_node *node, struct core_settings *core,
+                     struct str text)
+{
+    char bad;
+    cpu_set_t *mask = vec_add(&core->affinity, conf->arena, cpu_set_t);
+
+    if (affinity_parse(text, mask, &bad)) {
+        return true;
+    }
+    if (bad == '\0') {
+        return conf_error(conf, node, "\"worker_cpu_affinity\" supports up to %d CPUs only",
+                          CPU_SETSIZE);
+    }
+    return conf_error(conf, node, "invalid character \"%c\" in \"worker_cpu_affinity\"", bad);
+}
+
+static bool apply_affinity(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    struct core_settings *core = settings;
+    unsigned first = 1;
+
+    if (str_is(node->args[1], "off") && node->count == 2) {
+        core->affinity_mode = AFFINITY_OFF;
+        return true;
+    }
+    core->affinity_mode = AFFINITY_MASKS;
+    if (str_is(node->args[1], "auto")) {
+        if (node->count > 3) {
+            return conf_error(scope->conf, node,
+                              "invalid number of arguments in \"worker_cpu_affinity\" directive");
+        }
+        core->affinity_mode = AFFINITY_AUTO;
+        first = 2;
+    }
+    for (unsigned i = first; i < node->count; i++) {
+        if (!add_mask(scope->conf, node, core, node->args[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool apply_env(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    struct core_settings *core = settings;
+
+    if (node->args[1].len == 0 || node->args[1].data[0] == '=') {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    *vec_add(&core->environment, scope->conf->arena, struct str) = node->args[1];
+    return true;
+}
+
+/* Tengine: a variable of the master's own environment. One that is there already is kept. */
+static bool apply_master_env(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct str value = node->args[1];
+    struct str name = str_cut(&value, '=');
+
+    if (name.len == 0) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    setenv(arena_cstr(scope->conf->arena, name),
+           value.data == NULL ? "1" : arena_cstr(scope->conf->arena, value), 0);
+    return true;
+}
+
+static const struct directive_word debug_points_words[] = {{"stop", 1}, {"abort", 2}, {0}};
+
+static const struct directive core_rows[] = {
+    {"daemon", IN_MAIN, FLAG(struct core_settings, daemon), .initial = "on",
+     .doc = "Runs in the background."},
+    {"master_process", IN_MAIN, FLAG(struct core_settings, master_process), .initial = "on",
+     .doc = "Off: one process does all the work, for debugging."},
+    {"debug_points", IN_MAIN, ENUM(struct core_settings, debug_points, debug_points_words),
+     .doc = "What a worker that was ended by WINCH does at its end: stop, or leave a core file."},
+    {"env", IN_MAIN, CUSTOM(apply_env), ARGS(1, 1), .repeat = REPEAT_APPEND,
+     .syntax = "<name>[=<value>]", .initial = "TZ",
+     .doc = "A variable of the environment that workers keep or get; they have no others but TZ."},
+    {"master_env", IN_MAIN, CUSTOM(apply_master_env), ARGS(1, 1), .repeat = REPEAT_APPEND,
+     .syntax = "<name>[=<value>]",
+     .doc = "A variable of the master's own environment, 1 when no value is given."},
+    {"load_module", IN_MAIN, CUSTOM(dso_row_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
+     .syntax = "<file>",
+     .doc =
+         "Loads a module. One that is linked in already is skipped; so is, with a warning, what is not there or is nginx's own: an error is only the use of its directives."},
+    {"lock_file", IN_MAIN, PATH(struct core_settings, lock_path), .initial = DEFAULT_LOCK,
+     .doc = "Understood for compatibility: locks live in shared memory and need no file."},
+    {"pid", IN_MAIN, PATH(struct core_settings, pid_path), .initial = DEFAULT_PID,
+     .doc = "The file that holds the number of the master process."},
+    {"pipe_set_size", IN_MAIN, SIZE(struct core_settings, pipe_set_size), .min = PIPE_SIZE_LEAST,
+     .max = INT_MAX,
+     .doc = "Size of the pipes to programs that logs go to, at least 64k; by default as the system "
+            "has it. Linux lets a user other than root have no more than fs.pipe-max-size."},
+    {"timer_resolution", IN_MAIN, MSEC(struct core_settings, timer_resolution_ms),
+     .doc = "Understood for compatibility: the clock is read once in each turn of the loop."},
+    {"user", IN_MAIN, CUSTOM(apply_user), ARGS(1, 2), .syntax = "<user> [<group>]",
+     .initial = DEFAULT_USER " " DEFAULT_GROUP, .doc = "Whose rights the workers have."},
+    {"worker_cpu_affinity", IN_MAIN, CUSTOM(apply_affinity), ARGS(1, ARGS_ANY),
+     .syntax = "<mask> ... | auto [<mask>] | off",
+     .doc = "CPUs of the workers: a mask of binary digits for each, CPU 0 last; auto gives each "
+            "worker one of those that the process may use."},
+    {"worker_priority", IN_MAIN, CUSTOM(apply_worker_priority), ARGS(1, 1), .syntax = "<number>",
+     .initial = "0", .doc = "Nice value of the workers."},
+    {"worker_processes", IN_MAIN, CUSTOM(apply_worker_processes), ARGS(1, 1),
+     .syntax = "<number> | auto", .initial = "1",
+     .doc = "How many workers; auto: one for each CPU that the process may use."},
+    {"worker_rlimit_core", IN_MAIN, OFFSET(struct core_settings, worker_rlimit_core),
+     .doc = "Largest core file of a worker (RLIMIT_CORE)."},
+    {"worker_rlimit_nofile", IN_MAIN, NUMBER(struct core_settings, worker_rlimit_nofile),
+     .doc = "Most open descriptors of a worker (RLIMIT_NOFILE)."},
+    {"worker_rlimit_sigpending", IN_MAIN, NUMBER(struct core_settings, worker_rlimit_sigpending),
+     .doc = "Most signals that may wait for a worker (RLIMIT_SIGPENDING)."},
+    {"worker_shutdown_timeout", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
+     .doc = "How long a worker that was told to quit waits for its connections."},
+    {"force_exit", IN_MAIN, MSEC(struct core_settings, worker_shutdown_timeout_ms),
+     .replaced_by = "worker_shutdown_timeout", .doc = "Tengine 2's name of the same."},
+    {"working_directory", IN_MAIN, PATH(struct core_settings, working_directory),
+     .doc = "Current directory of the workers; core files are written there."},
+    {"thread_stack_size", IN_MAIN, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .doc = "Of threads that Tengine no longer has."},
+    {"worker_threads", IN_MAIN, .type = TYPE_OBSOLETE, ARGS(1, 1),
+     .doc = "Of threads that Tengine no longer has."},
+    {0},
+};
+
+/* The user of the build, when the file names none and the master may choose. */
+static bool default_user(struct conf_scope *scope, struct core_settings *core)
+{
+    if (geteuid() != 0 || conf_is_set(scope, &core_key, "user")) {
+        return true;
+    }
+    const struct passwd *passwd = getpwnam(DEFAULT_USER);
+    if (passwd == NULL) {
+        return conf_error(scope->conf, NULL, "getpwnam(\"" DEFAULT_USER "\") failed");
+    }
+    core->user_name = STR(DEFAULT_USER);
+    core->user = passwd->pw_uid;
+    const struct group *group = getgrnam(DEFAULT_GROUP);
+    if (group == NULL) {
+        return conf_error(scope->conf, NULL, "getgrnam(\"" DEFAULT_GROUP "\") failed");
+    }
+    core->group = group->gr_gid;
+    return true;
+}
+
+static bool core_finish(struct conf_scope *scope, void *settings)
+{
+    struct core_settings *core = settings;
+
+    if (core->worker_processes == 0) {
+        core->worker_processes = 1;
+    }
+    if (!conf_is_set(scope, &core_key, "worker_rlimit_core")) {
+        core->worker_rlimit_core = -1;
+    }
+    if (!conf_is_set(scope, &core_key, "worker_rlimit_nofile")) {
+        core->worker_rlimit_nofile = -1;
+    }
+    if (!conf_is_set(scope, &core_key, "worker_rlimit_sigpending")) {
+        core->worker_rlimit_sigpending = -1;
+    }
+    return default_user(scope, core);
+}
+
+/* Of no user until one was found; lists belong to this level alone. */
+static void core_fresh(void *settings)
+{
+    struct core_settings *core = settings;
+
+    core->user = (uid_t) -1;
+    core->group = (gid_t) -1;
+}
+
+static const struct directive_table core_table = {.key = &core_key,
+                                                  .rows = core_rows,
+                                                  .contexts = IN_MAIN,
+                                                  .size = sizeof(struct core_settings),
+                                                  .finish = core_finish,
+                                                  .fresh = core_fresh};
+static const struct directive_table *const tables[] = {&core_table, &thread_pool_table, NULL};
+
+static bool configured(struct conf *conf, struct generation *generation)
+{
+    generation->core = conf_settings(conf_main_scope(conf), &core_key);
+    generation->core->thread_pools = thread_pools_of(conf);
+    return true;
+}
+
+const struct module ngx_core_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_core_module",
+    .kind = MODULE_CORE,
+    .tables = tables,
+    .configured = configured,
+};

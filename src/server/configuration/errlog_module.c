@@ -1,0 +1,65 @@
+/* ngx_errlog_module: error_log at the main level. */
+#include "config.h"
+#include "server/module.h"
+#include "server/process/server.h"
+
+struct errlog_settings {
+    struct log_sink *error_log; /* chain in the order of the file */
+};
+
+static struct settings_key key;
+
+/* The default is not opened before it is sure that nothing else was named. */
+static bool apply_error_log(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    return conf_is_default(scope) || error_log_apply(scope, row, node, settings);
+}
+
+static const struct directive rows[] = {
+    {"error_log", IN_MAIN, CUSTOM_FIELD(struct errlog_settings, error_log, apply_error_log),
+     ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND, .initial = DEFAULT_ERROR_LOG " error",
+     .syntax = "<file> | stderr | file:<file> | memory:<size> | pipe:<command> | "
+               "syslog:server=<address>[,<parameter>=<value>] | "
+               "syslog:<facility>[:<level>[:<target>[:<port>][:<ident>]]] [<level>]",
+     .doc =
+         "Where errors are logged, and down to which level: emerg, alert, crit, error, warn, "
+         "notice, info or debug; error when none is named. May be given several times. pipe: starts "
+         "the command with the master's rights and writes lines to its standard input; those it does not "
+         "take in time are lost and counted."},
+    {0},
+};
+
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_MAIN,
+                                             .size = sizeof(struct errlog_settings)};
+static const struct directive_table *const tables[] = {&table, NULL};
+
+/* The first log goes on when the configuration names none. */
+static struct log_sink *default_chain(struct generation *generation)
+{
+    struct log_sink *sink = arena_new(&generation->arena, struct log_sink);
+    bool is_stderr = str_is(server.first_log_path, "stderr");
+
+    sink->level = LOG_ERROR;
+    sink->file = generation_log_file(generation, is_stderr ? STR_NONE : server.first_log_path);
+    return sink;
+}
+
+static bool configured(struct conf *conf, struct generation *generation)
+{
+    struct errlog_settings *settings = conf_settings(conf_main_scope(conf), &key);
+
+    generation->core->error_log =
+        settings->error_log != NULL ? settings->error_log : default_chain(generation);
+    return true;
+}
+
+const struct module ngx_errlog_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_errlog_module",
+    .kind = MODULE_CORE,
+    .tables = tables,
+    .configured = configured,
+};

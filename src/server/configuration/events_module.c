@@ -1,0 +1,213 @@
+/* ngx_events_module, ngx_event_core_module and ngx_epoll_module: the events block. */
+#include "base/parse.h"
+#include "config.h"
+#include "net/addr/addr.h"
+#include "server/module.h"
+
+struct epoll_settings {
+    int64_t epoll_events;
+    int64_t worker_aio_requests;
+};
+
+#define REQUESTS_MAX 1000000 /* of worker_requests: each may have a stack */
+
+static struct settings_key events_key;
+static struct settings_key epoll_key;
+
+static bool apply_worker_connections(struct conf_scope *scope, const struct directive *row,
+                                     struct conf_node *node, void *settings)
+{
+    uint64_t number;
+
+    if (!parse_uint(node->args[1], &number) || number > INT32_MAX) {
+        return conf_error(scope->conf, node, "invalid number \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    ((struct events_settings *) settings)->worker_connections = (int64_t) number;
+    return true;
+}
+
+static bool apply_worker_requests(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    uint64_t number = 0;
+
+    if (!str_is(node->args[1], "auto") &&
+        (!parse_uint(node->args[1], &number) || number == 0 || number > REQUESTS_MAX)) {
+        return conf_error(scope->conf, node,
+                          "invalid number \"%.*s\", expected \"auto\" or 1 to %d",
+                          STR_ARG(node->args[1]), REQUESTS_MAX);
+    }
+    ((struct events_settings *) settings)->worker_requests = (int64_t) number;
+    return true;
+}
+
+/* One method is built; the name of another is refused rather than ignored. */
+static bool apply_use(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    if (!str_is(node->args[1], "epoll")) {
+        return conf_error(scope->conf, node, "invalid event type \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    return true;
+}
+
+static bool apply_reuse_port(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    ((struct events_settings *) settings)->reuse_port_set = !conf_is_default(scope);
+    return true;
+}
+
+#ifdef WITH_DEBUG
+static void debug_add(struct conf *conf, struct events_settings *events, const struct cidr *cidr)
+{
+    *vec_add(&events->debug_connections, conf->arena, struct cidr) = *cidr;
+}
+
+/* A network of one address. */
+static void debug_add_addr(struct conf *conf, struct events_settings *events,
+                           const struct addr *addr)
+{
+    struct cidr cidr;
+    char text[ADDR_TEXT_MAX];
+    size_t len = addr_format(addr, false, text);
+
+    if (cidr_parse((struct str){text, len}, &cidr)) {
+        debug_add(conf, events, &cidr);
+    }
+}
+#endif
+
+static bool apply_debug_connection(struct conf_scope *scope, const struct directive *row,
+                                   struct conf_node *node, void *settings)
+{
+#ifdef WITH_DEBUG
+    struct conf *conf = scope->conf;
+    struct str text = node->args[1];
+    struct cidr cidr;
+    struct addr_list list;
+
+    if (cidr_parse(text, &cidr)) {
+        if (cidr.has_low_bits) {
+            conf_warn(conf, node, "low address bits of %.*s are meaningless", STR_ARG(text));
+        }
+        debug_add(conf, settings, &cidr);
+        return true;
+    }
+    if (!addr_parse(conf->arena, text, 80, false, &list)) {
+        return conf_error(conf, node, "%s in debug_connection \"%.*s\"", list.error, STR_ARG(text));
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        debug_add_addr(conf, settings, &list.items[i]);
+    }
+#else
+    conf_warn(scope->conf, node,
+              "\"debug_connection\" is ignored, you need to rebuild nginx using --with-debug "
+              "option to enable it");
+#endif
+    return true;
+}
+
+static bool enter_events(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct conf_scope *inner = conf_enter(scope, node, IN_EVENTS, NULL, NULL);
+
+    if (inner == NULL) {
+        return false;
+    }
+    struct generation *generation = scope->conf->generation;
+    struct events_settings *events = conf_settings(inner, &events_key);
+    const struct epoll_settings *epoll = conf_settings(inner, &epoll_key);
+
+    events->epoll_events = epoll->epoll_events;
+    events->worker_aio_requests = epoll->worker_aio_requests;
+    generation->events = events;
+    return true;
+}
+
+static const struct directive block_rows[] = {
+    {"events", IN_MAIN, BLOCK(enter_events), .doc = "How connections are taken and watched."},
+    {0},
+};
+
+static const struct directive events_rows[] = {
+    {"worker_connections", IN_EVENTS,
+     CUSTOM_FIELD(struct events_settings, worker_connections, apply_worker_connections), ARGS(1, 1),
+     .initial = "512", .syntax = "<number>",
+     .doc = "Most connections of one worker at one time, those to upstreams included."},
+    {"connections", IN_EVENTS,
+     CUSTOM_FIELD(struct events_settings, worker_connections, apply_worker_connections), ARGS(1, 1),
+     .syntax = "<number>", .replaced_by = "worker_connections",
+     .doc = "The older name of worker_connections."},
+    {"worker_requests", IN_EVENTS,
+     CUSTOM_FIELD(struct events_settings, worker_requests, apply_worker_requests), ARGS(1, 1),
+     .initial = "auto", .syntax = "auto | <number>",
+     .doc =
+         "Most requests that one worker works on at one time; answers that wait for their clients count "
+         "with HTTP/2. A request beyond that is answered with 503, or its stream refused (REFUSED_STREAM). A "
+         "connection that has none at work is served first: as many places as worker_connections, at most "
+         "half, are kept for those, and one with many gets no further one than are left. auto: 32 KB for "
+         "each, out of an eighth of the memory (65536 at most), and at least two for each connection."},
+    {"use", IN_EVENTS, CUSTOM(apply_use), ARGS(1, 1), .syntax = "<method>",
+     .doc = "The method by which readiness is learnt: epoll."},
+    {"multi_accept", IN_EVENTS, FLAG(struct events_settings, multi_accept), .initial = "off",
+     .doc = "Accepts all waiting connections at once instead of one by one."},
+    {"accept_mutex", IN_EVENTS, FLAG(struct events_settings, accept_mutex), .initial = "off",
+     .doc = "Understood for compatibility: workers that share a socket are woken one at a time by "
+            "the kernel, and with a socket for each worker there is nothing to take turns for."},
+    {"accept_mutex_delay", IN_EVENTS, MSEC(struct events_settings, accept_mutex_delay_ms),
+     .initial = "500ms", .doc = "Belongs to accept_mutex, and is understood likewise."},
+    {"reuse_port", IN_EVENTS, FLAG(struct events_settings, reuse_port), .initial = "off",
+     .apply = apply_reuse_port,
+     .doc = "A listening socket for each worker (SO_REUSEPORT). When it is not said, that is done "
+            "where there is more than one worker."},
+    {"debug_connection", IN_EVENTS, CUSTOM(apply_debug_connection), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .syntax = "<address> | <CIDR> | unix:",
+     .doc = "Logs connections from there with level debug; needs a build --with-debug."},
+    {0},
+};
+
+static const struct directive epoll_rows[] = {
+    {"epoll_events", IN_EVENTS, NUMBER(struct epoll_settings, epoll_events), .initial = "512",
+     .min = 1, .max = 65536, .doc = "Most events that one turn of the loop takes."},
+    {"worker_aio_requests", IN_EVENTS, NUMBER(struct epoll_settings, worker_aio_requests),
+     .initial = "32", .min = 1, .max = 65536,
+     .doc = "Most file reads of one worker that are under way at one time."},
+    {0},
+};
+
+static const struct directive_table block_table = {.rows = block_rows, .contexts = IN_MAIN};
+static const struct directive_table events_table = {.key = &events_key,
+                                                    .rows = events_rows,
+                                                    .contexts = IN_EVENTS,
+                                                    .size = sizeof(struct events_settings)};
+static const struct directive_table epoll_table = {.key = &epoll_key,
+                                                   .rows = epoll_rows,
+                                                   .contexts = IN_EVENTS,
+                                                   .size = sizeof(struct epoll_settings)};
+
+static const struct directive_table *const block_tables[] = {&block_table, NULL};
+static const struct directive_table *const events_tables[] = {&events_table, NULL};
+static const struct directive_table *const epoll_tables[] = {&epoll_table, NULL};
+
+const struct module ngx_events_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_events_module",
+    .kind = MODULE_CORE,
+    .tables = block_tables,
+};
+
+const struct module ngx_event_core_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_event_core_module",
+    .kind = MODULE_EVENT,
+    .tables = events_tables,
+};
+
+const struct module ngx_epoll_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_epoll_module",
+    .kind = MODULE_EVENT,
+    .tables = epoll_tables,
+};

@@ -1,0 +1,173 @@
+/* Generations: from the text of a configuration to what the service is made of. */
+#include "server/generation.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "conf/regex.h"
+#include "net/shards/listener.h"
+#include "server/configuration/generation_life.h"
+#include "server/configuration/log_pipe.h"
+#include "server/configuration/not_built.h"
+#include "server/configuration/registry.h"
+#include "server/configuration/thread_pools.h"
+#include "server/module.h"
+#include "server/process/pid_file.h"
+#include "server/process/server.h"
+
+struct generation *generation_now;
+
+static struct str directory_of(struct str path)
+{
+    const char *slash = str_find_last_char(path, '/');
+
+    return slash == NULL ? STR_NONE : str_from(path.data, slash + 1);
+}
+
+/* Reads, loads modules, applies: errors become messages. */
+static bool read_and_apply(struct generation *generation)
+{
+    struct conf *conf = &generation->conf;
+
+    regex_use_jit(true);
+    bool is_good = conf_read(conf, server.file_name, server.options.extra);
+    if (conf->root == NULL) {
+        return false;
+    }
+    is_good = registry_collect(conf, generation) && is_good;
+    is_good = conf_apply(conf) && is_good;
+    if (!is_good || conf->error_count != 0) {
+        return false;
+    }
+    for (const struct module *const *m = generation->modules; *m != NULL; m++) {
+        if ((*m)->configured != NULL && !(*m)->configured(conf, generation)) {
+            is_good = false;
+        }
+    }
+    return is_good && conf->error_count == 0;
+}
+
+static struct generation *generation_new(unsigned number, bool is_test)
+{
+    struct generation *generation = calloc(1, sizeof(*generation));
+
+    if (generation == NULL) {
+        fatal_no_memory(sizeof(*generation));
+    }
+    generation->magic = GENERATION_MAGIC;
+    generation->number = number;
+    generation->is_test = is_test;
+    arena_init(&generation->arena);
+
+    struct conf *conf = &generation->conf;
+    conf->arena = &generation->arena;
+    conf->prefix = server.prefix;
+    conf->file_name = server.file_name;
+    conf->conf_prefix = directory_of(server.file_name);
+    conf->generation = generation;
+    conf->explain_unknown = not_built_explain;
+    return generation;
+}
+
+struct generation *registry_peek(void)
+{
+    struct generation *generation = generation_new(1, true);
+    struct conf *conf = &generation->conf;
+
+    conf_read(conf, server.file_name, server.options.extra);
+    registry_collect(conf, generation);
+    return generation;
+}
+
+struct generation *generation_read(struct generation *old, bool is_test, bool is_verbose)
+{
+    struct generation *generation = generation_new(old == NULL ? 1 : old->number + 1, is_test);
+
+    generation_inherit_zones(old);
+    bool is_good = read_and_apply(generation);
+    generation_inherit_zones(NULL);
+    conf_report(&generation->conf, log_main, is_verbose);
+    if (!is_good) {
+        generation_free(generation);
+        return NULL;
+    }
+    return generation;
+}
+
+/* At least one connection per listening socket, and one for a client. */
+static bool check_connections(struct generation *generation)
+{
+    int64_t connections = generation->events->worker_connections;
+    int64_t sockets = 0;
+
+    for (struct listener *listener = generation->listeners; listener != NULL;
+         listener = listener->next) {
+        sockets++;
+    }
+    if (connections < sockets + 1) {
+        log_emerg(log_main, 0, "%lld worker_connections are not enough for %lld listening sockets",
+                  (long long) connections, (long long) sockets);
+        return false;
+    }
+    return true;
+}
+
+static void check_affinity(const struct core_settings *core)
+{
+    size_t masks = core->affinity.count;
+
+    if (core->affinity_mode == AFFINITY_MASKS && masks != 1 &&
+        masks != (size_t) core->worker_processes) {
+        log_warn(log_main, 0,
+                 "the number of \"worker_processes\" is not equal to the number of "
+                 "\"worker_cpu_affinity\" masks, using last mask for remaining worker processes");
+    }
+}
+
+bool generation_check(struct generation *generation)
+{
+    if (generation->events == NULL) {
+        log_emerg(log_main, 0, "no \"events\" section in configuration");
+        return false;
+    }
+    const struct core_settings *core = generation->core;
+    const struct events_settings *events = generation->events;
+
+    generation->slots = core->master_process ? (unsigned) core->worker_processes : 1;
+    generation->is_sharded = events->reuse_port_set ? events->reuse_port : generation->slots > 1;
+    check_affinity(core);
+    return thread_pools_check(generation) && check_connections(generation) &&
+           generation_check_zones(generation);
+}
+
+bool generation_open(struct generation *generation, bool is_first_start)
+{
+    CHECK_MAGIC(generation, GENERATION_MAGIC);
+    if (!generation_open_logs(generation) || !log_pipes_open(generation)) {
+        return false;
+    }
+    /* At the first start they are children of what runs in the background at last. */
+    if (!is_first_start && !generation->is_test) {
+        log_programs_start(generation);
+    }
+    struct log *former = log_main;
+
+    log_main = &generation->log;
+    if (generation_make_paths(generation) &&
+        (!generation->is_test || pid_file_touch(generation->core->pid_path)) &&
+        (generation->is_test || shards_open(generation->listeners, generation->slots,
+                                            generation->is_sharded, is_first_start, log_main))) {
+        return true;
+    }
+    log_main = former;
+    return false;
+}
+
+void generation_free(struct generation *generation)
+{
+    CHECK_MAGIC(generation, GENERATION_MAGIC);
+    generation_free_zones(generation);
+    arena_free(&generation->arena);
+    generation->magic = 0;
+    free(generation);
+}

@@ -1,0 +1,44 @@
+/* How a generation comes to life and ends. Private to this floor. */
+#ifndef SERVER_CONFIGURATION_GENERATION_LIFE_H
+#define SERVER_CONFIGURATION_GENERATION_LIFE_H
+
+#include <stdbool.h>
+
+#include "server/generation.h"
+
+/*
+ * Reads the configuration and applies it; messages go to the main log. `old` is the generation in
+ * force or NULL: zones of the same name and size are taken over from it. is_test for -t and -s.
+ * NULL when there were errors. May wait (disk, host names). To be freed by generation_free.
+ */
+struct generation *generation_read(struct generation *old, bool is_test, bool is_verbose);
+
+/* Checks that need the whole of it (after "syntax is ok"). False after a message. */
+bool generation_check(struct generation *generation);
+
+/*
+ * Makes it real: log files, directories, the pid file's place, and, unless it is a test, the
+ * listening sockets. The main log is the generation's own from here on. False after messages: then
+ * everything is as before, but for log files and directories that were created.
+ */
+bool generation_open(struct generation *generation, bool is_first_start);
+
+/* Frees it; the main log must be another's. */
+void generation_free(struct generation *generation);
+
+/* Reopens all its log files; in the master (uid is not -1) they are given to the workers' user. */
+void generation_reopen_logs(struct generation *generation, uid_t uid);
+
+/* Opens the log files; false after a message. */
+bool generation_open_logs(struct generation *generation);
+/* Makes the wanted directories; false after a message. */
+bool generation_make_paths(struct generation *generation);
+
+/* Zones: all have memory now? False after a message. */
+bool generation_check_zones(struct generation *generation);
+/* Gives back the memory that no other generation uses. */
+void generation_free_zones(struct generation *generation);
+/* Where generation_zone looks for memory to take over; NULL outside of a reload. */
+void generation_inherit_zones(struct generation *old);
+
+#endif

@@ -1,0 +1,128 @@
+/* Modules that this build is without: whose an unknown directive is. */
+#include "server/configuration/not_built.h"
+
+#include "server/configuration/not_built_rows.h"
+#include "server/configuration/registry.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+#define ROW_COUNT (sizeof(not_built_rows) / sizeof(not_built_rows[0]))
+
+/* Was it built as an object that load_module can load? */
+static bool is_loadable(const char *module)
+{
+    for (const char *const *name = loadable_modules; *name != NULL; name++) {
+        if (str_is(str_of(*name), module)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_among(const struct module *const *modules, const char *name)
+{
+    for (const struct module *const *m = modules; *m != NULL; m++) {
+        if (str_is(str_of((*m)->name), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Has this reading the module, linked or loaded? Then it lacks the directive alone. */
+static bool is_present(const struct conf *conf, const char *module)
+{
+    const struct generation *generation = conf->generation;
+
+    return is_among(generation != NULL && generation->modules != NULL ? generation->modules
+                                                                      : linked_modules,
+                    module);
+}
+
+static bool needs_tls(struct str directive)
+{
+    return str_find(directive, STR("_ssl_")) != NULL || str_find(directive, STR("_ntls")) != NULL;
+}
+
+/* What a directive of other libraries takes; NULL = nothing of the kind. */
+static const char *library_of(struct str directive)
+{
+    if (str_find(directive, STR("enable_ntls")) != NULL ||
+        str_find(directive, STR("ssl_sign_certificate")) != NULL ||
+        str_find(directive, STR("ssl_enc_certificate")) != NULL) {
+        return "it takes Tongsuo, a fork of OpenSSL, which this is not built for";
+    }
+    return str_is(directive, "ssl_async") ? "it takes an engine of OpenSSL that works "
+                                            "asynchronously, which this is not built for"
+                                          : NULL;
+}
+
+static bool has_name(struct str names, struct str name)
+{
+    while (names.data != NULL) {
+        if (str_equal(str_cut(&names, ' '), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Could it be in a build of Portunus of this version? */
+static bool is_left_out(const char *module)
+{
+    for (const char *const *name = omitted_modules; *name != NULL; name++) {
+        if (str_is(str_of(*name), module)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why a module that exists is not there. */
+static const char *why_absent(const char *module)
+{
+    return is_loadable(module)   ? "not loaded"
+           : is_left_out(module) ? "not built"
+                                 : "not in Portunus yet";
+}
+
+struct str not_built_explain(struct conf *conf, struct str directive)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        const struct not_built_row *row = &not_built_rows[i];
+
+        if (directive.len == 0 || !has_name(str_of(row->names), directive)) {
+            continue;
+        }
+        if (!is_present(conf, row->module)) {
+            return arena_printf(conf->arena, "it belongs to %s, which is %s", row->module,
+                                why_absent(row->module));
+        }
+        const char *library = library_of(directive);
+        if (library != NULL) {
+            return str_of(library);
+        }
+        if (needs_tls(directive) && !is_present(conf, "ngx_http_ssl_module")) {
+            return STR("it needs TLS, which is not built");
+        }
+        return arena_printf(conf->arena, "%s is built without it", row->module);
+    }
+    struct str skipped = registry_skipped(conf, directive);
+    return skipped.len == 0
+               ? STR_NONE
+               : arena_printf(conf->arena, "it may belong to %.*s, which could not be loaded",
+                              STR_ARG(skipped));
+}
+
+const char *not_built_words(struct str module)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        const char *name = not_built_rows[i].module;
+        if (str_is(module, name)) {
+            return is_among(linked_modules, name) || is_loadable(name) ? ""
+                   : is_left_out(name)                                 ? ", the module is not built"
+                                       : ", the module is not in Portunus yet";
+        }
+    }
+    return "";
+}

@@ -1,0 +1,66 @@
+/* ngx_openssl_module and ngx_openssl_cache_module: engines, and what one reading has loaded for the next. */
+#include "config.h"
+
+#ifdef HAVE_OPENSSL
+#include "net/tls/tls.h"
+#include "server/module.h"
+
+/* ---- ssl_engine ---- */
+
+static bool apply_engine(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct str error;
+
+    return tls_use_engine(node->args[1], conf->arena, &error) ||
+           conf_error(conf, node, "%.*s", STR_ARG(error));
+}
+
+static const struct directive engine_rows[] = {
+    {"ssl_engine", IN_MAIN, CUSTOM(apply_engine), ARGS(1, 1), .syntax = "device",
+     .doc = "An engine of OpenSSL that does its work."},
+    {0},
+};
+static const struct directive_table engine_table = {.rows = engine_rows, .contexts = IN_MAIN};
+static const struct directive_table *const engine_tables[] = {&engine_table, NULL};
+
+const struct module ngx_openssl_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_openssl_module",
+    .kind = MODULE_CORE,
+    .tables = engine_tables,
+};
+
+/* ---- ssl_object_cache_inheritable ---- */
+
+struct cache_settings {
+    bool inherits;
+};
+
+/* Before any block is read that loads something. */
+static bool cache_finish(struct conf_scope *scope, void *settings)
+{
+    tls_objects_begin(scope->conf->arena, ((struct cache_settings *) settings)->inherits);
+    return true;
+}
+
+static const struct directive cache_rows[] = {
+    {"ssl_object_cache_inheritable", IN_MAIN, FLAG(struct cache_settings, inherits),
+     .initial = "on",
+     .doc = "A reload takes certificates, keys and lists over whose files did not change."},
+    {0},
+};
+static const struct directive_table cache_table = {.rows = cache_rows,
+                                                   .contexts = IN_MAIN,
+                                                   .size = sizeof(struct cache_settings),
+                                                   .finish = cache_finish};
+static const struct directive_table *const cache_tables[] = {&cache_table, NULL};
+
+const struct module ngx_openssl_cache_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_openssl_cache_module",
+    .kind = MODULE_CORE,
+    .tables = cache_tables,
+};
+#endif

@@ -1,0 +1,275 @@
+/* The modules of a reading, and their tables under numbers that never change. */
+#include "server/configuration/registry.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "base/fs.h"
+#include "config.h"
+#include "server/configuration/dso_module.h"
+#include "server/configuration/not_built.h"
+#include "server/module.h"
+
+enum { LOADED_MOST = 128 };
+
+/* All modules that this process ever loaded; they stay for its life. */
+static struct {
+    struct loaded_module *first;
+    struct loaded_module **last;
+    unsigned count;
+} loaded;
+
+/* Tables by number: of linked modules, then of loaded ones in the order of their first loading. */
+static struct {
+    struct known_table {
+        const struct directive_table *table;
+        const struct module *owner;
+    } * items;
+    unsigned count;
+    unsigned room;
+} tables;
+
+/* What a reading has asked for. */
+struct reading_modules {
+    struct vec loaded;  /* const struct module * */
+    struct vec skipped; /* struct str: names of those that could not be loaded */
+};
+
+static struct reading_modules *modules_of(struct conf *conf)
+{
+    return conf_state(conf, "registry.modules", sizeof(struct reading_modules));
+}
+
+static const struct module *linked_find(struct str name)
+{
+    for (const struct module *const *m = linked_modules; *m != NULL; m++) {
+        if (str_is(name, (*m)->name)) {
+            return *m;
+        }
+    }
+    return NULL;
+}
+
+/* Is the module one of those loaded, not linked in? */
+static bool is_loaded(const struct module *module)
+{
+    return linked_find(str_of(module->name)) != module;
+}
+
+/* "ngx_http_x_module" of "/a/b/ngx_http_x_module.so". */
+static struct str module_name_of(struct str path)
+{
+    const char *slash = str_find_last_char(path, '/');
+    struct str name = slash == NULL ? path : str_from(slash + 1, path.data + path.len);
+
+    if (str_ends(name, STR(".so"))) {
+        name.len -= 3;
+    }
+    return name;
+}
+
+static struct loaded_module *loaded_find(struct str path)
+{
+    for (struct loaded_module *item = loaded.first; item != NULL; item = item->next) {
+        if (str_equal(item->path, path)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Whatever could not be loaded is done without: many a configuration loads what it does not use. One of its
+ * directives is the error, and names it (registry_skipped).
+ */
+static void skip(struct conf *conf, const struct conf_node *node, struct str path, struct str name,
+                 const char *why)
+{
+    if (str_find(str_of(why), STR("undefined symbol: ngx_")) != NULL) {
+        conf_warn(conf, node, "\"%.*s\" is a module of nginx's; it cannot be loaded here",
+                  STR_ARG(path));
+    } else {
+        conf_warn(conf, node, "dlopen() \"%.*s\" failed (%s)%s", STR_ARG(path), why,
+                  not_built_words(name));
+    }
+    conf_hint(conf, "the start goes on without it, as long as none of its directives is used");
+    *vec_add(&modules_of(conf)->skipped, conf->arena, struct str) = name;
+}
+
+/* Opens the object; NULL: it was skipped, or conf_error said what is wrong, and *is_good is false. */
+static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
+                                         struct str path, struct str name, bool *is_good)
+{
+    if (loaded.count == LOADED_MOST) {
+        *is_good =
+            conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
+        return NULL;
+    }
+    void *handle = dlopen(path.data, RTLD_NOW | RTLD_GLOBAL);
+    if (handle == NULL) {
+        skip(conf, node, path, name, dlerror());
+        return NULL;
+    }
+    const char *symbol = arena_cstr(conf->arena, name);
+    const struct module *module = dlsym(handle, symbol);
+    if (module == NULL) {
+        module = dlsym(handle, "module_exported");
+    }
+    if (module == NULL || module->magic != MODULE_MAGIC) {
+        *is_good = conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
+        dlclose(handle);
+        return NULL;
+    }
+    struct loaded_module *item = calloc(1, sizeof(*item));
+    char *copy = malloc(path.len + 1);
+
+    if (item == NULL || copy == NULL) {
+        fatal_no_memory(sizeof(*item));
+    }
+    memcpy(copy, path.data, path.len + 1);
+    *item = (struct loaded_module){.module = module, .handle = handle, .path = {copy, path.len}};
+    if (loaded.last == NULL) {
+        loaded.last = &loaded.first;
+    }
+    *loaded.last = item;
+    loaded.last = &item->next;
+    loaded.count++;
+    return item;
+}
+
+bool module_load(struct conf *conf, const struct conf_node *node, struct str path)
+{
+    struct reading_modules *reading = modules_of(conf);
+    struct str name = module_name_of(path);
+
+    if (linked_find(name) != NULL) {
+        log_notice(log_main, 0, "module \"%.*s\" is linked in, \"%.*s\" is not needed in %s:%u",
+                   STR_ARG(name), STR_ARG(path), node->file->name.data, node->line);
+        return true;
+    }
+    struct str full = fs_full_name(conf->arena, conf->prefix, path);
+    struct loaded_module *item = loaded_find(full);
+    bool is_good = true;
+
+    if (item == NULL) {
+        item = loaded_open(conf, node, full, name, &is_good);
+        if (item == NULL) {
+            return is_good;
+        }
+    }
+    vec_each(const struct module *, other, &reading->loaded) {
+        if (*other == item->module) {
+            return conf_error(conf, node, "module \"%s\" is already loaded", item->module->name);
+        }
+    }
+    *vec_add(&reading->loaded, conf->arena, const struct module *) = item->module;
+    return true;
+}
+
+/* A word of a module's name that tells it from others. */
+static bool is_telling(struct str word)
+{
+    static const char *const usual[] = {"ngx", "http", "stream", "mail", "filter", "module"};
+
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+        if (str_is(word, usual[i])) {
+            return false;
+        }
+    }
+    return word.len >= 3;
+}
+
+struct str registry_skipped(struct conf *conf, struct str directive)
+{
+    struct str word = str_cut(&directive, '_');
+
+    vec_each(const struct str, name, &modules_of(conf)->skipped) {
+        struct str names = *name;
+        while (is_telling(word) && names.data != NULL) {
+            if (str_equal(str_cut(&names, '_'), word)) {
+                return *name;
+            }
+        }
+    }
+    return STR_NONE;
+}
+
+static void number_table(const struct directive_table *table, const struct module *owner)
+{
+    for (unsigned i = 0; i < tables.count; i++) {
+        if (tables.items[i].table == table) {
+            return;
+        }
+    }
+    if (tables.count == tables.room) {
+        tables.room = tables.room == 0 ? 256 : tables.room * 2;
+        tables.items = realloc(tables.items, tables.room * sizeof(*tables.items));
+        if (tables.items == NULL) {
+            fatal_no_memory(tables.room * sizeof(*tables.items));
+        }
+    }
+    if (tables.count == 0) {
+        tables.items[tables.count++] = (struct known_table){0};
+    }
+    tables.items[tables.count++] = (struct known_table){.table = table, .owner = owner};
+}
+
+static void number_tables(const struct module *const *modules)
+{
+    for (const struct module *const *m = modules; *m != NULL; m++) {
+        const struct directive_table *const *table = (*m)->tables;
+        for (; table != NULL && *table != NULL; table++) {
+            number_table(*table, *m);
+        }
+    }
+}
+
+static bool is_used(const struct module *const *modules, const struct module *module)
+{
+    while (*modules != NULL && *modules != module) {
+        modules++;
+    }
+    return *modules != NULL;
+}
+
+/* Tables by number; that of a module which this reading does not have is left empty. */
+static void lay_out_tables(struct conf *conf, const struct module *const *modules)
+{
+    conf->tables = arena_array(conf->arena, tables.count + 1, sizeof(*conf->tables));
+    conf->table_count = tables.count;
+    for (unsigned i = 0; i < tables.count; i++) {
+        const struct known_table *known = &tables.items[i];
+        if (known->table != NULL && is_used(modules, known->owner)) {
+            conf->tables[i] = (struct conf_table){known->table, known->owner->name};
+        }
+    }
+}
+
+bool registry_collect(struct conf *conf, struct generation *generation)
+{
+    bool is_good = dso_load_all(conf);
+    struct vec modules = {0};
+
+    for (const struct module *const *m = linked_modules; *m != NULL; m++) {
+        *vec_add(&modules, conf->arena, const struct module *) = *m;
+    }
+    vec_each(const struct module *, m, &modules_of(conf)->loaded) {
+        *vec_add(&modules, conf->arena, const struct module *) = *m;
+    }
+    vec_add(&modules, conf->arena, const struct module *);
+    generation->modules = modules.items;
+
+    number_tables(generation->modules);
+    lay_out_tables(conf, generation->modules);
+    return is_good;
+}
+
+void modules_list(const struct module *const *modules, struct buf *out)
+{
+    buf_printf(out, "loaded modules:\n");
+    for (const struct module *const *m = modules; *m != NULL; m++) {
+        buf_printf(out, "    %s (%s)\n", (*m)->name, is_loaded(*m) ? "shared" : "static");
+    }
+}

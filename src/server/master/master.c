@@ -1,0 +1,542 @@
+/* The master: signals, messages of workers, deaths and timers. */
+#define _GNU_SOURCE
+#include "server/master/master.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/shards/listener.h"
+#include "server/configuration/generation_life.h"
+#include "server/configuration/log_pipe.h"
+#include "server/master/shard_care.h"
+#include "server/process/notify.h"
+#include "server/process/pid_file.h"
+#include "server/process/server.h"
+#include "server/process/signals.h"
+#include "server/process/title.h"
+
+enum {
+    ESCALATE_FIRST_MS = 50,  /* TERM again after this, doubled each time */
+    ESCALATE_LAST_MS = 1000, /* KILL once the delay is over this */
+    YOUNG_MS = 1000,         /* a worker that dies sooner is respawned a little later */
+    YOUNG_DELAY_MS = 100,
+    UPGRADE_LOOK_MS = 500, /* does the older master still live? */
+    FATAL_STATUS = 2,
+};
+
+struct master master;
+static int signal_fd = -1;
+static uint64_t look_at_ms;         /* next look at the shards */
+static uint64_t upgrade_look_at_ms; /* next look at the older master; 0 = there is none */
+
+void master_set_pid_path(struct str path)
+{
+    char *copy = malloc(path.len + 1);
+
+    if (copy == NULL) {
+        fatal_no_memory(path.len + 1);
+    }
+    memcpy(copy, path.data, path.len);
+    copy[path.len] = '\0';
+    free((char *) master.pid_path.data);
+    master.pid_path = (struct str){copy, path.len};
+}
+
+/* ---- to all workers */
+
+static void command_all(enum channel_type type)
+{
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
+
+        if (process->kind == PROCESS_WORKER) {
+            process_command(process, type, -1);
+        }
+    }
+}
+
+static void kill_all(void)
+{
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
+
+        if (process->kind == PROCESS_WORKER) {
+            kill(process->pid, SIGKILL);
+        }
+    }
+}
+
+/* ---- signals */
+
+/*
+ * systemd is told that the service ends, but not by one of two masters that leaves it to the other: it would wait for
+ * the other's end, and kill it at last.
+ */
+static void tell_end(void)
+{
+    const struct process *binary = process_new_binary();
+
+    if (binary != NULL) {
+        notify_main(binary->pid);
+    } else if (!another_master_lives()) {
+        notify_stopping();
+    }
+}
+
+static void terminate(void)
+{
+    if (!master.is_terminating) {
+        master.is_terminating = true;
+        master.escalate_delay_ms = ESCALATE_FIRST_MS;
+        master.escalate_at_ms = clock_now.now_ms + ESCALATE_FIRST_MS;
+        tell_end();
+    }
+    command_all(CHANNEL_TERMINATE);
+}
+
+static void escalate(void)
+{
+    if (master.escalate_delay_ms > ESCALATE_LAST_MS) {
+        kill_all();
+    } else {
+        command_all(CHANNEL_TERMINATE);
+    }
+    master.escalate_delay_ms *= 2;
+    master.escalate_at_ms = clock_now.now_ms + master.escalate_delay_ms;
+}
+
+static void master_quit(void)
+{
+    if (!master.is_quitting) {
+        master.is_quitting = true;
+        tell_end();
+        command_all(CHANNEL_QUIT);
+        shards_close_all(another_master_lives());
+    }
+}
+
+static void reopen(void)
+{
+    log_notice(log_main, 0, "reopening logs");
+    generation_reopen_logs(master.generation,
+                           geteuid() == 0 ? master.generation->core->user : (uid_t) -1);
+    command_all(CHANNEL_REOPEN);
+}
+
+static void winch(void)
+{
+    if (!master.is_resting) {
+        master.is_resting = true;
+        command_all(CHANNEL_QUIT);
+    }
+}
+
+/* A second binary is ours or we are one: then there is no third. */
+static bool upgrade_is_refused(void)
+{
+    return process_new_binary() != NULL || (server.is_upgrade && getppid() == server.parent);
+}
+
+static const char *tail_of(int signo)
+{
+    switch (signo) {
+    case SIGHUP:
+        return ", reconfiguring";
+    case SIGQUIT:
+        return ", shutting down";
+    case SIGTERM:
+    case SIGINT:
+        return ", exiting";
+    case SIGWINCH:
+        return master.generation->core->daemon ? ", stop accepting connections" : "";
+    case SIGUSR1:
+        return ", reopening logs";
+    case SIGUSR2:
+        return upgrade_is_refused() ? ", ignoring" : ", changing binary";
+    default:
+        return "";
+    }
+}
+
+static void obey_signal(int signo)
+{
+    switch (signo) {
+    case SIGHUP:
+        if (!master.is_quitting && !master.is_terminating) {
+            master_reload();
+        }
+        break;
+    case SIGQUIT:
+        master_quit();
+        break;
+    case SIGTERM:
+    case SIGINT:
+        terminate();
+        break;
+    case SIGWINCH:
+        if (master.generation->core->daemon) {
+            winch();
+        }
+        break;
+    case SIGUSR1:
+        reopen();
+        break;
+    case SIGUSR2:
+        if (upgrade_is_refused()) {
+            log_crit(log_main, 0,
+                     "the changing binary signal is ignored: you should shutdown or terminate "
+                     "before either old or new binary's process");
+        } else {
+            master_upgrade();
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- deaths */
+
+static void log_death(const struct process *process, int status)
+{
+    const char *name = process->kind == PROCESS_WORKER ? "worker process" : "new binary process";
+
+    if (WIFSIGNALED(status)) {
+        log_alert(log_main, 0, "%s %d exited on signal %d%s", name, (int) process->pid,
+                  WTERMSIG(status), WCOREDUMP(status) ? " (core dumped)" : "");
+        return;
+    }
+    log_notice(log_main, 0, "%s %d exited with code %d", name, (int) process->pid,
+               WEXITSTATUS(status));
+    if (WEXITSTATUS(status) == FATAL_STATUS && process->kind == PROCESS_WORKER) {
+        log_alert(log_main, 0, "%s %d exited with fatal code %d and cannot be respawned", name,
+                  (int) process->pid, WEXITSTATUS(status));
+    }
+}
+
+static bool has_successor_due(const struct process *process, int status)
+{
+    return process->kind == PROCESS_WORKER && process->generation == master.generation->number &&
+           !process->is_leaving && !master.is_quitting && !master.is_terminating &&
+           !master.is_resting && !(WIFEXITED(status) && WEXITSTATUS(status) == FATAL_STATUS);
+}
+
+static void bury(struct process *process, int status)
+{
+    log_death(process, status);
+    bool is_due = has_successor_due(process, status);
+    bool is_binary = process->kind == PROCESS_NEW_BINARY;
+    bool was_young = clock_now.now_ms - process->started_ms < YOUNG_MS;
+    unsigned slot = process->slot;
+
+    list_remove(&process->link);
+    shard_care_process_gone(master.generation, process);
+    process_free(process);
+    if (is_binary) {
+        master_upgrade_over();
+    } else if (is_due && was_young) {
+        master.respawn_at_ms[slot] = clock_now.now_ms + YOUNG_DELAY_MS;
+    } else if (is_due) {
+        process_start_worker(master.generation, slot);
+    }
+}
+
+static void reap(void)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct process *process = process_find(pid);
+
+        if (process != NULL) {
+            bury(process, status);
+        } else if (!log_program_ended(master.generation, pid, status)) {
+            log_notice(log_main, 0, "unknown process %d exited with code %d", (int) pid,
+                       WEXITSTATUS(status));
+        }
+    }
+}
+
+static void take_signals(void)
+{
+    struct signalfd_siginfo info;
+    bool has_deaths = false;
+
+    while (read(signal_fd, &info, sizeof(info)) == (ssize_t) sizeof(info)) {
+        int signo = (int) info.ssi_signo;
+
+        signal_log(signo, (int) info.ssi_pid, tail_of(signo));
+        if (signo == SIGCHLD) {
+            has_deaths = true;
+        } else {
+            obey_signal(signo);
+        }
+    }
+    if (has_deaths) {
+        reap();
+    }
+}
+
+/* ---- messages of workers */
+
+static void take_message(struct process *process, const struct channel_message *message)
+{
+    switch (message->type) {
+    case CHANNEL_READY:
+        process->is_ready = true;
+        if (!master.is_switching && process->generation == master.generation->number) {
+            shard_care_settle(master.generation);
+        }
+        break;
+    case CHANNEL_RETIRED:
+        if (process->generation == master.generation->number) {
+            shard_care_retired(master.generation, message->listener, message->slot);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void take_messages(struct process *process)
+{
+    struct channel_message message;
+    enum channel_result result;
+    int fd;
+
+    while (process->channel >= 0 &&
+           (result = channel_receive(process->channel, &message, &fd)) != CHANNEL_EMPTY) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        if (result == CHANNEL_CLOSED) {
+            close(process->channel); /* it ends: SIGCHLD tells the rest */
+            process->channel = -1;
+            return;
+        }
+        take_message(process, &message);
+    }
+}
+
+/* ---- timers */
+
+static void sooner(uint64_t *when, uint64_t other)
+{
+    if (other != 0 && other < *when) {
+        *when = other;
+    }
+}
+
+static int wait_ms(void)
+{
+    uint64_t when = UINT64_MAX;
+
+    if (shard_care_has_to_look(master.generation)) {
+        if (look_at_ms == 0) {
+            look_at_ms = clock_now.now_ms + SHARD_LOOK_MS;
+        }
+        sooner(&when, look_at_ms);
+    } else {
+        look_at_ms = 0;
+    }
+    sooner(&when, upgrade_look_at_ms);
+    sooner(&when, log_programs_due_ms(master.generation));
+    if (master.is_switching) {
+        sooner(&when, master.switch_by_ms);
+    }
+    if (master.is_terminating) {
+        sooner(&when, master.escalate_at_ms);
+    }
+    for (unsigned slot = 0; slot < master.generation->slots; slot++) {
+        sooner(&when, master.respawn_at_ms[slot]);
+    }
+    if (when == UINT64_MAX) {
+        return -1;
+    }
+    return when <= clock_now.now_ms ? 0 : (int) (when - clock_now.now_ms);
+}
+
+static void respawn_due(void)
+{
+    for (unsigned slot = 0; slot < master.generation->slots; slot++) {
+        uint64_t at_ms = master.respawn_at_ms[slot];
+
+        if (at_ms != 0 && at_ms <= clock_now.now_ms) {
+            master.respawn_at_ms[slot] = 0;
+            if (!master.is_quitting && !master.is_terminating && !master.is_resting &&
+                process_of_slot(master.generation->number, slot) == NULL) {
+                process_start_worker(master.generation, slot);
+            }
+        }
+    }
+}
+
+/*
+ * The older master has ended, and systemd is our parent now. It asks whose child the main process is when it changes,
+ * not later, and kills one that is not its own at once where it should stop it gently. So it changes twice.
+ */
+static void tell_adopted(void)
+{
+    const struct process *worker = process_of_slot(master.generation->number, 0);
+
+    if (worker != NULL && !master.is_quitting && !master.is_terminating) {
+        notify_main(worker->pid);
+        notify_main(getpid());
+    }
+}
+
+/* When the older master has ended: sockets that only it wanted can go. */
+static void look_at_older_master(void)
+{
+    if (getppid() == server.parent) {
+        upgrade_look_at_ms = clock_now.now_ms + UPGRADE_LOOK_MS;
+        return;
+    }
+    server.is_upgrade = false;
+    upgrade_look_at_ms = 0;
+    tell_adopted();
+    shard_care_settle(master.generation);
+}
+
+static void run_timers(void)
+{
+    uint64_t now_ms = clock_now.now_ms;
+
+    respawn_due();
+    log_programs_start(master.generation);
+    if (master.is_switching &&
+        (!master_is_waiting_for_workers() || now_ms >= master.switch_by_ms)) {
+        master_switch();
+        if (master.must_reload && !master.is_quitting && !master.is_terminating) {
+            master_reload();
+        }
+    }
+    if (look_at_ms != 0 && now_ms >= look_at_ms) {
+        look_at_ms = now_ms + SHARD_LOOK_MS;
+        if (!master.is_quitting && !master.is_terminating && !master.is_resting) {
+            shard_care_look(master.generation);
+        }
+    }
+    if (upgrade_look_at_ms != 0 && now_ms >= upgrade_look_at_ms) {
+        look_at_older_master();
+    }
+    if (master.is_terminating && now_ms >= master.escalate_at_ms) {
+        escalate();
+    }
+}
+
+/* ---- the loop */
+
+/* Waits for signals, messages and timers, and sees to them. */
+static void master_turn(struct pollfd *fds, unsigned room)
+{
+    unsigned count = 1;
+
+    fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    list_each(item, &processes) {
+        const struct process *process = container_of(item, struct process, link);
+
+        if (process->channel >= 0 && count < room) {
+            fds[count++] = (struct pollfd){.fd = process->channel, .events = POLLIN};
+        }
+    }
+    poll(fds, count, wait_ms());
+    clock_update();
+    list_each(item, &processes) {
+        take_messages(container_of(item, struct process, link));
+    }
+    take_signals();
+    run_timers();
+}
+
+/* Before the life of a worker: what is the master's alone. */
+static void forked(void)
+{
+    close(signal_fd);
+    signal_fd = -1;
+    free((char *) master.pid_path.data);
+    free(master.respawn_at_ms);
+    free(master.gone);
+    memset(&master, 0, sizeof(master));
+}
+
+static bool master_begin(struct generation *generation)
+{
+    sigset_t signals;
+
+    signals_of_master(&signals);
+    signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (signal_fd < 0) {
+        log_emerg(log_main, errno, "signalfd() failed");
+        return false;
+    }
+    process_forked = forked;
+    master.generation = generation;
+    master.respawn_at_ms = calloc(generation->slots, sizeof(*master.respawn_at_ms));
+    if (master.respawn_at_ms == NULL) {
+        fatal_no_memory(generation->slots * sizeof(*master.respawn_at_ms));
+    }
+    master_set_pid_path(generation->core->pid_path);
+    if (server.is_upgrade) {
+        upgrade_look_at_ms = clock_now.now_ms + UPGRADE_LOOK_MS;
+    }
+    return true;
+}
+
+static void set_title(void)
+{
+    struct buf title = {0};
+
+    buf_printf(&title, "master process");
+    for (int i = 0; i < server.argc; i++) {
+        buf_printf(&title, " %s", server.argv[i]);
+    }
+    title_set(buf_str(&title));
+    buf_free(&title);
+}
+
+static void end(void)
+{
+    pid_file_remove(master.pid_path);
+    shards_close_all(another_master_lives());
+    log_notice(log_main, 0, "exit");
+    while (!list_is_empty(&processes)) {
+        process_free(container_of(processes.next, struct process, link));
+    }
+    log_main = server_last_log();
+    generation_free(master.generation);
+    forked();
+}
+
+int master_run(struct generation *generation)
+{
+    enum { FDS = 4096 };
+    struct pollfd *fds = calloc(FDS, sizeof(*fds));
+
+    if (fds == NULL) {
+        fatal_no_memory(FDS * sizeof(*fds));
+    }
+    if (!master_begin(generation)) {
+        free(fds);
+        return 1;
+    }
+    set_title();
+    log_programs_start(generation);
+    master_start_workers();
+    while ((!master.is_quitting && !master.is_terminating) || process_count() != 0) {
+        master_turn(fds, FDS);
+    }
+    free(fds);
+    end();
+    return 0;
+}

@@ -1,0 +1,195 @@
+/* The master's change from one generation to the next. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/shards/listener.h"
+#include "server/configuration/generation_life.h"
+#include "server/master/master.h"
+#include "server/master/shard_care.h"
+#include "server/process/notify.h"
+#include "server/process/pid_file.h"
+#include "server/process/server.h"
+
+enum { SWITCH_WITHIN_MS = 5000 };
+
+void master_start_workers(void)
+{
+    struct generation *generation = master.generation;
+
+    log_notice(log_main, 0, "start worker processes");
+    for (unsigned slot = 0; slot < generation->slots; slot++) {
+        if (process_of_slot(generation->number, slot) == NULL) {
+            process_start_worker(generation, slot);
+        }
+    }
+    master.is_switching = true;
+    master.switch_by_ms = clock_now.now_ms + SWITCH_WITHIN_MS;
+}
+
+bool master_is_waiting_for_workers(void)
+{
+    list_each(item, &processes) {
+        const struct process *process = container_of(item, struct process, link);
+
+        if (process->kind == PROCESS_WORKER && process->generation == master.generation->number &&
+            !process->is_ready && !process->is_leaving) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Listeners of the generation that goes which the next one does not have, or has with TLS or a PROXY header that their
+   parked connections did not begin with: these cannot be handed over. */
+static void find_gone(const struct generation *old, const struct generation *next)
+{
+    unsigned number = 0;
+
+    free(master.gone);
+    master.gone = NULL;
+    master.gone_count = 0;
+    for (const struct listener *l = old->listeners; l != NULL; l = l->next, number++) {
+        const struct listener *same = next->listeners;
+
+        while (same != NULL &&
+               (same->opening != l->opening || !addr_equal(&same->addr, &l->addr))) {
+            same = same->next;
+        }
+        if (same == NULL) {
+            master.gone = realloc(master.gone, (master.gone_count + 1) * sizeof(*master.gone));
+            if (master.gone == NULL) {
+                fatal_no_memory(sizeof(*master.gone));
+            }
+            master.gone[master.gone_count++] = number;
+        }
+    }
+}
+
+static void tell_gone(struct process *process)
+{
+    for (unsigned i = 0; i < master.gone_count; i++) {
+        const struct channel_message message = {.type = CHANNEL_GONE, .listener = master.gone[i]};
+
+        process_tell(process, &message, -1);
+    }
+}
+
+/* One end of a pair of sockets goes to the successor, the other will go to the old worker; -1 =
+ * none. */
+static int open_handover(const struct process *old)
+{
+    const struct channel_message message = {.type = CHANNEL_HANDOVER};
+    const struct generation *generation = master.generation;
+    struct process *successor = process_of_slot(generation->number, old->slot % generation->slots);
+    int ends[2];
+
+    if (successor == NULL || !successor->is_ready || !channel_open(ends)) {
+        return -1;
+    }
+    if (!process_tell(successor, &message, ends[0])) {
+        close(ends[1]);
+        ends[1] = -1;
+    }
+    close(ends[0]);
+    return ends[1];
+}
+
+/* Those of even older generations are told again: their successor of then goes as well. */
+static void dismiss(struct process *old)
+{
+    int fd = open_handover(old);
+
+    if (fd >= 0 && old->generation + 1 == master.generation->number) {
+        tell_gone(old);
+    }
+    if (fd >= 0 || !old->is_leaving) {
+        process_command(old, CHANNEL_REPLACED, fd);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void master_switch(void)
+{
+    master.is_switching = false;
+    shard_care_restart();
+    list_each(item, &processes) {
+        struct process *process = container_of(item, struct process, link);
+
+        if (process->kind == PROCESS_WORKER && process->generation != master.generation->number) {
+            dismiss(process);
+        }
+    }
+    shard_care_settle(master.generation);
+    notify_ready();
+}
+
+/* The pid file may have another name now. */
+static void move_pid_file(const struct generation *next)
+{
+    struct str path = next->core->pid_path;
+
+    if (str_equal(path, master.generation->core->pid_path)) {
+        return;
+    }
+    if (pid_file_write(path)) {
+        pid_file_remove(master.pid_path);
+        master_set_pid_path(path);
+    }
+}
+
+static void take_over_workers(struct generation *next)
+{
+    struct generation *old = master.generation;
+
+    move_pid_file(next);
+    find_gone(old, next);
+    master.generation = next;
+    free(master.respawn_at_ms);
+    master.respawn_at_ms = calloc(next->slots, sizeof(*master.respawn_at_ms));
+    if (master.respawn_at_ms == NULL) {
+        fatal_no_memory(next->slots * sizeof(*master.respawn_at_ms));
+    }
+    generation_free(old);
+}
+
+void master_reload(void)
+{
+    /* While a new binary runs, the old one only gets its workers back. */
+    if (process_new_binary() != NULL) {
+        master.is_resting = false;
+        master_start_workers();
+        return;
+    }
+    if (master.is_switching) {
+        master.must_reload = true;
+        return;
+    }
+    master.must_reload = false;
+    log_notice(log_main, 0, "reconfiguring");
+    notify_reloading();
+    struct generation *old = master.generation;
+    struct generation *next = generation_read(old, false, false);
+
+    if (next == NULL) {
+        notify_ready();
+        return;
+    }
+    next->core->daemon = old->core->daemon;
+    next->core->master_process = true;
+    if (!generation_check(next) || !generation_open(next, false)) {
+        generation_free(next);
+        notify_ready();
+        return;
+    }
+    log_notice(log_main, 0, "using the \"epoll\" event method");
+    clock_update();
+    take_over_workers(next);
+    standard_error_follow(log_main);
+    master.is_resting = false;
+    master_start_workers();
+}

@@ -1,0 +1,61 @@
+/* The processes that the master has started. Private to this floor. */
+#ifndef SERVER_MASTER_PROCESS_H
+#define SERVER_MASTER_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "server/generation.h"
+#include "server/process/channel.h"
+
+enum process_kind { PROCESS_WORKER, PROCESS_NEW_BINARY };
+
+/* One child; in the master's list until it was waited for. */
+struct process {
+    struct list link;
+    enum process_kind kind;
+    pid_t pid;
+    unsigned slot;
+    unsigned generation; /* its number */
+    uint32_t cell;       /* CELL_NONE for a new binary */
+    int channel;         /* our end; -1 = none */
+    bool is_ready;       /* it accepts */
+    bool is_leaving;     /* it was told to end */
+    uint64_t started_ms;
+};
+
+extern struct list processes;
+
+/* Forks a worker; in the child this does not return. NULL after a message. */
+struct process *process_start_worker(struct generation *generation, unsigned slot);
+
+/* Adds a child that was started otherwise. */
+struct process *process_add(enum process_kind kind, pid_t pid);
+
+struct process *process_find(pid_t pid);
+
+/* The worker of this slot and generation that was not told to end, or NULL. */
+struct process *process_of_slot(unsigned generation, unsigned slot);
+
+/* The new binary that runs, or NULL. */
+struct process *process_new_binary(void);
+
+/* Workers that live. */
+unsigned process_count(void);
+
+/* Sends a message, with a copy of fd if it is not -1. False when it cannot take one now. */
+bool process_tell(struct process *process, const struct channel_message *message, int fd);
+
+/* Quits, terminates or reopens its logs: by message or, when it takes none, by signal. */
+void process_command(struct process *process, enum channel_type type, int fd);
+
+/* It has ended: gives its cell and channel back. */
+void process_free(struct process *process);
+
+/* Called in a child right after the fork, before anything else: the master's own things are closed.
+   Set by the master. */
+extern void (*process_forked)(void);
+
+#endif

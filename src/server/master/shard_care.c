@@ -1,0 +1,443 @@
+/*
+ * The master's care for the shards. Rules, by the numbers of docs/architecture.md:
+ *   3. a slot that is not wanted any more gets no new connection, a survivor empties it, then it is
+ *      closed, from the top;
+ *   5. what a worker that does not turn was woken for is shown to others, and the log tells of it.
+ */
+#include "server/master/shard_care.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "net/shards/listener.h"
+#include "server/process/cells.h"
+#include "server/process/server.h"
+
+enum { LOOKS_UNTIL_STUCK = 20, NOBODY = -1 };
+
+/* A slot that is given up: its socket, which a survivor empties. */
+struct adoption {
+    struct adoption *next;
+    struct shard_set *set;
+    unsigned slot;
+    pid_t by;     /* 0: nobody could take it yet */
+    bool is_done; /* empty, and the survivor has closed its copy */
+};
+
+/* What the looks saw of one slot. */
+struct slot_watch {
+    uint64_t turns; /* of its worker, at the last look */
+    uint64_t taken; /* connections that siblings had taken from it by then */
+    pid_t pid;      /* of that worker, once it accepts */
+    unsigned looks; /* that saw no turn since it was poked; 0 = it was not */
+    bool is_stuck;  /* the log says so */
+};
+
+static struct adoption *adoptions;
+static struct slot_watch *watches; /* by slot */
+static unsigned watch_count;
+
+/* ---- small questions */
+
+/* The listener's number in its generation, as messages to workers name it; false = none has the
+ * set. */
+static bool number_of(const struct generation *generation, const struct shard_set *set,
+                      uint32_t *number)
+{
+    uint32_t n = 0;
+
+    for (const struct listener *l = generation->listeners; l != NULL; l = l->next, n++) {
+        if (l->shards == set) {
+            *number = n;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_stuck(unsigned slot)
+{
+    return slot < watch_count && watches[slot].is_stuck;
+}
+
+/* A worker that can take what slot `slot` cannot: counted from the one that is its turn. */
+static struct process *survivor_for(const struct generation *generation, unsigned slot)
+{
+    for (unsigned i = 0; i < generation->slots; i++) {
+        unsigned other = (slot + i) % generation->slots;
+        struct process *process = process_of_slot(generation->number, other);
+
+        if (other != slot && process != NULL && process->is_ready && !is_stuck(other)) {
+            return process;
+        }
+    }
+    return NULL;
+}
+
+bool another_master_lives(void)
+{
+    return (server.is_upgrade && getppid() == server.parent) || process_new_binary() != NULL;
+}
+
+/* ---- adoptions */
+
+static struct adoption *adoption_find(const struct shard_set *set, unsigned slot)
+{
+    for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
+        if (adoption->set == set && adoption->slot == slot) {
+            return adoption;
+        }
+    }
+    return NULL;
+}
+
+static struct adoption *adoption_new(struct shard_set *set, unsigned slot)
+{
+    struct adoption *adoption = calloc(1, sizeof(*adoption));
+
+    if (adoption == NULL) {
+        fatal_no_memory(sizeof(*adoption));
+    }
+    adoption->set = set;
+    adoption->slot = slot;
+    adoption->next = adoptions;
+    adoptions = adoption;
+    return adoption;
+}
+
+static void adoption_free(struct adoption *adoption)
+{
+    struct adoption **link = &adoptions;
+
+    while (*link != adoption) {
+        link = &(*link)->next;
+    }
+    *link = adoption->next;
+    free(adoption);
+}
+
+/* Hands the socket to a survivor, if there is one; else a later settle tries again. */
+static void adoption_place(const struct generation *generation, struct adoption *adoption)
+{
+    struct process *survivor = survivor_for(generation, adoption->slot);
+    struct channel_message message = {.type = CHANNEL_ADOPT, .slot = adoption->slot};
+
+    if (survivor != NULL && number_of(generation, adoption->set, &message.listener) &&
+        process_tell(survivor, &message, adoption->set->fds[adoption->slot])) {
+        adoption->by = survivor->pid;
+    }
+}
+
+/* Nobody has it from now on. */
+static void adoption_recall(const struct generation *generation, struct adoption *adoption)
+{
+    struct process *process = adoption->by == 0 ? NULL : process_find(adoption->by);
+    struct channel_message message = {.type = CHANNEL_RETURN, .slot = adoption->slot};
+
+    if (process != NULL && number_of(generation, adoption->set, &message.listener)) {
+        process_tell(process, &message, NOBODY);
+    }
+    adoption->by = 0;
+}
+
+static void adoption_return(const struct generation *generation, struct adoption *adoption)
+{
+    adoption_recall(generation, adoption);
+    adoption_free(adoption);
+}
+
+/* ---- shrinking and growing */
+
+static unsigned active_slots(const struct shard_set *set)
+{
+    return set->wanted < set->count ? set->wanted : set->count;
+}
+
+static void steer(struct shard_set *set)
+{
+    if (set->count > 1) {
+        shard_steer(set, active_slots(set), log_main);
+    }
+}
+
+/* Slots beyond what is wanted: each needs somebody who empties it. As long as there is another master, its workers may
+ * want them; ours only lend a hand. */
+static void retire_slots(const struct generation *generation, struct shard_set *set)
+{
+    if (another_master_lives()) {
+        return;
+    }
+    for (unsigned slot = set->wanted; slot < set->count; slot++) {
+        struct adoption *adoption = adoption_find(set, slot);
+
+        if (adoption == NULL) {
+            adoption = adoption_new(set, slot);
+        }
+        if (adoption->by == 0 && !adoption->is_done) {
+            adoption_place(generation, adoption);
+        }
+    }
+}
+
+/* Slots that are wanted again are served by their own workers. */
+static void unretire_slots(const struct generation *generation, struct shard_set *set)
+{
+    for (unsigned slot = 0; slot < set->wanted; slot++) {
+        struct adoption *adoption = adoption_find(set, slot);
+
+        if (adoption != NULL) {
+            adoption_return(generation, adoption);
+        }
+    }
+}
+
+/* A set that nobody wants; its adoptions end with it. */
+static void close_set(struct shard_set *set)
+{
+    for (unsigned slot = 0; slot < set->count; slot++) {
+        struct adoption *adoption = adoption_find(set, slot);
+
+        if (adoption != NULL) {
+            adoption_free(adoption);
+        }
+    }
+    shard_set_close(set);
+}
+
+void shard_care_settle(struct generation *generation)
+{
+    struct shard_set *next;
+
+    for (struct shard_set *set = shard_sets(); set != NULL; set = next) {
+        next = set->next;
+        if (!set->is_wanted) {
+            if (!another_master_lives()) {
+                close_set(set);
+            }
+            continue;
+        }
+        unretire_slots(generation, set);
+        steer(set);
+        retire_slots(generation, set);
+    }
+}
+
+void shard_care_restart(void)
+{
+    for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
+        if (!adoption->is_done) {
+            adoption->by = 0; /* its worker ends; a new one goes on */
+        }
+    }
+    free(watches);
+    watches = NULL;
+    watch_count = 0;
+}
+
+/* Closes what is empty, from the top: the kernel numbers the group by the order of listen. */
+static void close_retired(struct shard_set *set)
+{
+    while (set->count > set->wanted) {
+        unsigned slot = set->count - 1;
+        struct adoption *adoption = adoption_find(set, slot);
+
+        if (adoption == NULL || !adoption->is_done) {
+            return;
+        }
+        adoption_free(adoption);
+        /* A stopped worker of an older generation may hold a copy: the group must not keep it. */
+        shutdown(set->fds[slot], SHUT_RDWR);
+        shard_close_top(set);
+        shard_top_retired(set, slot, log_main);
+    }
+    steer(set);
+}
+
+void shard_care_retired(struct generation *generation, uint32_t listener, uint32_t slot)
+{
+    const struct listener *l = generation->listeners;
+
+    while (l != NULL && listener-- != 0) {
+        l = l->next;
+    }
+    if (l == NULL || l->shards == NULL) {
+        return;
+    }
+    struct adoption *adoption = adoption_find(l->shards, slot);
+
+    if (adoption != NULL) {
+        adoption->is_done = true;
+        close_retired(l->shards);
+    }
+}
+
+void shard_care_process_gone(struct generation *generation, const struct process *process)
+{
+    for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
+        if (adoption->by == process->pid && !adoption->is_done) {
+            adoption->by = 0;
+            adoption_place(generation, adoption);
+        }
+    }
+}
+
+/* ---- workers that do not turn */
+
+/* Does a connection wait in one of the accept queues of the slot? */
+static bool has_waiting(unsigned slot)
+{
+    enum { MANY = 64 };
+    struct pollfd fds[MANY];
+    nfds_t count = 0;
+
+    for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
+        if (!set->is_wanted || !set->is_sharded || slot >= set->count) {
+            continue;
+        }
+        fds[count++] = (struct pollfd){.fd = set->fds[slot], .events = POLLIN};
+        if (count == MANY) {
+            if (poll(fds, count, 0) > 0) {
+                return true;
+            }
+            count = 0;
+        }
+    }
+    return count != 0 && poll(fds, count, 0) > 0;
+}
+
+/* Who watches the slot's sockets, too, and sleeps, or is there at least; NULL = nobody. */
+static struct process *helper_for(const struct generation *generation, unsigned slot)
+{
+    struct process *helper = NULL;
+
+    for (unsigned i = 1; i < generation->slots; i++) {
+        unsigned other = (slot + i) % generation->slots;
+        struct process *process = process_of_slot(generation->number, other);
+
+        if (process == NULL || !process->is_ready || is_stuck(other) ||
+            !shard_is_watched(slot, other, generation->slots)) {
+            continue;
+        }
+        const struct loop_pulse *pulse = cell_pulse(process->cell);
+        if (pulse != NULL && atomic_load_explicit(&pulse->is_sleeping, memory_order_relaxed) != 0) {
+            return process;
+        }
+        helper = helper != NULL ? helper : process;
+    }
+    return helper;
+}
+
+/* Whoever was woken for what waits there may stand still, or have no room: it is shown to another one. */
+static void show_waiting(const struct generation *generation, unsigned slot)
+{
+    const struct channel_message message = {.type = CHANNEL_LOOK, .slot = slot};
+    struct process *helper = helper_for(generation, slot);
+
+    if (helper != NULL) {
+        process_tell(helper, &message, NOBODY);
+    }
+}
+
+/* What this worker has adopted goes to others. */
+static void replace_adopter(const struct generation *generation, pid_t pid)
+{
+    for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
+        if (adoption->by == pid && !adoption->is_done) {
+            adoption_recall(generation, adoption);
+            adoption_place(generation, adoption);
+        }
+    }
+}
+
+/* Others do what it should: is it alive? A worker that only sleeps turns when it is poked. */
+static void poke(struct process *process, struct slot_watch *watch)
+{
+    const struct channel_message message = {.type = CHANNEL_TURN};
+
+    watch->looks = 1;
+    process_tell(process, &message, NOBODY);
+}
+
+/* It turned since the last look. */
+static void has_turned(struct slot_watch *watch)
+{
+    if (watch->is_stuck) {
+        log_notice(log_main, 0, "worker process %d turns again", (int) watch->pid);
+    }
+    watch->looks = 0;
+    watch->is_stuck = false;
+}
+
+static void look_at_slot(const struct generation *generation, unsigned slot)
+{
+    struct slot_watch *watch = &watches[slot];
+    struct process *process = process_of_slot(generation->number, slot);
+    const struct loop_pulse *pulse = process == NULL ? NULL : cell_pulse(process->cell);
+    bool is_waiting = has_waiting(slot);
+    struct shard_counts counts;
+
+    if (is_waiting) {
+        show_waiting(generation, slot);
+    }
+    if (pulse == NULL || !process->is_ready) {
+        return;
+    }
+    uint64_t turns = atomic_load_explicit(&pulse->turns, memory_order_relaxed);
+    shard_counts(slot, &counts);
+    bool is_needed = is_waiting || counts.taken != watch->taken;
+    if (process->pid != watch->pid || turns != watch->turns) {
+        has_turned(watch);
+    } else if (watch->looks != 0) {
+        watch->looks++;
+    } else if (is_needed) {
+        poke(process, watch);
+    }
+    watch->pid = process->pid;
+    watch->turns = turns;
+    watch->taken = counts.taken;
+    if (watch->looks >= LOOKS_UNTIL_STUCK && !watch->is_stuck) {
+        watch->is_stuck = true;
+        log_warn(log_main, 0, "worker process %d does not turn, others take its connections",
+                 (int) watch->pid);
+        replace_adopter(generation, watch->pid);
+    }
+}
+
+void shard_care_look(struct generation *generation)
+{
+    if (watch_count != generation->slots) {
+        free(watches);
+        watches = calloc(generation->slots, sizeof(*watches));
+        if (watches == NULL) {
+            fatal_no_memory(generation->slots * sizeof(*watches));
+        }
+        watch_count = generation->slots;
+    }
+    for (unsigned slot = 0; slot < generation->slots; slot++) {
+        look_at_slot(generation, slot);
+    }
+    /* What nobody could take before. */
+    for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
+        if (adoption->by == 0 && !adoption->is_done) {
+            adoption_place(generation, adoption);
+        }
+    }
+}
+
+bool shard_care_has_to_look(const struct generation *generation)
+{
+    if (generation->slots < 2 || process_count() == 0) {
+        return false;
+    }
+    for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
+        if (set->is_sharded && set->is_wanted) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,197 @@
+/* `master_process off`: one process that obeys the master's signals and does the work. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "event/loop.h"
+#include "fiber/fiber.h"
+#include "net/conn/conn.h"
+#include "net/shards/listener.h"
+#include "server/configuration/generation_life.h"
+#include "server/configuration/log_pipe.h"
+#include "server/process/cells.h"
+#include "server/process/notify.h"
+#include "server/process/pid_file.h"
+#include "server/process/server.h"
+#include "server/process/signals.h"
+#include "server/worker/handover.h"
+#include "server/worker/worker.h"
+
+enum { OLD_MOST = 16 };
+
+/* Generations that connections and fibers may still belong to; freed when none is left. */
+static struct generation *old[OLD_MOST];
+static unsigned old_count;
+static bool must_end;
+static bool must_reload;
+static struct timer programs_timer; /* a log program is started again */
+
+static void start_programs(void)
+{
+    log_programs_start(generation_now);
+    uint64_t due_ms = log_programs_due_ms(generation_now);
+
+    if (due_ms != 0) {
+        timer_set(&programs_timer, due_ms);
+    }
+}
+
+static void programs_due(struct timer *timer)
+{
+    start_programs();
+}
+
+/* Children are log programs only; those of older generations end for good. */
+static void reap(void)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        log_program_ended(generation_now, pid, status);
+    }
+    start_programs();
+}
+
+static void on_signal(int signo, int sender_pid)
+{
+    switch (signo) {
+    case SIGTERM:
+    case SIGINT:
+        signal_log(signo, sender_pid, ", exiting");
+        must_end = true;
+        break;
+    case SIGQUIT:
+        signal_log(signo, sender_pid, ", shutting down");
+        worker_quit();
+        break;
+    case SIGHUP:
+        signal_log(signo, sender_pid, ", reconfiguring");
+        must_reload = !worker_is_quitting;
+        break;
+    case SIGUSR1:
+        signal_log(signo, sender_pid, ", reopening logs");
+        log_notice(log_main, 0, "reopening logs");
+        generation_reopen_logs(generation_now, (uid_t) -1);
+        break;
+    case SIGCHLD:
+        signal_log(signo, sender_pid, "");
+        reap();
+        break;
+    default:
+        signal_log(signo, sender_pid, ", ignoring");
+        break;
+    }
+}
+
+static void free_old(void)
+{
+    while (old_count != 0) {
+        struct generation *generation = old[--old_count];
+
+        worker_modules_end(generation);
+        generation_free(generation);
+    }
+}
+
+/* New connections, and those that rest now, belong to the new generation. */
+static void take_over_connections(struct generation *next)
+{
+    struct generation *former = generation_now;
+
+    acceptors_stop();
+    fiber_era_begin();
+    generation_now = next;
+    if (!worker_modules_start(next) || !worker_accept(next)) {
+        log_alert(log_main, 0, "the new configuration does not work in this process");
+    }
+    worker_is_replaced = true;
+    handover_within(next);
+    worker_modules_quit(former);
+    handover_within(NULL);
+    worker_is_replaced = false;
+    old[old_count++] = former;
+    for (struct shard_set *set = shard_sets(), *after; set != NULL; set = after) {
+        after = set->next;
+        if (!set->is_wanted && !(server.is_upgrade && getppid() == server.parent)) {
+            shard_set_close(set);
+        }
+    }
+}
+
+static void reload(void)
+{
+    must_reload = false;
+    log_notice(log_main, 0, "reconfiguring");
+    if (old_count == OLD_MOST) {
+        log_error(log_main, 0, "too many older configurations are still in use");
+        return;
+    }
+    struct generation *next = generation_read(generation_now, false, false);
+
+    if (next == NULL) {
+        return;
+    }
+    next->core->daemon = generation_now->core->daemon;
+    next->core->master_process = false;
+    if (!generation_check(next) || !generation_open(next, false)) {
+        generation_free(next);
+        return;
+    }
+    take_over_connections(next);
+}
+
+static void free_old_if_unused(void)
+{
+    if (old_count != 0 && conn_pool.used == 0 && fiber_former_count() == 0) {
+        free_old();
+    }
+}
+
+static bool is_done(void)
+{
+    if (must_reload && !worker_is_quitting && !must_end) {
+        free_old_if_unused(); /* the new one may open connections at once */
+        reload();
+    }
+    free_old_if_unused();
+    return must_end || worker_is_done();
+}
+
+int single_run(struct generation *generation)
+{
+    const struct worker_start start = {generation, 0, cell_take(), -1};
+    struct str pid_path = generation->core->pid_path;
+    sigset_t signals;
+    int status = 1;
+
+    signals_of_master(&signals);
+    if (!worker_begin(&start)) {
+        return 2;
+    }
+    if (!loop_watch_signals(&signals, on_signal)) {
+        log_emerg(log_main, errno, "signalfd() failed");
+    } else if (worker_accept(generation)) {
+        timer_init(&programs_timer, programs_due);
+        start_programs();
+        notify_ready();
+        loop_run(is_done);
+        timer_remove(&programs_timer);
+        status = 0;
+    }
+    notify_stopping();
+    log_notice(log_main, 0, "exiting");
+    pid_path = generation_now->core->pid_path;
+    pid_file_remove(pid_path);
+    worker_destroy(generation_now);
+    free_old();
+    shards_close_all(server.is_upgrade && getppid() == server.parent);
+    log_notice(log_main, 0, "exit");
+    log_main = server_last_log();
+    generation_free(generation_now);
+    return status;
+}

@@ -1,0 +1,97 @@
+/* USR2: another binary takes the listening sockets and starts beside this one. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/shards/listener.h"
+#include "server/master/master.h"
+#include "server/process/environment.h"
+#include "server/process/notify.h"
+#include "server/process/pid_file.h"
+#include "server/process/server.h"
+#include "server/process/signals.h"
+
+/* Room for the title of the new process. */
+#define SPARE                                                                                        \
+    "SPARE=XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX" \
+    "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX"
+
+/* In the child: what `env` names, the sockets, and where to tell of readiness. */
+static char **make_environment(struct arena *arena)
+{
+    struct str list = shards_export(arena);
+    const char *notify = server_environment("NOTIFY_SOCKET");
+    char *extra[4] = {NULL};
+    unsigned count = 0;
+
+    extra[count++] = (char *) arena_printf(arena, "NGINX=%.*s", STR_ARG(list)).data;
+    if (notify != NULL) {
+        extra[count++] = (char *) arena_printf(arena, "NOTIFY_SOCKET=%s", notify).data;
+    }
+    extra[count] = (char *) SPARE;
+    return environment_make(arena, &master.generation->core->environment, server.environment,
+                            extra);
+}
+
+static _Noreturn void run_binary(void)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    char **environment = make_environment(&arena);
+
+    signals_reset();
+    execve(server.program.data, server.argv, environment);
+    log_alert(log_main, errno, "execve() failed while executing new binary process \"%s\"",
+              server.program.data);
+    _exit(2);
+}
+
+static struct str old_name(struct arena *arena)
+{
+    return pid_file_old_name(arena, master.generation->core->pid_path);
+}
+
+void master_upgrade(void)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    log_notice(log_main, 0, "changing binary");
+    struct str old = old_name(&arena);
+
+    if (pid_file_rename(master.generation->core->pid_path, old)) {
+        master_set_pid_path(old);
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            run_binary();
+        }
+        if (pid < 0) {
+            log_alert(log_main, errno, "fork() failed while spawning \"new binary process\"");
+            master_upgrade_over();
+        } else {
+            log_notice(log_main, 0, "start new binary process %d", (int) pid);
+            process_add(PROCESS_NEW_BINARY, pid);
+        }
+    }
+    arena_free(&arena);
+}
+
+void master_upgrade_over(void)
+{
+    struct str path = master.generation->core->pid_path;
+
+    if (!str_equal(master.pid_path, path) && pid_file_rename(master.pid_path, path)) {
+        master_set_pid_path(path);
+    }
+    if (master.is_resting && !master.is_quitting && !master.is_terminating) {
+        master.is_resting = false;
+        master_start_workers();
+    }
+    if (!master.is_quitting && !master.is_terminating) {
+        notify_ready(); /* the new one has said that it is the master */
+    }
+}

@@ -1,0 +1,135 @@
+/* Shared memory of all processes of the service: a cell for each, with counters and pulse. */
+#include "server/process/cells.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/shm.h"
+#include "net/conn/conn.h"
+#include "net/conn/own.h"
+#include "net/shards/listener.h"
+
+enum { CELLS = 4096 };
+
+/* Written by one process; its own cache lines. Only pages of cells in use have memory. */
+struct cell {
+    struct slot_counters counters;
+    struct loop_pulse pulse;
+    char pad[64 - sizeof(struct loop_pulse)];
+};
+
+/* What all processes share. */
+struct shared {
+    _Atomic uint64_t connection_serial;
+    char pad[56];
+    _Atomic uint64_t fold_version; /* odd while a cell is being folded into `gone` */
+    struct slot_counters gone;     /* totals of processes that have ended */
+    char pad2[56];
+    _Atomic uint64_t used; /* cells that were ever used: the sum goes no further */
+    char pad3[56];
+    struct cell cells[CELLS];
+};
+
+_Static_assert(sizeof(struct cell) % 64 == 0, "a cell fills whole cache lines");
+
+static struct shared *shared;
+static bool is_taken[CELLS]; /* the master's */
+
+struct slot_counters *counters_mine;
+
+bool cells_init(void)
+{
+    shared = shm_map(sizeof(*shared));
+    if (shared == NULL || !own_init() || !shard_slots_init()) {
+        return false;
+    }
+    conn_serial = &shared->connection_serial;
+    counters_mine = &shared->gone;
+    return true;
+}
+
+uint32_t cell_take(void)
+{
+    for (uint32_t i = 0; i < CELLS; i++) {
+        if (!is_taken[i]) {
+            is_taken[i] = true;
+            if (shared->used < i + 1) {
+                atomic_store_explicit(&shared->used, i + 1, memory_order_release);
+            }
+            return i;
+        }
+    }
+    return CELL_NONE;
+}
+
+/* A counter is raised plainly by the one process that it belongs to: it is read as it stands. */
+static uint64_t read_once(const volatile uint64_t *counter)
+{
+    return *counter;
+}
+
+static void add_totals(struct slot_counters *sum, const struct slot_counters *from)
+{
+    sum->accepted += read_once(&from->accepted);
+    sum->handled += read_once(&from->handled);
+    sum->requests += read_once(&from->requests);
+    sum->request_time_ms += read_once(&from->request_time_ms);
+    sum->limited += read_once(&from->limited);
+    sum->tls_handshakes += read_once(&from->tls_handshakes);
+    sum->tls_resumed += read_once(&from->tls_resumed);
+    sum->tls_version_1_3 += read_once(&from->tls_version_1_3);
+    sum->tls_failures += read_once(&from->tls_failures);
+    sum->h2_connections += read_once(&from->h2_connections);
+}
+
+static void add_open(struct slot_counters *sum, const struct slot_counters *from)
+{
+    sum->active += read_once(&from->active);
+    sum->reading += read_once(&from->reading);
+    sum->writing += read_once(&from->writing);
+}
+
+void cell_give_back(uint32_t cell)
+{
+    if (cell == CELL_NONE) {
+        return;
+    }
+    atomic_fetch_add_explicit(&shared->fold_version, 1, memory_order_acq_rel);
+    add_totals(&shared->gone, &shared->cells[cell].counters);
+    memset(&shared->cells[cell], 0, sizeof(struct cell));
+    atomic_fetch_add_explicit(&shared->fold_version, 1, memory_order_acq_rel);
+    is_taken[cell] = false;
+}
+
+struct slot_counters *cell_counters(uint32_t cell)
+{
+    return cell == CELL_NONE ? &shared->gone : &shared->cells[cell].counters;
+}
+
+struct loop_pulse *cell_pulse(uint32_t cell)
+{
+    return cell == CELL_NONE ? NULL : &shared->cells[cell].pulse;
+}
+
+void counters_sum(struct slot_counters *sum)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        uint64_t version = atomic_load_explicit(&shared->fold_version, memory_order_acquire);
+
+        memset(sum, 0, sizeof(*sum));
+        add_totals(sum, &shared->gone);
+        add_open(sum, &shared->gone);
+        uint64_t used = atomic_load_explicit(&shared->used, memory_order_acquire);
+        for (uint64_t i = 0; i < used; i++) {
+            add_totals(sum, &shared->cells[i].counters);
+            add_open(sum, &shared->cells[i].counters);
+        }
+        atomic_thread_fence(memory_order_acquire);
+        if ((version & 1) == 0 &&
+            version == atomic_load_explicit(&shared->fold_version, memory_order_relaxed)) {
+            break;
+        }
+    }
+    uint64_t busy = sum->reading + sum->writing;
+    sum->waiting = sum->active > busy ? sum->active - busy : 0;
+}

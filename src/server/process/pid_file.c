@@ -1,0 +1,141 @@
+/* The pid file: one number and a newline. */
+#include "server/process/pid_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/hint.h"
+#include "base/log.h"
+#include "base/parse.h"
+
+static int open_to_write(struct str path, int flags)
+{
+    int fd = fs_open_trusted(path.data, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+
+    if (fd < 0) {
+        log_emerg(log_main, errno, "open() \"%s\" failed", path.data);
+        hint_path(path.data, errno);
+    }
+    return fd;
+}
+
+bool pid_file_touch(struct str path)
+{
+    int fd = open_to_write(path, 0);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+static bool write_number(int fd)
+{
+    char text[24];
+    int len = snprintf(text, sizeof(text), "%ld\n", (long) getpid());
+
+    return fs_write_all(fd, (struct str){text, (size_t) len});
+}
+
+/* May another file take its place? Not the place of a device or a link. */
+static bool is_replaceable(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) != 0 ? errno == ENOENT : S_ISREG(info.st_mode);
+}
+
+/* The file appears with its number in it: it is written beside, and renamed. False: that cannot be done here. */
+static bool replace(const char *path)
+{
+    char beside[1024];
+    int length = snprintf(beside, sizeof(beside), "%s.tmp", path);
+
+    if (length >= (int) sizeof(beside) || !is_replaceable(path)) {
+        return false;
+    }
+    unlink(beside); /* of a master that died just then */
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_done = write_number(fd);
+    close(fd);
+    is_done = is_done && rename(beside, path) == 0;
+    if (!is_done) {
+        unlink(beside);
+    }
+    return is_done;
+}
+
+bool pid_file_write(struct str path)
+{
+    if (replace(path.data)) {
+        return true;
+    }
+    int fd = open_to_write(path, O_TRUNC);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_written = write_number(fd);
+
+    if (!is_written) {
+        log_emerg(log_main, errno, "write() \"%s\" failed", path.data);
+    }
+    close(fd);
+    return is_written;
+}
+
+pid_t pid_file_read(struct str path)
+{
+    char text[32];
+    int fd = open(path.data, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        log_error(log_main, errno, "open() \"%s\" failed", path.data);
+        return 0;
+    }
+    ssize_t n = read(fd, text, sizeof(text));
+    int error = errno;
+
+    close(fd);
+    if (n < 0) {
+        log_error(log_main, error, "read() \"%s\" failed", path.data);
+        return 0;
+    }
+    struct str word = {text, (size_t) n};
+    while (word.len != 0 && (word.data[word.len - 1] == '\n' || word.data[word.len - 1] == '\r')) {
+        word.len--;
+    }
+    uint64_t pid;
+    if (!parse_uint(word, &pid) || pid == 0 || pid > INT32_MAX) {
+        log_error(log_main, 0, "invalid PID number \"%.*s\" in \"%s\"", STR_ARG(word), path.data);
+        return 0;
+    }
+    return (pid_t) pid;
+}
+
+void pid_file_remove(struct str path)
+{
+    if (unlink(path.data) != 0) {
+        log_alert(log_main, errno, "unlink() \"%s\" failed", path.data);
+    }
+}
+
+struct str pid_file_old_name(struct arena *arena, struct str path)
+{
+    return arena_printf(arena, "%.*s.oldbin", STR_ARG(path));
+}
+
+bool pid_file_rename(struct str from, struct str to)
+{
+    if (rename(from.data, to.data) != 0) {
+        log_alert(log_main, errno, "rename() \"%s\" to \"%s\" failed", from.data, to.data);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,87 @@
+/* What -v and -V say. */
+#include "server/program/about.h"
+
+#include <string.h>
+
+#include "config.h"
+#include "net/tls/tls.h"
+
+#ifdef HAVE_PCRE2
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#endif
+#ifdef HAVE_ZLIB
+#include <zlib.h>
+#endif
+#ifdef HAVE_JEMALLOC
+#include <jemalloc/jemalloc.h>
+#endif
+#ifdef HAVE_VECTORSCAN
+#include <hs/hs.h>
+#endif
+
+void about_version(struct buf *out)
+{
+    const char *name = BUILD_NAME;
+
+    buf_printf(out, "Portunus version: Portunus/%s\n", PORTUNUS_VERSION);
+    buf_printf(out, "nginx version: nginx/%s", NGINX_COMPAT_VERSION);
+    if (name[0] != '\0') {
+        buf_printf(out, " (%s)", name);
+    }
+    buf_append_char(out, '\n');
+}
+
+/* "built with NAME VERSION", and what is loaded when that differs. */
+static void built_with(struct buf *out, const char *built, const char *running)
+{
+    buf_printf(out, "built with %s", built);
+    if (strcmp(built, running) != 0) {
+        buf_printf(out, " (running with %s)", running);
+    }
+    buf_append_char(out, '\n');
+}
+
+static void libraries(struct buf *out)
+{
+#ifdef HAVE_OPENSSL
+    built_with(out, tls_version_built(), tls_version_running());
+    buf_printf(out, "TLS SNI support enabled\n");
+#else
+    (void) built_with;
+    buf_printf(out, "TLS SNI support disabled\n");
+#endif
+
+    buf_printf(out, "libraries:");
+#ifdef HAVE_PCRE2
+    char pcre[64];
+
+    if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) <= (int) sizeof(pcre) &&
+        pcre2_config(PCRE2_CONFIG_VERSION, pcre) > 0) {
+        buf_printf(out, " pcre2 %s;", pcre);
+    }
+#endif
+#ifdef HAVE_ZLIB
+    buf_printf(out, " zlib %s;", zlibVersion());
+#endif
+#ifdef HAVE_JEMALLOC
+    buf_printf(out, " jemalloc %s;", JEMALLOC_VERSION);
+#endif
+#ifdef HAVE_VECTORSCAN
+    buf_printf(out, " vectorscan %.*s;", STR_ARG(str_trim(str_of(hs_version()))));
+#endif
+    if (out->data[out->len - 1] == ';') {
+        out->len--;
+    } else {
+        buf_printf(out, " none");
+    }
+    buf_append_char(out, '\n');
+}
+
+void about_build(struct buf *out, const struct module *const *modules)
+{
+    buf_printf(out, "built by %s\n", BUILT_BY);
+    libraries(out);
+    buf_printf(out, "configure arguments:%s\n", CONFIGURE_ARGUMENTS);
+    modules_list(modules, out);
+}

@@ -1,0 +1,14 @@
+/* What -v and -V say. */
+#ifndef SERVER_PROGRAM_ABOUT_H
+#define SERVER_PROGRAM_ABOUT_H
+
+#include "base/buf.h"
+#include "server/module.h"
+
+/* The two version lines. */
+void about_version(struct buf *out);
+
+/* Compiler, libraries, configure arguments and modules. */
+void about_build(struct buf *out, const struct module *const *modules);
+
+#endif

@@ -1,0 +1,54 @@
+/* ngx_backtrace_module (Tengine's): the frames of a worker that crashes. */
+#include "server/module.h"
+#include "server/worker/crash.h"
+
+struct backtrace_settings {
+    struct str path;       /* backtrace_log; empty: the error log */
+    int64_t frames;        /* backtrace_max_stack_size */
+    struct log_file *file; /* of path */
+};
+
+static struct settings_key backtrace_key;
+
+static bool configured(struct conf *conf, struct generation *generation)
+{
+    struct backtrace_settings *settings = conf_settings(conf_main_scope(conf), &backtrace_key);
+
+    if (settings->path.len != 0) {
+        settings->file = generation_log_file(generation, settings->path);
+    }
+    return true;
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct backtrace_settings *settings =
+        conf_settings(conf_main_scope(&generation->conf), &backtrace_key);
+
+    crash_trace(settings->file, (unsigned) settings->frames);
+    return true;
+}
+
+static const struct directive backtrace_rows[] = {
+    {"backtrace_log", IN_MAIN, PATH(struct backtrace_settings, path), .syntax = "file",
+     .doc =
+         "Where a worker that crashes writes the frames of its stack; the error log unless it is set, where the line stands that tells of the "
+         "crash."},
+    {"backtrace_max_stack_size", IN_MAIN, NUMBER(struct backtrace_settings, frames),
+     .initial = "30", .max = CRASH_FRAMES_MOST, .doc = "How many frames are written; 0: none."},
+    {0},
+};
+static const struct directive_table backtrace_table = {.key = &backtrace_key,
+                                                       .rows = backtrace_rows,
+                                                       .contexts = IN_MAIN,
+                                                       .size = sizeof(struct backtrace_settings)};
+static const struct directive_table *const backtrace_tables[] = {&backtrace_table, NULL};
+
+const struct module ngx_backtrace_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_backtrace_module",
+    .kind = MODULE_CORE,
+    .tables = backtrace_tables,
+    .configured = configured,
+    .worker_start = worker_start,
+};

@@ -1,0 +1,64 @@
+/* How much a worker takes on at one time: bounded by worker_requests, or by memory. */
+#include "server/worker/capacity.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* What a request that waits holds, about: its stack, its arena, a buffer. */
+#define REQUEST_BYTES (32 * 1024)
+/* The part of memory that all requests of all workers may hold. */
+#define MEMORY_PART 8
+#define REQUESTS_MOST 65536 /* of one worker, where memory would allow more */
+/* Fibers beside those of requests: health checks, the resolver, the cache's keeper. */
+#define FIBERS_OF_SERVICES 1024
+
+struct capacity capacity = {.requests = UINT32_MAX};
+
+/* The limit of the control group (version 2) that a container has for its root; UINT64_MAX = none. */
+static uint64_t memory_of_group(void)
+{
+    char text[32];
+    int fd = open("/sys/fs/cgroup/memory.max", O_RDONLY | O_CLOEXEC);
+
+    if (fd == -1) {
+        return UINT64_MAX;
+    }
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0 || text[0] < '0' || text[0] > '9') {
+        return UINT64_MAX; /* "max" */
+    }
+    text[n] = '\0';
+    return strtoull(text, NULL, 10);
+}
+
+static uint64_t memory(void)
+{
+    uint64_t of_machine = (uint64_t) sysconf(_SC_PHYS_PAGES) * (uint64_t) sysconf(_SC_PAGESIZE);
+    uint64_t of_group = memory_of_group();
+
+    return of_group < of_machine ? of_group : of_machine;
+}
+
+/* What memory allows, but no less than two for each connection: nobody's first is refused for that. */
+static uint32_t requests_for(const struct generation *generation)
+{
+    uint64_t most = memory() / MEMORY_PART / REQUEST_BYTES / generation->slots;
+    uint64_t least = (uint64_t) generation->events->worker_connections * 2;
+
+    most = most < REQUESTS_MOST ? most : REQUESTS_MOST;
+    return (uint32_t) (most > least ? most : least < UINT32_MAX / 4 ? least : UINT32_MAX / 4);
+}
+
+uint32_t capacity_init(const struct generation *generation)
+{
+    const struct events_settings *events = generation->events;
+    uint32_t most = events->worker_requests != 0 ? (uint32_t) events->worker_requests
+                                                 : requests_for(generation);
+    uint32_t connections = (uint32_t) events->worker_connections;
+
+    capacity.requests = most;
+    capacity.reserve = connections < most / 2 ? connections : most / 2;
+    return most * 2 + FIBERS_OF_SERVICES;
+}

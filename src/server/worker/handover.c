@@ -1,0 +1,540 @@
+/* Parked connections on their way from an old worker to its successor. */
+#define _GNU_SOURCE
+#include "server/worker/handover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/list.h"
+#include "event/loop.h"
+#include "net/shards/listener.h"
+
+#define HANDOVER_MAGIC 0x4a0d0e12u
+
+enum {
+    BATCH_MOST = 64,    /* descriptors in one message; the kernel takes 253 */
+    STATE_MOST = 1024,  /* bytes with one descriptor */
+    BATCH_SIZE = 16384, /* bytes of one message */
+    UNDER_WAY_MOST =
+        32768,     /* bytes that the kernel keeps: who is under way waits for all before it */
+    RETRY_MS = 20, /* when the kernel has too many descriptors under way; and for how long a
+                           newer successor is waited for */
+    LOG_EVERY_MS = 1000,
+};
+
+/* How a message begins; then count times: size (uint16_t) and so many bytes of state. */
+struct batch_head {
+    uint32_t magic;
+    uint32_t count;   /* descriptors */
+    struct addr addr; /* of their listener */
+    uint32_t opening; /* of it, too */
+};
+
+/* A message that is being gathered or waits to be sent. */
+struct batch {
+    struct batch *next;
+    struct listener *listener; /* of all in it */
+    unsigned count;            /* descriptors, owned */
+    int fds[BATCH_MOST];
+    size_t size; /* bytes of data in use */
+    char data[BATCH_SIZE];
+};
+
+union control {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(BATCH_MOST * sizeof(int))];
+};
+
+struct handover *handover_now;
+
+static void take_batch(const char *data, size_t size, const int *fds, unsigned count);
+
+/* ---- sending */
+
+static struct {
+    struct handover face;
+    struct event_source source;
+    struct deferred flush; /* at the end of the turn */
+    struct timer retry;
+    struct batch *first; /* oldest; the last one is open for more */
+    struct batch **last;
+    uint64_t *gone; /* bits by number of listener, heap */
+    unsigned gone_bits;
+} out = {.source = {.fd = -1}, .last = &out.first};
+
+void handover_listener_gone(unsigned number)
+{
+    if (number >= out.gone_bits) {
+        unsigned words = out.gone_bits / 64;
+        unsigned wanted = number / 64 + 1;
+
+        out.gone = realloc(out.gone, wanted * sizeof(*out.gone));
+        if (out.gone == NULL) {
+            fatal_no_memory(wanted * sizeof(*out.gone));
+        }
+        memset(out.gone + words, 0, (wanted - words) * sizeof(*out.gone));
+        out.gone_bits = wanted * 64;
+    }
+    out.gone[number / 64] |= (uint64_t) 1 << number % 64;
+}
+
+static bool listener_is_gone(const struct listener *listener)
+{
+    unsigned number = 0;
+
+    for (const struct listener *l = generation_now->listeners; l != listener; l = l->next) {
+        if (l == NULL) {
+            return true; /* of an even older generation */
+        }
+        number++;
+    }
+    return number < out.gone_bits && (out.gone[number / 64] >> number % 64 & 1) != 0;
+}
+
+static struct batch *batch_new(struct listener *listener)
+{
+    struct batch *batch = malloc(sizeof(*batch));
+    struct batch_head head = {.magic = HANDOVER_MAGIC};
+
+    if (batch == NULL) {
+        fatal_no_memory(sizeof(*batch));
+    }
+    batch->next = NULL;
+    batch->listener = listener;
+    batch->count = 0;
+    head.addr = listener->addr;
+    head.opening = listener->opening;
+    memcpy(batch->data, &head, sizeof(head));
+    batch->size = sizeof(head);
+    *out.last = batch;
+    out.last = &batch->next;
+    return batch;
+}
+
+/* The batch that takes the next connection. */
+static struct batch *batch_for(struct listener *listener, size_t size)
+{
+    if (out.first != NULL) {
+        struct batch *batch = (struct batch *) ((char *) out.last - offsetof(struct batch, next));
+
+        if (batch->listener == listener && batch->count < BATCH_MOST &&
+            batch->size + sizeof(uint16_t) + size <= BATCH_SIZE) {
+            return batch;
+        }
+    }
+    return batch_new(listener);
+}
+
+static bool takes_listener(const struct handover *handover, const struct listener *listener)
+{
+    return !listener_is_gone(listener);
+}
+
+static bool send_one(struct handover *handover, struct listener *listener, int fd,
+                     const void *state, size_t size)
+{
+    if (size > STATE_MOST || !takes_listener(handover, listener)) {
+        return false;
+    }
+    struct batch *batch = batch_for(listener, size);
+    uint16_t short_size = (uint16_t) size;
+
+    memcpy(batch->data + batch->size, &short_size, sizeof(short_size));
+    batch->size += sizeof(short_size);
+    if (size != 0) {
+        memcpy(batch->data + batch->size, state, size);
+        batch->size += size;
+    }
+    batch->fds[batch->count++] = fd;
+    loop_defer(&out.flush);
+    return true;
+}
+
+static bool is_behind(const struct handover *handover)
+{
+    return out.first != NULL && out.first->next != NULL;
+}
+
+static struct batch *take_first(void)
+{
+    struct batch *batch = out.first;
+
+    out.first = batch->next;
+    if (out.first == NULL) {
+        out.last = &out.first;
+    }
+    return batch;
+}
+
+/* The oldest batch has left, or the process ends: its descriptors are not ours any more. */
+static void drop_first(void)
+{
+    struct batch *batch = take_first();
+
+    for (unsigned i = 0; i < batch->count; i++) {
+        close(batch->fds[i]);
+    }
+    free(batch);
+}
+
+static void close_source(void)
+{
+    loop_undefer(&out.flush);
+    event_remove(&out.source);
+    close(out.source.fd);
+    event_forget(&out.source);
+    out.source.fd = -1;
+}
+
+/* The successor has ended. A newer one may have been announced already. */
+static void wait_for_another(void)
+{
+    close_source();
+    timer_set(&out.retry, clock_now.now_ms + RETRY_MS);
+}
+
+/* There is none: what the last did not get stays with this worker after all. */
+static void keep_rest(void)
+{
+    struct batch *batch = out.first;
+
+    out.first = NULL;
+    out.last = &out.first;
+    handover_end();
+    while (batch != NULL) {
+        struct batch *next = batch->next;
+
+        take_batch(batch->data, batch->size, batch->fds, batch->count);
+        free(batch);
+        batch = next;
+    }
+}
+
+static bool send_batch(struct batch *batch)
+{
+    struct batch_head *head = (struct batch_head *) (void *) batch->data;
+    union control control;
+    struct iovec part = {batch->data, batch->size};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.room,
+                            .msg_controllen = CMSG_SPACE(batch->count * sizeof(int))};
+
+    memset(&control, 0, sizeof(control));
+    head->count = batch->count;
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(batch->count * sizeof(int));
+    memcpy(CMSG_DATA(rights), batch->fds, batch->count * sizeof(int));
+    ssize_t n;
+    do {
+        n = sendmsg(out.source.fd, &header, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n >= 0;
+}
+
+static void flush(struct deferred *deferred)
+{
+    while (out.first != NULL && out.source.fd >= 0) {
+        if (send_batch(out.first)) {
+            drop_first();
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            event_want_output(&out.source);
+            return;
+        } else if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) {
+            timer_set(&out.retry, clock_now.now_ms + RETRY_MS);
+            return;
+        } else {
+            if (errno != EPIPE && errno != ECONNRESET) {
+                log_alert(log_main, errno, "sendmsg() to the next worker failed");
+            }
+            wait_for_another();
+        }
+    }
+}
+
+static void out_ready(struct event_source *source, unsigned events)
+{
+    if ((events & (EVENT_ERROR | EVENT_PEER_CLOSED)) != 0) {
+        wait_for_another();
+        return;
+    }
+    flush(&out.flush);
+}
+
+static void retry(struct timer *timer)
+{
+    if (out.source.fd < 0) {
+        keep_rest();
+    } else {
+        flush(&out.flush);
+    }
+}
+
+void handover_start(int fd)
+{
+    if (handover_now != &out.face) {
+        deferred_init(&out.flush, flush);
+        timer_init(&out.retry, retry);
+    } else {
+        timer_clear(&out.retry);
+    }
+    if (out.source.fd >= 0) {
+        close_source();
+    }
+    event_source_init(&out.source, fd, out_ready);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){UNDER_WAY_MOST}, sizeof(int)) != 0) {
+        log_alert(log_main, errno, "setsockopt(SO_SNDBUF) failed");
+    }
+    out.face.takes = takes_listener;
+    out.face.send = send_one;
+    out.face.is_behind = is_behind;
+    handover_now = &out.face;
+    if (!event_add(&out.source)) {
+        log_alert(log_main, errno, "epoll_ctl() failed");
+        close(fd);
+        out.source.fd = -1;
+        keep_rest();
+        return;
+    }
+    loop_defer(&out.flush);
+}
+
+bool handover_is_done(void)
+{
+    return out.first == NULL;
+}
+
+void handover_end(void)
+{
+    if (out.source.fd >= 0) {
+        close_source();
+    }
+    if (handover_now == &out.face) {
+        handover_now = NULL;
+        loop_undefer(&out.flush);
+        timer_remove(&out.retry);
+    }
+    while (out.first != NULL) {
+        drop_first();
+    }
+}
+
+void handover_free(void)
+{
+    handover_end();
+    free(out.gone);
+    out.gone = NULL;
+    out.gone_bits = 0;
+}
+
+/* ---- receiving */
+
+/* One older worker that sends. */
+struct incoming {
+    struct incoming *next;
+    struct event_source source;
+};
+
+static struct incoming *incoming_first;
+
+static struct listener *listener_of(struct generation *generation, const struct addr *addr,
+                                    uint32_t opening)
+{
+    for (struct listener *l = generation->listeners; l != NULL; l = l->next) {
+        if (l->opening == opening && addr_equal(&l->addr, addr)) {
+            return l;
+        }
+    }
+    return NULL;
+}
+
+/* Gives the descriptor to the listener, or closes it when the client has gone or nobody wants it.
+ */
+static void hand_in(struct listener *listener, int fd, const void *state, size_t size)
+{
+    struct addr peer = {.len = sizeof(peer) - offsetof(struct addr, any)};
+
+    if (listener == NULL || listener->handed_over == NULL ||
+        getpeername(fd, &peer.any, &peer.len) != 0) {
+        close(fd);
+        return;
+    }
+    listener->handed_over(listener, fd, &peer, state, size);
+}
+
+static void take_batch(const char *data, size_t size, const int *fds, unsigned count)
+{
+    struct batch_head head;
+    unsigned i = 0;
+
+    if (size >= sizeof(head)) {
+        memcpy(&head, data, sizeof(head));
+        struct listener *listener = head.magic == HANDOVER_MAGIC
+                                        ? listener_of(generation_now, &head.addr, head.opening)
+                                        : NULL;
+        size_t at = sizeof(head);
+
+        for (; i < count && size - at >= sizeof(uint16_t); i++) {
+            uint16_t state_size;
+
+            memcpy(&state_size, data + at, sizeof(state_size));
+            at += sizeof(state_size);
+            if (state_size > size - at) {
+                break;
+            }
+            hand_in(listener, fds[i], data + at, state_size);
+            at += state_size;
+        }
+    }
+    for (; i < count; i++) {
+        close(fds[i]);
+    }
+}
+
+static unsigned take_descriptors(struct msghdr *header, int *fds)
+{
+    unsigned count = 0;
+
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part != NULL;
+         part = CMSG_NXTHDR(header, part)) {
+        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
+            size_t bytes = part->cmsg_len - CMSG_LEN(0);
+
+            count = (unsigned) (bytes / sizeof(int));
+            memcpy(fds, CMSG_DATA(part), count * sizeof(int));
+        }
+    }
+    return count;
+}
+
+static void incoming_close(struct incoming *incoming)
+{
+    struct incoming **link = &incoming_first;
+
+    while (*link != incoming) {
+        link = &(*link)->next;
+    }
+    *link = incoming->next;
+    event_remove(&incoming->source);
+    close(incoming->source.fd);
+    event_forget(&incoming->source);
+    free(incoming);
+}
+
+/* Descriptors ran out: the kernel has closed those of a message for which there was no room. */
+static void log_lost(void)
+{
+    static uint64_t logged_ms;
+
+    if (logged_ms == 0 || clock_now.now_ms - logged_ms >= LOG_EVERY_MS) {
+        logged_ms = clock_now.now_ms;
+        log_crit(log_main, EMFILE, "idle connections of an older worker are closed");
+    }
+}
+
+/* Takes one message, if there is one. False: there was none; is_over: nor will there be. */
+static bool take_message(int from, bool *is_over)
+{
+    static char data[BATCH_SIZE];
+    struct iovec part = {data, sizeof(data)};
+    union control control;
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = control.room,
+                            .msg_controllen = sizeof(control.room)};
+    int fds[BATCH_MOST];
+
+    ssize_t n = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
+    *is_over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (n <= 0) {
+        return n < 0 && errno == EINTR;
+    }
+    if ((header.msg_flags & MSG_CTRUNC) != 0) {
+        log_lost();
+    }
+    unsigned count = take_descriptors(&header, fds);
+    take_batch(data, (size_t) n, fds, count);
+    return true;
+}
+
+/* One message in a turn, so that clients of this worker are served between them. */
+static void incoming_ready(struct event_source *source, unsigned events)
+{
+    bool is_over;
+
+    take_message(source->fd, &is_over);
+    if (is_over) {
+        incoming_close(container_of(source, struct incoming, source));
+    }
+}
+
+void handover_receive(int fd)
+{
+    struct incoming *incoming = calloc(1, sizeof(*incoming));
+
+    if (incoming == NULL) {
+        fatal_no_memory(sizeof(*incoming));
+    }
+    event_source_init(&incoming->source, fd, incoming_ready);
+    incoming->next = incoming_first;
+    incoming_first = incoming;
+    if (!event_add_listener(&incoming->source, false)) {
+        log_alert(log_main, errno, "epoll_ctl() failed");
+        incoming_close(incoming);
+    }
+}
+
+void handover_receive_end(void)
+{
+    bool is_over;
+
+    while (incoming_first != NULL) {
+        /* From now on the sender is refused, so that nothing is lost between here and the close. */
+        shutdown(incoming_first->source.fd, SHUT_RD);
+        while (take_message(incoming_first->source.fd, &is_over)) {
+        }
+        incoming_close(incoming_first);
+    }
+}
+
+/* ---- in one process */
+
+static struct {
+    struct handover face;
+    struct generation *to;
+} within;
+
+static bool takes_within(const struct handover *handover, const struct listener *listener)
+{
+    const struct listener *next = listener_of(within.to, &listener->addr, listener->opening);
+
+    /* Those that were handed over already are met again: connections of all generations are visited. */
+    return next != NULL && next != listener && next->handed_over != NULL;
+}
+
+static bool send_within(struct handover *handover, struct listener *listener, int fd,
+                        const void *state, size_t size)
+{
+    struct listener *next = listener_of(within.to, &listener->addr, listener->opening);
+
+    if (!takes_within(handover, listener)) {
+        return false;
+    }
+    hand_in(next, fd, state, size);
+    return true;
+}
+
+void handover_within(struct generation *to)
+{
+    within.face.takes = takes_within;
+    within.face.send = send_within;
+    within.to = to;
+    handover_now = to == NULL ? NULL : &within.face;
+}

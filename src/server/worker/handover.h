@@ -1,0 +1,39 @@
+/* Parked connections on their way from an old worker to its successor. Private to this floor. */
+#ifndef SERVER_WORKER_HANDOVER_H
+#define SERVER_WORKER_HANDOVER_H
+
+#include <stdbool.h>
+
+#include "server/generation.h"
+
+/* ---- in the old worker */
+
+/* This listener (by its number) has no successor: its connections stay here. Before handover_start.
+ */
+void handover_listener_gone(unsigned number);
+
+/* Makes handover_now, which sends over fd (owned from now on), in place of a former one. */
+void handover_start(int fd);
+
+/* Everything that was given to handover_now has left. */
+bool handover_is_done(void);
+
+/* No more: handover_now is NULL, what has not left is closed. */
+void handover_end(void);
+
+/* The same at the end of the process: what was noted about listeners is freed, too. */
+void handover_free(void);
+
+/* ---- in the new worker */
+
+/* Takes connections from fd (owned from now on) until the other end closes. */
+void handover_receive(int fd);
+/* Takes what has been sent, and closes what is still open for that. */
+void handover_receive_end(void);
+
+/* ---- in one process (`master_process off`) */
+
+/* Makes handover_now, which gives connections of an older generation to the listeners of `to`. */
+void handover_within(struct generation *to);
+
+#endif

@@ -1,0 +1,392 @@
+/* Databases of MaxMind's format: see mmdb.h, and https://maxmind.github.io/MaxMind-DB/. */
+#include "shared/geo/mmdb.h"
+
+#include "base/parse.h"
+
+enum {
+    SEPARATOR = 16,           /* zero bytes between tree and data */
+    METADATA_MAX = 128 << 10, /* bytes at the end in which metadata begins */
+    POINTERS_MAX = 8,         /* pointers to pointers: the format has none */
+    STEPS_MAX = 100000,       /* values that one search passes over */
+};
+
+#define METADATA_MARK STR("\xab\xcd\xefMaxMind.com")
+
+/* ---- values ---- */
+
+static uint64_t number_of(const unsigned char *bytes, size_t size)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        number = number << 8 | bytes[i];
+    }
+    return number;
+}
+
+/* So many bytes at *at, which moves behind them; NULL when they are not there. */
+static const unsigned char *take(struct str data, size_t *at, size_t size)
+{
+    if (*at > data.len || size > data.len - *at) {
+        return NULL;
+    }
+    const unsigned char *bytes = (const unsigned char *) data.data + *at;
+    *at += size;
+    return bytes;
+}
+
+/* The target of a pointer whose head was read: its two middle bits say how many bytes follow. */
+static bool read_pointer(struct str data, size_t *at, unsigned head, size_t *target)
+{
+    static const uint32_t offsets[] = {0, 2048, 526336, 0};
+    unsigned size = head >> 3 & 3;
+    const unsigned char *bytes = take(data, at, size + 1);
+
+    if (bytes == NULL) {
+        return false;
+    }
+    uint64_t number = number_of(bytes, size + 1);
+    if (size != 3) {
+        number |= (uint64_t) (head & 7) << 8 * (size + 1);
+    }
+    *target = (size_t) (number + offsets[size]);
+    return true;
+}
+
+/* The size in a head, of which large ones have up to three bytes more. */
+static bool read_size(struct str data, size_t *at, unsigned head, uint32_t *size)
+{
+    static const uint32_t offsets[] = {29, 285, 65821};
+
+    *size = head & 31;
+    if (*size < 29) {
+        return true;
+    }
+    unsigned more = *size - 28;
+    const unsigned char *bytes = take(data, at, more);
+    if (bytes == NULL) {
+        return false;
+    }
+    *size = (uint32_t) number_of(bytes, more) + offsets[more - 1];
+    return true;
+}
+
+static bool read_integer(struct str bytes, size_t size_max, struct geo_value *out)
+{
+    const unsigned char *at = (const unsigned char *) bytes.data;
+
+    if (bytes.len > size_max) {
+        return false;
+    }
+    size_t high = bytes.len > 8 ? bytes.len - 8 : 0;
+    out->number_high = number_of(at, high);
+    out->number = number_of(at + high, bytes.len - high);
+    if (out->kind == GEO_VALUE_INT32) {
+        out->number = (uint64_t) (int64_t) (int32_t) out->number;
+    }
+    return true;
+}
+
+static bool read_real(struct str bytes, struct geo_value *out)
+{
+    const unsigned char *at = (const unsigned char *) bytes.data;
+
+    if (out->kind == GEO_VALUE_DOUBLE && bytes.len == 8) {
+        uint64_t bits = number_of(at, 8);
+        memcpy(&out->real, &bits, sizeof(bits));
+        return true;
+    }
+    if (out->kind == GEO_VALUE_FLOAT && bytes.len == 4) {
+        uint32_t bits = (uint32_t) number_of(at, 4);
+        float real;
+        memcpy(&real, &bits, sizeof(bits));
+        out->real = (double) real;
+        return true;
+    }
+    return false;
+}
+
+/* The contents of a value that is no container. */
+static bool read_contents(struct geo_value *out)
+{
+    switch (out->kind) {
+    case GEO_VALUE_STRING:
+    case GEO_VALUE_BYTES:
+        return true;
+    case GEO_VALUE_DOUBLE:
+    case GEO_VALUE_FLOAT:
+        return read_real(out->bytes, out);
+    case GEO_VALUE_UINT16:
+        return read_integer(out->bytes, 2, out);
+    case GEO_VALUE_UINT32:
+    case GEO_VALUE_INT32:
+        return read_integer(out->bytes, 4, out);
+    case GEO_VALUE_UINT64:
+        return read_integer(out->bytes, 8, out);
+    case GEO_VALUE_UINT128:
+        return read_integer(out->bytes, 16, out);
+    case GEO_VALUE_POINTER:
+    case GEO_VALUE_MAP:
+    case GEO_VALUE_ARRAY:
+    case GEO_VALUE_BOOLEAN:
+        break;
+    }
+    return false;
+}
+
+/* The value at `at`; a pointer is not followed: `number` is its target. */
+static bool read_value(struct str data, size_t at, struct geo_value *out)
+{
+    const unsigned char *head = take(data, &at, 1);
+    uint32_t size;
+
+    if (head == NULL) {
+        return false;
+    }
+    *out = (struct geo_value){.kind = *head >> 5};
+    if (out->kind == GEO_VALUE_POINTER) {
+        size_t target;
+        bool is_good = read_pointer(data, &at, *head, &target);
+        out->number = is_good ? target : 0;
+        out->next = at;
+        return is_good;
+    }
+    if (out->kind == 0) {
+        const unsigned char *kind = take(data, &at, 1);
+        if (kind == NULL) {
+            return false;
+        }
+        out->kind = *kind + 7u;
+    }
+    if (!read_size(data, &at, *head, &size)) {
+        return false;
+    }
+    out->next = at;
+    if (out->kind == GEO_VALUE_MAP || out->kind == GEO_VALUE_ARRAY) {
+        out->count = size;
+        return true;
+    }
+    if (out->kind == GEO_VALUE_BOOLEAN) {
+        out->number = size;
+        return size <= 1;
+    }
+    const unsigned char *contents = take(data, &out->next, size);
+    out->bytes = (struct str){(const char *) contents, size};
+    return contents != NULL && read_contents(out);
+}
+
+/* The same; where it is a pointer, what it points to, with *after the place behind the pointer. */
+static bool read_target(struct str data, size_t at, struct geo_value *out, size_t *after)
+{
+    if (!read_value(data, at, out)) {
+        return false;
+    }
+    *after = out->next;
+    for (unsigned i = 0; out->kind == GEO_VALUE_POINTER; i++) {
+        if (i == POINTERS_MAX || !read_value(data, (size_t) out->number, out)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The place behind so many values. */
+static bool pass_over(struct str data, size_t *at, uint64_t count, unsigned *steps)
+{
+    for (struct geo_value value; count > 0; count--) {
+        if (++*steps > STEPS_MAX || !read_value(data, *at, &value)) {
+            return false;
+        }
+        *at = value.next;
+        count += value.kind == GEO_VALUE_MAP ? (uint64_t) value.count * 2 : value.count;
+    }
+    return true;
+}
+
+/* The value of a key; *out is the map, and becomes the value. */
+static bool enter_map(struct str data, struct str key, struct geo_value *out, unsigned *steps)
+{
+    size_t at = out->next;
+
+    for (uint32_t left = out->count; left > 0; left--) {
+        struct geo_value name;
+
+        if (++*steps > STEPS_MAX || !read_target(data, at, &name, &at) ||
+            name.kind != GEO_VALUE_STRING) {
+            return false;
+        }
+        if (str_equal(name.bytes, key)) {
+            return read_target(data, at, out, &at);
+        }
+        if (!pass_over(data, &at, 1, steps)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool enter_array(struct str data, struct str word, struct geo_value *out, unsigned *steps)
+{
+    size_t at = out->next;
+    int64_t number;
+
+    if (!parse_int(word, &number)) {
+        return false;
+    }
+    number += number < 0 ? out->count : 0;
+    return number >= 0 && number < out->count && pass_over(data, &at, (uint64_t) number, steps) &&
+           read_target(data, at, out, &at);
+}
+
+static bool find_value(struct str data, size_t place, const struct str *path, size_t count,
+                       struct geo_value *out)
+{
+    unsigned steps = 0;
+    size_t after;
+
+    if (!read_target(data, place, out, &after)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool is_there = out->kind == GEO_VALUE_MAP     ? enter_map(data, path[i], out, &steps)
+                        : out->kind == GEO_VALUE_ARRAY ? enter_array(data, path[i], out, &steps)
+                                                       : false;
+        if (!is_there) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool geo_mmdb_value(const struct geo_mmdb *db, size_t place, const struct str *path, size_t count,
+                    struct geo_value *out)
+{
+    return find_value(db->data, place, path, count, out);
+}
+
+/* ---- the tree ---- */
+
+static inline uint32_t three_bytes(const unsigned char *at)
+{
+    return (uint32_t) at[0] << 16 | (uint32_t) at[1] << 8 | at[2];
+}
+
+/* A record of a node that is there. On the way of each lookup, once for each bit. */
+static inline uint32_t record_at(const struct geo_mmdb *db, uint32_t node, unsigned branch)
+{
+    const unsigned char *at =
+        (const unsigned char *) db->tree.data + (size_t) node * (db->record_size / 4);
+
+    if (db->record_size == 24) {
+        return three_bytes(at + 3 * (size_t) branch);
+    }
+    if (db->record_size == 28) {
+        return branch == 0 ? (uint32_t) (at[3] >> 4) << 24 | three_bytes(at)
+                           : (uint32_t) (at[3] & 15) << 24 | three_bytes(at + 4);
+    }
+    at += 4 * (size_t) branch;
+    return (uint32_t) at[0] << 24 | three_bytes(at + 1);
+}
+
+/* Follows bits from a node, until they are used up or it is none. */
+static uint32_t follow(const struct geo_mmdb *db, uint32_t node, const unsigned char *bits,
+                       unsigned count)
+{
+    for (unsigned i = 0; i < count && node < db->node_count; i++) {
+        node = record_at(db, node, bits[i / 8] >> (7 - i % 8) & 1);
+    }
+    return node;
+}
+
+bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place)
+{
+    uint32_t record = db->node_count;
+
+    if (addr->len != 0 && addr->any.sa_family == AF_INET) {
+        record = follow(db, db->v4_node, (const unsigned char *) &addr->v4.sin_addr, 32);
+    } else if (addr->len != 0 && addr->any.sa_family == AF_INET6) {
+        const unsigned char *bits = addr->v6.sin6_addr.s6_addr;
+
+        if (IN6_IS_ADDR_V4MAPPED(&addr->v6.sin6_addr)) {
+            record = follow(db, db->v4_node, bits + 12, 32);
+        } else if (db->is_v6) {
+            record = follow(db, 0, bits, 128);
+        }
+    }
+    if (record <= db->node_count || record - db->node_count < SEPARATOR) {
+        return false;
+    }
+    *place = record - db->node_count - SEPARATOR;
+    return *place < db->data.len;
+}
+
+/* ---- the whole file ---- */
+
+/* Where the metadata begins: behind the last mark; 0 = there is none. */
+static size_t find_metadata(struct str bytes)
+{
+    struct str mark = METADATA_MARK;
+    size_t first = bytes.len > METADATA_MAX ? bytes.len - METADATA_MAX : 0;
+
+    for (size_t at = bytes.len; at >= first + mark.len; at--) {
+        if (memcmp(bytes.data + at - mark.len, mark.data, mark.len) == 0) {
+            return at;
+        }
+    }
+    return 0;
+}
+
+static bool metadata_number(struct str metadata, const char *key, uint64_t *out)
+{
+    struct str path = str_of(key);
+    struct geo_value value;
+
+    if (!find_value(metadata, 0, &path, 1, &value) ||
+        (value.kind != GEO_VALUE_UINT16 && value.kind != GEO_VALUE_UINT32 &&
+         value.kind != GEO_VALUE_UINT64)) {
+        return false;
+    }
+    *out = value.number;
+    return true;
+}
+
+const char *geo_mmdb_open(struct str bytes, struct geo_mmdb *out)
+{
+    static const unsigned char zeros[12];
+    const char *bad_metadata = "The MaxMind DB file contains invalid metadata";
+    size_t start = find_metadata(bytes);
+    struct str metadata = start == 0 ? STR_NONE : str_skip(bytes, start);
+    uint64_t nodes;
+    uint64_t record_size;
+    uint64_t ip_version;
+    uint64_t format;
+
+    if (bytes.len == 0) {
+        return "An attempt to read data from the MaxMind DB file failed";
+    }
+    *out = (struct geo_mmdb){.build_epoch = 0};
+    if (!metadata_number(metadata, "node_count", &nodes) ||
+        !metadata_number(metadata, "record_size", &record_size) ||
+        !metadata_number(metadata, "ip_version", &ip_version) ||
+        !metadata_number(metadata, "binary_format_major_version", &format) ||
+        !metadata_number(metadata, "build_epoch", &out->build_epoch)) {
+        return bad_metadata;
+    }
+    if (format != 2 || (record_size != 24 && record_size != 28 && record_size != 32)) {
+        return "The MaxMind DB file is in a format this library can't handle (unknown record size "
+               "or binary format version)";
+    }
+    size_t tree_end = (size_t) nodes * ((size_t) record_size / 4);
+    size_t data_end = start - METADATA_MARK.len;
+    if (nodes == 0 || nodes > UINT32_MAX || (ip_version != 4 && ip_version != 6) ||
+        data_end < SEPARATOR || tree_end > data_end - SEPARATOR) {
+        return bad_metadata;
+    }
+    out->tree = str_head(bytes, tree_end);
+    out->data = str_from(bytes.data + tree_end + SEPARATOR, bytes.data + data_end);
+    out->node_count = (uint32_t) nodes;
+    out->record_size = (unsigned) record_size;
+    out->is_v6 = ip_version == 6;
+    out->v4_node = out->is_v6 ? follow(out, 0, zeros, 96) : 0;
+    return NULL;
+}

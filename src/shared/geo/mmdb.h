@@ -1,0 +1,62 @@
+/* Databases of MaxMind's format (".mmdb", version 2): a tree of address bits, and data of several types. */
+#ifndef SHARED_GEO_MMDB_H
+#define SHARED_GEO_MMDB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "net/addr/addr.h"
+
+/* A database that was read. No byte of it is believed: whatever it says, nothing outside is touched, and a search ends. */
+struct geo_mmdb {
+    struct str tree;      /* nodes of two records each */
+    struct str data;      /* values that records, and pointers among values, point into */
+    uint32_t node_count;  /* records of this value stand for nothing, smaller ones for nodes */
+    unsigned record_size; /* bits of a record: 24, 28, 32 */
+    bool is_v6;           /* bits of 128; IPv4 lies at ::/96 */
+    uint32_t v4_node;     /* where addresses of IPv4 begin; or a record for all of them */
+    uint64_t build_epoch; /* when it was made, in seconds */
+};
+
+enum geo_value_kind {
+    GEO_VALUE_POINTER = 1,
+    GEO_VALUE_STRING = 2,
+    GEO_VALUE_DOUBLE = 3,
+    GEO_VALUE_BYTES = 4,
+    GEO_VALUE_UINT16 = 5,
+    GEO_VALUE_UINT32 = 6,
+    GEO_VALUE_MAP = 7,
+    GEO_VALUE_INT32 = 8,
+    GEO_VALUE_UINT64 = 9,
+    GEO_VALUE_UINT128 = 10,
+    GEO_VALUE_ARRAY = 11,
+    GEO_VALUE_BOOLEAN = 14,
+    GEO_VALUE_FLOAT = 15,
+};
+
+/* A value, and where it stands. */
+struct geo_value {
+    enum geo_value_kind kind;
+    struct str bytes; /* of strings and bytes, in the database */
+    uint64_t number; /* of integers and booleans; int32 as its 64 bits; the lower half of uint128 */
+    uint64_t number_high; /* the upper half of uint128 */
+    double real;          /* of doubles and floats */
+    uint32_t count;       /* entries of a map or an array */
+    size_t next;          /* place behind its head: of a map or an array that of the first entry */
+};
+
+/* Finds the parts of a database in these bytes. NULL, or why it is none, as libmaxminddb says it. */
+const char *geo_mmdb_open(struct str bytes, struct geo_mmdb *out);
+
+/* The place of the data about an address. False: there is none. IPv4 addresses that are mapped into IPv6 are IPv4. */
+bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place);
+
+/*
+ * The value at a place, or what lies below it by keys of maps and numbers of arrays (from 0, or from the end by -1). False: there is none, or the
+ * data is broken.
+ */
+bool geo_mmdb_value(const struct geo_mmdb *db, size_t place, const struct str *path, size_t count,
+                    struct geo_value *out);
+
+#endif

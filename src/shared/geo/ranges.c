@@ -1,0 +1,213 @@
+/* Ranges of IPv4 addresses in order: chunks of a fixed size, so that a range in the middle moves few others. */
+#include "shared/geo/ranges.h"
+
+#define CHUNK_SIZE 256
+
+struct chunk {
+    unsigned count;
+    struct geo_range items[CHUNK_SIZE];
+};
+
+/* A place between ranges: after `item` - 1 of the chunk. */
+struct place {
+    size_t chunk;
+    unsigned item;
+};
+
+static struct chunk *chunk_at(const struct geo_ranges *ranges, size_t index)
+{
+    return *vec_at(&ranges->chunks, struct chunk *, index);
+}
+
+/* The range in front of a place, or NULL. */
+static struct geo_range *range_before(const struct geo_ranges *ranges, struct place place)
+{
+    return place.item == 0 ? NULL : &chunk_at(ranges, place.chunk)->items[place.item - 1];
+}
+
+/* After the last range that begins at the address or before; item is 0 only in front of all. */
+static struct place find_place(const struct geo_ranges *ranges, uint32_t address)
+{
+    size_t from = 0;
+    size_t to = ranges->chunks.count;
+
+    while (to - from > 1) {
+        size_t middle = (from + to) / 2;
+        if (chunk_at(ranges, middle)->items[0].first <= address) {
+            from = middle;
+        } else {
+            to = middle;
+        }
+    }
+    struct place place = {.chunk = from, .item = 0};
+    if (to == 0) {
+        return place;
+    }
+    const struct chunk *chunk = chunk_at(ranges, from);
+    unsigned end = chunk->count;
+    while (place.item < end) {
+        unsigned middle = (place.item + end) / 2;
+        if (chunk->items[middle].first <= address) {
+            place.item = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return place;
+}
+
+static struct chunk *add_chunk(struct geo_ranges *ranges, size_t index)
+{
+    struct chunk *chunk = arena_alloc(ranges->arena, sizeof(*chunk));
+
+    chunk->count = 0;
+    vec_add(&ranges->chunks, ranges->arena, struct chunk *);
+    struct chunk **at = vec_at(&ranges->chunks, struct chunk *, index);
+    memmove(at + 1, at, (ranges->chunks.count - 1 - index) * sizeof(*at));
+    *at = chunk;
+    return chunk;
+}
+
+/* Room for one more at the place. A full chunk is cut in two; where one is appended to, after its end. */
+static void chunk_make_room(struct geo_ranges *ranges, struct place *place)
+{
+    if (ranges->chunks.count == 0) {
+        add_chunk(ranges, 0);
+    }
+    struct chunk *chunk = chunk_at(ranges, place->chunk);
+    if (chunk->count < CHUNK_SIZE) {
+        return;
+    }
+    unsigned kept = place->item == CHUNK_SIZE ? CHUNK_SIZE - 1 : CHUNK_SIZE / 2;
+    struct chunk *next = add_chunk(ranges, place->chunk + 1);
+    next->count = CHUNK_SIZE - kept;
+    memcpy(next->items, chunk->items + kept, next->count * sizeof(*next->items));
+    chunk->count = kept;
+    if (place->item > kept) {
+        place->chunk++;
+        place->item -= kept;
+    }
+}
+
+/* Puts it there; the place is behind it then. */
+static void range_insert(struct geo_ranges *ranges, struct place *place, struct geo_range range)
+{
+    chunk_make_room(ranges, place);
+    struct chunk *chunk = chunk_at(ranges, place->chunk);
+    struct geo_range *at = chunk->items + place->item;
+
+    memmove(at + 1, at, (chunk->count - place->item) * sizeof(*at));
+    *at = range;
+    chunk->count++;
+    place->item++;
+    ranges->count++;
+}
+
+static void take_out(struct geo_ranges *ranges, struct place place)
+{
+    struct chunk *chunk = chunk_at(ranges, place.chunk);
+    struct geo_range *at = chunk->items + place.item - 1;
+
+    memmove(at, at + 1, (chunk->count - place.item) * sizeof(*at));
+    chunk->count--;
+    ranges->count--;
+    if (chunk->count == 0) {
+        struct chunk **chunks = vec_at(&ranges->chunks, struct chunk *, place.chunk);
+        memmove(chunks, chunks + 1, (ranges->chunks.count - 1 - place.chunk) * sizeof(*chunks));
+        ranges->chunks.count--;
+    }
+}
+
+/* What is left of `outer`, which stands before the place, when `inner` is cut out; and `inner` if that is to be
+ * there. */
+static void range_cut(struct geo_ranges *ranges, struct place place, const struct geo_range *inner,
+                      bool is_kept)
+{
+    struct geo_range outer = *range_before(ranges, place);
+    struct geo_range head = {outer.first, inner->first - 1, outer.value};
+    struct geo_range tail = {inner->last + 1, outer.last, outer.value};
+
+    if (outer.first < inner->first) {
+        *range_before(ranges, place) = head;
+    } else if (is_kept) {
+        *range_before(ranges, place) = *inner;
+        is_kept = false;
+    } else if (inner->last < outer.last) {
+        *range_before(ranges, place) = tail;
+        return;
+    } else {
+        take_out(ranges, place);
+        return;
+    }
+    if (is_kept) {
+        range_insert(ranges, &place, *inner);
+    }
+    if (inner->last < outer.last) {
+        range_insert(ranges, &place, tail);
+    }
+}
+
+enum geo_put geo_ranges_put(struct geo_ranges *ranges, struct geo_range range,
+                            struct geo_range *other)
+{
+    struct place place = find_place(ranges, range.last);
+    struct geo_range *before = range_before(ranges, place);
+
+    if (before == NULL || before->last < range.first) {
+        range_insert(ranges, &place, range);
+        return GEO_PUT;
+    }
+    *other = *before;
+    if (before->first == range.first && before->last == range.last) {
+        before->value = range.value;
+        return GEO_REPLACED;
+    }
+    if (range.first < before->first || before->last < range.last) {
+        return GEO_OVERLAPS;
+    }
+    range_cut(ranges, place, &range, true);
+    return GEO_PUT;
+}
+
+bool geo_ranges_delete(struct geo_ranges *ranges, uint32_t first, uint32_t last)
+{
+    struct place place = find_place(ranges, last);
+    const struct geo_range *before = range_before(ranges, place);
+    struct geo_range range = {first, last, 0};
+
+    if (before == NULL || first < before->first || before->last < last ||
+        (first != before->first && (first & 0xffff) != 0) ||
+        (last != before->last && (last & 0xffff) != 0xffff)) {
+        return false;
+    }
+    range_cut(ranges, place, &range, false);
+    return true;
+}
+
+static void add_span(struct geo_span *spans, size_t *count, uint32_t first, uint32_t value)
+{
+    spans[(*count)++] = (struct geo_span){.first = {0, first}, .value = value};
+}
+
+struct geo_span *geo_ranges_spans(const struct geo_ranges *ranges, uint32_t between, size_t *count)
+{
+    struct geo_span *spans =
+        arena_array(ranges->arena, 2 * ranges->count + 1, sizeof(struct geo_span));
+    uint64_t next = 0; /* the address after the last range */
+
+    *count = 0;
+    vec_each(struct chunk *, chunk, &ranges->chunks) {
+        for (unsigned i = 0; i < (*chunk)->count; i++) {
+            const struct geo_range *range = &(*chunk)->items[i];
+            if (next < range->first) {
+                add_span(spans, count, (uint32_t) next, between);
+            }
+            add_span(spans, count, range->first, range->value);
+            next = (uint64_t) range->last + 1;
+        }
+    }
+    if (next <= UINT32_MAX) {
+        add_span(spans, count, (uint32_t) next, between);
+    }
+    return spans;
+}

@@ -1,0 +1,104 @@
+/* A leaky bucket for each key of a zone: how far its requests are ahead of the rate. */
+#include "shared/limit/bucket.h"
+
+#include "base/parse.h"
+
+/* Of a key. */
+struct bucket {
+    struct shm_record record;
+    uint64_t excess;  /* units that it held at `last_ms` */
+    uint64_t last_ms; /* monotonic: when a request was counted last */
+};
+_Static_assert(sizeof(struct bucket) == BUCKET_RECORD_SIZE, "as the header says");
+
+/* ---- arithmetic ---- */
+
+uint64_t bucket_excess(uint64_t before, uint64_t elapsed_ms, uint64_t per_minute)
+{
+    uint64_t drained, held = before + REQUEST_UNITS;
+
+    if (__builtin_mul_overflow(elapsed_ms, per_minute, &drained) || drained >= held) {
+        return 0;
+    }
+    return held - drained;
+}
+
+bool bucket_parse_rate(struct str text, uint64_t *per_minute)
+{
+    uint64_t number, scale = 60;
+
+    if (str_ends(text, STR("r/s"))) {
+        text.len -= 3;
+    } else if (str_ends(text, STR("r/m"))) {
+        text.len -= 3;
+        scale = 1;
+    }
+    if (!parse_uint(text, &number) || number == 0) {
+        return false;
+    }
+    *per_minute = (number < REQUESTS_MOST ? number : REQUESTS_MOST) * scale;
+    return true;
+}
+
+/* ---- the zone; the lock is held ---- */
+
+/* Processes read their clocks at other moments: time never runs backwards for a bucket. */
+static uint64_t elapsed_ms(const struct bucket *bucket, uint64_t now_ms)
+{
+    return now_ms > bucket->last_ms ? now_ms - bucket->last_ms : 0;
+}
+
+/* What it would hold with this request; a key without a bucket begins with an empty one. */
+static uint64_t excess_of(const struct bucket *bucket, const struct bucket_ask *ask)
+{
+    return bucket == NULL
+               ? 0
+               : bucket_excess(bucket->excess, elapsed_ms(bucket, ask->now_ms), ask->per_minute);
+}
+
+/* A bucket for a new key; where there is no room, instead of the one that was not used for longest. */
+static struct bucket *bucket_add(struct shm_table *table, const struct bucket_ask *ask)
+{
+    struct bucket *bucket = shm_table_add(table, &ask->key);
+
+    if (bucket == NULL) {
+        shm_table_drop(table, shm_table_oldest(table));
+        bucket = shm_table_add(table, &ask->key);
+    }
+    return bucket;
+}
+
+static void bucket_put(struct shm_table *table, struct bucket *bucket, const struct bucket_ask *ask,
+                       uint64_t excess)
+{
+    if (bucket == NULL) {
+        bucket = bucket_add(table, ask);
+    } else {
+        shm_table_touch(table, bucket);
+    }
+    bucket->excess = excess;
+    bucket->last_ms += elapsed_ms(bucket, ask->now_ms);
+}
+
+/* ---- requests ---- */
+
+bool bucket_take(struct shm_table *table, struct bucket_ask *ask, bool counts)
+{
+    shm_table_lock(table);
+    struct bucket *bucket = shm_table_find(table, &ask->key);
+    ask->excess = excess_of(bucket, ask);
+    bool may_pass = ask->excess <= ask->burst;
+    if (may_pass && counts) {
+        bucket_put(table, bucket, ask, ask->excess);
+    }
+    shm_table_unlock(table);
+    return may_pass;
+}
+
+void bucket_count(struct shm_table *table, const struct bucket_ask *ask)
+{
+    shm_table_lock(table);
+    struct bucket *bucket = shm_table_find(table, &ask->key);
+    bucket_put(table, bucket, ask, excess_of(bucket, ask));
+    shm_table_unlock(table);
+}

@@ -1,0 +1,81 @@
+/* limit_conn: its zones, and what it says when the configuration is read. */
+#include "shared/limit/conn.h"
+
+#include "base/parse.h"
+
+#define CONNECTIONS_MOST 65535
+
+bool conn_zone_read(struct conf *conf, struct conf_node *node, const struct limit_kind *kind)
+{
+    static const unsigned key = 1;
+    struct limit_zone_words words = {.keys = &key, .key_count = 1};
+
+    if (!str_starts(node->args[2], STR("zone="))) {
+        return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    if (!limit_zone_read(conf, node, node->args[2], &words.name, &words.size)) {
+        return false;
+    }
+    if (words.name.len == 0) {
+        return conf_error(conf, node, "\"limit_conn_zone\" must have \"zone\" parameter");
+    }
+    return limit_zone_declare(conf, node, kind, &words) != NULL;
+}
+
+bool conn_zone_read_old(struct conf *conf, struct conf_node *node, const struct limit_kind *kind)
+{
+    static const unsigned key = 2;
+    struct limit_zone_words words = {.keys = &key, .key_count = 1};
+    struct str zone =
+        arena_printf(conf->arena, "zone=%.*s:%.*s", STR_ARG(node->args[1]), STR_ARG(node->args[3]));
+
+    if (node->args[2].len < 2 || *node->args[2].data != '$') {
+        return conf_error(conf, node, "invalid variable name \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    return limit_zone_read(conf, node, zone, &words.name, &words.size) &&
+           limit_zone_declare(conf, node, kind, &words) != NULL;
+}
+
+bool conn_limit_read(struct conf *conf, struct conf_node *node, const struct limit_kind *kind,
+                     struct vec *limits)
+{
+    struct limit_zone *zone = limit_zone_named(conf, node, kind, node->args[1]);
+    uint64_t most;
+
+    if (zone == NULL) {
+        return false;
+    }
+    vec_each(const struct conn_limit, limit, limits) {
+        if (&limit->zone->limit == zone) {
+            return conf_error(conf, node, "\"%.*s\" directive is duplicate",
+                              STR_ARG(node->args[0]));
+        }
+    }
+    if (!parse_uint(node->args[2], &most) || most == 0) {
+        return conf_error(conf, node, "invalid number of connections \"%.*s\"",
+                          STR_ARG(node->args[2]));
+    }
+    if (most > CONNECTIONS_MOST) {
+        return conf_error(conf, node, "connection limit must be less %d", CONNECTIONS_MOST + 1);
+    }
+    struct conn_limit *limit = vec_add(limits, conf->arena, struct conn_limit);
+    limit->zone = (struct conn_zone *) zone;
+    limit->most = (uint32_t) most;
+    return true;
+}
+
+/* ---- the worker ---- */
+
+void conn_zones_join(struct conf *conf, const struct limit_kind *kind)
+{
+    for (struct limit_zone *zone = limit_zones_of(conf, kind); zone != NULL; zone = zone->next) {
+        ((struct conn_zone *) zone)->holder = count_join(zone->table);
+    }
+}
+
+void conn_zones_leave(struct conf *conf, const struct limit_kind *kind)
+{
+    for (struct limit_zone *zone = limit_zones_of(conf, kind); zone != NULL; zone = zone->next) {
+        count_leave(zone->table, ((struct conn_zone *) zone)->holder);
+    }
+}

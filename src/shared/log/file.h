@@ -1,0 +1,41 @@
+/* Where lines of access logs gather until they are written: one place for each file. */
+#ifndef SHARED_LOG_FILE_H
+#define SHARED_LOG_FILE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "conf/conf.h"
+#include "event/loop.h"
+#include "server/generation.h"
+
+/* buffer=, flush= and gzip= of an access_log. All zero: lines leave at the end of each turn. */
+struct log_buffering {
+    size_t size;       /* bytes; 0 = none */
+    uint64_t flush_ms; /* most time that a line waits; 0 = no limit */
+    int gzip_level;    /* 1 to 9; 0 = not compressed */
+};
+
+/* Lines for one file, shared by all access_log directives that name it. */
+struct log_lines {
+    struct log_file *file;
+    struct log_buffering buffering;
+    struct buf pending;      /* whole lines that are not written yet */
+    struct deferred write;   /* at the end of this turn, when lines are not buffered */
+    struct timer flush;      /* with flush= */
+    uint64_t next_report_ms; /* failures are told once a second */
+    bool is_torn;            /* the disk got a part of a line only: the next write ends it first */
+};
+
+/* The lines of this path. NULL after conf_error: the path has another buffering already. */
+struct log_lines *log_lines_for(struct conf *conf, const struct conf_node *node, struct str path,
+                                const struct log_buffering *buffering);
+
+/* A line was appended to pending, from this offset on. Writes what does not fit, or sees to it that it is written in time. */
+void log_lines_added(struct log_lines *lines, size_t start);
+
+/* Writes whole lines to a descriptor; false with errno, and *is_torn when a part went out. */
+bool log_write_lines(int fd, struct str text, bool *is_torn);
+
+#endif

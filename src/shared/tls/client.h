@@ -1,0 +1,121 @@
+/* TLS towards backends: the settings of a location, their rows, the context that they make, and what a connection is made with. */
+#ifndef SHARED_TLS_CLIENT_H
+#define SHARED_TLS_CLIENT_H
+
+#include "conf/directive.h"
+#include "net/tls/tls.h"
+#include "shared/tls/options.h"
+#include "upstream/link.h"
+
+/* TLS towards backends, as *_ssl_… say at one location. */
+struct tls_client_settings {
+    /* As written. */
+    struct template *certificate, *certificate_key;  /* ours; NULL = none */
+    struct vec passwords;                            /* struct str: of the key */
+    struct tls_certificate_cache *certificate_cache; /* of those with variables; NULL = off */
+    unsigned protocols;                              /* enum tls_protocol bits */
+    struct str ciphers;                              /* of TLS 1.2 and before */
+    struct vec commands;                             /* struct str pairs */
+    struct template *name;                           /* whom we expect; NULL = the host of *_pass */
+    bool server_name;                                /* it is sent */
+    bool session_reuse;             /* sessions of former connections are resumed */
+    bool verify;                    /* the certificate must be trusted, and be for the name */
+    int64_t verify_depth;           /* certificates in a chain at most */
+    struct str trusted_certificate; /* full path, or empty */
+    struct str crl;                 /* likewise */
+    struct log_file *key_log;       /* gets the secrets of connections; NULL = none */
+
+    /* Derived. */
+    bool is_needed;              /* a *_pass here leads, or may lead, to TLS */
+    bool is_certificate_late;    /* has variables: it is loaded for each handshake */
+    struct tls_context *context; /* NULL unless needed */
+};
+
+/*
+ * When a block was read: makes the context where one is needed, one for all locations that say the same. prefix: of the
+ * rows, for messages. False after conf_error.
+ */
+bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own,
+                       const char *prefix);
+
+/*
+ * How a connection speaks TLS, made for one subject. target: whom *_pass names. alpn: as TLS has it, a byte of length
+ * before each name; or empty. The texts are of env's arena, or live as long as the settings.
+ */
+void tls_client_link(const struct tls_client_settings *tls, struct variable_env *env,
+                     struct str target, struct str alpn, struct link_tls *out);
+/* The same for connections to a group that belong to no subject, such as probes: as far as the settings hold no variables. */
+const struct link_tls *tls_client_group_link(struct arena *arena,
+                                             const struct tls_client_settings *tls,
+                                             const struct upstream_group *group, struct str alpn);
+
+/* Rows that read their arguments themselves: into the field of the row. */
+typedef bool tls_client_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings);
+tls_client_apply tls_client_password_file_apply, tls_client_conf_command_apply,
+    tls_client_certificate_cache_apply, tls_client_key_log_apply;
+
+/* The family of rows; SETTINGS is a struct that has a struct tls_client_settings as its member `tls`. */
+#define TLS_CLIENT_ROWS(PREFIX, CONTEXT, SETTINGS)                                                 \
+    {PREFIX "_ssl_certificate", CONTEXT, TEMPLATE(SETTINGS, tls.certificate),                      \
+     .doc = "Our certificate for backends that ask for one: a PEM file, or data:text; variables "  \
+            "are looked at for each handshake."},                                                  \
+        {PREFIX "_ssl_certificate_key", CONTEXT, TEMPLATE(SETTINGS, tls.certificate_key),          \
+         .doc = "Its key: a PEM file, data:text, engine:name:id or store:URI."},                   \
+        {PREFIX "_ssl_certificate_cache",                                                          \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(SETTINGS, tls.certificate_cache, tls_client_certificate_cache_apply),        \
+         ARGS(1, 3),                                                                               \
+         .initial = "off",                                                                         \
+         .syntax = "off | max=N [inactive=time] [valid=time]",                                     \
+         .doc = "Keeps certificates and keys that were loaded by names with variables."},          \
+        {PREFIX "_ssl_password_file",                                                              \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(SETTINGS, tls.passwords, tls_client_password_file_apply),                    \
+         ARGS(1, 1),                                                                               \
+         .syntax = "file",                                                                         \
+         .doc = "Pass phrases of keys, one a line; they are tried in turn."},                      \
+        {PREFIX "_ssl_protocols",                                                                  \
+         CONTEXT,                                                                                  \
+         BITS(SETTINGS, tls.protocols, tls_protocol_words),                                        \
+         .initial = "TLSv1.2 TLSv1.3",                                                             \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .doc = "Versions of TLS that backends are spoken to in."},                                \
+        {PREFIX "_ssl_ciphers", CONTEXT, STRING(SETTINGS, tls.ciphers), .initial = "DEFAULT",      \
+         .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},                                     \
+        {PREFIX "_ssl_conf_command",                                                               \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(SETTINGS, tls.commands, tls_client_conf_command_apply),                      \
+         ARGS(2, 2),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "name value",                                                                   \
+         .doc = "A command of OpenSSL's SSL_CONF_cmd()."},                                         \
+        {PREFIX "_ssl_name", CONTEXT, TEMPLATE(SETTINGS, tls.name),                                \
+         .doc = "The name that the backend's certificate must have, and that is sent to it; by "   \
+                "default the host of " PREFIX "_pass."},                                           \
+        {PREFIX "_ssl_server_name", CONTEXT, FLAG(SETTINGS, tls.server_name), .initial = "off",    \
+         .doc = "Is the name sent (SNI, RFC 6066)?"},                                              \
+        {PREFIX "_ssl_session_reuse", CONTEXT, FLAG(SETTINGS, tls.session_reuse), .initial = "on", \
+         .doc = "Are sessions of former connections resumed?"},                                    \
+        {PREFIX "_ssl_verify", CONTEXT, FLAG(SETTINGS, tls.verify), .initial = "off",              \
+         .doc = "Must the backend's certificate be trusted, and be for the name?"},                \
+        {PREFIX "_ssl_verify_depth",                                                               \
+         CONTEXT,                                                                                  \
+         NUMBER(SETTINGS, tls.verify_depth),                                                       \
+         .initial = "1",                                                                           \
+         .max = INT32_MAX,                                                                         \
+         .doc = "Longest chain of certificates."},                                                 \
+        {PREFIX "_ssl_trusted_certificate", CONTEXT, CONF_PATH(SETTINGS, tls.trusted_certificate), \
+         .doc = "PEM file of authorities that are trusted."},                                      \
+        {PREFIX "_ssl_key_log",                                                                    \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(SETTINGS, tls.key_log, tls_client_key_log_apply),                            \
+         ARGS(1, 1),                                                                               \
+         .syntax = "file",                                                                         \
+         .doc = "Log of the secrets of connections in NSS's format; made for its owner alone."},   \
+    {                                                                                              \
+        PREFIX "_ssl_crl", CONTEXT, CONF_PATH(SETTINGS, tls.crl),                                  \
+            .doc = "PEM file of revoked certificates."                                             \
+    }
+
+#endif

@@ -1,0 +1,147 @@
+/* Values of directives about TLS that the side of clients and the side of backends have in common. */
+#include "shared/tls/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/parse.h"
+#include "server/generation.h"
+
+#define PASSWORD_FILE_MAX (64 * 1024) /* bytes */
+
+/* clang-format off */
+const struct directive_word tls_protocol_words[] = {
+    {"SSLv2", TLS_SSLV2},
+    {"SSLv3", TLS_SSLV3},
+    {"TLSv1", TLS_1_0},
+    {"TLSv1.1", TLS_1_1},
+    {"TLSv1.2", TLS_1_2},
+    {"TLSv1.3", TLS_1_3},
+    {NULL, 0},
+};
+/* clang-format on */
+
+/* ---- pass phrases ---- */
+
+/* At most `size` bytes of a file; -1 after conf_error. */
+static ssize_t read_file(struct conf *conf, const struct conf_node *node, struct str name,
+                         char *bytes, size_t size)
+{
+    int fd = open(arena_cstr(conf->arena, name), O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+    ssize_t n;
+
+    if (fd == -1) {
+        conf_errno(conf, node, errno, "open() \"%.*s\" failed", STR_ARG(name));
+        return -1;
+    }
+    while (length < size && (n = read(fd, bytes + length, size - length)) != 0) {
+        if (n == -1 && errno != EINTR) {
+            conf_errno(conf, node, errno, "read() \"%.*s\" failed", STR_ARG(name));
+            close(fd);
+            return -1;
+        }
+        length += n == -1 ? 0 : (size_t) n;
+    }
+    close(fd);
+    return (ssize_t) length;
+}
+
+/* Pass phrases do not stay in memory that somebody else gets. */
+static void clear_text(void *arg)
+{
+    struct str *text = arg;
+
+    explicit_bzero((char *) (uintptr_t) text->data, text->len);
+}
+
+void tls_option_add_password(struct conf *conf, struct vec *passwords, struct str text)
+{
+    struct str *kept = arena_new(conf->arena, struct str);
+
+    *kept = arena_dup(conf->arena, text);
+    arena_on_free(conf->arena, clear_text, kept);
+    *vec_add(passwords, conf->arena, struct str) = *kept;
+}
+
+bool tls_option_passwords(struct conf *conf, struct conf_node *node, struct vec *passwords)
+{
+    static char bytes[PASSWORD_FILE_MAX];
+    struct str name = conf_full_name(conf, node->args[1], true);
+    ssize_t length = read_file(conf, node, name, bytes, sizeof(bytes));
+
+    *passwords = (struct vec){0};
+    if (length == -1) {
+        return false;
+    }
+    struct str rest = {bytes, (size_t) length};
+    while (rest.data != NULL && rest.len != 0) {
+        struct str line = str_cut(&rest, '\n');
+
+        if (str_ends(line, STR("\r"))) {
+            line.len--;
+        }
+        if (line.len != 0) {
+            tls_option_add_password(conf, passwords, line);
+        }
+    }
+    explicit_bzero(bytes, (size_t) length);
+    if (passwords->count == 0) {
+        tls_option_add_password(conf, passwords, STR("")); /* nobody is asked at the terminal */
+    }
+    return (size_t) length < sizeof(bytes) ||
+           conf_error(conf, node, "\"%.*s\" is too big", STR_ARG(name));
+}
+
+/* ---- the others ---- */
+
+bool tls_option_certificate_cache(struct conf *conf, struct conf_node *node,
+                                  struct tls_certificate_cache **cache)
+{
+    uint64_t max = 0, inactive_s = 10, valid_s = 60;
+
+    *cache = NULL;
+    for (unsigned i = 1; i < node->count; i++) {
+        struct str word = node->args[i];
+        bool is_good = false;
+
+        if (node->count == 2 && str_is(word, "off")) {
+            return true;
+        }
+        if (str_starts(word, STR("max="))) {
+            is_good = parse_uint(str_skip(word, 4), &max) && max != 0 && max <= INT32_MAX;
+        } else if (str_starts(word, STR("inactive="))) {
+            is_good = parse_sec(str_skip(word, 9), &inactive_s);
+        } else if (str_starts(word, STR("valid="))) {
+            is_good = parse_sec(str_skip(word, 6), &valid_s);
+        }
+        if (!is_good) {
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+        }
+    }
+    if (max == 0) {
+        return conf_error(conf, node, "\"%.*s\" must have the \"max\" parameter",
+                          STR_ARG(node->args[0]));
+    }
+    *cache = tls_certificate_cache_new(conf->arena, (unsigned) max, inactive_s, valid_s);
+    return true;
+}
+
+struct log_file *tls_option_key_log(struct conf *conf, struct conf_node *node)
+{
+    struct log_file *file = generation_log_file(conf->generation, node->args[1]);
+
+    file->is_secret = true;
+    return file;
+}
+
+struct str tls_option_full_name(struct arena *arena, struct str directory, struct str name)
+{
+    if (name.len == 0 || str_starts(name, STR("data:")) || str_starts(name, STR("engine:")) ||
+        str_starts(name, STR("store:"))) {
+        return name;
+    }
+    return fs_full_name(arena, directory, name);
+}

@@ -1,0 +1,36 @@
+/* The map block: variables whose values are found by the value of another text. Of any subject. */
+#ifndef SHARED_VARIABLES_MAP_H
+#define SHARED_VARIABLES_MAP_H
+
+#include "conf/directive.h"
+
+/* Understood; the tables size themselves. */
+struct value_map_settings {
+    int64_t hash_bucket_size;
+    int64_t hash_max_size;
+};
+
+/* Reads a block, and defines its variable among those of the block around it. */
+bool value_map_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                     void *settings);
+
+/* The rows of a map module, for blocks of this context; settings are a struct value_map_settings. */
+#define VALUE_MAP_ROWS(CONTEXT)                                                                    \
+    {"map",                                                                                        \
+     CONTEXT,                                                                                      \
+     .type = TYPE_BLOCK,                                                                           \
+     .apply = value_map_apply,                                                                     \
+     .is_free_form = true,                                                                         \
+     ARGS(2, 2),                                                                                   \
+     .repeat = REPEAT_CUSTOM,                                                                      \
+     .syntax = "text $variable",                                                                   \
+     .doc = "Defines a variable by a table: keys are texts, with `hostnames` also *.suffix and "   \
+            "prefix.*, ~regex and ~*regex, `default`. `volatile` computes it at each use."},       \
+        {"map_hash_bucket_size", CONTEXT, NUMBER(struct value_map_settings, hash_bucket_size),     \
+         .initial = "64", .doc = "Understood; the tables of maps size themselves."},               \
+    {                                                                                              \
+        "map_hash_max_size", CONTEXT, NUMBER(struct value_map_settings, hash_max_size),            \
+            .initial = "2048", .doc = "Understood; the tables of maps size themselves."            \
+    }
+
+#endif

@@ -1,0 +1,22 @@
+/* The split_clients block: a variable that has one of several values, each for a part of all keys. Of any subject. */
+#ifndef SHARED_VARIABLES_SPLIT_CLIENTS_H
+#define SHARED_VARIABLES_SPLIT_CLIENTS_H
+
+#include "conf/directive.h"
+
+/* Reads a block, and defines its variable among those of the block around it. */
+bool split_clients_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings);
+
+/* The row of a split_clients module, for blocks of this context; it has no settings. */
+#define SPLIT_CLIENTS_ROW(CONTEXT)                                                                    \
+    {                                                                                                 \
+        "split_clients", CONTEXT,                                                                     \
+            .type = TYPE_BLOCK, .apply = split_clients_apply, .is_free_form = true, ARGS(2, 2),       \
+            .repeat = REPEAT_CUSTOM, .syntax = "text $variable",                                      \
+            .doc =                                                                                    \
+                "Defines a variable that has one of several values, by the hash of this text: lines " \
+                "`percent% value`, with two decimals at most, and `* value` for the rest."            \
+    }
+
+#endif

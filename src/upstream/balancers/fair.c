@@ -1,0 +1,129 @@
+/* ngx_http_upstream_fair_module: the peer with the fewest requests, in the ways that nginx's module of this name has. */
+#include "server/module.h"
+#include "upstream/picking/choose.h"
+
+enum fair_mode {
+    FAIR_BY_WEIGHT, /* requests in progress are shared out by weight */
+    FAIR_IDLE,      /* a peer is idle up to as many requests as its weight */
+    FAIR_PEAK,      /* a peer takes as many requests as its weight, and no more */
+};
+
+struct fair_settings {
+    enum fair_mode mode;
+    bool has_no_turns; /* no_rr: of equals the first one, always */
+};
+
+static uint64_t fair_load(const struct peer *peer, const void *arg)
+{
+    const struct fair_settings *settings = arg;
+    uint64_t active = peer_active(peer->cell);
+
+    return settings->mode == FAIR_IDLE && active < peer->weight ? 0 : active;
+}
+
+/* The first of those with the least load. */
+static struct peer *first_of_least(const struct upstream_pick *pick, struct peer_set *set,
+                                   const struct fair_settings *settings)
+{
+    struct peer *best = NULL;
+    uint64_t least = 0;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        struct peer *peer = &set->peers[i];
+        if (!peer_may_serve(pick, peer, false)) {
+            continue;
+        }
+        uint64_t load = fair_load(peer, settings);
+        if (best == NULL || load_is_less(load, peer->weight, least, best->weight)) {
+            best = peer;
+            least = load;
+        }
+    }
+    return best;
+}
+
+static struct peer *fair_pick(struct upstream_pick *pick, struct peer_set *set)
+{
+    const struct fair_settings *settings = pick->group->balancer_settings;
+
+    return settings->has_no_turns ? first_of_least(pick, set, settings)
+                                  : choose_least(pick, set, fair_load, settings);
+}
+
+/* A peak is what max_conns is, where that is not said. */
+static void fair_prepare(struct upstream_group *group, struct peer_set *set)
+{
+    const struct fair_settings *settings = group->balancer_settings;
+
+    vec_each(struct upstream_server *, server, &group->servers) {
+        if (settings->mode == FAIR_PEAK && (*server)->max_conns == 0) {
+            (*server)->max_conns = (*server)->weight;
+        }
+    }
+    load_prepare(group, set);
+}
+
+static const struct balancer balancer_fair = {
+    .name = "fair",
+    .prepare = fair_prepare,
+    .forget = load_forget,
+    .pick = fair_pick,
+};
+
+static bool read_parameter(struct fair_settings *settings, struct str parameter)
+{
+    enum fair_mode mode = FAIR_BY_WEIGHT;
+
+    if (str_is(parameter, "no_rr")) {
+        settings->has_no_turns = true;
+        return true;
+    }
+    if (str_is(parameter, "weight_mode=idle")) {
+        mode = FAIR_IDLE;
+    } else if (str_is(parameter, "weight_mode=peak")) {
+        mode = FAIR_PEAK;
+    }
+    settings->mode = mode;
+    return mode != FAIR_BY_WEIGHT;
+}
+
+static bool fair_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *arg)
+{
+    struct fair_settings *settings = arena_new(scope->conf->arena, struct fair_settings);
+
+    for (unsigned i = 1; i < node->count; i++) {
+        enum fair_mode before = settings->mode;
+        if (!read_parameter(settings, node->args[i])) {
+            return conf_error(scope->conf, node, "Invalid `fair' parameter `%.*s'",
+                              STR_ARG(node->args[i]));
+        }
+        if (before != FAIR_BY_WEIGHT && settings->mode != before) {
+            return conf_error(scope->conf, node, "weight_mode= options are mutually exclusive");
+        }
+    }
+    upstream_set_balancer(scope, node, &balancer_fair, settings);
+    return true;
+}
+
+static const struct directive fair_rows[] = {
+    {"fair", IN_UPSTREAM, CUSTOM(fair_apply), ARGS(0, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "[weight_mode=idle | weight_mode=peak] [no_rr]",
+     .doc =
+         "The server with the fewest requests in progress for its weight, as least_conn. With `weight_mode=idle` those with "
+         "fewer than their weight count as idle, and with `weight_mode=peak` none takes more than its weight. Of several with "
+         "the same each gets its turn, or with `no_rr` the first one always."},
+    {"upstream_fair_shm_size", IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "size",
+     .doc = "Understood and without effect: nothing has to be tuned."},
+    {0},
+};
+
+static const struct directive_table fair_table = {.rows = fair_rows};
+static const struct directive_table *const fair_tables[] = {&fair_table, NULL};
+
+const struct module ngx_http_upstream_fair_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_upstream_fair_module",
+    .kind = MODULE_HTTP,
+    .tables = fair_tables,
+};

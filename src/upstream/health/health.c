@@ -1,0 +1,140 @@
+/* Active health checks: the checks of a group, and what a result means for a peer. */
+#include "upstream/health.h"
+
+#include "base/clock.h"
+#include "upstream/health/private.h"
+
+/* ---- when the configuration is read ---- */
+
+bool health_add(struct conf *conf, const struct conf_node *node, struct upstream_group *group,
+                struct health_settings *settings)
+{
+    struct health_settings **last = &group->health;
+    unsigned count = 0;
+
+    for (; *last != NULL; last = &(*last)->next) {
+        count++;
+    }
+    if (count == PEER_CHECKS_MAX) {
+        return conf_error(conf, node, "upstream \"%.*s\" has more than %d health checks",
+                          STR_ARG(group->name), PEER_CHECKS_MAX);
+    }
+    *last = settings;
+    return true;
+}
+
+/* ---- results ---- */
+
+/* A cell of the former generation was taken over with its state, or is a fresh one. */
+static bool was_checked(const struct peer_check *check)
+{
+    return atomic_load(&check->rise) != 0 || atomic_load(&check->fall) != 0;
+}
+
+void health_begin_peer(const struct health_settings *settings, unsigned index,
+                       const struct peer *peer, uint64_t first_ms)
+{
+    struct peer_check *check = &peer->cell->checks[index];
+    uint64_t never = 0;
+
+    if (atomic_load(&check->next_ms) != 0) {
+        return;
+    }
+    if (settings->is_down_at_first && !(settings->is_persistent && was_checked(check))) {
+        atomic_store(&check->rise, 0);
+        atomic_fetch_or(&peer->cell->is_unhealthy, 1u << index);
+    }
+    /* Who is second does the same: should it come too late by a probe, the next probe mends it. */
+    atomic_compare_exchange_strong(&check->next_ms, &never, first_ms == 0 ? 1 : first_ms);
+}
+
+/* Enough good answers: this check has nothing against the peer any more. */
+static void turn_healthy(const struct health_subject *subject, const struct log *log)
+{
+    struct peer_cell *cell = subject->peer->cell;
+    uint32_t bit = 1u << subject->index;
+    uint32_t before = atomic_fetch_and(&cell->is_unhealthy, ~bit);
+
+    if ((before & bit) == 0) {
+        return; /* another worker was first */
+    }
+    if (before != bit) {
+        log_error(log, 0,
+                  "peer is healthy, health check \"%.*s\" of peer %.*s in upstream \"%.*s\", "
+                  "but another check of it is not satisfied",
+                  STR_ARG(subject->settings->name), STR_ARG(subject->peer->name),
+                  STR_ARG(subject->group->name));
+        return;
+    }
+    atomic_store(&cell->fails, 0);
+    atomic_store(&cell->up_at_ms, clock_now.now_ms == 0 ? 1 : clock_now.now_ms);
+    log_error(log, 0,
+              "peer is healthy, health check \"%.*s\" of peer %.*s in upstream \"%.*s\": "
+              "enable check peer: %.*s",
+              STR_ARG(subject->settings->name), STR_ARG(subject->peer->name),
+              STR_ARG(subject->group->name), STR_ARG(subject->peer->name));
+}
+
+static void turn_unhealthy(const struct health_subject *subject, const struct health_result *result,
+                           const struct log *log)
+{
+    uint32_t bit = 1u << subject->index;
+
+    if ((atomic_fetch_or(&subject->peer->cell->is_unhealthy, bit) & bit) != 0) {
+        return;
+    }
+    log_error(log, result->error,
+              "peer is unhealthy while checking %s, health check \"%.*s\" of peer %.*s in upstream "
+              "\"%.*s\": disable check peer: %.*s",
+              result->reason, STR_ARG(subject->settings->name), STR_ARG(subject->peer->name),
+              STR_ARG(subject->group->name), STR_ARG(subject->peer->name));
+}
+
+void health_settle(const struct health_subject *subject, const struct health_result *result,
+                   const struct log *log)
+{
+    struct peer_check *check = &subject->peer->cell->checks[subject->index];
+    bool is_unhealthy =
+        (atomic_load(&subject->peer->cell->is_unhealthy) & 1u << subject->index) != 0;
+
+    atomic_fetch_add(&check->probes, 1);
+    if (result->is_good) {
+        atomic_store(&check->fall, 0);
+        if (atomic_fetch_add(&check->rise, 1) + 1 >= subject->settings->passes && is_unhealthy) {
+            turn_healthy(subject, log);
+        }
+        return;
+    }
+    atomic_fetch_add(&check->failures, 1);
+    atomic_store(&check->rise, 0);
+    if (atomic_fetch_add(&check->fall, 1) + 1 >= subject->settings->fails && !is_unhealthy) {
+        turn_unhealthy(subject, result, log);
+    } else {
+        log_info(log, result->error,
+                 "health check \"%.*s\" of peer %.*s in upstream \"%.*s\" failed while checking %s",
+                 STR_ARG(subject->settings->name), STR_ARG(subject->peer->name),
+                 STR_ARG(subject->group->name), result->reason);
+    }
+}
+
+/* ---- status pages ---- */
+
+void health_each_peer(const struct upstream_set *set,
+                      void (*visit)(const struct upstream_group *group, const struct peer *peer,
+                                    void *arg),
+                      void *arg)
+{
+    vec_each(struct upstream_group *, group, &set->groups) {
+        struct peer_list *list = (*group)->peers;
+
+        if ((*group)->health == NULL || list == NULL) {
+            continue;
+        }
+        for (unsigned i = 0; i < list->primary.count; i++) {
+            visit(*group, &list->primary.peers[i], arg);
+        }
+        for (unsigned i = 0; i < list->backup.count; i++) {
+            visit(*group, &list->backup.peers[i], arg);
+        }
+    }
+}

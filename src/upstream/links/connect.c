@@ -1,0 +1,297 @@
+/* Fresh connections to peers. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "net/conn/own.h"
+#include "net/shards/listener.h"
+#include "upstream/links/links.h"
+
+/* ---- the socket ---- */
+
+struct socket_option {
+    int level;
+    int name;
+    const char *label;
+};
+
+#define OPTION(level, name) ((struct socket_option){level, name, #name})
+
+static bool set_option(int fd, struct socket_option option, int value, const struct log *log)
+{
+    if (setsockopt(fd, option.level, option.name, &value, sizeof(value)) == -1) {
+        log_alert(log, errno, "setsockopt(%s) failed", option.label);
+        return false;
+    }
+    return true;
+}
+
+static bool set_transparent(int fd, const struct addr *local, const struct log *log)
+{
+    if (local->any.sa_family == AF_INET6) {
+        return set_option(fd, OPTION(IPPROTO_IPV6, IPV6_TRANSPARENT), 1, log);
+    }
+    return set_option(fd, OPTION(IPPROTO_IP, IP_TRANSPARENT), 1, log);
+}
+
+static bool bind_local(int fd, const struct link_options *options, const struct log *log)
+{
+    const struct addr *local = options->local;
+    int on = 1;
+
+    if (options->is_transparent && !set_transparent(fd, local, log)) {
+        return false;
+    }
+    if (addr_port(local) == 0) {
+        /* The port is chosen by connect(): one serves many peers then. An optimisation only. */
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    }
+    if (bind(fd, &local->any, local->len) == -1) {
+        int error = errno;
+        char text[ADDR_TEXT_MAX];
+        size_t length = addr_format(local, addr_port(local) != 0, text);
+
+        log_crit(log, error, "bind(%.*s) failed", (int) length, text);
+        errno = error;
+        return false;
+    }
+    return true;
+}
+
+/* False when the connection cannot be made; failures to tune it are logged only, as with nginx. */
+static bool link_prepare(int fd, const struct link_options *options, const struct log *log)
+{
+    if (options->receive_buffer != 0) {
+        set_option(fd, OPTION(SOL_SOCKET, SO_RCVBUF), (int) options->receive_buffer, log);
+    }
+    if (options->send_buffer != 0) {
+        set_option(fd, OPTION(SOL_SOCKET, SO_SNDBUF), (int) options->send_buffer, log);
+    }
+    if (options->keepalive) {
+        set_option(fd, OPTION(SOL_SOCKET, SO_KEEPALIVE), 1, log);
+    }
+    return options->local == NULL || bind_local(fd, options, log);
+}
+
+static int socket_for(const struct addr *addr)
+{
+    return socket(addr->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+/* A socket; idle connections give way when descriptors ran out. -1 after a message. */
+static int socket_open(const struct addr *addr, const struct log *log)
+{
+    int fd = socket_for(addr);
+
+    if (fd == -1 && (errno == EMFILE || errno == ENFILE) && acceptors_make_room()) {
+        fd = socket_for(addr);
+    }
+    if (fd == -1) {
+        int error = errno;
+
+        log_alert(log, error, "socket() failed");
+        errno = error;
+    }
+    return fd;
+}
+
+/* Told of nothing while it connects: who waits for it asks conn_wait_connected. */
+static void ignore_input(struct conn *conn)
+{
+}
+
+static const struct conn_owner connecting_owner = {.input = ignore_input};
+
+static struct conn *conn_open(int fd, const struct addr *addr, const struct log *log)
+{
+    if (!conn_pool_has_room(false)) {
+        log_alert(log, 0, "%u worker_connections are not enough, a quarter is kept for clients",
+                  conn_pool.limit);
+        return NULL;
+    }
+    struct conn *conn = conn_new(fd, addr, &connecting_owner, log_main);
+    if (conn == NULL && acceptors_make_room()) {
+        conn = conn_new(fd, addr, &connecting_owner, log_main);
+    }
+    if (conn == NULL) {
+        log_alert(log, 0, "%u worker_connections are not enough", conn_pool.limit);
+        return NULL;
+    }
+    conn_backend_is_busy(conn, true);
+    return conn;
+}
+
+/* ---- connecting ---- */
+
+/* What is likely to pass by itself is an error; the rest is critical, as with nginx. */
+static enum log_level level_of(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+    case EAGAIN:
+    case ECONNRESET:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+        return LOG_ERROR;
+    default:
+        return LOG_CRIT;
+    }
+}
+
+static enum link_result refused(const struct upstream_pick *pick, int error, bool is_at_once)
+{
+    if (is_at_once) {
+        log_at(pick->log, level_of(error), error, "connect() to %.*s failed",
+               STR_ARG(pick->peer->name));
+    } else {
+        log_at(pick->log, level_of(error), error, "connect() failed");
+    }
+    return LINK_FAILED;
+}
+
+static enum link_result timed_out(const struct upstream_pick *pick,
+                                  const struct link_options *options, int *error)
+{
+    *error = ETIMEDOUT;
+    if (!options->tells_timeout) {
+        log_error(pick->log, ETIMEDOUT, "upstream timed out");
+    }
+    return LINK_TIMED_OUT;
+}
+
+/* Over loopback the handshake is done by the time that connect() returns. */
+static bool is_up_already(int fd, const struct addr *addr)
+{
+    struct pollfd waited = {.fd = fd, .events = POLLOUT};
+
+    return addr_is_loopback(addr) && poll(&waited, 1, 0) == 1 && waited.revents == POLLOUT;
+}
+
+static enum link_result await(const struct upstream_pick *pick, const struct link_options *options,
+                              struct conn *conn, uint64_t deadline_ms, int *error)
+{
+    switch (conn_wait_connected(conn, deadline_ms)) {
+    case WAIT_CANCELLED:
+        return LINK_CANCELLED;
+    case WAIT_TIMED_OUT:
+        return timed_out(pick, options, error);
+    default:
+        break;
+    }
+    if (conn->is_broken) {
+        *error = conn->error;
+        return refused(pick, conn->error, false);
+    }
+    return LINK_OK;
+}
+
+/* The peer may be this service itself: it will see how often what we send has come round. */
+static enum link_result note_own(struct conn *conn, const struct addr *addr, unsigned hops,
+                                 const struct log *log, int *error)
+{
+    if (conn_note_own(conn, addr, hops + 1)) {
+        return LINK_OK;
+    }
+    log_error(log, 0,
+              "%u worker_connections are not enough for more connections of this server to itself",
+              conn_pool.limit);
+    *error = EMFILE;
+    return LINK_ERROR;
+}
+
+/* MAY WAIT. */
+static enum link_result secure(const struct upstream_pick *pick, const struct link_options *options,
+                               struct conn *conn, uint64_t deadline_ms, int *error)
+{
+    const struct link_tls *tls = options->tls;
+
+    conn_set_nodelay(conn, true); /* there will be several writes */
+    if (tls->preface.len != 0) {
+        conn_write(conn, tls->preface);
+        switch (conn_wait_output(conn, 1, deadline_ms)) {
+        case WAIT_READY:
+            break;
+        case WAIT_TIMED_OUT:
+            return timed_out(pick, options, error);
+        case WAIT_CANCELLED:
+            *error = conn->error;
+            return conn->is_broken ? refused(pick, conn->error, false) : LINK_CANCELLED;
+        }
+    }
+    const struct tls_connecting connecting = {.context = tls->context,
+                                              .options = &tls->options,
+                                              .deadline_ms = deadline_ms,
+                                              .log = pick->log};
+    switch (tls_connect(conn, &connecting, error)) {
+    case TLS_CONNECTED:
+        return LINK_OK;
+    case TLS_CONNECT_TIMED_OUT:
+        return LINK_TIMED_OUT;
+    case TLS_CONNECT_CANCELLED:
+        return LINK_CANCELLED;
+    case TLS_CONNECT_ERROR:
+        return LINK_ERROR;
+    case TLS_CONNECT_FAILED:
+        break;
+    }
+    return LINK_FAILED;
+}
+
+enum link_result link_connect(struct upstream_pick *pick, const struct link_options *options,
+                              uint64_t deadline_ms, struct conn **out, int *error)
+{
+    const struct addr addr = pick->peer->addr;
+    enum link_result result = LINK_OK;
+    int fd = socket_open(&addr, pick->log);
+
+    if (fd == -1) {
+        *error = errno;
+        return LINK_ERROR;
+    }
+    if (!link_prepare(fd, options, pick->log)) {
+        *error = errno;
+        close(fd);
+        return LINK_ERROR;
+    }
+    bool may_be_own = own_may_be(&addr);
+    if (may_be_own) {
+        own_name(fd, &addr);
+    }
+    bool is_pending = connect(fd, &addr.any, addr.len) == -1;
+    if (is_pending && errno != EINPROGRESS) {
+        *error = errno;
+        close(fd);
+        return refused(pick, *error, true);
+    }
+    struct conn *conn = conn_open(fd, &addr, pick->log);
+    if (conn == NULL) {
+        *error = EMFILE;
+        close(fd);
+        return LINK_ERROR;
+    }
+    conn->is_readable = 0; /* the loop tells when there is something */
+    if (is_pending && !is_up_already(fd, &addr)) {
+        result = await(pick, options, conn, deadline_ms, error);
+    } else if (!conn_watch(conn)) {
+        *error = errno;
+        log_alert(pick->log, errno, "epoll_ctl() failed");
+        result = LINK_ERROR;
+    }
+    if (result == LINK_OK && may_be_own) {
+        result = note_own(conn, &addr, options->hops, pick->log, error);
+    }
+    if (result == LINK_OK && options->tls != NULL) {
+        result = secure(pick, options, conn, deadline_ms, error);
+    }
+    if (result != LINK_OK) {
+        conn_close(conn);
+        return result;
+    }
+    *out = conn;
+    return LINK_OK;
+}

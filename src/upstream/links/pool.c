@@ -1,0 +1,478 @@
+/* Idle connections: kept for the next request, within the limits of their group. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/shards/listener.h"
+#include "upstream/links/links.h"
+
+/* How often idle connections are looked at that other workers may need. */
+#define SHARE_EVERY_MS 100
+/* A link that has rested for so long at most has just answered: no peer closes for idleness that soon … */
+#define JUST_ANSWERED_MS 500
+/* … and one that has rested for so long shows that the peer does not close after each answer. */
+#define PROOF_MS 1000
+
+/* ---- pools ---- */
+
+struct str pool_key(const struct upstream_pick *pick)
+{
+    const struct keepalive_slices *slices = pick->group->slices;
+    struct str on;
+
+    if (pick->env == NULL) {
+        return STR_NONE;
+    }
+    if (slices->switch_on != NULL) {
+        on = template_text(slices->switch_on, pick->env);
+        if (on.len == 0 || str_is(on, "0")) {
+            return STR_NONE;
+        }
+    }
+    return str_head(template_text(slices->key, pick->env), slices->key_length_max);
+}
+
+struct str pool_key_dup(struct str key)
+{
+    char *copy;
+
+    if (key.len == 0) {
+        return STR_NONE;
+    }
+    copy = malloc(key.len);
+    if (copy == NULL) {
+        fatal_no_memory(key.len);
+    }
+    memcpy(copy, key.data, key.len);
+    return (struct str){copy, key.len};
+}
+
+/* Where links of this kind rest, or NULL. The one that is used comes first among those with a key. */
+static struct idle_pool *pool_find(const struct upstream_group *group, const struct link_kind *kind)
+{
+    struct group_state *state = group->worker_state;
+    const void *tag = group->is_keepalive_local ? kind->tag : NULL;
+
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        if (pool->kind.tag == tag && str_equal(pool->kind.key, kind->key)) {
+            if (kind->key.len != 0) {
+                list_remove(item);
+                list_push_front(&state->pools, item);
+            }
+            return pool;
+        }
+    }
+    return NULL;
+}
+
+/* Off the pool; it stays open. */
+static void pool_remove(struct upstream_link *link)
+{
+    list_remove(&link->in_pool);
+    link->pool->count--;
+    link->pool = NULL;
+    link->local->idle--;
+    conn_backend_is_busy(link->conn, true);
+    timer_clear(&link->conn->timer);
+}
+
+static struct upstream_link *longest_idle_of(const struct idle_pool *pool)
+{
+    return container_of(pool->links.prev, struct upstream_link, in_pool);
+}
+
+void idle_close(struct upstream_link *link)
+{
+    if (link->pool != NULL) {
+        pool_remove(link);
+    } else {
+        tie_rest_ends(link);
+    }
+    link_destroy(link);
+}
+
+static void pool_empty(struct idle_pool *pool)
+{
+    while (pool->count != 0) {
+        idle_close(longest_idle_of(pool));
+    }
+}
+
+static void pool_free(struct group_state *state, struct idle_pool *pool)
+{
+    pool_empty(pool);
+    list_remove(&pool->in_group);
+    state->keys -= pool->kind.key.len != 0;
+    free((char *) pool->kind.key.data);
+    free(pool);
+}
+
+/* The key that was used least recently goes, with its links. */
+static void drop_one_key(struct group_state *state)
+{
+    for (struct list *item = state->pools.prev; item != &state->pools; item = item->prev) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        if (pool->kind.key.len != 0) {
+            pool_free(state, pool);
+            return;
+        }
+    }
+}
+
+static struct idle_pool *pool_new(const struct upstream_group *group, const struct link_kind *kind)
+{
+    struct group_state *state = group->worker_state;
+    struct idle_pool *pool = calloc(1, sizeof(*pool));
+
+    if (kind->key.len != 0 && state->keys >= group->slices->keys_max) {
+        drop_one_key(state);
+    }
+    if (pool == NULL) {
+        fatal_no_memory(sizeof(*pool));
+    }
+    pool->kind.tag = group->is_keepalive_local ? kind->tag : NULL;
+    pool->kind.key = pool_key_dup(kind->key);
+    list_init(&pool->links);
+    list_push_front(&state->pools, &pool->in_group);
+    state->keys += kind->key.len != 0;
+    return pool;
+}
+
+/* ---- all pools of this worker ---- */
+
+static struct list states = {&states, &states}; /* struct group_state by in_pools */
+
+void pools_start(struct group_state *state)
+{
+    list_init(&state->pools);
+    list_push_back(&states, &state->in_pools);
+}
+
+void pools_forget(struct group_state *state)
+{
+    list_remove(&state->in_pools);
+}
+
+/* ---- what happens to an idle one ---- */
+
+/* Its end, or bytes that nobody asked for. */
+static void idle_input(struct conn *conn)
+{
+    struct upstream_link *link = conn->user;
+
+    if (link->rest_input != NULL) {
+        if (!link->rest_input(link) || conn->is_peer_closed) {
+            idle_close(link);
+        }
+        return;
+    }
+    if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed ||
+        conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken) {
+        idle_close(link);
+    }
+}
+
+static void idle_timed_out(struct conn *conn)
+{
+    idle_close(conn->user);
+}
+
+static const struct conn_owner idle_owner = {.input = idle_input, .timed_out = idle_timed_out};
+
+/* ---- where a peer allows few connections ---- */
+
+static struct timer share_timer; /* set while there are idle ones to such peers */
+
+static void share_later(void)
+{
+    if (share_timer.fire != NULL && share_timer.deadline_ms == NO_DEADLINE) {
+        timer_set(&share_timer, clock_now.now_ms + SHARE_EVERY_MS);
+    }
+}
+
+/* Gives whether it has idle ones to such peers still. */
+static bool share_pools(struct group_state *state)
+{
+    bool is_needed = false;
+
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        list_each(at, &pool->links) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+            struct peer_local *local = link->local;
+
+            if (local->open_max == 0) {
+                continue;
+            }
+            if (list_is_empty(&local->waiters) && peer_waiting(local->cell) != 0 &&
+                peer_open(local->cell) >= local->open_max) {
+                idle_close(link);
+            } else {
+                is_needed = true;
+            }
+        }
+    }
+    return is_needed;
+}
+
+/* Idle ones here while requests of other workers wait for one: these have nobody else to help them. */
+static void share_idle(struct timer *timer)
+{
+    bool is_needed = false;
+
+    list_each(item, &states) {
+        is_needed |= share_pools(container_of(item, struct group_state, in_pools));
+    }
+    if (is_needed) {
+        share_later();
+    }
+}
+
+/* ---- taking and keeping ---- */
+
+bool link_is_sound(struct upstream_link *link)
+{
+    struct conn *conn = link->conn;
+
+    if (link->rest_input != NULL && conn->is_readable && !link->rest_input(link)) {
+        return false;
+    }
+    if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed) {
+        return false;
+    }
+    return !conn->is_readable || link->rest_input != NULL ||
+           (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
+}
+
+/*
+ * Does the peer go on after an answer? Some close then, or with the next request, and do not say so: what may not be
+ * repeated finds out too late. A protocol that is heard while the link rests has words for it (HTTP/2: GOAWAY), so
+ * that its peers are believed until one did otherwise.
+ */
+static bool goes_on(struct peer_local *local, const struct idle_pool *pool)
+{
+    const struct upstream_link *oldest = pool->count == 0 ? NULL : longest_idle_of(pool);
+
+    if (!local->is_proven && clock_now.now_ms >= local->doubted_until_ms && oldest != NULL &&
+        oldest->local == local && !oldest->is_taken &&
+        (oldest->rest_input != NULL || clock_now.now_ms - oldest->rests_since_ms >= PROOF_MS)) {
+        local->is_proven = true;
+    }
+    local->is_doubted = !local->is_proven;
+    return local->is_proven;
+}
+
+bool link_kind_is(const struct link_kind *a, const struct link_kind *b)
+{
+    return a->tag == b->tag && a->language == b->language && a->identity == b->identity &&
+           a->hops == b->hops && str_equal(a->key, b->key);
+}
+
+struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
+                                const struct link_kind *kind, bool is_unrepeatable)
+{
+    struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
+
+    if (pool == NULL || (is_unrepeatable && !goes_on(local, pool))) {
+        return NULL;
+    }
+    list_each(item, &pool->links) {
+        struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
+
+        if (link->local != local || link->is_taken || !link_kind_is(&link->kind, kind)) {
+            continue;
+        }
+        if (is_unrepeatable) {
+            if (clock_now.now_ms - link->rests_since_ms > JUST_ANSWERED_MS) {
+                continue;
+            }
+            link->conn->is_readable = 1; /* the socket is asked: its end may have come just now */
+        }
+        if (!link_is_sound(link)) {
+            idle_close(link);
+            continue;
+        }
+        pool_remove(link);
+        link->conn->owner = link->owner;
+        return link;
+    }
+    return NULL;
+}
+
+bool link_may_rest(const struct upstream_link *link)
+{
+    const struct upstream_group *group = link->group;
+    const struct conn *conn = link->conn;
+
+    return (group->keepalive != 0 || (link->tie != NULL && group->keeps_logins)) &&
+           !worker_is_quitting && !group->set->is_quitting && !conn->is_broken &&
+           !conn->is_input_closed && !conn->is_peer_closed && conn_unsent(conn) == 0 &&
+           conn->in_start == conn->in_end && (int64_t) link->requests < group->keepalive_requests &&
+           clock_now.now_ms - link->opened_ms < group->keepalive_time_ms;
+}
+
+bool link_lay_down(struct upstream_link *link)
+{
+    struct conn *conn = link->conn;
+
+    conn_input_release(conn);
+    link->owner = conn->owner;
+    conn->owner = &idle_owner;
+    if (!conn_watch(conn)) {
+        conn->owner = link->owner;
+        return false;
+    }
+    link->rests_since_ms = clock_now.now_ms;
+    conn_set_deadline(conn, clock_now.now_ms + link->group->keepalive_timeout_ms);
+    conn_backend_is_busy(conn, false);
+    return true;
+}
+
+bool pool_keep(struct upstream_link *link)
+{
+    bool has_pool = link->kind.key.len == 0 || link->group->slices->keys_max != 0;
+
+    if (!has_pool || !link_may_rest(link)) {
+        return false;
+    }
+    struct idle_pool *pool = pool_find(link->group, &link->kind);
+    if (pool == NULL) {
+        pool = pool_new(link->group, &link->kind);
+    }
+    bool is_full = pool->count >= (pool->kind.key.len != 0 ? link->group->slices->connections
+                                                           : link->group->keepalive);
+    if (is_full && link->local->is_doubted) {
+        return false; /* those that rest are to show that the peer lets them */
+    }
+    if (!link_lay_down(link)) {
+        return false;
+    }
+    if (is_full) {
+        idle_close(longest_idle_of(pool));
+    }
+    list_push_front(&pool->links, &link->in_pool);
+    link->pool = pool;
+    pool->count++;
+    link->local->idle++;
+    if (link->local->open_max != 0) {
+        share_later();
+    }
+    return true;
+}
+
+/* ---- closing ---- */
+
+bool pool_close_one(const struct upstream_group *group, const struct peer_local *local)
+{
+    if (local->idle == 0) {
+        return false;
+    }
+    list_each(item, &group->worker_state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        for (struct list *at = pool->links.prev; at != &pool->links; at = at->prev) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+
+            if (link->local == local) {
+                idle_close(link);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void pools_close_peer(struct group_state *state, const struct peer_local *local)
+{
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        if (local->idle == 0) {
+            break;
+        }
+        list_each(at, &pool->links) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+
+            if (link->local == local) {
+                idle_close(link);
+            }
+        }
+    }
+    ties_close(state, local);
+}
+
+void pools_close(struct group_state *state)
+{
+    list_each(item, &state->pools) {
+        pool_empty(container_of(item, struct idle_pool, in_group));
+    }
+    ties_close(state, NULL);
+}
+
+void pools_free(struct group_state *state)
+{
+    list_each(item, &state->pools) {
+        pool_free(state, container_of(item, struct idle_pool, in_group));
+    }
+    pools_forget(state);
+}
+
+/* ---- giving way ---- */
+
+static bool (*make_room_else)(void); /* what was done before we were asked */
+
+/* The one whose time is up first, of a group and of what was found before. */
+static struct upstream_link *longest_idle(const struct group_state *state,
+                                          struct upstream_link *found)
+{
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+        struct upstream_link *link = pool->count == 0 ? NULL : longest_idle_of(pool);
+
+        if (link != NULL &&
+            (found == NULL || link->conn->timer.deadline_ms < found->conn->timer.deadline_ms)) {
+            found = link;
+        }
+    }
+    return found;
+}
+
+/* Clients that rest first: they come back by themselves at no cost for a request under way. */
+static bool pool_make_room(void)
+{
+    struct upstream_link *found = NULL;
+
+    if (make_room_else != NULL && make_room_else()) {
+        return true;
+    }
+    list_each(item, &states) {
+        found = longest_idle(container_of(item, struct group_state, in_pools), found);
+    }
+    if (found == NULL && !tie_close_one()) {
+        return false;
+    }
+    conn_pool.given_way++;
+    if (found != NULL) {
+        idle_close(found);
+    }
+    return true;
+}
+
+void pools_worker_start(void)
+{
+    timer_init(&share_timer, share_idle);
+    if (acceptors_make_room != pool_make_room) {
+        make_room_else = acceptors_make_room;
+        acceptors_make_room = pool_make_room;
+    }
+}
+
+void pools_worker_end(void)
+{
+    timer_remove(&share_timer);
+    share_timer.fire = NULL;
+}

@@ -1,0 +1,536 @@
+/* Names that are watched: servers with `resolve`, and those whose names were not found at first. */
+#include <netdb.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "event/loop.h"
+#include "upstream/private.h"
+
+enum {
+    LEAST_MS = 1000,       /* between two questions, whatever the answer says */
+    RETRY_FIRST_MS = 5000, /* after a failure; it doubles … */
+    RETRY_MOST_MS = 60000, /* … up to here */
+    NO_TTL_MS = 60000,     /* between two questions to getaddrinfo, which tells no TTL */
+};
+
+/* A server whose name is watched. */
+struct watch {
+    struct watch *next; /* of the group */
+    struct upstream_group *group;
+    const struct upstream_server *server;
+    struct fiber *fiber;             /* that asks; NULL before and after */
+    struct wait_point wake;          /* it shall ask at once */
+    bool is_asking;                  /* or about to: an answer will come */
+    bool is_orphan;                  /* its group is gone: the fiber frees it */
+    unsigned failures;               /* in a row */
+    uint64_t asked_ms;               /* when it asked last */
+    uint64_t quiet_until_ms;         /* fail_timeout: nobody has it ask before */
+    struct arena memory;             /* of addresses */
+    struct known_address *addresses; /* now; each holds its cell */
+    unsigned count;
+};
+
+/* A request that waits for the names of its group; on its fiber's stack. */
+struct resolve_waiter {
+    struct list link; /* in group_state.resolving */
+    struct wait_point wake;
+};
+
+/* ---- addresses ---- */
+
+static const struct watch *find_watch(const struct upstream_group *group,
+                                      const struct upstream_server *server)
+{
+    const struct watch *watch = group->worker_state->watches;
+
+    while (watch != NULL && watch->server != server) {
+        watch = watch->next;
+    }
+    return watch;
+}
+
+const struct known_address *watch_addresses(const struct upstream_group *group,
+                                            const struct upstream_server *server, unsigned *count)
+{
+    const struct watch *watch = find_watch(group, server);
+
+    *count = watch == NULL ? 0 : watch->count;
+    return watch == NULL ? NULL : watch->addresses;
+}
+
+static void release_all(const struct watch *watch, struct known_address *addresses, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        cell_release(addresses[i].cell, cell_local(watch->group, addresses[i].cell));
+    }
+}
+
+/* Replaces the addresses by these, which are in `memory`; cells are taken for them. */
+static void set_addresses(struct watch *watch, struct arena memory, struct vec *found)
+{
+    struct arena old_memory = watch->memory;
+    struct known_address *old = watch->addresses;
+    unsigned old_count = watch->count;
+
+    vec_each(struct known_address, address, found) {
+        cell_claim(watch->group, watch->server, address);
+    }
+    watch->memory = memory;
+    watch->addresses = found->items;
+    watch->count = (unsigned) found->count;
+    release_all(watch, old, old_count);
+    arena_free(&old_memory);
+}
+
+bool watch_has_failed(const struct upstream_group *group, const struct upstream_server *server)
+{
+    const struct watch *watch = find_watch(group, server);
+
+    return watch != NULL && watch->failures != 0;
+}
+
+static bool is_same(const struct known_address *a, const struct known_address *b)
+{
+    return addr_equal(&a->addr, &b->addr) && a->priority == b->priority && a->weight == b->weight &&
+           str_equal(a->target, b->target);
+}
+
+static unsigned count_same(const struct known_address *addresses, size_t count,
+                           const struct known_address *wanted)
+{
+    unsigned found = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        found += is_same(&addresses[i], wanted);
+    }
+    return found;
+}
+
+/* Appends an address; one that is there is another peer, as with nginx. */
+static void add_address(struct vec *list, struct arena *arena, struct known_address address)
+{
+    address.nth = 0;
+    vec_each(struct known_address, earlier, list) {
+        address.nth += addr_equal(&earlier->addr, &address.addr);
+    }
+    *vec_add(list, arena, struct known_address) = address;
+}
+
+/* The answer as addresses of this server. */
+static struct vec read_answer(const struct watch *watch, const struct resolved *found,
+                              struct arena *arena)
+{
+    struct vec list = {0};
+
+    for (unsigned i = 0; i < found->count; i++) {
+        const struct resolved_address *item = &found->items[i];
+        struct known_address address = {.addr = item->addr,
+                                        .priority = item->priority,
+                                        .weight = item->weight,
+                                        .target = arena_dup(arena, item->name)};
+
+        if (watch->server->service.len == 0) {
+            address.priority = address.weight = 0;
+            addr_set_port(&address.addr, watch->server->port);
+        }
+        add_address(&list, arena, address);
+    }
+    return list;
+}
+
+/* The order in which they come means nothing: name servers turn it round. */
+static bool is_changed(const struct watch *watch, const struct vec *list)
+{
+    if (list->count != watch->count) {
+        return true;
+    }
+    for (unsigned i = 0; i < watch->count; i++) {
+        const struct known_address *address = &watch->addresses[i];
+
+        if (count_same(list->items, list->count, address) !=
+            count_same(watch->addresses, watch->count, address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_answer(struct watch *watch, const struct resolved *found)
+{
+    struct arena memory;
+
+    arena_init(&memory);
+    struct vec list = read_answer(watch, found, &memory);
+    if (!is_changed(watch, &list)) {
+        arena_free(&memory);
+        return;
+    }
+    set_addresses(watch, memory, &list);
+    cells_remember(watch->group, watch->server, watch->addresses, watch->count);
+    peers_renew(watch->group);
+}
+
+void watch_answer(struct upstream_group *group, const struct resolved *found)
+{
+    take_answer(group->worker_state->watches, found);
+}
+
+/* What the name had when it was asked last, in this generation or the former one; else what was found when
+ * the configuration was read. */
+static struct vec first_addresses(struct upstream_group *group,
+                                  const struct upstream_server *server, struct arena *arena)
+{
+    struct vec known = {0};
+
+    cells_recall(group, server, arena, &known);
+    if (known.count != 0) {
+        return known;
+    }
+    for (size_t i = 0; i < server->addresses.count; i++) {
+        add_address(&known, arena, (struct known_address){.addr = server->addresses.items[i]});
+    }
+    return known;
+}
+
+void watch_prepare(struct upstream_group *group)
+{
+    struct watch **end = &group->worker_state->watches;
+
+    vec_each(struct upstream_server *, server, &group->servers) {
+        if (!(*server)->resolves) {
+            continue;
+        }
+        struct watch *watch = calloc(1, sizeof(*watch));
+        struct arena memory;
+
+        if (watch == NULL) {
+            fatal_no_memory(sizeof(*watch));
+        }
+        watch->group = group;
+        watch->server = *server;
+        arena_init(&watch->memory);
+        arena_init(&memory);
+        struct vec known = first_addresses(group, *server, &memory);
+        set_addresses(watch, memory, &known);
+        *end = watch;
+        end = &watch->next;
+    }
+}
+
+void watch_free(struct group_state *state)
+{
+    struct watch *watch = state->watches;
+
+    while (watch != NULL) {
+        struct watch *next = watch->next;
+
+        release_all(watch, watch->addresses, watch->count);
+        arena_free(&watch->memory);
+        if (watch->fiber != NULL) {
+            watch->is_orphan = true;
+        } else {
+            free(watch);
+        }
+        watch = next;
+    }
+    state->watches = NULL;
+}
+
+/* ---- asking without a resolver: getaddrinfo on a thread ---- */
+
+/* Lives until the thread is done with it, whoever waits. */
+struct lookup {
+    struct list link; /* in lookups */
+    struct thread_job job;
+    struct wait_point done;
+    bool is_abandoned; /* nobody waits any more */
+    struct addrinfo *found;
+    int error; /* of getaddrinfo */
+    char host[];
+};
+
+/* All there are: those that a thread has not finished when the worker ends are not lost sight of. */
+static struct list lookups = {&lookups, &lookups};
+
+static void lookup_free(struct lookup *lookup)
+{
+    list_remove(&lookup->link);
+    if (lookup->found != NULL) {
+        freeaddrinfo(lookup->found);
+    }
+    free(lookup);
+}
+
+static void lookup_work(struct thread_job *job)
+{
+    struct lookup *lookup = container_of(job, struct lookup, job);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+
+    lookup->error = getaddrinfo(lookup->host, NULL, &hints, &lookup->found);
+}
+
+static void lookup_done(struct thread_job *job)
+{
+    struct lookup *lookup = container_of(job, struct lookup, job);
+
+    if (lookup->is_abandoned) {
+        lookup_free(lookup);
+    } else {
+        wait_signal(&lookup->done);
+    }
+}
+
+static enum resolve_result lookup_result(int error)
+{
+    switch (error) {
+    case 0:
+        return RESOLVE_OK;
+    case EAI_NONAME:
+#ifdef EAI_NODATA
+    case EAI_NODATA:
+#endif
+        return RESOLVE_NOT_FOUND;
+    default:
+        return RESOLVE_FAILED;
+    }
+}
+
+static void lookup_read(const struct lookup *lookup, struct arena *arena, struct resolved *out)
+{
+    struct vec items = {0};
+
+    for (const struct addrinfo *info = lookup->found; info != NULL; info = info->ai_next) {
+        if (info->ai_family == AF_INET || info->ai_family == AF_INET6) {
+            struct resolved_address *item = vec_add(&items, arena, struct resolved_address);
+
+            item->addr.len = info->ai_addrlen;
+            memcpy(&item->addr.any, info->ai_addr, info->ai_addrlen);
+        }
+    }
+    out->items = items.items;
+    out->count = (unsigned) items.count;
+    out->valid_until_ms = clock_now.now_ms + NO_TTL_MS;
+}
+
+static enum resolve_result look_up(struct str host, uint64_t deadline_ms, struct arena *arena,
+                                   struct resolved *out)
+{
+    struct thread_pool *pool = worker_thread_pool(STR("default"));
+    struct lookup *lookup = calloc(1, sizeof(*lookup) + host.len + 1);
+
+    if (lookup == NULL) {
+        fatal_no_memory(sizeof(*lookup) + host.len + 1);
+    }
+    list_push_back(&lookups, &lookup->link);
+    lookup->job.work = lookup_work;
+    lookup->job.done = lookup_done;
+    memcpy(lookup->host, host.data, host.len);
+    if (pool == NULL || !thread_pool_submit(pool, &lookup->job)) {
+        lookup_free(lookup);
+        return RESOLVE_FAILED;
+    }
+    enum wait_result waited = fiber_wait(&lookup->done, deadline_ms);
+    if (waited != WAIT_READY) {
+        lookup->is_abandoned = true;
+        return waited == WAIT_CANCELLED ? RESOLVE_CANCELLED : RESOLVE_TIMED_OUT;
+    }
+    enum resolve_result result = lookup_result(lookup->error);
+    if (result == RESOLVE_OK) {
+        lookup_read(lookup, arena, out);
+        result = out->count == 0 ? RESOLVE_NOT_FOUND : RESOLVE_OK;
+    }
+    lookup_free(lookup);
+    return result;
+}
+
+/* ---- asking ---- */
+
+static enum resolve_result ask_resolver(const struct watch *watch, struct arena *arena,
+                                        struct resolved *out)
+{
+    const struct upstream_group *group = watch->group;
+    const struct upstream_server *server = watch->server;
+    uint64_t deadline_ms = clock_now.now_ms + group->resolver_timeout_ms;
+
+    if (group->resolver == NULL) {
+        return look_up(server->host, deadline_ms, arena, out);
+    }
+    const struct dns_lookup lookup = {.settings = group->resolver,
+                                      .name = server->host,
+                                      .deadline_ms = deadline_ms,
+                                      .log = log_main,
+                                      .arena = arena};
+    return server->service.len != 0 ? resolver_services(&lookup, server->service, out)
+                                    : resolver_addresses(&lookup, out);
+}
+
+/* Told once; when to ask again. */
+static uint64_t note_failure(struct watch *watch, enum resolve_result result)
+{
+    const struct upstream_group *group = watch->group;
+    const char *text = resolve_result_text(result);
+    uint64_t delay_ms = RETRY_FIRST_MS;
+
+    if (watch->failures++ == 0) {
+        log_error(log_main, 0, "%.*s could not be resolved (%s) in upstream \"%.*s\"",
+                  STR_ARG(watch->server->host), text, STR_ARG(group->name));
+    }
+    if (group->resolve_fail_timeout_ms != 0) {
+        watch->quiet_until_ms = clock_now.now_ms + group->resolve_fail_timeout_ms;
+        return watch->quiet_until_ms;
+    }
+    for (unsigned i = 1; i < watch->failures && delay_ms < RETRY_MOST_MS; i++) {
+        delay_ms *= 2;
+    }
+    delay_ms = delay_ms < RETRY_MOST_MS ? delay_ms : RETRY_MOST_MS;
+    if (group->resolver != NULL && group->resolver_timeout_ms < delay_ms) {
+        delay_ms = group->resolver_timeout_ms;
+    }
+    return clock_now.now_ms + (delay_ms < LEAST_MS ? LEAST_MS : delay_ms);
+}
+
+/* Does the server lose its addresses when its name fails like this? */
+static bool loses_addresses(const struct upstream_group *group, enum resolve_result result)
+{
+    switch (group->fallback) {
+    case FALLBACK_NONE:
+        return result == RESOLVE_NOT_FOUND;
+    case FALLBACK_NEXT:
+        return result != RESOLVE_CANCELLED;
+    default:
+        return false;
+    }
+}
+
+/* One question, and what follows from its answer; when to ask again. */
+static uint64_t ask_and_take(struct watch *watch)
+{
+    struct resolved found = {0};
+    struct arena arena;
+    uint64_t again_ms;
+
+    arena_init(&arena);
+    watch->asked_ms = clock_now.now_ms;
+    watch->is_asking = true;
+    enum resolve_result result = ask_resolver(watch, &arena, &found);
+    if (watch->is_orphan) {
+        result = RESOLVE_CANCELLED;
+    }
+    if (result == RESOLVE_OK) {
+        if (watch->failures != 0) {
+            log_notice(log_main, 0, "%.*s is resolved again in upstream \"%.*s\"",
+                       STR_ARG(watch->server->host), STR_ARG(watch->group->name));
+        }
+        watch->failures = 0;
+        take_answer(watch, &found);
+        again_ms = found.valid_until_ms;
+    } else {
+        again_ms = result == RESOLVE_CANCELLED ? FIBER_NEVER : note_failure(watch, result);
+        if (loses_addresses(watch->group, result)) {
+            take_answer(watch, &(struct resolved){0});
+        }
+    }
+    arena_free(&arena);
+    return again_ms < clock_now.now_ms + LEAST_MS ? clock_now.now_ms + LEAST_MS : again_ms;
+}
+
+/* There is an answer, or there will be none: who waits for it looks again. */
+static void tell_waiters(struct watch *watch)
+{
+    watch->is_asking = false;
+    if (watch->is_orphan) {
+        return;
+    }
+    list_each(item, &watch->group->worker_state->resolving) {
+        wait_signal_later(&container_of(item, struct resolve_waiter, link)->wake);
+    }
+}
+
+static void watch_run(void *arg)
+{
+    struct watch *watch = arg;
+    uint64_t again_ms;
+
+    watch->fiber = fiber_self();
+    while (!watch->is_orphan) {
+        again_ms = ask_and_take(watch);
+        tell_waiters(watch);
+        if (fiber_wait(&watch->wake, again_ms) == WAIT_CANCELLED) {
+            break;
+        }
+    }
+    watch->fiber = NULL;
+    if (watch->is_orphan) {
+        free(watch);
+    }
+}
+
+bool watch_start(struct upstream_group *group)
+{
+    for (struct watch *watch = group->worker_state->watches; watch != NULL; watch = watch->next) {
+        if (fiber_start(watch_run, watch, NULL) == FIBER_NO_STACK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void watch_quit(struct upstream_group *group)
+{
+    if (group->worker_state == NULL) {
+        return;
+    }
+    for (struct watch *watch = group->worker_state->watches; watch != NULL; watch = watch->next) {
+        if (watch->fiber != NULL) {
+            fiber_cancel(watch->fiber);
+        }
+    }
+}
+
+/* ---- a request without peers ---- */
+
+/* Has all of them asked that did not do so just now. Is there anybody to wait for? */
+static bool ask_all(const struct group_state *state)
+{
+    bool is_asking = false;
+
+    for (struct watch *watch = state->watches; watch != NULL; watch = watch->next) {
+        if (watch->fiber != NULL && !watch->is_asking &&
+            clock_now.now_ms - watch->asked_ms >= LEAST_MS &&
+            clock_now.now_ms >= watch->quiet_until_ms) {
+            watch->is_asking = true;
+            wait_signal_later(&watch->wake);
+        }
+        is_asking |= watch->is_asking && watch->fiber != NULL;
+    }
+    return is_asking;
+}
+
+static bool is_anybody_asking(const struct group_state *state)
+{
+    for (const struct watch *watch = state->watches; watch != NULL; watch = watch->next) {
+        if (watch->is_asking && watch->fiber != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum wait_result watch_wait(struct upstream_group *group)
+{
+    struct group_state *state = group->worker_state;
+    struct resolve_waiter self = {.wake = {0}};
+    uint64_t deadline_ms = clock_now.now_ms + group->resolver_timeout_ms;
+    enum wait_result result = WAIT_READY;
+
+    if (!ask_all(state)) {
+        return WAIT_READY;
+    }
+    list_push_back(&state->resolving, &self.link);
+    while (result == WAIT_READY && group->peers->count == 0 && is_anybody_asking(state)) {
+        result = fiber_wait(&self.wake, deadline_ms);
+    }
+    list_remove(&self.link);
+    return result;
+}

@@ -1,0 +1,50 @@
+/* ngx_http_upstream_zone_module: the zone of a group. What workers know of peers is shared with or
+ * without it; its size says how many addresses found at run time there is room for. */
+#include "base/parse.h"
+#include "server/module.h"
+#include "upstream/private.h"
+
+/* What tells these zones from those of other modules. */
+static const char zone_user;
+
+static bool zone_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct upstream_group *group = scope_group(scope);
+    uint64_t size = 0;
+
+    if (node->args[1].len == 0) {
+        return conf_error(conf, node, "invalid zone name \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    if (node->count > 2 && !parse_size(node->args[2], &size)) {
+        return conf_error(conf, node, "invalid zone size \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    struct zone *zone =
+        generation_zone(conf->generation, node, node->args[1], (size_t) size, &zone_user);
+    if (zone == NULL) {
+        return false;
+    }
+    group->zone_name = zone->name;
+    group->zone_size = size != 0 ? size : zone->size;
+    return true;
+}
+
+static const struct directive zone_rows[] = {
+    {"zone", IN_UPSTREAM, CUSTOM(zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "name [size]",
+     .doc = "Shared memory of the group. All workers share what they know of its servers with or "
+            "without it; `resolve` needs it: its size limits the addresses found at run time."},
+    {0},
+};
+
+static const struct directive_table zone_table = {.rows = zone_rows, .contexts = IN_UPSTREAM};
+static const struct directive_table *const tables[] = {&zone_table, NULL};
+
+extern const struct module ngx_http_upstream_zone_module;
+const struct module ngx_http_upstream_zone_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_upstream_zone_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+};

@@ -1,0 +1,99 @@
+/* What a worker does for its groups when it begins and when it ends. */
+#include "upstream/health.h"
+#include "upstream/private.h"
+
+/* Newest first. A process that is its own master has several while old connections last. */
+static struct upstream_set *running;
+
+/* Off the list; its generation may have gone without an end. */
+static void set_stop(void *arg)
+{
+    struct upstream_set *set = arg;
+    struct upstream_set **link = &running;
+
+    while (*link != NULL && *link != set) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = set->next;
+        set->is_running = false;
+        vec_each(struct upstream_group *, group, &set->groups) {
+            if ((*group)->worker_state != NULL) {
+                pools_forget((*group)->worker_state);
+            }
+        }
+        if (running == NULL) {
+            pools_worker_end();
+        }
+    }
+}
+
+static void set_run(struct upstream_set *set)
+{
+    if (running == NULL) {
+        pools_worker_start();
+    }
+    set->next = running;
+    running = set;
+    set->is_running = true;
+    set->is_quitting = false;
+    arena_on_free(&set->generation->arena, set_stop, set);
+}
+
+static void close_idle(struct upstream_group *group, void *arg)
+{
+    if (group->worker_state != NULL) {
+        pools_close(group->worker_state);
+    }
+}
+
+bool upstream_worker_start(struct generation *generation)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf);
+
+    if (set->memory == NULL || set->is_running) {
+        return true; /* there is no http block */
+    }
+    set_run(set);
+    cells_worker_start(set);
+    vec_each(struct upstream_group *, group, &set->groups) {
+        group_start(*group, NULL);
+        if (!watch_start(*group)) {
+            log_emerg(log_main, 0, "no memory to watch the names of upstream \"%.*s\"",
+                      STR_ARG((*group)->name));
+            return false;
+        }
+    }
+    return health_worker_start(set);
+}
+
+void upstream_worker_quit(struct generation *generation)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf);
+
+    if (!set->is_running) {
+        return;
+    }
+    set->is_quitting = true;
+    health_worker_quit(set);
+    vec_each(struct upstream_group *, group, &set->groups) {
+        watch_quit(*group);
+        close_idle(*group, NULL);
+    }
+    run_time_each(close_idle, NULL);
+}
+
+void upstream_worker_end(struct generation *generation)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf);
+
+    if (!set->is_running) {
+        return;
+    }
+    run_time_end(set);
+    vec_each(struct upstream_group *, group, &set->groups) {
+        group_end(*group);
+    }
+    cells_worker_end(set);
+    set_stop(set);
+}

@@ -1,0 +1,84 @@
+/* Fuzz target: memcached's answers to all commands of memc, whole and byte by byte. A body is never longer than announced,
+ * and a connection is kept only behind a whole answer. The first byte says which command it is. */
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "http/exchange.h"
+#include "http/modules/memc.c"
+
+/* How an answer was taken. */
+struct outcome {
+    enum head_result head;
+    enum body_result end;
+    bool is_reusable;
+    struct buf body;
+};
+
+static void take(struct str input, size_t at_first, const struct memc_command *command,
+                 struct outcome *out)
+{
+    static const struct exchange_settings settings = {.buffer_size = 8192};
+    static const struct http_location location;
+    static struct variable flags = {.flags = VARIABLE_INDEXED, .index = 0};
+    static struct variable_value values[1];
+    const struct memc_settings own = {.flags = &flags, .tells_modification = true};
+    struct protocol protocol = memc_protocol;
+    struct log log = {.level = LOG_STDERR};
+    struct request *request = calloc(1, sizeof(*request));
+    struct exchange x = {.magic = EXCHANGE_MAGIC,
+                         .request = request,
+                         .protocol = &protocol,
+                         .settings = &settings,
+                         .module_settings = &own};
+
+    arena_init(&request->arena);
+    request->log = log;
+    request->location = &location;
+    request->env.arena = &request->arena;
+    request->env.values = values;
+    protocol.channel = &text_channel;
+    struct memc_state *state = arena_new(&request->arena, struct memc_state);
+    state->key = STR("k");
+    state->command = command;
+    x.state = state;
+    x.answer.content_length = -1;
+    protocol.begin_answer(&x);
+    backend_sends(input, at_first);
+    *out = (struct outcome){.head = read_whole_head(&x)};
+    if (out->head == HEAD_DONE) {
+        out->end = read_whole_body(&x, &out->body);
+        out->is_reusable = x.is_reusable;
+        if (x.answer.content_length >= 0 &&
+            ((int64_t) out->body.len > x.answer.content_length ||
+             (out->is_reusable &&
+              (out->end != BODY_END || (int64_t) out->body.len != x.answer.content_length)))) {
+            abort();
+        }
+    }
+    arena_free(&request->arena);
+    free(request);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct outcome whole;
+    struct outcome pieces;
+
+    if (size == 0 || size > 4000) {
+        return 0;
+    }
+    struct str input = {(const char *) data + 1, size - 1};
+    const struct memc_command *command = &commands[data[0] % COMMANDS];
+    take(input, input.len, command, &whole);
+    take(input, 0, command, &pieces);
+    if (whole.head != pieces.head || whole.end != pieces.end ||
+        whole.is_reusable != pieces.is_reusable ||
+        !str_equal(buf_str(&whole.body), buf_str(&pieces.body))) {
+        abort();
+    }
+    buf_free(&whole.body);
+    buf_free(&pieces.body);
+    return 0;
+}

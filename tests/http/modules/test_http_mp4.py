@@ -1,0 +1,296 @@
+"""mp4: parts of films, looked at by ffprobe and ffmpeg; films that are odd or broken."""
+
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from harness import binaries
+from harness.h2 import H2
+from harness.server import Server, run_binary
+
+pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg")
+
+CONF = """
+    types { video/mp4 mp4; text/plain txt; }
+    server {
+        listen 127.0.0.1:@PORT@; http2 on; root html;
+        location / { mp4; }
+        location /key/ { alias html/; mp4; mp4_start_key_frame on; }
+        location /small/ { alias html/; mp4; mp4_max_buffer_size 1k; }
+        location /read/ { alias html/; mp4; sendfile off; }
+        location /direct/ { alias html/; mp4; directio 512; }
+        location /aio/ { alias html/; mp4; aio threads; sendfile off; }
+        location /error/ { alias html/; mp4; error_page 500 /x.txt; }
+    }"""
+# The reference is older than some of that.
+OLD = CONF.replace("http2 on;", "").replace("aio threads;", "")
+
+
+def make(path, *args, duration=6):
+    subprocess.run(["ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-f", "lavfi", "-i", "testsrc=duration=%d:size=64x48:rate=10" % duration,
+                    "-f", "lavfi", "-i", "sine=duration=%d" % duration, "-pix_fmt", "yuv420p", "-g", "10", "-c:v", "h264", "-bf", "0", "-c:a", "aac",
+                    *args, str(path)], check=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("films")
+    make(directory / "a.mp4")
+    make(directory / "front.mp4", "-movflags", "+faststart")
+    make(directory / "fragments.mp4", "-movflags", "+frag_keyframe+empty_moov")
+    files = {"html/" + name: (directory / name).read_bytes() for name in os.listdir(directory)}
+    files.update({"html/large.mp4": with_large_boxes(files["html/a.mp4"]), "html/x.txt": "sorry\n", "html/dir/x": "x"})
+    return files
+
+
+@pytest.fixture(scope="module")
+def server(films):
+    with Server(http=CONF, files=films) as running:
+        yield running
+
+
+@pytest.fixture
+def site(serve, films):
+    return serve(CONF, files=films)
+
+
+# ---- boxes ----
+
+def boxes(data):
+    at = 0
+    while at + 8 <= len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        head = 8
+        if size == 1:
+            size, head = struct.unpack(">Q", data[at + 8:at + 16])[0], 16
+        size = size or len(data) - at
+        assert head <= size <= len(data) - at
+        yield kind.decode("latin-1"), data[at + head:at + size]
+        at += size
+
+
+def box(kind, data, large=False):
+    return struct.pack(">I4sQ", 1, kind.encode(), len(data) + 16) + data if large else struct.pack(">I4s", len(data) + 8, kind.encode()) + data
+
+
+CONTAINERS = {"moov", "trak", "mdia", "minf", "stbl"}
+
+
+def rewrite(data, change):
+    """Each box that is no container goes through change(kind, data), which gives (kind, data), or None for none."""
+    out = b""
+    for kind, inside in boxes(data):
+        if kind in CONTAINERS:
+            out += box(kind, rewrite(inside, change))
+        else:
+            changed = change(kind, inside)
+            out += box(*changed) if changed else b""
+    return out
+
+
+def with_large_boxes(film):
+    """64-bit sizes and offsets: the moov box in front, a mdat box with a large head, co64."""
+    top = dict(boxes(film))
+    start = film.index(top["mdat"])
+
+    def build(shift):
+        def change(kind, inside):
+            if kind != "stco":
+                return kind, inside
+            offsets = struct.unpack(">%dI" % (len(inside) // 4 - 2), inside[8:])
+            return "co64", inside[:8] + struct.pack(">%dQ" % len(offsets), *(offset + shift for offset in offsets))
+        return box("moov", rewrite(top["moov"], change), large=True)
+    length = len(box("ftyp", top["ftyp"])) + len(build(0)) + 16
+    return box("ftyp", top["ftyp"]) + build(length - start) + box("mdat", top["mdat"], large=True)
+
+
+# ---- looking at films ----
+
+def probe(data, tmp_path):
+    path = tmp_path / "part.mp4"
+    path.write_bytes(data)
+    done = subprocess.run(["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-count_packets", str(path)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60, check=True)
+    assert done.stderr == b"", done.stderr
+    return json.loads(done.stdout)["streams"]
+
+
+def frames(data, tmp_path, *args):
+    """Hashes of the pictures, as they are decoded."""
+    path = tmp_path / "part.mp4"
+    path.write_bytes(data)
+    done = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", *args, "-i", str(path), "-map", "0:v", "-f", "framehash", "-"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60, check=True)
+    assert done.stderr == b"", done.stderr
+    return [line.rsplit(b",", 1)[1].strip() for line in done.stdout.split(b"\n") if line and not line.startswith(b"#")]
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "front.mp4", "large.mp4"])
+@pytest.mark.parametrize("args, seconds", [("start=0", 6), ("start=2", 4), ("start=2.5", 3.5), ("end=2", 2), ("start=1&end=3", 2), ("start=5.9", 0.1),
+                                           ("start=1.05&end=1.1", 0.1), ("start=3&end=2", 3), ("start=3&end=3", 3), ("end=99", 6)])
+def test_durations(server, tmp_path, name, args, seconds):
+    response = server.get("/%s?%s" % (name, args))
+    assert response.status == 200 and response.header("Content-Type") == "video/mp4"
+    assert [kind for kind, _ in boxes(response.body)] == ["ftyp", "moov", "mdat"]
+    streams = probe(response.body, tmp_path)
+    assert [stream["codec_type"] for stream in streams] == ["video", "audio"]
+    for stream in streams:
+        assert abs(float(stream["duration"]) - seconds) < 0.11
+    assert abs(int(streams[0]["nb_read_packets"]) - 10 * seconds) <= 1
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "front.mp4", "large.mp4"])
+def test_pictures_are_the_same(server, films, tmp_path, name):
+    whole = frames(films["html/" + name], tmp_path)
+    assert len(whole) == 60
+    for start, end in ((0, 6), (1, 3), (2, 6), (4, 5)):
+        assert frames(server.get("/%s?start=%d&end=%d" % (name, start, end)).body, tmp_path) == whole[10 * start:10 * end]
+
+
+def test_key_frame(server, films, tmp_path):
+    whole = frames(films["html/a.mp4"], tmp_path)
+    part = server.get("/key/a.mp4?start=2.5&end=4").body
+    assert frames(part, tmp_path) == whole[25:40]
+    assert abs(float(probe(part, tmp_path)[0]["duration"]) - 1.5) < 0.01
+    assert b"elst" in part and b"elst" not in server.get("/key/a.mp4?start=2&end=4").body.split(b"mdat")[0].split(b"trak")[1]
+
+
+def test_like_nginx(server, films, tmp_path):
+    """Durations and packets are those of Debian's nginx."""
+    with Server(http=OLD, files=films, binary=binaries.reference(), allow=["zero size buf"]) as reference:
+        for args in ("start=0", "start=1", "start=2.3", "start=0.05", "end=3.33", "start=1.5&end=4.5", "start=4&end=2", "start=5.95", "start=2&end=2.05"):
+            left, right = (probe(one.get("/a.mp4?" + args).body, tmp_path) for one in (reference, server))
+            for theirs, ours in zip(left, right):
+                assert abs(float(theirs["duration"]) - float(ours["duration"])) < 0.11, args
+                assert abs(int(theirs.get("nb_read_packets", 0)) - int(ours["nb_read_packets"])) <= 1, args
+
+
+@pytest.mark.parametrize("args", ["", "?", "?start=", "?start=x", "?start=-1", "?end=", "?end=0", "?x=1", "?start=1x"])
+def test_whole_films(server, films, args):
+    assert server.get("/a.mp4" + args).body == films["html/a.mp4"]
+
+
+@pytest.mark.parametrize("place", ["/read", "/direct", "/aio", "/key"])
+def test_ways_of_reading(server, place):
+    for name in ("a.mp4", "large.mp4"):
+        assert server.get("%s/%s?start=2&end=4" % (place, name)).body == server.get("/%s?start=2&end=4" % name).body
+
+
+def test_fragments_are_sent_whole(server, films):
+    assert server.get("/fragments.mp4?start=2").body == films["html/fragments.mp4"]
+    server.wait_log("is in fragments, and sent whole")
+
+
+def test_head_ranges_and_keepalive(server):
+    with server.client() as client:
+        whole = client.request("/a.mp4?start=2").body
+        assert client.request("/a.mp4?start=2", method="HEAD").header("Content-Length") == str(len(whole))
+        for first, last in ((0, 3), (100, 5000), (len(whole) - 5, len(whole) - 1), (2000, 2800)):
+            part = client.request("/a.mp4?start=2", "Range: bytes=%d-%d" % (first, last))
+            assert part.status == 206 and part.body == whole[first:last + 1]
+        assert client.request("/a.mp4?start=2", "Range: bytes=0-1,5-6").body == whole
+        tag = client.request("/a.mp4?start=2").header("ETag")
+        assert client.request("/a.mp4?start=2", "If-None-Match: " + tag).status == 304
+        assert client.request("/a.mp4?start=3", "If-None-Match: " + tag).status == 200
+
+
+def test_http2(server):
+    with H2(server.port) as client:
+        assert client.get("/front.mp4?start=5").body == server.get("/front.mp4?start=5").body
+
+
+def test_other_requests(server):
+    assert server.get("/dir").status == 301
+    assert server.get("/dir/").status == 403
+    assert server.get("/none.mp4?start=1").status == 404
+    assert server.get("/a.mp4?start=1", method="POST").status == 405
+    assert server.get("/small/a.mp4").status == 200
+
+
+def test_limit(site):
+    assert site.get("/small/a.mp4?start=1").status == 500
+    site.wait_log("the moov box is too large, you may want to increase mp4_max_buffer_size")
+
+
+def test_start_beyond_the_end(site):
+    assert site.get("/a.mp4?start=7").status == 500
+    assert site.get("/a.mp4?start=9999999999999").status == 500
+    assert site.get("/error/a.mp4?start=7").text == "sorry\n"
+    site.wait_log("no samples from there on")
+
+
+@pytest.mark.parametrize("kind", ["mvhd", "tkhd", "mdhd", "stsd", "stts", "stsc", "stsz", "stco"])
+def test_film_without_a_box(site, films, kind):
+    def change(name, inside):
+        return None if name == kind else (name, inside)
+    site.write("html/bad.mp4", rewrite(films["html/a.mp4"], change), mtime=None)
+    assert site.get("/bad.mp4?start=1").status == 500
+    site.wait_log("bad.mp4")
+
+
+def test_broken_films(site, films):
+    film = films["html/a.mp4"]
+    moov = film.index(b"moov")
+    broken = [film[:n] for n in (0, 1, 7, 8, 20, 40, moov, moov + 4, moov + 50, len(film) - 100, len(film) - 1)]
+    for name in (b"stts", b"stsc", b"stsz", b"stco", b"stss", b"mvhd", b"mdhd", b"trak", b"stbl", b"ftyp", b"mdat", b"moov"):
+        at = film.index(name)
+        for size in (b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\7", b"\xff\xff\xff\xff"):
+            broken.append(film[:at - 4] + size + film[at:])
+        broken.append(film[:at + 4] + b"\xff" * 40 + film[at + 44:])
+    for number, data in enumerate(broken):
+        site.write("html/bad%d.mp4" % number, data, mtime=None)
+        for args in ("start=1", "start=1&end=2", "end=0.1"):
+            assert site.get("/bad%d.mp4?%s" % (number, args)).status in (200, 500)
+    assert site.get("/a.mp4?start=1").status == 200
+
+
+def test_many_small_boxes(site):
+    site.write("html/boxes.mp4", box("free", b"") * 200000, mtime=None)
+    assert site.get("/boxes.mp4?start=1").status == 500
+    site.wait_log("no moov box")
+
+
+def test_sparse_film_beyond_4_gigabytes(site, films, tmp_path):
+    """A mdat box of 5 GB in front of what is shown: offsets are told with 64 bits."""
+    film = films["html/front.mp4"]
+    top = dict(boxes(film))
+    head = box("ftyp", top["ftyp"]) + struct.pack(">I4sQ", 1, b"mdat", 5 << 30)
+
+    def change(kind, inside):
+        if kind != "stco":
+            return kind, inside
+        offsets = struct.unpack(">%dI" % (len(inside) // 4 - 2), inside[8:])
+        return "co64", inside[:8] + struct.pack(">%dQ" % len(offsets), *(offset + (4 << 30) for offset in offsets))
+    path = site.path("html/huge.mp4")
+    with open(path, "wb") as out:
+        out.write(head)
+        out.seek((4 << 30) + film.index(top["mdat"]))
+        out.write(top["mdat"])
+        out.seek(len(box("ftyp", top["ftyp"])) + (5 << 30))
+        out.write(box("moov", rewrite(top["moov"], change)))
+    os.chmod(path, 0o644)
+    part = site.get("/huge.mp4?start=2&end=4").body
+    assert frames(part, tmp_path) == frames(site.get("/front.mp4?start=2&end=4").body, tmp_path)
+    os.unlink(path)
+
+
+def test_client_that_leaves(site):
+    for _ in range(3):
+        with site.client() as client:
+            client.send("GET /a.mp4?start=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.recv(10)
+    assert hashlib.md5(site.get("/a.mp4?start=1").body).digest() == hashlib.md5(site.get("/a.mp4?start=1").body).digest()
+
+
+@pytest.mark.parametrize("line, message", [("mp4 on;", "invalid number of arguments"), ("mp4_buffer_size x;", "invalid value"),
+                                           ("mp4_start_key_frame maybe;", 'invalid value "maybe"')])
+def test_wrong_lines(tmp_path, line, message):
+    path = tmp_path / "nginx.conf"
+    path.write_text("events {} http { server { location / { %s } } }" % line)
+    done = run_binary("-t", "-p", str(tmp_path), "-c", str(path), "-e", "stderr")
+    assert done.returncode == 1 and message in done.stderr

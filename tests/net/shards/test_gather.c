@@ -1,0 +1,25 @@
+/* When a worker rests before it looks for more connections. */
+#include "net/service.h"
+
+#include "net/shards/gather.h"
+
+static void a_rest_pays_under_many_short_connections(void **state)
+{
+    assert_true(gather_pays(100, 50, 32));
+    assert_true(gather_pays(400, 50, 1000));
+    /* too few come */
+    assert_false(gather_pays(99, 50, 1000));
+    assert_false(gather_pays(100, 51, 1000));
+    assert_false(gather_pays(0, 100000, 1000));
+    /* so few clients that they would wait for this worker */
+    assert_false(gather_pays(400, 50, 31));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rest_pays_under_many_short_connections),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* Tests of what is said of directives and modules that this build is without. */
+#include "base/unit.h"
+
+#include <string.h>
+
+#include "server/configuration/not_built.h"
+#include "server/module.h"
+
+static struct arena arena;
+static struct conf conf = {.arena = &arena};
+
+/* auth_jwt and auth_require are of the commercial nginx. */
+static void a_directive_leads_to_its_module(void **state)
+{
+    assert_text(not_built_explain(&conf, STR("auth_jwt_key_file")),
+                "it belongs to ngx_http_auth_jwt_module, which is not in Portunus yet");
+    assert_text(not_built_explain(&conf, STR("auth_require")),
+                "it belongs to ngx_http_auth_require_module, which is not in Portunus yet");
+}
+
+static bool is_linked(const char *name)
+{
+    for (const struct module *const *module = linked_modules; *module != NULL; module++) {
+        if (strcmp((*module)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* proxy_bind_dynamic is of the commercial nginx, proxy_ssl_verify waits for TLS. */
+static void a_module_that_is_there_lacks_the_directive(void **state)
+{
+    assert_text(not_built_explain(&conf, STR("retry_cached_connection")),
+                "ngx_http_core_module is built without it");
+    if (!is_linked("ngx_http_proxy_module")) {
+        assert_true(str_starts(not_built_explain(&conf, STR("proxy_ssl_verify")),
+                               STR("it belongs to ngx_http_proxy_module, which is not ")));
+        return;
+    }
+    assert_str(not_built_explain(&conf, STR("proxy_ssl_verify")),
+               is_linked("ngx_http_ssl_module") ? STR("ngx_http_proxy_module is built without it")
+                                                : STR("it needs TLS, which is not built"));
+    assert_text(not_built_explain(&conf, STR("proxy_bind_dynamic")),
+                "ngx_http_proxy_module is built without it");
+}
+
+static void only_whole_names_count(void **state)
+{
+    static const char *const words[] = {"", "auth_jwt_key", "auth_jwt auth_jwt_type", " ", "foo"};
+
+    for (size_t i = 0; i < COUNT(words); i++) {
+        assert_int_equal(not_built_explain(&conf, str_of(words[i])).len, 0);
+    }
+}
+
+static void modules_that_are_here_are_built(void **state)
+{
+    assert_string_equal(not_built_words(STR("ngx_http_auth_jwt_module")),
+                        ", the module is not in Portunus yet");
+    assert_string_equal(not_built_words(STR("ngx_http_hls_module")),
+                        ", the module is not in Portunus yet");
+    assert_string_equal(not_built_words(STR("ngx_http_nosuch_module")), "");
+    for (const struct module *const *module = linked_modules; *module != NULL; module++) {
+        assert_string_equal(not_built_words(str_of((*module)->name)), "");
+    }
+    for (const char *const *name = loadable_modules; *name != NULL; name++) {
+        assert_string_equal(not_built_words(str_of(*name)), "");
+    }
+}
+
+static int tear_down_group(void **state)
+{
+    arena_free(&arena);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_directive_leads_to_its_module),
+        cmocka_unit_test(a_module_that_is_there_lacks_the_directive),
+        cmocka_unit_test(only_whole_names_count),
+        cmocka_unit_test(modules_that_are_here_are_built),
+    };
+
+    return cmocka_run_group_tests_name("server/not_built", tests, NULL, tear_down_group);
+}
