@@ -38,7 +38,7 @@ enum session_stage {
     SESSION_HANDSHAKE,    /* that of TLS */
     SESSION_PREREADING,   /* the client's first words are awaited, or looked at */
     SESSION_CONTENT,      /* its content handler works, on a fiber */
-    SESSION_CARRIED,      /* content without a fiber: who has it is told by the loop, or by a relay */
+    SESSION_CARRIED, /* content without a fiber: who has it is told by the loop, or by a relay */
 };
 
 /* What a content handler without a fiber is told. Of who left the session with SESSION_LEFT. */
@@ -60,15 +60,15 @@ extern const struct subject_kind session_subject;
  * struct conn.user points to: the magic number.
  */
 struct session {
-    uint32_t magic;       /* SESSION_MAGIC */
-    uint16_t status;      /* enum session_status; 0 = not known yet */
-    uint8_t stage;        /* enum session_stage */
-    bool is_secure : 1;   /* the handshake of TLS is done */
-    bool is_over : 1;     /* it is ending: nothing is to be begun */
+    uint32_t magic;          /* SESSION_MAGIC */
+    uint16_t status;         /* enum session_status; 0 = not known yet */
+    uint8_t stage;           /* enum session_stage */
+    bool is_secure : 1;      /* the handshake of TLS is done */
+    bool is_over : 1;        /* it is ending: nothing is to be begun */
     bool is_over_memory : 1; /* session_memory_limit was reached */
-    bool has_client : 1;  /* client says whom the other end speaks for (realip) */
-    struct conn *conn;    /* of TCP, to the client; NULL of UDP, and when it was passed on */
-    struct flow *flow;    /* of UDP; NULL of TCP */
+    bool has_client : 1;     /* client says whom the other end speaks for (realip) */
+    struct conn *conn;       /* of TCP, to the client; NULL of UDP, and when it was passed on */
+    struct flow *flow;       /* of UDP; NULL of TCP */
     const struct stream_listen *listen;
     const struct stream_server *server; /* whose settings hold; the name in TLS may change it */
     struct fiber *fiber;                /* that works on it, while it waits; else NULL */
@@ -82,8 +82,10 @@ struct session {
     struct proxy_header *proxy;         /* of the PROXY protocol, or NULL; owned */
     const struct addr *client;          /* in the arena, with has_client */
     struct session_data *data;          /* what modules keep for it: see session_data */
-    const struct session_holder *holder; /* of the content handler, from its beginning on; or NULL */
-    struct session_exchange *exchange; /* with backends: of proxy.c, which $upstream_… ask; or NULL */
+    const struct session_holder
+        *holder; /* of the content handler, from its beginning on; or NULL */
+    struct session_exchange
+        *exchange; /* with backends: of proxy.c, which $upstream_… ask; or NULL */
 };
 
 /* ---- for handlers */

@@ -19,11 +19,11 @@ struct stream_handshake;
 
 /* What a handler says; never a status, which is in session->status. */
 enum session_step {
-    SESSION_NEXT,   /* the next handler, and after the last one the next phase */
-    SESSION_SKIP,   /* nobody else of this phase is asked */
-    SESSION_MORE,   /* of preread: more of the client's input is needed; it is asked again then */
-    SESSION_ENDED,  /* the session is over; status says how */
-    SESSION_LEFT,   /* of content: it goes on without a fiber; whoever has it ends it by session_end */
+    SESSION_NEXT,  /* the next handler, and after the last one the next phase */
+    SESSION_SKIP,  /* nobody else of this phase is asked */
+    SESSION_MORE,  /* of preread: more of the client's input is needed; it is asked again then */
+    SESSION_ENDED, /* the session is over; status says how */
+    SESSION_LEFT, /* of content: it goes on without a fiber; whoever has it ends it by session_end */
 };
 typedef enum session_step (*session_handler)(struct session *session);
 
@@ -32,9 +32,9 @@ enum stream_phase {
     STREAM_POST_ACCEPT, /* who the client is */
     STREAM_PREACCESS,   /* how many there may be */
     STREAM_ACCESS,      /* who is let in */
-    STREAM_SECURE,      /* after the TLS handshake, where the address has one: is its outcome good? */
-    STREAM_PREREAD,     /* looks at what the client said first; session->preread */
-    STREAM_LOG,         /* the session is over */
+    STREAM_SECURE,  /* after the TLS handshake, where the address has one: is its outcome good? */
+    STREAM_PREREAD, /* looks at what the client said first; session->preread */
+    STREAM_LOG,     /* the session is over */
     STREAM_PHASE_COUNT
 };
 
@@ -47,13 +47,13 @@ struct session_handlers {
 /* ngx_stream_core_module, stream level alone. */
 extern struct settings_key stream_main_key;
 struct stream_main {
-    struct vec servers;                     /* struct stream_server *, in order */
-    struct variable_set variables;          /* all that are known */
-    struct vec listens;                     /* struct stream_listen * */
-    struct vec hooks;                       /* const struct stream_module *, of all modules */
+    struct vec servers;                       /* struct stream_server *, in order */
+    struct variable_set variables;            /* all that are known */
+    struct vec listens;                       /* struct stream_listen * */
+    struct vec hooks;                         /* const struct stream_module *, of all modules */
     const struct stream_handshake *handshake; /* of TLS; NULL: no module has it */
-    struct generation *generation;          /* of this reading */
-    struct str hostname;                    /* of the machine, lower case */
+    struct generation *generation;            /* of this reading */
+    struct str hostname;                      /* of the machine, lower case */
     int64_t server_names_hash_bucket_size, server_names_hash_max_size; /* understood */
     int64_t variables_hash_bucket_size, variables_hash_max_size;       /* understood */
 };
@@ -72,7 +72,7 @@ struct stream_server {
     uint64_t preread_buffer_size;
     uint64_t preread_timeout_ms;
     uint64_t proxy_protocol_timeout_ms;
-    uint64_t session_memory_limit; /* bytes of its arena; 0 = none */
+    uint64_t session_memory_limit;      /* bytes of its arena; 0 = none */
     struct resolver_settings *resolver; /* or NULL */
     uint64_t resolver_timeout_ms;
     struct log_sink *error_log;     /* main's, when it has none of its own */
