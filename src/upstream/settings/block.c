@@ -6,7 +6,7 @@
 
 enum { DEFAULT_QUEUE_TIMEOUT_MS = 60000 };
 
-/* ---- `queue`, `resolver` ---- */
+/* ---- `queue` ---- */
 
 static bool queue_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
@@ -23,19 +23,6 @@ static bool queue_apply(struct conf_scope *scope, const struct directive *row,
                             !parse_msec(value, &group->queue_timeout_ms))) {
         return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
     }
-    return true;
-}
-
-static bool resolver_apply(struct conf_scope *scope, const struct directive *row,
-                           struct conf_node *node, void *settings)
-{
-    struct upstream_group *group = settings;
-    struct resolver_settings *resolver;
-
-    if (!resolver_settings_read(scope->conf, node, &resolver)) {
-        return false;
-    }
-    group->resolver = resolver;
     return true;
 }
 
@@ -120,15 +107,12 @@ static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
             "`resolve` follows its changes as well."},                                             \
         {"resolver",                                                                               \
          CONTEXT,                                                                                  \
-         CUSTOM_FIELD(G, resolver, resolver_apply),                                                \
+         CUSTOM_FIELD(G, resolver, resolver_row_apply),                                            \
          ARGS(1, ARGS_ANY),                                                                        \
-         .syntax = "address ... [valid=time] [ipv4=on|off] [ipv6=on|off]",                         \
+         .syntax = RESOLVER_SYNTAX,                                                                \
          .doc = "Name servers for the names of this group, in place of those of the outer "        \
                 "block."},                                                                         \
-    {                                                                                              \
-        "resolver_timeout", CONTEXT, MSEC(G, resolver_timeout_ms),                                 \
-            .initial = "30s", .doc = "Longest time for finding the addresses of one name."         \
-    }
+        RESOLVER_TIMEOUT_ROW(CONTEXT, G)
 
 static const struct directive http_group_rows[] = {
     GROUP_ROWS(IN_UPSTREAM,
