@@ -4,9 +4,6 @@
 #include "server/module.h"
 #include "upstream/private.h"
 
-/* What tells these zones from those of other modules. */
-static const char zone_user;
-
 static bool zone_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
 {
@@ -20,8 +17,8 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
     if (node->count > 2 && !parse_size(node->args[2], &size)) {
         return conf_error(conf, node, "invalid zone size \"%.*s\"", STR_ARG(node->args[2]));
     }
-    struct zone *zone =
-        generation_zone(conf->generation, node, node->args[1], (size_t) size, &zone_user);
+    struct zone *zone = generation_zone(conf->generation, node, node->args[1], (size_t) size,
+                                        scope_subsystem(scope));
     if (zone == NULL) {
         return false;
     }

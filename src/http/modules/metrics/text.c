@@ -319,7 +319,7 @@ static void each_peer(struct text *text,
                       void (*write)(struct text *text, const struct label *labels,
                                     const struct peer *peer))
 {
-    const struct upstream_set *set = upstream_set_of(&generation_now->conf);
+    const struct upstream_set *set = upstream_set_of(&generation_now->conf, &upstream_http);
 
     vec_each(struct upstream_group *, group, &set->groups) {
         struct peer_list *list = (*group)->peers;
