@@ -14,7 +14,7 @@ include $(BUILD)/config.mk
 
 FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls) conf \
     $(addprefix server/,process configuration worker master program) \
-    $(addprefix upstream/,cells links peers picking health settings worker) cache \
+    $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo limit log names tls upstream variables)
 ifeq ($(WITH_HTTP),yes)
 FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
