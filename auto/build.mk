@@ -14,7 +14,7 @@ include $(BUILD)/config.mk
 
 FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls) conf \
     $(addprefix server/,process configuration worker master program) \
-    $(addprefix upstream/,cells links peers picking health settings worker) cache \
+    $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo limit listen log names tls upstream variables)
 FLOORS += $(addprefix stream/,session config)
 ifeq ($(WITH_HTTP),yes)

@@ -25,6 +25,7 @@ FLOORS = (
     ("upstream/picking",),
     ("upstream/health",),
     ("upstream/settings",),
+    ("upstream/methods",),
     ("upstream/balancers",),
     ("upstream/worker",),
     ("shared",),
