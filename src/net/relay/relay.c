@@ -201,10 +201,10 @@ static void carry(struct relay *relay, enum relay_end from)
     }
     while ((moved < budget || side->conn->is_broken) && may_move(relay, from)) {
         uint64_t allowed = allowed_by_rate(relay, side);
-        size_t most = allowed < relay->buffer_size ? (size_t) allowed : relay->buffer_size;
-        size_t n = get_pipe(relay, from)
-                       ? move_by_pipe(relay, from, allowed < SIZE_MAX ? allowed : SIZE_MAX)
-                       : move_by_buffer(relay, from, most);
+        uint64_t most = get_pipe(relay, from) ? budget - moved : relay->buffer_size;
+        most = allowed < most ? allowed : most;
+        size_t n = side->pipe != NULL ? move_by_pipe(relay, from, (size_t) most)
+                                      : move_by_buffer(relay, from, (size_t) most);
 
         if (n == 0) {
             break;
