@@ -126,7 +126,7 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
     ssize_t n = conn_splice_in(side->conn, pipe->write_fd, most < pipe->size ? most : pipe->size);
 
     if (n <= 0) {
-        side->is_input_over = n == 0;
+        side->is_input_over = n == 0 || side->conn->is_broken;
         return 0;
     }
     pipe->held = (uint32_t) n;
