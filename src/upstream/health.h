@@ -37,6 +37,7 @@ struct health_settings {
     bool is_down_at_first;  /* not served before the first good answers */
     bool is_persistent;     /* … unless the former generation of the configuration knew better */
     bool is_unique;         /* the same address in several groups is probed once for all of them */
+    bool is_datagram;       /* over UDP; then the connection is no sign of health */
     uint16_t port;          /* 0 = the peer's own */
     int64_t keepalive_requests; /* probes on one connection; 0 = no limit */
     uint64_t keepalive_time_ms; /* a probing connection's life; 0 = a fresh one each time */
@@ -45,7 +46,7 @@ struct health_settings {
     /* Speaks on probe->conn; true = healthy. MAY WAIT until the deadline. NULL: that it connects is
      * enough. */
     bool (*speak)(struct health_probe *probe);
-    void *speak_settings; /* of speak: what is sent, what is expected */
+    const void *speak_settings; /* of speak: what is sent, what is expected */
 };
 
 /* ---- when the configuration is read ---- */
