@@ -54,6 +54,8 @@ static void describe(const struct session *session, struct room *out)
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+    } else if (proxying->pick.group != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }
