@@ -54,6 +54,8 @@ static void describe(const struct session *session, struct room *out)
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+    } else if (proxying->pick.group != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }
@@ -177,6 +179,7 @@ static void answers(struct conn *conn)
 
     if (proxying->attempt->first_byte_ms == UINT64_MAX) {
         proxying->attempt->first_byte_ms = clock_now.now_ms - proxying->attempt_ms;
+        upstream_pick_responded(&proxying->pick);
     }
     relay_move(&proxying->relay);
 }

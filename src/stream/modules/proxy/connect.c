@@ -188,6 +188,7 @@ static bool find_peer(struct proxying *proxying, struct str target)
         attempt_begin(proxying, proxying->pick.peer->name);
         switch (connect_peer(proxying, target)) {
         case LINK_OK:
+            upstream_pick_connected(&proxying->pick);
             return true;
         case LINK_FAILED:
         case LINK_TIMED_OUT:

@@ -29,7 +29,10 @@ static bool finish(struct conf_scope *scope, void *arg)
     bool has_pass = settings->group != NULL || settings->target != NULL;
 
     settings->tls.is_needed = settings->ssl && has_pass;
-    scope_stream_server(scope)->tls = settings->tls.is_needed ? &settings->tls : NULL;
+    if (has_pass) {
+        scope_stream_server(scope)->group = settings->group;
+        scope_stream_server(scope)->tls = settings->tls.is_needed ? &settings->tls : NULL;
+    }
     return tls_client_finish(scope, &settings->tls, "proxy_");
 }
 
