@@ -94,7 +94,7 @@ static enum flow find_target(struct exchange *x)
         log_error(&request->log, 0, "invalid port in upstream \"%.*s\"", STR_ARG(x->target_text));
         return request_fail(request, 500);
     }
-    struct upstream_set *set = upstream_set_of(&generation_now->conf);
+    struct upstream_set *set = upstream_set_of(&generation_now->conf, &upstream_http);
     x->group = upstream_find(set, x->target_text, port);
     if (x->group == NULL) {
         request->log.action = NULL;
