@@ -20,7 +20,7 @@ struct bucket {
 
 static struct bucket *buckets;
 
-bool directory_open(void)
+bool directory_make(void)
 {
     if (buckets == NULL) {
         buckets = shm_map(sizeof(*buckets) << BUCKET_BITS);

@@ -122,6 +122,8 @@ bool datagrams_start(struct listener *listeners, uint32_t generation, unsigned s
  * address is served; else all of them end.
  */
 void datagrams_stop(bool is_replaced);
+/* Ends all flows. */
+void datagrams_abort(void);
 /* The end of the process: flows that are left end, what is open is closed. */
 void datagrams_destroy(void);
 

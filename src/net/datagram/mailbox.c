@@ -115,7 +115,7 @@ void datagram_mailboxes_open(const struct listener *listeners, uint32_t generati
     if (listeners == NULL) {
         return;
     }
-    if (!directory_open()) {
+    if (!directory_make()) {
         log_alert(listeners->log, errno, "no memory for the table of udp clients");
         return;
     }

@@ -227,6 +227,11 @@ void datagrams_stop(bool is_replaced)
     }
 }
 
+void datagrams_abort(void)
+{
+    datagram_flows_end(NULL, DATAGRAM_SHUTDOWN);
+}
+
 void datagrams_destroy(void)
 {
     datagrams_stop(false);

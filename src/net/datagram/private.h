@@ -52,7 +52,7 @@ void datagram_output_end(void);
 /* ---- directory.c: which worker has which flow, in memory that all processes share ---- */
 
 /* Makes it, once, in the first process. False with errno. */
-bool directory_open(void);
+bool directory_make(void);
 /* Who has the flow, if that is another one than `me`; else it belongs to me from now on, and that gives me. */
 uint32_t directory_claim(uint64_t hash, uint32_t me);
 /* The same, though another one had it, who is gone. */

@@ -11,6 +11,7 @@
 #include "base/checksum.h"
 
 #define BATCH 32u
+#define LINK_BATCH 8u
 #define PIECE ((size_t) 65536) /* room of one; memory is touched as far as datagrams reach */
 #define ROUNDS_MOST 4          /* calls in a row, so that others have their turn */
 
@@ -135,4 +136,38 @@ unsigned datagram_read(struct datagram_port *port, const struct event_source *so
     }
     mailboxes_flush();
     return sum;
+}
+
+/* ---- links ---- */
+
+static const struct datagram_link *link_being_read;
+
+enum datagram_read datagram_read_link(struct datagram_link *link)
+{
+    for (unsigned i = 0; i < LINK_BATCH; i++) {
+        messages[i].msg_hdr.msg_namelen = 0;
+        messages[i].msg_hdr.msg_controllen = 0;
+    }
+    int n = recvmmsg(link->source.fd, messages, LINK_BATCH, MSG_DONTWAIT, NULL);
+    if (n == -1) {
+        return errno == EAGAIN  ? DATAGRAM_READ_ALL
+               : errno == EINTR ? DATAGRAM_READ_MORE
+                                : DATAGRAM_READ_FAILED;
+    }
+    link_being_read = link;
+    for (int i = 0; i < n && link_being_read == link; i++) {
+        link->owner->received(link, (struct str){pieces[i].iov_base, messages[i].msg_len});
+    }
+    if (link_being_read != link) {
+        return DATAGRAM_READ_GONE;
+    }
+    link_being_read = NULL;
+    return n < (int) LINK_BATCH ? DATAGRAM_READ_ALL : DATAGRAM_READ_MORE;
+}
+
+void datagram_read_forget(const struct datagram_link *link)
+{
+    if (link_being_read == link) {
+        link_being_read = NULL;
+    }
 }
