@@ -240,6 +240,7 @@ static void run_log(struct session *session)
 
 void session_end(struct session *session, unsigned status)
 {
+    const struct stream_listen *listen = session->listen;
     struct conn *conn = session->conn;
 
     CHECK_MAGIC(session, SESSION_MAGIC);
@@ -254,6 +255,7 @@ void session_end(struct session *session, unsigned status)
     session_give_back(session);
     counters_mine->active--;
     if (conn != NULL) {
+        conn->log = (struct log *) &listen->log;
         conn_close(conn);
     }
 }

@@ -18,7 +18,6 @@
 struct datagram_flow;
 struct datagram_queue;
 struct keyed_data;
-struct session_exchange;
 
 #define SESSION_MAGIC 0x5e551070u
 
@@ -89,9 +88,9 @@ struct session {
     const struct addr *client;  /* in the arena, with has_client */
     struct keyed_data *data;    /* what modules keep for it: see session_data */
     const struct session_holder
-        *holder; /* of the content handler, from its beginning on; or NULL */
-    struct session_exchange
-        *exchange; /* with backends: of proxy.c, which $upstream_… ask; or NULL */
+        *holder;         /* of the content handler, from its beginning on; or NULL */
+    void *content;       /* what the content handler keeps; its own */
+    struct vec attempts; /* struct attempt: backends that were asked, for $upstream_… */
 };
 
 /* ---- for handlers */
