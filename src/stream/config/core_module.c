@@ -146,6 +146,8 @@ static void server_fresh(void *settings)
     server->listens = (struct vec){0};
     server->has_listen = false;
     server->content = NULL;
+    server->group = NULL;
+    server->tls = NULL;
 }
 
 static bool server_finish(struct conf_scope *scope, void *settings)

@@ -62,7 +62,7 @@ static const struct variable variables[] = {
 
 static bool configured(struct conf *conf, struct generation *generation)
 {
-    return upstream_finish(conf, &upstream_stream);
+    return generation->stream == NULL || upstream_finish(conf, &upstream_stream);
 }
 
 static bool worker_start(struct generation *generation)
@@ -73,6 +73,12 @@ static bool worker_start(struct generation *generation)
 static void worker_quit(struct generation *generation)
 {
     upstream_worker_quit(generation, &upstream_stream);
+}
+
+static void worker_abort(struct generation *generation)
+{
+    worker_quit(generation);
+    resolver_close_all();
 }
 
 static void worker_end(struct generation *generation)
@@ -92,6 +98,6 @@ const struct module ngx_stream_upstream_module = {
     .configured = configured,
     .worker_start = worker_start,
     .worker_quit = worker_quit,
-    .worker_abort = worker_quit,
+    .worker_abort = worker_abort,
     .worker_end = worker_end,
 };

@@ -10,14 +10,16 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *arg)
 {
     struct proxy_settings *settings = arg;
+    struct stream_server *server = scope_stream_server(scope);
     struct str address = node->args[1];
 
-    scope_stream_server(scope)->content = proxy_pass_session;
+    server->content = proxy_pass_session;
     if (template_variable_count(address) != 0) {
         settings->target = template_compile(scope->conf, node, address);
         return settings->target != NULL;
     }
     settings->group = upstream_use(scope->conf, &upstream_stream, node, address, 0);
+    server->group = settings->group;
     return settings->group != NULL;
 }
 
@@ -27,6 +29,7 @@ static bool finish(struct conf_scope *scope, void *arg)
     bool has_pass = settings->group != NULL || settings->target != NULL;
 
     settings->tls.is_needed = settings->ssl && has_pass;
+    scope_stream_server(scope)->tls = settings->tls.is_needed ? &settings->tls : NULL;
     return tls_client_finish(scope, &settings->tls, "proxy_");
 }
 
