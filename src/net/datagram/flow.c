@@ -115,7 +115,7 @@ static struct datagram_flow *flow_new(struct datagram_port *port, const struct d
     flow->hash = hash;
     flow->key = datagram->key;
     flow->peer = datagram->peer;
-    flow->was_answered = flow->is_settled = false;
+    flow->was_answered = flow->is_settled = flow->is_unbound = false;
     flow->next = *bucket_of(hash);
     *bucket_of(hash) = flow;
     list_push_back(&fresh, &flow->link);
@@ -124,18 +124,27 @@ static struct datagram_flow *flow_new(struct datagram_port *port, const struct d
     return flow;
 }
 
-void datagram_close(struct datagram_flow *flow)
+void datagram_unbind(struct datagram_flow *flow)
 {
-    CHECK_MAGIC(flow, DATAGRAM_FLOW_MAGIC);
     struct datagram_flow **link = bucket_of(flow->hash);
 
+    if (flow->is_unbound) {
+        return;
+    }
     while (*link != flow) {
         link = &(*link)->next;
     }
     *link = flow->next;
+    flow->is_unbound = true;
+    directory_leave(flow->hash, mailbox_own);
+}
+
+void datagram_close(struct datagram_flow *flow)
+{
+    CHECK_MAGIC(flow, DATAGRAM_FLOW_MAGIC);
+    datagram_unbind(flow);
     table.count--;
     list_remove(&flow->link);
-    directory_leave(flow->hash, mailbox_own);
     flow->magic = 0;
     flow->life++;
     flow->next = pool;

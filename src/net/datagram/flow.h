@@ -61,6 +61,7 @@ struct datagram_flow {
     struct datagram_key key;
     struct addr peer;
     bool was_answered; /* something was sent to the client */
+    bool is_unbound;   /* no more comes: see datagram_unbind */
     bool is_settled;   /* and the client spoke again after that: so it is where it says to be */
 };
 
@@ -74,6 +75,9 @@ struct listener *datagram_flow_listener(const struct datagram_flow *flow);
  * Copies. What the kernel does not take for long is dropped and counted, as networks do. At most DATAGRAM_MOST bytes.
  */
 void datagram_send(struct datagram_flow *flow, struct str datagram);
+
+/* The client's next datagram begins another flow; this one can send until it is closed. */
+void datagram_unbind(struct datagram_flow *flow);
 
 /* Forgets the flow; what was sent leaves. Its next datagram begins a new one. */
 void datagram_close(struct datagram_flow *flow);

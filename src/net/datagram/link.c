@@ -41,6 +41,7 @@ bool datagram_link_open(struct datagram_link *link, const struct addr *peer,
     int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     *what = "socket()";
+    link->is_slow = options->is_slow;
     event_source_init(&link->source, fd, link_ready);
     if (fd == -1) {
         return false;
@@ -65,6 +66,9 @@ static void link_ready(struct event_source *source, unsigned events)
     struct datagram_link *link = container_of(source, struct datagram_link, source);
 
     for (unsigned round = 0; round < ROUNDS_MOST; round++) {
+        if (!source->is_registered) {
+            return; /* it was paused */
+        }
         switch (datagram_read_link(link)) {
         case DATAGRAM_READ_GONE:
             return;
@@ -87,6 +91,16 @@ static void link_ready(struct event_source *source, unsigned events)
 bool datagram_link_send(struct datagram_link *link, struct str datagram)
 {
     return send(link->source.fd, datagram.data, datagram.len, MSG_NOSIGNAL) >= 0;
+}
+
+void datagram_link_pause(struct datagram_link *link)
+{
+    event_remove(&link->source);
+}
+
+bool datagram_link_resume(struct datagram_link *link)
+{
+    return event_add_input(&link->source);
 }
 
 void datagram_link_close(struct datagram_link *link)

@@ -23,13 +23,14 @@ struct datagram_link_owner {
 struct datagram_link {
     struct event_source source; /* the socket, owned; fd -1 = none */
     const struct datagram_link_owner *owner;
-    void *user;
+    bool is_slow; /* one at a time is read, so that it can be paused after each */
 };
 
 /* How a link begins. */
 struct datagram_link_options {
     const struct addr *bind; /* the local address, or NULL */
     bool is_transparent;     /* that is another machine's */
+    bool is_slow;            /* may be paused after each datagram */
 };
 
 /* Connects; never waits. False with errno; *what: the call that failed, for the log. */
@@ -38,6 +39,11 @@ bool datagram_link_open(struct datagram_link *link, const struct addr *peer,
 
 /* Sends one datagram now. False with errno: it is lost. */
 bool datagram_link_send(struct datagram_link *link, struct str datagram);
+
+/* Reads no more until datagram_link_resume; what comes waits in the kernel, as far as it has room. */
+void datagram_link_pause(struct datagram_link *link);
+/* False with errno. Does nothing when it is not paused. */
+bool datagram_link_resume(struct datagram_link *link);
 
 void datagram_link_close(struct datagram_link *link);
 

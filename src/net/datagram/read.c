@@ -144,11 +144,13 @@ static const struct datagram_link *link_being_read;
 
 enum datagram_read datagram_read_link(struct datagram_link *link)
 {
-    for (unsigned i = 0; i < LINK_BATCH; i++) {
+    unsigned most = link->is_slow ? 1 : LINK_BATCH;
+
+    for (unsigned i = 0; i < most; i++) {
         messages[i].msg_hdr.msg_namelen = 0;
         messages[i].msg_hdr.msg_controllen = 0;
     }
-    int n = recvmmsg(link->source.fd, messages, LINK_BATCH, MSG_DONTWAIT, NULL);
+    int n = recvmmsg(link->source.fd, messages, most, MSG_DONTWAIT, NULL);
     if (n == -1) {
         return errno == EAGAIN  ? DATAGRAM_READ_ALL
                : errno == EINTR ? DATAGRAM_READ_MORE
@@ -162,7 +164,7 @@ enum datagram_read datagram_read_link(struct datagram_link *link)
         return DATAGRAM_READ_GONE;
     }
     link_being_read = NULL;
-    return n < (int) LINK_BATCH ? DATAGRAM_READ_ALL : DATAGRAM_READ_MORE;
+    return n < (int) most ? DATAGRAM_READ_ALL : DATAGRAM_READ_MORE;
 }
 
 void datagram_read_forget(const struct datagram_link *link)

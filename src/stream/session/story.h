@@ -25,6 +25,9 @@ void session_log_client(const struct session *session, const struct addr *peer);
 /* Goes on with the story from the session's stage, on a fiber of its own. The session may be over when it returns. */
 void session_go_on(struct session *session);
 
+/* The same for content that had left, on a fiber of its own: `handler` goes on with it. */
+void session_content(struct session *session, session_handler handler);
+
 /* It is at this stage from now on; the only place that says whom the loop tells. */
 void session_enter(struct session *session, enum session_stage stage);
 
