@@ -19,7 +19,6 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
         return settings->target != NULL;
     }
     settings->group = upstream_use(scope->conf, &upstream_stream, node, address, 0);
-    server->group = settings->group;
     return settings->group != NULL;
 }
 
@@ -28,6 +27,9 @@ static bool finish(struct conf_scope *scope, void *arg)
     struct proxy_settings *settings = arg;
     bool has_pass = settings->group != NULL || settings->target != NULL;
 
+    if (scope->context == IN_STREAM && !conf_is_set(scope, &proxy_key, "proxy_responses")) {
+        settings->responses = -1; /* of servers that do not say it either */
+    }
     settings->tls.is_needed = settings->ssl && has_pass;
     if (has_pass) {
         scope_stream_server(scope)->group = settings->group;
