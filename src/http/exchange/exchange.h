@@ -67,8 +67,9 @@ struct channel {
     uint64_t (*unsent)(struct exchange *x);
     /* Where requests share a link, else NULL: bytes of this one that the socket took. */
     uint64_t (*sent)(const struct exchange *x);
-    /* … waits until more of the request's body may be given. MAY WAIT. */
-    enum wait_result (*wait_room)(struct exchange *x, uint64_t deadline_ms);
+    /* … waits until more of the request's body may be given; timed out when the peer took nothing of it for so long.
+     * MAY WAIT. */
+    enum wait_result (*wait_room)(struct exchange *x, uint64_t timeout_ms);
     /* … wakes the fiber that waits. */
     void (*nudge)(struct exchange *x);
     /* Optional: must what arrives be taken at once, because others' answers come after it? Then nobody waits for
@@ -117,8 +118,8 @@ struct protocol {
     const struct exchange_family *family; /* its options */
     struct str name;                      /* before "://" in logs: "http", "fastcgi" */
     struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
-    struct str scheme; /* may stand before a target that variables make (plain_handle); or empty */
-    struct str alpn;   /* … on offer there, in wire form; or empty */
+    struct str scheme;      /* "xy://": may stand before a target that variables make; or empty */
+    struct str alpn;        /* … on offer there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
     bool has_logins;               /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
@@ -241,6 +242,9 @@ struct exchange {
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
                               const struct exchange_settings *settings,
                               const void *module_settings);
+
+/* It goes where a *_pass directive says. A text with variables is evaluated; the protocol's scheme may stand before it. */
+void exchange_set_target(struct exchange *x, const struct pass_target *target);
 
 /*
  * The whole story: read the body, look into the cache, choose a peer, connect, send, read the head,

@@ -297,9 +297,10 @@ def test_litmus(dav, tmp_path):
     server = dav()
     os.mkdir(server.path("html/dav"))
     os.chmod(server.path("html/dav"), 0o777)
+    # TESTS means something to litmus, too; `make check` sets it.
     done = subprocess.run(["litmus", "-k", "http://127.0.0.1:%d/dav/" % server.port], cwd=tmp_path, capture_output=True,
                           text=True, timeout=60, errors="replace",
-                          env=dict(os.environ, TESTS="basic copymove props locks http"))
+                          env={name: value for name, value in os.environ.items() if name != "TESTS"})
     got = {name: (int(run), int(passed)) for name, run, passed in
            re.findall(r"summary for `(\w+)': of (\d+) tests run: (\d+) passed", done.stdout)}
     assert got["basic"] == (16, 16) and got["http"] == (4, 4)
