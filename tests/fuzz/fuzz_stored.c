@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
         fields_each(field, &stored.fields) {
-            if (field->value.len != 0 && memchr(field->value.data, '\n', field->value.len) != NULL) {
+            if (field->value.len != 0 &&
+                memchr(field->value.data, '\n', field->value.len) != NULL) {
                 abort();
             }
         }

@@ -1,6 +1,7 @@
 /* ngx_http_uploadprogress_module: how far uploads are, told to those who ask by the name that the client gave them. */
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "http/modules/uploadprogress/uploads.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
@@ -236,25 +237,12 @@ static bool get_status(struct variable_env *env, const struct variable *variable
     return tracking != NULL && variable_give_number(env, out, tracking->reported.status);
 }
 
-/* Could it be the name of a function? What else a client sends would run as a script in the page that asks. */
-static bool is_function_name(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char) text.data[i];
-        if (!ascii_is_digit(c) && (ascii_lower(c) < 'a' || ascii_lower(c) > 'z') &&
-            strchr("_$.[]", c) == NULL) {
-            return false;
-        }
-    }
-    return text.len <= 256;
-}
-
 static bool get_callback(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     struct request *request = variable_request(env);
 
     return request_argument(request, settings_at(request->location)->callback, out) &&
-           is_function_name(*out);
+           text_is_function_name(*out);
 }
 
 static const struct variable progress_variables[] = {
