@@ -34,7 +34,15 @@ static struct {
     size_t low_water;          /* the least count since the last trim */
 } free_blocks;
 
+static struct arena_stats stats;
+
 _Alignas(16) char arena_no_room[16];
+
+void arena_stats_of(struct arena_stats *out)
+{
+    *out = stats;
+    out->free_blocks = free_blocks.count;
+}
 
 static void block_release(struct arena_block *block)
 {
@@ -82,6 +90,12 @@ void arena_free(struct arena *arena)
     while (arena->blocks != NULL) {
         struct arena_block *block = arena->blocks;
         arena->blocks = block->next;
+        if (block->size == ARENA_BLOCK_SIZE) {
+            stats.blocks--;
+        } else {
+            stats.large--;
+            stats.large_bytes -= block->size;
+        }
         if (block->size != ARENA_BLOCK_SIZE || free_blocks.count >= FREE_BLOCKS_MAX) {
             block_release(block);
             continue;
@@ -117,6 +131,9 @@ static char *grow_large(struct arena *arena, size_t size)
     memory_poison(block + 1, whole - sizeof(*block));
     char *piece = (char *) (block + 1);
     memory_unpoison(piece, size);
+    stats.large_taken++;
+    stats.large++;
+    stats.large_bytes += whole;
     arena_account_for(arena, whole);
     return piece;
 }
@@ -153,6 +170,8 @@ void *arena_grow(struct arena *arena, size_t size)
         arena->end = end;
     }
     memory_unpoison(piece, size);
+    stats.blocks_taken++;
+    stats.blocks++;
     arena_account_for(arena, ARENA_BLOCK_SIZE);
     return piece;
 }

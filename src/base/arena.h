@@ -109,6 +109,15 @@ struct str arena_vprintf(struct arena *arena, const char *format, va_list args);
 /* Registers something to be done when the arena is freed; newest first. */
 void arena_on_free(struct arena *arena, void (*run)(void *), void *arg);
 
+/* Process-wide: what arenas have taken. */
+struct arena_stats {
+    uint64_t blocks_taken;      /* common blocks so far, used again ones too */
+    size_t blocks, free_blocks; /* … in use now, and kept for the next arena */
+    uint64_t large_taken;       /* blocks of one large piece so far */
+    size_t large, large_bytes;  /* … in use now */
+};
+void arena_stats_of(struct arena_stats *out);
+
 /* Process-wide: gives blocks above the low-water mark of the free list back to the system. */
 void arena_trim(void);
 

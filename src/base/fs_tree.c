@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Closes, and keeps errno for whom it tells something. */
@@ -139,6 +141,29 @@ static int open_beside(int directory, char *name, size_t size)
     return fd;
 }
 
+#define NAMES_MAX                                                                                  \
+    65536 /* bytes of the names of a file's attributes, and of the value of one, as Linux has it */
+
+void fs_copy_attributes(int from, int to)
+{
+    ssize_t length = flistxattr(from, NULL, 0);
+    char *names = length > 0 && length <= NAMES_MAX ? malloc(2 * (size_t) NAMES_MAX) : NULL;
+
+    if (names == NULL) {
+        return;
+    }
+    char *value = names + NAMES_MAX;
+    length = flistxattr(from, names, NAMES_MAX);
+    for (const char *name = names; length > 0 && name < names + length; name += strlen(name) + 1) {
+        ssize_t size =
+            strncmp(name, "user.", 5) == 0 ? fgetxattr(from, name, value, NAMES_MAX) : -1;
+        if (size >= 0 && fsetxattr(to, name, value, (size_t) size, 0) != 0) {
+            break;
+        }
+    }
+    free(names);
+}
+
 static bool fill_copy(int source, int target)
 {
     struct stat info;
@@ -147,6 +172,7 @@ static bool fill_copy(int source, int target)
         fchmod(target, info.st_mode & 0777) != 0) {
         return false;
     }
+    fs_copy_attributes(source, target);
     struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, info.st_mtim};
     return futimens(target, times) == 0;
 }
@@ -219,15 +245,17 @@ static bool copy_directory(const struct walk *walk, struct fs_place from, struct
         mkdirat(to.directory, to.name, (info.st_mode & 0777) | S_IRWXU) != 0) {
         return false;
     }
-    if (walk->rules->is_shallow) {
-        return true;
-    }
     int fd = openat(to.directory, to.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd == -1) {
         return false;
     }
+    int source = openat(from.directory, from.name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (source != -1) {
+        fs_copy_attributes(source, fd);
+        close(source);
+    }
     const struct walk inner = {.visit = copy_entry, .to = fd, .rules = walk->rules};
-    bool is_good = walk_directory(&inner, from, depth);
+    bool is_good = walk->rules->is_shallow || walk_directory(&inner, from, depth);
     close_quietly(fd);
     return is_good;
 }

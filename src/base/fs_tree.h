@@ -26,8 +26,11 @@ struct fs_tree_rules {
 /* Removes a file, a link, or a directory with all that is in it. Links are not followed. */
 bool fs_remove_tree(struct fs_place at);
 
+/* Gives a file the attributes ("user.*") of another; as many as its file system takes. */
+void fs_copy_attributes(int from, int to);
+
 /*
- * Copies an open file to a name, with permissions and the time of its last change, in one step as others see it: what
+ * Copies an open file to a name, with permissions, attributes and the time of its last change, in one step as others see it: what
  * had that name is replaced.
  */
 bool fs_copy_open(int source, struct fs_place to);

@@ -163,3 +163,19 @@ size_t utf8_length(struct str s)
     }
     return count;
 }
+
+#define FUNCTION_NAME_MAX 256
+
+bool text_is_function_name(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char) text.data[i];
+        unsigned char lower = ascii_lower(c);
+
+        if (!ascii_is_digit(c) && (lower < 'a' || lower > 'z') && c != '_' && c != '$' &&
+            c != '.' && c != '[' && c != ']') {
+            return false;
+        }
+    }
+    return text.len <= FUNCTION_NAME_MAX;
+}

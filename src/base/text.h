@@ -20,6 +20,10 @@ char *hex_encode(char *at, const void *bytes, size_t len);
 struct str base64_encode(struct arena *arena, struct str bytes, bool is_url);
 bool base64_decode(struct arena *arena, struct str text, bool is_url, struct str *out);
 
+/* Could it be the name of a function of JavaScript, or the way to one ("a.b[0]")? What else a client sends as the callback of
+ * JSONP would run as a script in the page that asks. */
+bool text_is_function_name(struct str text);
+
 /* Next code point of UTF-8 (RFC 3629) at *s, which moves on; UINT32_MAX for a malformed one (one
  * byte skipped). */
 uint32_t utf8_next(struct str *s);

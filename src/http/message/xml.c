@@ -337,3 +337,23 @@ bool xml_skip(struct xml_reader *reader)
     }
     return true;
 }
+
+bool xml_read_root(struct xml_reader *reader, const char *local)
+{
+    enum xml_event event;
+
+    do {
+        event = xml_next(reader);
+    } while (event == XML_TEXT);
+    return event == XML_START && xml_is(&reader->name, "DAV:", local);
+}
+
+bool xml_read_end(struct xml_reader *reader)
+{
+    enum xml_event event;
+
+    do {
+        event = xml_next(reader);
+    } while (event == XML_TEXT);
+    return event == XML_EOF;
+}

@@ -59,6 +59,11 @@ enum xml_event xml_next(struct xml_reader *reader);
 /* After XML_START: reads on to the end of that element. False: XML_ERROR. */
 bool xml_skip(struct xml_reader *reader);
 
+/* The outermost element begins, of this name in the namespace "DAV:"; what precedes it is blanks. */
+bool xml_read_root(struct xml_reader *reader, const char *local);
+/* … and has ended: nothing follows it. */
+bool xml_read_end(struct xml_reader *reader);
+
 static inline bool xml_is(const struct xml_name *name, const char *space, const char *local)
 {
     return str_is(name->local, local) && str_is(name->space, space);

@@ -221,6 +221,9 @@ ssize_t request_read_some(struct request *request, void *at, size_t size)
     ssize_t n = request->wire->read_body(request, at, size);
 
     request->is_body_taken |= n > 0;
+    if (n > 0 && request->body_watcher != NULL) {
+        request->body_watcher->received(request->body_watcher, (size_t) n);
+    }
     request->received_ms = clock_now.now_ms;
     return n;
 }

@@ -51,6 +51,12 @@ struct describer {
     struct describer *next; /* tells after it */
 };
 
+/* Who is told of each piece of a request's body as it is read, whoever reads it. It stands in a struct that lives as long as
+ * the request. */
+struct body_watcher {
+    void (*received)(struct body_watcher *watcher, size_t size);
+};
+
 /*
  * A request. Lives in its own arena; everything it points to lives at least as long: its head in
  * the connection's input buffer (kept until the request is recycled), the generation.
@@ -95,6 +101,7 @@ struct request {
     int64_t content_length;    /* of the request body; -1 = none or chunked */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
+    struct body_watcher *body_watcher; /* or NULL */
 
     struct response response; /* what it is answered with */
 

@@ -1,4 +1,4 @@
-"""debug_timer and debug_conn (Tengine's): what the worker that answers has open."""
+"""debug_timer, debug_conn and debug_pool (Tengine's): what the worker that answers has open."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from harness import run_binary, until
 
-SITE = "server { listen 127.0.0.1:@PORT@; location /t { debug_timer; } location /c { debug_conn; } location / { return 200; } %s }"
+SITE = "server { listen 127.0.0.1:@PORT@; location /t { debug_timer; } location /c { debug_conn; } location /m { debug_pool; } location / { return 200; } %s }"
 CONNECTION = re.compile(r"\*\d+ (client|backend) (\S+)( tls)?( idle)? sent:\d+ queued:\d+ unread:\d+")
 
 
@@ -46,7 +46,30 @@ def test_backends(serve, backend):
     assert any(row[0] == "backend" and row[1] == "127.0.0.1:%d" % server.port_of("PORT1") for row in connections(server))
 
 
-@pytest.mark.parametrize("path", ["/t", "/c"])
+def pools(server):
+    lines = server.get("/m").text.splitlines()
+    assert re.fullmatch(r"pid:\d+", lines[0]) and int(lines[0][4:]) in server.children()
+    rows = {}
+    for line in lines[1:]:
+        *numbers, name = re.fullmatch(r"size: *(\d+) num: *(\d+) cnum: *(\d+) lnum: *(\d+) (.+)", line).groups()
+        rows[name] = list(map(int, numbers))
+    assert lines[-1].endswith("[SUMMARY]") and rows["[SUMMARY]"] == [sum(column) for column in zip(*(rows[name] for name in rows if name != "[SUMMARY]"))]
+    return rows
+
+
+def test_pools(serve):
+    server = serve(SITE % "location /large { client_body_buffer_size 64k; proxy_pass http://127.0.0.1:@PORT1@; }" + " server { listen 127.0.0.1:@PORT1@; return 200; }")
+    before = pools(server)
+    assert before["blocks"][0] == 4096 * before["blocks"][2] > 0
+    client = server.client()
+    client.send(b"POST /large HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\nabc")
+    until(lambda: pools(server)["large pieces"][3] > before["large pieces"][3], "the body's buffer")
+    client.socket.close()
+    until(lambda: pools(server)["large pieces"][3] == before["large pieces"][3], "its end")
+    assert pools(server)["blocks"][1] > before["blocks"][1]
+
+
+@pytest.mark.parametrize("path", ["/t", "/c", "/m"])
 @pytest.mark.parametrize("method, status", [("HEAD", 200), ("POST", 405)])
 def test_methods(serve, path, method, status):
     with serve(SITE % "").client() as client:

@@ -1,5 +1,6 @@
 """metrics: numbers for Prometheus and for people."""
 
+import json
 import os
 import signal
 import ssl
@@ -294,3 +295,53 @@ def test_faults(tmp_path, text, message):
     (tmp_path / "c").write_text("pid p; error_log stderr; events { }\nhttp {\n%s\n}\n" % text)
     done = run_binary("-p", str(tmp_path), "-c", "c", "-t", "-e", "stderr")
     assert done.returncode == 1 and message in done.stderr
+
+
+STATUS = """upstream u { zone u 256k; server 127.0.0.1:@PORT1@ weight=3; server 127.0.0.1:@PORT2@ backup; server 127.0.0.1:@PORT3@ down; } proxy_cache_path cache keys_zone=c:1m max_size=10m;
+    server { listen 127.0.0.1:@PORT@; server_name a.test; location = /status { status; } location = /metrics { metrics; } location = /jsonp { status; status_format jsonp; }
+      location = /named { status; status_format jsonp $arg_f; } location /back { status; status_format jsonp x; location = /back/no { } }
+      location /z { status_zone "z\\"\xff"; return 404; } location /p { proxy_cache c; proxy_cache_valid 1m; proxy_pass http://u; } }
+    server { listen 127.0.0.1:@PORT1@; server_name b.test; return 200 hello; }"""
+
+
+def test_status(serve):
+    """The document that nginx Plus' `status` gave, as its documentation has it."""
+    server = serve(STATUS)
+    for path in ("/z", "/z", "/p", "/p"):
+        server.get(path)
+    answer = server.get("/status")
+    assert (answer.header("Content-Type"), answer.header("Cache-Control")) == ("application/json", "no-store")
+    seen = json.loads(answer.text)
+    assert {"version", "nginx_version", "address", "generation", "timestamp", "pid", "ppid", "connections", "ssl", "requests", "slabs", "server_zones", "upstreams", "caches"} <= set(seen)
+    assert seen["version"] == 8 and seen["nginx_version"] == "1.31.5" and seen["address"] == "127.0.0.1" and seen["generation"] == 1 and seen["pid"] in server.children()
+    assert set(seen["connections"]) == {"accepted", "dropped", "active", "idle"} and seen["connections"]["active"] >= 1 and seen["requests"]["current"] >= 1
+    zone = seen["server_zones"]["a.test"]
+    assert zone["responses"] == {"1xx": 0, "2xx": 2, "3xx": 0, "4xx": 2, "5xx": 0, "total": 4} and zone["requests"] == 4 and zone["received"] > 0 < zone["sent"]
+    assert seen["location_zones"]['z"']["responses"]["4xx"] == 2
+    peers = seen["upstreams"]["u"]["peers"]
+    assert [(peer["id"], peer["backup"], peer["weight"], peer["state"]) for peer in peers] == [(0, False, 3, "up"), (1, False, 1, "down"), (2, True, 1, "up")]
+    assert peers[0]["requests"] == 1 and peers[0]["responses"]["2xx"] == 1 and peers[0]["server"] == "127.0.0.1:%d" % server.port_of("PORT1")
+    cache = seen["caches"]["c"]
+    assert cache["max_size"] == 10 << 20 and cache["hit"]["responses"] == 1 and cache["miss"]["responses"] == 1 and cache["cold"] in (True, False)
+    slab = seen["slabs"]["u"]
+    assert slab["pages"]["used"] + slab["pages"]["free"] > 0 and set(slab["slots"]["8"]) == {"used", "free", "reqs", "fails"} if "8" in slab["slots"] else slab["slots"]
+    assert set(json.loads(server.get("/metrics", "Accept: application/json").text)) == set(seen)
+
+
+def test_status_as_a_call(serve):
+    server = serve(STATUS)
+    answer = server.get("/jsonp")
+    assert answer.header("Content-Type") == "application/javascript" and answer.text.startswith("ngx_status_jsonp_callback({") and answer.text.endswith("});")
+    assert server.get("/named?f=a.b").text.startswith("a.b({") and server.get("/named?f=alert(1)").status == 400
+    assert server.get("/back/no").status == 404  # `status` itself is not inherited
+    with server.client() as client:
+        assert client.request("/status", method="POST", body=b"").status == 405 and client.request("/status", method="HEAD").status == 200
+
+
+@pytest.mark.parametrize("text,wrong", [("status_format xml;", 'invalid value "xml"'), ("status_format json a;", 'invalid value "a"'), ("status_format jsonp $nothing_such;", "unknown"),
+                                        ("status;", '"status" directive is not allowed here')])
+def test_status_is_refused(tmp_path, text, wrong):
+    (tmp_path / "nginx.conf").write_text("events { } http { %s }" % text)
+    (tmp_path / "logs").mkdir()
+    result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf")
+    assert result.returncode == 1 and wrong in result.stderr

@@ -3,10 +3,8 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "http/exchange/cache/kept.h"
+#include "http/message/cache_control.h"
 #include "server/generation.h"
-
-/* The longest lifetime; larger numbers are taken as this one (RFC 9111, 1.2.2). */
-#define LIFETIME_MAX INT32_MAX
 
 /* What the fields of a head say. */
 struct reading {
@@ -20,36 +18,6 @@ struct reading {
     enum { ACCEL_NONE, ACCEL_FORBIDS, ACCEL_SECONDS, ACCEL_UNTIL } accel; /* X-Accel-Expires */
     int64_t accel_value;                                                  /* seconds, or a time */
 };
-
-/* Digits alone; what does not fit is the longest. */
-static bool read_seconds(struct str text, int64_t *out)
-{
-    uint64_t number;
-
-    if (text.len == 0) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        if (!ascii_is_digit((unsigned char) text.data[i])) {
-            return false;
-        }
-    }
-    *out = parse_uint(text, &number) && number < LIFETIME_MAX ? (int64_t) number : LIFETIME_MAX;
-    return true;
-}
-
-/* "name=12" or "name=\"12\"": the number. */
-static bool directive_seconds(struct str directive, struct str name, int64_t *out)
-{
-    if (!str_starts_nocase(directive, name)) {
-        return false;
-    }
-    struct str value = str_skip(directive, name.len);
-    if (value.len >= 2 && value.data[0] == '"' && value.data[value.len - 1] == '"') {
-        value = (struct str){value.data + 1, value.len - 2};
-    }
-    return read_seconds(value, out);
-}
 
 static bool is_prohibition(struct str directive)
 {
@@ -80,13 +48,13 @@ static void read_cache_control(struct str value, struct reading *reading)
 
         if (is_prohibition(directive)) {
             reading->forbids = true;
-        } else if (directive_seconds(directive, STR("s-maxage="), &seconds)) {
+        } else if (cache_control_seconds(directive, STR("s-maxage="), &seconds)) {
             set_max_age(reading, seconds, true);
-        } else if (directive_seconds(directive, STR("max-age="), &seconds)) {
+        } else if (cache_control_seconds(directive, STR("max-age="), &seconds)) {
             set_max_age(reading, seconds, false);
-        } else if (directive_seconds(directive, STR("stale-while-revalidate="), &seconds)) {
+        } else if (cache_control_seconds(directive, STR("stale-while-revalidate="), &seconds)) {
             reading->stale_while_revalidate = seconds;
-        } else if (directive_seconds(directive, STR("stale-if-error="), &seconds)) {
+        } else if (cache_control_seconds(directive, STR("stale-if-error="), &seconds)) {
             reading->stale_if_error = seconds;
         }
     }
@@ -97,7 +65,7 @@ static void read_accel_expires(struct str value, struct reading *reading)
 {
     bool is_time = value.len != 0 && value.data[0] == '@';
 
-    if (!read_seconds(is_time ? str_skip(value, 1) : value, &reading->accel_value)) {
+    if (!cache_seconds(is_time ? str_skip(value, 1) : value, &reading->accel_value)) {
         return;
     }
     reading->accel = is_time                     ? ACCEL_UNTIL

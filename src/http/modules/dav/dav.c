@@ -174,6 +174,17 @@ struct put {
     const char *failed;   /* … and its name */
 };
 
+/* What was said of the file that is replaced holds for the new one, too. */
+static void keep_attributes(struct fs_place former, int fd)
+{
+    int old = openat(former.directory, former.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (old != -1) {
+        fs_copy_attributes(old, fd);
+        close(old);
+    }
+}
+
 static bool put_now(struct put *put)
 {
     struct fs_place to = put->place->at;
@@ -184,6 +195,9 @@ static bool put_now(struct put *put)
         times[1] = (struct timespec){.tv_sec = put->mtime};
     }
     put->has_replaced = fstatat(to.directory, to.name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+    if (put->has_replaced && S_ISREG(info.st_mode)) {
+        keep_attributes(to, put->fd);
+    }
     put->failed = "fchmod()";
     if (fchmod(put->fd, put->access) != 0) {
         return false;

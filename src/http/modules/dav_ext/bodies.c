@@ -58,28 +58,6 @@ static bool read_propfind_child(struct xml_reader *reader, struct wanted *out)
     return xml_skip(reader);
 }
 
-/* The outermost element begins; what precedes it is blanks. */
-static bool read_root(struct xml_reader *reader, const char *local)
-{
-    enum xml_event event;
-
-    do {
-        event = xml_next(reader);
-    } while (event == XML_TEXT);
-    return event == XML_START && xml_is(&reader->name, "DAV:", local);
-}
-
-/* … and ends: nothing follows it. */
-static bool read_end(struct xml_reader *reader)
-{
-    enum xml_event event;
-
-    do {
-        event = xml_next(reader);
-    } while (event == XML_TEXT);
-    return event == XML_EOF;
-}
-
 bool propfind_parse(struct arena *arena, struct str body, struct wanted *out)
 {
     struct xml_reader *reader = arena_new(arena, struct xml_reader);
@@ -91,7 +69,7 @@ bool propfind_parse(struct arena *arena, struct str body, struct wanted *out)
     }
     out->properties = 0;
     xml_begin(reader, arena, body);
-    if (!read_root(reader, "propfind")) {
+    if (!xml_read_root(reader, "propfind")) {
         return false;
     }
     while (event == XML_TEXT || event == XML_START) {
@@ -100,7 +78,7 @@ bool propfind_parse(struct arena *arena, struct str body, struct wanted *out)
             return false;
         }
     }
-    return event == XML_END && read_end(reader);
+    return event == XML_END && xml_read_end(reader);
 }
 
 /* ---- LOCK ---- */
@@ -162,7 +140,7 @@ bool lockinfo_parse(struct arena *arena, struct str body, struct lock_info *out)
 
     *out = (struct lock_info){.is_shared = false};
     xml_begin(reader, arena, body);
-    if (!read_root(reader, "lockinfo")) {
+    if (!xml_read_root(reader, "lockinfo")) {
         return false;
     }
     do {

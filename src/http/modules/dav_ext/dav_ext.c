@@ -1,4 +1,4 @@
-/* ngx_http_dav_ext_module: PROPFIND, OPTIONS, LOCK and UNLOCK (RFC 4918, class 2). */
+/* ngx_http_dav_ext_module: PROPFIND, PROPPATCH, OPTIONS, LOCK and UNLOCK (RFC 4918, class 2). */
 #include "http/modules/dav_ext/dav_ext.h"
 
 #include <unistd.h>
@@ -172,11 +172,15 @@ enum flow dav_ext_answer(struct request *request, unsigned status, struct buf *b
 static enum flow options(struct request *request)
 {
     struct fields *fields = &request->response.fields;
-    bool has_locks = dav_ext_settings_at(request->location)->zone != NULL;
+    const struct dav_ext_settings *settings = dav_ext_settings_at(request->location);
+    bool has_locks = settings->zone != NULL;
 
     fields_add(fields, &request->arena, STR("DAV"), has_locks ? STR("1, 2") : STR("1"));
     fields_add(fields, &request->arena, STR("Allow"),
-               STR("GET,HEAD,PUT,DELETE,MKCOL,COPY,MOVE,PROPFIND,OPTIONS,LOCK,UNLOCK"));
+               (settings->methods & METHOD_PROPPATCH) != 0
+                   ? STR("GET,HEAD,PUT,DELETE,MKCOL,COPY,MOVE,PROPFIND,PROPPATCH,OPTIONS,LOCK,"
+                         "UNLOCK")
+                   : STR("GET,HEAD,PUT,DELETE,MKCOL,COPY,MOVE,PROPFIND,OPTIONS,LOCK,UNLOCK"));
     return response_memory(request, 200, STR_NONE, STR_NONE);
 }
 
@@ -190,6 +194,8 @@ static enum flow dav_ext_handle(struct request *request)
         return options(request);
     case METHOD_PROPFIND:
         return dav_propfind(request);
+    case METHOD_PROPPATCH:
+        return dav_proppatch(request);
     case METHOD_LOCK:
     case METHOD_UNLOCK:
         if (settings->zone == NULL) {
@@ -266,6 +272,7 @@ static bool lock_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive_word method_words[] = {
     {"off", 0},
     {"propfind", METHOD_PROPFIND},
+    {"proppatch", METHOD_PROPPATCH},
     {"options", METHOD_OPTIONS},
     {"lock", METHOD_LOCK},
     {"unlock", METHOD_UNLOCK},
@@ -278,8 +285,9 @@ static const struct directive dav_ext_rows[] = {
     {"dav_ext_methods", IN_HTTP_ALL, BITS(S, methods, method_words), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .initial = "off", .syntax = "off | method ...",
      .doc =
-         "Allows methods of WebDAV that tell of files and lock them: PROPFIND (Depth 0 and 1), OPTIONS, LOCK, UNLOCK. "
-         "Together with dav_methods it is what clients want that mount a server."},
+         "Allows methods of WebDAV that tell of files and lock them: PROPFIND (Depth 0 and 1), PROPPATCH, OPTIONS, LOCK, UNLOCK. "
+         "With PROPPATCH clients give files properties of their own, up to 32k, which the file system keeps as an "
+         "extended attribute. Together with dav_methods it is what clients want that mount a server."},
     {"dav_ext_lock_zone", IN_HTTP, CUSTOM(zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
      .syntax = "zone=name:size [timeout=time]",
      .doc =

@@ -26,7 +26,10 @@ bool dav_ext_path(struct request *request, struct str *path);
 /* The same of another URL or path of this place, as fields name it; empty where it is none of ours. */
 struct str dav_ext_path_of(struct request *request, struct str url);
 
-/* The body of a PROPFIND or LOCK. MAY WAIT. FLOW_NEXT: it is in *out. */
+/* Opens a file or a directory to work on its attributes, as disable_symlinks allows it; the caller closes it. -1 with errno. */
+int dav_ext_open(struct request *request, struct str path);
+
+/* The body of a PROPFIND, PROPPATCH or LOCK. MAY WAIT. FLOW_NEXT: it is in *out. */
 enum flow dav_ext_read_body(struct request *request, struct str *out);
 
 /* Text as contents of an element: what XML has no characters for becomes '?'. */
@@ -40,6 +43,7 @@ enum flow dav_ext_answer(struct request *request, unsigned status, struct buf *b
 /* ---- the methods: MAY WAIT ---- */
 
 enum flow dav_propfind(struct request *request);
+enum flow dav_proppatch(struct request *request);
 enum flow dav_lock(struct request *request);
 enum flow dav_unlock(struct request *request);
 

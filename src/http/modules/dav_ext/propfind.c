@@ -13,6 +13,7 @@
 #include "http/files/file.h"
 #include "http/message/dav_fields.h"
 #include "http/modules/dav_ext/dav_ext.h"
+#include "http/modules/dav_ext/dead.h"
 #include "http/request/aside.h"
 #include "server/generation.h"
 
@@ -35,7 +36,9 @@ struct listing {
     struct str uri;  /* as requested */
     int directory;   /* whose members are listed; -1 = none are */
     bool follows_links;
+    bool has_dead;      /* properties of clients are kept here */
     struct stat status; /* of the resource */
+    struct buf dead;    /* … what is kept of those of it */
     struct buf members; /* struct member, of the directory */
     struct buf out;
     int error; /* errno; 0 = nothing has failed. EFBIG: it would be too long; ECANCELED: nobody wants it */
@@ -47,6 +50,7 @@ struct resource {
     struct str path;
     struct str name;
     const struct stat *status;
+    struct vec dead; /* struct dead_property: what clients have said of it */
 };
 
 /* ---- properties ---- */
@@ -148,6 +152,43 @@ static unsigned properties_of(const struct resource *resource)
                : PROPERTY_ALL;
 }
 
+/* Of the properties of clients those that are wanted: all, or by their names. */
+static void put_dead(struct listing *listing, const struct resource *resource)
+{
+    const struct wanted *wanted = &listing->wanted;
+    struct buf *out = &listing->out;
+
+    if (wanted->names_only || wanted->properties == PROPERTY_ALL) {
+        vec_each(const struct dead_property, property, &resource->dead) {
+            if (wanted->names_only) {
+                dead_put_name(out, &property->name);
+                continue;
+            }
+            buf_append(out, property->element);
+            buf_append_char(out, '\n');
+        }
+        return;
+    }
+    vec_each(const struct xml_name, name, &wanted->unknown) {
+        const struct dead_property *property = dead_find(&resource->dead, name);
+        if (property != NULL) {
+            buf_append(out, property->element);
+            buf_append_char(out, '\n');
+        }
+    }
+}
+
+/* How many of the wanted names that are not ours the resource has. */
+static size_t count_dead(const struct listing *listing, const struct resource *resource)
+{
+    size_t count = 0;
+
+    vec_each(const struct xml_name, name, &listing->wanted.unknown) {
+        count += dead_find(&resource->dead, name) != NULL;
+    }
+    return count;
+}
+
 static void put_known(struct listing *listing, const struct resource *resource, unsigned properties)
 {
     struct buf *out = &listing->out;
@@ -163,11 +204,13 @@ static void put_known(struct listing *listing, const struct resource *resource, 
             put_property(listing, resource, i);
         }
     }
+    put_dead(listing, resource);
     buf_append(out, STR("</D:prop>\n<D:status>HTTP/1.1 200 OK</D:status>\n</D:propstat>\n"));
 }
 
 /* What was asked for and is not there. */
-static void put_missing(struct listing *listing, unsigned properties)
+static void put_missing(struct listing *listing, const struct resource *resource,
+                        unsigned properties)
 {
     struct buf *out = &listing->out;
 
@@ -178,9 +221,9 @@ static void put_missing(struct listing *listing, unsigned properties)
         }
     }
     vec_each(const struct xml_name, name, &listing->wanted.unknown) {
-        buf_printf(out, "<%.*s xmlns=\"", STR_ARG(name->local));
-        put_xml(out, name->space);
-        buf_append(out, STR("\"/>\n"));
+        if (dead_find(&resource->dead, name) == NULL) {
+            dead_put_name(out, name);
+        }
     }
     buf_append(out, STR("</D:prop>\n<D:status>HTTP/1.1 404 Not Found</D:status>\n</D:propstat>\n"));
 }
@@ -191,37 +234,58 @@ static void put_resource(struct listing *listing, const struct resource *resourc
     unsigned wants = listing->wanted.properties;
     bool is_all = wants == PROPERTY_ALL;
     unsigned missing = is_all ? 0 : wants & ~has;
+    size_t dead = count_dead(listing, resource);
+    size_t unknown = listing->wanted.unknown.count - dead;
 
     buf_append(&listing->out, STR("<D:response>\n<D:href>"));
     put_href(listing, resource->uri);
     buf_append(&listing->out, STR("</D:href>\n"));
-    if ((wants & has) != 0 || (missing == 0 && listing->wanted.unknown.count == 0)) {
+    if ((wants & has) != 0 || dead != 0 || (missing == 0 && unknown == 0)) {
         put_known(listing, resource, wants & has);
     }
-    if (missing != 0 || listing->wanted.unknown.count != 0) {
-        put_missing(listing, missing);
+    if (missing != 0 || unknown != 0) {
+        put_missing(listing, resource, missing);
     }
     buf_append(&listing->out, STR("</D:response>\n"));
 }
 
 /* ---- members: read on a thread, put together by the worker, whose memory arenas are ---- */
 
-/* What a directory holds, one after the other in listing->members; the name follows, with a NUL. */
+/* What a directory holds, one after the other in listing->members; the name follows, with a NUL, and what is kept of the properties
+ * of clients. */
 struct member {
-    uint32_t size; /* of this and the name, a multiple of 8 */
+    uint32_t size; /* of this and what follows, a multiple of 8 */
     uint32_t name_length;
+    uint32_t dead_length;
     struct stat status;
 };
 
-static void add_member(struct listing *listing, struct str name, const struct stat *status)
+static void add_member(struct listing *listing, struct str name, const struct stat *status,
+                       struct str dead)
 {
-    size_t size = (sizeof(struct member) + name.len + 1 + 7) & ~(size_t) 7;
-    struct member member = {(uint32_t) size, (uint32_t) name.len, *status};
+    size_t size = (sizeof(struct member) + name.len + 1 + dead.len + 7) & ~(size_t) 7;
+    struct member member = {(uint32_t) size, (uint32_t) name.len, (uint32_t) dead.len, *status};
     char *at = buf_reserve(&listing->members, size);
 
     memcpy(at, &member, sizeof(member));
-    *str_put(at + sizeof(member), name) = '\0';
+    at = str_put(at + sizeof(member), name);
+    *at = '\0';
+    str_put(at + 1, dead);
     listing->members.len += size;
+}
+
+/* What is kept of a member's properties; what cannot be read has none. */
+static void load_member(const struct listing *listing, int directory, const char *name,
+                        struct buf *out)
+{
+    int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (listing->follows_links ? 0 : O_NOFOLLOW);
+
+    out->len = 0;
+    int fd = listing->has_dead ? openat(directory, name, flags) : -1;
+    if (fd != -1) {
+        dead_load(fd, out);
+        close(fd);
+    }
 }
 
 static void read_on_thread(void *arg)
@@ -230,6 +294,7 @@ static void read_on_thread(void *arg)
     int flags = listing->follows_links ? 0 : AT_SYMLINK_NOFOLLOW;
     DIR *directory = fdopendir(listing->directory);
     const struct dirent *item;
+    struct buf dead = {0};
 
     if (directory == NULL) {
         listing->error = errno;
@@ -242,10 +307,12 @@ static void read_on_thread(void *arg)
         if (!str_is(name, ".") && !str_is(name, "..") &&
             fstatat(dirfd(directory), item->d_name, &status, flags) == 0 &&
             (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode))) {
-            add_member(listing, name, &status);
+            load_member(listing, dirfd(directory), item->d_name, &dead);
+            add_member(listing, name, &status, buf_str(&dead));
         }
         listing->error = listing->members.len > LISTING_MAX ? EFBIG : 0;
     }
+    buf_free(&dead);
     closedir(directory);
 }
 
@@ -258,10 +325,13 @@ static void put_member(struct listing *listing, const struct member *member)
                               S_ISDIR(member->status.st_mode) ? STR("/") : STR_NONE};
     const struct str path[] = {listing->path, STR("/"), name};
 
-    put_resource(listing, &(struct resource){.uri = arena_join(arena, uri, 4),
-                                             .path = arena_join(arena, path, 3),
-                                             .name = name,
-                                             .status = &member->status});
+    struct resource resource = {.uri = arena_join(arena, uri, 4),
+                                .path = arena_join(arena, path, 3),
+                                .name = name,
+                                .status = &member->status};
+
+    dead_parse(arena, (struct str){name.data + name.len + 1, member->dead_length}, &resource.dead);
+    put_resource(listing, &resource);
     arena_free(arena);
 }
 
@@ -279,10 +349,12 @@ static void put_all(struct listing *listing)
     }
     buf_append(&listing->out, STR("<?xml version=\"1.0\" encoding=\"utf-8\" ?>\n"
                                   "<D:multistatus xmlns:D=\"DAV:\">\n"));
-    put_resource(listing, &(struct resource){.uri = listing->uri,
-                                             .path = listing->path,
-                                             .name = name,
-                                             .status = &listing->status});
+    struct resource resource = {.uri = listing->uri,
+                                .path = listing->path,
+                                .name = name,
+                                .status = &listing->status};
+    dead_parse(&listing->arena, buf_str(&listing->dead), &resource.dead);
+    put_resource(listing, &resource);
     arena_free(&listing->arena);
     unsigned count = 0;
     for (size_t at = 0; at < listing->members.len && listing->error == 0;) {
@@ -306,6 +378,7 @@ static void drop_listing(void *arg)
 
     buf_free(&listing->out);
     buf_free(&listing->members);
+    buf_free(&listing->dead);
     arena_free(&listing->arena);
 }
 
@@ -361,6 +434,17 @@ static enum flow open_resource(struct request *request, struct listing *listing,
     return FLOW_NEXT;
 }
 
+/* What is kept of the properties of the resource itself. */
+static void load_resource(struct request *request, struct listing *listing)
+{
+    int fd = dav_ext_open(request, listing->path);
+
+    if (fd != -1) {
+        dead_load(fd, &listing->dead);
+        close(fd);
+    }
+}
+
 static enum flow fail_listing(struct request *request, const struct listing *listing)
 {
     if (listing->error == ECANCELED) {
@@ -391,11 +475,15 @@ enum flow dav_propfind(struct request *request)
     bool is_deep;
 
     listing->directory = -1;
+    listing->has_dead = (settings->methods & METHOD_PROPPATCH) != 0;
     arena_init(&listing->arena);
     enum flow flow = read_request(request, listing, &is_deep);
     flow = flow != FLOW_NEXT ? flow : open_resource(request, listing, is_deep);
     if (flow != FLOW_NEXT) {
         return flow;
+    }
+    if (listing->has_dead) {
+        load_resource(request, listing);
     }
     listing->locks = settings->zone == NULL ? NULL : settings->zone->limit.table;
     listing->now_ms = clock_now.now_ms;

@@ -1,6 +1,7 @@
 /* ngx_http_metrics_module: numbers of the service for Prometheus and for people. */
 #include "http/modules/metrics/metrics.h"
 
+#include "base/text.h"
 #include "http/exchange/exchange.h"
 #include "http/modules/metrics/counters.h"
 #include "http/routing/hooks.h"
@@ -24,9 +25,14 @@ struct metrics_settings {
     unsigned series;   /* of a zone of locations */
 };
 
+struct status_settings {
+    struct template *callback; /* of status_format jsonp; NULL: JSON */
+};
+
 static struct settings_key main_key;
 static struct settings_key server_key;
 static struct settings_key location_key;
+static struct settings_key status_key;
 
 static const struct generation *counting; /* whose requests this worker counts; or NULL */
 
@@ -103,12 +109,41 @@ static enum flow metrics_answer(struct request *request)
         return response_memory(request, 200, STR("text/html; charset=utf-8"), metrics_page());
     }
     struct buf out = {0};
+    if (!is_openmetrics && str_find(accept, STR("application/json")) != NULL) {
+        metrics_write_status(&out, request);
+        return response_gathered(request, STR("application/json"), &out);
+    }
     metrics_write(&out, request, is_openmetrics);
     return response_gathered(request,
                              is_openmetrics
                                  ? STR("application/openmetrics-text; version=1.0.0; charset=utf-8")
                                  : STR("text/plain; version=0.0.4; charset=utf-8"),
                              &out);
+}
+
+/* The same as JSON, or as a call of a function with that. */
+static enum flow status_answer(struct request *request)
+{
+    const struct status_settings *settings = location_settings(request->location, &status_key);
+    struct buf out = {0};
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return request_fail(request, 405);
+    }
+    fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    if (settings->callback == NULL) {
+        metrics_write_status(&out, request);
+        return response_gathered(request, STR("application/json"), &out);
+    }
+    struct str callback = template_text(settings->callback, &request->env);
+    if (!text_is_function_name(callback)) {
+        return request_fail(request, 400);
+    }
+    buf_append(&out, callback);
+    buf_append_char(&out, '(');
+    metrics_write_status(&out, request);
+    buf_append(&out, STR(");"));
+    return response_gathered(request, STR("application/javascript"), &out);
 }
 
 /* ---- when the configuration is read ---- */
@@ -126,6 +161,34 @@ static bool metrics_apply(struct conf_scope *scope, const struct directive *row,
 {
     ((struct metrics_main *) conf_settings(scope, &main_key))->is_wanted = true;
     content_set(scope_location(scope), metrics_answer, NULL);
+    return true;
+}
+
+static bool status_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    ((struct metrics_main *) conf_settings(scope, &main_key))->is_wanted = true;
+    content_set(scope_location(scope), status_answer, NULL);
+    return true;
+}
+
+static bool status_format_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct status_settings *status = settings;
+    bool is_jsonp = str_is(node->args[1], "jsonp");
+
+    if (!is_jsonp && !(str_is(node->args[1], "json") && node->count == 2)) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"%.*s\" directive",
+                          STR_ARG(node->args[node->count - 1]), STR_ARG(node->args[0]));
+    }
+    if (is_jsonp) {
+        status->callback =
+            template_compile(scope->conf, node,
+                             node->count > 2 ? node->args[2] : STR("ngx_status_jsonp_callback"));
+        return status->callback != NULL;
+    }
+    status->callback = NULL;
     return true;
 }
 
@@ -230,6 +293,19 @@ static const struct directive location_rows[] = {
     {0},
 };
 
+static const struct directive status_rows[] = {
+    {"status", IN_LOCATION, CUSTOM(status_apply), ARGS(0, 0), .inherit = INHERIT_NEVER,
+     .doc =
+         "Answers with the numbers of `metrics` as a document of JSON, in the shape that nginx Plus' module of this "
+         "name had: connections, requests, zones, groups, caches. What is not counted here is left out of it."},
+    {"status_format", IN_HTTP_ALL,
+     CUSTOM_FIELD(struct status_settings, callback, status_format_apply), ARGS(1, 2),
+     .initial = "json", .syntax = "json | jsonp [callback]",
+     .doc =
+         "Whether `status` answers with JSON, or with a call of a function, whose name may hold variables."},
+    {0},
+};
+
 static const struct directive_table main_table = {.key = &main_key,
                                                   .rows = main_rows,
                                                   .contexts = IN_HTTP,
@@ -242,8 +318,13 @@ static const struct directive_table location_table = {.key = &location_key,
                                                       .rows = location_rows,
                                                       .contexts = IN_HTTP_LOCATION_SETTINGS,
                                                       .size = sizeof(struct metrics_settings)};
+static const struct directive_table status_table = {.key = &status_key,
+                                                    .rows = status_rows,
+                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                    .size = sizeof(struct status_settings),
+                                                    .module_name = "ngx_http_status_module"};
 static const struct directive_table *const tables[] = {&main_table, &server_table, &location_table,
-                                                       NULL};
+                                                       &status_table, NULL};
 
 static bool is_active(const struct http_location *location)
 {

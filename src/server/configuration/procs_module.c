@@ -1,0 +1,44 @@
+/* ngx_procs_module (Tengine's): processes of modules beside the workers. No module that there is has one, so that a block may name none. */
+#include "conf/directive.h"
+#include "server/module.h"
+
+static bool enter_processes(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    return conf_enter(scope, node, IN_PROCESSES, NULL, NULL) != NULL;
+}
+
+static bool enter_process(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    conf_error(scope->conf, node, "no module has a process \"%.*s\"", STR_ARG(node->args[1]));
+    conf_hint(scope->conf,
+              "a program of its own is a service of its own, which systemd looks after");
+    return false;
+}
+
+static const struct directive main_rows[] = {
+    {"processes", IN_MAIN, BLOCK(enter_processes),
+     .doc = "Processes of modules, beside the workers, as Tengine has them."},
+    {0},
+};
+
+static const struct directive processes_rows[] = {
+    {"process", IN_PROCESSES, BLOCK(enter_process), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .is_free_form = true, .syntax = "<name>",
+     .doc =
+         "The process of this name. None of the modules that there are has one: each name is an error."},
+    {0},
+};
+
+static const struct directive_table main_table = {.rows = main_rows, .contexts = IN_MAIN};
+static const struct directive_table processes_table = {.rows = processes_rows,
+                                                       .contexts = IN_PROCESSES};
+static const struct directive_table *const tables[] = {&main_table, &processes_table, NULL};
+
+const struct module ngx_procs_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_procs_module",
+    .kind = MODULE_CORE,
+    .tables = tables,
+};
