@@ -12,7 +12,7 @@ include $(BUILD)/config.mk
 
 # ---- what is built
 
-FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls) conf \
+FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls relay) conf \
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells links peers picking health settings worker) cache \
     $(addprefix shared/,access geo limit listen log names tls upstream variables)

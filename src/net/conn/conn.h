@@ -271,6 +271,12 @@ void conn_wake_input(struct conn *conn);
  */
 ssize_t conn_read(struct conn *conn, void *at, size_t size);
 
+/*
+ * Moves up to `size` bytes from a plain socket into a pipe, none of which lie in the input buffer. Gives what conn_read
+ * does. The pipe is non-blocking and has room.
+ */
+ssize_t conn_splice_in(struct conn *conn, int pipe, size_t size);
+
 /* ---- output ---- */
 
 /*
@@ -346,6 +352,24 @@ static inline void conn_flush_later(struct conn *conn)
  * drinks.
  */
 bool conn_flush(struct conn *conn);
+
+/*
+ * Sends bytes at once, from where they lie; what the socket does not take is copied to the queue, as are all when
+ * something waits already. false: it is broken.
+ */
+bool conn_write_now(struct conn *conn, struct str bytes);
+
+/*
+ * Moves up to `size` bytes out of a pipe to a plain socket whose queue is empty. Those that it took; with fewer than `size`
+ * it is broken, or the owner's `drained` is called when it takes more.
+ */
+size_t conn_splice_out(struct conn *conn, int pipe, size_t size);
+
+/*
+ * Something is held back elsewhere because the socket took no more, and the queue is empty: `drained`, or the transport's
+ * drain, is called when it is writable.
+ */
+void conn_want_drained(struct conn *conn);
 
 /*
  * For fibers: waits until fewer than `below` bytes are unsent (1 = all sent). Flushes first. MAY

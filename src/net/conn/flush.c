@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "net/conn/conn.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -243,6 +245,77 @@ bool conn_flush(struct conn *conn)
         wait_signal_later(&conn->output_wait);
     }
     return is_sound;
+}
+
+/* What the socket takes now of these bytes, while the queue is empty. It may be broken then, or not writable. */
+static size_t send_directly(struct conn *conn, struct str bytes)
+{
+    size_t total = 0;
+
+    while (total < bytes.len && conn->is_writable) {
+        struct iovec iov = {(void *) (bytes.data + total), bytes.len - total};
+        ssize_t n = conn->transport == NULL
+                        ? send(conn->source.fd, iov.iov_base, iov.iov_len, MSG_NOSIGNAL)
+                        : conn->transport->writev(conn, &iov, 1, false);
+
+        if (n >= 0) {
+            total += (size_t) n;
+            if ((size_t) n < iov.iov_len && conn->transport == NULL) {
+                conn->is_writable = 0;
+            }
+        } else if (errno == EAGAIN) {
+            conn->is_writable = 0;
+        } else if (errno != EINTR) {
+            conn_break(conn, errno);
+        }
+    }
+    conn->queued += total;
+    conn->sent += total;
+    return total;
+}
+
+bool conn_write_now(struct conn *conn, struct str bytes)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    if (conn->out == NULL && conn->send_limit == UINT64_MAX) {
+        bytes = str_skip(bytes, send_directly(conn, bytes));
+        if (bytes.len == 0 || conn->is_broken) {
+            return !conn->is_broken;
+        }
+    }
+    conn_write(conn, bytes);
+    return conn_flush(conn);
+}
+
+void conn_want_drained(struct conn *conn)
+{
+    conn->is_output_waiting = 1;
+    conn->is_writable = 0;
+    if (!event_want_output(&conn->source)) {
+        conn_break(conn, errno);
+    }
+}
+
+size_t conn_splice_out(struct conn *conn, int pipe, size_t size)
+{
+    size_t total = 0;
+
+    assert(conn->transport == NULL && conn->out == NULL);
+    while (total < size && conn->is_writable) {
+        ssize_t n = splice(pipe, NULL, conn->source.fd, NULL, size - total,
+                           SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+        if (n > 0) {
+            total += (size_t) n;
+        } else if (n == 0 || errno == EAGAIN) {
+            conn_want_drained(conn);
+        } else if (errno != EINTR) {
+            conn_break(conn, errno);
+        }
+    }
+    conn->queued += total;
+    conn->sent += total;
+    return total;
 }
 
 void conn_flush_from_loop(struct conn *conn)

@@ -1,7 +1,10 @@
 /* The input of connections: pooled buffers, and reading no more often than needed. */
+#define _GNU_SOURCE
 #include "net/conn/conn.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -143,19 +146,10 @@ static void expectation_learn(struct conn *conn, bool came)
 
 /* ---- reading ---- */
 
-/*
- * One read into `size` bytes at `at`; notes what it learns about the socket. Bytes, or 0 for the
- * end, or -1 with errno: EAGAIN or the failure.
- */
-static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn, char *at,
+/* What a read that gave n, with errno, of `size` bytes tells about the socket. Gives n. */
+static inline __attribute__((always_inline)) ssize_t note_read(struct conn *conn, ssize_t n,
                                                                size_t size)
 {
-    ssize_t n;
-
-    do {
-        n = conn->transport == NULL ? recv(conn->source.fd, at, size, 0)
-                                    : conn->transport->recv(conn, at, size);
-    } while (n == -1 && errno == EINTR);
     if (conn->is_fresh) {
         expectation_learn(conn, n != -1);
     }
@@ -178,6 +172,22 @@ static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn
         errno = error;
     }
     return n;
+}
+
+/*
+ * One read into `size` bytes at `at`; notes what it learns about the socket. Bytes, or 0 for the
+ * end, or -1 with errno: EAGAIN or the failure.
+ */
+static inline __attribute__((always_inline)) ssize_t read_once(struct conn *conn, char *at,
+                                                               size_t size)
+{
+    ssize_t n;
+
+    do {
+        n = conn->transport == NULL ? recv(conn->source.fd, at, size, 0)
+                                    : conn->transport->recv(conn, at, size);
+    } while (n == -1 && errno == EINTR);
+    return note_read(conn, n, size);
 }
 
 /* Room after in_end: fresh, by moving the unread bytes to the front, or in a larger buffer. */
@@ -236,6 +246,21 @@ bool conn_fill(struct conn *conn, size_t first_size, size_t max_size)
     return false;
 }
 
+/* May the socket be read? If not, *n gets what is to be said, 0 or -1 with errno. */
+static bool may_read(const struct conn *conn, size_t size, ssize_t *n)
+{
+    if (conn->is_broken) {
+        errno = conn->error;
+        return false;
+    }
+    if (conn->is_input_closed) {
+        *n = 0;
+        return false;
+    }
+    errno = EAGAIN;
+    return conn->is_readable && !conn->is_input_paused && size != 0;
+}
+
 ssize_t conn_read(struct conn *conn, void *at, size_t size)
 {
     size_t unread = conn->in_end - conn->in_start;
@@ -247,18 +272,23 @@ ssize_t conn_read(struct conn *conn, void *at, size_t size)
         conn_consume(conn, n);
         return (ssize_t) n;
     }
-    if (conn->is_broken) {
-        errno = conn->error;
-        return -1;
+    ssize_t n = -1;
+    return may_read(conn, size, &n) ? read_once(conn, at, size) : n;
+}
+
+ssize_t conn_splice_in(struct conn *conn, int pipe, size_t size)
+{
+    ssize_t n = -1;
+
+    assert(conn->transport == NULL && conn->in_start == conn->in_end);
+    if (!may_read(conn, size, &n)) {
+        return n;
     }
-    if (conn->is_input_closed) {
-        return 0;
-    }
-    if (!conn->is_readable || conn->is_input_paused || size == 0) {
-        errno = EAGAIN;
-        return -1;
-    }
-    return read_once(conn, at, size);
+    do {
+        n = splice(conn->source.fd, NULL, pipe, NULL, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    } while (n == -1 && errno == EINTR);
+    /* A short count may be the pipe's, which counts pieces of packets. */
+    return note_read(conn, n, 0);
 }
 
 enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms)

@@ -144,16 +144,6 @@ void tls_hold_back(struct tls *tls)
     }
 }
 
-/* Something is held and the queue is empty: the loop has to tell when the socket is writable. */
-void tls_want_drain(struct conn *conn)
-{
-    conn->is_output_waiting = 1;
-    conn->is_writable = 0;
-    if (!event_want_output(&conn->source)) {
-        conn_break(conn, errno);
-    }
-}
-
 /* ---- the BIO: OpenSSL's face of the socket ---- */
 
 static int bio_read(BIO *bio, char *at, int size)

@@ -234,8 +234,6 @@ void tls_hold_back(struct tls *tls);
 void tls_take_held_back(struct tls *tls);
 /* Sends what is held; true: nothing is left. */
 bool tls_send_held(struct tls *tls, bool more_follows);
-/* Something is held and the queue is empty: the loop has to tell when the socket is writable. */
-void tls_want_drain(struct conn *conn);
 
 /* ---- transport.c ---- */
 

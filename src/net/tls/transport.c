@@ -122,7 +122,7 @@ static ssize_t tls_recv(struct conn *conn, void *at, size_t size)
         n = -1;
     }
     if (tls->out != NULL && conn->out == NULL && !tls->is_held_back) {
-        tls_want_drain(conn);
+        conn_want_drained(conn);
     }
     if (n > 0 && !tls->is_raw_readable && !tls->has_early_byte && !SSL_has_pending(tls->ssl)) {
         conn->is_readable = 0;
@@ -406,7 +406,7 @@ static void tls_drain(struct conn *conn)
             tls->is_failed = true;
             conn_break(conn, tls->io_error);
         } else {
-            tls_want_drain(conn);
+            conn_want_drained(conn);
         }
     }
 }
@@ -420,7 +420,7 @@ void tls_flush(struct conn *conn)
     }
     tls->is_held_back = false;
     if (!tls_send_held(tls, false) && tls->io_error == 0) {
-        tls_want_drain(conn);
+        conn_want_drained(conn);
     }
 }
 
@@ -487,7 +487,7 @@ static enum tls_progress not_done(struct tls *tls, int result)
     }
     if (kind == SSL_ERROR_WANT_WRITE) {
         tls->wants_write = true;
-        tls_want_drain(conn);
+        conn_want_drained(conn);
         return TLS_MORE;
     }
     tls->is_failed = true;
@@ -533,7 +533,7 @@ enum tls_progress tls_step(struct conn *conn)
         tls->is_established = true;
         tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
     } else if (progress == TLS_MORE && tls->out != NULL) {
-        tls_want_drain(conn);
+        conn_want_drained(conn);
     }
     return progress;
 }

@@ -1,0 +1,356 @@
+/* Bytes between two connections: through a buffer of the worker, or, where there are many, through a pipe. */
+#include "net/relay/relay.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/relay/pipe.h"
+
+#define RELAY_MAGIC 0x4e1a7000u
+#define BUFFER_SIZE 16384u        /* unless the user says another */
+#define BUFFER_MOST (64 * 1024u)  /* what the user may say */
+#define TURN_BUDGET (256 * 1024u) /* bytes one way before others get their turn */
+#define FULL_BUFFERS 2            /* so many in a row, and the flow is large */
+#define LARGE_AGAIN (32 * 1024u)  /* a large flow that moves less at a time is large no more */
+#define RATE_PARTS 20 /* of a second: how often something is read where a rate limits it */
+
+/* Nothing waits between a read into it and the write of it: one for the worker. */
+static char buffer[BUFFER_MOST];
+
+/* ---- what may be done ---- */
+
+/* Bytes that the rate allows to read of a side now. */
+static uint64_t allowed_by_rate(const struct relay *relay, const struct relay_side *side)
+{
+    uint64_t elapsed_ms = clock_now.now_ms - relay->started_ms;
+    uint64_t allowed;
+
+    if (side->rate == 0 || __builtin_mul_overflow(side->rate, elapsed_ms + 1000, &allowed)) {
+        return UINT64_MAX;
+    }
+    allowed /= 1000;
+    return allowed > side->received ? allowed - side->received : 0;
+}
+
+/* Bytes that are worth a read. */
+static uint64_t rate_part(const struct relay_side *side)
+{
+    return side->rate < RATE_PARTS ? 1 : side->rate / RATE_PARTS;
+}
+
+/* Has all that was read for this end reached it, or never will? */
+static bool is_delivered(const struct relay *relay, enum relay_end to)
+{
+    const struct conn *conn = relay->sides[to].conn;
+    const struct relay_pipe *pipe = relay->sides[relay_other(to)].pipe;
+
+    return conn->is_broken || (conn_unsent(conn) == 0 && (pipe == NULL || pipe->held == 0));
+}
+
+/* May be read of this end, as far as the other one, and what was decided, allow it? */
+static bool is_wanted(const struct relay *relay, enum relay_end from)
+{
+    const struct conn *to = relay->sides[relay_other(from)].conn;
+
+    return !relay->is_ending && !relay->sides[from].is_input_over && !to->is_broken &&
+           is_delivered(relay, relay_other(from));
+}
+
+/* May there be something to read: bytes, an end, or an error? */
+static bool has_news(const struct conn *conn)
+{
+    return conn->is_readable || conn->in_start != conn->in_end || conn->is_input_closed ||
+           conn->is_broken;
+}
+
+/* ---- moving ---- */
+
+/* Of one that broke while we wrote: what had come before is still there. Gives what recv does. */
+static ssize_t read_of_broken(const struct conn *conn, char *at, size_t size)
+{
+    ssize_t n;
+
+    if (conn->transport != NULL) {
+        return -1;
+    }
+    do {
+        n = recv(conn->source.fd, at, size, MSG_DONTWAIT);
+    } while (n == -1 && errno == EINTR);
+    return n;
+}
+
+/* Reads into the buffer until `most` bytes are there or nothing is left. Bytes; 0: nothing now, or it is over. */
+static size_t read_some(struct relay_side *side, size_t most)
+{
+    struct conn *conn = side->conn;
+    size_t total = 0;
+    ssize_t n;
+
+    do {
+        bool is_rest = conn->is_broken && conn->in_start == conn->in_end;
+
+        n = is_rest ? read_of_broken(conn, buffer + total, most - total)
+                    : conn_read(conn, buffer + total, most - total);
+        total += n > 0 ? (size_t) n : 0;
+        /* Records come one at a time. */
+    } while (n > 0 && total < most && conn->transport != NULL && conn->is_readable);
+    conn_input_release(conn);
+    side->is_input_over = total == 0 && (n == 0 || conn->is_broken);
+    return total;
+}
+
+/* The other end takes what it can of the pipe. */
+static void pour(struct relay *relay, enum relay_end from)
+{
+    struct relay_pipe *pipe = relay->sides[from].pipe;
+    struct conn *to = relay->sides[relay_other(from)].conn;
+
+    pipe->held -= (uint32_t) conn_splice_out(to, pipe->read_fd, pipe->held);
+}
+
+static void give_pipe(struct relay_side *side)
+{
+    if (side->pipe != NULL) {
+        relay_pipe_give(side->pipe);
+        side->pipe = NULL;
+    }
+}
+
+/* Through the pipe. Bytes that were read; 0: nothing now, or it is over. */
+static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most)
+{
+    struct relay_side *side = &relay->sides[from];
+    struct relay_pipe *pipe = side->pipe;
+    ssize_t n = conn_splice_in(side->conn, pipe->write_fd, most < pipe->size ? most : pipe->size);
+
+    if (n <= 0) {
+        side->is_input_over = n == 0;
+        return 0;
+    }
+    pipe->held = (uint32_t) n;
+    side->received += (uint64_t) n;
+    pour(relay, from);
+    return (size_t) n;
+}
+
+/* Through the buffer. Likewise. */
+static size_t move_by_buffer(struct relay *relay, enum relay_end from, size_t most)
+{
+    struct relay_side *side = &relay->sides[from];
+    size_t n = read_some(side, most);
+
+    if (n != 0) {
+        side->received += n;
+        conn_write_now(relay->sides[relay_other(from)].conn, (struct str){buffer, n});
+    }
+    return n;
+}
+
+/* Has the large flow a pipe, or can it get one? */
+static bool get_pipe(struct relay *relay, enum relay_end from)
+{
+    struct relay_side *side = &relay->sides[from];
+    const struct conn *conn = side->conn;
+
+    if (!side->is_large || conn->transport != NULL || conn->is_broken ||
+        conn->in_start != conn->in_end || relay->sides[relay_other(from)].conn->transport != NULL) {
+        return false;
+    }
+    if (side->pipe == NULL) {
+        side->pipe = relay_pipe_take();
+    }
+    return side->pipe != NULL;
+}
+
+/* May be read of this end, as far as its rate allows it? If not, the backend's timer tells when. */
+static bool is_in_time(struct relay *relay, const struct relay_side *side)
+{
+    struct conn *backend = relay->sides[RELAY_BACKEND].conn;
+
+    if (side->rate == 0 || allowed_by_rate(relay, side) >= rate_part(side)) {
+        return true;
+    }
+    uint64_t at_ms =
+        relay->started_ms + (side->received + rate_part(side)) * 1000 / side->rate + 1 - 1000;
+    if (at_ms < backend->timer.deadline_ms) {
+        conn_set_deadline(backend, at_ms);
+    }
+    return false;
+}
+
+/* May a read of this end find something that the other one takes, now? */
+static bool may_move(struct relay *relay, enum relay_end from)
+{
+    struct relay_side *side = &relay->sides[from];
+
+    return has_news(side->conn) && is_wanted(relay, from) && is_in_time(relay, side);
+}
+
+/* One way, until nothing is left, the other end has enough, or others should have their turn. */
+static void carry(struct relay *relay, enum relay_end from)
+{
+    struct relay_side *side = &relay->sides[from];
+    uint64_t budget = side->conn->turn_budget != 0 ? side->conn->turn_budget : TURN_BUDGET;
+    uint64_t moved = 0;
+    unsigned full = 0;
+
+    if (side->pipe != NULL) {
+        pour(relay, from);
+    }
+    while ((moved < budget || side->conn->is_broken) && may_move(relay, from)) {
+        uint64_t allowed = allowed_by_rate(relay, side);
+        size_t most = allowed < relay->buffer_size ? (size_t) allowed : relay->buffer_size;
+        size_t n = get_pipe(relay, from)
+                       ? move_by_pipe(relay, from, allowed < SIZE_MAX ? allowed : SIZE_MAX)
+                       : move_by_buffer(relay, from, most);
+
+        if (n == 0) {
+            break;
+        }
+        moved += n;
+        full = n == relay->buffer_size ? full + 1 : 0;
+        side->is_large |= full == FULL_BUFFERS;
+    }
+    if (moved != 0 && moved < LARGE_AGAIN && !side->conn->is_readable) {
+        side->is_large = 0;
+    }
+    if (side->pipe != NULL && side->pipe->held == 0) {
+        give_pipe(side);
+    }
+}
+
+/* The loop tells what comes; at once, when something is left for the next turn. */
+static void watch(struct relay *relay, enum relay_end end)
+{
+    struct conn *conn = relay->sides[end].conn;
+
+    if ((!conn->source.is_registered || (conn->is_readable && may_move(relay, end))) &&
+        !conn_watch(conn)) {
+        conn_fail(conn, errno);
+    }
+}
+
+/* ---- ends ---- */
+
+static void finish(struct relay *relay, enum relay_why why, enum relay_end side)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        give_pipe(&relay->sides[i]);
+        timer_clear(&relay->sides[i].conn->timer);
+    }
+    relay->is_over = 1;
+    relay->ended(relay, why, side);
+}
+
+static void begin_end(struct relay *relay, enum relay_why why, enum relay_end side)
+{
+    relay->is_ending = 1;
+    relay->why = why;
+    relay->side = side;
+}
+
+/* What follows for the relay from how this end stands. */
+static void look_at_end(struct relay *relay, enum relay_end end)
+{
+    struct relay_side *side = &relay->sides[end];
+    const struct relay_side *other = &relay->sides[relay_other(end)];
+
+    if (side->conn->is_broken) {
+        if (side->is_input_over || other->conn->is_broken) {
+            begin_end(relay, RELAY_BROKEN, end);
+        }
+    } else if (side->is_input_over && !side->is_end_told) {
+        if (!relay->is_half_close_on || other->is_input_over) {
+            begin_end(relay, RELAY_CLOSED, end);
+        } else if (is_delivered(relay, relay_other(end))) {
+            side->is_end_told = 1;
+            conn_shutdown_output(other->conn);
+        }
+    }
+}
+
+static void note_activity(struct relay *relay)
+{
+    const struct relay_side *client = &relay->sides[RELAY_CLIENT];
+    const struct relay_side *backend = &relay->sides[RELAY_BACKEND];
+    uint64_t moved =
+        client->received + client->conn->sent + backend->received + backend->conn->sent;
+
+    if (moved != relay->moved) {
+        relay->moved = moved;
+        relay->active_ms = clock_now.now_ms;
+    }
+}
+
+/* ---- the face ---- */
+
+void relay_move(struct relay *relay)
+{
+    CHECK_MAGIC(relay, RELAY_MAGIC);
+    if (relay->is_over) {
+        return;
+    }
+    timer_clear(&relay->sides[RELAY_BACKEND].conn->timer);
+    carry(relay, RELAY_CLIENT);
+    carry(relay, RELAY_BACKEND);
+    watch(relay, RELAY_CLIENT);
+    watch(relay, RELAY_BACKEND);
+    note_activity(relay);
+    for (enum relay_end end = RELAY_CLIENT; end <= RELAY_BACKEND && !relay->is_ending; end++) {
+        look_at_end(relay, end);
+    }
+    if (relay->is_ending && is_delivered(relay, RELAY_CLIENT) &&
+        is_delivered(relay, RELAY_BACKEND)) {
+        finish(relay, relay->why, relay->side);
+    }
+}
+
+void relay_start(struct relay *relay)
+{
+    relay->magic = RELAY_MAGIC;
+    if (relay->buffer_size == 0) {
+        relay->buffer_size = BUFFER_SIZE;
+    }
+    if (relay->buffer_size > BUFFER_MOST) {
+        relay->buffer_size = BUFFER_MOST;
+    }
+    relay->started_ms = relay->active_ms = clock_now.now_ms;
+    for (unsigned i = 0; i < 2; i++) {
+        conn_unpark(relay->sides[i].conn);
+    }
+    conn_set_deadline(relay->sides[RELAY_CLIENT].conn, clock_now.now_ms + relay->timeout_ms);
+    relay_move(relay);
+}
+
+static uint64_t later(uint64_t a_ms, uint64_t b_ms)
+{
+    return a_ms > b_ms ? a_ms : b_ms;
+}
+
+void relay_check_time(struct relay *relay)
+{
+    struct conn *client = relay->sides[RELAY_CLIENT].conn;
+    const struct conn *backend = relay->sides[RELAY_BACKEND].conn;
+
+    CHECK_MAGIC(relay, RELAY_MAGIC);
+    if (relay->is_over) {
+        return;
+    }
+    uint64_t since_ms = later(relay->active_ms, later(client->moved_ms, backend->moved_ms));
+    if (clock_now.now_ms - since_ms >= relay->timeout_ms) {
+        finish(relay, RELAY_TIMED_OUT, RELAY_CLIENT);
+        return;
+    }
+    conn_set_deadline(client, since_ms + relay->timeout_ms);
+    relay_move(relay);
+}
+
+void relay_abort(struct relay *relay)
+{
+    CHECK_MAGIC(relay, RELAY_MAGIC);
+    if (!relay->is_over) {
+        finish(relay, RELAY_ABORTED, RELAY_CLIENT);
+    }
+}
