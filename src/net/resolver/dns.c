@@ -319,6 +319,12 @@ static bool read_data(const struct raw_record *raw, struct arena *arena, struct 
         }
         memcpy(out->address, data.at, size);
         return true;
+    case DNS_PTR:
+        if (!read_name(&data, &target) || data.at != data.end) {
+            return false;
+        }
+        *is_wanted = dns_name_format(&target, arena, &out->target);
+        return true;
     default: /* SRV: RFC 2782 */
         if (!read_u16(&data, &out->priority) || !read_u16(&data, &out->weight) ||
             !read_u16(&data, &out->port) || !read_name(&data, &target) || data.at != data.end) {
