@@ -14,8 +14,8 @@ include $(BUILD)/config.mk
 
 FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls relay) conf \
     $(addprefix server/,process configuration worker master program) \
-    $(addprefix upstream/,cells links peers picking health settings worker) cache \
-    $(addprefix shared/,access geo limit listen log names tls upstream variables)
+    $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
+    $(addprefix shared/,access geo health limit listen log names tls upstream variables)
 FLOORS += $(addprefix stream/,session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
@@ -140,4 +140,4 @@ install: all
 	    HTTP_LOG_PATH='$(HTTP_LOG_PATH)' auto/install $(PROGRAM) $(SHARED)
 
 -include $(OBJECTS:.o=.d) $(ADDON_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d)
--include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d))
+-include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d $(BUILD)/stream/modules/*.pic.d))

@@ -261,7 +261,10 @@ enum pick_result upstream_pick_next(struct upstream_pick *pick);
 /* Are there peers left that had no try? Says whether a failure can be followed by another try. */
 bool upstream_pick_has_next(const struct upstream_pick *pick);
 
-/* The head of the answer is there: response time so far, stickiness that learns or sets a cookie. */
+/* Of stream: the peer is connected, for balancers that go by that time. */
+void upstream_pick_connected(struct upstream_pick *pick);
+
+/* The head of the answer (of stream: its first byte) is there: response time so far, stickiness that learns or sets a cookie. */
 void upstream_pick_responded(struct upstream_pick *pick);
 
 /* The use of pick->peer is over; peer becomes NULL. */

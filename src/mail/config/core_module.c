@@ -1,24 +1,12 @@
 /* ngx_mail_module and ngx_mail_core_module: the blocks mail and server, and what no other module of mail owns. */
-#include <unistd.h>
-
 #include "mail/session/session.h"
 #include "server/module.h"
+#include "shared/variables/give.h"
 #include "upstream/settings/resolver_rows.h"
 
 static const struct module *const *modules_of(const struct conf *conf)
 {
     return ((struct generation *) conf->generation)->modules;
-}
-
-static struct str machine_name(struct arena *arena)
-{
-    char name[256];
-
-    if (gethostname(name, sizeof(name)) == -1) {
-        return STR("localhost");
-    }
-    name[sizeof(name) - 1] = '\0';
-    return arena_dup(arena, str_of(name));
 }
 
 /* ---- mail ---- */
@@ -31,7 +19,7 @@ static void mail_prepare(struct conf_scope *scope, void *arg)
 
     mail_main_set(conf, main);
     main->generation = conf->generation;
-    main->hostname = machine_name(conf->arena);
+    main->hostname = variable_machine_name(conf->arena);
     defaults->main = main;
     for (const struct module *const *module = modules_of(conf); *module != NULL; module++) {
         const struct mail_module *mail = (*module)->hooks;

@@ -126,7 +126,7 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
     ssize_t n = conn_splice_in(side->conn, pipe->write_fd, most < pipe->size ? most : pipe->size);
 
     if (n <= 0) {
-        side->is_input_over = n == 0;
+        side->is_input_over = n == 0 || side->conn->is_broken;
         return 0;
     }
     pipe->held = (uint32_t) n;
@@ -201,10 +201,10 @@ static void carry(struct relay *relay, enum relay_end from)
     }
     while ((moved < budget || side->conn->is_broken) && may_move(relay, from)) {
         uint64_t allowed = allowed_by_rate(relay, side);
-        size_t most = allowed < relay->buffer_size ? (size_t) allowed : relay->buffer_size;
-        size_t n = get_pipe(relay, from)
-                       ? move_by_pipe(relay, from, allowed < SIZE_MAX ? allowed : SIZE_MAX)
-                       : move_by_buffer(relay, from, most);
+        uint64_t most = get_pipe(relay, from) ? budget - moved : relay->buffer_size;
+        most = allowed < most ? allowed : most;
+        size_t n = side->pipe != NULL ? move_by_pipe(relay, from, (size_t) most)
+                                      : move_by_buffer(relay, from, (size_t) most);
 
         if (n == 0) {
             break;

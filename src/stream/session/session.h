@@ -16,8 +16,7 @@
 #include "stream/session/settings.h"
 
 struct flow;
-struct session_data;
-struct session_exchange;
+struct keyed_data;
 
 #define SESSION_MAGIC 0x5e551070u
 
@@ -45,7 +44,7 @@ enum session_stage {
 struct session_holder {
     /* The worker ends, or worker_shutdown_timeout is over: end it. It calls session_end. */
     void (*abort)(struct session *session);
-    /* Counters as of now: bytes from and to the client. NULL: as the session has them. */
+    /* Bytes from and to the client, as of now, besides those that the session has counted; or NULL. */
     void (*count)(const struct session *session, uint64_t *received, uint64_t *sent);
     /* Adds to log lines what is known of the backend; or NULL. */
     void (*describe)(const struct session *session, struct room *out);
@@ -63,6 +62,7 @@ struct session {
     uint32_t magic;          /* SESSION_MAGIC */
     uint16_t status;         /* enum session_status; 0 = not known yet */
     uint8_t stage;           /* enum session_stage */
+    uint8_t next_handler;    /* of the phase of that stage: who goes on */
     bool is_secure : 1;      /* the handshake of TLS is done */
     bool is_over : 1;        /* it is ending: nothing is to be begun */
     bool is_over_memory : 1; /* session_memory_limit was reached */
@@ -77,15 +77,15 @@ struct session {
     struct arena_account memory;        /* … what that may take */
     struct log log;                     /* sinks and level follow the server */
     uint64_t start_ms;                  /* monotonic time of the accept */
-    uint64_t received;                  /* bytes from the client that were taken; see holder */
-    uint64_t sent;                      /* … to the client: of UDP; of TCP what conn tells */
-    struct proxy_header *proxy;         /* of the PROXY protocol, or NULL; owned */
-    const struct addr *client;          /* in the arena, with has_client */
-    struct session_data *data;          /* what modules keep for it: see session_data */
+    uint64_t received;          /* bytes from the client that were taken; see session_count */
+    uint64_t sent;              /* … to the client: of UDP; of TCP its connection tells */
+    struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
+    const struct addr *client;  /* in the arena, with has_client */
+    struct keyed_data *data;    /* what modules keep for it: see session_data */
     const struct session_holder
-        *holder; /* of the content handler, from its beginning on; or NULL */
-    struct session_exchange
-        *exchange; /* with backends: of proxy.c, which $upstream_… ask; or NULL */
+        *holder;         /* of the content handler, from its beginning on; or NULL */
+    void *content;       /* what the content handler keeps; its own */
+    struct vec attempts; /* struct attempt: backends that were asked, for $upstream_… */
 };
 
 /* ---- for handlers */
@@ -129,6 +129,12 @@ void session_count(const struct session *session, uint64_t *received, uint64_t *
 uint64_t session_number(const struct session *session);
 
 /* ---- its life */
+
+/*
+ * The session goes on without a fiber: this one holds it until it calls session_end. What a content handler returns last:
+ * `return session_carry(session, &holder);`
+ */
+enum session_step session_carry(struct session *session, const struct session_holder *holder);
 
 /*
  * The session is over, its status told: the log phase runs, everything is freed, the connection is closed. On the loop's

@@ -16,6 +16,8 @@
 
 struct session;
 struct stream_handshake;
+struct tls_client_settings;
+struct upstream_group;
 
 /* What a handler says; never a status, which is in session->status. */
 enum session_step {
@@ -78,6 +80,9 @@ struct stream_server {
     struct log_sink *error_log;     /* main's, when it has none of its own */
     enum log_level error_log_level; /* derived: the least important that any sink takes */
     session_handler content;        /* of proxy_pass, return, pass: set by their rows */
+    /* Where content passes sessions on to, for health_check; NULL: nowhere, or that is known for each session only … */
+    struct upstream_group *group;
+    const struct tls_client_settings *tls; /* … and how TLS is spoken there; NULL: it is not */
     struct session_handlers phases[STREAM_PHASE_COUNT]; /* what this server really runs */
 };
 

@@ -18,6 +18,11 @@ void session_go_on(struct session *session);
 /* It is at this stage from now on; the only place that says whom the loop tells. */
 void session_enter(struct session *session, enum session_stage stage);
 
+/* The story has no fiber until more comes of the client, or its stage's time is up. The session may be over. */
+void session_await(struct session *session);
+
+/* Breaks it off, whatever it does: its fiber unwinds, its holder ends it, or it is over. */
+void session_abort(struct session *session);
 /* Worker hook: worker_shutdown_timeout is over, or the worker is told to end at once. */
 void sessions_abort(void);
 

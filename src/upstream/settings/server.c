@@ -64,7 +64,8 @@ bool upstream_server_read(struct conf *conf, const struct conf_node *node, uint1
         server->host = list.host;
         server->port = addr_port(&list.items[0]);
     }
-    if (server->port == 0 && !str_starts_nocase(text, STR("unix:"))) {
+    /* Records of a service tell the port. */
+    if (server->port == 0 && server->service.len == 0 && !str_starts_nocase(text, STR("unix:"))) {
         return conf_error(conf, node, "no port in upstream \"%.*s\"", STR_ARG(text));
     }
     return true;

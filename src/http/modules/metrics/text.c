@@ -357,7 +357,7 @@ static void put_fails(struct text *text, const struct label *labels, const struc
 static void put_response_time(struct text *text, const struct label *labels,
                               const struct peer *peer)
 {
-    put_seconds(text, "", labels, atomic_load(&peer->cell->response_time_us));
+    put_seconds(text, "", labels, atomic_load(&peer->cell->times_us[PEER_TIME_LAST_BYTE]));
 }
 
 static void write_peers(struct text *text)
