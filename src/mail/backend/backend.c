@@ -121,18 +121,13 @@ static void ended(struct relay *relay, enum relay_why why, enum relay_end side)
     const struct conn *conn = relay->sides[side].conn;
 
     session->log.action = "proxying";
-    switch (why) {
-    case RELAY_TIMED_OUT:
-        log_info(&session->log, ETIMEDOUT, "client timed out");
-        break;
-    case RELAY_BROKEN:
+    if (why == RELAY_BROKEN) {
         log_info(&session->log, conn->error, "recv() failed");
-        break;
-    case RELAY_CLOSED:
-    case RELAY_ABORTED:
+    } else if (why == RELAY_CLOSED || why == RELAY_ABORTED) {
         session->log.action = NULL;
         log_info(&session->log, 0, "proxied session done");
-        break;
+    } else {
+        log_info(&session->log, ETIMEDOUT, "client timed out");
     }
     session->abort = NULL;
     carrier_free(backend);
@@ -182,6 +177,8 @@ static void carry(struct mail_backend *backend)
     session->log.action = "proxying";
     mail_input(session); /* drops the last command */
     input_of(backend);   /* … and the last reply */
+    conn_flush(session->conn); /* the relay reads of neither before the other has what was written */
+    conn_flush(backend->conn);
     session->fiber = NULL;
     session->abort = abort_relay;
     session->conn->owner = &client_carried;
@@ -210,6 +207,7 @@ static void write_proxy_header(struct mail_backend *backend)
     mail_local(backend->session, &local);
     size_t length = proxy_header_write(&client, &local, header);
     conn_write(backend->conn, (struct str){header, length});
+    conn_flush(backend->conn);
 }
 
 /* MAY WAIT. False: told. */
