@@ -419,6 +419,9 @@ static enum dns_verdict read_sections(struct cursor *cursor, const struct header
     if (out->rcode == 0 && out->aliases != 0 && !has_soa) {
         return DNS_ALIAS;
     }
+    if (type == DNS_PTR && out->rcode == 0 && count != 0 && !has_soa) {
+        return DNS_MALFORMED; /* records, and none that was asked for: that says nothing about the name */
+    }
     out->has_ttl = has_soa;
     out->ttl_s = has_soa ? soa_ttl_s : 0;
     return out->rcode == RCODE_NXDOMAIN ? DNS_NO_NAME : DNS_NO_DATA;
