@@ -182,6 +182,8 @@ bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops);
  * that; else it rests (is_idle) until its client speaks. It may be gone when this returns.
  */
 void conn_start(struct conn *conn);
+/* The same for one that has changed hands, and whose input buffer may hold bytes: the owner's input is called at once. */
+void conn_take_up(struct conn *conn);
 
 /*
  * Closes and frees; fibers that wait on it are told WAIT_CANCELLED first by the owner. Output not

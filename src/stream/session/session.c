@@ -229,7 +229,7 @@ static void run_log(struct session *session)
     }
 }
 
-void session_end(struct session *session, unsigned status)
+struct conn *session_part(struct session *session, unsigned status)
 {
     const struct stream_listen *listen = session->listen;
     struct conn *conn = session->conn;
@@ -246,6 +246,16 @@ void session_end(struct session *session, unsigned status)
     counters_mine->active--;
     if (conn != NULL) {
         conn->log = (struct log *) &listen->log;
+        conn->user = NULL;
+    }
+    return conn;
+}
+
+void session_end(struct session *session, unsigned status)
+{
+    struct conn *conn = session_part(session, status);
+
+    if (conn != NULL) {
         conn_close(conn);
     }
 }

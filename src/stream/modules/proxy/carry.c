@@ -21,13 +21,13 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
     *sent = proxying->link != NULL ? proxying->link->conn->sent : 0;
 }
 
-/* Those that were passed on, since the relay began. */
+/* Those that were passed on since the relay began; what preread has looked at does not count, as in nginx. */
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);
 
     *received = proxying != NULL && proxying->is_relaying
-                    ? proxying->relay.sides[RELAY_CLIENT].received
+                    ? proxying->relay.sides[RELAY_CLIENT].received - proxying->preread
                     : 0;
     *sent = 0;
 }
@@ -225,6 +225,7 @@ enum session_step proxy_carry(struct proxying *proxying)
                                      .rate = rate_of(session, settings->download_rate)}},
     };
     proxying->is_relaying = true;
+    proxying->preread = session_input(session).len;
     client->owner = &client_owner;
     backend->owner = &backend_owner;
     backend->user = session;

@@ -49,6 +49,7 @@ struct proxying {
     struct relay relay;
     uint64_t attempt_ms; /* when it began */
     uint64_t start_ms;   /* when the first one began */
+    uint64_t preread;    /* bytes of the client that were there before */
     bool is_relaying;
 };
 
