@@ -13,7 +13,7 @@
 struct settings_key mail_auth_key;
 
 enum {
-    ANSWER_MAX = 16384,    /* bytes of an answer's head */
+    ANSWER_MAX = 16384,     /* bytes of an answer's head */
     WAIT_MAX_S = 24 * 3600, /* the longest Auth-Wait that is heeded */
 };
 
@@ -119,8 +119,8 @@ static bool take_place(struct mail_session *session, const struct mail_auth *aut
         return false;
     }
     addr_set_port(&place->addr, (uint16_t) port);
-    place->name = arena_printf(&session->attempt, "%.*s:%u", STR_ARG(answer->server),
-                               (unsigned) port);
+    place->name =
+        arena_printf(&session->attempt, "%.*s:%u", STR_ARG(answer->server), (unsigned) port);
     return true;
 }
 

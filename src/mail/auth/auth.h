@@ -7,10 +7,10 @@
 /* ngx_mail_auth_http_module. A member without a comment is the value of the directive of its name. */
 extern struct settings_key mail_auth_key;
 struct mail_auth {
-    struct addr addr;   /* of the server; len 0: there is none */
-    struct str peer;    /* the same as text, for the log */
-    struct str host;    /* for the field Host */
-    struct str uri;     /* path and query; "/" at least */
+    struct addr addr; /* of the server; len 0: there is none */
+    struct str peer;  /* the same as text, for the log */
+    struct str host;  /* for the field Host */
+    struct str uri;   /* path and query; "/" at least */
     uint64_t timeout_ms;
     struct str headers; /* lines of auth_http_header, each with its end */
     bool passes_client_cert;

@@ -177,7 +177,8 @@ static void carry(struct mail_backend *backend)
     session->log.action = "proxying";
     mail_input(session); /* drops the last command */
     input_of(backend);   /* … and the last reply */
-    conn_flush(session->conn); /* the relay reads of neither before the other has what was written */
+    conn_flush(
+        session->conn); /* the relay reads of neither before the other has what was written */
     conn_flush(backend->conn);
     session->fiber = NULL;
     session->abort = abort_relay;
@@ -197,15 +198,19 @@ static void carry(struct mail_backend *backend)
 /* Who the client is, before anything else. */
 static void write_proxy_header(struct mail_backend *backend)
 {
-    char header[PROXY_HEADER_V1_MAX];
+    char header[PROXY_HEADER_V1_MAX > PROXY_HEADER_V2_MAX ? PROXY_HEADER_V1_MAX
+                                                          : PROXY_HEADER_V2_MAX];
     struct addr client, local;
+    size_t length;
 
     if (backend->settings->protocol == MAIL_PROXY_OFF) {
         return;
     }
     mail_client(backend->session, &client);
     mail_local(backend->session, &local);
-    size_t length = proxy_header_write(&client, &local, header);
+    length = backend->settings->protocol == MAIL_PROXY_V2
+                 ? proxy_header_write_v2(&client, &local, header)
+                 : proxy_header_write(&client, &local, header);
     conn_write(backend->conn, (struct str){header, length});
     conn_flush(backend->conn);
 }

@@ -11,13 +11,13 @@ enum mail_proxy_protocol { MAIL_PROXY_OFF, MAIL_PROXY_V1, MAIL_PROXY_V2 };
 /* ngx_mail_proxy_module. A member is the value of the directive of its name, with proxy_ before it but for these. */
 extern struct settings_key mail_proxy_key;
 struct mail_proxy {
-    bool proxy;                /* of `proxy` */
-    uint64_t buffer;           /* bytes of a line of a backend, and of a piece that is carried */
+    bool proxy;      /* of `proxy` */
+    uint64_t buffer; /* bytes of a line of a backend, and of a piece that is carried */
     uint64_t timeout_ms;
     bool pass_error_message;
     bool smtp_auth;
-    bool xclient;              /* of `xclient` */
-    unsigned protocol;         /* enum mail_proxy_protocol */
+    bool xclient;      /* of `xclient` */
+    unsigned protocol; /* enum mail_proxy_protocol */
 };
 
 /* A backend that is being logged in to, and then carried to. Of the heap: it lives until the session ends. */

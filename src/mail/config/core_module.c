@@ -122,8 +122,8 @@ static bool protocol_apply(struct conf_scope *scope, const struct directive *row
 
 static const struct directive block_rows[] = {
     {"mail", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0), .doc = "The settings of all mail servers."},
-    {"imap", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0),
-     .doc = "Old name of mail. Of Tengine.", .replaced_by = "mail"},
+    {"imap", IN_MAIN, BLOCK(mail_enter), ARGS(0, 0), .doc = "Old name of mail. Of Tengine.",
+     .replaced_by = "mail"},
     {0},
 };
 
@@ -144,11 +144,13 @@ static const struct directive server_rows[] = {
     {"server_name", IN_MAIL_ALL, STRING(S, server_name),
      .doc = "The name that greetings and backends are told; else the machine's."},
     {"timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "60s",
-     .doc = "Time for a command of a client, and for an answer of a backend, before it is logged in."},
+     .doc =
+         "Time for a command of a client, and for an answer of a backend, before it is logged in."},
     {"max_errors", IN_MAIL_ALL, NUMBER(S, max_errors), .initial = "5",
      .doc = "A client is turned away after so many commands that are none."},
     {"so_keepalive", IN_MAIL_ALL, FLAG(S, so_keepalive), .initial = "off",
-     .doc = "Has the system probe idle connections to backends, and those of clients where `listen` does not say. Of Tengine.",
+     .doc =
+         "Has the system probe idle connections to backends, and those of clients where `listen` does not say. Of Tengine.",
      .replaced_by = "listen ... so_keepalive"},
     {"resolver", IN_MAIL_ALL, CUSTOM_FIELD(S, resolver, resolver_or_off_row_apply),
      ARGS(1, ARGS_ANY), .syntax = "off | " RESOLVER_SYNTAX,

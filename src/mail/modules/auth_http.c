@@ -33,8 +33,7 @@ static bool auth_http_apply(struct conf_scope *scope, const struct directive *ro
         return conf_error(conf, node, "%s in auth_http \"%.*s\"", addresses.error, STR_ARG(text));
     }
     auth->addr = addresses.items[0];
-    auth->peer = arena_dup(conf->arena,
-                           (struct str){peer, addr_format(&auth->addr, true, peer)});
+    auth->peer = arena_dup(conf->arena, (struct str){peer, addr_format(&auth->addr, true, peer)});
     auth->host = arena_dup(conf->arena, is_unix ? STR("localhost") : addresses.host);
     return true;
 }
@@ -45,7 +44,8 @@ static bool header_apply(struct conf_scope *scope, const struct directive *row,
     struct mail_auth *auth = settings;
 
     for (unsigned i = 1; i <= 2; i++) {
-        if (str_find_char(node->args[i], '\n') != NULL || str_find_char(node->args[i], '\r') != NULL) {
+        if (str_find_char(node->args[i], '\n') != NULL ||
+            str_find_char(node->args[i], '\r') != NULL) {
             return conf_error(scope->conf, node, "a line end in \"%.*s\"", STR_ARG(node->args[i]));
         }
     }
@@ -59,7 +59,8 @@ static bool header_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive rows[] = {
     {"auth_http", IN_MAIL_ALL, CUSTOM(auth_http_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
-     .syntax = "URL", .doc = "The HTTP server that says who may log in, and which backend has him."},
+     .syntax = "URL",
+     .doc = "The HTTP server that says who may log in, and which backend has him."},
     {"auth_http_timeout", IN_MAIL_ALL, MSEC(S, timeout_ms), .initial = "60s",
      .doc = "Time for its answer, the connection included."},
     {"auth_http_header", IN_MAIL_ALL, CUSTOM(header_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,

@@ -11,7 +11,8 @@ static bool check_together(struct conf *conf, const struct conf_node *node,
 static bool ssl_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
-    return check_together(scope->conf, node, settings, "\"ssl\" directive conflicts with \"starttls\"");
+    return check_together(scope->conf, node, settings,
+                          "\"ssl\" directive conflicts with \"starttls\"");
 }
 
 static bool starttls_apply(struct conf_scope *scope, const struct directive *row,

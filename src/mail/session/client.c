@@ -27,8 +27,7 @@ struct str mail_client_text(struct mail_session *session)
             session->client_text = STR("unix:");
         } else {
             session->client_text =
-                arena_dup(&session->arena,
-                          (struct str){text, addr_format(&client, false, text)});
+                arena_dup(&session->arena, (struct str){text, addr_format(&client, false, text)});
         }
     }
     return session->client_text;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "mail/session/session.h"
 #include "server/generation.h"
+#include "shared/tls/accept.h"
 
 struct settings_key mail_ssl_key;
 struct settings_key mail_realip_key;
@@ -26,75 +27,51 @@ static void log_of(struct conn *conn, struct log *out)
 
 static const struct tls_selector selector = {.select = select_server, .log = log_of};
 
-/* As far as the handshake goes. MAY WAIT. */
-static enum tls_progress shake_hands(struct mail_session *session, uint64_t deadline_ms)
+/* MAY WAIT. False: it failed, told. */
+static bool shake_hands(struct mail_session *session, struct tls_context *context)
 {
     struct conn *conn = session->conn;
 
     for (;;) {
-        enum tls_progress progress = tls_handshake(conn);
-
-        if (progress != TLS_MORE) {
-            return progress;
-        }
-        switch (conn_wait_input(conn, deadline_ms)) {
-        case WAIT_READY:
+        switch (tls_server_go_on(conn, context, &selector, &session->log)) {
+        case TLS_DONE:
+            tls_flush(conn);
+            return true;
+        case TLS_MORE:
             break;
-        case WAIT_TIMED_OUT:
+        default:
+            return false;
+        }
+        enum wait_result result = conn_wait_input(conn, session->deadline_ms);
+        if (result == WAIT_TIMED_OUT) {
             log_info(&session->log, ETIMEDOUT, "client timed out");
-            return TLS_FAILED;
-        case WAIT_CANCELLED:
-            return TLS_FAILED;
+        }
+        if (result != WAIT_READY) {
+            return false;
         }
     }
-}
-
-static bool refuse_certificate(struct mail_session *session, struct str text)
-{
-    tls_forget_session(session->conn);
-    session->server->protocol->refuse(session, MAIL_REFUSED_CERTIFICATE, text);
-    return false;
-}
-
-/* The client was asked for a certificate: will it do? */
-static bool check_certificate(struct mail_session *session, unsigned verify)
-{
-    bool has_certificate;
-    const char *reason;
-    long result = tls_verify_result(session->conn, &has_certificate, &reason);
-
-    if (result != 0 && !(verify == TLS_VERIFY_OPTIONAL_NO_CA && tls_verify_may_be_foreign(result))) {
-        log_info(&session->log, 0, "client SSL certificate verify error: (%ld:%s)", result, reason);
-        return refuse_certificate(session, STR("SSL certificate error"));
-    }
-    if (verify == TLS_VERIFY_ON && !has_certificate) {
-        log_info(&session->log, 0, "client sent no required SSL certificate");
-        return refuse_certificate(session, STR("No required SSL certificate"));
-    }
-    return true;
 }
 
 bool mail_secure(struct mail_session *session)
 {
     const struct mail_ssl *ssl = mail_settings(session->server, &mail_ssl_key);
-    struct conn *conn = session->conn;
-    struct log *kept = conn->log;
+    bool has_certificate;
 
     session->log.action = session->is_starttls ? "in starttls state" : "SSL handshaking";
     session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
-    conn->log = &session->log;
-    enum tls_progress progress = tls_accept(conn, ssl->tls.context, &selector)
-                                     ? shake_hands(session, session->deadline_ms)
-                                     : TLS_FAILED;
-    conn->log = kept;
-    if (progress != TLS_DONE) {
-        counters_mine->tls_failures++;
+    if (!shake_hands(session, ssl->tls.context)) {
         return false;
     }
-    counters_mine->tls_handshakes++;
-    tls_flush(conn);
     session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
-    return ssl->tls.verify == TLS_VERIFY_OFF || check_certificate(session, ssl->tls.verify);
+    if (ssl->tls.verify != TLS_VERIFY_OFF &&
+        !tls_server_check_client(&ssl->tls, session->conn, &session->log, &has_certificate)) {
+        session->server->protocol->refuse(session, MAIL_REFUSED_CERTIFICATE,
+                                          has_certificate ? STR("SSL certificate error")
+                                                          : STR("No required SSL certificate"));
+        return false;
+    }
+    session->log.action = "in auth state";
+    return true;
 }
 
 bool mail_offers_starttls(const struct mail_session *session)
@@ -125,7 +102,7 @@ bool mail_starttls(struct mail_session *session)
     session->is_esmtp = false;
     session->helo.len = session->from.len = session->to.len = 0;
     session->login = session->password = STR_NONE;
-    return conn_wait_output(session->conn, 1,
-                            clock_now.now_ms + session->server->timeout_ms) == WAIT_READY &&
+    return conn_wait_output(session->conn, 1, clock_now.now_ms + session->server->timeout_ms) ==
+               WAIT_READY &&
            mail_secure(session);
 }

@@ -38,12 +38,12 @@ enum mail_refusal {
  * session's fiber.
  */
 struct mail_protocol {
-    struct str alpn;       /* its name in TLS (RFC 7301), after its length */
-    struct str name;       /* "imap": in `protocol`, and what the authentication server is told */
-    uint16_t ports[4];     /* of `listen`, by which it is guessed; ended by a 0 */
-    bool needs_password;   /* backends cannot be logged in to without one */
+    struct str alpn;        /* its name in TLS (RFC 7301), after its length */
+    struct str name;        /* "imap": in `protocol`, and what the authentication server is told */
+    uint16_t ports[4];      /* of `listen`, by which it is guessed; ended by a 0 */
+    bool needs_password;    /* backends cannot be logged in to without one */
     bool tells_client_host; /* the authentication server is told the client's host name */
-    bool greets_at_once;   /* greet does not wait: no fiber is needed before the client has spoken */
+    bool greets_at_once; /* greet does not wait: no fiber is needed before the client has spoken */
     /* Bytes of a command, at most. */
     uint64_t (*buffer_size)(const struct mail_session *session);
     /* Says hello. MAY WAIT, unless greets_at_once. False: the session is over. */
@@ -59,15 +59,15 @@ struct mail_protocol {
 
 /* First member of what struct conn.user points to: the magic number. */
 struct mail_session {
-    uint32_t magic;      /* MAIL_SESSION_MAGIC */
-    bool has_greeted;    /* the client was told hello */
-    bool is_starttls;    /* TLS came with STARTTLS */
-    bool is_esmtp;       /* of SMTP: it said EHLO */
-    struct conn *conn;   /* to the client */
+    uint32_t magic;    /* MAIL_SESSION_MAGIC */
+    bool has_greeted;  /* the client was told hello */
+    bool is_starttls;  /* TLS came with STARTTLS */
+    bool is_esmtp;     /* of SMTP: it said EHLO */
+    struct conn *conn; /* to the client */
     const struct mail_listen *listen;
     const struct mail_server *server;
-    struct fiber *fiber;         /* that works on it, while it waits; else NULL */
-    struct str upstream;        /* the backend, for log lines; empty = none yet */
+    struct fiber *fiber; /* that works on it, while it waits; else NULL */
+    struct str upstream; /* the backend, for log lines; empty = none yet */
     /* Set by who carries it without a fiber: the worker ends, break it off. It calls mail_session_end. */
     void (*abort)(struct mail_session *session);
     void *carrier; /* of whoever set abort */
@@ -76,7 +76,7 @@ struct mail_session {
     struct arena attempt;       /* of one attempt to log in: freed before the next one */
     struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
     struct addr *client;        /* who a trusted proxy speaks for; NULL: the other end itself */
-    struct str client_text;     /* the client's address as text, without port; empty: not made yet */
+    struct str client_text; /* the client's address as text, without port; empty: not made yet */
     struct str host; /* name of the client's address, "[UNAVAILABLE]", "[TEMPUNAVAIL]"; of SMTP */
     struct str salt; /* of APOP and CRAM-MD5, "<1.2@host>"; empty: none was sent */
     unsigned method; /* enum mail_method: how it logs in */
@@ -87,7 +87,7 @@ struct mail_session {
     int64_t errors;             /* of the client, so far */
     struct buf helo, from, to;  /* of SMTP: what it said after EHLO, its MAIL and RCPT lines */
     uint64_t deadline_ms;       /* monotonic: by then the next command must be there whole */
-    size_t taken;               /* bytes of input that the next read drops: the line that was given */
+    size_t taken; /* bytes of input that the next read drops: the line that was given */
 };
 
 /* ---- its life (story.c) */

@@ -9,9 +9,11 @@
 #include "server/generation.h"
 
 enum {
-    PROXY_BUFFER = PROXY_HEADER_MAX + 4096, /* bytes of a PROXY header, and of what may follow at once */
-    LAST_WORDS_MS = 5000,                   /* for the last bytes to leave */
-    FIBERS_RESERVED = 64, /* … which others may need to end what they do: no session begins with fewer left */
+    PROXY_BUFFER =
+        PROXY_HEADER_MAX + 4096, /* bytes of a PROXY header, and of what may follow at once */
+    LAST_WORDS_MS = 5000,        /* for the last bytes to leave */
+    FIBERS_RESERVED =
+        64, /* … which others may need to end what they do: no session begins with fewer left */
 };
 
 static const struct conn_owner on_fiber = {.input = NULL};
@@ -221,8 +223,8 @@ void mail_accepted(struct listener *listener, int fd, const struct addr *peer)
     counters_mine->handled++;
     log_accept(session);
     if (listen->address.is_proxy_protocol || listen->address.is_ssl) {
-        session->log.action = listen->address.is_proxy_protocol ? "reading PROXY protocol"
-                                                                : "SSL handshaking";
+        session->log.action =
+            listen->address.is_proxy_protocol ? "reading PROXY protocol" : "SSL handshaking";
         wait_for_input(session);
     } else if (session->server->protocol->greets_at_once) {
         greet(session);

@@ -70,8 +70,8 @@ static bool is_whole(struct str input, size_t *seen)
             return false;
         }
         *seen = (size_t) (end + 1 - input.data);
-        if (end > input.data && (end[-1] == '\n' || (end[-1] == '\r' && end - 1 > input.data &&
-                                                     end[-2] == '\n'))) {
+        if (end > input.data &&
+            (end[-1] == '\n' || (end[-1] == '\r' && end - 1 > input.data && end[-2] == '\n'))) {
             return true;
         }
     }

@@ -10,15 +10,15 @@
 /* Where fields come more than once the last one counts. Slices point into the text. */
 struct auth_answer {
     bool has_status;
-    bool is_ok;             /* Auth-Status: OK */
-    bool is_wait;           /* Auth-Status: WAIT */
-    struct str status;      /* what the client is told else */
-    struct str server;      /* Auth-Server */
-    struct str port;        /* Auth-Port */
-    struct str user;        /* Auth-User; data NULL = none */
-    struct str password;    /* Auth-Pass; data NULL = none */
-    struct str error_code;  /* Auth-Error-Code; data NULL = none */
-    uint64_t wait_s;        /* Auth-Wait; 0 = none */
+    bool is_ok;            /* Auth-Status: OK */
+    bool is_wait;          /* Auth-Status: WAIT */
+    struct str status;     /* what the client is told else */
+    struct str server;     /* Auth-Server */
+    struct str port;       /* Auth-Port */
+    struct str user;       /* Auth-User; data NULL = none */
+    struct str password;   /* Auth-Pass; data NULL = none */
+    struct str error_code; /* Auth-Error-Code; data NULL = none */
+    uint64_t wait_s;       /* Auth-Wait; 0 = none */
 };
 
 enum auth_reading { AUTH_MORE, AUTH_DONE, AUTH_BAD };

@@ -24,8 +24,8 @@ static struct str without_end(struct str line)
 
 enum imap_extent imap_command_extent(struct str input, struct imap_seen *seen)
 {
-    size_t looked = seen->looked > seen->size + seen->expected ? seen->looked
-                                                               : seen->size + seen->expected;
+    size_t looked =
+        seen->looked > seen->size + seen->expected ? seen->looked : seen->size + seen->expected;
     uint64_t length;
 
     if (input.len <= looked) {

@@ -3,11 +3,15 @@
 
 #include "base/text.h"
 
+/* clang-format off */
 const struct sasl_name sasl_names[] = {
-    {MAIL_PLAIN, STR_INIT("PLAIN")},       {MAIL_LOGIN, STR_INIT("LOGIN")},
-    {MAIL_CRAM_MD5, STR_INIT("CRAM-MD5")}, {MAIL_EXTERNAL, STR_INIT("EXTERNAL")},
+    {MAIL_PLAIN, STR_INIT("PLAIN")},
+    {MAIL_LOGIN, STR_INIT("LOGIN")},
+    {MAIL_CRAM_MD5, STR_INIT("CRAM-MD5")},
+    {MAIL_EXTERNAL, STR_INIT("EXTERNAL")},
     {0, STR_INIT("")},
 };
+/* clang-format on */
 
 enum { DIGEST_LENGTH = 32 }; /* hex digits of an MD5 */
 

@@ -14,7 +14,7 @@ enum mail_method {
     MAIL_APOP = 4,
     MAIL_CRAM_MD5 = 8,
     MAIL_EXTERNAL = 16,
-    MAIL_NONE = 32, /* of SMTP: without any */
+    MAIL_NONE = 32,                        /* of SMTP: without any */
     MAIL_ALWAYS = MAIL_PLAIN | MAIL_LOGIN, /* taken whatever is listed */
 };
 

@@ -62,7 +62,7 @@ static enum mail_step capability(struct mail_session *session)
 {
     const struct imap_settings *settings = settings_of(session);
 
-    return completed(session, mail_needs_starttls(session)  ? settings->starttls_only_capabilities
+    return completed(session, mail_needs_starttls(session)    ? settings->starttls_only_capabilities
                               : mail_offers_starttls(session) ? settings->starttls_capabilities
                                                               : settings->capabilities);
 }
@@ -83,8 +83,8 @@ static enum mail_step login(struct mail_session *session, const struct mail_comm
     }
     session->method = MAIL_PLAIN;
     session->login = arena_dup(&session->attempt, command->args[0]);
-    session->password = command->args[1].len == 0 ? STR("")
-                                                  : arena_dup(&session->attempt, command->args[1]);
+    session->password =
+        command->args[1].len == 0 ? STR("") : arena_dup(&session->attempt, command->args[1]);
     return mail_log_in(session);
 }
 
@@ -188,8 +188,8 @@ static enum mail_step serve(struct mail_session *session)
 /* The backend waits for a literal ("+ "). */
 static bool is_continued(struct mail_backend *backend)
 {
-    return backend_read(backend) && (str_starts(backend->reply, STR("+")) ||
-                                     backend_refuses(backend, backend->reply));
+    return backend_read(backend) &&
+           (str_starts(backend->reply, STR("+")) || backend_refuses(backend, backend->reply));
 }
 
 /* "a1 OK …", after lines that say what the backend can, which the client is given. */

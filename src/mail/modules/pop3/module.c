@@ -3,10 +3,15 @@
 #include "mail/words/sasl.h"
 #include "server/module.h"
 
+/* clang-format off */
 static const struct directive_word auth_words[] = {
-    {"plain", MAIL_PLAIN | MAIL_LOGIN}, {"apop", MAIL_APOP},         {"cram-md5", MAIL_CRAM_MD5},
-    {"external", MAIL_EXTERNAL},        {NULL, 0},
+    {"plain", MAIL_PLAIN | MAIL_LOGIN},
+    {"apop", MAIL_APOP},
+    {"cram-md5", MAIL_CRAM_MD5},
+    {"external", MAIL_EXTERNAL},
+    {NULL, 0},
 };
+/* clang-format on */
 
 #define S struct pop3_settings
 static const struct directive rows[] = {
@@ -16,7 +21,8 @@ static const struct directive rows[] = {
      .repeat = REPEAT_APPEND,
      .doc = "How clients may log in. USER and PASS, AUTH PLAIN and AUTH LOGIN always may."},
     {"pop3_capabilities", IN_MAIL_ALL, STRINGS(S, listed), .initial = "TOP USER UIDL",
-     .repeat = REPEAT_APPEND, .doc = "What the answer to CAPA lists; SASL and STLS come by themselves."},
+     .repeat = REPEAT_APPEND,
+     .doc = "What the answer to CAPA lists; SASL and STLS come by themselves."},
     {0},
 };
 #undef S

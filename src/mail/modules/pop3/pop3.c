@@ -62,7 +62,8 @@ static enum mail_step unknown(struct mail_session *session)
 
 static bool is_known(const struct mail_command *command)
 {
-    static const char *const names[] = {"USER", "PASS", "APOP", "AUTH", "QUIT", "CAPA", "NOOP", "STLS"};
+    static const char *const names[] = {"USER", "PASS", "APOP", "AUTH",
+                                        "QUIT", "CAPA", "NOOP", "STLS"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (mail_command_is(command, names[i])) {
@@ -76,7 +77,7 @@ static enum mail_step capa(struct mail_session *session)
 {
     const struct pop3_settings *settings = settings_of(session);
 
-    return say(session, conn_is_tls(session->conn)         ? settings->capabilities
+    return say(session, conn_is_tls(session->conn)      ? settings->capabilities
                         : mail_needs_starttls(session)  ? settings->starttls_only_capabilities
                         : mail_offers_starttls(session) ? settings->starttls_capabilities
                                                         : settings->capabilities);
@@ -227,8 +228,8 @@ static bool is_one_line(struct str text)
 /* +OK */
 static bool agreed(struct mail_backend *backend)
 {
-    return backend_read(backend) && (str_starts(backend->reply, STR("+OK")) ||
-                                     backend_refuses(backend, backend->reply));
+    return backend_read(backend) &&
+           (str_starts(backend->reply, STR("+OK")) || backend_refuses(backend, backend->reply));
 }
 
 static bool log_in(struct mail_backend *backend)

@@ -17,8 +17,8 @@ static bool read_reply(struct mail_backend *backend)
 /* A reply with this code. */
 static bool agreed(struct mail_backend *backend, const char *code)
 {
-    return read_reply(backend) && (str_starts(backend->reply, str_of(code)) ||
-                                   backend_refuses(backend, backend->reply));
+    return read_reply(backend) &&
+           (str_starts(backend->reply, str_of(code)) || backend_refuses(backend, backend->reply));
 }
 
 static bool hello(struct mail_backend *backend, bool is_esmtp, struct str name)
@@ -61,7 +61,8 @@ static bool authenticate(struct mail_backend *backend)
         return false;
     }
     struct str parts[] = {{"", 1}, session->login, {"", 1}, session->password};
-    struct str text = base64_encode(&session->attempt, arena_join(&session->attempt, parts, 4), false);
+    struct str text =
+        base64_encode(&session->attempt, arena_join(&session->attempt, parts, 4), false);
     backend_sayf(backend, "AUTH PLAIN %.*s\r\n", STR_ARG(text));
     return agreed(backend, "235");
 }
@@ -79,7 +80,8 @@ static bool begin_mail(struct mail_backend *backend)
     if (!backend_read(backend)) {
         return false;
     }
-    mail_sayf(session, "%.*s\r\n", STR_ARG(backend->reply)); /* further lines follow by themselves */
+    mail_sayf(session, "%.*s\r\n",
+              STR_ARG(backend->reply)); /* further lines follow by themselves */
     return true;
 }
 
@@ -88,8 +90,8 @@ bool smtp_log_in(struct mail_backend *backend)
     struct mail_session *session = backend->session;
     const struct mail_proxy *settings = backend->settings;
 
-    if (!agreed(backend, "220") || !hello(backend, session->is_esmtp || settings->xclient,
-                                          session->server->server_name)) {
+    if (!agreed(backend, "220") ||
+        !hello(backend, session->is_esmtp || settings->xclient, session->server->server_name)) {
         return false;
     }
     if (settings->xclient && !xclient(backend)) {

@@ -3,10 +3,16 @@
 #include "mail/words/sasl.h"
 #include "server/module.h"
 
+/* clang-format off */
 static const struct directive_word auth_words[] = {
-    {"plain", MAIL_PLAIN},       {"login", MAIL_LOGIN}, {"cram-md5", MAIL_CRAM_MD5},
-    {"external", MAIL_EXTERNAL}, {"none", MAIL_NONE},   {NULL, 0},
+    {"plain", MAIL_PLAIN},
+    {"login", MAIL_LOGIN},
+    {"cram-md5", MAIL_CRAM_MD5},
+    {"external", MAIL_EXTERNAL},
+    {"none", MAIL_NONE},
+    {NULL, 0},
 };
+/* clang-format on */
 
 #define S struct smtp_settings
 static const struct directive rows[] = {

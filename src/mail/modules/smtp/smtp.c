@@ -125,7 +125,8 @@ static bool greet(struct mail_session *session)
         session->host = client_host(session, &arena);
         arena_free(&arena);
     }
-    if (settings->greeting_delay_ms != 0 && !wait_in_silence(session, settings->greeting_delay_ms)) {
+    if (settings->greeting_delay_ms != 0 &&
+        !wait_in_silence(session, settings->greeting_delay_ms)) {
         return false;
     }
     session->log.action = "in auth state";
@@ -176,7 +177,7 @@ static enum mail_step hello(struct mail_session *session, const struct mail_comm
         mail_sayf(session, "250 %.*s\r\n", STR_ARG(session->server->server_name));
         return MAIL_GOES_ON;
     }
-    return say(session, mail_needs_starttls(session)  ? settings->starttls_only_capabilities
+    return say(session, mail_needs_starttls(session)    ? settings->starttls_only_capabilities
                         : mail_offers_starttls(session) ? settings->starttls_capabilities
                                                         : settings->capabilities);
 }
@@ -306,8 +307,7 @@ static enum mail_step serve(struct mail_session *session)
         case MAIL_LINE_NONE:
             return MAIL_OVER;
         }
-        step = smtp_command_read(line, &command) ? obey(session, &command, line)
-                                                 : unknown(session);
+        step = smtp_command_read(line, &command) ? obey(session, &command, line) : unknown(session);
     }
     return step;
 }
