@@ -113,6 +113,20 @@ struct upstream_link {
 enum link_result link_open(struct upstream_pick *pick, const struct link_options *options,
                            uint64_t connect_timeout_ms, struct upstream_link **out, int *error);
 
+/* An address that is to be reached, whether a group has it or not. */
+struct link_target {
+    struct addr addr;
+    struct str name;       /* as the log calls it */
+    const struct log *log; /* of whom it is for */
+};
+
+/*
+ * A fresh connection to the target that is up, its TLS handshake done; conn_close ends it. No group counts it. Of the
+ * options those hold that make a connection. MAY WAIT. *error gets the errno; what went wrong was logged.
+ */
+enum link_result link_reach(const struct link_target *target, const struct link_options *options,
+                            uint64_t deadline_ms, struct conn **out, int *error);
+
 /* This request is done with it and it may carry another: to the idle pool, within the group's limits,
  * else closed. */
 void link_keep(struct upstream_link *link);

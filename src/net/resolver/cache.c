@@ -71,13 +71,13 @@ static uint32_t hash_of(const struct dns_name *name)
 }
 
 struct resolver_entry *resolver_find(struct resolver *resolver, const struct dns_name *name,
-                                     bool is_service)
+                                     uint16_t type)
 {
     uint32_t hash = hash_of(name);
     struct resolver_entry *entry = resolver->buckets[hash % RESOLVER_BUCKETS];
 
-    while (entry != NULL && !(entry->hash == hash && entry->is_service == is_service &&
-                              dns_name_equal(&entry->name, name))) {
+    while (entry != NULL &&
+           !(entry->hash == hash && entry->type == type && dns_name_equal(&entry->name, name))) {
         entry = entry->next;
     }
     if (entry != NULL && entry->answer != NULL) {
@@ -141,7 +141,7 @@ static bool evict_one(struct resolver *resolver)
 }
 
 struct resolver_entry *resolver_entry_new(struct resolver *resolver, const struct dns_name *name,
-                                          bool is_service)
+                                          uint16_t type)
 {
     if (resolver->names >= RESOLVER_NAMES_MAX && !evict_one(resolver)) {
         return NULL;
@@ -153,7 +153,7 @@ struct resolver_entry *resolver_entry_new(struct resolver *resolver, const struc
     }
     list_init(&entry->use);
     entry->hash = hash_of(name);
-    entry->is_service = is_service;
+    entry->type = type;
     entry->name = *name;
     entry->next = resolver->buckets[entry->hash % RESOLVER_BUCKETS];
     resolver->buckets[entry->hash % RESOLVER_BUCKETS] = entry;

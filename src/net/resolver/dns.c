@@ -319,6 +319,12 @@ static bool read_data(const struct raw_record *raw, struct arena *arena, struct 
         }
         memcpy(out->address, data.at, size);
         return true;
+    case DNS_PTR:
+        if (!read_name(&data, &target) || data.at != data.end) {
+            return false;
+        }
+        *is_wanted = dns_name_format(&target, arena, &out->target);
+        return true;
     default: /* SRV: RFC 2782 */
         if (!read_u16(&data, &out->priority) || !read_u16(&data, &out->weight) ||
             !read_u16(&data, &out->port) || !read_name(&data, &target) || data.at != data.end) {
@@ -412,6 +418,9 @@ static enum dns_verdict read_sections(struct cursor *cursor, const struct header
 
     if (out->rcode == 0 && out->aliases != 0 && !has_soa) {
         return DNS_ALIAS;
+    }
+    if (type == DNS_PTR && out->rcode == 0 && count != 0 && !has_soa) {
+        return DNS_MALFORMED; /* records, and none that was asked for: that says nothing about the name */
     }
     out->has_ttl = has_soa;
     out->ttl_s = has_soa ? soa_ttl_s : 0;

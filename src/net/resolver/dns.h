@@ -15,6 +15,7 @@ enum {
     DNS_A = 1,
     DNS_CNAME = 5,
     DNS_SOA = 6,
+    DNS_PTR = 12,
     DNS_AAAA = 28,
     DNS_SRV = 33,
 };
@@ -76,7 +77,7 @@ struct dns_record {
     uint16_t priority;         /* of SRV */
     uint16_t weight;           /* of SRV */
     uint16_t port;             /* of SRV */
-    struct str target;         /* of SRV: name without a last dot; else empty */
+    struct str target;         /* of SRV, PTR: name without a last dot; else empty */
 };
 
 struct dns_answer {

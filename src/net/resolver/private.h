@@ -14,6 +14,7 @@ enum {
     RESOLVER_BYTES_MAX = 8 << 20, /* of all answers remembered, of one resolver */
     RESOLVER_BUCKETS = 1024,      /* of the table of names; a power of two */
     RESOLVER_AT_ONCE_MAX = 256,   /* questions that are on the wire; others wait for their turn */
+    RESOLVER_ADDRESSES = 0,       /* what an entry asks for that wants A and AAAA: no type of DNS */
     RESOLVER_NEGATIVE_MS = 10 * 1000, /* "not found" and half an answer hold so long at most */
 };
 
@@ -38,7 +39,7 @@ struct resolver_line {
 struct query {
     struct question *question; /* whose it is */
     struct dns_name name;      /* asked now: the name itself, or what it is an alias of */
-    uint16_t type;             /* DNS_A, DNS_AAAA, DNS_SRV */
+    uint16_t type;             /* DNS_A, DNS_AAAA, DNS_SRV, DNS_PTR */
     uint16_t id;               /* random; each name that is asked has its own */
     bool is_open;              /* no answer yet */
     enum dns_verdict verdict;  /* when it is not open: FOUND, NO_DATA, NO_NAME, else it failed */
@@ -53,7 +54,7 @@ struct query {
     struct conn *tcp;          /* the answer did not fit a datagram; or NULL */
 };
 
-/* What is being asked about one name: A and AAAA side by side, or SRV. */
+/* What is being asked about one name: A and AAAA side by side, or SRV or PTR. */
 struct question {
     struct list link;             /* on one of the resolver's two lists of questions */
     struct resolver *resolver;    /* whose it is */
@@ -64,7 +65,7 @@ struct question {
     unsigned rounds;              /* how often the open queries were sent */
     bool is_on_wire;              /* its turn has come */
     struct arena arena;           /* records */
-    struct query queries[2];      /* A, AAAA; or SRV alone */
+    struct query queries[2];      /* A, AAAA; or SRV or PTR alone */
     unsigned query_count;         /* 1 or 2 */
     struct resolver_line lines[]; /* one for each name server */
 };
@@ -74,7 +75,7 @@ struct resolver_entry {
     struct resolver_entry *next;    /* of the same bucket */
     struct list use;                /* on resolver->recent while it has an answer, else alone */
     uint32_t hash;                  /* of the name */
-    bool is_service;                /* SRV records; else addresses */
+    uint16_t type;                  /* DNS_SRV, DNS_PTR; RESOLVER_ADDRESSES */
     struct dns_name name;           /* the key */
     struct resolver_answer *answer; /* remembered; one reference. NULL while it is asked */
     struct question *question;      /* under way; NULL = none */
@@ -117,11 +118,11 @@ struct resolver_waiter {
 
 /* The name in the table, put in front of those used lately; or NULL. */
 struct resolver_entry *resolver_find(struct resolver *resolver, const struct dns_name *name,
-                                     bool is_service);
+                                     uint16_t type);
 
 /* A new entry for a name that is not there. NULL: all names are being asked and no more fit. */
 struct resolver_entry *resolver_entry_new(struct resolver *resolver, const struct dns_name *name,
-                                          bool is_service);
+                                          uint16_t type);
 
 /* Remembers an answer; takes a reference of its own. Others may have to go, never this one. */
 void resolver_entry_learn(struct resolver *resolver, struct resolver_entry *entry,

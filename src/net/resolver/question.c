@@ -322,8 +322,8 @@ static struct question *question_new(struct resolver *resolver, struct resolver_
         question->lines[i].question = question;
         question->lines[i].server = i;
     }
-    if (entry->is_service) {
-        add_query(question, DNS_SRV);
+    if (entry->type != RESOLVER_ADDRESSES) {
+        add_query(question, entry->type);
         return question;
     }
     if (resolver->uses_ipv4) {

@@ -148,10 +148,10 @@ static void tell_at_once(struct resolver_waiter *waiter, enum resolve_result res
  * question. wait_end must follow.
  */
 static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *lookup,
-                       const struct dns_name *name, bool is_service)
+                       const struct dns_name *name, uint16_t type)
 {
     struct resolver *resolver = resolver_of(lookup->settings);
-    struct resolver_entry *entry = resolver_find(resolver, name, is_service);
+    struct resolver_entry *entry = resolver_find(resolver, name, type);
 
     *waiter = (struct resolver_waiter){0};
     list_init(&waiter->link);
@@ -161,7 +161,7 @@ static void wait_begin(struct resolver_waiter *waiter, const struct dns_lookup *
         return;
     }
     if (entry == NULL) {
-        entry = resolver_entry_new(resolver, name, is_service);
+        entry = resolver_entry_new(resolver, name, type);
         if (entry == NULL) {
             log_error(lookup->log, 0, "too many names are being resolved");
             tell_at_once(waiter, RESOLVE_FAILED, NULL);
@@ -252,7 +252,7 @@ enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct r
     if (!dns_name_parse(lookup->name, &asked)) {
         return RESOLVE_NOT_FOUND;
     }
-    wait_begin(&waiter, lookup, &asked, false);
+    wait_begin(&waiter, lookup, &asked, RESOLVER_ADDRESSES);
     enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
 
     take_validity(out, &waiter);
@@ -314,7 +314,7 @@ static enum resolve_result resolve_targets(const struct dns_lookup *lookup,
         struct dns_name name;
 
         if (dns_name_parse(services->records[i].target, &name)) {
-            wait_begin(&waiters[i], lookup, &name, false);
+            wait_begin(&waiters[i], lookup, &name, RESOLVER_ADDRESSES);
         } else {
             tell_at_once(&waiters[i], RESOLVE_NOT_FOUND, NULL);
         }
@@ -345,12 +345,62 @@ enum resolve_result resolver_services(const struct dns_lookup *lookup, struct st
     if (!service_name(service, lookup->name, lookup->arena, &asked)) {
         return RESOLVE_NOT_FOUND;
     }
-    wait_begin(&waiter, lookup, &asked, true);
+    wait_begin(&waiter, lookup, &asked, DNS_SRV);
     enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
 
     take_validity(out, &waiter);
     if (result == RESOLVE_OK) {
         result = resolve_targets(lookup, waiter.answer, out);
+    }
+    wait_release(&waiter);
+    return result;
+}
+
+/* ---- names of addresses ---- */
+
+/* RFC 1035, 3.5; RFC 3596, 2.5. False: neither IPv4 nor IPv6. */
+static bool reverse_name(const struct addr *addr, struct arena *arena, struct dns_name *out)
+{
+    char text[sizeof("0.1.2.3.4.5.6.7.8.9.a.b.c.d.e.f.0.1.2.3.4.5.6.7.8.9.a.b.c.d.e.f.ip6.arpa")];
+    static const char digits[] = "0123456789abcdef";
+    char *at = text;
+
+    if (addr->any.sa_family == AF_INET) {
+        const unsigned char *bytes = (const unsigned char *) &addr->v4.sin_addr;
+
+        return dns_name_parse(arena_printf(arena, "%u.%u.%u.%u.in-addr.arpa", bytes[3], bytes[2],
+                                           bytes[1], bytes[0]),
+                              out);
+    }
+    if (addr->any.sa_family != AF_INET6) {
+        return false;
+    }
+    for (unsigned i = 16; i-- > 0;) {
+        unsigned char byte = addr->v6.sin6_addr.s6_addr[i];
+
+        *at++ = digits[byte & 15];
+        *at++ = '.';
+        *at++ = digits[byte >> 4];
+        *at++ = '.';
+    }
+    at = STR_PUT(at, "ip6.arpa");
+    return dns_name_parse(str_from(text, at), out);
+}
+
+enum resolve_result resolver_name_of(const struct dns_lookup *lookup, const struct addr *addr,
+                                     struct str *out)
+{
+    struct resolver_waiter waiter;
+    struct dns_name asked;
+
+    if (!reverse_name(addr, lookup->arena, &asked)) {
+        return RESOLVE_NOT_FOUND;
+    }
+    wait_begin(&waiter, lookup, &asked, DNS_PTR);
+    enum resolve_result result = wait_end(&waiter, lookup->deadline_ms);
+
+    if (result == RESOLVE_OK) {
+        *out = arena_dup(lookup->arena, waiter.answer->records[0].target);
     }
     wait_release(&waiter);
     return result;

@@ -70,6 +70,13 @@ enum resolve_result resolver_addresses(const struct dns_lookup *lookup, struct r
 enum resolve_result resolver_services(const struct dns_lookup *lookup, struct str service,
                                       struct resolved *out);
 
+/*
+ * The name of an address (PTR), the first where there are several; lookup->name does not count. Whoever owns the address
+ * may have it say what he likes: ask for the addresses of the name before it is believed. MAY WAIT.
+ */
+enum resolve_result resolver_name_of(const struct dns_lookup *lookup, const struct addr *addr,
+                                     struct str *out);
+
 /* The result as text for messages, its number in front: "3: Host not found", "110: Operation timed out".
  * Made for `"%.*s could not be resolved (%s)"`. */
 const char *resolve_result_text(enum resolve_result result);

@@ -144,23 +144,23 @@ static enum log_level level_of(int error)
     }
 }
 
-static enum link_result refused(const struct upstream_pick *pick, int error, bool is_at_once)
+static enum link_result refused(const struct link_target *target, int error, bool is_at_once)
 {
     if (is_at_once) {
-        log_at(pick->log, level_of(error), error, "connect() to %.*s failed",
-               STR_ARG(pick->peer->name));
+        log_at(target->log, level_of(error), error, "connect() to %.*s failed",
+               STR_ARG(target->name));
     } else {
-        log_at(pick->log, level_of(error), error, "connect() failed");
+        log_at(target->log, level_of(error), error, "connect() failed");
     }
     return LINK_FAILED;
 }
 
-static enum link_result timed_out(const struct upstream_pick *pick,
+static enum link_result timed_out(const struct link_target *target,
                                   const struct link_options *options, int *error)
 {
     *error = ETIMEDOUT;
     if (!options->tells_timeout) {
-        log_error(pick->log, ETIMEDOUT, "upstream timed out");
+        log_error(target->log, ETIMEDOUT, "upstream timed out");
     }
     return LINK_TIMED_OUT;
 }
@@ -173,20 +173,20 @@ static bool is_up_already(int fd, const struct addr *addr)
     return addr_is_loopback(addr) && poll(&waited, 1, 0) == 1 && waited.revents == POLLOUT;
 }
 
-static enum link_result await(const struct upstream_pick *pick, const struct link_options *options,
+static enum link_result await(const struct link_target *target, const struct link_options *options,
                               struct conn *conn, uint64_t deadline_ms, int *error)
 {
     switch (conn_wait_connected(conn, deadline_ms)) {
     case WAIT_CANCELLED:
         return LINK_CANCELLED;
     case WAIT_TIMED_OUT:
-        return timed_out(pick, options, error);
+        return timed_out(target, options, error);
     default:
         break;
     }
     if (conn->is_broken) {
         *error = conn->error;
-        return refused(pick, conn->error, false);
+        return refused(target, conn->error, false);
     }
     return LINK_OK;
 }
@@ -206,7 +206,7 @@ static enum link_result note_own(struct conn *conn, const struct addr *addr, uns
 }
 
 /* MAY WAIT. */
-static enum link_result secure(const struct upstream_pick *pick, const struct link_options *options,
+static enum link_result secure(const struct link_target *target, const struct link_options *options,
                                struct conn *conn, uint64_t deadline_ms, int *error)
 {
     const struct link_tls *tls = options->tls;
@@ -218,16 +218,16 @@ static enum link_result secure(const struct upstream_pick *pick, const struct li
         case WAIT_READY:
             break;
         case WAIT_TIMED_OUT:
-            return timed_out(pick, options, error);
+            return timed_out(target, options, error);
         case WAIT_CANCELLED:
             *error = conn->error;
-            return conn->is_broken ? refused(pick, conn->error, false) : LINK_CANCELLED;
+            return conn->is_broken ? refused(target, conn->error, false) : LINK_CANCELLED;
         }
     }
     const struct tls_connecting connecting = {.context = tls->context,
                                               .options = &tls->options,
                                               .deadline_ms = deadline_ms,
-                                              .log = pick->log};
+                                              .log = target->log};
     switch (tls_connect(conn, &connecting, error)) {
     case TLS_CONNECTED:
         return LINK_OK;
@@ -243,18 +243,18 @@ static enum link_result secure(const struct upstream_pick *pick, const struct li
     return LINK_FAILED;
 }
 
-enum link_result link_connect(struct upstream_pick *pick, const struct link_options *options,
-                              uint64_t deadline_ms, struct conn **out, int *error)
+enum link_result link_reach(const struct link_target *target, const struct link_options *options,
+                            uint64_t deadline_ms, struct conn **out, int *error)
 {
-    const struct addr addr = pick->peer->addr;
+    const struct addr addr = target->addr;
     enum link_result result = LINK_OK;
-    int fd = socket_open(&addr, options->is_datagram, pick->log);
+    int fd = socket_open(&addr, options->is_datagram, target->log);
 
     if (fd == -1) {
         *error = errno;
         return LINK_ERROR;
     }
-    if (!link_prepare(fd, options, pick->log)) {
+    if (!link_prepare(fd, options, target->log)) {
         *error = errno;
         close(fd);
         return LINK_ERROR;
@@ -267,9 +267,9 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
     if (is_pending && errno != EINPROGRESS) {
         *error = errno;
         close(fd);
-        return refused(pick, *error, true);
+        return refused(target, *error, true);
     }
-    struct conn *conn = conn_open(fd, &addr, pick->log);
+    struct conn *conn = conn_open(fd, &addr, target->log);
     if (conn == NULL) {
         *error = EMFILE;
         close(fd);
@@ -278,17 +278,17 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
     conn->is_tcp = conn->is_tcp && !options->is_datagram;
     conn->is_readable = 0; /* the loop tells when there is something */
     if (is_pending && !is_up_already(fd, &addr)) {
-        result = await(pick, options, conn, deadline_ms, error);
+        result = await(target, options, conn, deadline_ms, error);
     } else if (!conn_watch(conn)) {
         *error = errno;
-        log_alert(pick->log, errno, "epoll_ctl() failed");
+        log_alert(target->log, errno, "epoll_ctl() failed");
         result = LINK_ERROR;
     }
     if (result == LINK_OK && may_be_own) {
-        result = note_own(conn, &addr, options->hops, pick->log, error);
+        result = note_own(conn, &addr, options->hops, target->log, error);
     }
     if (result == LINK_OK && options->tls != NULL) {
-        result = secure(pick, options, conn, deadline_ms, error);
+        result = secure(target, options, conn, deadline_ms, error);
     }
     if (result != LINK_OK) {
         conn_close(conn);
@@ -296,4 +296,14 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
     }
     *out = conn;
     return LINK_OK;
+}
+
+enum link_result link_connect(struct upstream_pick *pick, const struct link_options *options,
+                              uint64_t deadline_ms, struct conn **out, int *error)
+{
+    const struct link_target target = {.addr = pick->peer->addr,
+                                       .name = pick->peer->name,
+                                       .log = pick->log};
+
+    return link_reach(&target, options, deadline_ms, out, error);
 }

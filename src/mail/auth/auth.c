@@ -1,0 +1,195 @@
+/* The authentication server: the question, its answer, and what follows from it. */
+#include "mail/auth/auth.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "mail/words/answer.h"
+#include "mail/words/sasl.h"
+#include "server/generation.h"
+#include "upstream/link.h"
+
+struct settings_key mail_auth_key;
+
+enum {
+    ANSWER_MAX = 16384,     /* bytes of an answer's head */
+    WAIT_MAX_S = 24 * 3600, /* the longest Auth-Wait that is heeded */
+};
+
+static const struct conn_owner asking = {.input = NULL};
+
+/* What went wrong is told, and with whom. */
+#define log_server(session, auth, error, format, ...)                                              \
+    log_error(&(session)->log, error, "auth http server %.*s " format, STR_ARG((auth)->peer),      \
+              ##__VA_ARGS__)
+
+/* Reads the head of the answer, and keeps it in session->attempt. MAY WAIT. False: told. */
+static bool read_answer(struct mail_session *session, const struct mail_auth *auth,
+                        struct conn *conn, uint64_t deadline_ms, struct auth_answer *out)
+{
+    size_t seen = 0;
+
+    for (;;) {
+        bool has_more = conn_fill(conn, ANSWER_MAX, ANSWER_MAX);
+        struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
+
+        if (has_more) {
+            size_t before = seen;
+            switch (auth_answer_read(input, &seen, out)) {
+            case AUTH_DONE:
+                seen = before;
+                auth_answer_read(arena_dup(&session->attempt, input), &seen, out);
+                return true;
+            case AUTH_BAD:
+                log_server(session, auth, 0, "sent invalid header in response");
+                return false;
+            case AUTH_MORE:
+                continue;
+            }
+        }
+        if (input.len >= ANSWER_MAX) {
+            counters_mine->limited++;
+            log_server(session, auth, 0, "sent too long header in response");
+            return false;
+        }
+        if (conn->is_broken || conn->is_input_closed) {
+            log_server(session, auth, conn->error, "prematurely closed connection");
+            return false;
+        }
+        enum wait_result result = conn_wait_input(conn, deadline_ms);
+        if (result == WAIT_TIMED_OUT) {
+            log_server(session, auth, ETIMEDOUT, "timed out");
+        }
+        if (result != WAIT_READY) {
+            return false;
+        }
+    }
+}
+
+/* One question, one answer, on a connection of its own. MAY WAIT. False: told. */
+static bool ask(struct mail_session *session, const struct mail_auth *auth, struct auth_answer *out)
+{
+    const struct link_target target = {.addr = auth->addr,
+                                       .name = auth->peer,
+                                       .log = &session->log};
+    const struct link_options options = {.tells_timeout = true};
+    uint64_t deadline_ms = clock_now.now_ms + auth->timeout_ms;
+    struct conn *conn;
+    int error = 0;
+
+    switch (link_reach(&target, &options, deadline_ms, &conn, &error)) {
+    case LINK_OK:
+        break;
+    case LINK_TIMED_OUT:
+        log_server(session, auth, ETIMEDOUT, "timed out");
+        return false;
+    default:
+        return false;
+    }
+    conn->owner = &asking;
+    conn_write(conn, mail_auth_request(session, auth));
+    conn_flush(conn);
+    bool is_good = read_answer(session, auth, conn, deadline_ms, out);
+    conn_close(conn);
+    return is_good;
+}
+
+/* Where the answer sends the client. False: nowhere; told. */
+static bool take_place(struct mail_session *session, const struct mail_auth *auth,
+                       const struct auth_answer *answer, struct mail_place *place)
+{
+    uint64_t port;
+
+    if (answer->server.len == 0 || answer->port.len == 0) {
+        log_server(session, auth, 0, "did not send server or port");
+        return false;
+    }
+    if (session->password.data == NULL && session->server->protocol->needs_password) {
+        log_server(session, auth, 0, "did not send password");
+        return false;
+    }
+    if (str_starts(answer->server, STR("[")) || !addr_parse_ip(answer->server, &place->addr)) {
+        log_server(session, auth, 0, "sent invalid server address:\"%.*s\"",
+                   STR_ARG(answer->server));
+        return false;
+    }
+    if (!parse_uint(answer->port, &port) || port == 0 || port > UINT16_MAX) {
+        log_server(session, auth, 0, "sent invalid server port:\"%.*s\"", STR_ARG(answer->port));
+        return false;
+    }
+    addr_set_port(&place->addr, (uint16_t) port);
+    place->name =
+        arena_printf(&session->attempt, "%.*s:%u", STR_ARG(answer->server), (unsigned) port);
+    return true;
+}
+
+/* What the server knows better than the client. A digest is no password for a backend. */
+static void take_credentials(struct mail_session *session, const struct auth_answer *answer)
+{
+    if (answer->user.data != NULL) {
+        session->login = answer->user;
+    }
+    if (answer->password.data != NULL) {
+        session->password = answer->password;
+    } else if (session->method == MAIL_APOP || session->method == MAIL_CRAM_MD5 ||
+               session->method == MAIL_EXTERNAL) {
+        session->password = STR_NONE;
+    }
+}
+
+/* MAY WAIT. False: the session is being broken off, or the client has left meanwhile. */
+static bool wait_for(struct mail_session *session, uint64_t seconds)
+{
+    uint64_t most = seconds < WAIT_MAX_S ? seconds : WAIT_MAX_S;
+
+    return fiber_sleep(clock_now.now_ms + most * 1000) != WAIT_CANCELLED &&
+           !conn_peer_is_gone(session->conn);
+}
+
+static enum mail_verdict refuse(struct mail_session *session, const struct auth_answer *answer)
+{
+    log_info(&session->log, 0, "client login failed: \"%.*s\"", STR_ARG(answer->status));
+    if (answer->wait_s != 0 && !wait_for(session, answer->wait_s)) {
+        return VERDICT_OVER;
+    }
+    session->error_code = answer->error_code;
+    session->server->protocol->refuse(session, MAIL_REFUSED_LOGIN, answer->status);
+    session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
+    return answer->wait_s != 0 ? VERDICT_AGAIN : VERDICT_OVER;
+}
+
+enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_place *place)
+{
+    const struct mail_auth *auth = mail_settings(session->server, &mail_auth_key);
+    struct auth_answer answer;
+    enum mail_verdict verdict = VERDICT_OVER;
+
+    session->attempts++;
+    session->log.action = "in http auth state";
+    for (;;) {
+        if (!ask(session, auth, &answer)) {
+            session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
+            break;
+        }
+        if (answer.is_wait && answer.wait_s != 0) {
+            if (!wait_for(session, answer.wait_s)) {
+                break;
+            }
+            continue;
+        }
+        if (answer.has_status && !answer.is_ok && !answer.is_wait) {
+            verdict = refuse(session, &answer);
+            break;
+        }
+        take_credentials(session, &answer);
+        if (take_place(session, auth, &answer, place)) {
+            verdict = VERDICT_ACCEPTED;
+        } else {
+            session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
+        }
+        break;
+    }
+    session->log.action = "in auth state";
+    return verdict;
+}

@@ -1,0 +1,21 @@
+/* POP3: its settings, and the protocol. */
+#ifndef MAIL_MODULES_POP3_POP3_H
+#define MAIL_MODULES_POP3_POP3_H
+
+#include "mail/session/session.h"
+
+/* A member is the value of the directive of its name, with pop3_ before it. */
+extern struct settings_key pop3_key;
+struct pop3_settings {
+    uint64_t client_buffer;
+    unsigned auth;     /* enum mail_method bits */
+    struct vec listed; /* struct str: of pop3_capabilities */
+
+    /* Derived: whole answers to CAPA and AUTH. */
+    struct str capabilities, starttls_capabilities, starttls_only_capabilities;
+    struct str methods;
+};
+
+extern const struct mail_protocol pop3_protocol;
+
+#endif

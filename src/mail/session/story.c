@@ -1,0 +1,267 @@
+/* The story of a session: accept, PROXY header, TLS, greeting, commands; and its end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "mail/session/session.h"
+#include "server/generation.h"
+
+enum {
+    PROXY_BUFFER =
+        PROXY_HEADER_MAX + 4096, /* bytes of a PROXY header, and of what may follow at once */
+    LAST_WORDS_MS = 5000,        /* for the last bytes to leave */
+    FIBERS_RESERVED =
+        64, /* … which others may need to end what they do: no session begins with fewer left */
+};
+
+static const struct conn_owner on_fiber = {.input = NULL};
+
+/* ---- the end ---- */
+
+static void session_free(struct mail_session *session)
+{
+    free(session->proxy);
+    buf_free(&session->helo);
+    buf_free(&session->from);
+    buf_free(&session->to);
+    arena_free(&session->attempt);
+    arena_free(&session->arena);
+    session->magic = 0;
+    free(session);
+    counters_mine->active--;
+}
+
+void mail_session_end(struct mail_session *session)
+{
+    struct conn *conn = session->conn;
+
+    if (!conn->is_broken) {
+        conn->is_last_output = 1;
+        conn_flush(conn);
+    }
+    if (!conn->is_broken && conn_unsent(conn) != 0 && session->fiber != NULL) {
+        conn_wait_output(conn, 1, clock_now.now_ms + LAST_WORDS_MS);
+    }
+    conn_close(conn);
+    session_free(session);
+}
+
+/* ---- the story ---- */
+
+/* The PROXY protocol's header. MAY WAIT. False: there is none, told. */
+static bool read_proxy_header(struct mail_session *session)
+{
+    struct conn *conn = session->conn;
+    size_t used;
+
+    session->log.action = "reading PROXY protocol";
+    for (;;) {
+        conn_fill(conn, PROXY_BUFFER, PROXY_BUFFER);
+        struct str input = conn->in == NULL ? STR_NONE : conn_input(conn);
+
+        switch (proxy_header_parse(input, &session->proxy, &used)) {
+        case PROXY_HEADER_DONE:
+            conn_consume(conn, used);
+            mail_client_believe(session);
+            return true;
+        case PROXY_HEADER_MORE:
+            break;
+        case PROXY_HEADER_BAD:
+            counters_mine->limited++;
+            input = str_head(input, 80);
+            log_error(&session->log, 0, "broken header: \"%.*s\"", STR_ARG(input));
+            return false;
+        }
+        if (conn->is_broken || conn->is_input_closed) {
+            return false;
+        }
+        switch (conn_wait_input(conn, session->deadline_ms)) {
+        case WAIT_READY:
+            break;
+        case WAIT_TIMED_OUT:
+            log_info(&session->log, ETIMEDOUT, "client timed out");
+            return false;
+        case WAIT_CANCELLED:
+            return false;
+        }
+    }
+}
+
+static bool greet(struct mail_session *session)
+{
+    session->log.action = "in auth state";
+    session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
+    session->has_greeted = session->server->protocol->greet(session);
+    return session->has_greeted;
+}
+
+static enum mail_step tell(struct mail_session *session)
+{
+    const struct listen_address *address = &session->listen->address;
+
+    if (address->is_proxy_protocol && !read_proxy_header(session)) {
+        return MAIL_OVER;
+    }
+    if (address->is_ssl && !mail_secure(session)) {
+        return MAIL_OVER;
+    }
+    if (!session->has_greeted && !greet(session)) {
+        return MAIL_OVER;
+    }
+    session->log.action = "in auth state";
+    return session->server->protocol->serve(session);
+}
+
+static void run(void *arg)
+{
+    struct mail_session *session = arg;
+
+    if (tell(session) != MAIL_PASSED_ON) {
+        mail_session_end(session);
+    }
+}
+
+/* The session may be over when it returns. */
+static void start(struct mail_session *session)
+{
+    struct conn *conn = session->conn;
+
+    conn->owner = &on_fiber;
+    timer_remove(&conn->timer);
+    if (fiber_pool_left() <= FIBERS_RESERVED ||
+        fiber_start(run, session, &session->fiber) == FIBER_NO_STACK) {
+        counters_mine->limited++;
+        log_error(&session->log, 0, "no fiber is left for the session");
+        session->server->protocol->refuse(session, MAIL_REFUSED_INTERNAL, STR_NONE);
+        mail_session_end(session);
+    }
+}
+
+/* ---- before a client has said anything: no fiber ---- */
+
+static void first_input(struct conn *conn)
+{
+    start(conn->user);
+}
+
+static void silence(struct conn *conn)
+{
+    struct mail_session *session = conn->user;
+
+    log_info(&session->log, ETIMEDOUT, "client timed out");
+    mail_session_end(session);
+}
+
+static const struct conn_owner before_input = {.input = first_input, .timed_out = silence};
+
+static void wait_for_input(struct mail_session *session)
+{
+    struct conn *conn = session->conn;
+
+    conn->owner = &before_input;
+    session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
+    conn_set_deadline(conn, session->deadline_ms);
+    conn_start(conn);
+}
+
+/* ---- accept ---- */
+
+static struct mail_session *session_new(const struct mail_listen *listen, int fd,
+                                        const struct addr *peer)
+{
+    struct conn *conn = conn_new(fd, peer, &before_input, &((struct mail_listen *) listen)->log);
+
+    if (conn == NULL) {
+        counters_mine->limited++;
+        close(fd);
+        return NULL;
+    }
+    struct mail_session *session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        fatal_no_memory(sizeof(*session));
+    }
+    session->magic = MAIL_SESSION_MAGIC;
+    session->conn = conn;
+    session->listen = listen;
+    session->server = listen->server;
+    arena_init(&session->arena);
+    arena_init(&session->attempt);
+    mail_session_log_init(session);
+    conn->user = session;
+    conn->listener = listen->address.listener;
+    counters_mine->active++;
+    return session;
+}
+
+static void log_accept(struct mail_session *session)
+{
+    struct addr peer;
+    char text[ADDR_TEXT_MAX];
+    struct log log = session->listen->log;
+
+    if (log.level < LOG_INFO) {
+        return;
+    }
+    log.connection = session->log.connection;
+    conn_peer(session->conn, &peer);
+    size_t length = addr_format(&peer, true, text);
+    log_info(&log, 0, "client %.*s connected to %.*s", (int) length, text,
+             STR_ARG(session->listen->address.listener->text));
+}
+
+void mail_accepted(struct listener *listener, int fd, const struct addr *peer)
+{
+    const struct mail_listen *listen = listener->user;
+    struct mail_session *session = session_new(listen, fd, peer);
+
+    counters_mine->accepted++;
+    if (session == NULL) {
+        return;
+    }
+    counters_mine->handled++;
+    log_accept(session);
+    if (listen->address.is_proxy_protocol || listen->address.is_ssl) {
+        session->log.action =
+            listen->address.is_proxy_protocol ? "reading PROXY protocol" : "SSL handshaking";
+        wait_for_input(session);
+    } else if (session->server->protocol->greets_at_once) {
+        greet(session);
+        wait_for_input(session);
+    } else {
+        start(session);
+    }
+}
+
+/* ---- the worker ends ---- */
+
+struct mail_session *mail_session_of(const struct conn *conn)
+{
+    struct mail_session *session = conn->listener != NULL ? conn->user : NULL;
+
+    return session != NULL && session->magic == MAIL_SESSION_MAGIC ? session : NULL;
+}
+
+static void abort_one(struct conn *conn, void *arg)
+{
+    struct mail_session *session = mail_session_of(conn);
+
+    if (session == NULL) {
+        return;
+    }
+    if (session->abort != NULL) {
+        session->abort(session);
+    } else if (session->fiber != NULL) {
+        conn_fail(conn, ECANCELED);
+        fiber_cancel(session->fiber);
+    } else {
+        conn_fail(conn, ECANCELED);
+        mail_session_end(session);
+    }
+}
+
+void mail_sessions_abort(void)
+{
+    conn_each(abort_one, NULL);
+}
