@@ -273,7 +273,7 @@ static size_t send_directly(struct conn *conn, struct str bytes)
 bool conn_write_now(struct conn *conn, struct str bytes)
 {
     CHECK_MAGIC(conn, CONN_MAGIC);
-    if (conn->out == NULL && conn->send_limit == UINT64_MAX) {
+    if (conn->out == NULL) {
         bytes = str_skip(bytes, send_directly(conn, bytes));
         if (bytes.len == 0 || conn->is_broken) {
             return !conn->is_broken;

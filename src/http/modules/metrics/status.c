@@ -188,14 +188,16 @@ static void put_peer(struct json *json, const struct upstream_group *group, cons
         put_number(json, "requests", 0);
     }
     put_number(json, "fails", atomic_load(&peer->cell->fails));
-    put_number(json, "header_time", atomic_load(&peer->cell->header_time_us) / 1000);
-    put_number(json, "response_time", atomic_load(&peer->cell->response_time_us) / 1000);
+    put_number(json, "header_time",
+               atomic_load(&peer->cell->times_us[PEER_TIME_FIRST_BYTE]) / 1000);
+    put_number(json, "response_time",
+               atomic_load(&peer->cell->times_us[PEER_TIME_LAST_BYTE]) / 1000);
     close_with(json, '}');
 }
 
 static void write_groups(struct json *json)
 {
-    const struct upstream_set *set = upstream_set_of(&generation_now->conf);
+    const struct upstream_set *set = upstream_set_of(&generation_now->conf, &upstream_http);
 
     open_with(json, STR("upstreams"), '{');
     vec_each(struct upstream_group *, group, &set->groups) {
