@@ -110,6 +110,14 @@ static void pour(struct relay *relay, enum relay_end from)
     pipe->held -= (uint32_t) conn_splice_out(to, pipe->read_fd, pipe->held);
 }
 
+static void note_received(struct relay_side *side, size_t n)
+{
+    if (side->received == 0) {
+        side->first_ms = clock_now.now_ms;
+    }
+    side->received += n;
+}
+
 static void give_pipe(struct relay_side *side)
 {
     if (side->pipe != NULL) {
@@ -130,7 +138,7 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
         return 0;
     }
     pipe->held = (uint32_t) n;
-    side->received += (uint64_t) n;
+    note_received(side, (size_t) n);
     pour(relay, from);
     return (size_t) n;
 }
@@ -142,7 +150,7 @@ static size_t move_by_buffer(struct relay *relay, enum relay_end from, size_t mo
     size_t n = read_some(side, most);
 
     if (n != 0) {
-        side->received += n;
+        note_received(side, n);
         conn_write_now(relay->sides[relay_other(from)].conn, (struct str){buffer, n});
     }
     return n;

@@ -29,6 +29,7 @@ enum relay_why {
 struct relay_side {
     struct conn *conn; /* of the user. conn->sent counts what went to it, by whatever way */
     uint64_t received; /* bytes of it that were passed on, with those that were read before */
+    uint64_t first_ms; /* of ours: when the first of these was; 0 = not yet */
     uint64_t rate;     /* bytes per second to be read of it, a second's worth at first; 0 = all */
     /* It may take nothing of what waits for it for so long; 0 = as long as timeout_ms says. */
     uint64_t stall_timeout_ms;

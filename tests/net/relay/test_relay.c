@@ -38,7 +38,7 @@ static void an_idle_relay_has_no_buffer(void **state)
         assert_null(session.relay.sides[i].conn->out);
         assert_false(session.relay.sides[i].conn->source.is_output_watched);
     }
-    assert_in_range(sizeof(struct relay), 1, 160);
+    assert_in_range(sizeof(struct relay), 1, 176);
     session_close(&session);
 }
 
