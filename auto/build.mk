@@ -14,8 +14,9 @@ include $(BUILD)/config.mk
 
 FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls relay) conf \
     $(addprefix server/,process configuration worker master program) \
-    $(addprefix upstream/,cells links peers picking health settings worker) cache \
-    $(addprefix shared/,access geo limit log names tls upstream variables)
+    $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
+    $(addprefix shared/,access geo health limit listen log names tls upstream variables)
+FLOORS += $(addprefix stream/,session config)
 ifeq ($(WITH_HTTP),yes)
 FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)
 endif
@@ -138,4 +139,4 @@ install: all
 	    HTTP_LOG_PATH='$(HTTP_LOG_PATH)' auto/install $(PROGRAM) $(SHARED)
 
 -include $(OBJECTS:.o=.d) $(ADDON_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d)
--include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d))
+-include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d $(BUILD)/stream/modules/*.pic.d))

@@ -190,6 +190,18 @@ __attribute__((noinline)) static void write_record(const struct log *log, enum l
     write_to_sinks(log->sinks, level, str_from(line, at));
 }
 
+enum log_level log_chain_level(const struct log_sink *sink)
+{
+    enum log_level level = LOG_STDERR;
+
+    for (; sink != NULL; sink = sink->next) {
+        if (sink->level > level) {
+            level = sink->level;
+        }
+    }
+    return level;
+}
+
 void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
 {
     va_list args;

@@ -102,6 +102,9 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
     } while (0)
 #endif
 
+/* The least important level that any sink of a chain takes. */
+enum log_level log_chain_level(const struct log_sink *sink);
+
 /* For fatal_report: an emerg line to the main log. */
 void log_fatal(int error, const char *text);
 

@@ -91,6 +91,7 @@ struct generation {
     struct log log;                      /* of the generation */
     const struct module *const *modules; /* NULL-ended */
     void *http;                          /* struct http_main *: of the http floor */
+    void *stream;                        /* struct stream_main *: of the stream floor */
     unsigned slots;                      /* workers */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */

@@ -37,6 +37,7 @@ struct health_settings {
     bool is_down_at_first;  /* not served before the first good answers */
     bool is_persistent;     /* … unless the former generation of the configuration knew better */
     bool is_unique;         /* the same address in several groups is probed once for all of them */
+    bool is_datagram;       /* over UDP; then the connection is no sign of health */
     uint16_t port;          /* 0 = the peer's own */
     int64_t keepalive_requests; /* probes on one connection; 0 = no limit */
     uint64_t keepalive_time_ms; /* a probing connection's life; 0 = a fresh one each time */
@@ -45,7 +46,7 @@ struct health_settings {
     /* Speaks on probe->conn; true = healthy. MAY WAIT until the deadline. NULL: that it connects is
      * enough. */
     bool (*speak)(struct health_probe *probe);
-    void *speak_settings; /* of speak: what is sent, what is expected */
+    const void *speak_settings; /* of speak: what is sent, what is expected */
 };
 
 /* ---- when the configuration is read ---- */
@@ -54,6 +55,50 @@ struct health_settings {
  * after conf_error: there are PEER_CHECKS_MAX already. */
 bool health_add(struct conf *conf, const struct conf_node *node, struct upstream_group *group,
                 struct health_settings *settings);
+
+/* The defaults of `health_check`, and its words in any protocol: interval=, jitter=, fails=, passes=, port=, mandatory,
+ * persistent. False: the word is not one of them (*is_known says so), or its value is wrong. */
+void health_settings_init(struct health_settings *settings);
+bool health_word_read(struct health_settings *settings, struct str word, bool *is_known);
+/* Do the words go together? False after conf_error. */
+bool health_words_check(struct conf *conf, const struct conf_node *node,
+                        const struct health_settings *settings);
+
+/* A `match` block: first member of a protocol's own. It may be named before it is read: then node is NULL until then. */
+struct health_match {
+    struct str name;
+    const struct conf_node *node;    /* the block, or NULL */
+    const struct conf_node *used_by; /* the first line that names it, or NULL */
+};
+
+/* The blocks of one protocol. */
+struct health_match_kind {
+    const char *state; /* what they are kept under while the configuration is read */
+    size_t size;       /* of the protocol's own struct */
+    /* One line of a block. False after conf_error. */
+    bool (*read_line)(struct conf *conf, const struct conf_node *line, struct health_match *match);
+};
+
+/* The match of this name, which may come later in the file. */
+struct health_match *health_match_named(struct conf *conf, const struct health_match_kind *kind,
+                                        const struct conf_node *node, struct str name);
+/* Reads a block; for the apply of its row. False after conf_error. */
+bool health_match_apply(struct conf *conf, const struct health_match_kind *kind,
+                        struct conf_node *node);
+/* When all is read: an error for each that was named and never came. */
+bool health_match_check_all(struct conf *conf, const struct health_match_kind *kind);
+
+/* ---- for speak ---- */
+
+/* The peer is not healthy, since … ; always false. */
+bool health_fail(struct health_probe *probe, const char *reason, int error);
+
+/* Sends bytes. False: probe->reason and error tell. */
+bool health_send(struct health_probe *probe, struct str bytes);
+
+/* Waits for more input, which is in conn_input then, up to max bytes of it; *is_end when the peer has
+ * sent its last byte instead. MAY WAIT. False: no more in time, or broken; reason tells. */
+bool health_receive(struct health_probe *probe, size_t max, bool *is_end);
 
 /* ---- in a worker ---- */
 

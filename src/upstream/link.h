@@ -35,6 +35,7 @@ struct link_options {
     bool wants_fresh;           /* no kept one */
     bool is_unrepeatable; /* … but one that has just answered, of a peer that goes on then */
     bool is_alone;        /* nobody may have the connection before or after */
+    bool is_datagram;     /* UDP, of one peer: no connection is made, and no TLS */
     unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
     bool tells_timeout;   /* who asks logs a timeout itself */
     unsigned open_max;    /* connections to the peer in all workers; 0 = no limit. Above it the

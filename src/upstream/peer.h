@@ -21,6 +21,14 @@ struct peer_use {
     _Atomic uint32_t held;                /* peer lists of the worker name the cell */
 };
 
+/* From when a peer was picked until … */
+enum peer_time {
+    PEER_TIME_LAST_BYTE,  /* all of the answer, or of the session, was there */
+    PEER_TIME_FIRST_BYTE, /* an answer began: with http its head was there */
+    PEER_TIME_CONNECT,    /* it was connected; taken for stream alone */
+    PEER_TIMES,
+};
+
 #define PEER_CHECKS_MAX 4 /* active checks of one group */
 
 /* What one active check of the group knows of a peer (health.c). */
@@ -40,7 +48,7 @@ struct peer_cell {
     _Atomic uint64_t checked_at_ms; /* last time that it was tried although it had failed */
     _Atomic uint64_t up_at_ms;      /* came back then: slow_start counts from here; 0 = always up */
     _Atomic uint64_t picked_at_ms;  /* of balancers that let old measurements fade (least_time) */
-    _Atomic uint32_t header_time_us, response_time_us; /* moving averages; 0 = not known */
+    _Atomic uint32_t times_us[PEER_TIMES]; /* moving averages, by enum peer_time; 0 = not known */
 
     /* Active health checks (health.c). */
     _Atomic uint32_t
@@ -116,6 +124,8 @@ struct balancer {
     /* Optional: pick->peer was chosen, by this balancer or because the request is bound to it;
      * pick->picked_ms is set. */
     void (*picked)(struct upstream_pick *pick);
+    /* Optional: it is connected; see upstream_pick_connected. */
+    void (*connected)(struct upstream_pick *pick);
     /* Optional: the head of the answer is there. */
     void (*responded)(struct upstream_pick *pick);
     /* Optional: when a peer is given back. */

@@ -60,6 +60,11 @@ struct group_state {
 
 /* An implicit group with all defaults; not in the set's lists yet. */
 void upstream_group_init(struct upstream_group *group, struct upstream_set *set, struct str name);
+/* What holds for groups of both kinds unless a directive says otherwise. */
+void upstream_group_defaults(struct upstream_group *group,
+                             const struct upstream_subsystem *subsystem);
+/* Gives the group its number and puts it into the set. */
+void upstream_set_add(struct conf *conf, struct upstream_set *set, struct upstream_group *group);
 /* A server with the defaults of `server`. */
 void upstream_server_init(struct upstream_server *server, struct str written);
 

@@ -27,6 +27,31 @@ struct peer_cell;
 struct peer_list;
 struct stickiness;
 
+/*
+ * Whose groups they are: http's or stream's. Each has a set of its own in a reading, so that names of one do not clash
+ * with those of the other.
+ */
+struct upstream_subsystem {
+    const char *name;               /* "http", "stream" */
+    const char *state;              /* what its set is kept under while the configuration is read */
+    uint32_t block_context;         /* where `upstream` stands */
+    uint32_t group_context;         /* inside `upstream` */
+    uint16_t default_port;          /* of servers without a port; 0: they must have one */
+    unsigned keepalive;             /* idle connections kept unless the group says otherwise */
+    bool has_stickiness;            /* servers may be draining, and have a route or an id */
+    struct settings_key *group_key; /* of the settings in an `upstream` block */
+};
+
+extern const struct upstream_subsystem upstream_http, upstream_stream;
+
+/* The subsystem whose block is being read. */
+static inline const struct upstream_subsystem *scope_subsystem(const struct conf_scope *scope)
+{
+    return (scope->context & (IN_STREAM | IN_STREAM_SERVER | IN_STREAM_UPSTREAM)) != 0
+               ? &upstream_stream
+               : &upstream_http;
+}
+
 /* One `server` line of a group, or the one server of an implicit group. */
 struct upstream_server {
     struct str written;         /* the address as written */
@@ -113,6 +138,7 @@ struct upstream_group {
 
 /* All groups of one subsystem in a reading. */
 struct upstream_set {
+    const struct upstream_subsystem *subsystem;
     struct vec groups;                        /* struct upstream_group *, in order of appearance */
     struct generation *generation;            /* of this reading */
     const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
@@ -122,6 +148,7 @@ struct upstream_set {
     struct cell_memory *memory; /* of this floor: shared cells of all peers */
     struct map blocks;          /* struct upstream_group * by name, without case */
     struct map implicit;        /* … by "host:port" or "unix:/path" */
+    struct map ports_left_out;  /* uint16_t * by name: of blocks that were used before they came */
     struct upstream_set *next;  /* of those that run in this worker */
     bool is_running;            /* in this worker: between start and end */
     bool is_quitting;           /* … after quit: nothing is kept any more */
@@ -129,59 +156,61 @@ struct upstream_set {
 
 /* ---- when the configuration is read ---- */
 
-/* The tables of ngx_http_upstream_module that are of this floor: the settings in an `upstream` block
- * (struct upstream_group) with the rows that stand inside, and the `upstream` row of the http block. */
-extern struct settings_key upstream_group_key;
-extern const struct directive_table upstream_group_table;
-extern const struct directive_table upstream_block_table;
+/* The tables of ngx_http_upstream_module and ngx_stream_upstream_module that are of this floor: the settings in an
+ * `upstream` block (struct upstream_group) with the rows that stand inside, and the `upstream` row of the outer block. */
+extern struct settings_key upstream_http_group_key, upstream_stream_group_key;
+extern const struct directive_table upstream_http_group_table, upstream_http_block_table;
+extern const struct directive_table upstream_stream_group_table, upstream_stream_block_table;
 
 /* The group that is being read: for rows of balancers and the like. */
 static inline struct upstream_group *scope_group(const struct conf_scope *scope)
 {
-    return conf_settings(scope, &upstream_group_key);
+    return conf_settings(scope, scope_subsystem(scope)->group_key);
 }
 
 /* Rows of balancers call this: sets it, with nginx's warning when there was another. */
 void upstream_set_balancer(struct conf_scope *scope, const struct conf_node *node,
                            const struct balancer *balancer, void *settings);
 
-/* The set of this reading's http subsystem; made at the first call. */
-struct upstream_set *upstream_set_of(struct conf *conf);
+/* The set of a subsystem in this reading; made at the first call. */
+struct upstream_set *upstream_set_of(struct conf *conf, const struct upstream_subsystem *subsystem);
 
 /*
  * The group that a *_pass directive names: an upstream block (it may come later in the file), or an
  * implicit group for an address ("host", "host:port", "unix:/path"), made once for each name and
- * port. NULL after conf_error (`upstream "x" may not have port N`, `invalid port in upstream "x"`,
- * …). Unknown names are looked up by upstream_finish.
+ * port. default_port 0: there is none, a port must be written. NULL after conf_error (`upstream "x" may not have
+ * port N`, `invalid port in upstream "x"`, `no port in upstream "x"`, …). Unknown names are looked up by upstream_finish.
  */
-struct upstream_group *upstream_use(struct conf *conf, const struct conf_node *node,
-                                    struct str address, uint16_t default_port);
+struct upstream_group *upstream_use(struct conf *conf, const struct upstream_subsystem *subsystem,
+                                    const struct conf_node *node, struct str address,
+                                    uint16_t default_port);
 
-/* The resolver of the http block, for groups without one of their own; before upstream_finish. */
-void upstream_set_resolver(struct conf *conf, const struct resolver_settings *resolver,
+/* The resolver of the outer block, for groups without one of their own; before upstream_finish. */
+void upstream_set_resolver(struct upstream_set *set, const struct resolver_settings *resolver,
                            uint64_t timeout_ms);
 
 /*
- * After the whole http block: resolves the servers' names (one that does not resolve is a warning),
+ * After the whole http or stream block: resolves the servers' names (one that does not resolve is a warning),
  * checks the groups, lays out shared memory. False after conf_error.
  */
-bool upstream_finish(struct conf *conf);
+bool upstream_finish(struct conf *conf, const struct upstream_subsystem *subsystem);
 
 /*
  * The group that a target with variables names, among those of the running generation: a block of that
  * name, or the implicit group of its host and port. `name` is the target as it was evaluated, port the
- * default that holds where none is written in it. NULL: there is none.
+ * default that holds where none is written in it (0: none). NULL: there is none.
  */
 struct upstream_group *upstream_find(const struct upstream_set *set, struct str name,
                                      uint16_t port);
 
-/* Hooks of the module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
- * are closed, names are not
- * watched any more. May be called more than once. */
-bool upstream_worker_start(struct generation *generation);
-void upstream_worker_quit(struct generation *generation);
+/* Hooks of the subsystem's module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
+ * are closed, names are not watched any more. May be called more than once. */
+bool upstream_worker_start(struct generation *generation,
+                           const struct upstream_subsystem *subsystem);
+void upstream_worker_quit(struct generation *generation,
+                          const struct upstream_subsystem *subsystem);
 /* Nothing is open any more: memory is given back. */
-void upstream_worker_end(struct generation *generation);
+void upstream_worker_end(struct generation *generation, const struct upstream_subsystem *subsystem);
 
 /* ---- picking a peer ---- */
 
@@ -232,7 +261,10 @@ enum pick_result upstream_pick_next(struct upstream_pick *pick);
 /* Are there peers left that had no try? Says whether a failure can be followed by another try. */
 bool upstream_pick_has_next(const struct upstream_pick *pick);
 
-/* The head of the answer is there: response time so far, stickiness that learns or sets a cookie. */
+/* Of stream: the peer is connected, for balancers that go by that time. */
+void upstream_pick_connected(struct upstream_pick *pick);
+
+/* The head of the answer (of stream: its first byte) is there: response time so far, stickiness that learns or sets a cookie. */
 void upstream_pick_responded(struct upstream_pick *pick);
 
 /* The use of pick->peer is over; peer becomes NULL. */

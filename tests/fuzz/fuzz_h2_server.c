@@ -156,7 +156,7 @@ static void begin(void)
     listens = *vec_at(&http->listens, struct http_listen *, 0);
     listens->log = quiet;
     listener.user = listens;
-    listens->listener = &listener;
+    listens->address.listener = &listener;
     conn_pool_init(16);
 }
 
@@ -238,7 +238,7 @@ static void talk(struct str text, size_t step)
         abort();
     }
     output.len = 0;
-    http_accepted(listens->listener, pair[0], &nobody);
+    http_accepted(listens->address.listener, pair[0], &nobody);
     while (text.len != 0) {
         struct str part = str_head(text, step);
         ssize_t n = send(pair[1], part.data, part.len, MSG_NOSIGNAL);

@@ -26,12 +26,13 @@ FLOORS = (
     ("upstream/picking",),
     ("upstream/health",),
     ("upstream/settings",),
+    ("upstream/methods",),
     ("upstream/balancers",),
     ("upstream/worker",),
     ("shared",),
-    ("stream", "mail", "http/message"),
-    ("http/routing",),
-    ("http/client",),
+    ("stream/session", "mail", "http/message"),
+    ("stream/config", "http/routing"),
+    ("stream/modules", "http/client"),
     ("http/request",),
     ("http/files",),
     ("http/codings",),
@@ -77,7 +78,7 @@ def module_groups():
 
 
 def module_of(path, groups):
-    """The module that a file of http/modules belongs to; a header goes with the .c beside it."""
+    """The module that a file of a room of modules belongs to; a header goes with the .c beside it."""
     stem = path.rsplit(".", 1)[0]
     folder = path.rsplit("/", 1)[0] + "/"
     return groups.get(stem + ".c") or groups.get(folder) or stem
@@ -94,7 +95,7 @@ def may_use(user, used, groups):
     from_room, to_room = room_of(user), room_of(used)
     if from_room is None or to_room is None:
         return "%s is on no floor" % (user if from_room is None else used)
-    if from_room == to_room == "http/modules":
+    if from_room == to_room and from_room.endswith("/modules"):
         if module_of(user, groups) != module_of(used, groups):
             return "a module does not use another module"
         return None

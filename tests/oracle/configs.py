@@ -6,6 +6,8 @@ A line `=> TEXT -- why` after a row says that the answer of the reference does n
 text the first line of standard error must hold instead (`=> ok` when the file must be accepted).
 """
 
+from harness import binaries
+
 FILES = {
     "inc/good.conf": "set $included 1;\n", "inc/bad.conf": "set $a 1;\nunknown_thing 1;\n",
     "inc/open.conf": "location /open {\n", "inc/close.conf": "}\n", "inc/empty.conf": "",
@@ -24,6 +26,8 @@ WRAP = {
     "location": "pid nginx.pid;\nerror_log error.log;\nevents {\n}\nhttp {\n    access_log off;\n"
                 "    server {\n        listen 127.0.0.1:@PORT@;\n        location / {\n"
                 "            %s\n        }\n    }\n}\n",
+    "stream": binaries.load_module("ngx_stream_module", binaries.reference()) +
+              "pid nginx.pid;\nerror_log error.log;\nevents {\n}\nstream {\n    %s\n}\n",
 }
 
 BROKEN = r"""
@@ -707,6 +711,45 @@ BROKEN = r"""
     http | fastcgi_param X $nosuch;\nserver { listen 127.0.0.1:@PORT@; fastcgi_param A b; }\nserver { listen 127.0.0.1:@PORT1@; }
     server | proxy_set_header X $nosuch; location / { proxy_set_header A b; }
     location | internal; internal;
+    # groups of stream
+    stream | upstream a { server 127.0.0.1; }
+    stream | upstream a { server localhost; }
+    stream | upstream a { server [::1]; }
+    stream | upstream a { server 127.0.0.1:0; }
+    stream | upstream a { server 127.0.0.1:99999; }
+    stream | upstream a { server 127.0.0.1:1 drain; }
+    stream | upstream a { server 127.0.0.1:1 route=x; }
+    stream | upstream a { server 127.0.0.1:1 id=x; }
+    stream | upstream a { server 127.0.0.1:1 weight=0; }
+    stream | upstream a { server 127.0.0.1:1 max_fails=x; }
+    stream | upstream a { server 127.0.0.1:1 fail_timeout=x; }
+    stream | upstream a { server; }
+    stream | upstream a { }
+    stream | upstream { server 127.0.0.1:1; }
+    stream | upstream a { server 127.0.0.1:1 backup; }
+    stream | upstream a { hash $remote_addr; server 127.0.0.1:1 backup; }
+    stream | upstream a { random; server 127.0.0.1:1 backup; }
+    stream | upstream a { server 127.0.0.1:1; hash $remote_addr x; }
+    stream | upstream a { server 127.0.0.1:1; hash; }
+    stream | upstream a { server 127.0.0.1:1; random three; }
+    stream | upstream a { server 127.0.0.1:1; random two least_time=header; }
+    stream | upstream a { server 127.0.0.1:1; least_conn x; }
+    stream | upstream a { server 127.0.0.1:1; keepalive 5; }
+    stream | upstream a { server 127.0.0.1:1; ip_hash; }
+    stream | upstream a { server 127.0.0.1:1; zone; }
+    stream | upstream a { server 127.0.0.1:1; zone z 1k; }
+    stream | upstream a { server 127.0.0.1:1; zone z x; }
+    stream | upstream a { server 127.0.0.1:1; } upstream A { server 127.0.0.1:2; }
+    stream | upstream a { server 127.0.0.1:1; upstream b { server 127.0.0.1:2; } }
+    stream | upstream a { server 127.0.0.1:1; hash $nosuch; }
+    stream | upstream a { server 127.0.0.1:1; sticky cookie x; }
+    => "sticky" directive is not allowed here -- it is known here, of http
+    stream | upstream a { server 127.0.0.1:1; queue 1; }
+    => "queue" directive is not allowed here -- it is known here, of http
+    stream | upstream a { server 127.0.0.1:1; zone z 64k; }\n}\nhttp {\n    upstream a { server 127.0.0.1:1; zone z 64k; }
+    stream | upstream a { server 127.0.0.1:1; server 127.0.0.1:2 backup weight=x; }
+    stream | upstream a { server unix:; }
+    stream | upstream a { server "127.0.0.1:1 "; }
 """
 
 GOOD = r"""
@@ -907,6 +950,22 @@ GOOD = r"""
     http | server { referer_hash_max_size 1; referer_hash_bucket_size 1; valid_referers a.b; }
     http | server { referer_hash_max_size 0; }
     http | server { location / { set $x $invalid_referer; } }
+    # groups of stream
+    stream | upstream a { server 127.0.0.1:1; server [::1]:1 weight=2 max_fails=0 fail_timeout=1s max_conns=3; server unix:/s backup down; }
+    stream | upstream a { server 127.0.0.1:1; least_conn; random; hash $remote_addr consistent; }
+    stream | upstream a { server 127.0.0.1:1; random two least_conn; zone z 64k; } upstream b { server 127.0.0.1:1; zone z; }
+    stream | upstream a { server 127.0.0.1:1; }\n}\nhttp {\n    upstream a { server 127.0.0.1:1; }
+    stream | upstream a { hash $remote_addr$server_port; server 127.0.0.1:1; } server { listen 127.0.0.1:@PORT@; return x; }
+    stream | upstream a { server nosuch.invalid:1; }
+    => ok -- it is asked for again while the service runs
+    stream | upstream a { server 127.0.0.1:1 slow_start=1s; }
+    => ok -- nginx Plus has it
+    stream | resolver 127.0.0.1; upstream a { zone z 64k; server localhost:1 resolve; server localhost service=http resolve; }
+    => ok -- since 1.27.3
+    stream | upstream a { least_time connect; server 127.0.0.1:1; } upstream b { least_time first_byte inflight; server 127.0.0.1:1; } upstream c { random two least_time=last_byte; server 127.0.0.1:1; }
+    => ok -- since 1.31.0
+    stream | match m { send "a\\x0d\\x0a"; expect ~* "^2"; } match n { expect 220; }
+    => ok -- nginx Plus has it
 """
 
 

@@ -88,10 +88,21 @@ static const struct {
     const char *name;
     uint32_t context;
 } context_words[] = {
-    {"main", IN_MAIN},         {"events", IN_EVENTS},           {"dso", IN_DSO},
-    {"http", IN_HTTP},         {"server", IN_SERVER},           {"server-if", IN_SERVER_IF},
-    {"location", IN_LOCATION}, {"location-if", IN_LOCATION_IF}, {"limit_except", IN_LIMIT_EXCEPT},
+    {"main", IN_MAIN},
+    {"events", IN_EVENTS},
+    {"dso", IN_DSO},
+    {"http", IN_HTTP},
+    {"server", IN_SERVER},
+    {"server-if", IN_SERVER_IF},
+    {"location", IN_LOCATION},
+    {"location-if", IN_LOCATION_IF},
+    {"limit_except", IN_LIMIT_EXCEPT},
     {"upstream", IN_UPSTREAM},
+    {"stream", IN_STREAM},
+    {"stream-server", IN_STREAM_SERVER},
+    {"stream-upstream", IN_STREAM_UPSTREAM},
+    {"mail", IN_MAIL},
+    {"mail-server", IN_MAIL_SERVER},
 };
 
 static struct str contexts_text(uint32_t contexts)

@@ -84,12 +84,12 @@ static inline void worker_begins(struct generation *made)
     struct loop_options options = {.log = log_main};
 
     generation = generation_now = made;
-    set = upstream_set_of(&generation->conf);
+    set = upstream_set_of(&generation->conf, &upstream_http);
     conn_pool_init(1000);
     assert_true(loop_init(&options));
     assert_true(loop_host_fibers(200));
     clock_update();
-    assert_true(upstream_worker_start(generation));
+    assert_true(upstream_worker_start(generation, &upstream_http));
 }
 
 /* A worker of slot 0 begins with this configuration. */
@@ -112,14 +112,14 @@ static inline void worker_ends(void)
 {
     struct fiber_pool_stats fibers;
 
-    upstream_worker_quit(generation);
+    upstream_worker_quit(generation, &upstream_http);
     for (unsigned i = 0; i < 16; i++) {
         loop_turn(0);
     }
     fiber_pool_stats(&fibers);
     assert_int_equal(fibers.in_use, 0);
     assert_int_equal(conn_pool.used, 0);
-    upstream_worker_end(generation);
+    upstream_worker_end(generation, &upstream_http);
     loop_destroy();
 }
 

@@ -32,8 +32,9 @@ void http_accepted(struct listener *listener, int fd, const struct addr *peer)
         const struct http_listen *listen = http->listen;
 
         counters_mine->handled++;
-        connection_enter(http, listen->is_proxy_protocol ? STAGE_PROXY_HEADER
-                                                         : (enum connection_stage) listen->stage);
+        connection_enter(http, listen->address.is_proxy_protocol
+                                   ? STAGE_PROXY_HEADER
+                                   : (enum connection_stage) listen->stage);
         conn_start(http->conn);
     }
 }

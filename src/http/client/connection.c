@@ -131,8 +131,8 @@ unsigned connection_ask_hops(struct http_connection *http)
 
 const struct addr *connection_local(struct http_connection *http)
 {
-    if (!http->listen->needs_local_address) {
-        return &http->listen->listener->addr;
+    if (!http->listen->address.needs_local_address) {
+        return &http->listen->address.listener->addr;
     }
     struct connection_details *details = connection_details(http);
 
@@ -151,7 +151,7 @@ static void describe_client(const struct log *log, struct room *out)
 {
     struct http_connection *http = log->subject;
     struct str address = connection_address(http);
-    struct str server = http->listen->listener->text;
+    struct str server = http->listen->address.listener->text;
 
     room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(address), STR_ARG(server));
 }

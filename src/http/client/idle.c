@@ -16,15 +16,15 @@ struct handover_state {
 bool connection_can_hand_over(const struct http_connection *http)
 {
     return handover_now != NULL && http->conn->transport == NULL &&
-           !http->listen->is_proxy_protocol &&
-           handover_now->takes(handover_now, http->listen->listener);
+           !http->listen->address.is_proxy_protocol &&
+           handover_now->takes(handover_now, http->listen->address.listener);
 }
 
 /* Passes an idle connection to the new worker of this slot. True: it is gone from here. */
 static bool hand_over(struct http_connection *http)
 {
     struct handover_state state = {http->requests, http->start_ms};
-    struct listener *listener = http->listen->listener;
+    struct listener *listener = http->listen->address.listener;
 
     if (!connection_can_hand_over(http)) {
         return false;

@@ -1,6 +1,4 @@
 /* The blocks http, server and limit_except, and what is done when all of them were read. */
-#include <unistd.h>
-
 #include "http/client/connection.h"
 #include "http/client/listen.h"
 #include "http/config/core_values.h"
@@ -8,24 +6,11 @@
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "server/module.h"
+#include "shared/variables/give.h"
 
 static const struct module *const *modules_of(struct conf *conf)
 {
     return ((struct generation *) conf->generation)->modules;
-}
-
-static struct str machine_name(struct arena *arena)
-{
-    char name[256];
-
-    if (gethostname(name, sizeof(name)) == -1) {
-        return STR_NONE;
-    }
-    name[sizeof(name) - 1] = '\0';
-    for (char *c = name; *c != '\0'; c++) {
-        *c = (char) ascii_lower((unsigned char) *c);
-    }
-    return arena_dup(arena, str_of(name));
 }
 
 /* Before any row of the block: the main structure knows its reading, modules make theirs. */
@@ -36,7 +21,7 @@ static void http_prepare(struct conf_scope *scope, void *arg)
 
     http_main_set(conf, main);
     main->generation = conf->generation;
-    main->hostname = machine_name(conf->arena);
+    main->hostname = variable_machine_name(conf->arena);
     main->hooks = hooks_collect(conf, modules_of(conf));
     main->unanswered = request_unanswered;
     main->variables.kind = &request_subject;

@@ -65,26 +65,13 @@ bool location_settings_finish(struct conf_scope *scope, void *settings)
     return true;
 }
 
-/* The least important level that a chain of sinks takes. */
-static enum log_level chain_level(const struct log_sink *sink)
-{
-    enum log_level level = LOG_STDERR;
-
-    for (; sink != NULL; sink = sink->next) {
-        if (sink->level > level) {
-            level = sink->level;
-        }
-    }
-    return level;
-}
-
 void locations_set_logs(struct http_main *main, struct log_sink *fallback)
 {
     vec_each(struct http_location *, location, &main->locations) {
         if ((*location)->error_log == NULL) {
             (*location)->error_log = fallback;
         }
-        (*location)->error_log_level = chain_level((*location)->error_log);
+        (*location)->error_log_level = log_chain_level((*location)->error_log);
     }
     vec_each(struct http_listen *, listen, &main->listens) {
         const struct http_location *root = (*listen)->default_server->root;

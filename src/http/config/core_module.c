@@ -313,14 +313,13 @@ static const struct directive location_rows[] = {
 
     /* Logs and names. */
     {"resolver", IN_HTTP_ALL, CUSTOM_FIELD(L, resolver, resolver_apply), ARGS(1, ARGS_ANY),
-     .syntax = "[address[:port] ...] [valid=time] [ipv4=on|off] [ipv6=on|off]",
+     .syntax = RESOLVER_SYNTAX,
      .doc =
          "Name servers, for names that are looked up while the service runs: those of backends and of OCSP "
          "responders. Without an address: those of /etc/resolv.conf."},
     {"resolver_file", IN_HTTP_ALL, CUSTOM_FIELD(L, resolver, resolver_file_apply), ARGS(1, 1),
      .syntax = "file", .doc = "Name servers out of a file like /etc/resolv.conf."},
-    {"resolver_timeout", IN_HTTP_ALL, MSEC(L, resolver_timeout_ms), .initial = "30s",
-     .doc = "Time for resolving a name."},
+    RESOLVER_TIMEOUT_ROW(IN_HTTP_ALL, L),
     {"error_log", IN_HTTP_ALL, CUSTOM_FIELD(L, error_log, error_log_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "file | stderr | syslog:parameters | pipe:command [level]",
      .doc = "Where errors of requests are logged."},

@@ -2,7 +2,6 @@
 #include "http/config/resolver.h"
 
 #include "http/routing/settings.h"
-#include "upstream/settings/resolver_rows.h"
 
 /* The two rows exclude each other at one level. */
 static bool check_other(struct conf_scope *scope, const struct conf_node *node, const char *other)
@@ -16,14 +15,8 @@ static bool check_other(struct conf_scope *scope, const struct conf_node *node, 
 bool resolver_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                     void *settings)
 {
-    struct resolver_settings *resolver;
-
-    if (!check_other(scope, node, "resolver_file") ||
-        !resolver_settings_read(scope->conf, node, &resolver)) {
-        return false;
-    }
-    ((struct http_location *) settings)->resolver = resolver;
-    return true;
+    return check_other(scope, node, "resolver_file") &&
+           resolver_row_apply(scope, row, node, settings);
 }
 
 bool resolver_file_apply(struct conf_scope *scope, const struct directive *row,

@@ -33,21 +33,10 @@ void attempt_begin(struct exchange *x, struct str name)
     struct request *request = x->request;
     bool is_first = x->try_ms == 0;
 
-    x->attempt = vec_add(&x->attempts, &request->arena, struct attempt);
-    *x->attempt = (struct attempt){
-        .peer = arena_dup(&request->arena, name), /* the log may come after the peer is gone */
-        .group = group_told(x),
-        .is_at_run_time = x->group->is_at_run_time,
-        .connect_ms = UINT64_MAX,
-        .header_ms = UINT64_MAX,
-        .response_ms = UINT64_MAX,
-        .queue_ms = UINT64_MAX,
-        .send_ms = UINT64_MAX,
-        .sent_ms = UINT64_MAX,
-        .first_byte_ms = UINT64_MAX,
-        .began_ms = clock_now.now_ms,
-        .is_after_redirect = is_first && x->attempts.count > 1,
-    };
+    x->attempt = attempts_add(&x->attempts, &request->arena, name);
+    x->attempt->group = group_told(x);
+    x->attempt->is_at_run_time = x->group->is_at_run_time;
+    x->attempt->is_after_redirect = is_first && x->attempts.count > 1;
     if (x->pick.queued_ms != 0) {
         x->attempt->queue_ms = x->pick.queued_ms;
     }

@@ -11,6 +11,7 @@
 #include "http/exchange/options/keeper.h"
 #include "http/request/body.h"
 #include "server/generation.h"
+#include "shared/upstream/target.h"
 #include "upstream/peer.h"
 
 /* `, upstream: "…"`, while a peer is dealt with. */
@@ -86,38 +87,24 @@ static enum flow find_target(struct exchange *x)
 {
     struct request *request = x->request;
     const struct http_location *location = request->location;
-    const char *reason = NULL;
+    const struct target_wish wish = {.subsystem = &upstream_http,
+                                     .text = x->target_text,
+                                     .default_port = x->default_port,
+                                     .resolver = location->resolver,
+                                     .resolver_timeout_ms = location->resolver_timeout_ms,
+                                     .log = &request->log};
 
-    struct str host = x->target_text;
-    uint16_t port = x->default_port;
-    if (!addr_split_port(x->target_text, &host, &port)) {
-        log_error(&request->log, 0, "invalid port in upstream \"%.*s\"", STR_ARG(x->target_text));
-        return request_fail(request, 500);
-    }
-    struct upstream_set *set = upstream_set_of(&generation_now->conf);
-    x->group = upstream_find(set, x->target_text, port);
-    if (x->group == NULL) {
-        request->log.action = NULL;
-        const struct dns_lookup lookup = {.settings = location->resolver,
-                                          .name = host,
-                                          .deadline_ms =
-                                              clock_now.now_ms + location->resolver_timeout_ms,
-                                          .log = &request->log};
-        x->group = upstream_at_run_time(set, &lookup, port, &reason);
-    }
-    if (x->group != NULL) {
+    switch (target_find(&wish, &x->group)) {
+    case TARGET_FOUND:
         return FLOW_NEXT;
+    case TARGET_BAD:
+        return request_fail(request, 500);
+    case TARGET_UNRESOLVED:
+        return request->is_cancelled ? FLOW_CLOSED : request_fail(request, 502);
+    case TARGET_CANCELLED:
+        break;
     }
-    if (request->is_cancelled) {
-        return FLOW_CLOSED;
-    }
-    if (location->resolver == NULL) {
-        log_error(&request->log, 0, "no resolver defined to resolve %.*s", STR_ARG(host));
-    } else {
-        log_error(&request->log, 0, "%.*s could not be resolved (%s)", STR_ARG(host),
-                  reason == NULL ? "3: Host not found" : reason);
-    }
-    return request_fail(request, 502);
+    return FLOW_CLOSED;
 }
 
 /* ---- peer after peer ---- */

@@ -10,6 +10,7 @@
 #include "http/exchange/options/settings.h"
 #include "http/message/head_scan.h"
 #include "http/request/request.h"
+#include "shared/upstream/attempts.h"
 #include "upstream/link.h"
 #include "upstream/upstream.h"
 
@@ -148,21 +149,6 @@ struct protocol {
     bool (*wants_whole_link)(const struct exchange *x);
     /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */
     unsigned (*open_max)(const struct exchange *x);
-};
-
-/* One try, for the $upstream_* variables. Times in milliseconds; UINT64_MAX = did not happen: "-". */
-struct attempt {
-    struct str peer;  /* name of the peer, or of the group when none was live */
-    struct str group; /* name of the group; of one made at run time, the target as it was written */
-    bool is_at_run_time; /* it is one of those: a client may have chosen the peer */
-    unsigned status;     /* 0 = none: "-" */
-    uint64_t began_ms;   /* the try, monotonic */
-    uint64_t send_ms, sent_ms,
-        first_byte_ms; /* since then: its request began to leave, had left; an answer came */
-    uint64_t connect_ms, header_ms, response_ms,
-        queue_ms; /* since the try began: connected, head read, all read; waited before it */
-    uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
-    bool is_after_redirect; /* first one after an internal redirect: " : " before it */
 };
 
 /* The request's body on its way to one peer (sent_body.c): what the peer was told, and what it got. */

@@ -1,6 +1,7 @@
 /* Requests: their making, their location, internal redirects. */
 #include "http/request/request.h"
 
+#include "base/keyed.h"
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "http/client/connection.h"
@@ -130,30 +131,9 @@ void request_set_client(struct request *request, const struct addr *addr)
 }
 
 /* One of a request's list; newest first. */
-struct request_data {
-    struct request_data *next;
-    const void *key;
-    _Alignas(16) char room[]; /* the module's */
-};
-
 void *request_data(struct request *request, const void *key, size_t size)
 {
-    struct request_data *data = request->data;
-
-    while (data != NULL && data->key != key) {
-        data = data->next;
-    }
-    if (data != NULL) {
-        return data->room;
-    }
-    if (size == 0) {
-        return NULL;
-    }
-    data = arena_zalloc(&request->arena, sizeof(*data) + size);
-    data->key = key;
-    data->next = request->data;
-    request->data = data;
-    return data->room;
+    return keyed_data(&request->data, &request->arena, key, size);
 }
 
 void request_keep_head(struct request *request)

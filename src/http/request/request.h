@@ -30,6 +30,7 @@ enum restart {
     RESTART_NAMED,    /* rewrite of request->location, which was chosen by name */
 };
 
+struct keyed_data;
 struct request;
 struct request_body;
 struct subrequests;
@@ -111,7 +112,7 @@ struct request {
     uint64_t limit_rate;    /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after; /* bytes that go before the limit holds */
     struct list link;          /* on the connection's list of requests that are not recycled yet */
-    struct request_data *data; /* what modules keep for it: see request_data */
+    struct keyed_data *data;   /* what modules keep for it: see request_data */
 
     const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */

@@ -19,6 +19,7 @@
 #include "net/addr/addr.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
+#include "shared/listen/address.h"
 #include "shared/names/server_names.h"
 
 struct coding_hook;
@@ -97,21 +98,15 @@ struct http_server {
 
 /* A place where names of one address are told apart: hangs on struct listener.user. */
 struct http_listen {
-    struct listener *listener;          /* the address */
+    struct listen_address address;      /* first: what all protocols have of one */
     struct http_server *default_server; /* for names that nobody has */
     struct vec servers;                 /* struct http_server *: in order, default first or not */
     struct server_names names;          /* of all of them */
-    bool has_names;                 /* false: the default server takes all, nothing is looked up */
-    bool is_ssl, is_proxy_protocol; /* as the `listen` lines say */
+    bool has_names; /* false: the default server takes all, nothing is looked up */
     const struct http_protocol *protocol; /* that is spoken with clients who ask for no other */
     const struct http_protocol *asked;    /* that a `listen` line asks for, or NULL */
     uint8_t stage; /* enum connection_stage: of connections after the PROXY protocol's header */
     bool allows_plain_http; /* with is_ssl: a plain request is sent to https://, not refused */
-    const struct conf_node *ssl_node; /* the line that said ssl, for messages; or NULL */
-    bool needs_local_address; /* the socket is bound to a wildcard: our side's address must be asked
-                                 for */
-    bool is_default_explicit; /* a line said default_server */
-    bool has_options;         /* a line set options of the socket */
     struct log log; /* for lines about connections that have no request yet: the default server's */
 };
 

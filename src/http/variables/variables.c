@@ -84,12 +84,12 @@ const struct variable core_variables[] = {
     {NAMED("tcpinfo_rcv_space"), .get = get_tcp_info, .data = TCP_RECEIVE_SPACE, VOLATILE},
 
     /* Clocks and the machine. */
-    {NAMED("msec"), .get = get_msec, ANY, VOLATILE},
-    {NAMED("time_local"), .get = get_time_local, ANY, VOLATILE},
-    {NAMED("time_iso8601"), .get = get_time_iso8601, ANY, VOLATILE},
-    {NAMED("pid"), .get = get_pid, ANY},
+    {NAMED("msec"), .get = variable_get_msec, ANY, VOLATILE},
+    {NAMED("time_local"), .get = variable_get_time_local, ANY, VOLATILE},
+    {NAMED("time_iso8601"), .get = variable_get_time_iso8601, ANY, VOLATILE},
+    {NAMED("pid"), .get = variable_get_pid, ANY},
     {NAMED("hostname"), .get = get_hostname, ANY},
-    {NAMED("nginx_version"), .get = get_nginx_version, ANY},
+    {NAMED("nginx_version"), .get = variable_get_nginx_version, ANY},
 
     /* Families of Tengine. */
     {NAMED("sent_cookie_"), .get = get_sent_cookie, FAMILY},

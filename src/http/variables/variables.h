@@ -10,6 +10,7 @@
 #include "http/client/forwarded.h"
 #include "http/message/credentials.h"
 #include "http/request/request.h"
+#include "shared/variables/give.h"
 
 /* Every variable of the core, ended by an empty name. */
 extern const struct variable core_variables[];
@@ -38,20 +39,7 @@ bool request_cookie(const struct request *request, struct str name, struct str *
 /* The value of the first argument of this name, in any case, as received. */
 bool request_argument(const struct request *request, struct str name, struct str *out);
 
-/* For the getters: a number, or "seconds.milliseconds", in memory of the request. */
-bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number);
 /* How long the request has taken so far: by the loop's clock, or by the system's with request_time_cache off. */
 uint64_t request_age_ms(const struct request *request);
-
-/* Milliseconds of the monotonic clock as a point in time, in seconds since the epoch with three digits, as $msec. */
-bool variable_give_moment(struct variable_env *env, struct str *out, uint64_t ms);
-bool variable_give_seconds(struct variable_env *env, struct str *out, uint64_t ms);
-
-/* A value that is there. */
-static inline bool variable_give(struct str *out, struct str value)
-{
-    *out = value;
-    return true;
-}
 
 #endif

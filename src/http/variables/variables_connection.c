@@ -6,37 +6,13 @@
 #include "http/client/connection.h"
 #include "http/variables/variables_get.h"
 
-static bool give_address(struct variable_env *env, const struct addr *addr, struct str *out)
-{
-    char *text = arena_text(env->arena, ADDR_TEXT_MAX);
-
-    *out = (struct str){text, addr_format(addr, false, text)};
-    return true;
-}
-
-/* A unix socket has no port: the value is there, and empty. */
-static bool give_port(struct variable_env *env, const struct addr *addr, struct str *out)
-{
-    uint16_t port = addr_port(addr);
-
-    *out = STR("");
-    return port == 0 || variable_give_number(env, out, port);
-}
-
 VARIABLE_GET(get_binary_remote_addr)
 {
     struct addr peer;
 
     request_client(variable_request(env), &peer);
-    if (peer.len != 0 && peer.any.sa_family == AF_INET6) {
-        *out = (struct str){(const char *) &peer.v6.sin6_addr, sizeof(peer.v6.sin6_addr)};
-    } else if (peer.len != 0 && peer.any.sa_family == AF_INET) {
-        *out = (struct str){(const char *) &peer.v4.sin_addr, sizeof(peer.v4.sin_addr)};
-    } else {
-        *out = request_client_text(variable_request(env));
-    }
-    *out = arena_dup(env->arena, *out);
-    return true;
+    return variable_give_binary_address(env, out, &peer) ||
+           variable_give(out, request_client_text(variable_request(env)));
 }
 
 VARIABLE_GET(get_remote_addr)
@@ -49,17 +25,17 @@ VARIABLE_GET(get_remote_port)
     struct addr peer;
 
     request_client(variable_request(env), &peer);
-    return give_port(env, &peer, out);
+    return variable_give_port(env, out, &peer);
 }
 
 VARIABLE_GET(get_server_addr)
 {
-    return give_address(env, connection_local(variable_request(env)->http), out);
+    return variable_give_address(env, out, connection_local(variable_request(env)->http));
 }
 
 VARIABLE_GET(get_server_port)
 {
-    return give_port(env, connection_local(variable_request(env)->http), out);
+    return variable_give_port(env, out, connection_local(variable_request(env)->http));
 }
 
 VARIABLE_GET(get_connection)
@@ -117,30 +93,14 @@ static const struct proxy_header *proxy_of(struct variable_env *env)
     return details == NULL ? NULL : details->proxy;
 }
 
-/* One of the two ends that the header tells; NULL when it tells none. */
-static const struct addr *proxy_end(struct variable_env *env, const struct variable *variable)
-{
-    const struct proxy_header *proxy = proxy_of(env);
-
-    if (proxy == NULL) {
-        return NULL;
-    }
-    const struct addr *end = variable->data != 0 ? &proxy->destination : &proxy->source;
-    return end->len == 0 ? NULL : end;
-}
-
 VARIABLE_GET(get_proxy_address)
 {
-    const struct addr *end = proxy_end(env, variable);
-
-    return end != NULL && give_address(env, end, out);
+    return variable_give_proxy_address(env, out, proxy_of(env), variable->data != 0);
 }
 
 VARIABLE_GET(get_proxy_port)
 {
-    const struct addr *end = proxy_end(env, variable);
-
-    return end != NULL && give_port(env, end, out);
+    return variable_give_proxy_port(env, out, proxy_of(env), variable->data != 0);
 }
 
 VARIABLE_GET(get_proxy_tlv)

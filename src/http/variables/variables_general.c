@@ -1,33 +1,13 @@
 /* Variables about clocks and the machine, and those that are made of other values. */
 #include <time.h>
-#include <unistd.h>
 
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "config.h"
 #include "http/variables/variables_get.h"
 
 /* ---- clocks: copies, because the texts change with the second ---- */
-
-VARIABLE_GET(get_msec)
-{
-    return variable_give_seconds(env, out,
-                                 (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds);
-}
-
-VARIABLE_GET(get_time_local)
-{
-    *out = arena_dup(env->arena, CLOCK_STR(log_local));
-    return true;
-}
-
-VARIABLE_GET(get_time_iso8601)
-{
-    *out = arena_dup(env->arena, CLOCK_STR(iso8601));
-    return true;
-}
 
 VARIABLE_GET(get_time_http)
 {
@@ -81,11 +61,6 @@ VARIABLE_GET(get_date_part)
 
 /* ---- the machine ---- */
 
-VARIABLE_GET(get_pid)
-{
-    return variable_give_number(env, out, (uint64_t) getpid());
-}
-
 /* Of whatever subject: its set of variables is that of http. */
 static struct str hostname_of(struct variable_env *env)
 {
@@ -95,11 +70,6 @@ static struct str hostname_of(struct variable_env *env)
 VARIABLE_GET(get_hostname)
 {
     return variable_give(out, hostname_of(env));
-}
-
-VARIABLE_GET(get_nginx_version)
-{
-    return variable_give(out, STR(NGINX_COMPAT_VERSION));
 }
 
 VARIABLE_GET(get_dollar)

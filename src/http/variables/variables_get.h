@@ -75,15 +75,10 @@ VARIABLE_GET(get_tcp_info); /* data: enum tcp_info_part */
 enum tcp_info_part { TCP_RTT, TCP_RTT_VARIANCE, TCP_SEND_WINDOW, TCP_RECEIVE_SPACE };
 
 /* variables_general.c: clocks, the machine, and values made of other values. */
-VARIABLE_GET(get_msec);
-VARIABLE_GET(get_time_local);
-VARIABLE_GET(get_time_iso8601);
 VARIABLE_GET(get_time_http);
 VARIABLE_GET(get_unix_time);
 VARIABLE_GET(get_date_part); /* data: enum date_part */
-VARIABLE_GET(get_pid);
 VARIABLE_GET(get_hostname);
-VARIABLE_GET(get_nginx_version);
 VARIABLE_GET(get_dollar);
 VARIABLE_GET(get_host_comment);
 VARIABLE_GET(get_escaped_uri);

@@ -372,6 +372,37 @@ size_t proxy_header_write(const struct addr *source, const struct addr *destinat
     return (size_t) (room.at - at);
 }
 
+size_t proxy_header_write_v2(const struct addr *source, const struct addr *destination, char *at)
+{
+    bool is_v6 = source->len != 0 && source->any.sa_family == AF_INET6;
+    int family = is_v6 ? AF_INET6 : AF_INET;
+    bool is_known = source->len != 0 && destination->len != 0 && source->any.sa_family == family &&
+                    destination->any.sa_family == family;
+    size_t size = is_v6 ? sizeof(source->v6.sin6_addr) : sizeof(source->v4.sin_addr);
+    char *start = at;
+    uint16_t ports[2], rest;
+
+    memcpy(at, v2_start.data, v2_start.len);
+    at += v2_start.len;
+    *at++ = is_known ? 0x21 : 0x20; /* version 2; PROXY or LOCAL */
+    *at++ = !is_known ? 0 : is_v6 ? 0x21 : 0x11;
+    rest = htons(is_known ? (uint16_t) (2 * size + sizeof(ports)) : 0);
+    memcpy(at, &rest, sizeof(rest));
+    at += sizeof(rest);
+    if (!is_known) {
+        return (size_t) (at - start);
+    }
+    const struct addr *const ends[2] = {source, destination};
+    for (unsigned i = 0; i < 2; i++, at += size) {
+        memcpy(at,
+               is_v6 ? (const void *) &ends[i]->v6.sin6_addr : (const void *) &ends[i]->v4.sin_addr,
+               size);
+        ports[i] = htons(addr_port(ends[i]));
+    }
+    memcpy(at, ports, sizeof(ports));
+    return (size_t) (at + sizeof(ports) - start);
+}
+
 /* ---- values ---- */
 
 struct tlv_name {

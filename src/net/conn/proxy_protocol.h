@@ -43,4 +43,10 @@ bool proxy_header_tlv(const struct proxy_header *header, struct str name, struct
  */
 size_t proxy_header_write(const struct addr *source, const struct addr *destination, char *at);
 
+#define PROXY_HEADER_V2_MAX                                                                        \
+    52 /* bytes of one of version 2 with addresses of IP, and nothing else */
+
+/* The same of version 2: addresses that are not of IP, or of two families, become LOCAL. */
+size_t proxy_header_write_v2(const struct addr *source, const struct addr *destination, char *at);
+
 #endif

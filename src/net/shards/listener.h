@@ -27,6 +27,12 @@ struct listen_options {
     bool is_multipath; /* MPTCP */
 };
 
+/* … of a line that says nothing of them. */
+#define LISTEN_OPTIONS_INIT                                                                        \
+    {                                                                                              \
+        .backlog = -1, .rcvbuf = -1, .sndbuf = -1, .fastopen = -1, .is_ipv6only = true             \
+    }
+
 #define LISTENER_MAGIC 0x115e4e75u
 
 /*

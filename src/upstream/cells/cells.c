@@ -333,6 +333,17 @@ static void inherit_address(struct cell_memory *memory, unsigned *next_spare,
     inherit_cell(&entry->cell, &from->cell, check_bits(group));
 }
 
+/* The memory of the generation before, of the same subsystem; NULL: there is none. */
+static struct cell_memory *find_former(const struct upstream_set *set)
+{
+    struct cell_memory *former = memories;
+
+    while (former != NULL && former->set->subsystem != set->subsystem) {
+        former = former->next;
+    }
+    return former;
+}
+
 static void inherit(struct cell_memory *memory, struct cell_memory *old)
 {
     struct arena arena;
@@ -379,8 +390,9 @@ bool cells_lay_out(struct conf *conf, struct upstream_set *set)
     }
     shm_lock_init(lock_of(memory));
     fill_fixed(memory, slots);
-    if (memories != NULL) {
-        inherit(memory, memories);
+    struct cell_memory *former = find_former(set);
+    if (former != NULL) {
+        inherit(memory, former);
     }
     memory->next = memories;
     memories = memory;

@@ -7,10 +7,10 @@
 #define AVERAGE_OF 4
 
 /* The average in microseconds, faded. */
-static uint64_t time_faded_us(const struct peer *peer, bool is_header)
+static uint64_t time_faded_us(const struct peer *peer, enum peer_time until)
 {
     struct peer_cell *cell = peer->cell;
-    uint64_t time_us = is_header ? cell->header_time_us : cell->response_time_us;
+    uint64_t time_us = cell->times_us[until];
     uint64_t asked_ms = cell->picked_at_ms + peer->server->fail_timeout_ms;
     uint64_t halvings;
 
@@ -41,7 +41,7 @@ static uint64_t time_waiting_us(struct peer_cell *cell)
 uint64_t peer_time_load(const struct peer *peer, const void *arg)
 {
     const struct peer_time_kind *kind = arg;
-    uint64_t time_us = time_faded_us(peer, kind->is_header);
+    uint64_t time_us = time_faded_us(peer, kind->until);
 
     if (kind->is_inflight) {
         uint64_t waiting_us = time_waiting_us(peer->cell);
@@ -88,18 +88,30 @@ static void average(_Atomic uint32_t *time_us, uint64_t picked_ms)
     *time_us = passed_us < UINT32_MAX ? (uint32_t) passed_us : UINT32_MAX;
 }
 
-void peer_time_responded(struct upstream_pick *pick, const struct peer_time_kind *kind)
+/* That moment of the request has come. */
+static void reached(struct upstream_pick *pick, const struct peer_time_kind *kind,
+                    enum peer_time until)
 {
-    average(&pick->peer->cell->header_time_us, pick->picked_ms);
-    if (kind->is_header) {
+    average(&pick->peer->cell->times_us[until], pick->picked_ms);
+    if (kind->until == until) {
         answered(pick);
     }
+}
+
+void peer_time_connected(struct upstream_pick *pick, const struct peer_time_kind *kind)
+{
+    reached(pick, kind, PEER_TIME_CONNECT);
+}
+
+void peer_time_responded(struct upstream_pick *pick, const struct peer_time_kind *kind)
+{
+    reached(pick, kind, PEER_TIME_FIRST_BYTE);
 }
 
 void peer_time_done(struct upstream_pick *pick, enum peer_outcome outcome)
 {
     if (outcome == PEER_SERVED) {
-        average(&pick->peer->cell->response_time_us, pick->picked_ms);
+        average(&pick->peer->cell->times_us[PEER_TIME_LAST_BYTE], pick->picked_ms);
     }
     answered(pick);
 }

@@ -9,7 +9,7 @@
 
 /* Which time counts, and whether requests under way do. */
 struct peer_time_kind {
-    bool is_header;   /* until the answer's head; else until its last byte */
+    enum peer_time until;
     bool is_inflight; /* a request that waits longer than the average counts with its time so far */
 };
 
@@ -24,6 +24,7 @@ uint64_t peer_time_load(const struct peer *peer, const void *kind);
 /* What the balancer's hooks of the same names do: the times are taken, and requests under way
  * counted. */
 void peer_time_picked(struct upstream_pick *pick);
+void peer_time_connected(struct upstream_pick *pick, const struct peer_time_kind *kind);
 void peer_time_responded(struct upstream_pick *pick, const struct peer_time_kind *kind);
 void peer_time_done(struct upstream_pick *pick, enum peer_outcome outcome);
 

@@ -1,27 +1,8 @@
-/* Active health checks: the checks of a group, and what a result means for a peer. */
+/* Active health checks: what a result means for a peer. */
 #include "upstream/health.h"
 
 #include "base/clock.h"
 #include "upstream/health/private.h"
-
-/* ---- when the configuration is read ---- */
-
-bool health_add(struct conf *conf, const struct conf_node *node, struct upstream_group *group,
-                struct health_settings *settings)
-{
-    struct health_settings **last = &group->health;
-    unsigned count = 0;
-
-    for (; *last != NULL; last = &(*last)->next) {
-        count++;
-    }
-    if (count == PEER_CHECKS_MAX) {
-        return conf_error(conf, node, "upstream \"%.*s\" has more than %d health checks",
-                          STR_ARG(group->name), PEER_CHECKS_MAX);
-    }
-    *last = settings;
-    return true;
-}
 
 /* ---- results ---- */
 

@@ -56,7 +56,8 @@ static bool may_lead(const struct prober *leader, const struct prober *follower)
     const struct health_settings *a = leader->settings;
     const struct health_settings *b = follower->settings;
 
-    return a->is_unique && leader->leader == NULL && a->port == b->port && a->speak == b->speak &&
+    return a->is_unique && leader->leader == NULL && a->port == b->port &&
+           a->is_datagram == b->is_datagram && a->speak == b->speak &&
            str_equal(a->type, b->type) && addr_equal(&leader->peer->addr, &follower->peer->addr);
 }
 

@@ -38,7 +38,8 @@ static bool connect_probe(struct prober *prober, struct probe_run *run, struct h
                           bool *is_our_fault)
 {
     static const struct log nowhere; /* one line tells of the change, not one for each try */
-    const struct link_options options = {.tls = prober->settings->tls};
+    const struct link_options options = {.tls = prober->settings->tls,
+                                         .is_datagram = prober->settings->is_datagram};
     struct peer peer = *run->peer;
 
     if (prober->settings->port != 0 && peer.addr.any.sa_family != AF_UNIX) {

@@ -76,18 +76,19 @@ static bool link_prepare(int fd, const struct link_options *options, const struc
     return options->local == NULL || bind_local(fd, options, log);
 }
 
-static int socket_for(const struct addr *addr)
+static int socket_for(const struct addr *addr, bool is_datagram)
 {
-    return socket(addr->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return socket(addr->any.sa_family,
+                  (is_datagram ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
 /* A socket; idle connections give way when descriptors ran out. -1 after a message. */
-static int socket_open(const struct addr *addr, const struct log *log)
+static int socket_open(const struct addr *addr, bool is_datagram, const struct log *log)
 {
-    int fd = socket_for(addr);
+    int fd = socket_for(addr, is_datagram);
 
     if (fd == -1 && (errno == EMFILE || errno == ENFILE) && acceptors_make_room()) {
-        fd = socket_for(addr);
+        fd = socket_for(addr, is_datagram);
     }
     if (fd == -1) {
         int error = errno;
@@ -247,7 +248,7 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
 {
     const struct addr addr = pick->peer->addr;
     enum link_result result = LINK_OK;
-    int fd = socket_open(&addr, pick->log);
+    int fd = socket_open(&addr, options->is_datagram, pick->log);
 
     if (fd == -1) {
         *error = errno;
@@ -258,7 +259,7 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
         close(fd);
         return LINK_ERROR;
     }
-    bool may_be_own = own_may_be(&addr);
+    bool may_be_own = !options->is_datagram && own_may_be(&addr);
     if (may_be_own) {
         own_name(fd, &addr);
     }
@@ -274,6 +275,7 @@ enum link_result link_connect(struct upstream_pick *pick, const struct link_opti
         close(fd);
         return LINK_ERROR;
     }
+    conn->is_tcp = conn->is_tcp && !options->is_datagram;
     conn->is_readable = 0; /* the loop tells when there is something */
     if (is_pending && !is_up_already(fd, &addr)) {
         result = await(pick, options, conn, deadline_ms, error);

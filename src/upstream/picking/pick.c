@@ -219,6 +219,13 @@ bool upstream_pick_has_next(const struct upstream_pick *pick)
            (has_untried(pick, &pick->list->primary) || has_untried(pick, &pick->list->backup));
 }
 
+void upstream_pick_connected(struct upstream_pick *pick)
+{
+    if (pick->peer != NULL && pick->group->balancer->connected != NULL) {
+        pick->group->balancer->connected(pick);
+    }
+}
+
 void upstream_pick_responded(struct upstream_pick *pick)
 {
     const struct upstream_group *group = pick->group;

@@ -90,9 +90,9 @@ static bool finish_group(struct conf *conf, struct map *known, struct upstream_g
     return !wants_resolve || check_resolve(conf, group);
 }
 
-bool upstream_finish(struct conf *conf)
+bool upstream_finish(struct conf *conf, const struct upstream_subsystem *subsystem)
 {
-    struct upstream_set *set = upstream_set_of(conf);
+    struct upstream_set *set = upstream_set_of(conf, subsystem);
     struct map known = {0};
     bool is_good = true;
 

@@ -1,7 +1,7 @@
 /* ngx_http_upstream_keepalive_module: how many idle connections a group keeps, and for how long. */
-#include "base/parse.h"
 #include "server/module.h"
 #include "upstream/private.h"
+#include "upstream/settings/words.h"
 
 /* What the rows of a block say; goes into the group when the block was read. */
 struct keepalive_settings {
@@ -17,22 +17,9 @@ enum {
     SLICE_KEY_LENGTH_MOST = 4096,
 };
 
-/* The number of "name=number". */
-static bool read_number(struct str value, unsigned least, unsigned most, unsigned *out)
+static bool is_slice_word(struct str parameter, struct str name, struct str *value)
 {
-    uint64_t n;
-
-    if (!parse_uint(value, &n) || n < least || n > most) {
-        return false;
-    }
-    *out = (unsigned) n;
-    return true;
-}
-
-static bool is_parameter(struct str parameter, struct str name, struct str *value)
-{
-    *value = str_starts(parameter, name) ? str_skip(parameter, name.len) : STR_NONE;
-    return value->len != 0;
+    return word_is_parameter(parameter, name, value) && value->len != 0;
 }
 
 /* One parameter that begins with "slice_". False: it is none, or its value is wrong. */
@@ -41,21 +28,21 @@ static bool read_slice(struct conf *conf, const struct conf_node *node, struct s
 {
     struct str value;
 
-    if (is_parameter(parameter, STR("slice_key="), &value)) {
+    if (is_slice_word(parameter, STR("slice_key="), &value)) {
         return (slices->key = template_compile(conf, node, value)) != NULL;
     }
-    if (is_parameter(parameter, STR("slice_dyn="), &value)) {
+    if (is_slice_word(parameter, STR("slice_dyn="), &value)) {
         return value.data[0] == '$' &&
                (slices->switch_on = template_compile(conf, node, value)) != NULL;
     }
-    if (is_parameter(parameter, STR("slice_conn="), &value)) {
-        return read_number(value, 1, INT32_MAX, &slices->connections);
+    if (is_slice_word(parameter, STR("slice_conn="), &value)) {
+        return word_read_number(value, 1, INT32_MAX, &slices->connections);
     }
-    if (is_parameter(parameter, STR("slice_poolsize="), &value)) {
-        return read_number(value, 0, SLICE_KEYS_MOST, &slices->keys_max);
+    if (is_slice_word(parameter, STR("slice_poolsize="), &value)) {
+        return word_read_number(value, 0, SLICE_KEYS_MOST, &slices->keys_max);
     }
-    return is_parameter(parameter, STR("slice_keylen="), &value) &&
-           read_number(value, 1, SLICE_KEY_LENGTH_MOST, &slices->key_length_max);
+    return is_slice_word(parameter, STR("slice_keylen="), &value) &&
+           word_read_number(value, 1, SLICE_KEY_LENGTH_MOST, &slices->key_length_max);
 }
 
 /* The parameters after the number. False after conf_error. */

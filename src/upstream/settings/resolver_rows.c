@@ -158,6 +158,30 @@ bool resolver_settings_read(struct conf *conf, const struct conf_node *node,
     return true;
 }
 
+bool resolver_row_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    /* The field of the row, which lies in settings of a module that are not known here. */
+    const struct resolver_settings **own = (void *) ((char *) settings + row->offset);
+    struct resolver_settings *resolver;
+
+    if (!resolver_settings_read(scope->conf, node, &resolver)) {
+        return false;
+    }
+    *own = resolver;
+    return true;
+}
+
+bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    if (node->count == 2 && str_is(node->args[1], "off")) {
+        *(const struct resolver_settings **) ((char *) settings + row->offset) = NULL;
+        return true;
+    }
+    return resolver_row_apply(scope, row, node, settings);
+}
+
 bool resolver_settings_read_file(struct conf *conf, const struct conf_node *node,
                                  struct resolver_settings **out)
 {

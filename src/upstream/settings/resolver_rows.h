@@ -15,6 +15,33 @@
 bool resolver_settings_read(struct conf *conf, const struct conf_node *node,
                             struct resolver_settings **out);
 
+/* `resolver` as a row: its field is a const struct resolver_settings *, NULL = none. With "off" it may be taken back, as
+ * in mail. */
+bool resolver_row_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings);
+bool resolver_or_off_row_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings);
+
+#define RESOLVER_SYNTAX "[address[:port] ...] [valid=time] [ipv4=on|off] [ipv6=on|off]"
+#define RESOLVER_DOC                                                                                \
+    "Name servers, for names that are looked up while the service runs. Without an address: those " \
+    "of /etc/resolv.conf."
+
+/* The rows of a protocol's core; SETTINGS has `resolver` and, in milliseconds, `resolver_timeout_ms`. */
+#define RESOLVER_ROWS(CONTEXT, SETTINGS)                                                           \
+    {"resolver",                                                                                   \
+     CONTEXT,                                                                                      \
+     CUSTOM_FIELD(SETTINGS, resolver, resolver_row_apply),                                         \
+     ARGS(1, ARGS_ANY),                                                                            \
+     .syntax = RESOLVER_SYNTAX,                                                                    \
+     .doc = RESOLVER_DOC},                                                                         \
+        RESOLVER_TIMEOUT_ROW(CONTEXT, SETTINGS)
+#define RESOLVER_TIMEOUT_ROW(CONTEXT, SETTINGS)                                                    \
+    {                                                                                              \
+        "resolver_timeout", CONTEXT, MSEC(SETTINGS, resolver_timeout_ms),                          \
+            .initial = "30s", .doc = "Longest time for finding the addresses of one name."         \
+    }
+
 /* The argument of `resolver_file`: the path of a file like /etc/resolv.conf. */
 bool resolver_settings_read_file(struct conf *conf, const struct conf_node *node,
                                  struct resolver_settings **out);

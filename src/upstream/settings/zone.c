@@ -1,11 +1,8 @@
-/* ngx_http_upstream_zone_module: the zone of a group. What workers know of peers is shared with or
+/* ngx_http_upstream_zone_module and ngx_stream_upstream_zone_module: the zone of a group. What workers know of peers is shared with or
  * without it; its size says how many addresses found at run time there is room for. */
 #include "base/parse.h"
 #include "server/module.h"
 #include "upstream/private.h"
-
-/* What tells these zones from those of other modules. */
-static const char zone_user;
 
 static bool zone_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings)
@@ -20,8 +17,8 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
     if (node->count > 2 && !parse_size(node->args[2], &size)) {
         return conf_error(conf, node, "invalid zone size \"%.*s\"", STR_ARG(node->args[2]));
     }
-    struct zone *zone =
-        generation_zone(conf->generation, node, node->args[1], (size_t) size, &zone_user);
+    struct zone *zone = generation_zone(conf->generation, node, node->args[1], (size_t) size,
+                                        scope_subsystem(scope));
     if (zone == NULL) {
         return false;
     }
@@ -30,21 +27,33 @@ static bool zone_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-static const struct directive zone_rows[] = {
-    {"zone", IN_UPSTREAM, CUSTOM(zone_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
-     .syntax = "name [size]",
-     .doc = "Shared memory of the group. All workers share what they know of its servers with or "
-            "without it; `resolve` needs it: its size limits the addresses found at run time."},
-    {0},
-};
+#define ZONE_ROW(CONTEXT)                                                                          \
+    {                                                                                              \
+        "zone", CONTEXT, CUSTOM(zone_apply), ARGS(1, 2),                                           \
+            .repeat = REPEAT_CUSTOM, .syntax = "name [size]",                                      \
+            .doc = "Shared memory of the group. All workers share what they know of its servers "  \
+                   "with or without it; `resolve` needs it: its size limits the addresses found "  \
+                   "at run time."                                                                  \
+    }
 
-static const struct directive_table zone_table = {.rows = zone_rows, .contexts = IN_UPSTREAM};
-static const struct directive_table *const tables[] = {&zone_table, NULL};
+static const struct directive http_rows[] = {ZONE_ROW(IN_UPSTREAM), {0}};
+static const struct directive_table http_table = {.rows = http_rows};
+static const struct directive_table *const http_tables[] = {&http_table, NULL};
 
-extern const struct module ngx_http_upstream_zone_module;
+static const struct directive stream_rows[] = {ZONE_ROW(IN_STREAM_UPSTREAM), {0}};
+static const struct directive_table stream_table = {.rows = stream_rows};
+static const struct directive_table *const stream_tables[] = {&stream_table, NULL};
+
+extern const struct module ngx_http_upstream_zone_module, ngx_stream_upstream_zone_module;
 const struct module ngx_http_upstream_zone_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_upstream_zone_module",
     .kind = MODULE_HTTP,
-    .tables = tables,
+    .tables = http_tables,
+};
+const struct module ngx_stream_upstream_zone_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_upstream_zone_module",
+    .kind = MODULE_STREAM,
+    .tables = stream_tables,
 };

@@ -40,19 +40,20 @@ static void set_run(struct upstream_set *set)
     arena_on_free(&set->generation->arena, set_stop, set);
 }
 
-static void close_idle(struct upstream_group *group, void *arg)
+static void close_idle(struct upstream_group *group, void *set)
 {
-    if (group->worker_state != NULL) {
+    if (group->set == set && group->worker_state != NULL) {
         pools_close(group->worker_state);
     }
 }
 
-bool upstream_worker_start(struct generation *generation)
+bool upstream_worker_start(struct generation *generation,
+                           const struct upstream_subsystem *subsystem)
 {
-    struct upstream_set *set = upstream_set_of(&generation->conf);
+    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
 
     if (set->memory == NULL || set->is_running) {
-        return true; /* there is no http block */
+        return true; /* there is no such block */
     }
     set_run(set);
     cells_worker_start(set);
@@ -67,9 +68,9 @@ bool upstream_worker_start(struct generation *generation)
     return health_worker_start(set);
 }
 
-void upstream_worker_quit(struct generation *generation)
+void upstream_worker_quit(struct generation *generation, const struct upstream_subsystem *subsystem)
 {
-    struct upstream_set *set = upstream_set_of(&generation->conf);
+    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
 
     if (!set->is_running) {
         return;
@@ -78,14 +79,14 @@ void upstream_worker_quit(struct generation *generation)
     health_worker_quit(set);
     vec_each(struct upstream_group *, group, &set->groups) {
         watch_quit(*group);
-        close_idle(*group, NULL);
+        close_idle(*group, set);
     }
-    run_time_each(close_idle, NULL);
+    run_time_each(close_idle, set);
 }
 
-void upstream_worker_end(struct generation *generation)
+void upstream_worker_end(struct generation *generation, const struct upstream_subsystem *subsystem)
 {
-    struct upstream_set *set = upstream_set_of(&generation->conf);
+    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
 
     if (!set->is_running) {
         return;

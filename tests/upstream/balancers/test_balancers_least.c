@@ -1,14 +1,14 @@
 /* Balancers that compare peers: least_conn, least_time, random two. */
 #include "upstream/balancers.h"
 
-#include "upstream/balancers/least_time.c"
+#include "upstream/methods/least_time.c"
 
 /* The first of the others' statics that are named alike. */
 #define load_of least_conn_load_of
-#include "upstream/balancers/least_conn.c"
+#include "upstream/methods/least_conn.c"
 #undef load_of
 #include "upstream/balancers/fair.c"
-#include "upstream/balancers/random.c"
+#include "upstream/methods/random.c"
 
 static void add_peers(unsigned count)
 {
@@ -128,7 +128,7 @@ static void least_skips_who_may_not_serve(void **state)
 
 /* ---- least_time ---- */
 
-static struct peer_time_kind by_response, by_header = {.is_header = true},
+static struct peer_time_kind by_response, by_header = {.until = PEER_TIME_FIRST_BYTE},
                                           by_inflight = {.is_inflight = true};
 
 /* One request that takes so long until the head of its answer, and until its end. Gives its peer. */
@@ -170,6 +170,52 @@ static void header_mode_looks_at_heads_alone(void **state)
     for (int i = 0; i < 9; i++) {
         assert_int_equal(serve(0, 900), 0);
     }
+}
+
+/* A session that is connected after so long, and then lasts. */
+static int hold_session(uint64_t connect_ms, uint64_t rest_ms)
+{
+    begin_pick();
+    int number = next_pick();
+
+    assert_true(number >= 0);
+    pick.peer = &peers[number];
+    pick.picked_ms = clock_now.now_ms;
+    group.balancer->picked(&pick);
+    clock_now.now_ms += connect_ms;
+    upstream_pick_connected(&pick);
+    clock_now.now_ms += rest_ms;
+    group.balancer->responded(&pick);
+    group.balancer->done(&pick, pick.peer, PEER_SERVED);
+    return number;
+}
+
+static void connect_mode_looks_at_connections_alone(void **state)
+{
+    struct peer_time_kind by_connect = {.until = PEER_TIME_CONNECT};
+
+    add_peers(2);
+    use_balancer(&balancer_least_time, &by_connect);
+    assert_int_equal(hold_session(400, 0), 0);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(hold_session(10, 4000), 1);
+    }
+}
+
+static void words_of_times_belong_to_subsystems(void **state)
+{
+    struct peer_time_kind kind = {0};
+
+    assert_true(least_time_read(&upstream_http, STR("header"), &kind));
+    assert_int_equal(kind.until, PEER_TIME_FIRST_BYTE);
+    assert_true(least_time_read(&upstream_stream, STR("connect"), &kind));
+    assert_int_equal(kind.until, PEER_TIME_CONNECT);
+    assert_true(least_time_read(&upstream_stream, STR("first_byte"), &kind));
+    assert_int_equal(kind.until, PEER_TIME_FIRST_BYTE);
+    assert_true(least_time_read(&upstream_stream, STR("last_byte"), &kind));
+    assert_int_equal(kind.until, PEER_TIME_LAST_BYTE);
+    assert_false(least_time_read(&upstream_stream, STR("header"), &kind));
+    assert_false(least_time_read(&upstream_http, STR("connect"), &kind));
 }
 
 /* The time of a slow peer halves with each second after fail_timeout in which it was not asked. */
@@ -302,8 +348,8 @@ static void two_choices_by_time(void **state)
 {
     add_peers(2);
     use_balancer(&balancer_random_by_time, &two_by_time);
-    peers[0].cell->response_time_us = 500000;
-    peers[1].cell->response_time_us = 50000;
+    peers[0].cell->times_us[PEER_TIME_LAST_BYTE] = 500000;
+    peers[1].cell->times_us[PEER_TIME_LAST_BYTE] = 50000;
     peers[0].cell->picked_at_ms = peers[1].cell->picked_at_ms = clock_now.now_ms;
     assert_text(choices(10), "1 1 1 1 1 1 1 1 1 1");
     assert_int_equal(serve(10, 10), 1);
@@ -321,6 +367,8 @@ int main(void)
         balancer_test(least_skips_who_may_not_serve),
         balancer_test(fastest_answers_win),
         balancer_test(header_mode_looks_at_heads_alone),
+        balancer_test(connect_mode_looks_at_connections_alone),
+        balancer_test(words_of_times_belong_to_subsystems),
         balancer_test(slow_peers_are_asked_again_at_last),
         balancer_test(requests_in_progress_count),
         balancer_test(waiting_requests_count_inflight),

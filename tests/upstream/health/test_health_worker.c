@@ -153,7 +153,7 @@ static void test_quitting_in_a_probe(void **state)
     start_checked(HTTP_CHECK, 2);
     int first = take_probe();
     int second = take_probe();
-    upstream_worker_quit(generation);
+    upstream_worker_quit(generation, &upstream_http);
     loop_turn(0);
     assert_int_equal(check_at(0)->probes, 0);
     assert_int_equal(cell_at(0)->is_unhealthy, 0);

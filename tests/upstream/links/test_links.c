@@ -464,7 +464,7 @@ static void a_worker_that_quits_keeps_nothing(void **state)
     request(&there);
     assert_int_equal(conn_pool.used, 2);
     worker_is_quitting = true;
-    upstream_worker_quit(generation);
+    upstream_worker_quit(generation, &upstream_http);
     assert_int_equal(conn_pool.used, 1);
     link_keep(opening.link);
     assert_int_equal(conn_pool.used, 0);

@@ -13,44 +13,46 @@ static bool hand_resolver_down(struct conf_scope *scope, void *settings)
 {
     const struct http_location *location = scope_location(scope);
 
-    upstream_set_resolver(scope->conf, location->resolver, location->resolver_timeout_ms);
+    upstream_set_resolver(upstream_set_of(scope->conf, &upstream_http), location->resolver,
+                          location->resolver_timeout_ms);
     return true;
 }
 
 static const struct directive_table resolver_table = {.contexts = IN_HTTP,
                                                       .finish = hand_resolver_down};
 
-static const struct directive_table *const tables[] = {&upstream_block_table, &upstream_group_table,
-                                                       &resolver_table, NULL};
+static const struct directive_table *const tables[] = {&upstream_http_block_table,
+                                                       &upstream_http_group_table, &resolver_table,
+                                                       NULL};
 
 static bool configured(struct conf *conf, struct generation *generation)
 {
-    bool is_good = upstream_finish(conf);
+    bool is_good = upstream_finish(conf, &upstream_http);
 
     return cache_configured(conf, generation) && is_good;
 }
 
 static bool worker_start(struct generation *generation)
 {
-    return upstream_worker_start(generation) && cache_worker_start(generation);
+    return upstream_worker_start(generation, &upstream_http) && cache_worker_start(generation);
 }
 
 static void worker_quit(struct generation *generation)
 {
-    upstream_worker_quit(generation);
+    upstream_worker_quit(generation, &upstream_http);
     cache_worker_quit(generation);
 }
 
 static void worker_abort(struct generation *generation)
 {
-    upstream_worker_quit(generation);
+    upstream_worker_quit(generation, &upstream_http);
     cache_worker_abort(generation);
     resolver_close_all();
 }
 
 static void worker_end(struct generation *generation)
 {
-    upstream_worker_end(generation);
+    upstream_worker_end(generation, &upstream_http);
     cache_worker_end(generation);
     resolver_close_all();
 }

@@ -15,7 +15,7 @@ bool pass_target_read(struct conf_scope *scope, const struct conf_node *node, st
         out->text = template_compile(scope->conf, node, address);
         return out->text != NULL;
     }
-    out->group = upstream_use(scope->conf, node, address, default_port);
+    out->group = upstream_use(scope->conf, &upstream_http, node, address, default_port);
     location->content.group = out->group;
     return out->group != NULL;
 }

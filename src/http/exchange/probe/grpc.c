@@ -360,7 +360,7 @@ bool probe_speak_grpc(struct health_probe *probe)
     enum probe_step step = PROBE_MORE;
     bool is_end = false;
 
-    if (!probe_send(probe, settings->request)) {
+    if (!health_send(probe, settings->request)) {
         return false;
     }
     while (step == PROBE_MORE) {
@@ -368,7 +368,7 @@ bool probe_speak_grpc(struct health_probe *probe)
             probe->reason = "answer, which was cut short";
             return false;
         }
-        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
+        if (!health_receive(probe, PROBE_HEAD_MAX, &is_end)) {
             return false;
         }
         struct str input = conn_input(probe->conn);
@@ -376,7 +376,7 @@ bool probe_speak_grpc(struct health_probe *probe)
         step = probe_grpc_take(&grpc, &input);
         conn_consume(probe->conn, before - input.len);
         struct str reply = {grpc.reply, grpc.reply_size};
-        if (step == PROBE_MORE && reply.len != 0 && !probe_send(probe, reply)) {
+        if (step == PROBE_MORE && reply.len != 0 && !health_send(probe, reply)) {
             return false;
         }
         grpc.reply_size = 0;

@@ -1,49 +1,7 @@
-/* Probes of health checks over a connection: sending, waiting, and the two that speak HTTP and
- * FastCGI. */
+/* Probes of health checks that speak HTTP and FastCGI. */
 #include "http/exchange/probe/probe.h"
 
-#include <errno.h>
-
 #include "net/conn/conn.h"
-
-#define READ_FIRST 4096
-
-static bool probe_fail(struct health_probe *probe, const char *reason, int error)
-{
-    probe->reason = reason;
-    probe->error = error;
-    return false;
-}
-
-bool probe_send(struct health_probe *probe, struct str bytes)
-{
-    conn_write(probe->conn, bytes);
-    return conn_flush(probe->conn) ||
-           probe_fail(probe, "connection, while sending", probe->conn->error);
-}
-
-bool probe_receive(struct health_probe *probe, size_t max, bool *is_end)
-{
-    struct conn *conn = probe->conn;
-
-    *is_end = false;
-    while (conn_input(conn).len < max) {
-        if (conn_fill(conn, READ_FIRST, max)) {
-            return true;
-        }
-        if (conn->is_broken) {
-            return probe_fail(probe, "connection, while reading", conn->error);
-        }
-        if (conn->is_input_closed) {
-            *is_end = true;
-            return true;
-        }
-        if (conn_wait_input(conn, probe->deadline_ms) != WAIT_READY) {
-            return probe_fail(probe, "answer", ETIMEDOUT);
-        }
-    }
-    return probe_fail(probe, "answer, which is too large", 0);
-}
 
 /* Connections are kept when the parser, the other side and the check agree, and nothing unasked
  * came. */
@@ -63,14 +21,14 @@ static bool converse(struct health_probe *probe,
     const struct http_probe *http = probe->settings->speak_settings;
     bool is_end = false;
 
-    if (!probe_send(probe, probe->may_keep ? http->request_kept : http->request)) {
+    if (!health_send(probe, probe->may_keep ? http->request_kept : http->request)) {
         return false;
     }
     for (*step = PROBE_MORE; *step == PROBE_MORE;) {
         if (is_end) {
-            return probe_fail(probe, "answer, which was cut short", 0);
+            return health_fail(probe, "answer, which was cut short", 0);
         }
-        if (!probe_receive(probe, PROBE_HEAD_MAX, &is_end)) {
+        if (!health_receive(probe, PROBE_HEAD_MAX, &is_end)) {
             return false;
         }
         struct str input = conn_input(probe->conn);
@@ -100,7 +58,7 @@ bool probe_speak_http(struct health_probe *probe)
     if (is_whole && step == PROBE_DONE) {
         decide_keeping(probe, parser.may_keep);
     } else if (!parser.has_head || http->wants_body) {
-        return is_whole && probe_fail(probe, parser.reason, 0);
+        return is_whole && health_fail(probe, parser.reason, 0);
     } /* else the body was read for the connection's sake: what is wrong with it costs that alone */
     return http->judge(probe, &parser.answer, http->judge_settings);
 }
@@ -126,11 +84,11 @@ bool probe_speak_fastcgi(struct health_probe *probe)
         return false;
     }
     if (step == PROBE_BAD) {
-        return probe_fail(probe, records.reason, 0);
+        return health_fail(probe, records.reason, 0);
     }
     decide_keeping(probe, true);
     if (probe_parse(&parser, &records.output, true) != PROBE_DONE) {
-        return probe_fail(probe, parser.reason, 0);
+        return health_fail(probe, parser.reason, 0);
     }
     return http->judge(probe, &parser.answer, http->judge_settings);
 }

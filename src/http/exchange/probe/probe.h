@@ -143,13 +143,4 @@ enum probe_step probe_grpc_take(struct probe_grpc *grpc, struct str *input);
 /* The number in a HealthCheckResponse: 1 is SERVING. False: the message is none. */
 bool probe_grpc_serving(const struct probe_grpc *grpc, uint64_t *serving);
 
-/* ---- for probes that speak something else ---- */
-
-/* Sends bytes. False: probe->reason and error tell. */
-bool probe_send(struct health_probe *probe, struct str bytes);
-
-/* Waits for more input, which is in conn_input then, up to max bytes of it; *is_end when the peer has
- * sent its last byte instead. MAY WAIT. False: no more in time, or broken; reason tells. */
-bool probe_receive(struct health_probe *probe, size_t max, bool *is_end);
-
 #endif

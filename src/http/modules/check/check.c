@@ -249,7 +249,8 @@ static bool check_finish(struct conf_scope *scope, void *settings)
 
 static enum flow answer(struct request *request, enum check_format format)
 {
-    return check_status_answer(request, upstream_set_of(&generation_now->conf), format);
+    return check_status_answer(request, upstream_set_of(&generation_now->conf, &upstream_http),
+                               format);
 }
 
 static enum flow answer_html(struct request *request)

@@ -4,17 +4,10 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "http/exchange/probe/probe.h"
 #include "net/conn/conn.h"
+#include "upstream/health.h"
 
 enum { INPUT_MAX = 16 * 1024 };
-
-static bool probe_fail(struct health_probe *probe, const char *reason)
-{
-    probe->reason = reason;
-    probe->error = 0;
-    return false;
-}
 
 /* Waits until `least` bytes are in conn_input. */
 static bool check_receive(struct health_probe *probe, size_t least)
@@ -22,11 +15,11 @@ static bool check_receive(struct health_probe *probe, size_t least)
     bool is_end = false;
 
     while (conn_input(probe->conn).len < least) {
-        if (!probe_receive(probe, INPUT_MAX, &is_end)) {
+        if (!health_receive(probe, INPUT_MAX, &is_end)) {
             return false;
         }
         if (is_end && conn_input(probe->conn).len < least) {
-            return probe_fail(probe, "answer, which was cut short");
+            return health_fail(probe, "answer, which was cut short", 0);
         }
     }
     return true;
@@ -71,16 +64,17 @@ bool check_speak_tls(struct health_probe *probe)
 
     memcpy(bytes, hello, sizeof(hello));
     random_bytes(bytes + HELLO_RANDOM, 32);
-    if (!probe_send(probe, (struct str){(const char *) bytes, sizeof(bytes)}) ||
+    if (!health_send(probe, (struct str){(const char *) bytes, sizeof(bytes)}) ||
         !check_receive(probe, RECORD_HEAD + 1)) {
         return false;
     }
     input = conn_input(probe->conn);
     if (input.data[0] != HANDSHAKE || input.data[1] != 3) {
-        return probe_fail(probe,
-                          input.data[0] == ALERT ? "TLS hello, which was refused" : "TLS hello");
+        return health_fail(probe,
+                           input.data[0] == ALERT ? "TLS hello, which was refused" : "TLS hello",
+                           0);
     }
-    return input.data[RECORD_HEAD] == 2 || probe_fail(probe, "TLS hello");
+    return input.data[RECORD_HEAD] == 2 || health_fail(probe, "TLS hello", 0);
 }
 
 /* ---- MySQL ---- */
@@ -99,10 +93,10 @@ bool check_speak_mysql(struct health_probe *probe)
     bytes = (const unsigned char *) conn_input(probe->conn).data;
     size = (size_t) bytes[0] | (size_t) bytes[1] << 8 | (size_t) bytes[2] << 16;
     if (bytes[MYSQL_HEAD] == MYSQL_ERROR) {
-        return probe_fail(probe, "greeting of MySQL, which is an error");
+        return health_fail(probe, "greeting of MySQL, which is an error", 0);
     }
     if (bytes[3] != 0 || size < 2 || (bytes[MYSQL_HEAD] != 10 && bytes[MYSQL_HEAD] != 9)) {
-        return probe_fail(probe, "greeting of MySQL");
+        return health_fail(probe, "greeting of MySQL", 0);
     }
     return true;
 }
@@ -112,12 +106,12 @@ bool check_speak_mysql(struct health_probe *probe)
 /* AJP 1.3: magic, length 1, CPing; the answer CPong. */
 bool check_speak_ajp(struct health_probe *probe)
 {
-    if (!probe_send(probe, STR("\x12\x34\x00\x01\x0a")) || !check_receive(probe, 5)) {
+    if (!health_send(probe, STR("\x12\x34\x00\x01\x0a")) || !check_receive(probe, 5)) {
         return false;
     }
     struct str input = conn_input(probe->conn);
     if (memcmp(input.data, "AB\x00\x01\x09", 5) != 0) {
-        return probe_fail(probe, "answer to AJP's CPing");
+        return health_fail(probe, "answer to AJP's CPing", 0);
     }
     conn_consume(probe->conn, 5);
     probe->keeps_conn = conn_input(probe->conn).len == 0;

@@ -6,10 +6,8 @@
 #include "http/modules/health_check/match.h"
 #include "http/routing/settings.h"
 #include "server/module.h"
+#include "upstream/settings/words.h"
 #include "upstream/upstream.h"
-
-/* Of nginx Plus; the timeout is that of its stream module, which has a directive for it. */
-enum { INTERVAL_MS = 5000, TIMEOUT_MS = 5000 };
 
 /* One `health_check` line. */
 struct check_line {
@@ -46,28 +44,6 @@ static bool invalid(struct conf *conf, const struct conf_node *node, struct str 
     return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
 }
 
-static bool read_count(struct str value, unsigned *out)
-{
-    uint64_t number;
-
-    if (!parse_uint(value, &number) || number == 0 || number > INT32_MAX) {
-        return false;
-    }
-    *out = (unsigned) number;
-    return true;
-}
-
-static bool read_port(struct str value, uint16_t *out)
-{
-    uint64_t number;
-
-    if (!parse_uint(value, &number) || number == 0 || number > UINT16_MAX) {
-        return false;
-    }
-    *out = (uint16_t) number;
-    return true;
-}
-
 /* name=value; *is_known says whether there is such a name. */
 static bool read_value(struct conf *conf, struct check_line *line, struct str name,
                        struct str value, bool *is_known)
@@ -75,21 +51,6 @@ static bool read_value(struct conf *conf, struct check_line *line, struct str na
     struct health_settings *health = &line->health;
 
     *is_known = true;
-    if (str_is(name, "interval")) {
-        return parse_msec(value, &health->interval_ms) && health->interval_ms != 0;
-    }
-    if (str_is(name, "jitter")) {
-        return parse_msec(value, &health->jitter_ms) && health->jitter_ms < UINT32_MAX;
-    }
-    if (str_is(name, "fails")) {
-        return read_count(value, &health->fails);
-    }
-    if (str_is(name, "passes")) {
-        return read_count(value, &health->passes);
-    }
-    if (str_is(name, "port")) {
-        return read_port(value, &health->port);
-    }
     if (str_is(name, "keepalive_time")) {
         return parse_msec(value, &health->keepalive_time_ms);
     }
@@ -109,7 +70,7 @@ static bool read_value(struct conf *conf, struct check_line *line, struct str na
         return value.len != 0 && value.len <= PROBE_GRPC_TEXT_MAX;
     }
     if (str_is(name, "grpc_status")) {
-        return read_count(value, &line->grpc_probe.status);
+        return word_read_number(value, 1, INT32_MAX, &line->grpc_probe.status);
     }
     *is_known = false;
     return false;
@@ -121,13 +82,11 @@ static bool read_word(struct conf *conf, struct check_line *line, struct str wor
     struct str name = str_cut(&value, '=');
     bool is_known = false;
 
-    if (str_is(word, "mandatory")) {
-        line->health.is_down_at_first = true;
+    if (health_word_read(&line->health, word, &is_known)) {
         return true;
     }
-    if (str_is(word, "persistent")) {
-        line->health.is_persistent = true;
-        return true;
+    if (is_known) {
+        return invalid(conf, line->node, word);
     }
     if (str_is(word, "type=grpc")) {
         line->is_grpc = true;
@@ -151,16 +110,14 @@ static bool health_check_apply(struct conf_scope *scope, const struct directive 
 
     line->node = node;
     line->uri = STR("/");
-    line->health.interval_ms = INTERVAL_MS;
-    line->health.timeout_ms = TIMEOUT_MS;
-    line->health.fails = line->health.passes = 1;
+    health_settings_init(&line->health);
     for (unsigned i = 1; i < node->count; i++) {
         if (!read_word(conf, line, node->args[i])) {
             return false;
         }
     }
-    if (line->health.is_persistent && !line->health.is_down_at_first) {
-        return conf_error(conf, node, "\"persistent\" needs \"mandatory\"");
+    if (!health_words_check(conf, node, &line->health)) {
+        return false;
     }
     if (!line->is_grpc && (line->grpc_service.len != 0 || line->grpc_probe.status != 0)) {
         return conf_error(conf, node, "\"grpc_service\" and \"grpc_status\" need \"type=grpc\"");

@@ -1,56 +1,8 @@
 /* `match` blocks: reading them, and holding answers against them. */
 #include "http/modules/health_check/match.h"
 
-#include "base/map.h"
 #include "base/parse.h"
 #include "conf/directive.h"
-
-/* All of a reading. */
-struct matches {
-    struct map by_name; /* struct match * */
-};
-
-static struct matches *matches_of(struct conf *conf)
-{
-    return conf_state(conf, "http match", sizeof(struct matches));
-}
-
-static struct match *find_or_make(struct conf *conf, struct str name)
-{
-    struct matches *matches = matches_of(conf);
-    struct match *match = map_get(&matches->by_name, name);
-
-    if (match == NULL) {
-        match = arena_new(conf->arena, struct match);
-        match->name = name;
-        map_put(&matches->by_name, conf->arena, name, match);
-    }
-    return match;
-}
-
-struct match *match_named(struct conf *conf, const struct conf_node *node, struct str name)
-{
-    struct match *match = find_or_make(conf, name);
-
-    if (match->used_by == NULL) {
-        match->used_by = node;
-    }
-    return match;
-}
-
-bool match_check_all(struct conf *conf)
-{
-    bool is_ok = true;
-
-    map_each(slot, &matches_of(conf)->by_name) {
-        const struct match *match = slot->value;
-        if (match->node == NULL) {
-            is_ok = conf_error(conf, match->used_by, "match \"%.*s\" is not defined",
-                               STR_ARG(match->name));
-        }
-    }
-    return is_ok;
-}
 
 /* ---- reading ---- */
 
@@ -180,8 +132,9 @@ static bool read_require(struct conf *conf, const struct conf_node *line, struct
     return true;
 }
 
-static bool read_line(struct conf *conf, const struct conf_node *line, struct match *match)
+static bool read_line(struct conf *conf, const struct conf_node *line, struct health_match *block)
 {
+    struct match *match = container_of(block, struct match, block);
     struct str name = line->args[0];
 
     if (str_is(name, "status")) {
@@ -199,21 +152,24 @@ static bool read_line(struct conf *conf, const struct conf_node *line, struct ma
     return conf_error(conf, line, "unknown directive \"%.*s\"", STR_ARG(name));
 }
 
+static const struct health_match_kind http_matches = {.state = "http match",
+                                                      .size = sizeof(struct match),
+                                                      .read_line = read_line};
+
 bool match_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                  void *settings)
 {
-    struct conf *conf = scope->conf;
-    struct match *match = find_or_make(conf, node->args[1]);
-    bool is_ok = true;
+    return health_match_apply(scope->conf, &http_matches, node);
+}
 
-    if (match->node != NULL) {
-        return conf_error(conf, node, "duplicate match \"%.*s\"", STR_ARG(match->name));
-    }
-    match->node = node;
-    for (const struct conf_node *line = node->children; line != NULL; line = line->next) {
-        is_ok &= read_line(conf, line, match);
-    }
-    return is_ok;
+struct match *match_named(struct conf *conf, const struct conf_node *node, struct str name)
+{
+    return container_of(health_match_named(conf, &http_matches, node, name), struct match, block);
+}
+
+bool match_check_all(struct conf *conf)
+{
+    return health_match_check_all(conf, &http_matches);
 }
 
 /* ---- judging ---- */
@@ -261,13 +217,6 @@ static bool is_wanted(const struct match_rule *rule)
     return rule->how == MATCH_PRESENT || rule->how == MATCH_EQUAL || rule->how == MATCH_REGEX;
 }
 
-static bool match_fail(struct health_probe *probe, const char *what)
-{
-    probe->reason = what;
-    probe->error = 0;
-    return false;
-}
-
 bool match_judge(struct health_probe *probe, struct probe_answer *answer, const void *settings)
 {
     const struct match_use *use = settings;
@@ -276,25 +225,26 @@ bool match_judge(struct health_probe *probe, struct probe_answer *answer, const 
                                         : fits_status(match, answer->status);
 
     if (!is_status_good) {
-        return match_fail(probe, arena_printf(probe->arena, "status code %u", answer->status).data);
+        return health_fail(probe, arena_printf(probe->arena, "status code %u", answer->status).data,
+                           0);
     }
     if (match == NULL) {
         return true;
     }
     vec_each(const struct match_rule, rule, &match->headers) {
         if (has_header(rule, &answer->fields, probe->log) != is_wanted(rule)) {
-            return match_fail(
-                probe, arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data);
+            return health_fail(
+                probe, arena_printf(probe->arena, "header \"%.*s\"", STR_ARG(rule->name)).data, 0);
         }
     }
     vec_each(const struct match_rule, rule, &match->bodies) {
         if (regex_match(rule->regex, answer->body, NULL, probe->log) != is_wanted(rule)) {
-            return match_fail(probe, "body");
+            return health_fail(probe, "body", 0);
         }
     }
     if (match->required.count != 0 &&
         !match_required(&match->required, use->variables, probe, answer)) {
-        return match_fail(probe, "required variables");
+        return health_fail(probe, "required variables", 0);
     }
     return true;
 }

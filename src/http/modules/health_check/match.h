@@ -33,11 +33,9 @@ struct match_codes {
     unsigned first, last;
 };
 
-/* A block. It may be named before it is read: then node is NULL until then. */
+/* A block. */
 struct match {
-    struct str name;
-    const struct conf_node *node;    /* the block, or NULL */
-    const struct conf_node *used_by; /* the first line that names it, or NULL */
+    struct health_match block;
     bool has_status;
     bool is_status_negated; /* status ! … */
     struct vec codes;       /* struct match_codes */

@@ -319,7 +319,7 @@ static void each_peer(struct text *text,
                       void (*write)(struct text *text, const struct label *labels,
                                     const struct peer *peer))
 {
-    const struct upstream_set *set = upstream_set_of(&generation_now->conf);
+    const struct upstream_set *set = upstream_set_of(&generation_now->conf, &upstream_http);
 
     vec_each(struct upstream_group *, group, &set->groups) {
         struct peer_list *list = (*group)->peers;
@@ -357,7 +357,7 @@ static void put_fails(struct text *text, const struct label *labels, const struc
 static void put_response_time(struct text *text, const struct label *labels,
                               const struct peer *peer)
 {
-    put_seconds(text, "", labels, atomic_load(&peer->cell->response_time_us));
+    put_seconds(text, "", labels, atomic_load(&peer->cell->times_us[PEER_TIME_LAST_BYTE]));
 }
 
 static void write_peers(struct text *text)

@@ -185,7 +185,7 @@ static const struct upstream_group *group_named(const struct upstream_set *set, 
 
 static bool find_groups(struct conf *conf, struct http_main *main)
 {
-    const struct upstream_set *set = upstream_set_of(conf);
+    const struct upstream_set *set = upstream_set_of(conf, &upstream_http);
     bool is_good = true;
 
     vec_each(struct named_group *, named, wanted_groups(conf)) {

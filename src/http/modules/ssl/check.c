@@ -69,7 +69,7 @@ enum flow ssl_check(struct request *request)
 {
     struct http_connection *http = request->http;
 
-    if (!http->listen->is_ssl) {
+    if (!http->listen->address.is_ssl) {
         return FLOW_NEXT;
     }
     if (!conn_is_tls(http->conn)) {

@@ -41,14 +41,14 @@ static bool check_listen(struct conf *conf, const struct http_listen *listen)
             const struct tls_server_settings *settings = &ssl_settings_of(*server)->tls;
             if (settings->certificates.count == 0 && !settings->rejects_handshake) {
                 is_good = conf_error(
-                    conf, listen->ssl_node,
+                    conf, listen->address.ssl_node,
                     "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
                 break;
             }
         }
         return is_good;
     }
-    return conf_error(conf, listen->ssl_node,
+    return conf_error(conf, listen->address.ssl_node,
                       "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
 }
 
@@ -59,12 +59,12 @@ bool ssl_end(struct conf *conf, struct http_main *main)
     vec_each(struct http_server *, server, &main->servers) {
         if (ssl_settings_of(*server)->ssl) {
             vec_each(struct http_listen *, listen, &(*server)->listens) {
-                (*listen)->is_ssl = true;
+                (*listen)->address.is_ssl = true;
             }
         }
     }
     vec_each(struct http_listen *, listen, &main->listens) {
-        if ((*listen)->is_ssl) {
+        if ((*listen)->address.is_ssl) {
             is_good &= check_listen(conf, *listen);
         }
     }

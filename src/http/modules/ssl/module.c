@@ -50,7 +50,7 @@ static bool is_active(const struct http_location *location)
         return true;
     }
     vec_each(struct http_listen *, listen, &server->listens) {
-        if ((*listen)->is_ssl) {
+        if ((*listen)->address.is_ssl) {
             return true;
         }
     }

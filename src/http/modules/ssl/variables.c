@@ -28,13 +28,6 @@ static struct http_connection *connection_of(struct variable_env *env)
     return container_of(env, struct handshake, env)->http;
 }
 
-static bool give_address(struct variable_env *env, const struct addr *addr, struct str *out)
-{
-    char *text = arena_text(env->arena, ADDR_TEXT_MAX);
-
-    return variable_give(out, (struct str){text, addr_format(addr, false, text)});
-}
-
 GETTER(get_tls)
 {
     return tls_variable(connection_of(env)->conn, variable->rest, env->arena, out);
@@ -58,20 +51,12 @@ GETTER(get_binary_client)
     struct addr peer;
 
     conn_peer(connection_of(env)->conn, &peer);
-    if (peer.len != 0 && peer.any.sa_family == AF_INET6) {
-        *out = (struct str){(const char *) &peer.v6.sin6_addr, sizeof(peer.v6.sin6_addr)};
-    } else if (peer.len != 0 && peer.any.sa_family == AF_INET) {
-        *out = (struct str){(const char *) &peer.v4.sin_addr, sizeof(peer.v4.sin_addr)};
-    } else {
-        return get_client(env, variable, out);
-    }
-    *out = arena_dup(env->arena, *out);
-    return true;
+    return variable_give_binary_address(env, out, &peer) || get_client(env, variable, out);
 }
 
 GETTER(get_server_addr)
 {
-    return give_address(env, connection_local(connection_of(env)), out);
+    return variable_give_address(env, out, connection_local(connection_of(env)));
 }
 
 GETTER(get_server_port)
@@ -108,30 +93,21 @@ GETTER(get_connection_time)
     return variable_give_seconds(env, out, clock_now.now_ms - connection_of(env)->start_ms);
 }
 
-/* What the PROXY protocol's header says of one of the two ends. */
-static const struct addr *proxy_end(struct variable_env *env, const struct variable *variable)
+static const struct proxy_header *proxy_of(struct variable_env *env)
 {
-    static const struct addr nowhere = {.len = 0};
     const struct connection_details *details = connection_of(env)->details;
 
-    if (details == NULL || details->proxy == NULL) {
-        return &nowhere;
-    }
-    return variable->data != 0 ? &details->proxy->destination : &details->proxy->source;
+    return details == NULL ? NULL : details->proxy;
 }
 
 GETTER(get_proxy_address)
 {
-    const struct addr *end = proxy_end(env, variable);
-
-    return end->len != 0 && give_address(env, end, out);
+    return variable_give_proxy_address(env, out, proxy_of(env), variable->data != 0);
 }
 
 GETTER(get_proxy_port)
 {
-    const struct addr *end = proxy_end(env, variable);
-
-    return end->len != 0 && variable_give_number(env, out, addr_port(end));
+    return variable_give_proxy_port(env, out, proxy_of(env), variable->data != 0);
 }
 
 /* What is the same in every handshake: nothing was asked or answered. */

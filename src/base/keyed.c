@@ -1,0 +1,28 @@
+/* Data by key, in a list: there are few at a time. */
+#include "base/keyed.h"
+
+struct keyed_data {
+    struct keyed_data *next;
+    const void *key;
+    _Alignas(16) char room[]; /* of whoever has the key */
+};
+
+void *keyed_data(struct keyed_data **list, struct arena *arena, const void *key, size_t size)
+{
+    struct keyed_data *data = *list;
+
+    while (data != NULL && data->key != key) {
+        data = data->next;
+    }
+    if (data != NULL) {
+        return data->room;
+    }
+    if (size == 0) {
+        return NULL;
+    }
+    data = arena_zalloc(arena, sizeof(*data) + size);
+    data->key = key;
+    data->next = *list;
+    *list = data;
+    return data->room;
+}

@@ -1,0 +1,47 @@
+/* What getters of variables give: numbers, times and addresses as text; and the variables that any subject has. */
+#ifndef SHARED_VARIABLES_GIVE_H
+#define SHARED_VARIABLES_GIVE_H
+
+#include "conf/template.h"
+#include "net/addr/addr.h"
+#include "net/conn/proxy_protocol.h"
+
+/* A value that is there. */
+static inline bool variable_give(struct str *out, struct str value)
+{
+    *out = value;
+    return true;
+}
+
+/* For the getters: a number, or "seconds.milliseconds", in memory of the subject. */
+bool variable_give_number(struct variable_env *env, struct str *out, uint64_t number);
+bool variable_give_seconds(struct variable_env *env, struct str *out, uint64_t ms);
+/* Milliseconds of the monotonic clock as a point in time, in seconds since the epoch with three digits, as $msec. */
+bool variable_give_moment(struct variable_env *env, struct str *out, uint64_t ms);
+
+/* An address without its port; its port, empty where there is none; its bytes, false when it is none of IP. */
+bool variable_give_address(struct variable_env *env, struct str *out, const struct addr *addr);
+bool variable_give_port(struct variable_env *env, struct str *out, const struct addr *addr);
+bool variable_give_binary_address(struct variable_env *env, struct str *out,
+                                  const struct addr *addr);
+
+/* Of the header of the PROXY protocol, which may be NULL: $proxy_protocol_addr and its kin. */
+bool variable_give_proxy_address(struct variable_env *env, struct str *out,
+                                 const struct proxy_header *proxy, bool is_destination);
+bool variable_give_proxy_port(struct variable_env *env, struct str *out,
+                              const struct proxy_header *proxy, bool is_destination);
+
+/* Getters for any subject: $msec, $time_local, $time_iso8601, $pid, $nginx_version. */
+bool variable_get_msec(struct variable_env *env, const struct variable *variable, struct str *out);
+bool variable_get_time_local(struct variable_env *env, const struct variable *variable,
+                             struct str *out);
+bool variable_get_time_iso8601(struct variable_env *env, const struct variable *variable,
+                               struct str *out);
+bool variable_get_pid(struct variable_env *env, const struct variable *variable, struct str *out);
+bool variable_get_nginx_version(struct variable_env *env, const struct variable *variable,
+                                struct str *out);
+
+/* The machine's name in lower case; empty when the system does not tell. */
+struct str variable_machine_name(struct arena *arena);
+
+#endif

@@ -1,0 +1,235 @@
+/* A session and its backend are connected: bytes go both ways, without a fiber, until one of them ends. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "stream/modules/proxy/proxy.h"
+#include "upstream/peer.h"
+
+static struct proxying *proxying_of(const struct session *session)
+{
+    return session->content;
+}
+
+/* ---- what is known of it ---- */
+
+/* Bytes from and to the backend so far. */
+static void count_backend(const struct proxying *proxying, uint64_t *received, uint64_t *sent)
+{
+    *received = proxying->is_relaying ? proxying->relay.sides[RELAY_BACKEND].received : 0;
+    *sent = proxying->link != NULL ? proxying->link->conn->sent : 0;
+}
+
+/* Those that were passed on, since the relay began. */
+static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
+{
+    const struct proxying *proxying = proxying_of(session);
+
+    *received = proxying != NULL && proxying->is_relaying
+                    ? proxying->relay.sides[RELAY_CLIENT].received
+                    : 0;
+    *sent = 0;
+}
+
+static void describe_bytes(const struct session *session, struct room *out)
+{
+    uint64_t from_client, to_client, from_backend, to_backend;
+
+    session_count(session, &from_client, &to_client);
+    count_backend(proxying_of(session), &from_backend, &to_backend);
+    room_printf(out, ", bytes from/to client:%llu/%llu, bytes from/to upstream:%llu/%llu",
+                (unsigned long long) from_client, (unsigned long long) to_client,
+                (unsigned long long) from_backend, (unsigned long long) to_backend);
+}
+
+static void describe(const struct session *session, struct room *out)
+{
+    const struct proxying *proxying = proxying_of(session);
+
+    if (proxying == NULL) {
+        return;
+    }
+    if (proxying->pick.peer != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
+    } else if (proxying->attempt != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+    }
+    describe_bytes(session, out);
+}
+
+/* ---- its end ---- */
+
+void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
+{
+    struct session *session = proxying->session;
+
+    if (proxying->pick.group != NULL) {
+        if (proxying->pick.peer != NULL) {
+            upstream_pick_done(&proxying->pick, outcome);
+        }
+        upstream_pick_end(&proxying->pick);
+    }
+    if (proxying->link != NULL) {
+        link_close(proxying->link);
+    }
+    if (session->attempts.items == &proxying->first) {
+        /* The log is yet to come. */
+        struct attempt *kept = arena_alloc(&session->arena, sizeof(*kept));
+
+        *kept = proxying->first;
+        session->attempts.items = kept;
+    }
+    session->holder = NULL;
+    session->content = NULL;
+    free(proxying);
+}
+
+/* "client disconnected, bytes from/to client:…": without a context, as nginx has it. */
+static void log_disconnected(const struct session *session, const char *who)
+{
+    struct log log = session->log;
+    char bytes[256];
+    struct room room = {bytes, bytes + sizeof(bytes)};
+
+    if (log.level < LOG_INFO) {
+        return;
+    }
+    log.describe = NULL;
+    log.action = NULL;
+    describe_bytes(session, &room);
+    log_info(&log, 0, "%s disconnected%.*s", who, (int) (room.at - bytes), bytes);
+}
+
+/* The session is over: what it came to is noted, the log is written. */
+static void finish(struct proxying *proxying, unsigned status)
+{
+    struct session *session = proxying->session;
+    struct attempt *attempt = proxying->attempt;
+    uint64_t received, sent;
+
+    count_client(session, &received, &sent);
+    count_backend(proxying, &attempt->bytes_received, &attempt->bytes_sent);
+    attempt->response_ms = clock_now.now_ms - proxying->attempt_ms;
+    session->received += received;
+    proxy_let_go(proxying, PEER_SERVED);
+    session_end(session, status);
+}
+
+static void log_broken(struct session *session, int error, bool is_client)
+{
+    bool was_sending = error == EPIPE;
+    struct log *log = &session->log;
+
+    log->action = is_client ? (was_sending ? "proxying and sending to client"
+                                           : "proxying and reading from client")
+                            : (was_sending ? "proxying and sending to upstream"
+                                           : "proxying and reading from upstream");
+    log_at(log, is_client ? LOG_INFO : LOG_ERROR, error, "%s() failed",
+           was_sending ? "send" : "recv");
+}
+
+static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end side)
+{
+    struct proxying *proxying = container_of(relay, struct proxying, relay);
+    struct session *session = proxying->session;
+    bool is_client = side == RELAY_CLIENT;
+
+    switch (why) {
+    case RELAY_BROKEN:
+        log_broken(session, relay->sides[side].conn->error, is_client);
+        /* fall through */
+    case RELAY_CLOSED:
+        log_disconnected(session, is_client ? "client" : "upstream");
+        break;
+    case RELAY_TIMED_OUT:
+        log_info(&session->log, ETIMEDOUT, "connection timed out");
+        break;
+    case RELAY_ABORTED:
+        log_disconnected(session, "shutdown timeout, client");
+        break;
+    }
+    finish(proxying, SESSION_OK);
+}
+
+static void abort_session(struct session *session)
+{
+    relay_abort(&proxying_of(session)->relay);
+}
+
+const struct session_holder proxy_holder = {
+    .abort = abort_session,
+    .count = count_client,
+    .describe = describe,
+};
+
+/* ---- the relay ---- */
+
+static void moves(struct conn *conn)
+{
+    relay_move(&proxying_of(conn->user)->relay);
+}
+
+/* Of the backend, until its first byte. */
+static void answers(struct conn *conn)
+{
+    struct proxying *proxying = proxying_of(conn->user);
+
+    if (proxying->attempt->first_byte_ms == UINT64_MAX) {
+        proxying->attempt->first_byte_ms = clock_now.now_ms - proxying->attempt_ms;
+    }
+    relay_move(&proxying->relay);
+}
+
+static void is_due(struct conn *conn)
+{
+    relay_check_time(&proxying_of(conn->user)->relay);
+}
+
+static const struct conn_owner client_owner = {moves, moves, is_due};
+static const struct conn_owner backend_owner = {answers, moves, is_due};
+
+/* Bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
+static uint64_t rate_of(struct session *session, const struct template *template)
+{
+    struct str text = template_text(template, &session->env);
+    uint64_t rate = 0;
+
+    if (text.len != 0 && !parse_size(text, &rate)) {
+        log_error(&session->log, 0, "invalid size \"%.*s\"", STR_ARG(text));
+        return 0;
+    }
+    return rate;
+}
+
+enum session_step proxy_carry(struct proxying *proxying)
+{
+    const struct proxy_settings *settings = proxying->settings;
+    struct session *session = proxying->session;
+    struct conn *client = session->conn, *backend = proxying->link->conn;
+
+    session->log.action = "proxying connection";
+    if (session->server->tcp_nodelay) {
+        conn_set_nodelay(client, true);
+        conn_set_nodelay(backend, true);
+    }
+    proxying->relay = (struct relay){
+        .buffer_size =
+            settings->buffer_size > UINT32_MAX ? UINT32_MAX : (uint32_t) settings->buffer_size,
+        .timeout_ms = settings->timeout_ms,
+        .ended = relay_ended,
+        .is_half_close_on = settings->half_close,
+        .sides = {[RELAY_CLIENT] = {.conn = client,
+                                    .rate = rate_of(session, settings->upload_rate)},
+                  [RELAY_BACKEND] = {.conn = backend,
+                                     .rate = rate_of(session, settings->download_rate)}},
+    };
+    proxying->is_relaying = true;
+    client->owner = &client_owner;
+    backend->owner = &backend_owner;
+    backend->user = session;
+    backend->log = &session->log;
+    enum session_step step = session_carry(session, &proxy_holder);
+    relay_start(&proxying->relay); /* the session may be over, and gone */
+    return step;
+}

@@ -1,0 +1,267 @@
+/* From a session to a connected backend: the target, peer after peer, TLS and the PROXY header. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/conn/proxy_protocol.h"
+#include "server/generation.h"
+#include "shared/upstream/target.h"
+#include "stream/modules/proxy/proxy.h"
+#include "upstream/peer.h"
+
+#define ALPN_MAX 255 /* bytes of one name (RFC 7301, 3.1) */
+
+/* ---- the target ---- */
+
+/* NULL: the session's status says why. MAY WAIT. */
+static struct upstream_group *find_group(struct session *session,
+                                         const struct proxy_settings *settings, struct str *name)
+{
+    struct upstream_group *group = settings->group;
+
+    if (group != NULL) {
+        *name = group->name;
+        return group;
+    }
+    *name = template_text(settings->target, &session->env);
+    const struct target_wish wish = {.subsystem = &upstream_stream,
+                                     .text = *name,
+                                     .resolver = session->server->resolver,
+                                     .resolver_timeout_ms = session->server->resolver_timeout_ms,
+                                     .log = &session->log};
+
+    switch (target_find(&wish, &group)) {
+    case TARGET_FOUND:
+        return group;
+    case TARGET_BAD:
+    case TARGET_UNRESOLVED:
+        session_fail(session, SESSION_INTERNAL_ERROR);
+        break;
+    case TARGET_CANCELLED:
+        session_fail(session, SESSION_OK);
+        break;
+    }
+    return NULL;
+}
+
+/* ---- one peer ---- */
+
+static void attempt_begin(struct proxying *proxying, struct str name)
+{
+    struct session *session = proxying->session;
+
+    if (session->attempts.capacity == 0) {
+        session->attempts.items = &proxying->first; /* most sessions have one */
+        session->attempts.capacity = 1;
+    }
+    proxying->attempt = attempts_add(&session->attempts, &session->arena, name);
+    proxying->attempt_ms = clock_now.now_ms;
+}
+
+static void attempt_end(struct proxying *proxying)
+{
+    proxying->attempt->response_ms = clock_now.now_ms - proxying->attempt_ms;
+}
+
+/* Who speaks to whom, as the backend is told. */
+static struct str proxy_header(struct session *session, unsigned version)
+{
+    char *at = arena_text(&session->arena, PROXY_HEADER_V1_MAX);
+    struct addr client, local;
+
+    session_client(session, &client);
+    if (!session_local(session, &local)) {
+        local.len = 0;
+    }
+    size_t size = version == PROXY_PROTOCOL_V2 ? proxy_header_write_v2(&client, &local, at)
+                                               : proxy_header_write(&client, &local, at);
+    return (struct str){at, size};
+}
+
+/* The names of proxy_ssl_alpn as TLS has them; empty ones, and longer ones than TLS takes, are left out. */
+static struct str alpn_of(struct session *session, const struct proxy_settings *settings)
+{
+    struct str wire = STR_NONE;
+
+    vec_each(struct template *, template, &settings->ssl_alpn) {
+        struct str name = template_text(*template, &session->env);
+        char length = (char) name.len;
+
+        if (name.len != 0 && name.len <= ALPN_MAX) {
+            const struct str parts[] = {wire, {&length, 1}, name};
+            wire = arena_join(&session->arena, parts, 3);
+        }
+    }
+    return wire;
+}
+
+/* What of a link's options needs memory while it is opened. */
+struct link_way {
+    struct addr local;
+    struct link_tls tls;
+};
+
+static void choose_way(struct proxying *proxying, struct str target, struct link_way *way,
+                       struct link_options *options)
+{
+    const struct proxy_settings *settings = proxying->settings;
+    struct session *session = proxying->session;
+
+    way->local.len = 0;
+    if (settings->bind != NULL && bind_address(settings->bind, &session->env, &way->local) &&
+        way->local.len != 0) {
+        options->local = &way->local;
+        options->is_transparent = settings->bind->is_transparent;
+    }
+    if (settings->ssl) {
+        tls_client_link(&settings->tls, &session->env, target, alpn_of(session, settings),
+                        &way->tls);
+        if (settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
+            way->tls.preface = proxy_header(session, settings->proxy_protocol);
+        }
+        options->tls = &way->tls;
+    }
+}
+
+/* A connection to the peer that was picked. MAY WAIT. */
+static enum link_result connect_peer(struct proxying *proxying, struct str target)
+{
+    const struct proxy_settings *settings = proxying->settings;
+    struct link_options options = {
+        .keepalive = settings->socket_keepalive,
+        .send_buffer = settings->socket_sndbuf,
+        .receive_buffer = settings->socket_rcvbuf,
+        .wants_fresh = true,
+        .is_alone = true,
+    };
+    struct link_way way;
+    int error;
+
+    choose_way(proxying, target, &way, &options);
+    enum link_result result =
+        link_open(&proxying->pick, &options, settings->connect_timeout_ms, &proxying->link, &error);
+    if (result == LINK_OK) {
+        proxying->attempt->connect_ms = clock_now.now_ms - proxying->attempt_ms;
+        if (!settings->ssl && settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
+            conn_write(proxying->link->conn,
+                       proxy_header(proxying->session, settings->proxy_protocol));
+        }
+    }
+    return result;
+}
+
+/* ---- peer after peer ---- */
+
+static bool may_try_next(const struct proxying *proxying)
+{
+    const struct proxy_settings *settings = proxying->settings;
+
+    return settings->next_upstream &&
+           (settings->next_upstream_tries == 0 ||
+            proxying->pick.tries < (uint64_t) settings->next_upstream_tries) &&
+           (settings->next_upstream_timeout_ms == 0 ||
+            clock_now.now_ms - proxying->start_ms < settings->next_upstream_timeout_ms) &&
+           upstream_pick_has_next(&proxying->pick);
+}
+
+/* Connects to one peer after another until one takes the session. False: the session's status says how it ended. MAY WAIT. */
+static bool find_peer(struct proxying *proxying, struct str target)
+{
+    struct session *session = proxying->session;
+
+    for (;;) {
+        session->log.action = "connecting to upstream";
+        switch (upstream_pick_next(&proxying->pick)) {
+        case PICK_OK:
+            break;
+        case PICK_NONE:
+            attempt_begin(proxying, proxying->pick.group->name);
+            attempt_end(proxying);
+            session_fail(session, SESSION_BAD_GATEWAY);
+            return false;
+        case PICK_CANCELLED:
+            session_fail(session, SESSION_OK);
+            return false;
+        }
+        attempt_begin(proxying, proxying->pick.peer->name);
+        switch (connect_peer(proxying, target)) {
+        case LINK_OK:
+            return true;
+        case LINK_FAILED:
+        case LINK_TIMED_OUT:
+            break;
+        case LINK_ERROR:
+            attempt_end(proxying);
+            session_fail(session, SESSION_INTERNAL_ERROR);
+            return false;
+        case LINK_CANCELLED:
+            attempt_end(proxying);
+            session_fail(session, SESSION_OK);
+            return false;
+        }
+        attempt_end(proxying);
+        bool goes_on = may_try_next(proxying);
+        upstream_pick_done(&proxying->pick, PEER_FAILED);
+        if (!goes_on) {
+            session_fail(session, SESSION_BAD_GATEWAY);
+            return false;
+        }
+    }
+}
+
+static void log_connected(const struct proxying *proxying)
+{
+    struct conn *conn = proxying->link->conn;
+    struct log log = proxying->session->log;
+    struct str peer = proxying->pick.peer->name;
+    struct addr local = {.len = 0};
+    socklen_t len = sizeof(local) - offsetof(struct addr, any);
+    char room[ADDR_TEXT_MAX];
+
+    if (log.level < LOG_INFO) {
+        return;
+    }
+    if (getsockname(conn->source.fd, &local.any, &len) == 0) {
+        local.len = len;
+    }
+    struct str text = local.len == 0 || local.any.sa_family == AF_UNIX
+                          ? STR("unix:")
+                          : (struct str){room, addr_format(&local, true, room)};
+    log.describe = NULL;
+    log.action = NULL;
+    log_info(&log, 0, "proxy %.*s connected to %.*s", STR_ARG(text), STR_ARG(peer));
+}
+
+enum session_step proxy_pass_session(struct session *session)
+{
+    const struct proxy_settings *settings = stream_settings(session->server, &proxy_key);
+    struct proxying *proxying = calloc(1, sizeof(*proxying));
+    struct str target;
+
+    if (proxying == NULL) {
+        fatal_no_memory(sizeof(*proxying));
+    }
+    proxying->session = session;
+    proxying->settings = settings;
+    session->content = proxying;
+    session->holder = &proxy_holder;
+    struct upstream_group *group = find_group(session, settings, &target);
+    if (group == NULL) {
+        proxy_let_go(proxying, PEER_UNTRIED);
+        return SESSION_ENDED;
+    }
+    proxying->pick.env = &session->env;
+    proxying->pick.arena = &session->arena;
+    proxying->pick.log = &session->log;
+    proxying->pick.subject = session;
+    proxying->start_ms = clock_now.now_ms;
+    upstream_pick_begin(&proxying->pick, group);
+    if (!find_peer(proxying, target)) {
+        proxy_let_go(proxying, PEER_UNTRIED);
+        return SESSION_ENDED;
+    }
+    log_connected(proxying);
+    return proxy_carry(proxying);
+}

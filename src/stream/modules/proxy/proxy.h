@@ -1,0 +1,65 @@
+/* ngx_stream_proxy_module: what its files share. */
+#ifndef STREAM_MODULES_PROXY_PROXY_H
+#define STREAM_MODULES_PROXY_PROXY_H
+
+#include "net/relay/relay.h"
+#include "shared/tls/client.h"
+#include "shared/upstream/attempts.h"
+#include "shared/upstream/bind.h"
+#include "stream/session/session.h"
+#include "upstream/link.h"
+#include "upstream/upstream.h"
+
+enum proxy_protocol { PROXY_PROTOCOL_OFF, PROXY_PROTOCOL_V1, PROXY_PROTOCOL_V2 };
+
+/* A member without a comment is the value of the directive of its name. */
+struct proxy_settings {
+    struct upstream_group *group; /* that proxy_pass names; NULL: target does */
+    struct template *target;      /* … with variables; or NULL */
+    uint64_t connect_timeout_ms;
+    uint64_t timeout_ms;
+    uint64_t buffer_size;
+    struct template *upload_rate, *download_rate;
+    const struct bind_settings *bind; /* or NULL */
+    bool bind_dynamic;                /* the address is found for each attempt */
+    bool next_upstream;
+    int64_t next_upstream_tries;
+    uint64_t next_upstream_timeout_ms;
+    bool socket_keepalive;
+    uint64_t socket_sndbuf, socket_rcvbuf; /* 0 = the system's */
+    bool half_close;
+    unsigned proxy_protocol;     /* enum proxy_protocol */
+    int64_t requests, responses; /* datagrams; responses -1 = not told */
+    bool session_drop;
+    bool ssl;
+    struct vec ssl_alpn; /* struct template * */
+    struct tls_client_settings tls;
+};
+
+extern struct settings_key proxy_key;
+
+/* A session with its backend, from the first attempt on. */
+struct proxying {
+    struct session *session;
+    const struct proxy_settings *settings;
+    struct upstream_pick pick;
+    struct upstream_link *link; /* to the backend, once it is connected; or NULL */
+    struct attempt *attempt;    /* the last one, among the session's */
+    struct attempt first;       /* where it is, as a rule */
+    struct relay relay;
+    uint64_t attempt_ms; /* when it began */
+    uint64_t start_ms;   /* when the first one began */
+    bool is_relaying;
+};
+
+/* connect.c: content of a server with proxy_pass. MAY WAIT. */
+enum session_step proxy_pass_session(struct session *session);
+
+/* carry.c: the backend is connected; bytes go both ways until the session's end. */
+enum session_step proxy_carry(struct proxying *proxying);
+/* … before that: lets go of what there is; the session is the caller's. */
+void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome);
+/* What the session's log lines say of the backend. */
+extern const struct session_holder proxy_holder;
+
+#endif

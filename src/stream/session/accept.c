@@ -1,0 +1,63 @@
+/* From an accepted descriptor to a session. */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "server/generation.h"
+#include "stream/session/story.h"
+
+static void log_client(const struct session *session, const struct addr *peer)
+{
+    struct str server = session->listen->address.listener->text;
+    struct log log = session->log;
+    char room[ADDR_TEXT_MAX];
+    struct str client = STR("unix:");
+
+    if (peer->len != 0 && peer->any.sa_family != AF_UNIX) {
+        client = (struct str){room, addr_format(peer, true, room)};
+    }
+    log.describe = NULL;
+    log.action = NULL;
+    log_info(&log, 0, "%sclient %.*s connected to %.*s", session->listen->is_udp ? "udp " : "",
+             STR_ARG(client), STR_ARG(server));
+}
+
+/* The story begins, with or without a header before it. */
+static void begin(struct session *session)
+{
+    struct conn *conn = session->conn;
+    struct addr peer;
+
+    if (session->log.level >= LOG_INFO) {
+        conn_peer(conn, &peer);
+        log_client(session, &peer);
+    }
+    if (session->listen->address.is_proxy_protocol) {
+        session_enter(session, SESSION_PROXY_HEADER);
+        conn_start(conn);
+    } else {
+        session_enter(session, SESSION_BEGINNING);
+        session_go_on(session);
+    }
+}
+
+void stream_accepted(struct listener *listener, int fd, const struct addr *peer)
+{
+    struct stream_listen *listen = listener->user;
+    struct conn *conn = conn_new(fd, peer, NULL, &listen->log);
+
+    counters_mine->accepted++;
+    if (conn == NULL) {
+        counters_mine->limited++;
+        close(fd);
+        return;
+    }
+    counters_mine->handled++;
+    conn->listener = listener;
+    begin(session_new(listen, conn));
+}
+
+void stream_passed(struct listener *listener, struct conn *conn)
+{
+    conn->listener = listener;
+    begin(session_new(listener->user, conn));
+}

@@ -1,0 +1,153 @@
+/* The story of a session, from its first handler to its content; on a fiber. */
+#include "stream/session/story.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "server/generation.h"
+
+/* A fresh buffer for what preread looks at. */
+#define FIRST_BUFFER 4096
+
+/* Asks the handlers of a phase in turn, from where it was left, until one has something to say. */
+static enum session_step pass(struct session *session, enum stream_phase phase)
+{
+    for (;;) {
+        const struct session_handlers *handlers = &session->server->phases[phase];
+
+        if (session->next_handler >= handlers->count) {
+            session->next_handler = 0;
+            return SESSION_NEXT;
+        }
+        enum session_step step = handlers->items[session->next_handler](session);
+        if (session->is_over_memory && step != SESSION_ENDED) {
+            return session_fail(session, SESSION_INTERNAL_ERROR);
+        }
+        if (step == SESSION_NEXT) {
+            session->next_handler++;
+            continue;
+        }
+        if (step == SESSION_SKIP) {
+            session->next_handler = 0;
+            return SESSION_NEXT;
+        }
+        return step;
+    }
+}
+
+/* More of the client's first words. NEXT: some have come; MORE: they are awaited. */
+static enum session_step read_more(struct session *session)
+{
+    struct conn *conn = session->conn;
+    size_t most = session->server->preread_buffer_size;
+
+    if (session_input(session).len >= most) {
+        counters_mine->limited++;
+        log_error(&session->log, 0, "preread buffer full");
+        return session_fail(session, SESSION_BAD_REQUEST);
+    }
+    if (conn_fill(conn, most < FIRST_BUFFER ? most : FIRST_BUFFER, most)) {
+        return SESSION_NEXT;
+    }
+    return conn->is_input_closed || conn->is_broken ? session_fail(session, SESSION_OK)
+                                                    : SESSION_MORE;
+}
+
+/* What the client says first, looked at by those who want it. */
+static enum session_step preread(struct session *session)
+{
+    for (;;) {
+        enum session_step step = pass(session, STREAM_PREREAD);
+
+        if (step == SESSION_MORE) {
+            step = session->conn != NULL
+                       ? read_more(session)
+                       : session_fail(session, SESSION_OK); /* one datagram is all */
+            if (step == SESSION_NEXT) {
+                continue;
+            }
+        }
+        return step;
+    }
+}
+
+/* The session from its stage on. MORE: it waits for the client, without a fiber. MAY WAIT. */
+static enum session_step live(struct session *session)
+{
+    static const enum stream_phase beginning[] = {STREAM_POST_ACCEPT, STREAM_PREACCESS,
+                                                  STREAM_ACCESS};
+    enum session_step step = SESSION_NEXT;
+
+    if (session->stage == SESSION_BEGINNING) {
+        for (unsigned i = 0; i < 3 && step == SESSION_NEXT; i++) {
+            step = pass(session, beginning[i]);
+        }
+        if (step != SESSION_NEXT) {
+            return step;
+        }
+        if (session->listen->address.is_ssl) {
+            session_enter(session, SESSION_HANDSHAKE);
+            return SESSION_MORE;
+        }
+    } else if (session->stage == SESSION_HANDSHAKE) {
+        step = pass(session, STREAM_SECURE);
+        if (step != SESSION_NEXT) {
+            return step;
+        }
+    }
+    if (session->stage != SESSION_PREREADING) {
+        session_enter(session, SESSION_PREREADING);
+    }
+    step = preread(session);
+    if (step != SESSION_NEXT) {
+        return step;
+    }
+    session_enter(session, SESSION_CONTENT);
+    step = session->server->content(session);
+    if (session->is_over_memory && step == SESSION_ENDED) {
+        session->status = SESSION_INTERNAL_ERROR;
+    }
+    return step;
+}
+
+static void run(void *arg)
+{
+    struct session *session = arg;
+
+    fiber_set_subject(&session->log);
+    enum session_step step = live(session);
+    fiber_set_subject(NULL);
+    if (step == SESSION_LEFT) {
+        return; /* it may be gone */
+    }
+    session->fiber = NULL;
+    if (step == SESSION_MORE) {
+        session_await(session);
+    } else {
+        session_end(session, session->status != 0 ? session->status : SESSION_OK);
+    }
+}
+
+void session_go_on(struct session *session)
+{
+    struct fiber *fiber;
+
+    if (capacity.requests != UINT32_MAX && fiber_pool_left() <= capacity.reserve) {
+        counters_mine->limited++;
+        log_error(&session->log, 0, "too many sessions are worked on: worker_requests");
+        session_end(session, SESSION_UNAVAILABLE);
+        return;
+    }
+    switch (fiber_start(run, session, &fiber)) {
+    case FIBER_ENDED:
+        break; /* the session may be gone */
+    case FIBER_WAITING:
+        session->fiber = fiber;
+        break;
+    case FIBER_NO_STACK:
+        counters_mine->limited++;
+        log_error(&session->log, errno, "no stack for the session's fiber");
+        session_end(session, SESSION_INTERNAL_ERROR);
+        break;
+    }
+}

@@ -1,0 +1,32 @@
+/* The story of a session (story.c), and the stages in which it waits without a fiber: the faces of this room's parts to each
+ * other, and to whoever makes sessions of something else than accepted connections (UDP). */
+#ifndef STREAM_SESSION_STORY_H
+#define STREAM_SESSION_STORY_H
+
+#include "stream/session/session.h"
+
+/* A session in its first stage, on a connection or a flow, which it owns from here on; counted. */
+struct session *session_new(const struct stream_listen *listen, struct conn *conn);
+
+/* Called for each listener of TCP (struct listener.accepted, and .passed). */
+void stream_accepted(struct listener *listener, int fd, const struct addr *peer);
+void stream_passed(struct listener *listener, struct conn *conn);
+
+/* Goes on with the story from the session's stage, on a fiber of its own. The session may be over when it returns. */
+void session_go_on(struct session *session);
+
+/* It is at this stage from now on; the only place that says whom the loop tells. */
+void session_enter(struct session *session, enum session_stage stage);
+
+/* The story has no fiber until more comes of the client, or its stage's time is up. The session may be over. */
+void session_await(struct session *session);
+
+/* Breaks it off, whatever it does: its fiber unwinds, its holder ends it, or it is over. */
+void session_abort(struct session *session);
+/* Worker hook: worker_shutdown_timeout is over, or the worker is told to end at once. */
+void sessions_abort(void);
+
+/* Variables of the core, ended by an empty name. */
+extern const struct variable session_variables[];
+
+#endif

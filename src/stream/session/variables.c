@@ -1,0 +1,146 @@
+/* The variables of ngx_stream_core_module. */
+#include "base/clock.h"
+#include "net/conn/proxy_protocol.h"
+#include "shared/variables/give.h"
+#include "stream/session/story.h"
+
+#define GETTER(name)                                                                               \
+    static bool name(struct variable_env *env, const struct variable *variable, struct str *out)
+
+/* ---- the two ends ---- */
+
+GETTER(get_binary_remote_addr)
+{
+    struct session *session = variable_session(env);
+    struct addr client;
+
+    session_client(session, &client);
+    return variable_give_binary_address(env, out, &client) ||
+           variable_give(out, session_client_text(session));
+}
+
+GETTER(get_remote_addr)
+{
+    return variable_give(out, session_client_text(variable_session(env)));
+}
+
+GETTER(get_remote_port)
+{
+    struct addr client;
+
+    session_client(variable_session(env), &client);
+    return variable_give_port(env, out, &client);
+}
+
+GETTER(get_server_addr)
+{
+    struct addr local;
+
+    return session_local(variable_session(env), &local) && variable_give_address(env, out, &local);
+}
+
+GETTER(get_server_port)
+{
+    struct addr local;
+
+    return session_local(variable_session(env), &local) && variable_give_port(env, out, &local);
+}
+
+GETTER(get_proxy_address)
+{
+    return variable_give_proxy_address(env, out, variable_session(env)->proxy, variable->data != 0);
+}
+
+GETTER(get_proxy_port)
+{
+    return variable_give_proxy_port(env, out, variable_session(env)->proxy, variable->data != 0);
+}
+
+GETTER(get_proxy_tlv)
+{
+    const struct proxy_header *proxy = variable_session(env)->proxy;
+
+    return proxy != NULL && proxy_header_tlv(proxy, variable->rest, out);
+}
+
+/* ---- the session ---- */
+
+GETTER(get_bytes)
+{
+    uint64_t counts[2];
+
+    session_count(variable_session(env), &counts[0], &counts[1]);
+    return variable_give_number(env, out, counts[variable->data]);
+}
+
+GETTER(get_connection)
+{
+    return variable_give_number(env, out, session_number(variable_session(env)));
+}
+
+GETTER(get_session_time)
+{
+    return variable_give_seconds(env, out, clock_now.now_ms - variable_session(env)->start_ms);
+}
+
+GETTER(get_status)
+{
+    return variable_give_number(env, out, variable_session(env)->status);
+}
+
+GETTER(get_protocol)
+{
+    return variable_give(out, variable_session(env)->listen->is_udp ? STR("UDP") : STR("TCP"));
+}
+
+GETTER(get_server_name)
+{
+    return variable_give(out, variable_session(env)->server->name);
+}
+
+GETTER(get_hostname)
+{
+    return variable_give(out, variable_session(env)->server->main->hostname);
+}
+
+GETTER(get_time_iso8601_ms)
+{
+    struct str whole = CLOCK_STR(iso8601);
+
+    /* "2026-11-23T17:42:00+00:00": the milliseconds stand before the zone. */
+    *out = arena_printf(env->arena, "%.*s.%03u%.*s", 19, whole.data,
+                        (unsigned) clock_now.milliseconds, (int) (whole.len - 19), whole.data + 19);
+    return true;
+}
+
+#define NAMED(text) .name = STR_INIT(text)
+#define ANY .kind = &any_subject
+#define VOLATILE .flags = VARIABLE_VOLATILE
+
+const struct variable session_variables[] = {
+    {NAMED("binary_remote_addr"), .get = get_binary_remote_addr},
+    {NAMED("remote_addr"), .get = get_remote_addr},
+    {NAMED("remote_port"), .get = get_remote_port},
+    {NAMED("server_addr"), .get = get_server_addr},
+    {NAMED("server_port"), .get = get_server_port},
+    {NAMED("proxy_protocol_addr"), .get = get_proxy_address},
+    {NAMED("proxy_protocol_port"), .get = get_proxy_port},
+    {NAMED("proxy_protocol_server_addr"), .get = get_proxy_address, .data = 1},
+    {NAMED("proxy_protocol_server_port"), .get = get_proxy_port, .data = 1},
+    {NAMED("proxy_protocol_tlv_"), .get = get_proxy_tlv, .flags = VARIABLE_PREFIX},
+    {NAMED("bytes_received"), .get = get_bytes, .data = 0},
+    {NAMED("bytes_sent"), .get = get_bytes, .data = 1},
+    {NAMED("connection"), .get = get_connection},
+    {NAMED("session_time"), .get = get_session_time, VOLATILE},
+    {NAMED("status"), .get = get_status, VOLATILE},
+    {NAMED("protocol"), .get = get_protocol},
+    {NAMED("server_name"), .get = get_server_name},
+    {NAMED("hostname"), .get = get_hostname},
+    {NAMED("pid"), .get = variable_get_pid, ANY},
+    {NAMED("nginx_version"), .get = variable_get_nginx_version, ANY},
+    {NAMED("msec"), .get = variable_get_msec, ANY, VOLATILE},
+    {NAMED("time_local"), .get = variable_get_time_local, ANY, VOLATILE},
+    {NAMED("time_iso8601"), .get = variable_get_time_iso8601, ANY, VOLATILE},
+    {NAMED("time_iso8601_ms"), .get = get_time_iso8601_ms, ANY},
+    {.name = {NULL, 0}},
+};

@@ -1,0 +1,221 @@
+/* The `upstream` block of http and of stream, and what stands in it but the rows of balancers and the like. */
+#include "upstream/private.h"
+#include "upstream/settings/resolver_rows.h"
+#include "upstream/settings/server.h"
+#include "upstream/settings/words.h"
+
+enum { DEFAULT_QUEUE_TIMEOUT_MS = 60000 };
+
+/* ---- `queue` ---- */
+
+static bool queue_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct upstream_group *group = settings;
+    struct str value;
+
+    if (!word_read_number(node->args[1], 1, INT32_MAX, &group->queue_max)) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"queue\" directive",
+                          STR_ARG(node->args[1]));
+    }
+    group->queue_timeout_ms = DEFAULT_QUEUE_TIMEOUT_MS;
+    if (node->count > 2 && (!word_is_parameter(node->args[2], STR("timeout="), &value) ||
+                            !parse_msec(value, &group->queue_timeout_ms))) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    return true;
+}
+
+/* ---- the block ---- */
+
+static bool block_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct upstream_set *set = upstream_set_of(conf, scope_subsystem(scope));
+    struct upstream_group *group = arena_new(conf->arena, struct upstream_group);
+
+    group->name = node->args[1];
+    group->node = node;
+    if (map_get_nocase(&set->blocks, group->name) != NULL) {
+        return conf_error(conf, node, "duplicate upstream \"%.*s\"", STR_ARG(group->name));
+    }
+    map_put_nocase(&set->blocks, conf->arena, group->name, group);
+    upstream_set_add(conf, set, group);
+    node->user = group;
+    return true;
+}
+
+/* The settings of the block are the group itself, which directives before the block may have named. */
+static void block_prepare(struct conf_scope *scope, void *arg)
+{
+    struct upstream_group *group = arg;
+    const struct settings_key *key = group->set->subsystem->group_key;
+    struct upstream_group *made = conf_settings(scope, key);
+
+    made->name = group->name;
+    made->node = group->node;
+    made->set = group->set;
+    made->number = group->number;
+    *group = *made;
+    scope->settings[key->number] = group;
+}
+
+static bool block_enter(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct upstream_group *group = node->user;
+    unsigned errors = scope->conf->error_count;
+
+    struct conf_scope *inner =
+        conf_enter(scope, node, group->set->subsystem->group_context, block_prepare, group);
+    if (inner == NULL) {
+        return false;
+    }
+    return group->servers.count != 0 || scope->conf->error_count != errors ||
+           conf_error(scope->conf, node, "no servers are inside upstream");
+}
+
+static bool group_finish(struct conf_scope *scope, void *settings)
+{
+    struct upstream_group *group = settings;
+
+    group->has_resolver_timeout =
+        conf_is_set(scope, scope_subsystem(scope)->group_key, "resolver_timeout");
+    return true;
+}
+
+static bool ntlm_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct upstream_group *group = settings;
+
+    group->keeps_logins = true;
+    return true;
+}
+
+#define G struct upstream_group
+#define GROUP_ROWS(CONTEXT, SERVER_SYNTAX)                                                         \
+    {"server",                                                                                     \
+     CONTEXT,                                                                                      \
+     CUSTOM(upstream_server_apply),                                                                \
+     ARGS(1, ARGS_ANY),                                                                            \
+     .repeat = REPEAT_CUSTOM,                                                                      \
+     .syntax = SERVER_SYNTAX,                                                                      \
+     .doc = "A server of the group: an address, a name (each of its addresses is a peer) or "      \
+            "unix:path. A name that is not found is asked for again while the service runs; "      \
+            "`resolve` follows its changes as well."},                                             \
+        {"resolver",                                                                               \
+         CONTEXT,                                                                                  \
+         CUSTOM_FIELD(G, resolver, resolver_row_apply),                                            \
+         ARGS(1, ARGS_ANY),                                                                        \
+         .syntax = RESOLVER_SYNTAX,                                                                \
+         .doc = "Name servers for the names of this group, in place of those of the outer "        \
+                "block."},                                                                         \
+        RESOLVER_TIMEOUT_ROW(CONTEXT, G)
+
+static const struct directive http_group_rows[] = {
+    GROUP_ROWS(IN_UPSTREAM,
+               "address [weight=number] [max_conns=number] [max_fails=number] [fail_timeout=time] "
+               "[slow_start=time] [backup] [down] [drain] [route=string] [id=string] [resolve] "
+               "[service=name]"),
+    {"ntlm", IN_UPSTREAM, CUSTOM(ntlm_apply), ARGS(0, 0),
+     .doc =
+         "A connection that a client has logged in by (NTLM, Negotiate) belongs to this client's "
+         "connection in any group, and is kept for it as `keepalive` says; with `ntlm` it is "
+         "kept where `keepalive` is 0, too."},
+    {"queue", IN_UPSTREAM, CUSTOM(queue_apply), ARGS(1, 2), .syntax = "number [timeout=time]",
+     .doc = "So many requests may wait in each worker when no server can take them; 60s unless "
+            "told otherwise."},
+    {0},
+};
+
+static const struct directive stream_group_rows[] = {
+    GROUP_ROWS(IN_STREAM_UPSTREAM,
+               "address:port [weight=number] [max_conns=number] [max_fails=number] "
+               "[fail_timeout=time] [slow_start=time] [backup] [down] [resolve] [service=name]"),
+    {0},
+};
+#undef G
+
+static void http_group_fresh(void *settings)
+{
+    upstream_group_defaults(settings, &upstream_http);
+}
+
+static void stream_group_fresh(void *settings)
+{
+    upstream_group_defaults(settings, &upstream_stream);
+}
+
+const struct directive_table upstream_http_group_table = {.key = &upstream_http_group_key,
+                                                          .rows = http_group_rows,
+                                                          .contexts = IN_UPSTREAM,
+                                                          .size = sizeof(struct upstream_group),
+                                                          .finish = group_finish,
+                                                          .fresh = http_group_fresh};
+
+const struct directive_table upstream_stream_group_table = {.key = &upstream_stream_group_key,
+                                                            .rows = stream_group_rows,
+                                                            .contexts = IN_STREAM_UPSTREAM,
+                                                            .size = sizeof(struct upstream_group),
+                                                            .finish = group_finish,
+                                                            .fresh = stream_group_fresh};
+
+/* What the http block says of all its groups; goes into the set when the block was read. */
+struct set_settings {
+    int64_t discard_most;
+    bool is_no_server_502;
+};
+
+static bool set_finish(struct conf_scope *scope, void *settings)
+{
+    const struct set_settings *written = settings;
+    struct upstream_set *set = upstream_set_of(scope->conf, scope_subsystem(scope));
+
+    set->no_server_status = written->is_no_server_502 ? 502 : 500;
+    set->discard_most = (uint64_t) written->discard_most;
+    return true;
+}
+
+#define BLOCK_ROW(CONTEXT)                                                                         \
+    {                                                                                              \
+        "upstream", CONTEXT, BLOCK(block_enter),                                                   \
+            .apply = block_apply, ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "name",           \
+            .doc = "A group of servers, to be named where an address could stand."                 \
+    }
+
+static const struct directive http_block_rows[] = {
+    BLOCK_ROW(IN_HTTP),
+    {"upstream_change_no_server_status", IN_HTTP, FLAG(struct set_settings, is_no_server_502),
+     .initial = "on",
+     .doc = "The answer to a request that finds no server of its group usable: 502, or 500 when "
+            "this is off, as it is in Tengine unless told otherwise."},
+    {"rr_discarded_range", IN_HTTP, NUMBER(struct set_settings, discard_most), .initial = "0",
+     .doc =
+         "Round robin begins at a random one of so many first turns in each worker, so that many "
+         "workers and machines do not all begin with the first servers of a large group."},
+    {0},
+};
+
+const struct directive_table upstream_http_block_table = {.rows = http_block_rows,
+                                                          .contexts = IN_HTTP,
+                                                          .size = sizeof(struct set_settings),
+                                                          .finish = set_finish};
+
+static const struct directive stream_block_rows[] = {BLOCK_ROW(IN_STREAM), {0}};
+
+const struct directive_table upstream_stream_block_table = {.rows = stream_block_rows,
+                                                            .contexts = IN_STREAM};
+
+void upstream_set_balancer(struct conf_scope *scope, const struct conf_node *node,
+                           const struct balancer *balancer, void *settings)
+{
+    struct upstream_group *group = scope_group(scope);
+
+    if (group->balancer != NULL || group->is_keepalive_set) {
+        conf_warn(scope->conf, node, "load balancing method redefined");
+    }
+    group->balancer = balancer;
+    group->balancer_settings = settings;
+}

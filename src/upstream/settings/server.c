@@ -1,0 +1,183 @@
+/* `server` of a group: an address and its parameters. */
+#include "upstream/settings/server.h"
+
+#include "upstream/private.h"
+#include "upstream/settings/words.h"
+
+enum {
+    DEFAULT_FAIL_TIMEOUT_MS = 10000,
+    WEIGHT_MAX = 65535, /* so that sums of weights stay small */
+};
+
+void upstream_server_init(struct upstream_server *server, struct str written)
+{
+    memset(server, 0, sizeof(*server));
+    server->written = written;
+    server->weight = 1;
+    server->max_fails = 1;
+    server->fail_timeout_ms = DEFAULT_FAIL_TIMEOUT_MS;
+}
+
+struct upstream_server *upstream_server_add(struct conf *conf, struct upstream_group *group,
+                                            const struct conf_node *node, struct str written)
+{
+    struct upstream_server *server = arena_new(conf->arena, struct upstream_server);
+
+    upstream_server_init(server, written);
+    server->node = node;
+    server->index = (unsigned) group->servers.count;
+    *vec_add(&group->servers, conf->arena, struct upstream_server *) = server;
+    return server;
+}
+
+/* ---- addresses ---- */
+
+/* Is it "name" or "name:port", where the name has to be looked up? */
+static bool is_name(struct str text, struct str host)
+{
+    struct addr addr;
+
+    return text.len != 0 && host.len != 0 && text.data[0] != '[' &&
+           !str_starts_nocase(text, STR("unix:")) && str_find_char(text, '/') == NULL &&
+           str_find_char(host, ':') == NULL && !addr_parse_ip(host, &addr);
+}
+
+bool upstream_server_read(struct conf *conf, const struct conf_node *node, uint16_t default_port,
+                          struct upstream_server *server)
+{
+    struct str text = server->written;
+    struct addr_list list;
+    uint16_t port = 0;
+    bool has_sound_port = addr_split_port(text, &server->host, &port);
+
+    if (is_name(text, server->host)) {
+        if (!has_sound_port) {
+            return conf_error(conf, node, "invalid port in upstream \"%.*s\"", STR_ARG(text));
+        }
+        server->port = port != 0 ? port : default_port;
+        server->resolves = true; /* until upstream_finish knows better */
+    } else {
+        if (!addr_parse(conf->arena, text, default_port, false, &list)) {
+            return conf_error(conf, node, "%s in upstream \"%.*s\"", list.error, STR_ARG(text));
+        }
+        server->addresses = list;
+        server->host = list.host;
+        server->port = addr_port(&list.items[0]);
+    }
+    /* Records of a service tell the port. */
+    if (server->port == 0 && server->service.len == 0 && !str_starts_nocase(text, STR("unix:"))) {
+        return conf_error(conf, node, "no port in upstream \"%.*s\"", STR_ARG(text));
+    }
+    return true;
+}
+
+/* ---- `server` ---- */
+
+/* One that is for requests which stay with their server. */
+static bool read_sticky(struct str parameter, struct upstream_server *server)
+{
+    struct str value;
+
+    if (word_is_parameter(parameter, STR("route="), &value)) {
+        server->route = value;
+        return value.len != 0;
+    }
+    if (word_is_parameter(parameter, STR("id="), &value)) {
+        server->id = value;
+        return value.len != 0;
+    }
+    server->is_draining |= str_is(parameter, "drain");
+    return str_is(parameter, "drain");
+}
+
+static bool read_word(struct str parameter, struct upstream_server *server, bool *wants_resolve)
+{
+    if (str_is(parameter, "backup")) {
+        server->is_backup = true;
+    } else if (str_is(parameter, "down")) {
+        server->is_down = true;
+    } else if (str_is(parameter, "resolve")) {
+        *wants_resolve = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* One parameter after the address. False: it is none, or its value is wrong. */
+static bool read_parameter(struct str parameter, struct upstream_server *server,
+                           bool *wants_resolve)
+{
+    struct str value;
+
+    if (word_is_parameter(parameter, STR("weight="), &value)) {
+        return word_read_number(value, 1, WEIGHT_MAX, &server->weight);
+    }
+    if (word_is_parameter(parameter, STR("max_conns="), &value)) {
+        return word_read_number(value, 0, INT32_MAX, &server->max_conns);
+    }
+    if (word_is_parameter(parameter, STR("max_fails="), &value)) {
+        return word_read_number(value, 0, INT32_MAX, &server->max_fails);
+    }
+    if (word_is_parameter(parameter, STR("fail_timeout="), &value)) {
+        return parse_msec(value, &server->fail_timeout_ms);
+    }
+    if (word_is_parameter(parameter, STR("slow_start="), &value)) {
+        return parse_msec(value, &server->slow_start_ms);
+    }
+    if (word_is_parameter(parameter, STR("service="), &value)) {
+        server->service = value;
+        return value.len != 0;
+    }
+    return read_word(parameter, server, wants_resolve);
+}
+
+/* Parameters that do not go together. */
+static bool check_parameters(struct conf *conf, const struct conf_node *node,
+                             const struct upstream_group *group,
+                             const struct upstream_server *server, bool wants_resolve)
+{
+    const char *refused = NULL;
+
+    if (group->balancer != NULL && group->balancer->refuses_backup) {
+        refused = server->is_backup ? "backup" : server->slow_start_ms != 0 ? "slow_start" : NULL;
+    }
+    if (refused != NULL) {
+        return conf_error(conf, node, "balancing method does not support parameter \"%s\"",
+                          refused);
+    }
+    if (server->is_down && server->is_draining) {
+        return conf_error(conf, node, "parameters \"down\" and \"drain\" exclude each other");
+    }
+    if (server->service.len != 0 && !wants_resolve) {
+        return conf_error(conf, node, "service upstream \"%.*s\" requires \"resolve\" parameter",
+                          STR_ARG(server->written));
+    }
+    if (server->service.len != 0 && !str_equal(server->host, server->written)) {
+        return conf_error(conf, node, "service upstream \"%.*s\" may not have port",
+                          STR_ARG(server->written));
+    }
+    return true;
+}
+
+bool upstream_server_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct upstream_group *group = settings;
+    struct upstream_server *server = upstream_server_add(conf, group, node, node->args[1]);
+    bool has_stickiness = group->set->subsystem->has_stickiness, wants_resolve = false;
+
+    for (unsigned i = 2; i < node->count; i++) {
+        if (!read_parameter(node->args[i], server, &wants_resolve) &&
+            !(has_stickiness && read_sticky(node->args[i], server))) {
+            return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[i]));
+        }
+    }
+    if (!upstream_server_read(conf, node, group->default_port, server) ||
+        !check_parameters(conf, node, group, server, wants_resolve)) {
+        return false;
+    }
+    server->wants_resolve = wants_resolve && server->resolves;
+    return true;
+}
