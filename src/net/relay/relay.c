@@ -14,30 +14,23 @@
 #define TURN_BUDGET (256 * 1024u) /* bytes one way before others get their turn */
 #define FULL_BUFFERS 2            /* so many in a row, and the flow is large */
 #define LARGE_AGAIN (32 * 1024u)  /* a large flow that moves less at a time is large no more */
-#define RATE_PARTS 20 /* of a second: how often something is read where a rate limits it */
 
 /* Nothing waits between a read into it and the write of it: one for the worker. */
 static char buffer[BUFFER_MOST];
 
 /* ---- what may be done ---- */
 
-/* Bytes that the rate allows to read of a side now. */
+/* Bytes that the rate allows to read of a side now: a second's worth at the beginning of each second of the relay, as nginx
+ * has it. */
 static uint64_t allowed_by_rate(const struct relay *relay, const struct relay_side *side)
 {
-    uint64_t elapsed_ms = clock_now.now_ms - relay->started_ms;
+    uint64_t seconds = (clock_now.now_ms - relay->started_ms) / 1000 + 1;
     uint64_t allowed;
 
-    if (side->rate == 0 || __builtin_mul_overflow(side->rate, elapsed_ms + 1000, &allowed)) {
+    if (side->rate == 0 || __builtin_mul_overflow(side->rate, seconds, &allowed)) {
         return UINT64_MAX;
     }
-    allowed /= 1000;
     return allowed > side->received ? allowed - side->received : 0;
-}
-
-/* Bytes that are worth a read. */
-static uint64_t rate_part(const struct relay_side *side)
-{
-    return side->rate < RATE_PARTS ? 1 : side->rate / RATE_PARTS;
 }
 
 /* Has all that was read for this end reached it, or never will? */
@@ -178,11 +171,10 @@ static bool is_in_time(struct relay *relay, const struct relay_side *side)
 {
     struct conn *backend = relay->sides[RELAY_BACKEND].conn;
 
-    if (side->rate == 0 || allowed_by_rate(relay, side) >= rate_part(side)) {
+    if (side->rate == 0 || allowed_by_rate(relay, side) != 0) {
         return true;
     }
-    uint64_t at_ms =
-        relay->started_ms + (side->received + rate_part(side)) * 1000 / side->rate + 1 - 1000;
+    uint64_t at_ms = relay->started_ms + side->received / side->rate * 1000;
     if (at_ms < backend->timer.deadline_ms) {
         conn_set_deadline(backend, at_ms);
     }

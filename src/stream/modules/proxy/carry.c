@@ -54,6 +54,8 @@ static void describe(const struct session *session, struct room *out)
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+    } else if (proxying->pick.group != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }
@@ -175,12 +177,25 @@ static void moves(struct conn *conn)
     relay_move(&proxying_of(conn->user)->relay);
 }
 
+/* Of the backend: balancers hear when it begins to answer. */
+static void answers(struct conn *conn)
+{
+    struct proxying *proxying = proxying_of(conn->user);
+
+    if (!proxying->has_answered) {
+        proxying->has_answered = true;
+        upstream_pick_responded(&proxying->pick);
+    }
+    relay_move(&proxying->relay);
+}
+
 static void is_due(struct conn *conn)
 {
     relay_check_time(&proxying_of(conn->user)->relay);
 }
 
-static const struct conn_owner relayed = {moves, moves, is_due};
+static const struct conn_owner client_owner = {moves, moves, is_due};
+static const struct conn_owner backend_owner = {answers, moves, is_due};
 
 /* Bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
 static uint64_t rate_of(struct session *session, const struct template *template)
@@ -220,7 +235,8 @@ enum session_step proxy_carry(struct proxying *proxying)
     };
     proxying->is_relaying = true;
     proxying->preread = session_input(session).len;
-    client->owner = backend->owner = &relayed;
+    client->owner = &client_owner;
+    backend->owner = &backend_owner;
     backend->user = session;
     backend->log = &session->log;
     enum session_step step = session_carry(session, &proxy_holder);
