@@ -82,6 +82,8 @@ struct shard_set {
     unsigned count;                /* slots with a socket; 1 when not sharded */
     unsigned wanted; /* slots that the configuration in force wants; below count while it shrinks */
     unsigned room;   /* of fds */
+    unsigned
+        steered; /* of datagrams: slots that the program in force spreads clients over; 0 = none yet */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */

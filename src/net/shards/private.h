@@ -21,7 +21,7 @@ void shard_set_push(struct shard_set *set, int fd);
  * Steers to the slots of now, so that those about to be added get nothing before their workers are
  * there.
  */
-void shard_hold_growth(const struct shard_set *set, const struct log *log);
+void shard_hold_growth(struct shard_set *set, const struct log *log);
 
 /* ---- socket.c ---- */
 

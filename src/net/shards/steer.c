@@ -96,20 +96,24 @@ static bool detach(int fd)
 }
 
 /* is_to_last: keep a program although it names the whole group, which is about to grow. */
-static bool steer(const struct shard_set *set, unsigned active, bool is_to_last,
-                  const struct log *log)
+static bool steer(struct shard_set *set, unsigned active, bool is_to_last, const struct log *log)
 {
     if (set->count == 0 || set->addr.any.sa_family == AF_UNIX || set->fds[0] == -1) {
         return true;
     }
     unsigned n = active < set->count ? active : set->count;
     bool is_steered = false;
+    if (set->options.is_datagram && n != 0 && n == set->steered) {
+        return true;
+    }
+    set->steered = 0;
     errno = EINVAL;
-    if (n == set->count && !is_to_last && (!set->options.is_datagram || n == 1)) {
+    if (n == set->count && !is_to_last && !(set->options.is_datagram && n > 1)) {
         is_steered = detach(set->fds[0]);
     } else if (n != 0) {
         is_steered =
             set->options.is_datagram ? attach_datagram(set->fds[0], n) : attach(set->fds[0], n);
+        set->steered = is_steered ? n : 0;
         log_info(log, 0, "new %s go to %u of %u sockets",
                  set->options.is_datagram ? "clients" : "connections", n, set->count);
     }
@@ -125,7 +129,7 @@ bool shard_steer(struct shard_set *set, unsigned active, const struct log *log)
     return steer(set, active, false, log);
 }
 
-void shard_hold_growth(const struct shard_set *set, const struct log *log)
+void shard_hold_growth(struct shard_set *set, const struct log *log)
 {
     steer(set, set->count, true, log);
 }
