@@ -163,7 +163,7 @@ static bool get_pipe(struct relay *relay, enum relay_end from)
     const struct conn *to = relay->sides[relay_other(from)].conn;
 
     if (!side->is_large || conn->is_broken || conn->in_start != conn->in_end ||
-        conn->transport != NULL || to->transport != NULL || to->send_limit != UINT64_MAX) {
+        conn->transport != NULL || to->transport != NULL) {
         return false;
     }
     if (side->pipe == NULL) {
