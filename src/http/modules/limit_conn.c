@@ -4,7 +4,6 @@
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "http/variables/variables.h"
-#include "server/generation.h"
 #include "server/module.h"
 #include "shared/limit/conn.h"
 
@@ -13,14 +12,6 @@ struct conn_settings {
     unsigned log_level;
     int64_t status;
     bool is_dry_run;
-};
-
-/* What became of a request; its own once for its redirects and subrequests. */
-enum conn_status { CONN_UNLIMITED, CONN_PASSED, CONN_REJECTED, CONN_REJECTED_DRY_RUN };
-struct conn_outcome {
-    enum conn_status status;
-    struct count_share *shares; /* it holds them until its last byte was sent */
-    unsigned count;             /* of shares: at most one for each limit */
 };
 
 static struct settings_key conn_key;
@@ -34,25 +25,15 @@ static const struct conn_settings *settings_at(const struct http_location *locat
 
 /* ---- for a request ---- */
 
-static void shares_release(void *arg)
-{
-    count_release(arg);
-}
-
-static void release_all(struct conn_outcome *outcome)
-{
-    while (outcome->count > 0) {
-        count_release(&outcome->shares[--outcome->count]);
-    }
-}
-
 /*
  * A request that was pipelined takes the share of one before it on the connection, which was worked on already and
  * waits for its last bytes to be sent: one request of an HTTP/1 connection is under way at a time.
  */
-static bool take_over_share(struct request *request, struct shm_table *table,
-                            const struct shm_key *key, struct count_share *share)
+static bool take_over_share(void *subject, struct shm_table *table, const struct shm_key *key,
+                            struct count_share *share)
 {
+    struct request *request = subject;
+
     list_each(link, &request->http->unfinished) {
         struct request *former = container_of(link, struct request, link);
         struct conn_outcome *outcome =
@@ -69,63 +50,24 @@ static bool take_over_share(struct request *request, struct shm_table *table,
     return false;
 }
 
-/* Takes the request's share of one limit; false: it may not pass. */
-static bool limit_take(struct request *request, const struct conn_limit *limit,
-                       const struct shm_key *key, struct conn_outcome *outcome)
-{
-    const struct conn_settings *settings = settings_at(request->location);
-    const struct conn_zone *zone = limit->zone;
-    struct count_share *share = &outcome->shares[outcome->count];
-    enum count_result result = COUNT_TAKEN;
-
-    if (!take_over_share(request, zone->limit.table, key, share)) {
-        result = count_take(zone->limit.table, key, limit->most, zone->holder, share);
-    }
-    if (result == COUNT_TAKEN) {
-        outcome->count++;
-        arena_on_free(&request->main->arena, shares_release, share);
-        return true;
-    }
-    if (result == COUNT_FULL) {
-        log_crit(&request->log, 0, "no memory in limit_conn_zone \"%.*s\"",
-                 STR_ARG(zone->limit.zone->name));
-    }
-    log_at(&request->log, settings->log_level, 0, "limiting connections%s by zone \"%.*s\"",
-           settings->is_dry_run ? ", dry run," : "", STR_ARG(zone->limit.zone->name));
-    return false;
-}
-
 static enum flow limit_connections(struct request *request)
 {
     const struct conn_settings *settings = settings_at(request->location);
-    struct conn_outcome *outcome =
+    struct conn_outcome *outcome = /* its own once for its redirects and subrequests */
         request_data(request->main, &conn_key, sizeof(struct conn_outcome));
+    const struct conn_rules rules = {
+        .limits = &settings->limits,
+        .log_level = settings->log_level,
+        .is_dry_run = settings->is_dry_run,
+        .take_over = take_over_share,
+        .subject = request,
+    };
 
-    if (outcome->status != CONN_UNLIMITED) {
+    if (outcome->status != CONN_UNLIMITED ||
+        conn_limits_take(&rules, &request->env, &request->main->arena, outcome)) {
         return FLOW_NEXT;
     }
-    outcome->shares =
-        arena_array(&request->main->arena, settings->limits.count, sizeof(*outcome->shares));
-    vec_each(const struct conn_limit, limit, &settings->limits) {
-        struct shm_key key;
-
-        if (!limit_zone_key(&limit->zone->limit, &request->env, &key)) {
-            continue;
-        }
-        if (limit_take(request, limit, &key, outcome)) {
-            outcome->status = CONN_PASSED;
-            continue;
-        }
-        release_all(outcome);
-        if (settings->is_dry_run) {
-            outcome->status = CONN_REJECTED_DRY_RUN;
-            return FLOW_NEXT;
-        }
-        outcome->status = CONN_REJECTED;
-        counters_mine->limited++;
-        return request_fail(request, (unsigned) settings->status);
-    }
-    return FLOW_NEXT;
+    return request_fail(request, (unsigned) settings->status);
 }
 
 static bool is_active(const struct http_location *location)
@@ -135,13 +77,7 @@ static bool is_active(const struct http_location *location)
 
 static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    static const struct str names[] = {[CONN_PASSED] = STR_INIT("PASSED"),
-                                       [CONN_REJECTED] = STR_INIT("REJECTED"),
-                                       [CONN_REJECTED_DRY_RUN] = STR_INIT("REJECTED_DRY_RUN")};
-    const struct conn_outcome *outcome = request_data(variable_request(env)->main, &conn_key, 0);
-
-    return outcome != NULL && outcome->status != CONN_UNLIMITED &&
-           variable_give(out, names[outcome->status]);
+    return conn_outcome_text(request_data(variable_request(env)->main, &conn_key, 0), out);
 }
 
 /* ---- directives ---- */
@@ -175,16 +111,9 @@ static const struct directive conn_rows[] = {
     {"limit_zone", IN_HTTP, CUSTOM(old_zone_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
      .replaced_by = "limit_conn_zone", .syntax = "name $variable size",
      .doc = "The same as `limit_conn_zone $variable zone=name:size`, as it was written once."},
-    {"limit_conn", IN_HTTP_ALL, CUSTOM_FIELD(S, limits, limit_apply), ARGS(2, 2),
-     .repeat = REPEAT_APPEND, .syntax = "zone number",
-     .doc = "So many requests of one key of this zone may be under way at a time; requests of an "
-            "HTTP/2 connection count one by one. Of several limits each must let a request pass."},
-    {"limit_conn_log_level", IN_HTTP_ALL, ENUM(S, log_level, limit_log_levels), .initial = "error",
-     .doc = "The level of the line about a refused request."},
+    CONN_LIMIT_ROWS(IN_HTTP_ALL, S, limit_apply),
     {"limit_conn_status", IN_HTTP_ALL, NUMBER(S, status), .min = 400, .max = 599, .initial = "503",
      .doc = "What a refused request is answered with."},
-    {"limit_conn_dry_run", IN_HTTP_ALL, FLAG(S, is_dry_run), .initial = "off",
-     .doc = "Refuses nothing; log and $limit_conn_status tell what would be refused."},
     {0},
 };
 #undef S

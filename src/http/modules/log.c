@@ -321,21 +321,11 @@ static const struct http_module log_hooks = {
     .end = variables_add_optional,
 };
 
-/* What is buffered leaves with the worker. */
-static void log_worker_end(struct generation *generation)
-{
-    for (struct log_file *file = generation->log_files; file != NULL; file = file->next) {
-        if (file->flush != NULL) {
-            file->flush(file);
-        }
-    }
-}
-
 const struct module ngx_http_log_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_log_module",
     .kind = MODULE_HTTP,
     .tables = log_tables,
     .hooks = &log_hooks,
-    .worker_end = log_worker_end,
+    .worker_end = access_logs_flush_all,
 };

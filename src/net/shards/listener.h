@@ -51,6 +51,9 @@ struct listener {
      * stack. When no connection is left (conn_new gives NULL) it counts the client, and closes.
      */
     void (*accepted)(struct listener *listener, int fd, const struct addr *peer);
+    /* A connection that another listener of this worker has accepted is served as if it had come here: it is the callee's,
+     * with what was read of it. NULL: none is taken. */
+    void (*passed)(struct listener *listener, struct conn *conn);
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);

@@ -2,6 +2,7 @@
 #include "shared/limit/conn.h"
 
 #include "base/parse.h"
+#include "server/generation.h"
 
 #define CONNECTIONS_MOST 65535
 
@@ -61,6 +62,75 @@ bool conn_limit_read(struct conf *conf, struct conf_node *node, const struct lim
     struct conn_limit *limit = vec_add(limits, conf->arena, struct conn_limit);
     limit->zone = (struct conn_zone *) zone;
     limit->most = (uint32_t) most;
+    return true;
+}
+
+/* ---- for a request, or a session ---- */
+
+static void share_release(void *arg)
+{
+    count_release(arg);
+}
+
+/* Takes the share of one limit; false: it may not pass. */
+static bool limit_take(const struct conn_rules *rules, const struct conn_limit *limit,
+                       const struct shm_key *key, struct count_share *share, const struct log *log)
+{
+    const struct conn_zone *zone = limit->zone;
+    enum count_result result = COUNT_TAKEN;
+
+    if (rules->take_over == NULL ||
+        !rules->take_over(rules->subject, zone->limit.table, key, share)) {
+        result = count_take(zone->limit.table, key, limit->most, zone->holder, share);
+    }
+    if (result == COUNT_TAKEN) {
+        return true;
+    }
+    if (result == COUNT_FULL) {
+        log_crit(log, 0, "no memory in limit_conn_zone \"%.*s\"", STR_ARG(zone->limit.zone->name));
+    }
+    log_at(log, rules->log_level, 0, "limiting connections%s by zone \"%.*s\"",
+           rules->is_dry_run ? ", dry run," : "", STR_ARG(zone->limit.zone->name));
+    return false;
+}
+
+bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, struct arena *arena,
+                      struct conn_outcome *outcome)
+{
+    outcome->shares = arena_array(arena, rules->limits->count, sizeof(*outcome->shares));
+    vec_each(const struct conn_limit, limit, rules->limits) {
+        struct count_share *share = &outcome->shares[outcome->count];
+        struct shm_key key;
+
+        if (!limit_zone_key(&limit->zone->limit, env, &key)) {
+            continue;
+        }
+        if (limit_take(rules, limit, &key, share, env->log)) {
+            outcome->count++;
+            outcome->status = CONN_PASSED;
+            arena_on_free(arena, share_release, share);
+            continue;
+        }
+        while (outcome->count > 0) {
+            count_release(&outcome->shares[--outcome->count]);
+        }
+        outcome->status = rules->is_dry_run ? CONN_REJECTED_DRY_RUN : CONN_REJECTED;
+        counters_mine->limited += !rules->is_dry_run;
+        return rules->is_dry_run;
+    }
+    return true;
+}
+
+bool conn_outcome_text(const struct conn_outcome *outcome, struct str *out)
+{
+    static const struct str names[] = {[CONN_PASSED] = STR_INIT("PASSED"),
+                                       [CONN_REJECTED] = STR_INIT("REJECTED"),
+                                       [CONN_REJECTED_DRY_RUN] = STR_INIT("REJECTED_DRY_RUN")};
+
+    if (outcome == NULL || outcome->status == CONN_UNLIMITED) {
+        return false;
+    }
+    *out = names[outcome->status];
     return true;
 }
 

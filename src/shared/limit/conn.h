@@ -35,8 +35,54 @@ bool conn_zone_read_old(struct conf *conf, struct conf_node *node, const struct 
 bool conn_limit_read(struct conf *conf, struct conf_node *node, const struct limit_kind *kind,
                      struct vec *limits);
 
+/* ---- for a request, or a session ---- */
+
+/* What became of it. */
+enum conn_status { CONN_UNLIMITED, CONN_PASSED, CONN_REJECTED, CONN_REJECTED_DRY_RUN };
+struct conn_outcome {
+    enum conn_status status;
+    struct count_share
+        *shares;    /* it holds them until the arena is freed that they were taken for */
+    unsigned count; /* of shares: at most one for each limit */
+};
+
+/* What is asked of it. */
+struct conn_rules {
+    const struct vec *limits; /* struct conn_limit: all must let it pass */
+    unsigned log_level;       /* of the line about one that may not */
+    bool is_dry_run;          /* it passes, and is told of */
+    /* A share of this count that is free for it, in *share; NULL: there never is one. */
+    bool (*take_over)(void *subject, struct shm_table *table, const struct shm_key *key,
+                      struct count_share *share);
+    void *subject; /* of take_over */
+};
+
+/* Takes its shares, which go with the arena. False: it may not pass. */
+bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, struct arena *arena,
+                      struct conn_outcome *outcome);
+/* $limit_conn_status; outcome may be NULL. False: there is none. */
+bool conn_outcome_text(const struct conn_outcome *outcome, struct str *out);
+
 /* This worker begins to count in all zones, and ends. */
 void conn_zones_join(struct conf *conf, const struct limit_kind *kind);
 void conn_zones_leave(struct conf *conf, const struct limit_kind *kind);
+
+/* The rows of a module; S has members of these names, APPLY read a zone and a limit. */
+#define CONN_LIMIT_ROWS(CONTEXT, S, APPLY)                                                         \
+    {"limit_conn",                                                                                 \
+     CONTEXT,                                                                                      \
+     CUSTOM_FIELD(S, limits, APPLY),                                                               \
+     ARGS(2, 2),                                                                                   \
+     .repeat = REPEAT_APPEND,                                                                      \
+     .syntax = "zone number",                                                                      \
+     .doc = "So many of one key of this zone may be under way at a time; requests of an HTTP/2 "   \
+            "connection count one by one. Of several limits each must let it pass."},              \
+        {"limit_conn_log_level", CONTEXT, ENUM(S, log_level, limit_log_levels),                    \
+         .initial = "error", .doc = "The level of the line about one that is refused."},           \
+    {                                                                                              \
+        "limit_conn_dry_run", CONTEXT, FLAG(S, is_dry_run),                                        \
+            .initial = "off",                                                                      \
+            .doc = "Refuses nothing; log and $limit_conn_status tell what would be refused."       \
+    }
 
 #endif

@@ -94,6 +94,15 @@ bool access_log_gathers(struct access_log *log, struct variable_env *env,
     return log->lines != NULL;
 }
 
+void access_logs_flush_all(struct generation *generation)
+{
+    for (struct log_file *file = generation->log_files; file != NULL; file = file->next) {
+        if (file->flush != NULL) {
+            file->flush(file);
+        }
+    }
+}
+
 /* ---- while the configuration is read ---- */
 
 /* Parameters after the format's name, before they are known to fit together. */
@@ -238,6 +247,9 @@ bool access_log_read(struct conf *conf, const struct conf_node *node,
         logs->is_off = true;
         return node->count == 2 ||
                conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[2]));
+    }
+    if (node->count == 2 && family->needs_format) {
+        return conf_error(conf, node, "log format is not specified");
     }
     log.format = log_format_find(conf, family, format);
     if (log.format == NULL) {

@@ -54,6 +54,9 @@ static inline void access_logs_write(const struct log_settings *settings, struct
     }
 }
 
+/* What is buffered leaves with the worker. */
+void access_logs_flush_all(struct generation *generation);
+
 /* What an `access_log` says. False after conf_error. */
 bool access_log_read(struct conf *conf, const struct conf_node *node,
                      const struct log_family *family, struct access_logs *logs);

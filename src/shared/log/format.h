@@ -45,6 +45,7 @@ struct log_value {
 struct log_family {
     const char *state;              /* what the formats of a reading are kept under: conf_state */
     const struct log_value *values; /* ended by an empty name */
+    bool needs_format;              /* there is none that an access_log takes which names none */
     /* May a file be made whose path has values of this subject? NULL: always. */
     bool (*may_open)(struct variable_env *env);
 };

@@ -75,6 +75,12 @@ static void worker_quit(struct generation *generation)
     upstream_worker_quit(generation, &upstream_stream);
 }
 
+static void worker_abort(struct generation *generation)
+{
+    worker_quit(generation);
+    resolver_close_all();
+}
+
 static void worker_end(struct generation *generation)
 {
     upstream_worker_end(generation, &upstream_stream);
@@ -92,6 +98,6 @@ const struct module ngx_stream_upstream_module = {
     .configured = configured,
     .worker_start = worker_start,
     .worker_quit = worker_quit,
-    .worker_abort = worker_quit,
+    .worker_abort = worker_abort,
     .worker_end = worker_end,
 };

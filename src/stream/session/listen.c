@@ -60,6 +60,7 @@ static struct stream_listen *new_listen(struct conf *conf, const struct conf_nod
     listen->is_udp = line->is_udp;
     listener->log = &listen->log;
     listener->accepted = stream_accepted;
+    listener->passed = stream_passed;
     listener->user = listen;
     *vec_add(&main->listens, conf->arena, struct stream_listen *) = listen;
     return listen;

@@ -10,9 +10,10 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *arg)
 {
     struct proxy_settings *settings = arg;
+    struct stream_server *server = scope_stream_server(scope);
     struct str address = node->args[1];
 
-    scope_stream_server(scope)->content = proxy_pass_session;
+    server->content = proxy_pass_session;
     if (template_variable_count(address) != 0) {
         settings->target = template_compile(scope->conf, node, address);
         return settings->target != NULL;

@@ -1,0 +1,38 @@
+/* ngx_stream_geo_module: variables whose values are found by an address. */
+#include "server/module.h"
+#include "shared/geo/geo.h"
+#include "stream/session/session.h"
+
+static void find_client(struct variable_env *env, struct addr *out)
+{
+    if (env->kind == &session_subject) {
+        session_client(variable_session(env), out);
+    }
+}
+
+static const struct geo_clients clients = {.find = find_client};
+
+static bool geo_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    return geo_read(scope->conf, node, &clients);
+}
+
+static const struct directive geo_rows[] = {
+    {"geo", IN_STREAM, .type = TYPE_BLOCK, .apply = geo_apply, .is_free_form = true, ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "[$address] $variable",
+     .doc = "Defines a variable by the client's address, or by that in $address: the value of the "
+            "smallest network, or with `ranges` of the range, that has it. `default`, `delete`, "
+            "`volatile`."},
+    {0},
+};
+
+static const struct directive_table geo_table = {.rows = geo_rows, .contexts = IN_STREAM};
+static const struct directive_table *const geo_tables[] = {&geo_table, NULL};
+
+const struct module ngx_stream_geo_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_geo_module",
+    .kind = MODULE_STREAM,
+    .tables = geo_tables,
+};

@@ -1,0 +1,107 @@
+/* ngx_stream_limit_conn_module: how many sessions of a key may be under way at one time. */
+#include "server/module.h"
+#include "shared/limit/conn.h"
+#include "stream/session/hooks.h"
+#include "stream/session/session.h"
+
+struct conn_settings {
+    struct vec limits; /* struct conn_limit: all must let a session pass */
+    unsigned log_level;
+    bool is_dry_run;
+};
+
+static struct settings_key conn_key;
+
+static const struct limit_kind conn_zones = CONN_ZONES("stream limit_conn_zone");
+
+static enum session_step limit_sessions(struct session *session)
+{
+    const struct conn_settings *settings = stream_settings(session->server, &conn_key);
+    const struct conn_rules rules = {
+        .limits = &settings->limits,
+        .log_level = settings->log_level,
+        .is_dry_run = settings->is_dry_run,
+    };
+
+    return conn_limits_take(&rules, &session->env, &session->arena,
+                            session_data(session, &conn_key, sizeof(struct conn_outcome)))
+               ? SESSION_NEXT
+               : session_fail(session, SESSION_UNAVAILABLE);
+}
+
+static bool is_active(const struct stream_server *server)
+{
+    const struct conn_settings *settings = stream_settings(server, &conn_key);
+
+    return settings->limits.count != 0;
+}
+
+static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return conn_outcome_text(session_data(variable_session(env), &conn_key, 0), out);
+}
+
+/* ---- directives ---- */
+
+static bool zone_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    return conn_zone_read(scope->conf, node, &conn_zones);
+}
+
+static bool limit_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return conn_limit_read(scope->conf, node, &conn_zones,
+                           &((struct conn_settings *) settings)->limits);
+}
+
+static const struct directive conn_rows[] = {
+    {"limit_conn_zone", IN_STREAM, CUSTOM(zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "key zone=name:size",
+     .doc = "Shared memory in which sessions are counted by a key, such as $binary_remote_addr; a "
+            "session whose key is empty is not counted."},
+    CONN_LIMIT_ROWS(IN_STREAM | IN_STREAM_SERVER, struct conn_settings, limit_apply),
+    {0},
+};
+
+static const struct directive_table conn_table = {.key = &conn_key,
+                                                  .rows = conn_rows,
+                                                  .contexts = IN_STREAM | IN_STREAM_SERVER,
+                                                  .size = sizeof(struct conn_settings)};
+static const struct directive_table *const conn_tables[] = {&conn_table, NULL};
+
+static const struct variable conn_variables[] = {
+    {.name = STR_INIT("limit_conn_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_PREACCESS, .run = limit_sessions, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct stream_module conn_hooks = {.variables = conn_variables,
+                                                .hooks = session_hooks};
+
+/* ---- the worker ---- */
+
+static bool worker_start(struct generation *generation)
+{
+    conn_zones_join(&generation->conf, &conn_zones);
+    return true;
+}
+
+static void worker_end(struct generation *generation)
+{
+    conn_zones_leave(&generation->conf, &conn_zones);
+}
+
+const struct module ngx_stream_limit_conn_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_limit_conn_module",
+    .kind = MODULE_STREAM,
+    .tables = conn_tables,
+    .hooks = &conn_hooks,
+    .worker_start = worker_start,
+    .worker_end = worker_end,
+};

@@ -1,0 +1,135 @@
+/* ngx_stream_log_module: access_log, log_format, open_log_file_cache. */
+#include "base/clock.h"
+#include "server/module.h"
+#include "shared/log/access.h"
+#include "stream/session/hooks.h"
+#include "stream/session/session.h"
+
+static struct settings_key log_key;
+
+/* ---- values that are laid out in a line without a look at the variables ---- */
+
+#define STEP(name)                                                                                 \
+    static char *name(struct log_line *line, char *at, struct variable_env *env,                   \
+                      const struct log_step *step)
+
+STEP(append_remote_addr)
+{
+    struct addr client;
+    char room[ADDR_TEXT_MAX];
+
+    session_client(variable_session(env), &client);
+    if (client.len == 0 || client.any.sa_family == AF_UNIX) {
+        return log_put(line, at, STR("unix:"));
+    }
+    return log_put(line, at, (struct str){room, addr_format(&client, false, room)});
+}
+
+STEP(append_session_time)
+{
+    return log_put_seconds(at, clock_now.now_ms - variable_session(env)->start_ms);
+}
+
+STEP(append_status)
+{
+    return log_put_three_digits(at, variable_session(env)->status);
+}
+
+static const struct log_value log_values[] = {
+    {STR_INIT("remote_addr"), append_remote_addr},
+    {STR_INIT("session_time"), append_session_time},
+    {STR_INIT("status"), append_status},
+    {.name = STR_NONE},
+};
+
+static const struct log_family stream_logs = {
+    .state = "stream.log_formats",
+    .values = log_values,
+    .needs_format = true,
+};
+
+static enum session_step write_all(struct session *session)
+{
+    access_logs_write(stream_settings(session->server, &log_key), &session->env);
+    return SESSION_NEXT;
+}
+
+static bool is_active(const struct stream_server *server)
+{
+    const struct log_settings *settings = stream_settings(server, &log_key);
+
+    return settings->logs.items.count != 0;
+}
+
+/* ---- directives ---- */
+
+static bool log_format_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    return log_format_read(scope->conf, node, &stream_logs);
+}
+
+static bool access_log_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    return access_log_read(scope->conf, node, &stream_logs,
+                           &((struct log_settings *) settings)->logs);
+}
+
+static bool open_log_file_cache_apply(struct conf_scope *scope, const struct directive *row,
+                                      struct conf_node *node, void *settings)
+{
+    return log_path_cache_read(scope->conf, node, &((struct log_settings *) settings)->paths);
+}
+
+/* `off` wins over what stands beside it. */
+static bool log_finish(struct conf_scope *scope, void *settings)
+{
+    struct access_logs *logs = &((struct log_settings *) settings)->logs;
+
+    if (logs->is_off) {
+        logs->items = (struct vec){0};
+    }
+    return true;
+}
+
+#define L struct log_settings
+static const struct directive log_rows[] = {
+    {"log_format", IN_STREAM, CUSTOM(log_format_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_APPEND,
+     .syntax = "name [escape=default | json | none] string ...",
+     .doc = "Names a format for the access_log lines of stream."},
+    {"access_log", IN_STREAM | IN_STREAM_SERVER, CUSTOM_FIELD(L, logs, access_log_apply),
+     ARGS(1, ARGS_ANY), .repeat = REPEAT_APPEND,
+     .syntax = "path format [buffer=size] [gzip[=level]] [flush=time] [if=condition] | "
+               "syslog:parameters format [if=condition] | pipe:command format [if=condition] | off",
+     .doc = "Writes a line for each session, when it is over. Several may stand at one level; a "
+            "server with some of its own inherits none."},
+    {"open_log_file_cache", IN_STREAM | IN_STREAM_SERVER,
+     CUSTOM_FIELD(L, paths, open_log_file_cache_apply), ARGS(1, 4), .initial = "off",
+     .syntax = "max=number [inactive=time] [min_uses=number] [valid=time] | off",
+     .doc = "Keeps logs open whose paths hold variables."},
+    {0},
+};
+#undef L
+
+static const struct directive_table log_table = {.key = &log_key,
+                                                 .rows = log_rows,
+                                                 .contexts = IN_STREAM | IN_STREAM_SERVER,
+                                                 .size = sizeof(struct log_settings),
+                                                 .finish = log_finish};
+static const struct directive_table *const tables[] = {&log_table, NULL};
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_LOG, .run = write_all, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct stream_module hooks = {.hooks = session_hooks};
+
+const struct module ngx_stream_log_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_log_module",
+    .kind = MODULE_STREAM,
+    .tables = tables,
+    .hooks = &hooks,
+    .worker_end = access_logs_flush_all,
+};

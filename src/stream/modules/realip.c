@@ -1,0 +1,97 @@
+/* ngx_stream_realip_module: the client that a trusted proxy in front of us speaks for, by the PROXY protocol. */
+#include "server/module.h"
+#include "shared/access/forwarded.h"
+#include "shared/variables/give.h"
+#include "stream/session/hooks.h"
+#include "stream/session/session.h"
+
+struct realip_settings {
+    struct forwarded forwarded; /* who is believed */
+};
+
+static struct settings_key realip_key;
+
+static enum session_step find_client(struct session *session)
+{
+    const struct realip_settings *settings = stream_settings(session->server, &realip_key);
+    const struct proxy_header *proxy = session->proxy;
+    struct addr peer;
+
+    session_peer(session, &peer);
+    if (proxy != NULL && proxy->source.len != 0 &&
+        forwarded_is_trusted(&settings->forwarded, &peer)) {
+        session_set_client(session, &proxy->source);
+    }
+    return SESSION_NEXT;
+}
+
+static bool is_active(const struct stream_server *server)
+{
+    const struct realip_settings *settings = stream_settings(server, &realip_key);
+
+    return settings->forwarded.trusted.count != 0;
+}
+
+static bool trust_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return forwarded_trust(scope->conf, node, &((struct realip_settings *) settings)->forwarded);
+}
+
+static const struct directive realip_rows[] = {
+    {"set_real_ip_from", IN_STREAM | IN_STREAM_SERVER,
+     CUSTOM_FIELD(struct realip_settings, forwarded.trusted, trust_apply), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .syntax = "address | CIDR | hostname | unix:",
+     .doc = "A proxy that is believed when its PROXY header says for whom it speaks."},
+    {0},
+};
+
+static const struct directive_table realip_table = {.key = &realip_key,
+                                                    .rows = realip_rows,
+                                                    .contexts = IN_STREAM | IN_STREAM_SERVER,
+                                                    .size = sizeof(struct realip_settings)};
+static const struct directive_table *const realip_tables[] = {&realip_table, NULL};
+
+/* ---- variables: the other end of the connection ---- */
+
+static bool get_remote_addr(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    struct addr peer;
+
+    session_peer(variable_session(env), &peer);
+    if (peer.len == 0 || peer.any.sa_family == AF_UNIX) {
+        return variable_give(out, STR("unix:"));
+    }
+    return variable_give_address(env, out, &peer);
+}
+
+static bool get_remote_port(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    struct addr peer;
+
+    session_peer(variable_session(env), &peer);
+    return variable_give_port(env, out, &peer);
+}
+
+static const struct variable realip_variables[] = {
+    {.name = STR_INIT("realip_remote_addr"), .get = get_remote_addr},
+    {.name = STR_INIT("realip_remote_port"), .get = get_remote_port},
+    {.name = {NULL, 0}},
+};
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_POST_ACCEPT, .run = find_client, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct stream_module realip_hooks = {.variables = realip_variables,
+                                                  .hooks = session_hooks};
+
+const struct module ngx_stream_realip_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_realip_module",
+    .kind = MODULE_STREAM,
+    .tables = realip_tables,
+    .hooks = &realip_hooks,
+};

@@ -1,0 +1,91 @@
+/* ngx_stream_set_module: variables that a server assigns. */
+#include "server/module.h"
+#include "stream/session/hooks.h"
+#include "stream/session/session.h"
+
+/* One `set`. */
+struct assignment {
+    struct variable *variable;
+    struct template *value;
+};
+
+struct set_settings {
+    struct vec assignments; /* struct assignment, in the order of lines */
+};
+
+static struct settings_key set_key;
+
+static enum session_step assign(struct session *session)
+{
+    const struct set_settings *settings = stream_settings(session->server, &set_key);
+
+    vec_each(const struct assignment, assignment, &settings->assignments) {
+        struct str value = template_text(assignment->value, &session->env);
+
+        if (assignment->variable->set != NULL) {
+            assignment->variable->set(&session->env, assignment->variable, value);
+        } else {
+            variable_assign(&session->env, assignment->variable, value);
+        }
+    }
+    return SESSION_NEXT;
+}
+
+static bool is_active(const struct stream_server *server)
+{
+    const struct set_settings *settings = stream_settings(server, &set_key);
+
+    return settings->assignments.count != 0;
+}
+
+/* Nobody has assigned it: it is empty, as in nginx. */
+static bool get_unset(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    *out = STR("");
+    return true;
+}
+
+static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *arg)
+{
+    struct set_settings *settings = arg;
+    struct variable *variable = variable_define_word(scope->conf, node, node->args[1]);
+    struct template *value = template_compile(scope->conf, node, node->args[2]);
+
+    if (variable == NULL || value == NULL) {
+        return false;
+    }
+    if (variable->get == NULL) {
+        variable_compute(variable, get_unset, NULL);
+    }
+    *vec_add(&settings->assignments, scope->conf->arena, struct assignment) =
+        (struct assignment){variable, value};
+    return true;
+}
+
+static const struct directive set_rows[] = {
+    {"set", IN_STREAM_SERVER, CUSTOM_FIELD(struct set_settings, assignments, set_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .inherit = INHERIT_NEVER, .syntax = "$variable value",
+     .doc = "Gives a variable this value, in the order of lines, before limit_conn and access."},
+    {0},
+};
+
+static const struct directive_table set_table = {.key = &set_key,
+                                                 .rows = set_rows,
+                                                 .contexts = IN_STREAM | IN_STREAM_SERVER,
+                                                 .size = sizeof(struct set_settings)};
+static const struct directive_table *const set_tables[] = {&set_table, NULL};
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_PREACCESS, .run = assign, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct stream_module set_hooks = {.hooks = session_hooks};
+
+const struct module ngx_stream_set_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_set_module",
+    .kind = MODULE_STREAM,
+    .tables = set_tables,
+    .hooks = &set_hooks,
+};
