@@ -154,6 +154,8 @@ struct upstream_set {
     /* Of who changes groups while the service runs (changes.h): is there word of this one? *out NULL: it is gone. NULL =
      * nobody does. */
     bool (*find_changed)(struct str name, struct upstream_group **out);
+    /* … and walks those that are there. */
+    void (*each_changed)(void (*visit)(struct upstream_group *group, void *arg), void *arg);
     bool is_running;  /* in this worker: between start and end */
     bool is_quitting; /* … after quit: nothing is kept any more */
 };

@@ -16,6 +16,7 @@ HTTP = """
     server { listen 127.0.0.1:@PORT@;
              location / { dyups_interface; }
              location ~ ^/to/(?<name>.*)$ { set $group $name; proxy_pass http://$group/; }
+             location /status { check_status json; }
              location /fixed/ { proxy_pass http://fixed/; } }
     server { listen 0.0.0.0:@PORT1@; return 200 one; }
     server { listen 0.0.0.0:@PORT2@; return 200 two; }
@@ -130,6 +131,8 @@ def test_check_probes_and_takes_out(site):
                                "check interval=50 rise=1 fall=1 type=tcp default_down=false;")[0] == 200
     server.wait_log(r'disable check peer: 127\.0\.0\.1:1$|disable check peer: 127\.0\.0\.1:1\b')
     assert [server.get("/to/new").text for _ in range(4)] == ["two"] * 4
+    page = server.get("/status?format=json").text
+    assert '"upstream": "new"' in page and '"status": "down"' in page and '"status": "up"' in page
 
 
 def test_names_are_asked_for(site):

@@ -167,12 +167,14 @@ void dyups_start(struct dyups_settings *settings, struct upstream_set *set)
 {
     if (changed_set != NULL) {
         changed_set->find_changed = NULL; /* one process, a generation after another */
+        changed_set->each_changed = NULL;
         forget_all();
         timer_remove(&timer);
     }
     dyups_now = settings;
     changed_set = set;
     set->find_changed = dyups_find;
+    set->each_changed = dyups_each;
     seen = 0;
     timer_init(&timer, look);
     timer_set(&timer, clock_now.now_ms);
@@ -199,6 +201,7 @@ void dyups_end(void)
         forget_all();
         changed_groups_end();
         changed_set->find_changed = NULL;
+        changed_set->each_changed = NULL;
         changed_set = NULL;
         dyups_now = NULL;
     }
