@@ -58,6 +58,12 @@ static bool has_news(const struct conn *conn)
            conn->is_broken;
 }
 
+/* Is what is left for another turn on the socket, so that conn_watch has the loop tell of it? */
+static bool is_told_of(const struct conn *conn)
+{
+    return conn->in_start == conn->in_end && !conn->is_broken;
+}
+
 /* ---- moving ---- */
 
 /* Of one that broke while we wrote: what had come before is still there. Gives what recv does. */
@@ -90,7 +96,7 @@ static size_t read_some(struct relay_side *side, size_t most)
         /* Records come one at a time. */
     } while (n > 0 && total < most && conn->transport != NULL && conn->is_readable);
     conn_input_release(conn);
-    side->is_input_over = total == 0 && (n == 0 || conn->is_broken);
+    side->is_input_over = n == 0 || (n < 0 && conn->is_broken);
     return total;
 }
 
@@ -200,7 +206,7 @@ static void carry(struct relay *relay, enum relay_end from)
     if (side->pipe != NULL) {
         pour(relay, from);
     }
-    while ((moved < budget || side->conn->is_broken) && may_move(relay, from)) {
+    while ((moved < budget || !is_told_of(side->conn)) && may_move(relay, from)) {
         uint64_t allowed = allowed_by_rate(relay, side);
         uint64_t most = get_pipe(relay, from) ? budget - moved : relay->buffer_size;
         most = allowed < most ? allowed : most;

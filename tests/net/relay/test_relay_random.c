@@ -146,6 +146,7 @@ static void play_open(struct play *play, struct tls_context *context)
             setsockopt(session->relay.sides[i].conn->source.fd, SOL_SOCKET, SO_SNDBUF, &size,
                        sizeof(size));
         }
+        session->relay.sides[i].conn->turn_budget = dice(2) == 0 ? 0 : 1 + dice(30000);
         play->talkers[i] = (struct talker){
             .fd = session->peers[i],
             .ssl = i == 0 && play->is_tls ? play->ends.client : NULL,
