@@ -95,7 +95,7 @@ struct session *session_new(const struct stream_listen *listen, struct conn *con
     session->listen = listen;
     session->server = server;
     session->start_ms = clock_now.now_ms;
-    arena_init(&session->arena);
+    arena_init_small(&session->arena);
     session->memory.limit = server->session_memory_limit;
     session->memory.over = memory_is_over;
     session->arena.account = &session->memory;
