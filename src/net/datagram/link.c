@@ -9,8 +9,6 @@
 
 #include "net/datagram/read.h"
 
-#define ROUNDS_MOST 8 /* batches in a row */
-
 #ifndef IP_BIND_ADDRESS_NO_PORT
 #define IP_BIND_ADDRESS_NO_PORT 24
 #endif
@@ -41,6 +39,8 @@ bool datagram_link_open(struct datagram_link *link, const struct addr *peer,
     int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     *what = "socket()";
+    link->had_many = false;
+    link->last_turn = 0;
     link->is_slow = options->is_slow;
     event_source_init(&link->source, fd, link_ready);
     if (fd == -1) {
@@ -50,7 +50,7 @@ bool datagram_link_open(struct datagram_link *link, const struct addr *peer,
         *what = "connect()";
         if (datagram_read_begin() && connect(fd, &peer->any, peer->len) == 0) {
             *what = "epoll_ctl()";
-            if (event_add_input(&link->source)) {
+            if (event_add_listener(&link->source, false)) {
                 return true;
             }
         }
@@ -61,29 +61,14 @@ bool datagram_link_open(struct datagram_link *link, const struct addr *peer,
     return false;
 }
 
+/* The loop tells as long as something waits. A link that has much to say is read in batches, after it has said so. */
 static void link_ready(struct event_source *source, unsigned events)
 {
     struct datagram_link *link = container_of(source, struct datagram_link, source);
+    bool is_alone = link->is_slow || (!link->had_many && link->last_turn + 1 < loop_turns());
 
-    for (unsigned round = 0; round < ROUNDS_MOST; round++) {
-        if (!source->is_registered) {
-            return; /* it was paused */
-        }
-        switch (datagram_read_link(link)) {
-        case DATAGRAM_READ_GONE:
-            return;
-        case DATAGRAM_READ_MORE:
-            continue;
-        case DATAGRAM_READ_ALL:
-            return;
-        case DATAGRAM_READ_FAILED:
-            link->owner->failed(link, errno, false);
-            return;
-        }
-    }
-    /* Others have their turn; the loop tells of what is left. */
-    event_remove(source);
-    if (!event_add_input(source)) {
+    link->last_turn = loop_turns();
+    if (datagram_read_link(link, is_alone) == DATAGRAM_READ_FAILED) {
         link->owner->failed(link, errno, false);
     }
 }
@@ -100,7 +85,7 @@ void datagram_link_pause(struct datagram_link *link)
 
 bool datagram_link_resume(struct datagram_link *link)
 {
-    return event_add_input(&link->source);
+    return event_add_listener(&link->source, false);
 }
 
 void datagram_link_close(struct datagram_link *link)

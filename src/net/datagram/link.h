@@ -23,7 +23,9 @@ struct datagram_link_owner {
 struct datagram_link {
     struct event_source source; /* the socket, owned; fd -1 = none */
     const struct datagram_link_owner *owner;
-    bool is_slow; /* one at a time is read, so that it can be paused after each */
+    bool is_slow;       /* one at a time is read, so that it can be paused after each */
+    bool had_many;      /* the last batch was of more than one */
+    uint64_t last_turn; /* of the loop, in which it was read */
 };
 
 /* How a link begins. */

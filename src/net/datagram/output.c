@@ -218,11 +218,12 @@ void datagram_output_end(void)
 /* One more of the same size behind the last item's. */
 static bool joins_last(const struct datagram_flow *flow, size_t len)
 {
+    if (out.count == out.first) {
+        return false;
+    }
     const struct item *last = &out.items[out.count - 1];
-
-    return out.count > out.first && last->flow == flow && last->life == flow->life &&
-           !last->is_complete && len != 0 && len <= last->segment &&
-           last->segment <= SEGMENT_MOST && last->count < SEGMENTS_MOST &&
+    return last->flow == flow && last->life == flow->life && !last->is_complete && len != 0 &&
+           len <= last->segment && last->segment <= SEGMENT_MOST && last->count < SEGMENTS_MOST &&
            last->len + len <= SEGMENTED_MOST && !flow->port->is_segmenting_refused &&
            flow->key.family != AF_UNIX;
 }

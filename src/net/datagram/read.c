@@ -142,19 +142,30 @@ unsigned datagram_read(struct datagram_port *port, const struct event_source *so
 
 static const struct datagram_link *link_being_read;
 
-enum datagram_read datagram_read_link(struct datagram_link *link)
+/* One alone costs less than a batch of one. */
+static int read_one(const struct datagram_link *link)
 {
-    unsigned most = link->is_slow ? 1 : LINK_BATCH;
+    ssize_t n = recv(link->source.fd, pieces[0].iov_base, PIECE, MSG_DONTWAIT);
 
-    for (unsigned i = 0; i < most; i++) {
+    messages[0].msg_len = n < 0 ? 0 : (unsigned) n;
+    return n < 0 ? -1 : 1;
+}
+
+static int read_several(const struct datagram_link *link)
+{
+    for (unsigned i = 0; i < LINK_BATCH; i++) {
         messages[i].msg_hdr.msg_namelen = 0;
         messages[i].msg_hdr.msg_controllen = 0;
     }
-    int n = recvmmsg(link->source.fd, messages, most, MSG_DONTWAIT, NULL);
+    return recvmmsg(link->source.fd, messages, LINK_BATCH, MSG_DONTWAIT, NULL);
+}
+
+enum datagram_read datagram_read_link(struct datagram_link *link, bool is_alone)
+{
+    int n = is_alone ? read_one(link) : read_several(link);
+
     if (n == -1) {
-        return errno == EAGAIN  ? DATAGRAM_READ_ALL
-               : errno == EINTR ? DATAGRAM_READ_MORE
-                                : DATAGRAM_READ_FAILED;
+        return errno == EAGAIN || errno == EINTR ? DATAGRAM_READ_DONE : DATAGRAM_READ_FAILED;
     }
     link_being_read = link;
     for (int i = 0; i < n && link_being_read == link; i++) {
@@ -164,7 +175,8 @@ enum datagram_read datagram_read_link(struct datagram_link *link)
         return DATAGRAM_READ_GONE;
     }
     link_being_read = NULL;
-    return n < (int) most ? DATAGRAM_READ_ALL : DATAGRAM_READ_MORE;
+    link->had_many = n > 1;
+    return DATAGRAM_READ_DONE;
 }
 
 void datagram_read_forget(const struct datagram_link *link)

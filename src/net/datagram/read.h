@@ -17,13 +17,12 @@ unsigned datagram_read(struct datagram_port *port, const struct event_source *so
 
 /* How reading from a link went. */
 enum datagram_read {
-    DATAGRAM_READ_ALL,    /* nothing is left */
-    DATAGRAM_READ_MORE,   /* perhaps */
+    DATAGRAM_READ_DONE,
     DATAGRAM_READ_FAILED, /* errno */
     DATAGRAM_READ_GONE    /* its owner has closed the link; its memory may be gone */
 };
-/* Reads one batch, and tells the owner of each. */
-enum datagram_read datagram_read_link(struct datagram_link *link);
+/* Reads one datagram, or one batch of them, and tells the owner of each. */
+enum datagram_read datagram_read_link(struct datagram_link *link, bool is_alone);
 /* The link is closed: what was read and its owner has not heard of is dropped. */
 void datagram_read_forget(const struct datagram_link *link);
 

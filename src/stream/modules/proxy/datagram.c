@@ -362,10 +362,16 @@ static void pace_is_due(struct timer *timer)
 enum link_result proxy_datagrams_connect(struct proxying *base, const struct addr *local)
 {
     struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
+    const struct proxy_settings *settings = base->settings;
+
+    if (base->pick.tries <= 1) {
+        proxying->upload_rate = proxy_rate(base->session, settings->upload_rate);
+        proxying->download_rate = proxy_rate(base->session, settings->download_rate);
+    }
     const struct datagram_link_options options = {
         .bind = local,
-        .is_transparent = local != NULL && base->settings->bind->is_transparent,
-        .is_slow = base->settings->download_rate != NULL,
+        .is_transparent = local != NULL && settings->bind->is_transparent,
+        .is_slow = proxying->download_rate != 0,
     };
     const char *what;
 
@@ -429,8 +435,6 @@ enum session_step proxy_datagrams_carry(struct proxying *base)
         timer_init(&proxying->pace, pace_is_due);
         proxying->is_timed = true;
         proxying->began_ms = clock_now.now_ms;
-        proxying->upload_rate = proxy_rate(session, base->settings->upload_rate);
-        proxying->download_rate = proxy_rate(session, base->settings->download_rate);
         proxying->keeps = proxying->upload_rate == 0 && proxy_may_try_next(base);
     }
     something_moved(proxying);
