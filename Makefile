@@ -5,7 +5,7 @@
 # src/http/modules goes by auto/modules.
 
 BUILD ?= objs
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 300
 PYTHON = /usr/bin/python3
 PYTEST_ARGS ?=
 TESTS ?= tests
@@ -41,7 +41,7 @@ help:
 	@echo "make bench     compare with Debian's nginx"
 	@echo "make docs      write docs/directives.md from the directive tables"
 	@echo "make asan      build in objs-asan with ASan and UBSan"
-	@echo "make fuzz      build and run the fuzz targets, FUZZ_SECONDS=$(FUZZ_SECONDS) each"
+	@echo "make fuzz      build and run the fuzz targets, FUZZ_SECONDS=$(FUZZ_SECONDS) together"
 	@echo "make install   put it where configure was told, below DESTDIR"
 	@echo "make deb       a Debian package that takes the place of nginx; its layout and paths"
 	@echo "make clean     remove objs and objs-*"
