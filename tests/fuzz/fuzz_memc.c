@@ -38,7 +38,7 @@ static void take(struct str input, size_t at_first, const struct memc_command *c
     request->env.values = values;
     protocol.channel = &text_channel;
     struct memc_state *state = arena_new(&request->arena, struct memc_state);
-    state->key = STR("k");
+    state->value.key = STR("k");
     state->command = command;
     x.state = state;
     x.answer.content_length = -1;

@@ -32,7 +32,7 @@ static void take(struct str input, size_t at_first, struct outcome *out)
     request->log = log;
     request->location = &location;
     protocol.channel = &text_channel;
-    struct memcached_state *state = arena_new(&request->arena, struct memcached_state);
+    struct value_reading *state = arena_new(&request->arena, struct value_reading);
     state->key = STR("k");
     x.state = state;
     x.answer.content_length = -1;

@@ -59,6 +59,34 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     return x;
 }
 
+/* What variables made of the target, without a scheme that stands before it. */
+static void evaluate_target(struct exchange *x)
+{
+    struct str text = template_text(x->target, &x->request->env);
+    struct str scheme = x->protocol->scheme;
+    struct str secure = x->protocol->secure_name;
+    struct str rest = str_skip(text, secure.len < text.len ? secure.len : text.len);
+
+    if (secure.len != 0 && str_starts_nocase(text, secure) && str_starts(rest, STR("://"))) {
+        x->is_secure = true;
+        text = str_skip(rest, 3);
+    } else if (str_starts_nocase(text, scheme)) {
+        text = str_skip(text, scheme.len);
+    }
+    x->target_text = text;
+}
+
+void exchange_set_target(struct exchange *x, const struct pass_target *target)
+{
+    x->group = target->group;
+    x->target = target->text;
+    x->default_port = target->default_port;
+    x->is_secure = target->is_secure;
+    if (x->group == NULL) {
+        evaluate_target(x);
+    }
+}
+
 void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
 {
     struct log *log = &x->request->log;

@@ -116,8 +116,8 @@ struct protocol {
     const struct exchange_family *family; /* its options */
     struct str name;                      /* before "://" in logs: "http", "fastcgi" */
     struct str secure_name; /* … over TLS: "https"; empty where that is not possible */
-    struct str scheme; /* may stand before a target that variables make (plain_handle); or empty */
-    struct str alpn;   /* … on offer there, in wire form; or empty */
+    struct str scheme;      /* "xy://": may stand before a target that variables make; or empty */
+    struct str alpn;        /* … on offer there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
     bool has_logins;               /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
@@ -255,6 +255,9 @@ struct exchange {
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
                               const struct exchange_settings *settings,
                               const void *module_settings);
+
+/* It goes where a *_pass directive says. A text with variables is evaluated; the protocol's scheme may stand before it. */
+void exchange_set_target(struct exchange *x, const struct pass_target *target);
 
 /*
  * The whole story: read the body, look into the cache, choose a peer, connect, send, read the head,

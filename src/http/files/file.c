@@ -11,6 +11,7 @@
 #include "event/loop.h"
 #include "http/files/absent.h"
 #include "http/files/file_private.h"
+#include "http/files/path.h"
 #include "http/request/request.h"
 
 /* Contents of small files that each worker keeps where there is no open_file_cache. */
@@ -450,4 +451,33 @@ enum flow request_fail_file(struct request *request, struct file *file)
 
     file_release(file);
     return request_fail(request, status);
+}
+
+struct file *request_open_file(struct request *request, enum flow *flow)
+{
+    struct str path;
+    size_t root_length;
+
+    *flow = FLOW_NEXT;
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        *flow = request_fail(request, 405);
+        return NULL;
+    }
+    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
+        return NULL;
+    }
+    if (!request_map_path(request, &path, &root_length)) {
+        *flow = FLOW_FAIL;
+        return NULL;
+    }
+    struct file *file = file_open(request, path);
+    if (file->error != 0) {
+        *flow = request_fail_file(request, file);
+        return NULL;
+    }
+    if (!file->is_file) {
+        file_release(file);
+        return NULL;
+    }
+    return file;
 }

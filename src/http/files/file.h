@@ -126,6 +126,12 @@ unsigned file_failure(struct request *request, const struct file *file);
 /* Answers with that status. Releases the file. */
 enum flow request_fail_file(struct request *request, struct file *file);
 
+/*
+ * What handlers of one kind of file begin with: the file at the URI, for GET and HEAD. NULL: *flow is what the handler
+ * returns; FLOW_NEXT where something else is there, as a directory.
+ */
+struct file *request_open_file(struct request *request, enum flow *flow);
+
 /* Are pieces of files read into memory before the wire has them? */
 bool response_reads_files(const struct request *request);
 /*

@@ -136,7 +136,7 @@ static char *environment_of(struct request *request, const char *name, struct st
 }
 
 /* MAY WAIT. */
-static enum flow ask(struct request *request, const struct credentials *given, struct str realm)
+static enum flow ask(struct request *request, const struct credentials *given)
 {
     const struct field *host = fields_get(&request->headers, FIELD_HOST);
     struct arena *arena = &request->arena;
@@ -152,9 +152,9 @@ static enum flow ask(struct request *request, const struct credentials *given, s
             environment_of(request, "HOST", host == NULL ? STR_NONE : host->value);
         question->environment[1] = environment_of(request, "REQUEST", request->line);
     }
-    enum thread_called called = aside_run(&pam_pool, request, ask_on_thread, question);
-    if (called != THREAD_CALL_DONE || fiber_is_cancelled()) {
-        return called == THREAD_CALL_REFUSED ? request_fail(request, 503) : FLOW_CLOSED;
+    enum flow flow = aside_flow(request, aside_run(&pam_pool, request, ask_on_thread, question));
+    if (flow != FLOW_NEXT) {
+        return flow;
     }
     switch (question->answer) {
     case PAM_SAID_YES:
@@ -171,30 +171,18 @@ static enum flow ask(struct request *request, const struct credentials *given, s
                   question->reason);
         break;
     }
-    return request_demand_credentials(request, realm);
+    return FLOW_NEXT;
 }
 
 /* MAY WAIT. */
 static enum flow auth_pam_check(struct request *request)
 {
-    struct str realm = template_text(settings_at(request->location)->realm, &request->env);
-    struct credentials given;
-
-    if (str_is(realm, "off")) {
-        return FLOW_NEXT;
-    }
-    if (!request_credentials(request, &given)) {
-        log_info(&request->log, 0, "no user/password was provided for basic authentication");
-        return request_demand_credentials(request, realm);
-    }
-    return ask(request, &given, realm);
+    return request_check_credentials(request, settings_at(request->location)->realm, ask);
 }
 
 static bool is_active(const struct http_location *location)
 {
-    const struct template *realm = settings_at(location)->realm;
-
-    return !(realm->is_constant && str_is(realm->constant, "off"));
+    return realm_may_be_on(settings_at(location)->realm);
 }
 
 /* ---- directives ---- */

@@ -1,7 +1,6 @@
 /* ngx_http_flv_module: Flash video from a place in the file on. */
 #include "base/parse.h"
 #include "http/files/file.h"
-#include "http/files/path.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -42,25 +41,11 @@ static enum flow send_from(struct request *request, struct file *file, uint64_t 
 
 static enum flow flv_answer(struct request *request)
 {
-    struct str path;
-    size_t root_length;
+    enum flow flow;
+    struct file *file = request_open_file(request, &flow);
 
-    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
-        return request_fail(request, 405);
-    }
-    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
-        return FLOW_NEXT;
-    }
-    if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
-    }
-    struct file *file = file_open(request, path);
-    if (file->error != 0) {
-        return request_fail_file(request, file);
-    }
-    if (!file->is_file) {
-        file_release(file);
-        return FLOW_NEXT;
+    if (file == NULL) {
+        return flow;
     }
     uint64_t start = start_of(request, file->size);
     return start == 0 ? response_file(request, file) : send_from(request, file, start);

@@ -5,8 +5,8 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "http/exchange/exchange.h"
+#include "http/exchange/heads/value.h"
 #include "http/exchange/options/rows.h"
-#include "http/message/memcached_value.h"
 #include "http/request/body.h"
 #include "http/routing/hooks.h"
 #include "http/routing/settings.h"
@@ -62,11 +62,9 @@ struct memc_settings {
 /* In the request's arena, used for all tries. */
 struct memc_state {
     const struct memc_command *command;
-    struct str key;  /* escaped, as it is asked for */
-    uint64_t left;   /* bytes of a value still to come */
-    unsigned end_at; /* of what stands behind it */
-    bool is_value;   /* the answer is one */
-    bool has_ended;  /* all lines came */
+    struct value_reading value; /* its key is empty where the command has none */
+    bool is_value;              /* the answer is one */
+    bool has_ended;             /* all lines came */
     bool
         is_misread; /* the line says that the command was not understood: nobody knows what else comes */
 };
@@ -214,8 +212,8 @@ static bool make_store(struct exchange *x, const struct memc_state *state)
         return false;
     }
     const struct str parts[] = {
-        arena_printf(arena, "%s %.*s %.*s %.*s %zu\r\n", state->command->name, STR_ARG(state->key),
-                     STR_ARG(flags), STR_ARG(exptime), value.len),
+        arena_printf(arena, "%s %.*s %.*s %.*s %zu\r\n", state->command->name,
+                     STR_ARG(state->value.key), STR_ARG(flags), STR_ARG(exptime), value.len),
         value,
         STR("\r\n"),
     };
@@ -240,7 +238,7 @@ static bool make_line(struct exchange *x, const struct memc_state *state)
         return refuse(x, 400);
     }
     x->head = arena_printf(&x->request->arena, "%s%s%.*s%s%.*s\r\n", state->command->name,
-                           state->key.len != 0 ? " " : "", STR_ARG(state->key),
+                           state->value.key.len != 0 ? " " : "", STR_ARG(state->value.key),
                            number.len != 0 ? " " : "", STR_ARG(number));
     return true;
 }
@@ -260,8 +258,8 @@ static bool memc_make_request(struct exchange *x)
         return refuse(x, 403);
     }
     if (state->command->kind < MEMC_FLUSH) {
-        state->key = escape_str(&request->arena, value_of(x, own->key), ESCAPE_MEMCACHED);
-        if (!is_key(x, state->key)) {
+        state->value.key = escape_str(&request->arena, value_of(x, own->key), ESCAPE_MEMCACHED);
+        if (!is_key(x, state->value.key)) {
             return refuse(x, 400);
         }
     }
@@ -274,27 +272,8 @@ static void memc_begin_answer(struct exchange *x)
 {
     struct memc_state *state = x->state;
 
-    state->left = 0;
-    state->end_at = 0;
+    value_begin(&state->value);
     state->is_value = state->has_ended = state->is_misread = false;
-}
-
-static enum head_result bad_answer(struct exchange *x, const char *part, struct str line)
-{
-    log_error(&x->request->log, 0, "memcached sent invalid %s: \"%.*s\"", part,
-              STR_ARG(str_head(line, 256)));
-    return HEAD_BAD;
-}
-
-/* There is no such entry: the page for 404. */
-static enum head_result not_found(struct exchange *x)
-{
-    x->answer.status = 404;
-    x->answer.content_length = 0;
-    x->answer.has_no_body = true;
-    x->answer.has_no_page = true;
-    x->is_reusable = true;
-    return HEAD_DONE;
 }
 
 static enum head_result read_value(struct exchange *x, struct str line)
@@ -302,15 +281,11 @@ static enum head_result read_value(struct exchange *x, struct str line)
     const struct memc_settings *own = x->module_settings;
     struct memc_state *state = x->state;
     struct memcached_value value;
-    const char *wrong = memcached_value_parse(line, &value);
     char digits[20];
 
-    if (wrong != NULL || !str_equal(value.key, state->key)) {
-        return bad_answer(x, wrong == NULL ? "key" : wrong, line);
+    if (!value_announced(x, &state->value, line, &value)) {
+        return HEAD_BAD;
     }
-    x->answer.status = 200;
-    x->answer.content_length = (int64_t) value.length;
-    state->left = value.length;
     state->is_value = true;
     struct str flags =
         arena_dup(&x->request->arena, str_from(digits, format_uint(digits, value.flags)));
@@ -320,7 +295,6 @@ static enum head_result read_value(struct exchange *x, struct str line)
         fields_add_known(&x->answer.fields, &x->request->arena, FIELD_LAST_MODIFIED,
                          str_from(date, http_date_format(date, (time_t) value.flags)));
     }
-    response_set_type(x->request);
     return HEAD_DONE;
 }
 
@@ -359,21 +333,14 @@ static unsigned status_of(const struct memc_state *state, struct str line)
 /* The first line says how it went; but before a value it stays, and is the body, or the first part of it. */
 static enum head_result memc_read_head(struct exchange *x)
 {
-    const struct channel *channel = x->protocol->channel;
     struct memc_state *state = x->state;
-    struct str input = channel->input(x);
-    const char *end = input.len == 0 ? NULL : memchr(input.data, '\n', input.len);
+    struct str line;
+    enum head_result result = value_line(x, &line);
 
-    if (end == NULL) {
-        return input.len < LINE_MAX ? HEAD_MORE : bad_answer(x, "response", input);
+    if (result != HEAD_DONE) {
+        return result;
     }
-    struct str line = str_from(input.data, end);
-    if (line.len == 0 || line.data[line.len - 1] != '\r' || line.len > LINE_MAX) {
-        return bad_answer(x, "response", line);
-    }
-    line.len--;
     unsigned status = status_of(state, line);
-    enum head_result result = HEAD_DONE;
     if (status != 0) {
         state->is_misread = status == 502 && !str_starts(line, STR("SERVER_ERROR"));
         x->answer.status = status;
@@ -383,33 +350,14 @@ static enum head_result memc_read_head(struct exchange *x)
         return HEAD_DONE;
     }
     if (str_is(line, state->command->kind == MEMC_GET ? "END" : "NOT_FOUND")) {
-        result = not_found(x);
+        result = value_not_found(x);
     } else if (state->command->kind == MEMC_GET && str_starts(line, STR("VALUE "))) {
         result = read_value(x, line);
     } else {
-        return bad_answer(x, "response", line);
+        return value_refuse(x, line);
     }
-    channel->consume(x, line.len + 2);
+    x->protocol->channel->consume(x, line.len + 2);
     return result;
-}
-
-static enum body_result read_value_end(struct exchange *x)
-{
-    struct memc_state *state = x->state;
-
-    while (state->end_at < sizeof(MEMCACHED_VALUE_END) - 1) {
-        size_t used;
-        if (!memcached_value_ends(x->protocol->channel->input(x), &state->end_at, &used)) {
-            log_error(&x->request->log, 0, "memcached sent invalid trailer");
-            return BODY_BAD;
-        }
-        if (used == 0) {
-            return BODY_MORE;
-        }
-        x->protocol->channel->consume(x, used);
-    }
-    x->is_reusable = true;
-    return BODY_END;
 }
 
 /* A line of an answer that is lines; only stats has several. */
@@ -427,7 +375,7 @@ static enum body_result read_lines(struct exchange *x, struct str *data)
         if (input.len < LINE_MAX) {
             return BODY_MORE;
         }
-        bad_answer(x, "line", input);
+        value_refuse(x, input);
         return BODY_BAD;
     }
     *data = str_from(input.data, end + 1);
@@ -438,22 +386,12 @@ static enum body_result read_lines(struct exchange *x, struct str *data)
 
 static enum body_result memc_read_body(struct exchange *x, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
     struct memc_state *state = x->state;
 
     if (x->answer.has_no_body) {
         return BODY_END;
     }
-    if (!state->is_value) {
-        return read_lines(x, data);
-    }
-    if (state->left == 0) {
-        return read_value_end(x);
-    }
-    *data = str_head(channel->input(x), state->left < SIZE_MAX ? (size_t) state->left : SIZE_MAX);
-    channel->consume(x, data->len);
-    state->left -= data->len;
-    return data->len == 0 ? BODY_MORE : BODY_DATA;
+    return state->is_value ? value_read(x, &state->value, data) : read_lines(x, data);
 }
 
 static const struct protocol memc_protocol = {
@@ -478,12 +416,8 @@ static enum flow memc_answer(struct request *request)
         return flow;
     }
     struct exchange *x = exchange_new(request, &memc_protocol, settings, own);
-    x->group = own->target.group;
-    x->target = own->target.text;
+    exchange_set_target(x, &own->target);
     x->sends_body = false;
-    if (x->group == NULL) {
-        x->target_text = template_text(own->target.text, &request->env);
-    }
     return exchange_run(x);
 }
 
@@ -555,18 +489,6 @@ static bool allowed_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-/* As memcached's: a status alone is told by our page. */
-static bool memc_family_finish(struct conf_scope *scope, void *settings)
-{
-    struct exchange_settings *own = settings;
-
-    own->intercept_errors = true;
-    if ((own->next_upstream & NEXT_NOT_FOUND) != 0) {
-        own->next_upstream |= NEXT_404;
-    }
-    return exchange_settings_finish(scope, settings);
-}
-
 #define S struct memc_settings
 static const struct directive memc_rows[] = {
     {"memc_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, memc_pass_apply),
@@ -584,15 +506,8 @@ static const struct directive memc_rows[] = {
 };
 #undef S
 
-static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
-                                                   {"timeout", NEXT_TIMEOUT},
-                                                   {"invalid_response", NEXT_INVALID_HEADER},
-                                                   {"not_found", NEXT_NOT_FOUND},
-                                                   {"off", NEXT_OFF},
-                                                   {NULL, 0}};
-
 static const struct directive memc_family_rows[] = {
-    EXCHANGE_CONNECT_ROWS("memc", next_words),
+    EXCHANGE_CONNECT_ROWS("memc", bare_next_upstream_words),
     {0},
 };
 
@@ -604,7 +519,7 @@ static const struct directive_table memc_table = {
 };
 static const struct exchange_family memc_family = {
     .prefix = "memc",
-    .table = EXCHANGE_TABLE(memc_family_key, memc_family_rows, memc_family_finish),
+    .table = EXCHANGE_TABLE(memc_family_key, memc_family_rows, exchange_bare_finish),
 };
 static const struct directive_table *const memc_tables[] = {&memc_table, &memc_family.table, NULL};
 static const struct http_module memc_hooks = {.variables = memc_variables};

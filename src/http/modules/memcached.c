@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "http/exchange/cache/rows.h"
 #include "http/exchange/exchange.h"
-#include "http/message/memcached_value.h"
+#include "http/exchange/heads/value.h"
 #include "http/routing/hooks.h"
 #include "http/routing/settings.h"
 #include "server/module.h"
@@ -13,13 +13,6 @@ struct memcached_settings {
     struct pass_target target;
     const struct variable *key; /* $memcached_key; NULL where no pass is */
     int64_t gzip_flag;          /* bits of an entry's flags that say it is compressed; 0 = none */
-};
-
-/* Where reading an answer stands; in the request's arena, used for all tries. */
-struct memcached_state {
-    struct str key;  /* escaped, as it is asked for */
-    uint64_t left;   /* bytes of the value still to come */
-    unsigned end_at; /* bytes of MEMCACHED_VALUE_END that were seen */
 };
 
 static struct settings_key memcached_key;
@@ -39,10 +32,10 @@ static bool memcached_make_request(struct exchange *x)
         request->response.status = 500;
         return false;
     }
-    struct memcached_state *state = arena_new(&request->arena, struct memcached_state);
-    state->key = escape_str(&request->arena, key, ESCAPE_MEMCACHED);
-    x->state = state;
-    const struct str parts[] = {STR("get "), state->key, STR("\r\n")};
+    struct value_reading *reading = arena_new(&request->arena, struct value_reading);
+    reading->key = escape_str(&request->arena, key, ESCAPE_MEMCACHED);
+    x->state = reading;
+    const struct str parts[] = {STR("get "), reading->key, STR("\r\n")};
     x->head = arena_join(&request->arena, parts, 3);
     return true;
 }
@@ -51,127 +44,49 @@ static bool memcached_make_request(struct exchange *x)
 
 static void memcached_begin_answer(struct exchange *x)
 {
-    struct memcached_state *state = x->state;
-
-    state->left = 0;
-    state->end_at = 0;
-}
-
-static enum head_result answer_refuse(struct exchange *x, struct str line)
-{
-    log_error(&x->request->log, 0, "memcached sent invalid response: \"%.*s\"",
-              STR_ARG(str_head(line, 256)));
-    return HEAD_BAD;
-}
-
-/* "END": there is no such entry. */
-static enum head_result answer_not_found(struct exchange *x)
-{
-    const struct memcached_state *state = x->state;
-
-    log_info(&x->request->log, 0, "key: \"%.*s\" was not found by memcached", STR_ARG(state->key));
-    x->answer.status = 404;
-    x->answer.content_length = 0;
-    x->answer.has_no_body = true;
-    x->answer.has_no_page = true;
-    x->is_reusable = true;
-    return HEAD_DONE;
+    value_begin(x->state);
 }
 
 static enum head_result read_value_line(struct exchange *x, struct str line)
 {
     const struct memcached_settings *own = x->module_settings;
-    struct memcached_state *state = x->state;
     struct memcached_value value;
-    const char *wrong = memcached_value_parse(line, &value);
 
-    if (!str_equal(value.key, state->key)) {
-        wrong = "key";
-    }
-    if (wrong != NULL) {
-        log_error(&x->request->log, 0,
-                  "memcached sent invalid %s in response \"%.*s\" for key \"%.*s\"", wrong,
-                  STR_ARG(str_head(line, 256)), STR_ARG(state->key));
+    if (!value_announced(x, x->state, line, &value)) {
         return HEAD_BAD;
     }
-    x->answer.status = 200;
-    x->answer.content_length = (int64_t) value.length;
-    state->left = value.length;
     if ((value.flags & (uint64_t) own->gzip_flag) != 0) {
         fields_add_known(&x->answer.fields, &x->request->arena, FIELD_CONTENT_ENCODING,
                          STR("gzip"));
     }
-    response_set_type(x->request);
     return HEAD_DONE;
 }
 
 static enum head_result memcached_read_head(struct exchange *x)
 {
-    const struct channel *channel = x->protocol->channel;
-    struct str input = channel->input(x);
-    const char *end = input.len == 0 ? NULL : memchr(input.data, '\n', input.len);
+    const struct value_reading *reading = x->state;
+    struct str line;
+    enum head_result result = value_line(x, &line);
 
-    if (end == NULL) {
-        return HEAD_MORE;
+    if (result != HEAD_DONE) {
+        return result;
     }
-    struct str line = str_from(input.data, end);
-    if (line.len == 0 || line.data[line.len - 1] != '\r') {
-        return answer_refuse(x, line);
-    }
-    line.len--;
-    enum head_result result = HEAD_BAD;
     if (str_starts(line, STR("VALUE "))) {
         result = read_value_line(x, line);
     } else if (str_is(line, "END")) {
-        result = answer_not_found(x);
+        log_info(&x->request->log, 0, "key: \"%.*s\" was not found by memcached",
+                 STR_ARG(reading->key));
+        result = value_not_found(x);
     } else {
-        return answer_refuse(x, line);
+        return value_refuse(x, line);
     }
-    channel->consume(x, line.len + 2);
+    x->protocol->channel->consume(x, line.len + 2);
     return result;
-}
-
-/* What has to stand after the value. */
-static enum body_result read_end(struct exchange *x)
-{
-    const struct channel *channel = x->protocol->channel;
-    struct memcached_state *state = x->state;
-
-    if (x->answer.has_no_body) {
-        return BODY_END;
-    }
-    while (state->end_at < sizeof(MEMCACHED_VALUE_END) - 1) {
-        size_t used;
-
-        if (!memcached_value_ends(channel->input(x), &state->end_at, &used)) {
-            log_error(&x->request->log, 0, "memcached sent invalid trailer");
-            return BODY_BAD;
-        }
-        if (used == 0) {
-            return BODY_MORE;
-        }
-        channel->consume(x, used);
-    }
-    x->is_reusable = true;
-    return BODY_END;
 }
 
 static enum body_result memcached_read_body(struct exchange *x, struct str *data)
 {
-    const struct channel *channel = x->protocol->channel;
-    struct memcached_state *state = x->state;
-
-    if (state->left == 0) {
-        return read_end(x);
-    }
-    struct str input = channel->input(x);
-    if (input.len == 0) {
-        return BODY_MORE;
-    }
-    *data = state->left < input.len ? str_head(input, (size_t) state->left) : input;
-    channel->consume(x, data->len);
-    state->left -= data->len;
-    return BODY_DATA;
+    return x->answer.has_no_body ? BODY_END : value_read(x, x->state, data);
 }
 
 static const struct protocol memcached_protocol = {
@@ -194,11 +109,7 @@ static enum flow memcached_answer(struct request *request)
         return request_fail(request, 405);
     }
     struct exchange *x = exchange_new(request, &memcached_protocol, settings, own);
-    x->group = own->target.group;
-    x->target = own->target.text;
-    if (x->group == NULL) {
-        x->target_text = template_text(own->target.text, &request->env);
-    }
+    exchange_set_target(x, &own->target);
     return exchange_run(x);
 }
 
@@ -213,18 +124,6 @@ static bool memcached_pass_apply(struct conf_scope *scope, const struct directiv
     own->key = variable_use(conf, node, conf_variables(conf), STR("memcached_key"));
     return own->key != NULL && pass_target_read(scope, node, node->args[1], 0, &own->target) &&
            pass_handler_set(scope, node, memcached_answer);
-}
-
-/* What the other protocols leave to the configuration is so here. */
-static bool memcached_family_finish(struct conf_scope *scope, void *settings)
-{
-    struct exchange_settings *own = settings;
-
-    own->intercept_errors = true;
-    if ((own->next_upstream & NEXT_NOT_FOUND) != 0) {
-        own->next_upstream |= NEXT_404;
-    }
-    return exchange_settings_finish(scope, settings);
 }
 
 #define S struct memcached_settings
@@ -258,7 +157,7 @@ static const struct directive_table memcached_table = {.key = &memcached_key,
                                                        .size = sizeof(struct memcached_settings)};
 static const struct exchange_family memcached_family = {
     .prefix = "memcached",
-    .table = EXCHANGE_TABLE(memcached_family_key, memcached_family_rows, memcached_family_finish),
+    .table = EXCHANGE_TABLE(memcached_family_key, memcached_family_rows, exchange_bare_finish),
     .keeper = &answer_keeper,
 };
 static const struct directive_table *const memcached_tables[] = {&memcached_table,

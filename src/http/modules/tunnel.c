@@ -33,7 +33,6 @@ static const struct protocol tunnel_protocol = {
 static enum flow tunnel_handle(struct request *request)
 {
     const struct tunnel_settings *settings = location_settings(request->location, &tunnel_key);
-    const struct pass_target *target = settings->target;
 
     if (request->method != METHOD_CONNECT) {
         return request_fail(request, 405);
@@ -41,12 +40,7 @@ static enum flow tunnel_handle(struct request *request)
     struct exchange *x =
         exchange_new(request, &tunnel_protocol,
                      location_settings(request->location, &tunnel_exchange_key), settings);
-    x->default_port = target->default_port;
-    x->group = target->group;
-    if (target->group == NULL) {
-        x->target = target->text;
-        x->target_text = template_text(target->text, &request->env);
-    }
+    exchange_set_target(x, settings->target);
     x->head = STR("");
     x->sends_body = false;
     return exchange_run(x);

@@ -1,7 +1,6 @@
 /* Work of a request that blocks, or costs much: on threads, while its fiber waits. */
 #include "http/request/aside.h"
 
-#include "http/request/request.h"
 #include "server/generation.h"
 
 enum thread_called aside_run(const struct aside_pool *pool, struct request *request,
@@ -17,4 +16,16 @@ enum thread_called aside_run(const struct aside_pool *pool, struct request *requ
                   STR_ARG(pool->name));
     }
     return called;
+}
+
+enum flow aside_flow(struct request *request, enum thread_called called)
+{
+    switch (called) {
+    case THREAD_CALL_DONE:
+        return FLOW_NEXT;
+    case THREAD_CALL_CANCELLED:
+        return FLOW_CLOSED;
+    default:
+        return request_fail(request, 503);
+    }
 }

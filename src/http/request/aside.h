@@ -4,8 +4,7 @@
 
 #include "base/str.h"
 #include "event/loop.h"
-
-struct request;
+#include "http/request/request.h"
 
 /* The threads for one kind of work; `thread_pool NAME …` of the configuration comes before these numbers. */
 struct aside_pool {
@@ -21,5 +20,8 @@ struct aside_pool {
  */
 enum thread_called aside_run(const struct aside_pool *pool, struct request *request,
                              void (*work)(void *arg), void *arg);
+
+/* What that means for a handler: FLOW_NEXT: it was done; else what it returns, a 503 where too many wait. */
+enum flow aside_flow(struct request *request, enum thread_called called);
 
 #endif

@@ -243,6 +243,31 @@ enum flow request_demand_credentials(struct request *request, struct str realm)
     return request_fail(request, is_proxy ? 407 : 401);
 }
 
+enum flow request_check_credentials(struct request *request, const struct template *realm,
+                                    credentials_check *check)
+{
+    struct str text = template_text(realm, &request->env);
+    struct credentials given;
+
+    if (str_is(text, "off")) {
+        return FLOW_NEXT;
+    }
+    if (!request_credentials(request, &given)) {
+        log_info(&request->log, 0, "no user/password was provided for basic authentication");
+        return request_demand_credentials(request, text);
+    }
+    enum flow flow = check(request, &given);
+    if (fiber_is_cancelled()) {
+        return FLOW_CLOSED;
+    }
+    return flow == FLOW_NEXT ? request_demand_credentials(request, text) : flow;
+}
+
+bool realm_may_be_on(const struct template *realm)
+{
+    return !(realm->is_constant && str_is(realm->constant, "off"));
+}
+
 bool request_remote_user(struct request *request, struct str *out)
 {
     struct credentials credentials;

@@ -18,7 +18,7 @@ static enum head_result begin(const char *text, size_t bytes)
     protocol = memcached_protocol;
     protocol.channel = &text_channel;
     x = exchange_new(request, &protocol, &settings, &own);
-    struct memcached_state *asked = arena_new(&request->arena, struct memcached_state);
+    struct value_reading *asked = arena_new(&request->arena, struct value_reading);
     asked->key = STR("/a.css");
     x->state = asked;
     x->answer.content_length = -1;

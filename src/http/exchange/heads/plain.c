@@ -12,23 +12,6 @@ struct plain_answer {
 
 /* ---- the request ---- */
 
-/* What variables made of the target, without a scheme that stands before it. */
-static void evaluate_target(struct exchange *x)
-{
-    struct str text = template_text(x->target, &x->request->env);
-    struct str scheme = x->protocol->scheme;
-    struct str secure = x->protocol->secure_name;
-    struct str rest = str_skip(text, secure.len < text.len ? secure.len : text.len);
-
-    if (secure.len != 0 && str_starts_nocase(text, secure) && str_starts(rest, STR("://"))) {
-        x->is_secure = true;
-        text = str_skip(rest, 3);
-    } else if (str_starts_nocase(text, scheme)) {
-        text = str_skip(text, scheme.len);
-    }
-    x->target_text = text;
-}
-
 enum flow plain_handle(struct request *request, const struct protocol *protocol,
                        const struct exchange_settings *settings, const void *module_settings,
                        const struct pass_target *target)
@@ -36,13 +19,7 @@ enum flow plain_handle(struct request *request, const struct protocol *protocol,
     struct exchange *x = exchange_new(request, protocol, settings, module_settings);
 
     x->streams_body = x->streams_body && !request->is_chunked_body;
-    x->group = target->group;
-    x->target = target->text;
-    x->default_port = target->default_port;
-    x->is_secure = target->is_secure;
-    if (x->group == NULL) {
-        evaluate_target(x);
-    }
+    exchange_set_target(x, target);
     return exchange_run(x);
 }
 

@@ -179,3 +179,14 @@ bool exchange_settings_finish(struct conf_scope *scope, void *settings)
     }
     return check_sizes(scope, own);
 }
+
+bool exchange_bare_finish(struct conf_scope *scope, void *settings)
+{
+    struct exchange_settings *own = settings;
+
+    own->intercept_errors = true;
+    if ((own->next_upstream & NEXT_NOT_FOUND) != 0) {
+        own->next_upstream |= NEXT_404;
+    }
+    return exchange_settings_finish(scope, settings);
+}

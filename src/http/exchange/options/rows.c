@@ -16,6 +16,12 @@ const struct directive_word next_upstream_words[] = {EXCHANGE_TRY_WORDS,
 const struct directive_word cgi_next_upstream_words[] = {EXCHANGE_TRY_WORDS,
                                                          {"denied", NEXT_DENIED},
                                                          {NULL, 0}};
+const struct directive_word bare_next_upstream_words[] = {{"error", NEXT_ERROR},
+                                                          {"timeout", NEXT_TIMEOUT},
+                                                          {"invalid_response", NEXT_INVALID_HEADER},
+                                                          {"not_found", NEXT_NOT_FOUND},
+                                                          {"off", NEXT_OFF},
+                                                          {NULL, 0}};
 const struct directive_word ignore_headers_words[] = {{"X-Accel-Redirect", IGNORE_X_ACCEL_REDIRECT},
                                                       {"X-Accel-Expires", IGNORE_X_ACCEL_EXPIRES},
                                                       {"X-Accel-Limit-Rate",

@@ -30,6 +30,7 @@
  * of the CGI kind. */
 extern const struct directive_word next_upstream_words[];
 extern const struct directive_word cgi_next_upstream_words[];
+extern const struct directive_word bare_next_upstream_words[]; /* of protocols without heads */
 extern const struct directive_word ignore_headers_words[];
 
 /* Apply functions of the family (rows.c). */

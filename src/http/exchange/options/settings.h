@@ -164,6 +164,9 @@ struct exchange_family {
 
 /* Cross checks and derived values; finish of exchange_family.table (finish.c). */
 bool exchange_settings_finish(struct conf_scope *scope, void *settings);
+/* … of protocols without heads (memcached): a failure that is told by a status alone gets our page, and *_next_upstream
+ * knows not_found. */
+bool exchange_bare_finish(struct conf_scope *scope, void *settings);
 
 /* The family that these settings of a scope belong to (rows.c). */
 const struct exchange_family *exchange_family_of(const struct conf_scope *scope,

@@ -53,14 +53,10 @@ static enum flow verify_aside(struct request *request, struct str stored, struct
 
     check->stored = stored;
     check->given = (struct str){arena_cstr(&request->arena, given), given.len};
-    switch (aside_run(&password_pool, request, verify_on_thread, check)) {
-    case THREAD_CALL_DONE:
-        return fiber_is_cancelled() ? FLOW_CLOSED : check->is_match ? FLOW_ALLOW : FLOW_NEXT;
-    case THREAD_CALL_CANCELLED:
-        return FLOW_CLOSED;
-    default:
-        return request_fail(request, 503);
-    }
+    enum flow flow =
+        aside_flow(request, aside_run(&password_pool, request, verify_on_thread, check));
+
+    return flow == FLOW_NEXT && check->is_match ? FLOW_ALLOW : flow;
 }
 
 /* ---- the file ---- */
@@ -102,48 +98,43 @@ static enum flow search_file(struct request *request, struct str path, struct us
 /* ---- the phase ---- */
 
 /* MAY WAIT. */
-static enum flow auth_basic_check(struct request *request)
+static enum flow check_password(struct request *request, const struct credentials *given)
 {
-    const struct auth_basic_settings *settings = settings_at(request->location);
-    struct str realm = template_text(settings->realm, &request->env);
-    struct credentials given;
-
-    if (str_is(realm, "off")) {
-        return FLOW_NEXT;
-    }
-    if (!request_credentials(request, &given)) {
-        log_info(&request->log, 0, "no user/password was provided for basic authentication");
-        return request_demand_credentials(request, realm);
-    }
-    struct str path = template_text(settings->user_file, &request->env);
-    struct user_search search = {.user = given.user};
+    struct str path = template_text(settings_at(request->location)->user_file, &request->env);
+    struct user_search search = {.user = given->user};
     enum flow flow = search_file(request, path, &search);
+
     if (flow != FLOW_NEXT) {
         return flow;
     }
     if (!search.is_found) {
-        log_error(&request->log, 0, "user \"%.*s\" was not found in \"%.*s\"", STR_ARG(given.user),
+        log_error(&request->log, 0, "user \"%.*s\" was not found in \"%.*s\"", STR_ARG(given->user),
                   STR_ARG(path));
-        return request_demand_credentials(request, realm);
+        return FLOW_NEXT;
     }
     if (password_is_costly(search.password)) {
-        flow = verify_aside(request, search.password, given.password);
-    } else if (password_matches(&request->arena, search.password, given.password)) {
+        flow = verify_aside(request, search.password, given->password);
+    } else if (password_matches(&request->arena, search.password, given->password)) {
         flow = FLOW_ALLOW;
     }
-    if (flow != FLOW_NEXT) {
-        return flow;
+    if (flow == FLOW_NEXT) {
+        log_error(&request->log, 0, "user \"%.*s\": password mismatch", STR_ARG(given->user));
     }
-    log_error(&request->log, 0, "user \"%.*s\": password mismatch", STR_ARG(given.user));
-    return request_demand_credentials(request, realm);
+    return flow;
+}
+
+/* MAY WAIT. */
+static enum flow auth_basic_check(struct request *request)
+{
+    return request_check_credentials(request, settings_at(request->location)->realm,
+                                     check_password);
 }
 
 static bool is_active(const struct http_location *location)
 {
     const struct auth_basic_settings *settings = settings_at(location);
 
-    return settings->user_file != NULL &&
-           !(settings->realm->is_constant && str_is(settings->realm->constant, "off"));
+    return settings->user_file != NULL && realm_may_be_on(settings->realm);
 }
 
 /* ---- directives ---- */

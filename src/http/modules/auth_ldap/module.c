@@ -93,6 +93,11 @@ static enum flow ask_servers(struct request *request, const struct credentials *
 {
     bool is_one_broken = false;
 
+    if (given->password.len ==
+        0) { /* with an empty one a server lets in anybody (RFC 4513, 5.1.2) */
+        log_error(&request->log, 0, "user \"%.*s\" gave an empty password", STR_ARG(given->user));
+        return FLOW_NEXT;
+    }
     vec_each(struct ldap_server *, server, &settings_at(request->location)->servers) {
         struct ldap_question *question = arena_new(&request->arena, struct ldap_question);
 
@@ -104,9 +109,9 @@ static enum flow ask_servers(struct request *request, const struct credentials *
             .values = require_values(request, *server),
             .answer = LDAP_BROKEN,
         };
-        enum thread_called called = aside_run(&ldap_pool, request, ldap_ask, question);
-        if (called != THREAD_CALL_DONE || fiber_is_cancelled()) {
-            return called == THREAD_CALL_REFUSED ? request_fail(request, 503) : FLOW_CLOSED;
+        enum flow flow = aside_flow(request, aside_run(&ldap_pool, request, ldap_ask, question));
+        if (flow != FLOW_NEXT || fiber_is_cancelled()) {
+            return flow;
         }
         log_answer(request, question);
         if (question->answer == LDAP_YES) {
@@ -120,30 +125,12 @@ static enum flow ask_servers(struct request *request, const struct credentials *
 /* MAY WAIT. */
 static enum flow auth_ldap_check(struct request *request)
 {
-    struct str realm = template_text(settings_at(request->location)->realm, &request->env);
-    struct credentials given;
-
-    if (str_is(realm, "off")) {
-        return FLOW_NEXT;
-    }
-    if (!request_credentials(request, &given)) {
-        log_info(&request->log, 0, "no user/password was provided for basic authentication");
-        return request_demand_credentials(request, realm);
-    }
-    if (given.password.len ==
-        0) { /* with an empty one a server lets in anybody (RFC 4513, 5.1.2) */
-        log_error(&request->log, 0, "user \"%.*s\" gave an empty password", STR_ARG(given.user));
-        return request_demand_credentials(request, realm);
-    }
-    enum flow flow = ask_servers(request, &given);
-    return flow == FLOW_NEXT ? request_demand_credentials(request, realm) : flow;
+    return request_check_credentials(request, settings_at(request->location)->realm, ask_servers);
 }
 
 static bool is_active(const struct http_location *location)
 {
-    const struct template *realm = settings_at(location)->realm;
-
-    return !(realm->is_constant && str_is(realm->constant, "off"));
+    return realm_may_be_on(settings_at(location)->realm);
 }
 
 /* ---- ldap_server ---- */
@@ -353,7 +340,7 @@ static bool server_apply(struct conf_scope *scope, const struct directive *row,
 static bool ldap_finish(struct conf_scope *scope, void *arg)
 {
     struct ldap_settings *settings = arg;
-    bool is_on = !(settings->realm->is_constant && str_is(settings->realm->constant, "off"));
+    bool is_on = realm_may_be_on(settings->realm);
 
     settings->servers = (struct vec){0};
     vec_each(const struct str, name, &settings->names) {

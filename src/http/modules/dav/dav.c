@@ -79,14 +79,7 @@ enum flow dav_place_open(struct request *request, struct dav_place *place, unsig
 
 enum flow dav_aside(struct request *request, void (*run)(void *arg), void *arg)
 {
-    switch (aside_run(&dav_pool, request, run, arg)) {
-    case THREAD_CALL_DONE:
-        return FLOW_NEXT;
-    case THREAD_CALL_CANCELLED:
-        return FLOW_CLOSED;
-    default:
-        return request_fail(request, 503);
-    }
+    return aside_flow(request, aside_run(&dav_pool, request, run, arg));
 }
 
 enum flow dav_fail(struct request *request, int error, const char *call, struct str path,

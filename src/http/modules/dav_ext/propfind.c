@@ -375,16 +375,13 @@ static enum flow fail_listing(struct request *request, const struct listing *lis
 /* The names in the directory. MAY WAIT. */
 static enum flow read_members(struct request *request, struct listing *listing)
 {
-    switch (aside_run(&dav_pool, request, read_on_thread, listing)) {
-    case THREAD_CALL_DONE:
-        return listing->error == 0 ? FLOW_NEXT : fail_listing(request, listing);
-    case THREAD_CALL_CANCELLED:
+    enum flow flow = aside_flow(request, aside_run(&dav_pool, request, read_on_thread, listing));
+
+    if (flow != FLOW_NEXT) {
         close(listing->directory);
-        return FLOW_CLOSED;
-    default:
-        close(listing->directory);
-        return request_fail(request, 503);
+        return flow;
     }
+    return listing->error == 0 ? FLOW_NEXT : fail_listing(request, listing);
 }
 
 enum flow dav_propfind(struct request *request)

@@ -15,6 +15,7 @@ static const struct exchange_family fastcgi_family;
 static const struct protocol fastcgi_protocol = {
     .family = &fastcgi_family,
     .name = STR_INIT("fastcgi"),
+    .scheme = STR_INIT("fastcgi://"),
     .channel = &fastcgi_channel,
     .make_request = fastcgi_make_request,
     .send_head = fastcgi_send_head,
@@ -33,14 +34,7 @@ static enum flow fastcgi_answer(struct request *request)
         exchange_new(request, &fastcgi_protocol,
                      location_settings(request->location, &fastcgi_family_key), own);
 
-    x->group = own->target.group;
-    x->target = own->target.text;
-    x->default_port = own->target.default_port;
-    if (x->group == NULL) {
-        struct str text = template_text(x->target, &request->env);
-        struct str scheme = STR("fastcgi://");
-        x->target_text = str_starts_nocase(text, scheme) ? str_skip(text, scheme.len) : text;
-    }
+    exchange_set_target(x, &own->target);
     x->is_chunked_out = true; /* STDIN records need no length */
     return exchange_run(x);
 }

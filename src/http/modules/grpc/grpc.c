@@ -77,6 +77,7 @@ static const struct protocol grpc_protocol = {
     .family = &grpc_family,
     .name = STR_INIT("grpc"),
     .secure_name = STR_INIT("grpcs"),
+    .scheme = STR_INIT("grpc://"),
     .alpn = H2_ALPN,
     .channel = &h2_channel,
     .has_logins = true,
@@ -101,13 +102,9 @@ static enum flow grpc_answer(struct request *request)
                      location_settings(request->location, &grpc_exchange_key), settings);
     struct grpc_state *state = arena_new(&request->arena, struct grpc_state);
     x->state = state;
-    x->group = target->address.group;
-    x->target = target->address.text;
-    x->is_secure = target->address.is_secure;
+    exchange_set_target(x, &target->address);
     state->host = target->host;
     if (x->group == NULL) {
-        x->target_text = template_text(x->target, &request->env);
-        x->is_secure = cut_scheme(&x->target_text);
         state->host = host_of(x->target_text, x->is_secure);
         if (x->target_text.len == 0) {
             log_error(&request->log, 0, "no host in upstream \"%.*s\"", STR_ARG(x->target_text));

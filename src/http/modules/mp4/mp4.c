@@ -7,7 +7,6 @@
 
 #include "base/parse.h"
 #include "http/files/file.h"
-#include "http/files/path.h"
 #include "http/modules/mp4/cut.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
@@ -245,25 +244,11 @@ static bool read_times(const struct request *request, struct cut *cut)
 
 static enum flow mp4_answer(struct request *request)
 {
-    struct str path;
-    size_t root_length;
+    enum flow flow;
+    struct file *file = request_open_file(request, &flow);
 
-    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
-        return request_fail(request, 405);
-    }
-    if (request->uri.len == 0 || request->uri.data[request->uri.len - 1] == '/') {
-        return FLOW_NEXT;
-    }
-    if (!request_map_path(request, &path, &root_length)) {
-        return FLOW_FAIL;
-    }
-    struct file *file = file_open(request, path);
-    if (file->error != 0) {
-        return request_fail_file(request, file);
-    }
-    if (!file->is_file) {
-        file_release(file);
-        return FLOW_NEXT;
+    if (file == NULL) {
+        return flow;
     }
     struct cut cut = {.at_key_frame = settings_at(request)->start_key_frame};
     if (!read_times(request, &cut)) {

@@ -188,12 +188,8 @@ static enum flow redis2_answer(struct request *request)
         return flow;
     }
     struct exchange *x = exchange_new(request, &redis2_protocol, settings, own);
-    x->group = own->target.group;
-    x->target = own->target.text;
+    exchange_set_target(x, &own->target);
     x->sends_body = false;
-    if (x->group == NULL) {
-        x->target_text = template_text(own->target.text, &request->env);
-    }
     return exchange_run(x);
 }
 
@@ -299,15 +295,8 @@ static const struct directive redis2_rows[] = {
 };
 #undef S
 
-static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
-                                                   {"timeout", NEXT_TIMEOUT},
-                                                   {"invalid_response", NEXT_INVALID_HEADER},
-                                                   {"not_found", NEXT_NOT_FOUND},
-                                                   {"off", NEXT_OFF},
-                                                   {NULL, 0}};
-
 static const struct directive redis2_family_rows[] = {
-    EXCHANGE_CONNECT_ROWS("redis2", next_words),
+    EXCHANGE_CONNECT_ROWS("redis2", bare_next_upstream_words),
     {0},
 };
 
