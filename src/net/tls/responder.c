@@ -100,8 +100,10 @@ static struct conn *open_connection(const struct ocsp_question *question, const 
     }
     conn->is_readable = 0;
     if (conn_wait_connected(conn, deadline_ms) != WAIT_READY || conn->is_broken) {
-        log_error(question->log, conn->is_broken ? conn->error : ETIMEDOUT,
-                  "connect() to OCSP responder failed");
+        if (!fiber_is_cancelled()) {
+            log_error(question->log, conn->is_broken ? conn->error : ETIMEDOUT,
+                      "connect() to OCSP responder failed");
+        }
         conn_close(conn);
         return NULL;
     }
@@ -191,7 +193,9 @@ static bool answer_receive(const struct ocsp_question *question, struct conn *co
             return false;
         }
         if (!conn->is_input_closed && conn_wait_input(conn, deadline_ms) != WAIT_READY) {
-            log_error(question->log, ETIMEDOUT, "OCSP responder timed out");
+            if (!fiber_is_cancelled()) {
+                log_error(question->log, ETIMEDOUT, "OCSP responder timed out");
+            }
             return false;
         }
     }

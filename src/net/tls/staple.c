@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/fatal.h"
+#include "base/list.h"
 #include "fiber/fiber.h"
 #include "net/tls/private.h"
 
@@ -26,9 +27,13 @@ struct tls_staple {
     struct tls_settings settings;
     struct arena arena;
     bool is_from_file;
-    bool is_asking;   /* a fiber is at it */
-    bool is_orphaned; /* … and frees it then */
+    bool is_asking;        /* a fiber is at it */
+    bool is_orphaned;      /* … and frees it then */
+    struct fiber *fiber;   /* … that one, where it waits */
+    struct list at_asking; /* in `asking`, meanwhile */
 };
+
+static struct list asking = {&asking, &asking}; /* staples of this worker */
 
 static void destroy(struct tls_staple *staple)
 {
@@ -105,6 +110,7 @@ static void ask_responder(void *arg)
     }
     arena_free(&arena);
     staple->is_asking = false;
+    list_remove(&staple->at_asking);
     if (staple->is_orphaned) {
         destroy(staple);
     }
@@ -119,8 +125,17 @@ static void refresh(struct tls_staple *staple)
     }
     staple->is_asking = true;
     staple->ask_at = now + ASK_AGAIN_S;
-    if (fiber_start(ask_responder, staple, NULL) == FIBER_NO_STACK) {
+    list_push_back(&asking, &staple->at_asking);
+    if (fiber_start(ask_responder, staple, &staple->fiber) == FIBER_NO_STACK) {
         staple->is_asking = false;
+        list_remove(&staple->at_asking);
+    }
+}
+
+void tls_worker_quit(void)
+{
+    list_each(item, &asking) {
+        fiber_cancel(container_of(item, struct tls_staple, at_asking)->fiber);
     }
 }
 

@@ -203,6 +203,8 @@ bool tls_use_engine(struct str name, struct arena *arena, struct str *error);
 /* In a worker: ticket keys rotate, certificate watches run, staples are fetched (through this function,
  * which the upper floor hands down: an HTTP POST that MAY WAIT). */
 bool tls_worker_start(const struct log *log);
+/* It is going to end: no staple is waited for. */
+void tls_worker_quit(void);
 void tls_worker_end(void);
 
 /* Library and its version for -V: "OpenSSL 3.0.17 1 Jul 2025". */

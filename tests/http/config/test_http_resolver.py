@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import binaries, ports
+from harness import Server, binaries, ports
 from harness.dns import (FORMERR, NXDOMAIN, REFUSED, SERVFAIL, SILENCE, Alias, Dnsmasq, NameServer,
                          Service)
 from harness.wait import until
@@ -213,10 +213,10 @@ def test_servers_of_a_group_follow_their_names(serve, name_server):
 
 
 @needs_resolve
-def test_services_of_a_group(serve, name_server):
+def test_services_of_a_group(name_server):
     """The port comes from the SRV record; those of higher numbers are backups."""
     dns = name_server({})
-    server = serve("""
+    server = Server("""
         resolver %s ipv6=off;
         upstream u { zone u 64k; server www.example service=http resolve; }
         server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://u; } }
@@ -225,8 +225,9 @@ def test_services_of_a_group(serve, name_server):
         "_http._tcp.www.example": [Service((1, 10, server.port_of("PORT1"), "one.example")),
                                    Service((2, 10, server.port_of("PORT1"), "two.example"))],
         "one.example": ["127.0.0.2"], "two.example": ["127.0.0.3"]})
-    until(lambda: server.get("/").text == "127.0.0.2", "the service", limit=30)
-    assert {server.get("/").text for _ in range(4)} == {"127.0.0.2"}
+    with server:
+        until(lambda: server.get("/").text == "127.0.0.2", "the service")
+        assert {server.get("/").text for _ in range(4)} == {"127.0.0.2"}
 
 
 @needs_dnsmasq

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import certificates
-from harness import binaries, until
+from harness import Server, binaries, until
 from tls_client import ask, common_name, connect, context, exchange, pair
 
 portunus_only = pytest.mark.skipif(binaries.is_nginx_before(binaries.under_test(), 1, 30),
@@ -40,8 +40,7 @@ def test_watched_files(serve, how):
     assert ask(server.port)[0] == 200
 
 
-@portunus_only
-@pytest.mark.parametrize("name, text, message", [
+BROKEN = [
     ("w.crt", "nonsense", r"cannot load certificate \".*w.crt\": PEM_read_bio_X509_AUX\(\) failed"),
     ("w.key", "nonsense", r"cannot load certificate key \".*w.key\": PEM_read_bio_PrivateKey"),
     ("w.key", "other", r"SSL_CTX_use_PrivateKey\(\".*w.key\"\) failed \(SSL: .*key values mismatch"),
@@ -49,25 +48,64 @@ def test_watched_files(serve, how):
     ("w.crt", "", r"cannot load certificate \".*w.crt\""),
     ("ca.crt", "nonsense", r"cannot load CA certificates \".*ca.crt\""),
     ("tickets", "short", r"\".*tickets\" must be 48 or 80 bytes"),
-])
-def test_what_does_not_load_leaves_the_old_in_use(serve, name, text, message):
+]
+
+
+@pytest.fixture(scope="module")
+def broken():
+    """A server for each of BROKEN, with files of its own in a folder of its own, of which one does not load any more."""
     old = certificates.own("before")
-    server = serve(WATCHED % "ssl_client_certificate @DIR@/ca.crt; ssl_verify_client optional; "
-                   "ssl_session_ticket_key @DIR@/tickets;",
-                   files={"w.crt": old.pem, "w.key": old.key_pem, "tickets": bytes(80),
-                          "ca.crt": certificates.own("ca").pem})
-    text = {"other": certificates.own("other").key_pem,
-            "rsa": certificates.own("before", "rsa").pem}.get(text, text)
-    put(server, name, text)
-    server.wait_log(r"\[error\] .*%s.*, the former certificates stay in use" % message)
-    assert common_name(server.port) == "before"
-    # … and what is mended later is taken up.
+    blocks, files = [], {}
+    for number, _ in enumerate(BROKEN):
+        folder = "c%d/" % number
+        more = "ssl_client_certificate @DIR@/ca.crt; ssl_verify_client optional; ssl_session_ticket_key @DIR@/tickets;"
+        blocks.append((WATCHED % more).replace("@DIR@/", "@DIR@/" + folder)
+                      .replace("@PORT@", "@PORT%s@" % (number or "")))
+        files.update({folder + "w.crt": old.pem, folder + "w.key": old.key_pem, folder + "tickets": bytes(80),
+                      folder + "ca.crt": certificates.own("ca").pem})
+    with Server("\n".join(blocks), files=files) as server:
+        for number, (name, text, _) in enumerate(BROKEN):
+            text = {"other": certificates.own("other").key_pem,
+                    "rsa": certificates.own("before", "rsa").pem}.get(text, text)
+            put(server, "c%d/%s" % (number, name), text)
+        yield server
+
+
+def of_case(server, number):
+    """Its port, and the files of its folder as a pattern of the log shows them."""
+    return server.port_of("PORT%s" % (number or "")), "/c%d/" % number
+
+
+@portunus_only
+@pytest.mark.parametrize("number", range(len(BROKEN)), ids=["%s-%s" % case[:2] for case in BROKEN])
+def test_what_does_not_load_leaves_the_old_in_use(broken, number):
+    port, folder = of_case(broken, number)
+    message = BROKEN[number][2].replace('\\".*', '\\".*' + folder)
+    broken.wait_log(r"\[error\] .*%s.*, the former certificates stay in use" % message)
+    assert common_name(port) == "before"
+
+
+@pytest.fixture(scope="module")
+def mended(broken):
+    """The same, when what was broken was told of and then mended."""
     new = certificates.own("after")
-    put(server, "w.crt", new.pem)
-    put(server, "w.key", new.key_pem)
-    put(server, "ca.crt", certificates.own("ca").pem)
-    put(server, "tickets", bytes(48))
-    until(lambda: common_name(server.port) == "after", "the new one")
+    for number, _ in enumerate(BROKEN):
+        folder = of_case(broken, number)[1]
+        broken.wait_log(r"%s.*, the former certificates stay in use" % folder)
+    for number, _ in enumerate(BROKEN):
+        folder = "c%d/" % number
+        put(broken, folder + "w.crt", new.pem)
+        put(broken, folder + "w.key", new.key_pem)
+        put(broken, folder + "ca.crt", certificates.own("ca").pem)
+        put(broken, folder + "tickets", bytes(48))
+    return broken
+
+
+@portunus_only
+@pytest.mark.parametrize("number", range(len(BROKEN)), ids=["%s-%s" % case[:2] for case in BROKEN])
+def test_what_is_mended_is_taken_up(mended, number):
+    port, _ = of_case(mended, number)
+    until(lambda: common_name(port) == "after", "the new one")
 
 
 @portunus_only

@@ -82,6 +82,11 @@ static bool worker_start(struct generation *generation)
     return tls_worker_start(&generation->log);
 }
 
+static void worker_quit(struct generation *generation)
+{
+    tls_worker_quit();
+}
+
 static void worker_end(struct generation *generation)
 {
     tls_worker_end();
@@ -94,5 +99,6 @@ const struct module ngx_http_ssl_module = {
     .tables = tables,
     .hooks = &hooks,
     .worker_start = worker_start,
+    .worker_quit = worker_quit,
     .worker_end = worker_end,
 };
