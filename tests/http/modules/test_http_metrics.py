@@ -9,6 +9,7 @@ import pytest
 
 import certificates
 from harness import run_binary, until
+from harness.workers import wait_workers
 from tls_client import connect, context, exchange, pair
 
 prometheus = pytest.importorskip("prometheus_client.parser")
@@ -173,9 +174,11 @@ def test_numbers_survive_a_reload(serve):
     http = "server { listen 127.0.0.1:@PORT@; server_name a; %s %s location / { return 200 x; } }"
     server = serve(http % (SHOW, ""))
     server.get("/")
+    old = wait_workers(server, 1)
     server.configure(http % (SHOW, "location /more { status_zone new; return 200 x; }"))
     server.reload()
-    until(lambda: value(scrape(server), "reloads_total") == 1, "the new worker")
+    wait_workers(server, 1, without=old)
+    assert value(scrape(server), "reloads_total") == 1
     server.get("/")
     server.get("/more")
     seen = scrape(server)
@@ -186,9 +189,10 @@ def test_numbers_survive_a_reload(serve):
 def test_without_metrics_nothing_is_counted_and_later_it_is(serve):
     server = serve("server { listen 127.0.0.1:@PORT@; server_name a; status_zone z; location / { return 200 x; } }")
     assert server.get("/").status == 200
+    old = wait_workers(server, 1)
     server.configure("server { listen 127.0.0.1:@PORT@; server_name a; %s location / { return 200 x; } }" % SHOW)
     server.reload()
-    until(lambda: server.get("/metrics").text.startswith("# HELP"), "the new worker")
+    wait_workers(server, 1, without=old)    # until it is told to end the old one answers, too
     server.get("/")
     assert value(scrape(server), "server_requests_total", server="a", code="200") >= 1
     server.configure("server { listen 127.0.0.1:@PORT@; server_name a; location / { return 200 x; } }")
