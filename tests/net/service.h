@@ -173,7 +173,7 @@ static inline int service_teardown(void **state)
 {
     acceptors_stop();
     shards_close_all(false);
-    conn_each_idle(visit_close, NULL);
+    conn_each(visit_close, NULL);
     return loop_teardown(state);
 }
 

@@ -66,8 +66,9 @@ struct channel {
     uint64_t (*unsent)(struct exchange *x);
     /* Where requests share a link, else NULL: bytes of this one that the socket took. */
     uint64_t (*sent)(const struct exchange *x);
-    /* … waits until more of the request's body may be given. MAY WAIT. */
-    enum wait_result (*wait_room)(struct exchange *x, uint64_t deadline_ms);
+    /* … waits until more of the request's body may be given; timed out when the peer took nothing of it for so long.
+     * MAY WAIT. */
+    enum wait_result (*wait_room)(struct exchange *x, uint64_t timeout_ms);
     /* … wakes the fiber that waits. */
     void (*nudge)(struct exchange *x);
     /* Optional: must what arrives be taken at once, because others' answers come after it? Then nobody waits for

@@ -74,7 +74,7 @@ static enum wait_result wait_for_room(struct exchange *x)
     uint64_t timeout_ms = x->settings->send_timeout_ms;
 
     return x->protocol->channel->wait_room != NULL
-               ? x->protocol->channel->wait_room(x, clock_now.now_ms + timeout_ms)
+               ? x->protocol->channel->wait_room(x, timeout_ms)
                : conn_wait_sent(x->link->conn, UNSENT_MAX, timeout_ms);
 }
 

@@ -214,7 +214,6 @@ struct conn *conn_new(int fd, const struct addr *peer, const struct conn_owner *
     conn->is_readable = 1;
     conn->is_writable = 1;
     conn->is_fresh = 1;
-    conn->send_limit = UINT64_MAX;
     deferred_init(&conn->flush, conn_flush_deferred);
     timer_init(&conn->timer, deadline_passed);
     conn->log = log;
@@ -426,27 +425,6 @@ struct conn *conn_longest_idle(void)
         return NULL;
     }
     return container_of(idle_conns.next, struct conn, idle_link);
-}
-
-void conn_each_idle(void (*visit)(struct conn *conn, void *arg), void *arg)
-{
-    struct list seen;
-
-    /* visit may close or unpark any of them: take them one by one from a list of those to come. */
-    list_init(&seen);
-    if (list_is_empty(&idle_conns)) {
-        return;
-    }
-    struct list *first = idle_conns.next;
-    list_remove(&idle_conns);
-    list_push_back(first, &seen);
-    while (!list_is_empty(&seen)) {
-        struct list *link = seen.next;
-
-        list_remove(link);
-        list_push_back(&idle_conns, link);
-        visit(container_of(link, struct conn, idle_link), arg);
-    }
 }
 
 bool conn_walk(struct conn_walk *walk, size_t places, void (*visit)(struct conn *conn, void *arg),

@@ -105,7 +105,6 @@ struct conn {
     uint64_t queued;       /* bytes ever put in the queue, less those dropped */
     uint64_t sent;         /* bytes ever taken by the socket */
     uint64_t moved_ms;     /* when the socket last took a part of the queue and left another */
-    uint64_t send_limit;   /* sent may not go beyond this for now (limit_rate); UINT64_MAX = none */
     struct deferred flush; /* pending while there is output that this turn has to send */
 
     struct timer timer;              /* the one deadline that is in force */
@@ -393,8 +392,6 @@ void conn_unpark(struct conn *conn);
  * run out.
  */
 struct conn *conn_longest_idle(void);
-/* Walks all parked connections (reload hands them over, shutdown closes them). */
-void conn_each_idle(void (*visit)(struct conn *conn, void *arg), void *arg);
 
 /* Walks all connections of this worker, whatever they do; visit may close the one it is given. */
 void conn_each(void (*visit)(struct conn *conn, void *arg), void *arg);

@@ -117,9 +117,7 @@ static bool wait_to_send(struct conn *conn)
     if (!conn->is_writable) {
         return event_want_output(&conn->source);
     }
-    if (conn->sent < conn->send_limit) {
-        loop_defer_next(&conn->flush); /* the budget is used up */
-    }
+    loop_defer_next(&conn->flush);         /* the budget is used up */
     return event_add_input(&conn->source); /* a peer that leaves meanwhile is to be noticed */
 }
 
@@ -139,7 +137,7 @@ static void send_simple(struct conn *conn)
     struct out_piece *piece = conn->out;
 
     if (piece->next != NULL || piece->kind == OUT_FILE || conn->transport != NULL ||
-        !conn->is_writable || conn->send_limit != UINT64_MAX || piece->size - 1 >= TURN_BUDGET) {
+        !conn->is_writable || piece->size - 1 >= TURN_BUDGET) {
         return;
     }
     ssize_t n = send(conn->source.fd, piece->at, (size_t) piece->size, MSG_NOSIGNAL);
@@ -182,12 +180,10 @@ static bool send_queue(struct conn *conn)
             out_advance(conn, 0);
             continue;
         }
-        uint64_t allowed = conn->send_limit > conn->sent ? conn->send_limit - conn->sent : 0;
-        allowed = allowed < budget ? allowed : budget;
-        if (!conn->is_writable || allowed == 0) {
+        if (!conn->is_writable || budget == 0) {
             break;
         }
-        struct sent sent = send_once(conn, allowed);
+        struct sent sent = send_once(conn, budget);
         if (sent.n < 0) {
             if (errno == EINTR) {
                 continue;

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/conn/conn.h"
-#include "net/shards/gather.h"
+#include "net/shards/rest.h"
 #include "net/shards/retire.h"
 #include "net/shards/room.h"
 #include "net/shards/slots.h"
@@ -222,7 +222,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
         /* The callback may have stopped or returned this very acceptor. */
     } while (stops == stops_before && !room_is_paused() && wants_another(acceptor, n));
     if (n != 0) {
-        gather(n);
+        rest_after(n);
     } else {
         atomic_fetch_add_explicit(&shard_slot(own_slot)->in_vain, 1, memory_order_relaxed);
     }

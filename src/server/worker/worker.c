@@ -375,6 +375,7 @@ bool worker_is_done(void)
 #define LAST_TURNS 16
 /* … and time for what threads do for them, which nothing can break off. */
 #define LAST_THREADS_MS 2000
+#define LAST_WAIT_MS 10 /* … in turns of so long */
 
 /* So that requests under way end as others do: they are logged, and give back what they hold. */
 static void break_off(struct generation *generation)
@@ -385,10 +386,13 @@ static void break_off(struct generation *generation)
         }
     }
     uint64_t limit_ms = clock_now.now_ms + LAST_THREADS_MS;
-    for (unsigned turn = 0; turn < LAST_TURNS && is_something_open(); turn++) {
-        bool has_time = thread_calls_are_running() && clock_now.now_ms < limit_ms;
-        loop_turn(has_time ? 10 : 0);
-        turn -= has_time;
+    for (unsigned turns = 0; turns < LAST_TURNS && is_something_open();) {
+        if (thread_calls_are_running() && clock_now.now_ms < limit_ms) {
+            loop_turn(LAST_WAIT_MS);
+        } else {
+            loop_turn(0);
+            turns++;
+        }
     }
 }
 

@@ -156,6 +156,36 @@ def test_windows_of_the_backend(serve, h2):
     assert sizes == [1000, 1000] or sizes == [10, 1000]
 
 
+def test_send_timeout_begins_anew_with_what_the_backend_takes(serve, h2):
+    """The window opens by a little at a time; what waits for room in it waits longer than the timeout in all."""
+    begun, taken = threading.Event(), threading.Event()
+
+    def answer(conn, request):
+        data = b""
+        begun.set()
+        for _ in range(0 if request.ended else 5):
+            threading.Event().wait(0.3)
+            conn.send(frame(WINDOW, 0, request.stream, u32(10)))
+            data += conn.body(request, 10)
+            taken.set()
+        conn.answer(request, data)
+
+    backend = h2(each(answer), settings=b"\0\4\0\0\0\0")
+    server = serve(conf(backend, "proxy_request_buffering off; proxy_send_timeout 1s;"))
+    # The first request may go by the windows of before the settings: one without a body has them come.
+    server.get("/settled")
+    begun.clear()
+    body = b"0123456789" * 5
+    with server.client() as client:
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body))
+        assert begun.wait(10)
+        client.send(body[:49])
+        assert taken.wait(10)
+        client.send(body[49:])
+        assert client.response().body == body
+    assert "timed out" not in server.error_log
+
+
 def test_windows_of_ours(serve, h2):
     """An answer that is longer than our windows comes as they are opened."""
     size = 3000000

@@ -357,32 +357,6 @@ static void our_end_follows_the_last_byte(void **state)
     pair_close(&pair);
 }
 
-/* ---- limits ---- */
-
-static void the_send_limit_holds_output_back(void **state)
-{
-    struct pair pair;
-    char at[100];
-
-    pair_open(&pair);
-    pair.conn->send_limit = 10;
-    conn_write(pair.conn, STR("0123456789abcdef"));
-    assert_true(conn_flush(pair.conn));
-    assert_int_equal(pair.conn->sent, 10);
-    loop_turn(0);
-    assert_int_equal(pair.conn->sent, 10);
-    assert_int_equal(recv(pair.peer, at, sizeof(at), 0), 10);
-    pair.conn->send_limit = 12;
-    assert_true(conn_flush(pair.conn));
-    assert_int_equal(recv(pair.peer, at, sizeof(at), 0), 2);
-    pair.conn->send_limit = UINT64_MAX;
-    conn_flush_later(pair.conn);
-    loop_turn(0);
-    assert_int_equal(recv(pair.peer, at, sizeof(at), 0), 4);
-    assert_int_equal(pair.drained, 1);
-    pair_close(&pair);
-}
-
 /* ---- a transport ---- */
 
 static int closes; /* of the transport */
@@ -545,7 +519,6 @@ int main(void)
         TEST(a_file_that_shrank_breaks_the_connection),
         TEST(a_peer_that_left_breaks_output_and_releases),
         TEST(our_end_follows_the_last_byte),
-        TEST(the_send_limit_holds_output_back),
         TEST(a_transport_is_asked_until_it_says_no),
         TEST(a_fiber_writes_no_faster_than_the_peer_reads),
         TEST(a_writing_fiber_learns_that_the_peer_left),

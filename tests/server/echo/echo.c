@@ -167,6 +167,9 @@ static void let_go(struct conn *conn, void *arg)
 {
     struct listener *listener = (struct listener *) conn->listener;
 
+    if (!conn->is_idle) {
+        return;
+    }
     if (handover_now != NULL) {
         int fd = dup(conn->source.fd);
 
@@ -182,7 +185,7 @@ static void let_go(struct conn *conn, void *arg)
 
 static void worker_quit(struct generation *generation)
 {
-    conn_each_idle(let_go, NULL);
+    conn_each(let_go, NULL);
 }
 
 static const struct directive rows[] = {

@@ -1,6 +1,7 @@
 /* The channel of HTTP/2: a request's share of a connection. */
 #include <errno.h>
 
+#include "base/clock.h"
 #include "http/exchange/h2/h2.h"
 
 static bool h2_begin(struct exchange *x)
@@ -73,16 +74,25 @@ static uint64_t h2_sent(const struct exchange *x)
     return stream->framed.queued - output_share_unsent(&stream->framed, x->link->conn);
 }
 
-static enum wait_result h2_wait_room(struct exchange *x, uint64_t deadline_ms)
+/* When the peer took something of the stream's body, or, where all of that is on its way, of the connection's output. */
+static uint64_t moved_ms(const struct h2_stream *stream, const struct conn *conn)
+{
+    return h2_stream_pending(stream) != 0 ? stream->moved_ms : conn->moved_ms;
+}
+
+static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
 {
     struct h2_stream *stream = h2_stream_of(x);
     struct conn *conn = x->link->conn;
+    uint64_t since_ms = clock_now.now_ms;
 
     conn_flush_later(conn);
     while (!stream->is_output_ended && h2_link_is_sound(stream->link) &&
            (h2_stream_pending(stream) != 0 || !h2_link_has_room(stream->link))) {
-        enum wait_result result = fiber_wait(&stream->room, deadline_ms);
-        if (result != WAIT_READY) {
+        enum wait_result result = fiber_wait(&stream->room, since_ms + timeout_ms);
+        if (result == WAIT_TIMED_OUT && moved_ms(stream, conn) > since_ms) {
+            since_ms = moved_ms(stream, conn);
+        } else if (result != WAIT_READY) {
             return result;
         }
     }

@@ -80,6 +80,7 @@ struct h2_stream {
     bool is_output_ended; /* END_STREAM was sent, or nobody wants more */
     bool is_waiting;      /* for its window: not among the senders */
     int64_t send_window;
+    uint64_t moved_ms;          /* when the last DATA frame of the body was queued */
     struct output_share framed; /* bytes of frames of this stream */
 
     /* The answer. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "http/exchange/h2/h2.h"
 #include "http/message/hpack.h"
 
@@ -239,6 +240,7 @@ static void send_frame(struct h2_link *link, struct h2_stream *stream)
         conn_write(conn, str_head(stream->bytes, n));
         stream->bytes = str_skip(stream->bytes, n);
     }
+    stream->moved_ms = clock_now.now_ms;
     stream->send_window -= (int64_t) n;
     link->send_window -= (int64_t) n;
     stream->is_output_ended = flags != 0;

@@ -5,7 +5,7 @@
  * together what has come. It does so only while connections come faster than the rest is long, and while so many are
  * open that none of their clients waits for this worker alone. docs/decisions.md has the figures.
  */
-#include "net/shards/gather.h"
+#include "net/shards/rest.h"
 
 #include "base/clock.h"
 #include "event/loop.h"
@@ -22,18 +22,18 @@ static struct {
     bool pays;         /* by the window before */
 } window;
 
-bool gather_pays(uint64_t accepts, uint64_t ms, uint32_t open)
+bool rest_pays(uint64_t accepts, uint64_t ms, uint32_t open)
 {
     return accepts >= ACCEPTS_PER_MS * ms && open >= OPEN_LEAST;
 }
 
-void gather(unsigned n)
+void rest_after(unsigned n)
 {
     uint64_t ms = clock_now.now_ms - window.began_ms;
 
     window.accepts += n;
     if (ms >= WINDOW_MS) {
-        window.pays = gather_pays(window.accepts, ms, conn_pool.used);
+        window.pays = rest_pays(window.accepts, ms, conn_pool.used);
         window.began_ms = clock_now.now_ms;
         window.accepts = 0;
     }

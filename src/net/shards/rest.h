@@ -1,14 +1,14 @@
 /* Rests between short connections, so that one wake-up serves several; private to this floor. */
-#ifndef NET_SHARDS_GATHER_H
-#define NET_SHARDS_GATHER_H
+#ifndef NET_SHARDS_REST_H
+#define NET_SHARDS_REST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Does a rest pay, with so many accepts in so many milliseconds and so many connections open? */
-bool gather_pays(uint64_t accepts, uint64_t ms, uint32_t open);
+bool rest_pays(uint64_t accepts, uint64_t ms, uint32_t open);
 
 /* n connections were accepted in this turn, n > 0. */
-void gather(unsigned n);
+void rest_after(unsigned n);
 
 #endif

@@ -1,18 +1,18 @@
 /* When a worker rests before it looks for more connections. */
 #include "net/service.h"
 
-#include "net/shards/gather.h"
+#include "net/shards/rest.h"
 
 static void a_rest_pays_under_many_short_connections(void **state)
 {
-    assert_true(gather_pays(100, 50, 32));
-    assert_true(gather_pays(400, 50, 1000));
+    assert_true(rest_pays(100, 50, 32));
+    assert_true(rest_pays(400, 50, 1000));
     /* too few come */
-    assert_false(gather_pays(99, 50, 1000));
-    assert_false(gather_pays(100, 51, 1000));
-    assert_false(gather_pays(0, 100000, 1000));
+    assert_false(rest_pays(99, 50, 1000));
+    assert_false(rest_pays(100, 51, 1000));
+    assert_false(rest_pays(0, 100000, 1000));
     /* so few clients that they would wait for this worker */
-    assert_false(gather_pays(400, 50, 31));
+    assert_false(rest_pays(400, 50, 31));
 }
 
 int main(void)
