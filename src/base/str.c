@@ -53,17 +53,12 @@ const char *str_find(struct str s, struct str needle)
     return s.len < needle.len ? NULL : memmem(s.data, s.len, needle.data, needle.len);
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 struct str str_trim(struct str s)
 {
-    while (s.len != 0 && is_blank(s.data[0])) {
+    while (s.len != 0 && ascii_is_blank(s.data[0])) {
         s = str_skip(s, 1);
     }
-    while (s.len != 0 && is_blank(s.data[s.len - 1])) {
+    while (s.len != 0 && ascii_is_blank(s.data[s.len - 1])) {
         s.len--;
     }
     return s;

@@ -96,6 +96,18 @@ static inline bool ascii_is_digit(unsigned char c)
     return (unsigned char) (c - '0') < 10;
 }
 
+/* A space or a tab. */
+static inline bool ascii_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* … or the end of a line. */
+static inline bool ascii_is_space(char c)
+{
+    return ascii_is_blank(c) || c == '\r' || c == '\n';
+}
+
 /* Comparisons that ignore ASCII case. */
 bool str_equal_nocase(struct str a, struct str b);
 bool str_starts_nocase(struct str s, struct str prefix);

@@ -31,11 +31,6 @@ struct word {
     bool is_quoted;
 };
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 static bool is_command_line(const struct lexer *lexer)
 {
     return lexer->file->name.len == 0;
@@ -211,7 +206,7 @@ static void read_quoted(struct lexer *lexer, char quote)
     add_word(lexer, str_from(start, lexer->at - 1), true);
     if (lexer->at < lexer->end) {
         char c = *lexer->at;
-        if (!is_blank(c) && c != ';' && c != '{' && c != ')') {
+        if (!ascii_is_space(c) && c != ';' && c != '{' && c != ')') {
             grammar_error(lexer, lexer->line, "unexpected \"%c\"", c);
         }
     }
@@ -227,7 +222,7 @@ static void read_bare(struct lexer *lexer)
 
     while (lexer->at < lexer->end) {
         char c = *lexer->at;
-        if (is_blank(c) || c == ';' || c == '{') {
+        if (ascii_is_space(c) || c == ';' || c == '{') {
             if (lexer->at - start >= TOKEN_MAX) {
                 too_long(lexer, start, line);
                 return;
@@ -259,7 +254,7 @@ static void skip_blanks(struct lexer *lexer)
             while (lexer->at < lexer->end && *lexer->at != '\n') {
                 lexer->at++;
             }
-        } else if (is_blank(*lexer->at)) {
+        } else if (ascii_is_space(*lexer->at)) {
             next_byte(lexer);
         } else {
             return;

@@ -272,17 +272,12 @@ static inline const char *find_colon(const struct scan *scan, const char *at, co
     return colon;
 }
 
-static inline bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 static inline struct str trimmed(const char *start, const char *end)
 {
-    while (start < end && is_blank(*start)) {
+    while (start < end && ascii_is_blank(*start)) {
         start++;
     }
-    while (start < end && is_blank(end[-1])) {
+    while (start < end && ascii_is_blank(end[-1])) {
         end--;
     }
     return str_from(start, end);
@@ -354,7 +349,7 @@ static inline __attribute__((always_inline)) enum parse_result read_lines(
         if ((size_t) (text_end - input.data) > room) {
             return bad_head(head, 494, "client sent too large request", STR_NONE);
         }
-        if (how == LINE_BROKEN || (line.len != 0 && is_blank(*at)) ||
+        if (how == LINE_BROKEN || (line.len != 0 && ascii_is_blank(*at)) ||
             (limits->wants_crlf && how == LINE_ENDED && *text_end == '\n')) {
             return bad_head(head, 400, "client sent invalid header line", line);
         }

@@ -14,11 +14,6 @@ void xml_begin(struct xml_reader *reader, struct arena *arena, struct str docume
     reader->has_root = false;
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 static bool is_name_byte(char c)
 {
     return (unsigned char) c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -27,7 +22,7 @@ static bool is_name_byte(char c)
 
 static void skip_spaces(struct str *s)
 {
-    while (s->len != 0 && is_space(s->data[0])) {
+    while (s->len != 0 && ascii_is_space(s->data[0])) {
         *s = str_skip(*s, 1);
     }
 }
@@ -290,7 +285,7 @@ static enum xml_event read_text(struct xml_reader *reader)
         return XML_ERROR;
     }
     for (size_t i = 0; reader->depth == 0 && i < raw.len; i++) {
-        if (!is_space(raw.data[i])) {
+        if (!ascii_is_space(raw.data[i])) {
             return XML_ERROR;
         }
     }

@@ -143,8 +143,8 @@ static void cache_put(struct object_cache *cache, enum object_kind kind, struct 
 }
 
 /* One of this reading; or of the one before, if its file is the same still. Borrowed. */
-static void *cache_find(struct object_cache *cache, enum object_kind kind, struct str key,
-                        const struct stat *st)
+static void *find_cached(struct object_cache *cache, enum object_kind kind, struct str key,
+                         const struct stat *st)
 {
     struct object *object = map_get(&cache->objects, key);
 
@@ -499,7 +499,7 @@ static void *object_load(struct arena *cache_arena, struct arena *arena,
     struct str key = arena_printf(arena, "%d%.*s", kind, STR_ARG(name));
     snprintf(path, sizeof(path), "%.*s", STR_ARG(name));
     bool is_file = !is_data(name) && stat(path, &st) == 0;
-    void *value = cache_find(cache, kind, key, is_file ? &st : NULL);
+    void *value = find_cached(cache, kind, key, is_file ? &st : NULL);
     if (value == NULL) {
         value = read_object(wish, &what);
         if (value == NULL) {

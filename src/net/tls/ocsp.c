@@ -80,7 +80,7 @@ static void cache_lock(struct ocsp_cache *cache)
     }
 }
 
-static bool cache_find(struct ocsp_cache *cache, const unsigned char *key, int *status)
+static bool find_cached(struct ocsp_cache *cache, const unsigned char *key, int *status)
 {
     uint64_t now = (uint64_t) time(NULL);
     bool is_found = false;
@@ -176,7 +176,7 @@ static bool status_of(struct tls_ocsp *ocsp, struct arena *arena, int place, int
     struct ocsp_answer answer;
     unsigned char key[EVP_MAX_MD_SIZE];
 
-    if (cache != NULL && make_key(certificate, issuer, key) && cache_find(cache, key, status)) {
+    if (cache != NULL && make_key(certificate, issuer, key) && find_cached(cache, key, status)) {
         return true;
     }
     if (!find_target(ocsp, arena, certificate, &target)) {

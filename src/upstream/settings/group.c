@@ -278,8 +278,8 @@ static bool queue_apply(struct conf_scope *scope, const struct directive *row,
     return true;
 }
 
-static bool resolver_apply(struct conf_scope *scope, const struct directive *row,
-                           struct conf_node *node, void *settings)
+static bool group_resolver_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *settings)
 {
     struct upstream_group *group = settings;
     struct resolver_settings *resolver;
@@ -373,7 +373,7 @@ static const struct directive group_rows[] = {
     {"queue", IN_UPSTREAM, CUSTOM(queue_apply), ARGS(1, 2), .syntax = "number [timeout=time]",
      .doc = "So many requests may wait in each worker when no server can take them; 60s unless "
             "told otherwise."},
-    {"resolver", IN_UPSTREAM, CUSTOM_FIELD(G, resolver, resolver_apply), ARGS(1, ARGS_ANY),
+    {"resolver", IN_UPSTREAM, CUSTOM_FIELD(G, resolver, group_resolver_apply), ARGS(1, ARGS_ANY),
      .syntax = "address ... [valid=time] [ipv4=on|off] [ipv6=on|off]",
      .doc = "Name servers for the names of this group, in place of those of the http block."},
     {"resolver_timeout", IN_UPSTREAM, MSEC(G, resolver_timeout_ms), .initial = "30s",

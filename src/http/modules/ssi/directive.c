@@ -11,14 +11,9 @@ struct reader {
     struct room *error;
 };
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 static void skip_blanks(struct reader *reader)
 {
-    while (reader->rest.len != 0 && is_blank(reader->rest.data[0])) {
+    while (reader->rest.len != 0 && ascii_is_space(reader->rest.data[0])) {
         reader->rest = str_skip(reader->rest, 1);
     }
 }
@@ -34,7 +29,7 @@ static struct str take_word(struct reader *reader, char stop)
 {
     size_t n = 0;
 
-    while (n < reader->rest.len && !is_blank(reader->rest.data[n]) &&
+    while (n < reader->rest.len && !ascii_is_space(reader->rest.data[n]) &&
            (stop == 0 || reader->rest.data[n] != stop)) {
         n++;
     }
@@ -86,7 +81,7 @@ static bool read_value(struct reader *reader, struct ssi_parameter *parameter)
     }
     parameter->value = str_head(reader->rest, length);
     reader->rest = str_skip(reader->rest, length + 1);
-    if (reader->rest.len != 0 && !is_blank(reader->rest.data[0])) {
+    if (reader->rest.len != 0 && !ascii_is_space(reader->rest.data[0])) {
         struct str value = str_head(parameter->value, VALUE_SHOWN);
         room_printf(reader->error,
                     "unexpected \"%c\" symbol after \"%.*s\" value of \"%.*s\" parameter in "

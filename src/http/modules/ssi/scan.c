@@ -91,8 +91,7 @@ static void watch_for_value(struct ssi_scanner *scanner, char c)
         scanner->quote = c;
         scanner->value_size = 0;
     }
-    scanner->expects_value =
-        c == '=' || (scanner->expects_value && (c == ' ' || c == '\t' || c == '\r' || c == '\n'));
+    scanner->expects_value = c == '=' || (scanner->expects_value && ascii_is_space(c));
 }
 
 static enum ssi_token scan_directive(struct ssi_scanner *scanner, struct str *input,

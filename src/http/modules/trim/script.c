@@ -99,7 +99,7 @@ static enum slash what_slash(const struct trimmer *trimmer)
 
 static void feed_code(struct trimmer *trimmer, char c)
 {
-    if (is_blank(c)) {
+    if (html_is_space(c)) {
         note_blank(trimmer, c);
     } else if (c == '/') {
         trimmer->code = CODE_SLASH;

@@ -39,7 +39,7 @@ static void put_code(struct trimmer *trimmer, char c)
 
 static void feed_code(struct trimmer *trimmer, char c)
 {
-    if (is_blank(c)) {
+    if (html_is_space(c)) {
         trimmer->pending = ' ';
         return;
     }

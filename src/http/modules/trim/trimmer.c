@@ -83,7 +83,7 @@ static void enter_element(struct trimmer *trimmer)
 
 static void feed_tag(struct trimmer *trimmer, char c)
 {
-    if (is_blank(c)) {
+    if (html_is_space(c)) {
         if (trimmer->last != ' ') {
             note_tag(trimmer, ' ');
             trimmer_put(trimmer, ' ');
@@ -234,7 +234,7 @@ static void feed_less(struct trimmer *trimmer, char c)
 /* Text of an element: its end tag goes out even where it stands in a comment of the code. */
 static void feed_element(struct trimmer *trimmer, char c)
 {
-    if ((c == '>' || c == '/' || is_blank(c)) && trimmer_ends(trimmer, trimmer->end)) {
+    if ((c == '>' || c == '/' || html_is_space(c)) && trimmer_ends(trimmer, trimmer->end)) {
         bool is_dropped = trimmer->place != TRIM_RAW &&
                           (trimmer->code == CODE_COMMENT || trimmer->code == CODE_LINE_COMMENT);
         for (size_t i = is_dropped ? TRIM_TAIL - trimmer->end.len : TRIM_TAIL; i < TRIM_TAIL; i++) {

@@ -88,7 +88,7 @@ static inline void trimmer_put(struct trimmer *trimmer, char c)
     trimmer->last = c;
 }
 
-static inline bool is_blank(char c)
+static inline bool html_is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
