@@ -2,20 +2,11 @@
  * and a connection is kept only behind a whole answer. The first byte says which command it is. */
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "http/exchange.h"
 #include "http/modules/memc.c"
 
-/* How an answer was taken. */
-struct outcome {
-    enum head_result head;
-    enum body_result end;
-    bool is_reusable;
-    struct buf body;
-};
-
 static void take(struct str input, size_t at_first, const struct memc_command *command,
-                 struct outcome *out)
+                 struct taken_answer *out)
 {
     static const struct exchange_settings settings = {.buffer_size = 8192};
     static const struct http_location location;
@@ -41,20 +32,7 @@ static void take(struct str input, size_t at_first, const struct memc_command *c
     state->value.key = STR("k");
     state->command = command;
     x.state = state;
-    x.answer.content_length = -1;
-    protocol.begin_answer(&x);
-    backend_sends(input, at_first);
-    *out = (struct outcome){.head = read_whole_head(&x)};
-    if (out->head == HEAD_DONE) {
-        out->end = read_whole_body(&x, &out->body);
-        out->is_reusable = x.is_reusable;
-        if (x.answer.content_length >= 0 &&
-            ((int64_t) out->body.len > x.answer.content_length ||
-             (out->is_reusable &&
-              (out->end != BODY_END || (int64_t) out->body.len != x.answer.content_length)))) {
-            abort();
-        }
-    }
+    take_answer(&x, input, at_first, out);
     arena_free(&request->arena);
     free(request);
 }
@@ -63,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct outcome whole;
-    struct outcome pieces;
+    struct taken_answer whole;
+    struct taken_answer pieces;
 
     if (size == 0 || size > 4000) {
         return 0;
@@ -73,12 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct memc_command *command = &commands[data[0] % COMMANDS];
     take(input, input.len, command, &whole);
     take(input, 0, command, &pieces);
-    if (whole.head != pieces.head || whole.end != pieces.end ||
-        whole.is_reusable != pieces.is_reusable ||
-        !str_equal(buf_str(&whole.body), buf_str(&pieces.body))) {
-        abort();
-    }
-    buf_free(&whole.body);
-    buf_free(&pieces.body);
+    compare_taken(&whole, &pieces);
     return 0;
 }

@@ -5,6 +5,9 @@
 #ifndef TESTS_HTTP_EXCHANGE_H
 #define TESTS_HTTP_EXCHANGE_H
 
+#include <stdlib.h>
+
+#include "base/buf.h"
 #include "http/exchange/exchange.h"
 #include "http/exchange/options/settings.h"
 
@@ -77,6 +80,49 @@ static inline enum head_result read_whole_head(struct exchange *x)
         }
         arrived++;
     }
+}
+
+/* ---- fuzzing: an answer whole, and byte by byte ---- */
+
+/* How an answer was taken. */
+struct taken_answer {
+    enum head_result head;
+    enum body_result end; /* of its body, where its head was one */
+    bool is_reusable;
+    struct buf body;
+};
+
+/* Takes the answer of a fresh exchange. A body is never longer than announced, and a link is kept only behind a whole one. */
+static inline void take_answer(struct exchange *x, struct str input, size_t at_first,
+                               struct taken_answer *out)
+{
+    int64_t length = -1;
+
+    x->answer.content_length = -1;
+    x->protocol->begin_answer(x);
+    backend_sends(input, at_first);
+    *out = (struct taken_answer){.head = read_whole_head(x)};
+    if (out->head == HEAD_DONE) {
+        length = x->answer.content_length;
+        out->end = read_whole_body(x, &out->body);
+        out->is_reusable = x->is_reusable;
+    }
+    if (length >= 0 &&
+        ((int64_t) out->body.len > length ||
+         (out->is_reusable && (out->end != BODY_END || (int64_t) out->body.len != length)))) {
+        abort();
+    }
+}
+
+/* How the bytes arrive makes no difference. Frees both. */
+static inline void compare_taken(struct taken_answer *a, struct taken_answer *b)
+{
+    if (a->head != b->head || a->end != b->end || a->is_reusable != b->is_reusable ||
+        !str_equal(buf_str(&a->body), buf_str(&b->body))) {
+        abort();
+    }
+    buf_free(&a->body);
+    buf_free(&b->body);
 }
 
 #endif
