@@ -138,4 +138,4 @@ install: all
 	    HTTP_LOG_PATH='$(HTTP_LOG_PATH)' auto/install $(PROGRAM) $(SHARED)
 
 -include $(OBJECTS:.o=.d) $(ADDON_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d)
--include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d))
+-include $(foreach module,$(SHARED),$(wildcard $(BUILD)/http/modules/*.pic.d $(BUILD)/http/modules/*/*.pic.d))
