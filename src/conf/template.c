@@ -60,6 +60,17 @@ static void finish_constant(struct template *template, struct arena *arena)
     template->constant.len--; /* the NUL is not counted */
 }
 
+/* 1 + the place of the first part with this variable, among those that there are; 0 = none has it. */
+static unsigned find_same(const struct template *template, const struct variable *variable)
+{
+    for (unsigned i = 0; i < template->count; i++) {
+        if (template->parts[i].kind == PART_VARIABLE && template->parts[i].variable == variable) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
 /* The part that a '$' makes. False after an error. */
 static bool add_name(struct conf *conf, const struct conf_node *node, struct template *template,
                      struct str *rest)
@@ -83,6 +94,7 @@ static bool add_name(struct conf *conf, const struct conf_node *node, struct tem
         if (part->variable == NULL) {
             return false;
         }
+        part->same = find_same(template, part->variable);
         break;
     case NAME_UNCLOSED:
         return conf_error(conf, node, "the closing bracket in \"%.*s\" variable is missing",
@@ -123,6 +135,34 @@ struct template *template_compile(struct conf *conf, const struct conf_node *nod
     return template;
 }
 
+struct template *template_join(struct conf *conf, const struct vec *templates)
+{
+    struct template *joined = arena_new(conf->arena, struct template);
+    unsigned count = 0;
+
+    vec_each(const struct template *, one, templates) {
+        count += (*one)->count;
+    }
+    joined->parts = arena_array(conf->arena, count + 1, sizeof(struct template_part));
+    joined->is_constant = true;
+    vec_each(const struct template *, one, templates) {
+        joined->source = arena_concat(conf->arena, joined->source, (*one)->source);
+        joined->is_constant = joined->is_constant && (*one)->is_constant;
+        for (unsigned i = 0; i < (*one)->count; i++) {
+            struct template_part *part = &joined->parts[joined->count + i];
+
+            *part = (*one)->parts[i];
+            part->same += part->same == 0 ? 0 : joined->count;
+        }
+        joined->count += (*one)->count;
+    }
+    if (joined->is_constant) {
+        joined->constant =
+            (struct str){arena_cstr(conf->arena, joined->source), joined->source.len};
+    }
+    return joined;
+}
+
 void template_make_path(struct template *template, struct arena *arena, struct str prefix)
 {
     template->is_path = true;
@@ -155,7 +195,9 @@ static void eval_parts(const struct template *template, struct variable_env *env
     const struct str *captures = env->captures;
 
     for (unsigned i = 0; i < template->count; i++) {
-        values[i] = part_value(&template->parts[i], env);
+        const struct template_part *part = &template->parts[i];
+
+        values[i] = part->same == 0 ? part_value(part, env) : values[part->same - 1];
     }
     for (unsigned i = 0; env->captures != captures && i < template->count; i++) {
         if (template->parts[i].kind == PART_CAPTURE) {

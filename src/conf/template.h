@@ -140,6 +140,8 @@ struct template_part {
     struct str text;                 /* PART_TEXT */
     const struct variable *variable; /* PART_VARIABLE */
     unsigned capture;                /* PART_CAPTURE: 0 to 9 */
+    unsigned
+        same; /* PART_VARIABLE: 1 + the place of the first part with this variable; 0 = it is that. A text has one value of each */
 };
 
 struct template
@@ -159,6 +161,8 @@ struct template
  * variable is missing`, `invalid variable name`).
  */
 struct template *template_compile(struct conf *conf, const struct conf_node *node, struct str text);
+/* Texts one after the other, each with values of its own: a variable that changes when it is asked is asked for each. */
+struct template *template_join(struct conf *conf, const struct vec *templates);
 /*
  * Makes it a path: a relative value gets the prefix (with its slash) in front. The constant is made
  * anew.

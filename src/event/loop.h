@@ -202,12 +202,15 @@ struct thread_job {
     struct loop_message message;
     void (*work)(struct thread_job *job);
     void (*done)(struct thread_job *job);
-    struct thread_job *next;
+    struct thread_job *next, *prev; /* in the queue; of the pool */
+    bool is_queued;                 /* no thread has taken it; of the pool */
 };
 /* Starts threads lazily; false when the queue limit is reached. */
 struct thread_pool;
 struct thread_pool *thread_pool_new(struct str name, unsigned threads, unsigned max_queue);
 bool thread_pool_submit(struct thread_pool *pool, struct thread_job *job);
+/* Takes it out of the queue again: it will not run, nor be done. False: a thread has it. */
+bool thread_pool_withdraw(struct thread_pool *pool, struct thread_job *job);
 void thread_pool_free(struct thread_pool *pool);
 /* How a call on a thread went. */
 enum thread_called {

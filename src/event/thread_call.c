@@ -75,6 +75,10 @@ enum thread_called thread_pool_call(struct thread_pool *pool, void (*run)(void *
     while (!call->is_done && result == WAIT_READY) {
         result = fiber_wait(&call->done, FIBER_NEVER);
     }
+    if (!call->is_done && thread_pool_withdraw(pool, &call->job)) {
+        call_free(call); /* its place in the queue is free for others */
+        return THREAD_CALL_CANCELLED;
+    }
     if (!call->is_done && call_decide(call, CALL_UNWANTED)) {
         return THREAD_CALL_CANCELLED;
     }

@@ -127,6 +127,15 @@ static void job_is_done(struct loop_message *message)
     job->done(job);
 }
 
+/* With the lock held. */
+static void queue_remove(struct thread_pool *pool, struct thread_job *job)
+{
+    *(job->prev == NULL ? &pool->first : &job->prev->next) = job->next;
+    *(job->next == NULL ? &pool->last : &job->next->prev) = job->prev;
+    job->is_queued = false;
+    pool->queued--;
+}
+
 static void *thread_main(void *arg)
 {
     struct thread_pool *pool = arg;
@@ -142,8 +151,7 @@ static void *thread_main(void *arg)
         if (job == NULL) {
             break;
         }
-        pool->first = job->next;
-        pool->queued--;
+        queue_remove(pool, job);
         pthread_mutex_unlock(&pool->lock);
         job->work(job);
         job->message.run = job_is_done;
@@ -181,6 +189,8 @@ bool thread_pool_submit(struct thread_pool *pool, struct thread_job *job)
     }
     if (fits) {
         job->next = NULL;
+        job->prev = pool->last;
+        job->is_queued = true;
         if (pool->first == NULL) {
             pool->first = job;
         } else {
@@ -192,6 +202,17 @@ bool thread_pool_submit(struct thread_pool *pool, struct thread_job *job)
     }
     pthread_mutex_unlock(&pool->lock);
     return fits;
+}
+
+bool thread_pool_withdraw(struct thread_pool *pool, struct thread_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool was_queued = job->is_queued;
+    if (was_queued) {
+        queue_remove(pool, job);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return was_queued;
 }
 
 void thread_pool_free(struct thread_pool *pool)

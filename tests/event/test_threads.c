@@ -100,6 +100,35 @@ static void a_full_queue_refuses(void **state)
     thread_pool_free(pool);
 }
 
+/* What is taken out of the queue leaves its place to others, wherever it stood; what a thread has cannot be. */
+static void a_job_is_withdrawn(void **state)
+{
+    struct thread_pool *pool = thread_pool_new(STR("small"), 1, 3);
+    struct job jobs[6];
+    int taken = 0;
+
+    jobs_done = 0;
+    pthread_mutex_lock(&gate);
+    for (int i = 0; i < 6; i++) {
+        jobs[i] = (struct job){.job = {.work = job_at_gate, .done = job_done}};
+        taken += thread_pool_submit(pool, &jobs[i].job);
+    }
+    assert_false(thread_pool_submit(pool, &jobs[5].job));
+    /* The last, then the one before it, which is the last now. */
+    assert_true(thread_pool_withdraw(pool, &jobs[taken - 1].job));
+    assert_false(thread_pool_withdraw(pool, &jobs[taken - 1].job));
+    assert_true(thread_pool_withdraw(pool, &jobs[taken - 2].job));
+    assert_true(thread_pool_submit(pool, &jobs[taken - 2].job));
+    assert_true(thread_pool_submit(pool, &jobs[taken - 1].job));
+    assert_true(thread_pool_withdraw(pool, &jobs[taken - 2].job));
+    pthread_mutex_unlock(&gate);
+    while (jobs_done < taken - 1) {
+        loop_turn(1000);
+    }
+    assert_false(thread_pool_withdraw(pool, &jobs[0].job));
+    thread_pool_free(pool);
+}
+
 /* ---- calls of fibers ---- */
 
 struct called {
@@ -186,6 +215,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(jobs_run_on_threads_and_end_on_the_loop),
         TEST(a_full_queue_refuses),
+        TEST(a_job_is_withdrawn),
         TEST(a_fiber_waits_for_its_call),
         TEST(a_cancelled_call_does_not_run),
         TEST(a_call_is_refused_by_a_full_queue),

@@ -226,6 +226,10 @@ static enum flow end_response(struct relay *relay, bool is_whole)
     if (relay->is_body_unwanted || relay->is_ended) {
         return FLOW_DONE;
     }
+    if (!is_whole && request->response.is_held) {
+        response_withdraw(request, 502,
+                          STR_NONE); /* nobody has seen a head: there is still an answer */
+    }
     return is_last ? FLOW_DONE : is_whole ? FLOW_NEXT : FLOW_CUT;
 }
 

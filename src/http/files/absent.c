@@ -3,10 +3,12 @@
 #include "http/files/absent.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/fatal.h"
 #include "http/files/file_private.h"
@@ -83,26 +85,39 @@ struct absent_names absent_names(struct request *request, struct str path)
     if (names.is_first) {
         return names;
     }
-    const char *directory = directory_of(request, path);
+    names.directory = directory_of(request, path);
     /* Before the look: a name that appears after it finds the ctime older than now, and moves it. */
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    if (stat(directory, &st) != 0) {
+    if (stat(names.directory, &st) != 0) {
         names.place = NULL;
         return names;
     }
     if (!is_same(&names.place->directory, &st)) {
-        look_anew(names.place, directory, &st, now);
+        look_anew(names.place, names.directory, &st, now);
     }
     names.known = names.place->known;
     return names;
 }
 
-/* A link that leads nowhere is not absent: what it leads to may appear in another directory. */
-static bool is_no_link(struct str name)
+/*
+ * Is the name not in the directory as it was known? Both are asked of one descriptor, since a path may lead elsewhere by now, and
+ * back again. A link that leads nowhere is not absent: what it leads to may appear in another directory.
+ */
+static bool is_absent(const struct absent_names *names, struct str name)
 {
+    const char *slash = memrchr(name.data, '/', name.len);
+    int directory = open(names->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat st;
 
-    return lstat(name.data, &st) != 0 && errno == ENOENT;
+    if (directory == -1) {
+        return false;
+    }
+    bool is_absent =
+        fstat(directory, &st) == 0 && is_same(&names->place->directory, &st) &&
+        fstatat(directory, slash == NULL ? name.data : slash + 1, &st, AT_SYMLINK_NOFOLLOW) != 0 &&
+        errno == ENOENT;
+    close(directory);
+    return is_absent;
 }
 
 void absent_add(struct absent_names *names, struct str name, unsigned bit)
@@ -115,7 +130,7 @@ void absent_add(struct absent_names *names, struct str name, unsigned bit)
     }
     if (names->is_first) {
         *place = (struct absent_place){.hash = names->hash};
-    } else if (place->directory.inode != 0 && is_no_link(name)) {
+    } else if (place->directory.inode != 0 && is_absent(names, name)) {
         place->known |= bit;
     }
 }

@@ -18,6 +18,7 @@ struct absent_names {
     unsigned known;             /* bits of names, as the caller numbers them, that are absent */
     struct absent_place *place; /* where more of them can be kept, or NULL */
     uint64_t hash;              /* of the file's path */
+    const char *directory;      /* that it is in, by path; of the request */
     bool is_first; /* nothing was asked about this file before: its directory was not looked at */
 };
 

@@ -126,8 +126,8 @@ static void free_file(void *arg)
 /* A look at the file on a thread. It has what it needs itself: its generation may be gone when it is done. */
 struct check_job {
     struct thread_job job;
-    struct geoip2_database *database; /* of `generation`; for the loop alone */
-    struct generation *generation;
+    struct geoip2_database *database; /* of that generation; for the loop alone */
+    uint32_t generation;              /* its number: another one may lie at its address later */
     char *path;
     struct geoip2_file file; /* what was known, then what was read */
     bool is_changed;
@@ -165,7 +165,7 @@ static void take_file(struct geoip2_database *database, const struct geoip2_file
 static void check_is_done(struct thread_job *job)
 {
     struct check_job *check = container_of(job, struct check_job, job);
-    bool is_wanted = check->generation == generation_now;
+    bool is_wanted = check->generation == generation_now->number;
 
     if (is_wanted) {
         check->database->is_being_checked = false;
@@ -197,7 +197,7 @@ static void check_now_and_then(struct geoip2_database *database)
     }
     *check = (struct check_job){.job = {.work = check_on_thread, .done = check_is_done},
                                 .database = database,
-                                .generation = generation_now,
+                                .generation = generation_now->number,
                                 .path = path,
                                 .file = database->file};
     database->is_being_checked = thread_pool_submit(pool, &check->job);

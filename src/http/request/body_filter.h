@@ -19,6 +19,12 @@ struct body_filter {
 /* The piece goes nowhere: the request is over its memory. Gives false. */
 bool response_drop(const struct body_piece *piece);
 
+/*
+ * The end of all filters. As many bytes go to the wire as the head has announced: what is more, or the end before that, ends the
+ * connection, or the stream, in place of the response (RFC 9112, 6.3). Logged. MAY WAIT.
+ */
+bool response_to_wire(struct request *request, const struct body_piece *piece, bool is_last);
+
 /* What a filter calls with its output: the next filter, or the wire. MAY WAIT. */
 static inline bool body_filter_next(struct body_filter *filter, struct request *request,
                                     const struct body_piece *piece, bool is_last)
@@ -27,7 +33,7 @@ static inline bool body_filter_next(struct body_filter *filter, struct request *
         return response_drop(piece);
     }
     return filter->next != NULL ? filter->next->send(filter->next, request, piece, is_last)
-                                : request->wire->send_body(request, piece, is_last);
+                                : response_to_wire(request, piece, is_last);
 }
 
 /* Puts a filter before those that are there: it sees what the handler gives (ranges, copies of files). */

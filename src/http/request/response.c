@@ -207,6 +207,38 @@ bool response_send(struct request *request, const struct body_piece *piece, bool
     if (filter != NULL) {
         return filter->send(filter, request, piece, is_last);
     }
+    return response_to_wire(request, piece, is_last);
+}
+
+/* A handler or a filter has lost count. Gives false, as to one whose client is gone. */
+static bool break_off(struct request *request, const struct body_piece *piece, const char *what)
+{
+    struct response *response = &request->response;
+
+    log_error(&request->log, 0, "the body has %s than the %lld bytes that were announced", what,
+              (long long) response->content_length);
+    request->keepalive = false;
+    return response_drop(piece);
+}
+
+bool response_to_wire(struct request *request, const struct body_piece *piece, bool is_last)
+{
+    struct response *response = &request->response;
+
+    if (response->content_length >= 0 && !response->is_header_only && response->is_head_sent &&
+        !response->is_tunnel && response->raw_head.len == 0) {
+        uint64_t announced = (uint64_t) response->content_length;
+
+        if (piece != NULL) {
+            response->body_given += piece->bytes.data != NULL ? piece->bytes.len : piece->size;
+        }
+        if (response->body_given > announced) {
+            return break_off(request, piece, "more");
+        }
+        if (is_last && response->body_given < announced) {
+            return break_off(request, piece, "less");
+        }
+    }
     return request->wire->send_body(request, piece, is_last);
 }
 

@@ -57,6 +57,7 @@ struct response {
     struct body_filter *filters;  /* first body filter, or NULL: pieces go to the wire */
     uint64_t body_offset;         /* where the first piece that is given stands in the body; not 0
                                     with slices only, which may set it when the head was made */
+    uint64_t body_given;  /* bytes of it that went to the wire, where its length was announced */
     uint64_t range_start; /* of the one range that is cut out of the body, when the head is … */
     uint64_t range_end;   /* … made; 0 = none is */
     unsigned is_head_sent : 1;    /* the client may have seen it: nothing of it can change */

@@ -273,3 +273,16 @@ def test_bad_configuration(line, message, tmp_path):
     path.write_text("error_log stderr;\npid nginx.pid;\nevents { }\nhttp { server { location / { %s } } }\n" % line)
     result = run_binary("-t", "-c", str(path))
     assert result.returncode == 1 and message in result.stderr
+
+
+def test_directories_are_made_for_a_body_that_came(dav):
+    server = dav("create_full_put_path on;")
+    with server.client() as client:
+        client.send(b"PUT /new/er/f HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
+    with server.client() as client:
+        client.send(b"PUT /new/er/f HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+        assert client.head().status == 100
+        assert not os.path.exists(server.path("html/new"))
+        client.send(b"abcde")
+        assert client.response("PUT").status == 201
+    assert server.get("/new/er/f").text == "abcde"

@@ -140,3 +140,10 @@ def test_bad_lines(tmp_path, line, message):
     path.write_text("events {} http { server { listen 127.0.0.1:8080; location / { %s } } }" % line)
     done = run_binary("-t", "-p", str(tmp_path), "-c", str(path))
     assert done.returncode == 1 and message in done.stderr
+
+
+def test_a_text_has_one_value_of_each_variable(serve):
+    """As the reference says it; each text counts anew."""
+    server = serve("""server { listen 127.0.0.1:@PORT@; location / { echo "$echo_incr $echo_incr"; echo "$echo_incr"; echo "$echo_incr-$echo_incr-$echo_incr"; }
+        location /words { echo $echo_incr $echo_incr; } }""")
+    assert server.get("/").text == "1 1\n2\n3-3-3\n" and server.get("/words").text == "1 2\n"

@@ -311,3 +311,12 @@ def test_a_tunnel_is_left_alone(serve, backend):
         assert got.startswith(b"HTTP/1.1 101 ")
         client.send(b"hello")
         assert client.socket.recv(100) == b"HELLO"
+
+
+def test_a_backend_that_breaks_off_before_the_head(serve, backend):
+    """The head waits for the image, so that there is still an answer when the rest of it does not come."""
+    half = backend([b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 10000\r\n\r\n" + FILES["html/i.png"][:60]])
+    server = serve("server { listen 127.0.0.1:@PORT@; location / { image_filter resize 10 10; proxy_pass http://127.0.0.1:%d; error_page 502 /sorry; } location /sorry { return 200 sorry; } "
+                   "location /plain { image_filter resize 10 10; proxy_pass http://127.0.0.1:%d; } }" % (half.port, half.port), main="load_module %s;" % OURS)
+    assert server.get("/plain").status == 502
+    assert (server.get("/").status, server.get("/").text) == (502, "sorry")

@@ -268,6 +268,26 @@ static bool make_parents(struct request *request)
     return is_good;
 }
 
+/* Is the directory above the file missing? */
+static bool lacks_parents(struct request *request)
+{
+    size_t root_length;
+    struct str path;
+
+    if (!request_map_path(request, &path, &root_length)) {
+        return false;
+    }
+    const char *slash = str_find_last_char(path, '/');
+    struct str above = slash == NULL || slash == path.data ? STR("/") : str_from(path.data, slash);
+    int directory =
+        file_open_directory(request, (struct str){arena_cstr(&request->arena, above), above.len});
+    int error = errno;
+    if (directory != -1) {
+        close(directory);
+    }
+    return directory == -1 && error == ENOENT;
+}
+
 /* Where the file goes: looked at before the body is read, so that nobody sends it in vain. */
 static enum flow find_target(struct request *request, struct dav_place *place)
 {
@@ -335,7 +355,11 @@ static enum flow dav_put(struct request *request)
         log_error(&request->log, 0, "PUT with range is unsupported");
         return request_fail(request, 501);
     }
-    enum flow flow = find_target(request, place);
+    enum flow flow = FLOW_NEXT;
+    if (settings_at(request->location)->creates_full_path && lacks_parents(request)) {
+        flow = request_read_body(request); /* directories are made for a file that has come */
+    }
+    flow = flow == FLOW_NEXT ? find_target(request, place) : flow;
     return flow == FLOW_NEXT ? put_body(request, place) : flow;
 }
 

@@ -178,23 +178,28 @@ static const struct variable echo_variables[] = {
 
 /* ---- while the configuration is read ---- */
 
+static bool add_text(struct conf_scope *scope, struct conf_node *node, struct str text,
+                     struct vec *texts)
+{
+    struct template *template = template_compile(scope->conf, node, text);
+
+    *vec_add(texts, scope->conf->arena, const struct template *) = template;
+    return template != NULL;
+}
+
 /* Arguments from `from` on, with blanks between them, as one text. NULL after conf_error. */
 static struct template *compile_joined(struct conf_scope *scope, struct conf_node *node,
                                        unsigned from, bool has_line_end)
 {
-    struct arena *arena = scope->conf->arena;
-    struct vec parts = {0};
+    struct vec texts = {0};
+    bool is_good = true;
 
-    for (unsigned i = from; i < node->count; i++) {
-        if (i != from) {
-            *vec_add(&parts, arena, struct str) = STR(" ");
-        }
-        *vec_add(&parts, arena, struct str) = node->args[i];
+    for (unsigned i = from; is_good && i < node->count; i++) {
+        is_good = (i == from || add_text(scope, node, STR(" "), &texts)) &&
+                  add_text(scope, node, node->args[i], &texts);
     }
-    if (has_line_end) {
-        *vec_add(&parts, arena, struct str) = STR("\n");
-    }
-    return template_compile(scope->conf, node, arena_join(arena, parts.items, parts.count));
+    is_good = is_good && (!has_line_end || add_text(scope, node, STR("\n"), &texts));
+    return is_good ? template_join(scope->conf, &texts) : NULL;
 }
 
 /* Options in front: "-n", and "--" after which there are none; a word with a variable is none. Gives the index of what

@@ -254,13 +254,10 @@ static void lay_out_trailers(struct request *request, const struct trailer_filte
 static bool trailer_send(struct body_filter *filter, struct request *request,
                          const struct body_piece *piece, bool is_last)
 {
-    struct body_filter *next = filter->next;
-
     if (is_last) {
         lay_out_trailers(request, container_of(filter, struct trailer_filter, filter));
     }
-    return next != NULL ? next->send(next, request, piece, is_last)
-                        : request->wire->send_body(request, piece, is_last);
+    return body_filter_next(filter, request, piece, is_last);
 }
 
 /* Trailers need chunks (RFC 9112, 7.1.2), and so a response whose length is not told. */
