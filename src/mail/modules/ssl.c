@@ -12,14 +12,14 @@ static bool ssl_apply(struct conf_scope *scope, const struct directive *row, str
                       void *settings)
 {
     return check_together(scope->conf, node, settings,
-                          "\"ssl\" directive conflicts with \"starttls\"");
+                          "\"starttls\" directive conflicts with \"ssl on\"");
 }
 
 static bool starttls_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings)
 {
     return check_together(scope->conf, node, settings,
-                          "\"starttls\" directive conflicts with \"ssl on\"");
+                          "\"ssl\" directive conflicts with \"starttls\"");
 }
 
 static const struct directive_word starttls_words[] = {
