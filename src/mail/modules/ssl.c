@@ -82,6 +82,10 @@ static bool check(struct conf_scope *scope, struct mail_server *server)
     if (why == NULL) {
         return true;
     }
+    if (ssl->tls.early_data) {
+        return conf_error(scope->conf, server->node,
+                          "\"ssl_early_data\" is not for mail: its commands can be replayed");
+    }
     if (ssl->tls.certificates.count == 0) {
         return lacks(scope, server, "ssl_certificate", why);
     }
