@@ -69,12 +69,17 @@ static enum session_step pass_on(struct session *session)
         log_error(&session->log, 0, "nobody listens on \"%.*s\"", STR_ARG(address));
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }
+    if (session->is_secure && session_input(session).len != 0) {
+        /* Preread looked at what came over TLS: as in nginx, that goes nowhere else. */
+        log_error(&session->log, 0, "cannot pass buffered data");
+        return session_fail(session, SESSION_INTERNAL_ERROR);
+    }
     if (depth == PASSES_MOST) {
         counters_mine->limited++;
         log_error(&session->log, 0, "the connection was passed on %d times", PASSES_MOST);
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }
-    struct conn *conn = session_part(session, SESSION_OK);
+    struct conn *conn = session_part(session);
     depth++;
     listener->passed(listener, conn);
     depth--;

@@ -54,6 +54,8 @@ static void describe(const struct session *session, struct room *out)
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+    } else if (proxying->pick.group != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }
@@ -134,7 +136,11 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
     struct proxying *proxying = container_of(relay, struct proxying, relay);
     struct session *session = proxying->session;
     bool is_client = side == RELAY_CLIENT;
+    uint64_t first_ms = relay->sides[RELAY_BACKEND].first_ms;
 
+    if (first_ms != 0) {
+        proxying->attempt->first_byte_ms = first_ms - proxying->attempt_ms;
+    }
     switch (why) {
     case RELAY_BROKEN:
         log_broken(session, relay->sides[side].conn->error, is_client);
@@ -142,6 +148,7 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
     case RELAY_CLOSED:
         log_disconnected(session, is_client ? "client" : "upstream");
         break;
+    case RELAY_STALLED: /* nobody has a time of its own here */
     case RELAY_TIMED_OUT:
         log_info(&session->log, ETIMEDOUT, "connection timed out");
         break;
@@ -170,13 +177,14 @@ static void moves(struct conn *conn)
     relay_move(&proxying_of(conn->user)->relay);
 }
 
-/* Of the backend, until its first byte. */
+/* Of the backend: balancers hear when it begins to answer. */
 static void answers(struct conn *conn)
 {
     struct proxying *proxying = proxying_of(conn->user);
 
-    if (proxying->attempt->first_byte_ms == UINT64_MAX) {
-        proxying->attempt->first_byte_ms = clock_now.now_ms - proxying->attempt_ms;
+    if (!proxying->has_answered) {
+        proxying->has_answered = true;
+        upstream_pick_responded(&proxying->pick);
     }
     relay_move(&proxying->relay);
 }
@@ -218,10 +226,11 @@ enum session_step proxy_carry(struct proxying *proxying)
             settings->buffer_size > UINT32_MAX ? UINT32_MAX : (uint32_t) settings->buffer_size,
         .timeout_ms = settings->timeout_ms,
         .ended = relay_ended,
-        .is_half_close_on = settings->half_close,
         .sides = {[RELAY_CLIENT] = {.conn = client,
+                                    .is_half_close_on = settings->half_close,
                                     .rate = rate_of(session, settings->upload_rate)},
                   [RELAY_BACKEND] = {.conn = backend,
+                                     .is_half_close_on = settings->half_close,
                                      .rate = rate_of(session, settings->download_rate)}},
     };
     proxying->is_relaying = true;

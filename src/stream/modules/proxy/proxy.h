@@ -51,6 +51,7 @@ struct proxying {
     uint64_t start_ms;   /* when the first one began */
     uint64_t preread;    /* bytes of the client that were there before */
     bool is_relaying;
+    bool has_answered; /* something came of the backend */
 };
 
 /* connect.c: content of a server with proxy_pass. MAY WAIT. */

@@ -15,6 +15,7 @@ static struct settings_key preread_key;
 struct preread {
     struct hello hello;
     bool is_done; /* nothing more will be */
+    bool is_none; /* what the client said is no handshake: nothing is known */
 };
 
 /* In lower case, as servers are looked for. */
@@ -42,6 +43,9 @@ static void choose_server(struct session *session, struct hello *hello)
 
 static enum session_step look(struct session *session)
 {
+    if (session_input(session).len == 0) {
+        return SESSION_MORE;
+    }
     struct preread *preread = session_data(session, &preread_key, sizeof(*preread));
 
     if (preread->is_done) {
@@ -55,7 +59,7 @@ static enum session_step look(struct session *session)
         choose_server(session, &preread->hello);
         break;
     case HELLO_NONE:
-        preread->is_done = true;
+        preread->is_done = preread->is_none = true;
         break;
     }
     return SESSION_NEXT;
@@ -74,7 +78,7 @@ static const struct hello *hello_of(struct variable_env *env)
 {
     const struct preread *preread = session_data(variable_session(env), &preread_key, 0);
 
-    return preread == NULL ? NULL : &preread->hello;
+    return preread == NULL || preread->is_none ? NULL : &preread->hello;
 }
 
 static bool get_name(struct variable_env *env, const struct variable *variable, struct str *out)
