@@ -19,7 +19,7 @@ import threading
 from . import ports
 from .wait import until
 
-TYPES = {"A": 1, "CNAME": 5, "SOA": 6, "AAAA": 28, "SRV": 33}
+TYPES = {"A": 1, "CNAME": 5, "SOA": 6, "PTR": 12, "AAAA": 28, "SRV": 33}
 _names = {number: name for name, number in TYPES.items()}
 
 
@@ -37,6 +37,10 @@ SILENCE = _Silence()
 
 class Alias(str):
     """A record: the name is an alias of this one."""
+
+
+class Pointer(str):
+    """A record: the address that the name stands for has this name."""
 
 
 class Service(tuple):
@@ -61,6 +65,8 @@ def _data(record):
     """(type, data) of a record."""
     if isinstance(record, Alias):
         return "CNAME", encode_name(record)
+    if isinstance(record, Pointer):
+        return "PTR", encode_name(record)
     if isinstance(record, Service):
         return "SRV", struct.pack(">3H", *record[:3]) + encode_name(record[3])
     address = ipaddress.ip_address(record)
@@ -70,7 +76,7 @@ def _data(record):
 class NameServer:
     """A name server on 127.0.0.1, over UDP and TCP, in threads of this process.
 
-    records: for each name (lower case) a list of addresses, Alias and Service; or an Rcode, or
+    records: for each name (lower case) a list of addresses, Alias, Pointer and Service; or an Rcode, or
     SILENCE. A name that is not there is NXDOMAIN. The key may be (name, "A") for one type alone, and
     the value a function of (name, type) that gives such a value.
     """

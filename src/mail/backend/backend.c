@@ -180,6 +180,8 @@ static void carry(struct mail_backend *backend)
     conn_flush(
         session->conn); /* the relay reads of neither before the other has what was written */
     conn_flush(backend->conn);
+    mail_session_shrink(session);
+    conn_input_release(backend->conn);
     session->fiber = NULL;
     session->abort = abort_relay;
     session->conn->owner = &client_carried;

@@ -12,14 +12,14 @@ static bool ssl_apply(struct conf_scope *scope, const struct directive *row, str
                       void *settings)
 {
     return check_together(scope->conf, node, settings,
-                          "\"ssl\" directive conflicts with \"starttls\"");
+                          "\"starttls\" directive conflicts with \"ssl on\"");
 }
 
 static bool starttls_apply(struct conf_scope *scope, const struct directive *row,
                            struct conf_node *node, void *settings)
 {
     return check_together(scope->conf, node, settings,
-                          "\"starttls\" directive conflicts with \"ssl on\"");
+                          "\"ssl\" directive conflicts with \"starttls\"");
 }
 
 static const struct directive_word starttls_words[] = {
@@ -81,6 +81,10 @@ static bool check(struct conf_scope *scope, struct mail_server *server)
 
     if (why == NULL) {
         return true;
+    }
+    if (ssl->tls.early_data) {
+        return conf_error(scope->conf, server->node,
+                          "\"ssl_early_data\" is not for mail: its commands can be replayed");
     }
     if (ssl->tls.certificates.count == 0) {
         return lacks(scope, server, "ssl_certificate", why);

@@ -26,6 +26,9 @@ static bool read_words(struct conf *conf, const struct conf_node *node, struct l
         struct str word = node->args[i];
 
         if (str_is(word, "ssl")) {
+            if (mail_ssl_key.number == 0) {
+                return conf_error(conf, node, "the \"ssl\" parameter requires ngx_mail_ssl_module");
+            }
             words->is_ssl = true;
             continue;
         }

@@ -75,6 +75,7 @@ struct mail_session {
     struct arena arena;         /* of what lives as long as the session; little */
     struct arena attempt;       /* of one attempt to log in: freed before the next one */
     struct proxy_header *proxy; /* of the PROXY protocol, or NULL; owned */
+    char *kept;                 /* texts of one that was shrunk, or NULL; owned */
     struct addr *client;        /* who a trusted proxy speaks for; NULL: the other end itself */
     struct str client_text; /* the client's address as text, without port; empty: not made yet */
     struct str host; /* name of the client's address, "[UNAVAILABLE]", "[TEMPUNAVAIL]"; of SMTP */
@@ -98,6 +99,8 @@ void mail_accepted(struct listener *listener, int fd, const struct addr *peer);
 void mail_session_end(struct mail_session *session);
 /* Worker hook: breaks off all sessions. */
 void mail_sessions_abort(void);
+/* It is logged in and will rest: keeps what log lines need of it, and gives its other memory back. */
+void mail_session_shrink(struct mail_session *session);
 /* A fresh attempt to log in: what an earlier one left is forgotten. */
 void mail_attempt_begin(struct mail_session *session, unsigned method);
 /* The session of a connection that was accepted for mail; NULL: it is another's. */

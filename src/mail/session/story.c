@@ -23,6 +23,7 @@ static const struct conn_owner on_fiber = {.input = NULL};
 static void session_free(struct mail_session *session)
 {
     free(session->proxy);
+    free(session->kept);
     buf_free(&session->helo);
     buf_free(&session->from);
     buf_free(&session->to);
@@ -31,6 +32,36 @@ static void session_free(struct mail_session *session)
     session->magic = 0;
     free(session);
     counters_mine->active--;
+}
+
+void mail_session_shrink(struct mail_session *session)
+{
+    struct str *texts[] = {&session->client_text, &session->login, &session->upstream};
+    size_t size = 0;
+
+    mail_client_text(session);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        size += texts[i]->len;
+    }
+    session->kept = malloc(size);
+    if (session->kept == NULL) {
+        fatal_no_memory(size);
+    }
+    char *at = session->kept;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *end = str_put(at, *texts[i]);
+
+        *texts[i] = str_from(at, end);
+        at = end;
+    }
+    session->host = session->salt = session->tag = session->error_code = STR_NONE;
+    session->password = STR_NONE;
+    buf_free(&session->helo);
+    buf_free(&session->from);
+    buf_free(&session->to);
+    arena_free(&session->attempt);
+    arena_free(&session->arena);
+    conn_input_release(session->conn);
 }
 
 void mail_session_end(struct mail_session *session)

@@ -15,8 +15,6 @@ static const struct directive_word auth_words[] = {
 
 #define S struct pop3_settings
 static const struct directive rows[] = {
-    {"pop3_client_buffer", IN_MAIL_ALL, SIZE(S, client_buffer), .initial = "4k", .min = 64,
-     .max = 1 << 20, .doc = "Bytes of a command at most."},
     {"pop3_auth", IN_MAIL_ALL, BITS(S, auth, auth_words), .initial = "plain",
      .repeat = REPEAT_APPEND,
      .doc = "How clients may log in. USER and PASS, AUTH PLAIN and AUTH LOGIN always may."},

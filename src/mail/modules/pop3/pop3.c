@@ -5,6 +5,10 @@
 #include "mail/words/commands.h"
 #include "mail/words/sasl.h"
 
+enum {
+    COMMAND_MAX = 4096
+}; /* bytes of a line; more than RFC 2449, 4 asks for, for long answers to AUTH */
+
 #define OK STR("+OK\r\n")
 #define INVALID STR("-ERR invalid command\r\n")
 
@@ -15,7 +19,7 @@ static const struct pop3_settings *settings_of(const struct mail_session *sessio
 
 static uint64_t buffer_size(const struct mail_session *session)
 {
-    return settings_of(session)->client_buffer;
+    return COMMAND_MAX;
 }
 
 static bool greet(struct mail_session *session)

@@ -7,7 +7,6 @@
 /* A member is the value of the directive of its name, with pop3_ before it. */
 extern struct settings_key pop3_key;
 struct pop3_settings {
-    uint64_t client_buffer;
     unsigned auth;     /* enum mail_method bits */
     struct vec listed; /* struct str: of pop3_capabilities */
 

@@ -32,7 +32,9 @@ static bool xclient(struct mail_backend *backend)
 {
     struct mail_session *session = backend->session;
     struct str address = mail_client_text(session);
-    struct str login = xtext_encode(&session->attempt, session->login);
+    /* Where the backend is logged in to as well, it finds out by that. */
+    struct str login =
+        backend->settings->smtp_auth ? STR("") : xtext_encode(&session->attempt, session->login);
     const char *family = str_find_char(address, ':') != NULL ? "IPV6:" : "";
 
     if (str_is(address, "unix:")) {
