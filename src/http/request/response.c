@@ -204,10 +204,9 @@ bool response_send(struct request *request, const struct body_piece *piece, bool
     if (request->main->is_over_memory) {
         return response_drop(piece);
     }
-    if (filter != NULL) {
-        return filter->send(filter, request, piece, is_last);
-    }
-    return request->wire->send_body(request, piece, is_last);
+    bool is_sound = filter != NULL ? filter->send(filter, request, piece, is_last)
+                                   : request->wire->send_body(request, piece, is_last);
+    return is_sound && (is_last || response_goes_on(request));
 }
 
 void response_change_body(struct request *request, bool keeps_validators)
