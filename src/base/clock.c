@@ -70,14 +70,25 @@ static void lay_out_texts(void)
     keep_text(clock_now.iso8601, sizeof(clock_now.iso8601), text);
 }
 
+static uint64_t steady_ms(void)
+{
+    struct timespec steady;
+
+    clock_gettime(CLOCK_MONOTONIC, &steady);
+    return (uint64_t) steady.tv_sec * 1000 + (uint64_t) steady.tv_nsec / 1000000;
+}
+
+uint64_t clock_age_ms(void)
+{
+    return steady_ms() - clock_now.now_ms;
+}
+
 void clock_update(void)
 {
     struct timespec wall;
-    struct timespec steady;
 
     clock_gettime(CLOCK_REALTIME, &wall);
-    clock_gettime(CLOCK_MONOTONIC, &steady);
-    clock_now.now_ms = (uint64_t) steady.tv_sec * 1000 + (uint64_t) steady.tv_nsec / 1000000;
+    clock_now.now_ms = steady_ms();
     clock_now.milliseconds = (unsigned) (wall.tv_nsec / 1000000);
     if (wall.tv_sec != clock_now.seconds) {
         clock_now.seconds = wall.tv_sec;

@@ -24,6 +24,8 @@ extern struct clock clock_now; /* of this process */
 
 /* Reads the clocks; cheap when the second has not changed. Called by the loop once a turn. */
 void clock_update(void);
+/* Milliseconds since then. */
+uint64_t clock_age_ms(void);
 
 /* The form of log_local for another time: "22/Jul/2026:10:11:12 +0000", without NUL. */
 #define CLOCK_LOG_LENGTH 26

@@ -7,6 +7,7 @@
 #include "fiber/fiber.h"
 
 #define TRIM_EVERY_MS 1000
+#define SHARE_MS 4 /* of a turn */
 
 _Static_assert(sizeof(struct timer) <= sizeof(struct fiber_timer), "a timer fits a fiber_timer");
 
@@ -75,6 +76,11 @@ bool loop_host_fibers(unsigned max_fibers)
     timer_init(&trim_timer, trim);
     is_hosting = true;
     return true;
+}
+
+bool loop_share(void)
+{
+    return clock_age_ms() < SHARE_MS || fiber_yield() != WAIT_CANCELLED;
 }
 
 void fibers_destroy(void)

@@ -97,8 +97,9 @@ static void loop_settle(void)
 static int sleep_for(int timeout_ms)
 {
     /* Work may have been deferred outside of a turn, or by the very last of this one. */
-    if (fiber_has_ready() || loop.is_stopped || !list_is_empty(&loop.deferred) ||
-        !list_is_empty(&loop.deferred_next) || !list_is_empty(&loop.deferred_last)) {
+    if (fiber_has_ready() || fiber_has_yielded() || loop.is_stopped ||
+        !list_is_empty(&loop.deferred) || !list_is_empty(&loop.deferred_next) ||
+        !list_is_empty(&loop.deferred_last)) {
         return 0;
     }
     if (timers.count == 0) {
@@ -147,6 +148,7 @@ void loop_turn(int timeout_ms)
     loop.backend->deliver();
     timers_run_due();
     list_splice_back(&loop.deferred, &loop.deferred_next);
+    fiber_turn();
     loop_settle();
 }
 

@@ -232,4 +232,10 @@ bool thread_calls_are_running(void);
  */
 bool loop_host_fibers(unsigned max_fibers);
 
+/*
+ * From a fiber that works on and on, and may have nothing to wait for: events get a turn where this one has lasted for some
+ * milliseconds. MAY WAIT. False: the fiber was cancelled.
+ */
+bool loop_share(void);
+
 #endif

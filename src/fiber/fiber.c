@@ -16,6 +16,8 @@ struct fiber_worker fiber_worker;
 struct fiber *fiber_running;
 struct fiber *fiber_first_ready;
 static struct fiber *last_ready; /* the newest; meaningless when there is none */
+struct fiber *fiber_first_yielded;
+static struct fiber *last_yielded; /* as above */
 
 void fiber_panic(const char *message)
 {
@@ -76,7 +78,7 @@ int fiber_pool_init(const struct fiber_options *options)
         return -1;
     }
     fiber_worker = (struct fiber_worker){.host = options->host};
-    fiber_running = fiber_first_ready = NULL;
+    fiber_running = fiber_first_ready = fiber_first_yielded = NULL;
     return 0;
 }
 
@@ -92,7 +94,7 @@ void fiber_pool_destroy(void)
     }
     stack_pool_destroy();
     fiber_worker = (struct fiber_worker){.era = 0};
-    fiber_running = fiber_first_ready = NULL;
+    fiber_running = fiber_first_ready = fiber_first_yielded = NULL;
 }
 
 /* ---- Start and end ---- */
@@ -214,6 +216,17 @@ static void go_on(struct fiber *fiber)
 }
 
 /* Puts a fiber that waits, and is told why no longer, into the queue. */
+static void append(struct fiber **first, struct fiber **last, struct fiber *fiber)
+{
+    fiber->next_ready = NULL;
+    if (*first == NULL) {
+        *first = fiber;
+    } else {
+        (*last)->next_ready = fiber;
+    }
+    *last = fiber;
+}
+
 static void make_ready(struct fiber *fiber)
 {
     fiber->state = FIBER_IS_READY;
@@ -221,13 +234,20 @@ static void make_ready(struct fiber *fiber)
         fiber_worker.host.post(fiber);
         return;
     }
-    fiber->next_ready = NULL;
-    if (fiber_first_ready == NULL) {
-        fiber_first_ready = fiber;
-    } else {
-        last_ready->next_ready = fiber;
+    append(&fiber_first_ready, &last_ready, fiber);
+}
+
+void fiber_turn(void)
+{
+    struct fiber *fiber = fiber_first_yielded;
+
+    fiber_first_yielded = NULL;
+    while (fiber != NULL) {
+        struct fiber *next = fiber->next_ready;
+
+        append(&fiber_first_ready, &last_ready, fiber);
+        fiber = next;
     }
-    last_ready = fiber;
 }
 
 /* Ends the wait of a fiber. */
@@ -404,7 +424,12 @@ enum wait_result fiber_yield(void)
         return WAIT_CANCELLED;
     }
     fiber->result = WAIT_READY;
-    make_ready(fiber);
+    if (fiber_worker.host.post != NULL) {
+        make_ready(fiber);
+    } else {
+        fiber->state = FIBER_IS_READY;
+        append(&fiber_first_yielded, &last_yielded, fiber);
+    }
     suspend(fiber);
     return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
 }

@@ -206,7 +206,7 @@ enum wait_result fiber_wait(struct wait_point *point, uint64_t deadline_ms);
 /* Waits until the deadline: WAIT_TIMED_OUT, or WAIT_CANCELLED. */
 enum wait_result fiber_sleep(uint64_t deadline_ms);
 
-/* Lets the loop and the other ready fibers have a turn: WAIT_READY, or WAIT_CANCELLED. */
+/* Lets events and the other ready fibers have a turn of the loop: WAIT_READY in the next one, or WAIT_CANCELLED. */
 enum wait_result fiber_yield(void);
 
 /* ---- Waking ---- */
@@ -228,6 +228,16 @@ extern struct fiber *fiber_first_ready; /* oldest first; of this floor to write 
 static inline bool fiber_has_ready(void)
 {
     return fiber_first_ready != NULL;
+}
+
+/* A turn of the loop begins: those that have yielded are ready again. */
+void fiber_turn(void);
+
+/* Has a fiber yielded? Then the loop must not sleep. */
+extern struct fiber *fiber_first_yielded; /* oldest first; of this floor to write */
+static inline bool fiber_has_yielded(void)
+{
+    return fiber_first_yielded != NULL;
 }
 
 /* Runs one fiber that was given to host.post. From the worker's own stack. */

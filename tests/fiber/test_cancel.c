@@ -54,6 +54,7 @@ static void cancel_ends_the_present_wait_and_all_further_but_shielded_ones(void 
     assert_string_equal(trace, "CyCCCy");
     wait_signal(&point);
     assert_string_equal(trace, "CyCCCyR");
+    fiber_turn();
     fiber_run_ready();
     assert_string_equal(trace, "CyCCCyRRC");
 }

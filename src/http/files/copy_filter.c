@@ -261,7 +261,8 @@ static bool copy_send(struct body_filter *filter, struct request *request,
     };
     bool is_sound = true;
     while (is_sound && copying.left != 0) {
-        is_sound = copy_part(filter, request, &copying, is_last);
+        is_sound = copy_part(filter, request, &copying, is_last) &&
+                   (copying.left == 0 || response_goes_on(request));
     }
     if (piece->release != NULL) {
         piece->release(piece->release_arg);

@@ -2,6 +2,7 @@
 #ifndef HTTP_REQUEST_BODY_FILTER_H
 #define HTTP_REQUEST_BODY_FILTER_H
 
+#include "event/loop.h"
 #include "http/request/request.h"
 #include "http/request/wire.h"
 
@@ -41,6 +42,15 @@ static inline void response_add_filter(struct request *request, struct body_filt
 {
     filter->next = request->response.filters;
     request->response.filters = filter;
+}
+
+/*
+ * Behind a piece: filters work, and may leave so little of a body that the client is never waited for. Other requests get
+ * their turn. MAY WAIT. False: stop.
+ */
+static inline bool response_goes_on(const struct request *request)
+{
+    return !request->response.needs_memory || loop_share();
 }
 
 /*

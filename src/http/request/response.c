@@ -204,10 +204,9 @@ bool response_send(struct request *request, const struct body_piece *piece, bool
     if (request->main->is_over_memory) {
         return response_drop(piece);
     }
-    if (filter != NULL) {
-        return filter->send(filter, request, piece, is_last);
-    }
-    return response_to_wire(request, piece, is_last);
+    bool is_sound = filter != NULL ? filter->send(filter, request, piece, is_last)
+                                   : response_to_wire(request, piece, is_last);
+    return is_sound && (is_last || response_goes_on(request));
 }
 
 /* A handler or a filter has lost count. Gives false, as to one whose client is gone. */

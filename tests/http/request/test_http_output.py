@@ -225,3 +225,19 @@ def test_head_of_a_limited_file_is_quick(serve):
     """, files={"html/f": BIG[:24000]})
     response = server.get("/f", method="HEAD")
     assert response.header("Content-Length") == "24000"
+
+
+def test_a_body_of_which_filters_leave_nothing_keeps_nobody_waiting(serve):
+    """No client has to be waited for, so that nothing else gave others their turn."""
+    length = 32 << 20
+    server = serve("log_format uri $uri; access_log access.log uri; server { listen 127.0.0.1:@PORT@; root html; default_type text/html; "
+                   "trim on; location /quick { return 204; } }", files={"html/long": b"<!--"})
+    with open(server.path("html/long"), "r+b") as long:
+        long.truncate(length)
+    with server.client() as busy, server.client() as other:
+        assert other.request("/quick").status == 204  # both are known to the worker
+        assert busy.request("/quick").status == 204
+        busy.send(b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert other.request("/quick").status == 204
+        assert busy.response().body == b""
+    assert server.wait_lines("access.log", 4) == ["/quick", "/quick", "/quick", "/long"]

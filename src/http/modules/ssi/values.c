@@ -1,6 +1,5 @@
 /* Values in SSI directives: variables, text that holds some, and conditions. */
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/map.h"
 #include "conf/regex.h"
 #include "http/modules/ssi/ssi.h"
@@ -26,9 +25,7 @@ bool ssi_count_work(struct request *request)
     if (request->main->is_over_memory) {
         return false; /* directives hardly wait: the cancelled wait that ends others may never come */
     }
-    /* A deadline that is over gives events a turn, too, which a yield does not always do. */
-    return ++shared_of(request)->work % SSI_WORK_AT_ONCE != 0 ||
-           fiber_sleep(clock_now.now_ms) != WAIT_CANCELLED;
+    return ++shared_of(request)->work % SSI_WORK_AT_ONCE != 0 || fiber_yield() != WAIT_CANCELLED;
 }
 
 void ssi_set(struct request *request, struct str name, struct str value)
