@@ -10,7 +10,7 @@ FLOORS = (
     ("net/addr",),
     ("net/conn",),
     ("net/resolver", "net/shards"),
-    ("net/tls",),
+    ("net/tls", "net/datagram"),
     ("net/relay",),
     ("conf",),
     ("server",),    # generation.h and module.h: what upper floors see

@@ -309,7 +309,7 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
         int fd = set == NULL ? -1 : shard_fd(set, slot);
 
         CHECK_MAGIC(listener, LISTENER_MAGIC);
-        if (fd == -1) {
+        if (fd == -1 || listener->options.is_datagram) {
             continue;
         }
         if (!accept_from(listener, set->is_sharded ? ACCEPTOR_OWN : ACCEPTOR_COMMON, slot, fd) ||

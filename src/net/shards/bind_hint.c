@@ -18,8 +18,13 @@ struct inodes {
     unsigned count;
 };
 
-/* Adds those of /proc/net/tcp or tcp6: "sl local:port remote:port st ... uid timeout inode". */
-static void find_inodes(const char *table, unsigned port, struct inodes *out)
+/* A listener of TCP has state 0A, a socket of UDP that is connected to nobody 07. */
+struct wanted {
+    unsigned port, state;
+};
+
+/* Adds those of a table of /proc/net: "sl local:port remote:port st ... uid timeout inode". */
+static void find_inodes(const char *table, struct wanted wanted, struct inodes *out)
 {
     char line[512];
     FILE *file = fopen(table, "re");
@@ -29,7 +34,7 @@ static void find_inodes(const char *table, unsigned port, struct inodes *out)
         unsigned long inode;
         if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*u %lu",
                    &local, &state, &inode) == 3 &&
-            local == port && state == 0x0a && out->count < INODES_MOST) {
+            local == wanted.port && state == wanted.state && out->count < INODES_MOST) {
             out->items[out->count++] = inode;
         }
     }
@@ -92,15 +97,16 @@ static void say_process(const char *pid, unsigned port)
 }
 
 /* The first process that has it: of a server with workers that is its master. */
-static void say_who_has(unsigned port)
+static void say_who_has(unsigned port, bool is_datagram)
 {
     struct inodes inodes = {.count = 0};
     long first = 0;
     bool is_ours = false;
     char text[24];
 
-    find_inodes("/proc/net/tcp", port, &inodes);
-    find_inodes("/proc/net/tcp6", port, &inodes);
+    const struct wanted wanted = {port, is_datagram ? 0x07 : 0x0a};
+    find_inodes(is_datagram ? "/proc/net/udp" : "/proc/net/tcp", wanted, &inodes);
+    find_inodes(is_datagram ? "/proc/net/udp6" : "/proc/net/tcp6", wanted, &inodes);
     DIR *directory = inodes.count == 0 ? NULL : opendir("/proc");
     const struct dirent *entry;
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
@@ -121,12 +127,12 @@ static void say_who_has(unsigned port)
         snprintf(text, sizeof(text), "%ld", first);
         say_process(text, port);
     } else if (inodes.count != 0 && !is_ours) {
-        hint_say("port %u is taken by a process of another user: \"ss -ltnp\" as root names it",
-                 port);
+        hint_say("port %u is taken by a process of another user: \"ss -l%cnp\" as root names it",
+                 port, is_datagram ? 'u' : 't');
     }
 }
 
-void bind_hint(const struct addr *addr, int error)
+void bind_hint(const struct addr *addr, bool is_datagram, int error)
 {
     unsigned port = addr_port(addr);
     int saved = errno;
@@ -137,7 +143,7 @@ void bind_hint(const struct addr *addr, int error)
     if (error == EADDRINUSE && addr->any.sa_family == AF_UNIX) {
         hint_say("the socket's file is there: remove it, if no server is behind it");
     } else if (error == EADDRINUSE) {
-        say_who_has(port);
+        say_who_has(port, is_datagram);
     } else if ((error == EACCES || error == EPERM) && port != 0 && port < 1024) {
         hint_say("a port below 1024 needs root, or the capability CAP_NET_BIND_SERVICE: \"setcap "
                  "cap_net_bind_service=+ep\" of the program, AmbientCapabilities= of its unit, or "

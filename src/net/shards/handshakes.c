@@ -1,4 +1,4 @@
-/* TCP handshakes under way and listening sockets, as sock_diag (netlink) shows them. */
+/* TCP handshakes under way and bound sockets, as sock_diag (netlink) shows them. */
 #include "net/shards/handshakes.h"
 
 #include <errno.h>
@@ -7,7 +7,6 @@
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -29,7 +28,17 @@ static int diag_open(void)
     return fd;
 }
 
-static bool diag_ask(int fd, int family, uint16_t port, unsigned states)
+/* Which sockets are asked for. */
+struct diag_query {
+    uint8_t protocol; /* IPPROTO_TCP, IPPROTO_UDP */
+    unsigned states;  /* a bit for each */
+};
+static const struct diag_query shaking_hands = {IPPROTO_TCP, 1u << TCP_SYN_RECV};
+static const struct diag_query listening = {IPPROTO_TCP, 1u << TCP_LISTEN};
+/* Of UDP: connected to nobody. */
+static const struct diag_query receiving = {IPPROTO_UDP, 1u << TCP_CLOSE};
+
+static bool diag_ask(int fd, int family, uint16_t port, struct diag_query query)
 {
     struct {
         struct nlmsghdr header;
@@ -39,8 +48,8 @@ static bool diag_ask(int fd, int family, uint16_t port, unsigned states)
                    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
         .request = {.sdiag_family = (uint8_t) family,
-                    .sdiag_protocol = IPPROTO_TCP,
-                    .idiag_states = states,
+                    .sdiag_protocol = query.protocol,
+                    .idiag_states = query.states,
                     .id.idiag_sport = htons(port)},
     };
     struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
@@ -69,7 +78,8 @@ static int diag_take(const void *bytes, size_t len, visit_socket *visit, void *a
     return 1;
 }
 
-static bool diag_walk(int family, uint16_t port, unsigned states, visit_socket *visit, void *arg)
+static bool diag_walk(int family, uint16_t port, struct diag_query query, visit_socket *visit,
+                      void *arg)
 {
     int fd = diag_open();
     int more = -1;
@@ -79,7 +89,7 @@ static bool diag_walk(int family, uint16_t port, unsigned states, visit_socket *
     }
     size_t size = 32768;
     char *bytes = malloc(size);
-    if (bytes != NULL && diag_ask(fd, family, port, states)) {
+    if (bytes != NULL && diag_ask(fd, family, port, query)) {
         do {
             ssize_t n = recv(fd, bytes, size, 0);
 
@@ -107,16 +117,17 @@ static bool is_local(const struct inet_diag_msg *socket, const struct addr *addr
 }
 
 /* The states of a family; a wildcard of IPv6 may take IPv4 as well. */
-static bool walk_address(const struct addr *addr, unsigned states, visit_socket *visit, void *arg)
+static bool walk_address(const struct addr *addr, struct diag_query query, visit_socket *visit,
+                         void *arg)
 {
     if (addr->any.sa_family == AF_INET6 &&
-        !diag_walk(AF_INET6, addr_port(addr), states, visit, arg)) {
+        !diag_walk(AF_INET6, addr_port(addr), query, visit, arg)) {
         return false;
     }
     if (addr->any.sa_family == AF_INET6 && !addr_is_wildcard(addr)) {
         return true;
     }
-    return diag_walk(AF_INET, addr_port(addr), states, visit, arg);
+    return diag_walk(AF_INET, addr_port(addr), query, visit, arg);
 }
 
 /* ---- handshakes ---- */
@@ -159,7 +170,7 @@ struct handshakes *handshakes_of(const struct addr *addr)
     handshakes->addr = *addr;
     handshakes->owners = 1;
     handshakes->count = 0;
-    if (!walk_address(addr, 1u << TCP_SYN_RECV, remember, handshakes) ||
+    if (!walk_address(addr, shaking_hands, remember, handshakes) ||
         handshakes->count > PEERS_MOST) {
         free(handshakes);
         return NULL;
@@ -191,8 +202,7 @@ bool handshakes_go_on(const struct handshakes *handshakes)
     struct search search = {.among = handshakes};
 
     return handshakes->count != 0 &&
-           walk_address(&handshakes->addr, 1u << TCP_SYN_RECV, look_for, &search) &&
-           search.is_found;
+           walk_address(&handshakes->addr, shaking_hands, look_for, &search) && search.is_found;
 }
 
 struct handshakes *handshakes_share(struct handshakes *handshakes)
@@ -227,30 +237,15 @@ int handshakes_count(const struct addr *addr)
 {
     struct counting counting = {.addr = addr};
 
-    return walk_address(addr, 1u << TCP_SYN_RECV, count_one, &counting) ? counting.count : -1;
+    return walk_address(addr, shaking_hands, count_one, &counting) ? counting.count : -1;
 }
 
-/* ---- listening sockets ---- */
+/* ---- bound sockets ---- */
 
 struct foreign {
     const struct addr *addr;
-    const int *own_fds;
-    unsigned own_count;
     bool is_found;
 };
-
-static bool is_own(const struct foreign *foreign, uint32_t inode)
-{
-    for (unsigned i = 0; i < foreign->own_count; i++) {
-        struct stat st;
-
-        if (foreign->own_fds[i] != -1 && fstat(foreign->own_fds[i], &st) == 0 &&
-            (uint32_t) st.st_ino == inode) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /*
  * Only the same address counts: others overlap at most, and the kernel lets those who share agree.
@@ -269,18 +264,18 @@ static bool look_for_foreign(const struct inet_diag_msg *socket, void *arg)
     } else {
         memcpy(&local.v6.sin6_addr, socket->id.idiag_src, 16);
     }
-    if (addr_equal(&local, foreign->addr) && !is_own(foreign, socket->idiag_inode)) {
+    if (addr_equal(&local, foreign->addr)) {
         foreign->is_found = true;
         return false;
     }
     return true;
 }
 
-int listening_elsewhere(const struct addr *addr, const int *own_fds, unsigned own_count)
+int bound_elsewhere(const struct addr *addr, bool is_datagram)
 {
-    struct foreign foreign = {.addr = addr, .own_fds = own_fds, .own_count = own_count};
+    struct foreign foreign = {.addr = addr};
 
-    if (!walk_address(addr, 1u << TCP_LISTEN, look_for_foreign, &foreign)) {
+    if (!walk_address(addr, is_datagram ? receiving : listening, look_for_foreign, &foreign)) {
         return -1;
     }
     return foreign.is_found;

@@ -21,7 +21,7 @@ void handshakes_free(struct handshakes *handshakes);
 /* How many are under way now; -1 = unknown. */
 int handshakes_count(const struct addr *addr);
 
-/* Whether any socket listens on this TCP address or one that overlaps it: 1, 0, or -1 = unknown. */
-int listening_elsewhere(const struct addr *addr, const int *own_fds, unsigned own_count);
+/* Whether any socket listens on this address, or takes datagrams there: 1, 0, or -1 = unknown. */
+int bound_elsewhere(const struct addr *addr, bool is_datagram);
 
 #endif

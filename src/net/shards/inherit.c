@@ -15,31 +15,42 @@
 #define SYSTEMD_FIRST_FD 3
 #define FD_MOST (1 << 26) /* beyond what a kernel gives */
 
+/* Does it listen, or take datagrams? */
+static bool serves(int fd, bool *is_datagram)
+{
+    int type = 0, is_listening = 0;
+    socklen_t len = sizeof(type);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == -1) {
+        return false;
+    }
+    *is_datagram = type == SOCK_DGRAM;
+    len = sizeof(is_listening);
+    return *is_datagram ||
+           (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) == 0 && is_listening);
+}
+
 /*
  * Takes one descriptor; a second one of the same address is its next slot. False: it is no socket.
  */
 static bool inherit_fd(int fd, bool is_lent, const struct log *log)
 {
     struct addr addr = {.len = sizeof(addr.un)};
-    struct shard_set *set = shard_sets();
-    int is_listening = 0;
-    socklen_t len = sizeof(is_listening);
+    bool is_datagram = false;
 
     if (getsockname(fd, &addr.any, &addr.len) == -1) {
         log_crit(log, errno, "getsockname() of the inherited socket #%d failed", fd);
         return false;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) == -1 || !is_listening ||
+    if (!serves(fd, &is_datagram) ||
         (addr.any.sa_family != AF_INET && addr.any.sa_family != AF_INET6 &&
          addr.any.sa_family != AF_UNIX)) {
         log_crit(log, 0, "the inherited socket #%d does not listen, ignored", fd);
         return true;
     }
-    while (set != NULL && !addr_equal(&set->addr, &addr)) {
-        set = set->next;
-    }
+    struct shard_set *set = shard_set_find(&addr, is_datagram);
     if (set == NULL) {
-        set = shard_set_new(&addr);
+        set = shard_set_new(&addr, is_datagram);
         set->was_inherited = true;
         set->is_lent = is_lent;
         /* What they were made with is not known: whatever is configured counts as a change. */
@@ -52,12 +63,12 @@ static bool inherit_fd(int fd, bool is_lent, const struct log *log)
         fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     }
     int on = 1;
-    if (addr.any.sa_family != AF_UNIX) {
+    if (addr.any.sa_family != AF_UNIX && !is_datagram) {
         /* As on our own: accepted connections inherit it. */
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
     shard_set_push(set, fd);
-    set->is_sharded = set->count > 1;
+    set->is_sharded = set->count > 1 || is_datagram;
     set->wanted = set->count;
     return true;
 }

@@ -12,6 +12,7 @@
 #include "net/addr/addr.h"
 
 struct conn;
+struct datagram_flow;
 
 /* The socket options of one `listen` address. */
 struct listen_options {
@@ -25,6 +26,7 @@ struct listen_options {
     bool is_ipv6only;
     bool is_reuseport; /* asked for on the line itself */
     bool is_multipath; /* MPTCP */
+    bool is_datagram;  /* UDP; the same address and port of TCP is another listener */
 };
 
 /* … of a line that says nothing of them. */
@@ -49,11 +51,14 @@ struct listener {
     /*
      * Handed down by the upper floor: takes ownership of the accepted descriptor. On the loop's
      * stack. When no connection is left (conn_new gives NULL) it counts the client, and closes.
+     * NULL for datagrams.
      */
     void (*accepted)(struct listener *listener, int fd, const struct addr *peer);
     /* A connection that another listener of this worker has accepted is served as if it had come here: it is the callee's,
      * with what was read of it. NULL: none is taken. */
     void (*passed)(struct listener *listener, struct conn *conn);
+    /* For datagrams: a client speaks for the first time (net/datagram/flow.h); NULL for others. */
+    void (*began)(struct listener *listener, struct datagram_flow *flow);
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);
@@ -70,12 +75,15 @@ struct listener {
  */
 struct shard_set {
     struct shard_set *next;
+    uint32_t number; /* of the set, in all processes of the service that have it */
     struct addr addr;
     struct listen_options options; /* as applied last */
     int *fds;                      /* by slot; -1 = none */
     unsigned count;                /* slots with a socket; 1 when not sharded */
     unsigned wanted; /* slots that the configuration in force wants; below count while it shrinks */
     unsigned room;   /* of fds */
+    unsigned
+        steered; /* of datagrams: slots that the program in force spreads clients over; 0 = none yet */
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */
@@ -83,10 +91,12 @@ struct shard_set {
 };
 
 /* After a bind() that failed at the start: who has the port, or what it takes (base/hint.h). */
-void bind_hint(const struct addr *addr, int error) __attribute__((cold));
+void bind_hint(const struct addr *addr, bool is_datagram, int error) __attribute__((cold));
 
 /* The master's registry of all shard sets. */
 struct shard_set *shard_sets(void);
+/* The set of the number; NULL = it is gone. */
+struct shard_set *shard_set_numbered(uint32_t number);
 
 /*
  * Takes descriptors from NGINX= ("7;8;") or LISTEN_FDS into the registry, ordered by slot as given.
@@ -110,8 +120,9 @@ bool shards_open(struct listener *listeners, unsigned slots, bool is_sharded, bo
 
 /*
  * Steers new connections to slots [0, active) by a classic BPF program on the group; detaches it when every
- * socket of the group is meant, those that retire included. False with errno logged: traffic goes to
- * all, as before. Nothing to do, and true, for a set of one socket.
+ * socket of the group is meant, those that retire included. Of datagrams all of one client go to one slot, and
+ * the program stays. False with errno logged: traffic goes to all, as before. Nothing to do, and true, for a set
+ * of one socket.
  */
 bool shard_steer(struct shard_set *set, unsigned active, const struct log *log);
 
@@ -138,6 +149,10 @@ void shard_set_close(struct shard_set *set);
  * over.
  */
 void shards_close_all(bool keep_files);
+
+/* The worker that reads the slot's datagrams; a newer one's word takes the place of an older one's (net/datagram). */
+void shard_reader_set(unsigned slot, uint32_t reader);
+uint32_t shard_reader(unsigned slot);
 
 /* Length of the accept queue of a listening socket (TCP_INFO); 0 for others. */
 unsigned shard_backlog(int fd);

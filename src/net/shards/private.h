@@ -6,8 +6,11 @@
 
 /* ---- shards.c ---- */
 
-/* A fresh set in the registry; never NULL. */
-struct shard_set *shard_set_new(const struct addr *addr);
+/* A fresh set in the registry, with no options; never NULL. */
+struct shard_set *shard_set_new(const struct addr *addr, bool is_datagram);
+
+/* The set of an address; NULL = there is none. */
+struct shard_set *shard_set_find(const struct addr *addr, bool is_datagram);
 
 /* The set takes the descriptor as its next slot, which is the last of the kernel's group. */
 void shard_set_push(struct shard_set *set, int fd);
@@ -18,7 +21,7 @@ void shard_set_push(struct shard_set *set, int fd);
  * Steers to the slots of now, so that those about to be added get nothing before their workers are
  * there.
  */
-void shard_hold_growth(const struct shard_set *set, const struct log *log);
+void shard_hold_growth(struct shard_set *set, const struct log *log);
 
 /* ---- socket.c ---- */
 
@@ -30,7 +33,7 @@ enum open_result {
 };
 
 /*
- * Makes, binds and listens. is_alone: refuses an address on which any other socket listens,
+ * Makes, binds and listens, but for datagrams. is_alone: refuses an address on which any other socket listens,
  * although it would share. Failures are logged.
  */
 enum open_result listen_socket(const struct addr *addr, const struct listen_options *options,

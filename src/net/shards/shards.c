@@ -18,15 +18,26 @@
 #define BIND_WAIT_MS 500
 
 static struct shard_set *sets;
+static uint32_t sets_so_far;
 
 struct shard_set *shard_sets(void)
 {
     return sets;
 }
 
+struct shard_set *shard_set_numbered(uint32_t number)
+{
+    struct shard_set *set = sets;
+
+    while (set != NULL && set->number != number) {
+        set = set->next;
+    }
+    return set;
+}
+
 /* ---- a set ---- */
 
-struct shard_set *shard_set_new(const struct addr *addr)
+struct shard_set *shard_set_new(const struct addr *addr, bool is_datagram)
 {
     struct shard_set *set = calloc(1, sizeof(*set));
     struct shard_set **end = &sets;
@@ -34,8 +45,12 @@ struct shard_set *shard_set_new(const struct addr *addr)
     if (set == NULL) {
         fatal_no_memory(sizeof(*set));
     }
+    set->number = ++sets_so_far;
     set->addr = *addr;
-    own_listens(addr);
+    set->options.is_datagram = is_datagram;
+    if (!is_datagram) {
+        own_listens(addr);
+    }
     while (*end != NULL) {
         end = &(*end)->next;
     }
@@ -102,7 +117,12 @@ static void unlink_unix(const struct shard_set *set)
 static void set_close(struct shard_set *set, bool keep_file)
 {
     while (set->count != 0) {
-        close(set->fds[--set->count]);
+        set->count--;
+        if (set->options.is_datagram && !keep_file) {
+            /* Workers that answer from it still hear of the end, and let it go. */
+            shutdown(set->fds[set->count], SHUT_RDWR);
+        }
+        close(set->fds[set->count]);
     }
     if (!keep_file && !set->is_lent) {
         unlink_unix(set);
@@ -122,9 +142,12 @@ void shards_close_all(bool keep_files)
     }
 }
 
-/* Is it one that the worker of this slot watches? */
+/* Is it one that the worker of this slot watches? Of datagrams the first slot's, too: what an older worker answers from. */
 static bool is_kept(const struct shard_set *set, unsigned i, unsigned slot, unsigned slots)
 {
+    if (set->options.is_datagram) {
+        return i == 0 || i == slot;
+    }
     return i == (set->is_sharded ? slot : 0) || shard_is_watched(i, slot, slots);
 }
 
@@ -149,17 +172,17 @@ struct change {
     bool is_new;
 };
 
-static struct shard_set *find_set(const struct addr *addr)
+struct shard_set *shard_set_find(const struct addr *addr, bool is_datagram)
 {
     for (struct shard_set *set = sets; set != NULL; set = set->next) {
-        if (addr_equal(&set->addr, addr)) {
+        if (set->options.is_datagram == is_datagram && addr_equal(&set->addr, addr)) {
             return set;
         }
     }
     return NULL;
 }
 
-static bool is_tcp(const struct addr *addr)
+static bool has_port(const struct addr *addr)
 {
     return addr->any.sa_family == AF_INET || addr->any.sa_family == AF_INET6;
 }
@@ -167,7 +190,8 @@ static bool is_tcp(const struct addr *addr)
 /* Whether the kernel counts two sets' addresses as one when it looks for conflicts. */
 static bool overlaps(const struct shard_set *a, const struct shard_set *b)
 {
-    if (!is_tcp(&a->addr) || !is_tcp(&b->addr) || addr_port(&a->addr) != addr_port(&b->addr)) {
+    if (!has_port(&a->addr) || !has_port(&b->addr) || addr_port(&a->addr) != addr_port(&b->addr) ||
+        a->options.is_datagram != b->options.is_datagram) {
         return false;
     }
     if (a->addr.any.sa_family == b->addr.any.sa_family) {
@@ -194,9 +218,9 @@ static bool meets_own(const struct shard_set *set)
 static enum open_result open_first(struct shard_set *set, const struct listen_options *options,
                                    const struct log *log, int *fd)
 {
-    bool is_alone = !is_tcp(&set->addr) || !meets_own(set);
+    bool is_alone = !has_port(&set->addr) || !meets_own(set);
 
-    if (!is_alone && listening_elsewhere(&set->addr, NULL, 0) == 1) {
+    if (!is_alone && bound_elsewhere(&set->addr, options->is_datagram) == 1) {
         char text[ADDR_TEXT_MAX + 1];
 
         text[addr_format(&set->addr, true, text)] = '\0';
@@ -232,7 +256,8 @@ static enum open_result open_slots(struct shard_set *set, const struct listener 
 
 static unsigned slots_wanted(const struct listener *listener, unsigned slots, bool is_sharded)
 {
-    bool has_group = is_tcp(&listener->addr) && (is_sharded || listener->options.is_reuseport);
+    bool has_group = has_port(&listener->addr) && (is_sharded || listener->options.is_reuseport ||
+                                                   listener->options.is_datagram);
 
     return has_group ? slots : 1;
 }
@@ -247,10 +272,11 @@ static enum open_result open_all(struct listener *listeners, struct change *chan
     for (struct listener *listener = listeners; listener != NULL;
          listener = listener->next, change++) {
         if (change->set == NULL) {
-            struct shard_set *set = find_set(&listener->addr);
+            bool is_datagram = listener->options.is_datagram;
+            struct shard_set *set = shard_set_find(&listener->addr, is_datagram);
 
             change->is_new = set == NULL;
-            change->set = set != NULL ? set : shard_set_new(&listener->addr);
+            change->set = set != NULL ? set : shard_set_new(&listener->addr, is_datagram);
             change->former_count = change->set->count;
             if (change->is_new) {
                 change->set->options = listener->options;
@@ -303,7 +329,8 @@ static void commit(struct listener *listeners, struct change *changes, unsigned 
 
         set->is_wanted = true;
         set->wanted = slots_wanted(listener, slots, is_sharded);
-        set->is_sharded = is_tcp(&set->addr) && (is_sharded || listener->options.is_reuseport);
+        set->is_sharded = has_port(&set->addr) && (is_sharded || listener->options.is_reuseport ||
+                                                   listener->options.is_datagram);
         set->was_inherited = false;
         for (unsigned i = 0; i < change->former_count; i++) {
             /* An inherited socket's options are not known: all of them are applied. */
@@ -339,7 +366,7 @@ bool shards_open(struct listener *listeners, unsigned slots, bool is_sharded, bo
         if (tries == BIND_TRIES) {
             log_emerg(log, 0, "still could not bind()");
             for (const struct listener *one = listeners; one != NULL; one = one->next) {
-                bind_hint(&one->addr, EADDRINUSE);
+                bind_hint(&one->addr, one->options.is_datagram, EADDRINUSE);
             }
             break;
         }
@@ -369,5 +396,5 @@ unsigned shard_backlog(int fd)
 
 int shard_handshakes(const struct addr *addr)
 {
-    return is_tcp(addr) ? handshakes_count(addr) : 0;
+    return has_port(addr) ? handshakes_count(addr) : 0;
 }

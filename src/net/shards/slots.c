@@ -90,6 +90,16 @@ void shard_counts(unsigned slot, struct shard_counts *counts)
     counts->in_vain = atomic_load_explicit(&shared->in_vain, memory_order_relaxed);
 }
 
+void shard_reader_set(unsigned slot, uint32_t reader)
+{
+    atomic_store_explicit(&shard_slot(slot)->reader, reader, memory_order_relaxed);
+}
+
+uint32_t shard_reader(unsigned slot)
+{
+    return atomic_load_explicit(&shard_slot(slot)->reader, memory_order_relaxed);
+}
+
 void shard_steered(void)
 {
     atomic_fetch_add_explicit(&shared_slots->steerings, 1, memory_order_relaxed);

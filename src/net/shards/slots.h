@@ -20,6 +20,7 @@ struct shard_slot {
     /* Raised when its worker has queued up anew at its socket: siblings then stand before it, and go behind it. */
     _Atomic uint32_t order;
     _Atomic uint32_t is_full; /* its worker finds no room, and accepts nothing */
+    _Atomic uint32_t reader;  /* who reads its datagrams: number of a mailbox + 1; 0 = nobody yet */
 };
 
 /* The slot's part of the shared memory; there is one after shard_slots_init. */

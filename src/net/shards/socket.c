@@ -106,10 +106,24 @@ static void apply_tcp(int fd, const struct addr *addr, const struct listen_optio
     }
 }
 
+/* Where a client may have asked several addresses, each datagram tells which: answers leave from there. */
+static void apply_datagram(int fd, const struct addr *addr, const struct log *log)
+{
+    if (addr_is_wildcard(addr) && addr->any.sa_family == AF_INET) {
+        set_option(fd, OPTION(IPPROTO_IP, IP_PKTINFO), 1, addr, log);
+    } else if (addr_is_wildcard(addr) && addr->any.sa_family == AF_INET6) {
+        set_option(fd, OPTION(IPPROTO_IPV6, IPV6_RECVPKTINFO), 1, addr, log);
+    }
+}
+
 void listen_options_apply(int fd, const struct addr *addr, const struct listen_options *former,
                           const struct listen_options *options, const struct log *log)
 {
     apply_buffers(fd, addr, former, options, log);
+    if (options->is_datagram) {
+        apply_datagram(fd, addr, log);
+        return;
+    }
     apply_keepalive(fd, addr, options, log);
     if (is_tcp(addr)) {
         apply_tcp(fd, addr, former, options, log);
@@ -131,7 +145,7 @@ void listen_share(int fd)
 
 static int socket_new(const struct addr *addr, const struct listen_options *options)
 {
-    int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    int type = (options->is_datagram ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
     if (options->is_multipath && is_tcp(addr)) {
         int fd = socket(addr->any.sa_family, type, IPPROTO_MPTCP);
@@ -152,7 +166,8 @@ static bool socket_prepare(int fd, const struct addr *addr, const struct listen_
     if (!is_tcp(addr)) {
         return true;
     }
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1) {
+    /* With it any user could take part of our datagrams: of UDP nothing lingers anyway. */
+    if (!options->is_datagram && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1) {
         log_emerg(log, errno, "setsockopt(SO_REUSEADDR) %s failed", text_of(addr).bytes);
         return false;
     }
@@ -186,7 +201,8 @@ static enum open_result bind_and_listen(int fd, const struct addr *addr,
 
         log_emerg(log, error, "bind() to %s failed", text_of(addr).bytes);
         if (error != EADDRINUSE) {
-            bind_hint(addr, error); /* of that others tell when it was tried for the last time */
+            bind_hint(addr, options->is_datagram,
+                      error); /* of that others tell when it was tried for the last time */
         }
         return error == EADDRINUSE ? OPEN_BUSY : OPEN_FAILED;
     }
@@ -198,7 +214,7 @@ static enum open_result bind_and_listen(int fd, const struct addr *addr,
         return OPEN_FAILED;
     }
     listen_options_apply(fd, addr, NULL, options, log);
-    if (listen(fd, backlog_of(options)) == -1) {
+    if (!options->is_datagram && listen(fd, backlog_of(options)) == -1) {
         int error = errno;
 
         log_emerg(log, error, "listen() to %s, backlog %d failed", text_of(addr).bytes,

@@ -33,6 +33,59 @@ static bool attach(int fd, unsigned n)
     return true;
 }
 
+/* Offsets that count from the IP header on. */
+#define NET_WORD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t) (SKF_NET_OFF + (offset)))
+
+#define MIX_IN_PORT BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0x9e3779b1), BPF_STMT(BPF_MISC | BPF_TAX, 0)
+#define MIX_IN_WORD                                                                                \
+    BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0), BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0x85ebca6b)
+#define KEEP BPF_STMT(BPF_MISC | BPF_TAX, 0)
+
+/*
+ * The place is a hash of the client's address and port, % n. IPv4 (which a socket of IPv6 may get as well): the header
+ * says its length. Of IPv6 what follows the fixed header is taken for the port: where extensions stand it is something else,
+ * which costs nothing but an even spread.
+ */
+static bool attach_datagram(int fd, unsigned n)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t) SKF_NET_OFF),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 6, 6, 0),
+        /* IPv4 */
+        BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, (uint32_t) SKF_NET_OFF),
+        BPF_STMT(BPF_LD | BPF_H | BPF_IND, (uint32_t) SKF_NET_OFF),
+        MIX_IN_PORT,
+        NET_WORD(12),
+        BPF_STMT(BPF_JMP | BPF_JA, 16),
+        /* IPv6 */
+        BPF_STMT(BPF_LD | BPF_H | BPF_ABS, (uint32_t) (SKF_NET_OFF + 40)),
+        MIX_IN_PORT,
+        NET_WORD(8),
+        MIX_IN_WORD,
+        KEEP,
+        NET_WORD(12),
+        MIX_IN_WORD,
+        KEEP,
+        NET_WORD(16),
+        MIX_IN_WORD,
+        KEEP,
+        NET_WORD(20),
+        /* both: the last word */
+        MIX_IN_WORD,
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 15),
+        BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, n),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) != 0) {
+        return false;
+    }
+    shard_steered();
+    return true;
+}
+
 static bool detach(int fd)
 {
     int unused = 0;
@@ -43,20 +96,26 @@ static bool detach(int fd)
 }
 
 /* is_to_last: keep a program although it names the whole group, which is about to grow. */
-static bool steer(const struct shard_set *set, unsigned active, bool is_to_last,
-                  const struct log *log)
+static bool steer(struct shard_set *set, unsigned active, bool is_to_last, const struct log *log)
 {
     if (set->count == 0 || set->addr.any.sa_family == AF_UNIX || set->fds[0] == -1) {
         return true;
     }
     unsigned n = active < set->count ? active : set->count;
     bool is_steered = false;
+    if (set->options.is_datagram && n != 0 && n == set->steered) {
+        return true;
+    }
+    set->steered = 0;
     errno = EINVAL;
-    if (n == set->count && !is_to_last) {
+    if (n == set->count && !is_to_last && !(set->options.is_datagram && n > 1)) {
         is_steered = detach(set->fds[0]);
     } else if (n != 0) {
-        is_steered = attach(set->fds[0], n);
-        log_info(log, 0, "new connections go to %u of %u sockets", n, set->count);
+        is_steered =
+            set->options.is_datagram ? attach_datagram(set->fds[0], n) : attach(set->fds[0], n);
+        set->steered = is_steered ? n : 0;
+        log_info(log, 0, "new %s go to %u of %u sockets",
+                 set->options.is_datagram ? "clients" : "connections", n, set->count);
     }
     /* EINVAL for one socket: it was made without SO_REUSEPORT and is no group yet. */
     if (!is_steered && (set->count > 1 || errno != EINVAL)) {
@@ -70,7 +129,7 @@ bool shard_steer(struct shard_set *set, unsigned active, const struct log *log)
     return steer(set, active, false, log);
 }
 
-void shard_hold_growth(const struct shard_set *set, const struct log *log)
+void shard_hold_growth(struct shard_set *set, const struct log *log)
 {
     steer(set, set->count, true, log);
 }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/datagram/flow.h"
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
 #include "server/configuration/log_pipe.h"
@@ -234,10 +235,15 @@ static void bury(struct process *process, int status)
 {
     log_death(process, status);
     bool is_due = has_successor_due(process, status);
+    bool is_of_slot =
+        process->kind == PROCESS_WORKER && process->generation != master.generation->number;
     bool is_binary = process->kind == PROCESS_NEW_BINARY;
     bool was_young = clock_now.now_ms - process->started_ms < YOUNG_MS;
     unsigned slot = process->slot;
 
+    if (is_of_slot) {
+        datagram_mailbox_close(process->generation, slot);
+    }
     list_remove(&process->link);
     shard_care_process_gone(master.generation, process);
     process_free(process);
@@ -509,6 +515,7 @@ static void end(void)
 {
     pid_file_remove(master.pid_path);
     shards_close_all(another_master_lives());
+    datagram_mailboxes_close_all();
     log_notice(log_main, 0, "exit");
     while (!list_is_empty(&processes)) {
         process_free(container_of(processes.next, struct process, link));

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/datagram/flow.h"
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
 #include "server/master/master.h"
@@ -20,6 +21,7 @@ void master_start_workers(void)
     struct generation *generation = master.generation;
 
     log_notice(log_main, 0, "start worker processes");
+    datagram_mailboxes_open(generation->listeners, generation->number, generation->slots);
     for (unsigned slot = 0; slot < generation->slots; slot++) {
         if (process_of_slot(generation->number, slot) == NULL) {
             process_start_worker(generation, slot);
@@ -54,8 +56,9 @@ static void find_gone(const struct generation *old, const struct generation *nex
     for (const struct listener *l = old->listeners; l != NULL; l = l->next, number++) {
         const struct listener *same = next->listeners;
 
-        while (same != NULL &&
-               (same->opening != l->opening || !addr_equal(&same->addr, &l->addr))) {
+        while (same != NULL && (same->opening != l->opening ||
+                                same->options.is_datagram != l->options.is_datagram ||
+                                !addr_equal(&same->addr, &l->addr))) {
             same = same->next;
         }
         if (same == NULL) {

@@ -296,7 +296,7 @@ static bool has_waiting(unsigned slot)
     nfds_t count = 0;
 
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
-        if (!set->is_wanted || !set->is_sharded || slot >= set->count) {
+        if (!set->is_wanted || !set->is_sharded || slot >= set->count || set->options.is_datagram) {
             continue;
         }
         fds[count++] = (struct pollfd){.fd = set->fds[slot], .events = POLLIN};
@@ -435,7 +435,7 @@ bool shard_care_has_to_look(const struct generation *generation)
         return false;
     }
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
-        if (set->is_sharded && set->is_wanted) {
+        if (set->is_sharded && set->is_wanted && !set->options.is_datagram) {
             return true;
         }
     }

@@ -10,6 +10,7 @@
 #include "event/loop.h"
 #include "fiber/fiber.h"
 #include "net/conn/conn.h"
+#include "net/datagram/flow.h"
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
 #include "server/configuration/log_pipe.h"
@@ -147,7 +148,8 @@ static void reload(void)
 
 static void free_old_if_unused(void)
 {
-    if (old_count != 0 && conn_pool.used == 0 && fiber_former_count() == 0) {
+    if (old_count != 0 && conn_pool.used == 0 && datagram_flows() == 0 &&
+        fiber_former_count() == 0) {
         free_old();
     }
 }

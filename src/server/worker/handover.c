@@ -348,7 +348,7 @@ static struct listener *listener_of(struct generation *generation, const struct 
                                     uint32_t opening)
 {
     for (struct listener *l = generation->listeners; l != NULL; l = l->next) {
-        if (l->opening == opening && addr_equal(&l->addr, addr)) {
+        if (l->opening == opening && !l->options.is_datagram && addr_equal(&l->addr, addr)) {
             return l;
         }
     }

@@ -13,6 +13,7 @@
 #include "event/loop.h"
 #include "fiber/fiber.h"
 #include "net/conn/conn.h"
+#include "net/datagram/flow.h"
 #include "net/shards/listener.h"
 #include "server/configuration/generation_life.h"
 #include "server/module.h"
@@ -83,7 +84,10 @@ static void adopt_message(const struct channel_message *message, int fd)
         close(fd);
         return;
     }
-    if (!acceptor_adopt(listener, message->slot, fd, retired, (void *) which)) {
+    bool is_adopted = listener->options.is_datagram
+                          ? datagram_adopt(listener, message->slot, fd, retired, (void *) which)
+                          : acceptor_adopt(listener, message->slot, fd, retired, (void *) which);
+    if (!is_adopted) {
         log_alert(log_main, errno, "cannot adopt slot %u of %.*s", message->slot,
                   STR_ARG(listener->text));
     }
@@ -100,6 +104,7 @@ static void quit_worker(void)
 {
     if (worker_is_replaced) {
         worker_is_replaced = false;
+        datagrams_stop(false);
         worker_modules_quit(generation_now);
     }
     worker_quit();
@@ -147,7 +152,9 @@ static void obey_message(const struct channel_message *message, int fd)
         break;
     case CHANNEL_RETURN:
         listener = listener_by_number(message->listener);
-        if (listener != NULL) {
+        if (listener != NULL && listener->options.is_datagram) {
+            datagram_return(listener, message->slot);
+        } else if (listener != NULL) {
             acceptor_return(listener, message->slot);
         }
         break;
@@ -262,7 +269,8 @@ bool worker_accept(struct generation *generation)
         .load = &counters_mine->active,
     };
 
-    return acceptors_start(generation->listeners, worker_slot, &options);
+    return acceptors_start(generation->listeners, worker_slot, &options) &&
+           datagrams_start(generation->listeners, generation->number, worker_slot);
 }
 
 static bool watch_channel(int fd)
@@ -341,6 +349,7 @@ void worker_quit(void)
     worker_is_quitting = true;
     title_set(STR("worker process is shutting down"));
     acceptors_stop();
+    datagrams_stop(worker_is_replaced);
     handover_receive_end();
     shards_keep_slot(-1, 0);
     if (limit_ms != 0) {
@@ -354,7 +363,7 @@ static bool is_something_open(void)
     struct fiber_pool_stats fibers;
 
     fiber_pool_stats(&fibers);
-    return conn_pool.used != 0 || fibers.in_use != 0;
+    return conn_pool.used != 0 || datagram_flows() != 0 || fibers.in_use != 0;
 }
 
 bool worker_is_done(void)
@@ -365,7 +374,8 @@ bool worker_is_done(void)
     if (worker.trim_timer.deadline_ms == NO_DEADLINE && conn_pool.used != 0) {
         timer_set(&worker.trim_timer, clock_now.now_ms + TRIM_EVERY_MS);
     }
-    if (!worker_is_quitting || conn_pool.used != 0 || !handover_is_done()) {
+    if (!worker_is_quitting || conn_pool.used != 0 || datagram_flows() != 0 ||
+        !handover_is_done()) {
         return false;
     }
     return !is_something_open();
@@ -400,6 +410,7 @@ void worker_destroy(struct generation *generation)
     if (is_something_open()) {
         break_off(generation);
     }
+    datagrams_destroy();
     if (worker.channel.fd >= 0) {
         event_remove(&worker.channel);
         close(worker.channel.fd);

@@ -11,7 +11,8 @@ struct listener *listen_address_open(struct conf *conf, const struct conf_node *
     char text[ADDR_TEXT_MAX];
 
     for (; *last != NULL; last = &(*last)->next) {
-        if (addr_equal(&(*last)->addr, addr)) {
+        if ((*last)->options.is_datagram == address->is_datagram &&
+            addr_equal(&(*last)->addr, addr)) {
             /* nginx finds out by the bind of the second one */
             conf_error(conf, node, "bind() to %.*s failed (98: Address already in use)",
                        STR_ARG((*last)->text));
@@ -24,6 +25,7 @@ struct listener *listen_address_open(struct conf *conf, const struct conf_node *
     listener->addr = *addr;
     listener->text = arena_dup(conf->arena, (struct str){text, addr_format(addr, true, text)});
     listener->options = (struct listen_options) LISTEN_OPTIONS_INIT;
+    listener->options.is_datagram = address->is_datagram;
     *last = listener;
     address->listener = listener;
     address->needs_local_address = addr_is_wildcard(addr);
@@ -49,6 +51,7 @@ bool listen_address_add(struct conf *conf, const struct conf_node *node,
         }
         address->has_options = true;
         listener->options = words->options;
+        listener->options.is_datagram = address->is_datagram;
     }
     if (words->is_default) {
         if (address->is_default_explicit) {

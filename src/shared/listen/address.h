@@ -19,6 +19,7 @@ struct listen_words {
 /* What a protocol keeps for an address begins with this. */
 struct listen_address {
     struct listener *listener;        /* the address itself */
+    bool is_datagram;                 /* UDP; set before it is opened */
     bool is_ssl, is_proxy_protocol;   /* as the `listen` lines say */
     bool is_default_explicit;         /* a line said default_server */
     bool has_options;                 /* a line set options of the socket */

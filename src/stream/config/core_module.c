@@ -164,7 +164,7 @@ static bool server_finish(struct conf_scope *scope, void *settings)
 static const struct directive server_rows[] = {
     {"listen", IN_STREAM_SERVER, CUSTOM(stream_listen_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND,
-     .syntax = "address:port [default_server] [ssl] [proxy_protocol] [options of the socket]",
+     .syntax = "address:port [default_server] [ssl] [udp] [proxy_protocol] [options of the socket]",
      .doc = "An address that the server listens on."},
     {"server_name", IN_STREAM_SERVER, CUSTOM(server_name_apply), ARGS(1, ARGS_ANY),
      .repeat = REPEAT_APPEND, .syntax = "name ...",

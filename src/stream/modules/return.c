@@ -61,6 +61,10 @@ static enum session_step give_text(struct session *session)
     if (text.len == 0) {
         return SESSION_ENDED;
     }
+    if (conn == NULL) {
+        session_send_datagram(session, text);
+        return SESSION_ENDED;
+    }
     conn_write(conn, text);
     if (!conn_flush(conn) || conn_unsent(conn) == 0) {
         return SESSION_ENDED;

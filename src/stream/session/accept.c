@@ -5,7 +5,7 @@
 #include "server/generation.h"
 #include "stream/session/story.h"
 
-static void log_client(const struct session *session, const struct addr *peer)
+void session_log_client(const struct session *session, const struct addr *peer)
 {
     struct str server = session->listen->address.listener->text;
     struct log log = session->log;
@@ -29,7 +29,7 @@ static void begin(struct session *session)
 
     if (session->log.level >= LOG_INFO) {
         conn_peer(conn, &peer);
-        log_client(session, &peer);
+        session_log_client(session, &peer);
     }
     if (session->listen->address.is_proxy_protocol) {
         session_enter(session, SESSION_PROXY_HEADER);

@@ -22,6 +22,10 @@ static bool read_word(struct conf_scope *scope, const struct conf_node *node,
         line->words.is_ssl = true;
         return true;
     }
+    if (str_is(word, "udp")) {
+        line->is_udp = true;
+        return true;
+    }
     switch (listen_word_read(scope->conf, node, word, &line->words)) {
     case LISTEN_WORD_TAKEN:
         return true;
@@ -31,6 +35,27 @@ static bool read_word(struct conf_scope *scope, const struct conf_node *node,
         break;
     }
     return conf_error(scope->conf, node, "the invalid \"%.*s\" parameter", STR_ARG(word));
+}
+
+/* Words that mean nothing for datagrams. False after conf_error. */
+static bool suits_udp(struct conf *conf, const struct conf_node *node)
+{
+    static const char *const words[] = {"backlog",        "fastopen", "so_keepalive", "ssl",
+                                        "proxy_protocol", "deferred", "multipath"};
+
+    for (unsigned i = 2; i < node->count; i++) {
+        struct str rest = node->args[i];
+        struct str name = str_cut(&rest, '=');
+
+        for (size_t j = 0; j < sizeof(words) / sizeof(words[0]); j++) {
+            if (str_is(name, words[j])) {
+                return conf_error(
+                    conf, node,
+                    "\"listen\" directive \"%s\" parameter is incompatible with \"udp\"", words[j]);
+            }
+        }
+    }
+    return true;
 }
 
 /* ---- addresses ---- */
@@ -52,15 +77,16 @@ static struct stream_listen *new_listen(struct conf *conf, const struct conf_nod
                                         const struct listen_line *line)
 {
     struct stream_listen *listen = arena_new(conf->arena, struct stream_listen);
+    listen->is_udp = listen->address.is_datagram = line->is_udp;
     struct listener *listener = listen_address_open(conf, node, addr, &listen->address);
 
     if (listener == NULL) {
         return NULL;
     }
-    listen->is_udp = line->is_udp;
     listener->log = &listen->log;
-    listener->accepted = stream_accepted;
-    listener->passed = stream_passed;
+    listener->accepted = line->is_udp ? NULL : stream_accepted;
+    listener->began = line->is_udp ? stream_began : NULL;
+    listener->passed = line->is_udp ? NULL : stream_passed;
     listener->user = listen;
     *vec_add(&main->listens, conf->arena, struct stream_listen *) = listen;
     return listen;
@@ -111,6 +137,9 @@ bool stream_listen_apply(struct conf_scope *scope, const struct directive *row,
         if (!read_word(scope, node, server->main, node->args[i], &line)) {
             return false;
         }
+    }
+    if (line.is_udp && !suits_udp(scope->conf, node)) {
+        return false;
     }
     for (size_t i = 0; i < addresses.count; i++) {
         if (!add_address(scope, node, server, &addresses.items[i], &line)) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/keyed.h"
+#include "net/datagram/flow.h"
 #include "stream/session/story.h"
 
 const struct subject_kind session_subject = {.name = "session"};
@@ -127,8 +128,10 @@ struct session *session_of(const struct conn *conn)
 
 struct str session_input(const struct session *session)
 {
-    return session->conn == NULL || session->conn->in == NULL ? STR_NONE
-                                                              : conn_input(session->conn);
+    if (session->conn == NULL) {
+        return session_first_datagram(session);
+    }
+    return session->conn->in == NULL ? STR_NONE : conn_input(session->conn);
 }
 
 void *session_data(struct session *session, const void *key, size_t size)
@@ -160,6 +163,8 @@ void session_peer(const struct session *session, struct addr *out)
     out->len = 0;
     if (session->conn != NULL) {
         conn_peer(session->conn, out);
+    } else if (session->flow != NULL) {
+        *out = session->flow->peer;
     }
 }
 
@@ -193,6 +198,10 @@ bool session_local(const struct session *session, struct addr *out)
     const struct listen_address *address = &session->listen->address;
     socklen_t len = sizeof(*out) - offsetof(struct addr, any);
 
+    if (session->flow != NULL) {
+        datagram_flow_local(session->flow, out);
+        return true;
+    }
     if (!address->needs_local_address || session->conn == NULL) {
         *out = address->listener->addr;
         return true;
@@ -238,6 +247,7 @@ static struct conn *dismantle(struct session *session)
     const struct stream_listen *listen = session->listen;
     struct conn *conn = session->conn;
 
+    session_leave_flow(session);
     session->holder = NULL;
     arena_free(&session->arena);
     free(session->proxy);

@@ -15,7 +15,8 @@
 #include "net/conn/proxy_protocol.h"
 #include "stream/session/settings.h"
 
-struct flow;
+struct datagram_flow;
+struct datagram_queue;
 struct keyed_data;
 
 #define SESSION_MAGIC 0x5e551070u
@@ -46,6 +47,8 @@ struct session_holder {
     void (*abort)(struct session *session);
     /* Bytes from and to the client, as of now, besides those that the session has counted; or NULL. */
     void (*count)(const struct session *session, uint64_t *received, uint64_t *sent);
+    /* Of UDP: one more datagram of the client's. */
+    void (*received)(struct session *session, struct str datagram);
     /* Adds to log lines what is known of the backend; or NULL. */
     void (*describe)(const struct session *session, struct room *out);
 };
@@ -59,16 +62,18 @@ extern const struct subject_kind session_subject;
  * struct conn.user points to: the magic number.
  */
 struct session {
-    uint32_t magic;          /* SESSION_MAGIC */
-    uint16_t status;         /* enum session_status; 0 = not known yet */
-    uint8_t stage;           /* enum session_stage */
-    uint8_t next_handler;    /* of the phase of that stage: who goes on */
-    bool is_secure : 1;      /* the handshake of TLS is done */
-    bool is_over : 1;        /* it is ending: nothing is to be begun */
-    bool is_over_memory : 1; /* session_memory_limit was reached */
-    bool has_client : 1;     /* client says whom the other end speaks for (realip) */
-    struct conn *conn;       /* of TCP, to the client; NULL of UDP, and when it was passed on */
-    struct flow *flow;       /* of UDP; NULL of TCP */
+    uint32_t magic;             /* SESSION_MAGIC */
+    uint16_t status;            /* enum session_status; 0 = not known yet */
+    uint8_t stage;              /* enum session_stage */
+    uint8_t next_handler;       /* of the phase of that stage: who goes on */
+    bool is_secure : 1;         /* the handshake of TLS is done */
+    bool is_over : 1;           /* it is ending: nothing is to be begun */
+    bool is_over_memory : 1;    /* session_memory_limit was reached */
+    bool has_client : 1;        /* client says whom the other end speaks for (realip) */
+    struct conn *conn;          /* of TCP, to the client; NULL of UDP, and when it was passed on */
+    struct datagram_flow *flow; /* of UDP; NULL of TCP, and when it was ended */
+    struct datagram_queue
+        *waiting; /* datagrams that content has not taken; of UDP; owned; or NULL */
     const struct stream_listen *listen;
     const struct stream_server *server; /* whose settings hold; the name in TLS may change it */
     struct fiber *fiber;                /* that works on it, while it waits; else NULL */
@@ -127,6 +132,16 @@ bool session_local(const struct session *session, struct addr *out);
 void session_count(const struct session *session, uint64_t *received, uint64_t *sent);
 /* Number of the connection, for the log. */
 uint64_t session_number(const struct session *session);
+
+/* ---- of UDP */
+
+/* Sends a datagram to the client, and counts it. At most DATAGRAM_MOST bytes. */
+void session_send_datagram(struct session *session, struct str datagram);
+/*
+ * Gives the content handler's holder the datagrams that came so far, from the first on; each is counted when it comes. To be
+ * called once after session_carry. The session may be over when it returns.
+ */
+void session_take_datagrams(struct session *session);
 
 /* ---- its life */
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/datagram/flow.h"
 #include "server/generation.h"
 #include "stream/session/hooks.h"
 #include "stream/session/story.h"
@@ -185,4 +186,5 @@ void session_abort(struct session *session)
 void sessions_abort(void)
 {
     conn_each(abort_one, NULL);
+    datagrams_abort();
 }

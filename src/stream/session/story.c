@@ -113,12 +113,19 @@ static enum session_step live(struct session *session)
     return step; /* with SESSION_LEFT it may be gone */
 }
 
+/* What a fiber is started for; read before it waits. */
+struct work {
+    struct session *session;
+    session_handler handler;
+};
+
 static void run(void *arg)
 {
-    struct session *session = arg;
+    struct work work = *(const struct work *) arg;
+    struct session *session = work.session;
 
     fiber_set_subject(&session->log);
-    enum session_step step = live(session);
+    enum session_step step = work.handler(session);
     fiber_set_subject(NULL);
     if (step == SESSION_LEFT) {
         return; /* it may be gone */
@@ -131,8 +138,9 @@ static void run(void *arg)
     }
 }
 
-void session_go_on(struct session *session)
+static void begin(struct session *session, session_handler handler)
 {
+    struct work work = {session, handler};
     struct fiber *fiber;
 
     if (capacity.requests != UINT32_MAX && fiber_pool_left() <= capacity.reserve) {
@@ -141,7 +149,7 @@ void session_go_on(struct session *session)
         session_end(session, SESSION_UNAVAILABLE);
         return;
     }
-    switch (fiber_start(run, session, &fiber)) {
+    switch (fiber_start(run, &work, &fiber)) {
     case FIBER_ENDED:
         break; /* the session may be gone */
     case FIBER_WAITING:
@@ -153,4 +161,15 @@ void session_go_on(struct session *session)
         session_end(session, SESSION_INTERNAL_ERROR);
         break;
     }
+}
+
+void session_go_on(struct session *session)
+{
+    begin(session, live);
+}
+
+void session_content(struct session *session, session_handler handler)
+{
+    session_enter(session, SESSION_CONTENT);
+    begin(session, handler);
 }

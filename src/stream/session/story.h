@@ -12,8 +12,21 @@ struct session *session_new(const struct stream_listen *listen, struct conn *con
 void stream_accepted(struct listener *listener, int fd, const struct addr *peer);
 void stream_passed(struct listener *listener, struct conn *conn);
 
+/* Called for each listener of UDP (struct listener.began). */
+void stream_began(struct listener *listener, struct datagram_flow *flow);
+/* The session lets its flow and what waits of it go. */
+void session_leave_flow(struct session *session);
+/* The first datagram that waits; empty if none does. */
+struct str session_first_datagram(const struct session *session);
+
+/* The line of its log that tells of a client. */
+void session_log_client(const struct session *session, const struct addr *peer);
+
 /* Goes on with the story from the session's stage, on a fiber of its own. The session may be over when it returns. */
 void session_go_on(struct session *session);
+
+/* The same for content that had left, on a fiber of its own: `handler` goes on with it. */
+void session_content(struct session *session, session_handler handler);
 
 /* It is at this stage from now on; the only place that says whom the loop tells. */
 void session_enter(struct session *session, enum session_stage stage);

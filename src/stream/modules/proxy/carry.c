@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "stream/modules/proxy/proxy.h"
+#include "stream/modules/proxy/datagram.h"
 #include "upstream/peer.h"
 
 static struct proxying *proxying_of(const struct session *session)
@@ -17,6 +17,10 @@ static struct proxying *proxying_of(const struct session *session)
 /* Bytes from and to the backend so far. */
 static void count_backend(const struct proxying *proxying, uint64_t *received, uint64_t *sent)
 {
+    if (proxying->session->listen->is_udp) {
+        proxy_datagrams_count(proxying, received, sent);
+        return;
+    }
     *received = proxying->is_relaying ? proxying->relay.sides[RELAY_BACKEND].received : 0;
     *sent = proxying->link != NULL ? proxying->link->conn->sent : 0;
 }
@@ -43,7 +47,7 @@ static void describe_bytes(const struct session *session, struct room *out)
                 (unsigned long long) from_backend, (unsigned long long) to_backend);
 }
 
-static void describe(const struct session *session, struct room *out)
+void proxy_describe(const struct session *session, struct room *out)
 {
     const struct proxying *proxying = proxying_of(session);
 
@@ -66,6 +70,14 @@ void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
 {
     struct session *session = proxying->session;
 
+    if (session->attempts.items == &proxying->first) {
+        /* The log is yet to come, when the peer may be gone. */
+        struct attempt *kept = arena_alloc(&session->arena, sizeof(*kept));
+
+        *kept = proxying->first;
+        kept->peer = arena_dup(&session->arena, kept->peer);
+        session->attempts.items = kept;
+    }
     if (proxying->pick.group != NULL) {
         if (proxying->pick.peer != NULL) {
             upstream_pick_done(&proxying->pick, outcome);
@@ -75,12 +87,8 @@ void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
     if (proxying->link != NULL) {
         link_close(proxying->link);
     }
-    if (session->attempts.items == &proxying->first) {
-        /* The log is yet to come. */
-        struct attempt *kept = arena_alloc(&session->arena, sizeof(*kept));
-
-        *kept = proxying->first;
-        session->attempts.items = kept;
+    if (session->listen->is_udp) {
+        proxy_datagrams_let_go(proxying);
     }
     session->holder = NULL;
     session->content = NULL;
@@ -167,7 +175,7 @@ static void abort_session(struct session *session)
 const struct session_holder proxy_holder = {
     .abort = abort_session,
     .count = count_client,
-    .describe = describe,
+    .describe = proxy_describe,
 };
 
 /* ---- the relay ---- */
@@ -197,8 +205,7 @@ static void is_due(struct conn *conn)
 static const struct conn_owner client_owner = {moves, moves, is_due};
 static const struct conn_owner backend_owner = {answers, moves, is_due};
 
-/* Bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
-static uint64_t rate_of(struct session *session, const struct template *template)
+uint64_t proxy_rate(struct session *session, const struct template *template)
 {
     struct str text = template_text(template, &session->env);
     uint64_t rate = 0;
@@ -228,10 +235,10 @@ enum session_step proxy_carry(struct proxying *proxying)
         .ended = relay_ended,
         .sides = {[RELAY_CLIENT] = {.conn = client,
                                     .is_half_close_on = settings->half_close,
-                                    .rate = rate_of(session, settings->upload_rate)},
+                                    .rate = proxy_rate(session, settings->upload_rate)},
                   [RELAY_BACKEND] = {.conn = backend,
                                      .is_half_close_on = settings->half_close,
-                                     .rate = rate_of(session, settings->download_rate)}},
+                                     .rate = proxy_rate(session, settings->download_rate)}},
     };
     proxying->is_relaying = true;
     proxying->preread = session_input(session).len;

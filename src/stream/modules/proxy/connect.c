@@ -9,7 +9,7 @@
 #include "net/conn/proxy_protocol.h"
 #include "server/generation.h"
 #include "shared/upstream/target.h"
-#include "stream/modules/proxy/proxy.h"
+#include "stream/modules/proxy/datagram.h"
 #include "upstream/peer.h"
 
 #define ALPN_MAX 255 /* bytes of one name (RFC 7301, 3.1) */
@@ -49,15 +49,22 @@ static struct upstream_group *find_group(struct session *session,
 
 /* ---- one peer ---- */
 
+/* Most sessions have one attempt: it takes nothing of the arena, and its name is the peer's. */
 static void attempt_begin(struct proxying *proxying, struct str name)
 {
     struct session *session = proxying->session;
+    struct vec *attempts = &session->attempts;
 
-    if (session->attempts.capacity == 0) {
-        session->attempts.items = &proxying->first; /* most sessions have one */
-        session->attempts.capacity = 1;
+    if (attempts->count == 0) {
+        proxying->first = attempt_of(name);
+        *attempts = (struct vec){&proxying->first, 1, 1};
+        proxying->attempt = &proxying->first;
+    } else {
+        if (attempts->items == &proxying->first) {
+            proxying->first.peer = arena_dup(&session->arena, proxying->first.peer);
+        }
+        proxying->attempt = attempts_add(attempts, &session->arena, name);
     }
-    proxying->attempt = attempts_add(&session->attempts, &session->arena, name);
     proxying->attempt_ms = clock_now.now_ms;
 }
 
@@ -66,8 +73,7 @@ static void attempt_end(struct proxying *proxying)
     proxying->attempt->response_ms = clock_now.now_ms - proxying->attempt_ms;
 }
 
-/* Who speaks to whom, as the backend is told. */
-static struct str proxy_header(struct session *session, unsigned version)
+struct str proxy_header(struct session *session, unsigned version)
 {
     char *at = arena_text(&session->arena, PROXY_HEADER_V1_MAX);
     struct addr client, local;
@@ -116,7 +122,7 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
         options->local = &way->local;
         options->is_transparent = settings->bind->is_transparent;
     }
-    if (settings->ssl) {
+    if (settings->ssl && !session->listen->is_udp) {
         tls_client_link(&settings->tls, &session->env, target, alpn_of(session, settings),
                         &way->tls);
         /* Sessions of TLS are resumed within a group. */
@@ -143,6 +149,9 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
     int error;
 
     choose_way(proxying, target, &way, &options);
+    if (proxying->session->listen->is_udp) {
+        return proxy_datagrams_connect(proxying, options.local);
+    }
     enum link_result result =
         link_open(&proxying->pick, &options, settings->connect_timeout_ms, &proxying->link, &error);
     if (result == LINK_OK) {
@@ -158,7 +167,7 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
 
 /* ---- peer after peer ---- */
 
-static bool may_try_next(const struct proxying *proxying)
+bool proxy_may_try_next(const struct proxying *proxying)
 {
     const struct proxy_settings *settings = proxying->settings;
 
@@ -207,7 +216,7 @@ static bool find_peer(struct proxying *proxying, struct str target)
             return false;
         }
         attempt_end(proxying);
-        bool goes_on = may_try_next(proxying);
+        bool goes_on = proxy_may_try_next(proxying);
         upstream_pick_done(&proxying->pick, PEER_FAILED);
         if (!goes_on) {
             session_fail(session, SESSION_BAD_GATEWAY);
@@ -218,7 +227,8 @@ static bool find_peer(struct proxying *proxying, struct str target)
 
 static void log_connected(const struct proxying *proxying)
 {
-    struct conn *conn = proxying->link->conn;
+    bool is_udp = proxying->session->listen->is_udp;
+    int fd = is_udp ? proxy_datagrams_fd(proxying) : proxying->link->conn->source.fd;
     struct log log = proxying->session->log;
     struct str peer = proxying->pick.peer->name;
     struct addr local = {.len = 0};
@@ -228,7 +238,7 @@ static void log_connected(const struct proxying *proxying)
     if (log.level < LOG_INFO) {
         return;
     }
-    if (getsockname(conn->source.fd, &local.any, &len) == 0) {
+    if (getsockname(fd, &local.any, &len) == 0) {
         local.len = len;
     }
     struct str text = local.len == 0 || local.any.sa_family == AF_UNIX
@@ -236,13 +246,32 @@ static void log_connected(const struct proxying *proxying)
                           : (struct str){room, addr_format(&local, true, room)};
     log.describe = NULL;
     log.action = NULL;
-    log_info(&log, 0, "proxy %.*s connected to %.*s", STR_ARG(text), STR_ARG(peer));
+    log_info(&log, 0, "%sproxy %.*s connected to %.*s", is_udp ? "udp " : "", STR_ARG(text),
+             STR_ARG(peer));
+}
+
+static enum session_step go_to_peer(struct proxying *proxying, struct str target)
+{
+    bool is_udp = proxying->session->listen->is_udp;
+
+    if (!find_peer(proxying, target)) {
+        proxy_let_go(proxying, PEER_UNTRIED);
+        return SESSION_ENDED;
+    }
+    log_connected(proxying);
+    return is_udp ? proxy_datagrams_carry(proxying) : proxy_carry(proxying);
+}
+
+enum session_step proxy_next_peer(struct proxying *proxying)
+{
+    return go_to_peer(proxying, STR_NONE); /* which is of TLS */
 }
 
 enum session_step proxy_pass_session(struct session *session)
 {
     const struct proxy_settings *settings = stream_settings(session->server, &proxy_key);
-    struct proxying *proxying = calloc(1, sizeof(*proxying));
+    struct proxying *proxying =
+        session->listen->is_udp ? proxy_datagrams_new() : calloc(1, sizeof(*proxying));
     struct str target;
 
     if (proxying == NULL) {
@@ -263,10 +292,5 @@ enum session_step proxy_pass_session(struct session *session)
     proxying->pick.subject = session;
     proxying->start_ms = clock_now.now_ms;
     upstream_pick_begin(&proxying->pick, group);
-    if (!find_peer(proxying, target)) {
-        proxy_let_go(proxying, PEER_UNTRIED);
-        return SESSION_ENDED;
-    }
-    log_connected(proxying);
-    return proxy_carry(proxying);
+    return go_to_peer(proxying, target);
 }

@@ -27,6 +27,9 @@ static bool finish(struct conf_scope *scope, void *arg)
     struct proxy_settings *settings = arg;
     bool has_pass = settings->group != NULL || settings->target != NULL;
 
+    if (scope->context == IN_STREAM && !conf_is_set(scope, &proxy_key, "proxy_responses")) {
+        settings->responses = -1; /* of servers that do not say it either */
+    }
     settings->tls.is_needed = settings->ssl && has_pass;
     if (has_pass) {
         scope_stream_server(scope)->group = settings->group;

@@ -54,6 +54,13 @@ struct proxying {
     bool has_answered; /* something came of the backend */
 };
 
+/* connect.c: the header of this version (enum proxy_protocol) for the session, in its arena. */
+struct str proxy_header(struct session *session, unsigned version);
+/* … may another peer be asked? */
+bool proxy_may_try_next(const struct proxying *proxying);
+/* … asks it. What a fiber of the session does last. MAY WAIT. */
+enum session_step proxy_next_peer(struct proxying *proxying);
+
 /* connect.c: content of a server with proxy_pass. MAY WAIT. */
 enum session_step proxy_pass_session(struct session *session);
 
@@ -61,6 +68,10 @@ enum session_step proxy_pass_session(struct session *session);
 enum session_step proxy_carry(struct proxying *proxying);
 /* … before that: lets go of what there is; the session is the caller's. */
 void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome);
+/* … bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
+uint64_t proxy_rate(struct session *session, const struct template *template);
+/* … adds to the session's log lines what is known of the backend. */
+void proxy_describe(const struct session *session, struct room *out);
 /* What the session's log lines say of the backend. */
 extern const struct session_holder proxy_holder;
 

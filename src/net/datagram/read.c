@@ -1,0 +1,187 @@
+/* Reading: many datagrams with one system call, and what the kernel tells of each. */
+#define _GNU_SOURCE
+#include "net/datagram/read.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "base/checksum.h"
+
+#define BATCH 32u
+#define LINK_BATCH 8u
+#define PIECE ((size_t) 65536) /* room of one; memory is touched as far as datagrams reach */
+#define ROUNDS_MOST 4          /* calls in a row, so that others have their turn */
+
+static struct mmsghdr messages[BATCH];
+static struct iovec pieces[BATCH];
+static struct addr peers[BATCH];
+static union {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+} controls[BATCH];
+static char *room; /* BATCH pieces */
+
+bool datagram_read_begin(void)
+{
+    if (room != NULL) {
+        return true;
+    }
+    void *memory = mmap(NULL, BATCH * PIECE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return false;
+    }
+    madvise(memory, BATCH * PIECE, MADV_NOHUGEPAGE);
+    room = memory;
+    for (unsigned i = 0; i < BATCH; i++) {
+        pieces[i] = (struct iovec){room + i * PIECE, PIECE};
+        messages[i].msg_hdr = (struct msghdr){.msg_name = &peers[i].any,
+                                              .msg_iov = &pieces[i],
+                                              .msg_iovlen = 1,
+                                              .msg_control = controls[i].bytes};
+    }
+    return true;
+}
+
+void datagram_read_end(void)
+{
+    if (room != NULL) {
+        munmap(room, BATCH * PIECE);
+        room = NULL;
+    }
+}
+
+static void find_local(struct msghdr *message, struct datagram_key *key)
+{
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo info;
+
+            memcpy(&info, CMSG_DATA(header), sizeof(info));
+            memcpy(key->local, &info.ipi_addr, sizeof(info.ipi_addr));
+        } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
+            struct in6_pktinfo info;
+
+            memcpy(&info, CMSG_DATA(header), sizeof(info));
+            memcpy(key->local, &info.ipi6_addr, sizeof(info.ipi6_addr));
+        }
+    }
+}
+
+static void make_key(const struct datagram_port *port, const struct addr *peer,
+                     struct msghdr *message, struct datagram_key *key)
+{
+    memset(key, 0, sizeof(*key));
+    key->set = port->set;
+    key->family = port->addr.any.sa_family;
+    if (key->family == AF_INET) {
+        memcpy(key->peer, &peer->v4.sin_addr, sizeof(peer->v4.sin_addr));
+        key->peer_port = peer->v4.sin_port;
+    } else if (key->family == AF_INET6) {
+        memcpy(key->peer, &peer->v6.sin6_addr, sizeof(peer->v6.sin6_addr));
+        key->peer_port = peer->v6.sin6_port;
+        key->scope = peer->v6.sin6_scope_id;
+    } else {
+        uint64_t hash = keyed_hash(addr_unix_path(peer));
+
+        memcpy(key->peer, &hash, sizeof(hash));
+    }
+    if (port->is_wildcard) {
+        find_local(message, key);
+    }
+}
+
+static void take(struct datagram_port *port, unsigned i)
+{
+    struct msghdr *message = &messages[i].msg_hdr;
+    struct datagram datagram = {.peer = peers[i],
+                                .bytes = {pieces[i].iov_base, messages[i].msg_len}};
+
+    datagram.peer.len = message->msg_namelen;
+    make_key(port, &datagram.peer, message, &datagram.key);
+    datagram_counts.received++;
+    datagram_deliver(port, &datagram, false);
+}
+
+/* How many were there; 0 = none. */
+static unsigned read_batch(struct datagram_port *port, int fd)
+{
+    for (unsigned i = 0; i < BATCH; i++) {
+        messages[i].msg_hdr.msg_namelen = sizeof(peers[i].un);
+        messages[i].msg_hdr.msg_controllen = port->is_wildcard ? sizeof(controls[i].bytes) : 0;
+    }
+    datagram_counts.reads++;
+    int n = recvmmsg(fd, messages, BATCH, MSG_DONTWAIT, NULL);
+
+    if (n == -1 && errno != EAGAIN && errno != EINTR) {
+        log_error(port->listener->log, errno, "recvmmsg() failed");
+    }
+    return n < 0 ? 0 : (unsigned) n;
+}
+
+unsigned datagram_read(struct datagram_port *port, const struct event_source *source)
+{
+    unsigned sum = 0, n = BATCH;
+
+    for (unsigned round = 0; round < ROUNDS_MOST && n == BATCH && source->fd != -1; round++) {
+        n = read_batch(port, source->fd);
+        for (unsigned i = 0; i < n; i++) {
+            take(port, i);
+        }
+        sum += n;
+    }
+    mailboxes_flush();
+    return sum;
+}
+
+/* ---- links ---- */
+
+static const struct datagram_link *link_being_read;
+
+/* One alone costs less than a batch of one. */
+static int read_one(const struct datagram_link *link)
+{
+    ssize_t n = recv(link->source.fd, pieces[0].iov_base, PIECE, MSG_DONTWAIT);
+
+    messages[0].msg_len = n < 0 ? 0 : (unsigned) n;
+    return n < 0 ? -1 : 1;
+}
+
+static int read_several(const struct datagram_link *link)
+{
+    for (unsigned i = 0; i < LINK_BATCH; i++) {
+        messages[i].msg_hdr.msg_namelen = 0;
+        messages[i].msg_hdr.msg_controllen = 0;
+    }
+    return recvmmsg(link->source.fd, messages, LINK_BATCH, MSG_DONTWAIT, NULL);
+}
+
+enum datagram_read datagram_read_link(struct datagram_link *link, bool is_alone)
+{
+    int n = is_alone ? read_one(link) : read_several(link);
+
+    if (n == -1) {
+        return errno == EAGAIN || errno == EINTR ? DATAGRAM_READ_DONE : DATAGRAM_READ_FAILED;
+    }
+    link_being_read = link;
+    for (int i = 0; i < n && link_being_read == link; i++) {
+        link->owner->received(link, (struct str){pieces[i].iov_base, messages[i].msg_len});
+    }
+    if (link_being_read != link) {
+        return DATAGRAM_READ_GONE;
+    }
+    link_being_read = NULL;
+    link->had_many = n > 1;
+    return DATAGRAM_READ_DONE;
+}
+
+void datagram_read_forget(const struct datagram_link *link)
+{
+    if (link_being_read == link) {
+        link_being_read = NULL;
+    }
+}

@@ -1,0 +1,448 @@
+/* Sessions of UDP and their backend: a connected socket each, datagrams both ways without a fiber, and how they end. */
+#include "stream/modules/proxy/datagram.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/datagram/flow.h"
+#include "server/generation.h"
+#include "stream/session/story.h"
+#include "upstream/peer.h"
+
+/* What a session keeps for another backend, or until its rate allows more. */
+#define HELD_MOST 64u
+#define HELD_BYTES_MOST (256u * 1024)
+
+struct held {
+    struct held *next;
+    size_t len;
+    char bytes[];
+};
+
+static struct datagram_proxying *datagrams_of(const struct session *session)
+{
+    return container_of((struct proxying *) session->content, struct datagram_proxying, base);
+}
+
+struct proxying *proxy_datagrams_new(void)
+{
+    struct datagram_proxying *proxying = calloc(1, sizeof(*proxying));
+
+    if (proxying == NULL) {
+        fatal_no_memory(sizeof(*proxying));
+    }
+    proxying->link.source.fd = -1;
+    proxying->last_held = &proxying->held;
+    return &proxying->base;
+}
+
+/* ---- what is kept ---- */
+
+static void held_free(struct datagram_proxying *proxying)
+{
+    for (struct held *one = proxying->held, *next; one != NULL; one = next) {
+        next = one->next;
+        free(one);
+    }
+    proxying->held = NULL;
+    proxying->last_held = &proxying->held;
+    proxying->held_count = 0;
+    proxying->held_size = 0;
+}
+
+/* False: it has too many. */
+static bool held_add(struct datagram_proxying *proxying, struct str datagram)
+{
+    if (proxying->held_count == HELD_MOST || proxying->held_size + datagram.len > HELD_BYTES_MOST) {
+        counters_mine->limited++;
+        return false;
+    }
+    struct held *one = malloc(sizeof(*one) + datagram.len);
+    if (one == NULL) {
+        fatal_no_memory(sizeof(*one) + datagram.len);
+    }
+    one->next = NULL;
+    one->len = datagram.len;
+    if (datagram.len != 0) {
+        memcpy(one->bytes, datagram.data, datagram.len);
+    }
+    *proxying->last_held = one;
+    proxying->last_held = &one->next;
+    proxying->held_count++;
+    proxying->held_size += datagram.len;
+    return true;
+}
+
+/* ---- its end ---- */
+
+void proxy_datagrams_let_go(struct proxying *base)
+{
+    struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
+
+    datagram_link_close(&proxying->link);
+    if (proxying->is_timed) {
+        timer_remove(&proxying->timeout);
+        timer_remove(&proxying->pace);
+    }
+    held_free(proxying);
+}
+
+void proxy_datagrams_count(const struct proxying *base, uint64_t *received, uint64_t *sent)
+{
+    const struct datagram_proxying *proxying =
+        container_of(base, const struct datagram_proxying, base);
+
+    *received = proxying->received;
+    *sent = proxying->sent;
+}
+
+static void finish(struct datagram_proxying *proxying, unsigned status)
+{
+    struct session *session = proxying->base.session;
+    struct attempt *attempt = proxying->base.attempt;
+
+    attempt->bytes_received = proxying->received;
+    attempt->bytes_sent = proxying->sent;
+    attempt->response_ms = clock_now.now_ms - proxying->base.attempt_ms;
+    proxy_let_go(&proxying->base, proxying->is_refused ? PEER_FAILED : PEER_SERVED);
+    session_end(session, status);
+}
+
+/* "udp done, packets from/to client:…", without a context, as nginx has it. */
+static void log_end(const struct datagram_proxying *proxying, const char *how)
+{
+    const struct session *session = proxying->base.session;
+    struct log log = session->log;
+
+    log.describe = NULL;
+    log.action = NULL;
+    log_info(&log, 0,
+             "udp %s, packets from/to client:%" PRIu64 "/%" PRIu64 ", bytes from/to client:%" PRIu64
+             "/%" PRIu64 ", bytes from/to upstream:%" PRIu64 "/%" PRIu64,
+             how, proxying->requests, proxying->responses, session->received, session->sent,
+             proxying->received, proxying->sent);
+}
+
+static bool has_all_responses(const struct datagram_proxying *proxying)
+{
+    int64_t wanted = proxying->base.settings->responses;
+
+    return wanted >= 0 && proxying->responses >= (uint64_t) wanted * proxying->requests;
+}
+
+/* Is everything said? Then the session is over, and gone. */
+static bool end_if_done(struct datagram_proxying *proxying)
+{
+    uint64_t most = (uint64_t) proxying->base.settings->requests;
+
+    if ((most != 0 && proxying->requests < most) || proxying->held_waits ||
+        !has_all_responses(proxying)) {
+        return false;
+    }
+    log_end(proxying, "done");
+    finish(proxying, SESSION_OK);
+    return true;
+}
+
+static void time_is_up(struct timer *timer)
+{
+    struct datagram_proxying *proxying = container_of(timer, struct datagram_proxying, timeout);
+
+    if (proxying->base.settings->responses < 0 || has_all_responses(proxying)) {
+        log_end(proxying, "timed out");
+        finish(proxying, SESSION_OK);
+        return;
+    }
+    log_error(&proxying->base.session->log, ETIMEDOUT, "upstream timed out");
+    proxying->is_refused = true;
+    finish(proxying, SESSION_BAD_GATEWAY);
+}
+
+static void something_moved(struct datagram_proxying *proxying)
+{
+    timer_set(&proxying->timeout, clock_now.now_ms + proxying->base.settings->timeout_ms);
+}
+
+/* ---- another peer ---- */
+
+/* The peer's port is closed, and it has said nothing: the next one gets what the client said so far. */
+static enum session_step go_to_next(struct session *session)
+{
+    struct datagram_proxying *proxying = datagrams_of(session);
+
+    proxying->received = proxying->sent = 0;
+    proxying->is_refused = false;
+    proxying->has_header = false;
+    return proxy_next_peer(&proxying->base);
+}
+
+/* Gives whether the session is elsewhere now: another peer is asked, or it is over. */
+static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
+{
+    struct session *session = proxying->base.session;
+
+    session->log.action =
+        is_send ? "proxying and sending to upstream" : "proxying and reading from upstream";
+    log_error(&session->log, error, "%s() failed", is_send ? "send" : "recv");
+    session->log.action = "proxying connection";
+    proxying->is_refused = true;
+    if (proxying->keeps && proxying->responses == 0 && proxy_may_try_next(&proxying->base)) {
+        proxying->base.attempt->bytes_sent = proxying->sent;
+        proxying->base.attempt->response_ms = clock_now.now_ms - proxying->base.attempt_ms;
+        timer_clear(&proxying->timeout);
+        datagram_link_close(&proxying->link);
+        upstream_pick_done(&proxying->base.pick, PEER_FAILED);
+        session_content(session, go_to_next);
+        return true;
+    }
+    if (error != ECONNREFUSED || proxying->base.settings->responses > 0) {
+        finish(proxying, proxying->received == 0 ? SESSION_BAD_GATEWAY : SESSION_OK);
+        return true;
+    }
+    return false; /* it may come back while the session lasts */
+}
+
+/* ---- from the client ---- */
+
+/* The first one of a link has the header of the PROXY protocol before it. */
+static struct str with_header(struct datagram_proxying *proxying, struct str datagram)
+{
+    unsigned version = proxying->base.settings->proxy_protocol;
+    struct session *session = proxying->base.session;
+
+    if (proxying->has_header || version == PROXY_PROTOCOL_OFF) {
+        return datagram;
+    }
+    const struct str parts[] = {proxy_header(session, version), datagram};
+    return arena_join(&session->arena, parts, 2);
+}
+
+/* Gives whether the session is here still. */
+static bool forward(struct datagram_proxying *proxying, struct str datagram)
+{
+    struct str bytes = with_header(proxying, datagram);
+
+    for (unsigned tries = 0; !datagram_link_send(&proxying->link, bytes); tries++) {
+        if (errno == EAGAIN || errno == ENOBUFS) {
+            return true; /* lost, as networks lose them */
+        }
+        /* ECONNREFUSED is of one before, and this one did not leave. */
+        int error = errno;
+        if (refused(proxying, error, error != ECONNREFUSED)) {
+            return false;
+        }
+        if (tries == 1) {
+            return true;
+        }
+    }
+    proxying->has_header = true;
+    proxying->sent += bytes.len;
+    proxying->forwarded += datagram.len;
+    return true;
+}
+
+/* Milliseconds until a rate allows more, when so many bytes have passed; 0 = now. */
+static uint64_t pause_of(const struct datagram_proxying *proxying, uint64_t rate, uint64_t bytes)
+{
+    uint64_t due_ms = rate == 0 || bytes < rate ? 0 : (bytes - rate + 1) * 1000 / rate + 1;
+    uint64_t elapsed_ms = clock_now.now_ms - proxying->began_ms;
+
+    return due_ms <= elapsed_ms ? 0 : due_ms - elapsed_ms;
+}
+
+/* What the rate held back goes on, as far as it may. */
+static void forward_held(struct datagram_proxying *proxying)
+{
+    struct session *session = proxying->base.session;
+
+    while (proxying->held != NULL) {
+        uint64_t wait_ms = pause_of(proxying, proxying->upload_rate, proxying->forwarded);
+        struct held *one = proxying->held;
+
+        if (wait_ms != 0) {
+            timer_set(&proxying->pace, clock_now.now_ms + wait_ms);
+            return;
+        }
+        proxying->held = one->next;
+        proxying->held_count--;
+        proxying->held_size -= one->len;
+        if (proxying->held == NULL) {
+            proxying->last_held = &proxying->held;
+        }
+        bool is_here = forward(proxying, (struct str){one->bytes, one->len});
+        free(one);
+        if (!is_here || session->content == NULL) {
+            return;
+        }
+    }
+    proxying->held_waits = false;
+    end_if_done(proxying);
+}
+
+static void from_client(struct session *session, struct str datagram)
+{
+    struct datagram_proxying *proxying = datagrams_of(session);
+    uint64_t most = (uint64_t) proxying->base.settings->requests;
+    bool must_wait =
+        proxying->held_waits || pause_of(proxying, proxying->upload_rate, proxying->forwarded) != 0;
+
+    something_moved(proxying);
+    proxying->requests++;
+    if (proxying->requests == most) {
+        datagram_unbind(session->flow);
+    }
+    if (must_wait) {
+        if (held_add(proxying, datagram) && !proxying->held_waits) {
+            proxying->held_waits = true;
+            forward_held(proxying);
+        }
+        return;
+    }
+    /* For another peer, if this one turns out to be away. */
+    proxying->keeps = proxying->keeps && held_add(proxying, datagram);
+    if (forward(proxying, datagram)) {
+        end_if_done(proxying);
+    }
+}
+
+/* ---- from the backend ---- */
+
+static void from_backend(struct datagram_link *link, struct str datagram)
+{
+    struct datagram_proxying *proxying = container_of(link, struct datagram_proxying, link);
+    struct session *session = proxying->base.session;
+
+    if (proxying->received == 0 && proxying->base.attempt->first_byte_ms == UINT64_MAX) {
+        proxying->base.attempt->first_byte_ms = clock_now.now_ms - proxying->base.attempt_ms;
+        upstream_pick_responded(&proxying->base.pick);
+    }
+    if (proxying->keeps) {
+        proxying->keeps = false;
+        held_free(proxying);
+    }
+    something_moved(proxying);
+    proxying->is_refused = false;
+    proxying->received += datagram.len;
+    proxying->responses++;
+    session_send_datagram(session, datagram);
+    if (end_if_done(proxying)) {
+        return;
+    }
+    uint64_t wait_ms = pause_of(proxying, proxying->download_rate, proxying->received);
+    if (wait_ms != 0) {
+        datagram_link_pause(link);
+        timer_set(&proxying->pace, clock_now.now_ms + wait_ms);
+    }
+}
+
+static void link_failed(struct datagram_link *link, int error, bool is_send)
+{
+    refused(container_of(link, struct datagram_proxying, link), error, is_send);
+}
+
+static const struct datagram_link_owner link_owner_of_proxy = {from_backend, link_failed};
+
+static void pace_is_due(struct timer *timer)
+{
+    struct datagram_proxying *proxying = container_of(timer, struct datagram_proxying, pace);
+
+    if (!datagram_link_resume(&proxying->link)) {
+        log_alert(&proxying->base.session->log, errno, "epoll_ctl() failed");
+        finish(proxying, SESSION_INTERNAL_ERROR);
+    } else if (proxying->held_waits) {
+        forward_held(proxying);
+    }
+}
+
+/* ---- its beginning ---- */
+
+enum link_result proxy_datagrams_connect(struct proxying *base, const struct addr *local)
+{
+    struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
+    const struct proxy_settings *settings = base->settings;
+
+    if (base->pick.tries <= 1) {
+        proxying->upload_rate = proxy_rate(base->session, settings->upload_rate);
+        proxying->download_rate = proxy_rate(base->session, settings->download_rate);
+    }
+    const struct datagram_link_options options = {
+        .bind = local,
+        .is_transparent = local != NULL && settings->bind->is_transparent,
+        .is_slow = proxying->download_rate != 0,
+    };
+    const char *what;
+
+    proxying->link.owner = &link_owner_of_proxy;
+    if (datagram_link_open(&proxying->link, &base->pick.peer->addr, &options, &what)) {
+        base->attempt->connect_ms = 0;
+        upstream_pick_connected(&base->pick);
+        return LINK_OK;
+    }
+    int error = errno;
+    bool is_ours = !str_is(str_of(what), "connect()");
+    log_at(&base->session->log, is_ours ? LOG_ALERT : LOG_ERROR, error, "%s failed", what);
+    return is_ours ? LINK_ERROR : LINK_FAILED;
+}
+
+int proxy_datagrams_fd(const struct proxying *base)
+{
+    return container_of(base, const struct datagram_proxying, base)->link.source.fd;
+}
+
+static void abort_session(struct session *session)
+{
+    finish(datagrams_of(session), SESSION_OK);
+}
+
+static void count_nothing(const struct session *session, uint64_t *received, uint64_t *sent)
+{
+    *received = *sent = 0;
+}
+
+static const struct session_holder holder = {
+    .abort = abort_session,
+    .count = count_nothing,
+    .received = from_client,
+    .describe = proxy_describe,
+};
+
+/* To the next peer, after the first did not take them. */
+static void forward_again(struct datagram_proxying *proxying)
+{
+    struct session *session = proxying->base.session;
+
+    for (struct held *one = proxying->held, *next; one != NULL; one = next) {
+        next = one->next;
+        if (!forward(proxying, (struct str){one->bytes, one->len}) || session->content == NULL) {
+            return;
+        }
+    }
+    session_take_datagrams(session);
+}
+
+enum session_step proxy_datagrams_carry(struct proxying *base)
+{
+    struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
+    struct session *session = base->session;
+    bool is_first = !proxying->is_timed;
+
+    session->log.action = "proxying connection";
+    if (is_first) {
+        timer_init(&proxying->timeout, time_is_up);
+        timer_init(&proxying->pace, pace_is_due);
+        proxying->is_timed = true;
+        proxying->began_ms = clock_now.now_ms;
+        proxying->keeps = proxying->upload_rate == 0 && proxy_may_try_next(base);
+    }
+    something_moved(proxying);
+    enum session_step step = session_carry(session, &holder);
+    if (is_first) {
+        session_take_datagrams(session); /* the session may be over, and gone */
+    } else {
+        forward_again(proxying);
+    }
+    return step;
+}

@@ -1,0 +1,223 @@
+/* Sessions over flows: a client's first datagram begins one, further ones wait until content takes them. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "net/conn/conn.h"
+#include "net/datagram/flow.h"
+#include "server/generation.h"
+#include "stream/session/story.h"
+
+/* What one session keeps until its content takes them. */
+#define WAITING_MOST 64u
+#define WAITING_BYTES_MOST (256u * 1024)
+
+/* Datagrams that wait, and the one that is being told of, which lies in its reader's room. */
+struct datagram_queue {
+    struct waiting {
+        struct waiting *next;
+        size_t len;
+        char bytes[];
+    } * first, **last;
+    unsigned count;     /* of these */
+    size_t size;        /* bytes in them */
+    struct str passing; /* the first, while it is told of; then it is copied */
+    bool is_begun;      /* the story has begun */
+    bool is_told;       /* the log knows that some are dropped */
+};
+
+static struct datagram_queue *queue_of(struct session *session)
+{
+    if (session->waiting == NULL) {
+        session->waiting = calloc(1, sizeof(*session->waiting));
+        if (session->waiting == NULL) {
+            fatal_no_memory(sizeof(*session->waiting));
+        }
+        session->waiting->last = &session->waiting->first;
+    }
+    return session->waiting;
+}
+
+static void queue_free(struct session *session)
+{
+    struct datagram_queue *queue = session->waiting;
+
+    if (queue == NULL) {
+        return;
+    }
+    for (struct waiting *one = queue->first, *next; one != NULL; one = next) {
+        next = one->next;
+        free(one);
+    }
+    free(queue);
+    session->waiting = NULL;
+}
+
+/* More than a session may keep is dropped, as networks do. */
+static void queue_add(struct session *session, struct str datagram)
+{
+    struct datagram_queue *queue = queue_of(session);
+
+    if (queue->count == WAITING_MOST || queue->size + datagram.len > WAITING_BYTES_MOST) {
+        if (!queue->is_told) {
+            queue->is_told = true;
+            log_warn(&session->log, 0,
+                     "datagrams of the client are dropped: the session is not ready");
+        }
+        counters_mine->limited++;
+        return;
+    }
+    struct waiting *one = malloc(sizeof(*one) + datagram.len);
+    if (one == NULL) {
+        fatal_no_memory(sizeof(*one) + datagram.len);
+    }
+    one->next = NULL;
+    one->len = datagram.len;
+    if (datagram.len != 0) {
+        memcpy(one->bytes, datagram.data, datagram.len);
+    }
+    *queue->last = one;
+    queue->last = &one->next;
+    queue->count++;
+    queue->size += datagram.len;
+}
+
+struct str session_first_datagram(const struct session *session)
+{
+    const struct datagram_queue *queue = session->waiting;
+
+    if (queue == NULL) {
+        return STR_NONE;
+    }
+    if (queue->passing.data != NULL) {
+        return queue->passing;
+    }
+    return queue->first == NULL ? STR_NONE : (struct str){queue->first->bytes, queue->first->len};
+}
+
+void session_take_datagrams(struct session *session)
+{
+    struct datagram_queue *queue = session->waiting;
+    void (*received)(struct session *, struct str) = session->holder->received;
+
+    if (queue == NULL || session->flow == NULL) {
+        return;
+    }
+    /* The session, or what it is made of, may be gone after any of them. */
+    struct datagram_flow *flow = session->flow;
+    uint32_t life = flow->life;
+    struct waiting *one = queue->first;
+    struct str passing = queue->passing;
+    session->waiting = NULL;
+    free(queue);
+    if (passing.data != NULL) {
+        received(session, passing);
+    }
+    for (struct waiting *next; one != NULL; one = next) {
+        next = one->next;
+        if (flow->life == life) {
+            received(session, (struct str){one->bytes, one->len});
+        }
+        free(one);
+    }
+}
+
+/* ---- what the flow tells ---- */
+
+/* The session's story from its first datagram on. */
+static void begin(struct session *session, struct str datagram)
+{
+    struct datagram_flow *flow = session->flow;
+    uint32_t life = flow->life;
+    struct datagram_queue *queue = queue_of(session);
+
+    queue->is_begun = true;
+    queue->passing = datagram;
+    session_enter(session, SESSION_BEGINNING);
+    session_go_on(session);
+    if (flow->life != life || session->waiting == NULL) {
+        return;
+    }
+    /* It waits: the bytes are needed for longer than they are there. */
+    session->waiting->passing = STR_NONE;
+    queue_add(session, datagram);
+}
+
+static void flow_received(struct datagram_flow *flow, struct str datagram)
+{
+    struct session *session = flow->user;
+
+    session->received += datagram.len;
+    if (session->stage == SESSION_CARRIED) {
+        session->holder->received(session, datagram);
+    } else if (session->waiting == NULL || !session->waiting->is_begun) {
+        begin(session, datagram);
+    } else {
+        queue_add(session, datagram);
+    }
+}
+
+static void flow_failed(struct datagram_flow *flow, int error)
+{
+    struct session *session = flow->user;
+
+    log_error(&session->log, error, "sendmsg() failed");
+    session_abort(session);
+}
+
+static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
+{
+    struct session *session = flow->user;
+
+    if (why == DATAGRAM_EVICTED) {
+        counters_mine->limited++;
+        log_info(&session->log, 0, "udp client gives way to others");
+    } else {
+        log_info(&session->log, 0, "disconnected on shutdown");
+    }
+    if (!session->has_client) {
+        session_set_client(session, &flow->peer);
+    }
+    session->flow = NULL;
+    session_abort(session);
+}
+
+static const struct datagram_owner flow_owner = {flow_received, flow_failed, flow_ended};
+
+void stream_began(struct listener *listener, struct datagram_flow *flow)
+{
+    struct stream_listen *listen = listener->user;
+
+    counters_mine->accepted++;
+    if (flow == NULL) {
+        counters_mine->limited++;
+        return;
+    }
+    counters_mine->handled++;
+    struct session *session = session_new(listen, NULL);
+    session->flow = flow;
+    session->log.connection = atomic_fetch_add_explicit(conn_serial, 1, memory_order_relaxed) + 1;
+    flow->owner = &flow_owner;
+    flow->user = session;
+    if (session->log.level >= LOG_INFO) {
+        session_log_client(session, &flow->peer);
+    }
+}
+
+void session_leave_flow(struct session *session)
+{
+    queue_free(session);
+    if (session->flow != NULL) {
+        datagram_close(session->flow);
+        session->flow = NULL;
+    }
+}
+
+void session_send_datagram(struct session *session, struct str datagram)
+{
+    if (session->flow != NULL) {
+        session->sent += datagram.len;
+        datagram_send(session->flow, datagram);
+    }
+}
