@@ -254,6 +254,29 @@ static void an_account_is_told_of_what_goes_beyond_it(void **state)
     assert_int_equal(account.used, 0);
 }
 
+static void a_small_arena_begins_small(void **state)
+{
+    struct arena arena;
+
+    arena_init_small(&arena);
+    char *first = arena_alloc(&arena, 100);
+    memset(first, 1, 100);
+    assert_int_equal(arena.used, ARENA_SMALL_BLOCK);
+    char *text = arena_text(&arena, 300);
+    memset(text, 2, 300);
+    assert_int_equal(arena.used, ARENA_SMALL_BLOCK);
+    memset(arena_alloc(&arena, 200), 3, 200);
+    assert_int_equal(arena.used, ARENA_SMALL_BLOCK + ARENA_BLOCK_SIZE);
+    assert_int_equal(first[99], 1);
+    assert_int_equal(text[299], 2);
+    arena_free(&arena);
+
+    arena_init_small(&arena);
+    memset(arena_alloc(&arena, 1000), 4, 1000); /* does not fit: a common block at once */
+    assert_int_equal(arena.used, ARENA_BLOCK_SIZE);
+    arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +294,7 @@ int main(void)
         cmocka_unit_test(vectors_grow_and_clear_what_they_add),
 #ifdef POISON_IS_ON
         cmocka_unit_test(freed_and_unused_bytes_are_poisoned),
+        cmocka_unit_test(a_small_arena_begins_small),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -711,6 +711,33 @@ BROKEN = r"""
     http | fastcgi_param X $nosuch;\nserver { listen 127.0.0.1:@PORT@; fastcgi_param A b; }\nserver { listen 127.0.0.1:@PORT1@; }
     server | proxy_set_header X $nosuch; location / { proxy_set_header A b; }
     location | internal; internal;
+    # sessions of stream
+    stream | server { listen 127.0.0.1:@PORT@; }
+    stream | server { return x; }
+    stream | server { listen 127.0.0.1:@PORT@ foo; return x; }
+    stream | server { listen 127.0.0.1:@PORT@ backlog=0; return x; }
+    stream | server { listen 127.0.0.1:@PORT@ rcvbuf=x; return x; }
+    stream | server { listen 127.0.0.1:9-8; return x; }
+    stream | server { listen 127.0.0.1:@PORT@ ssl; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; return x; return y; }
+    stream | server { listen 127.0.0.1:@PORT@; proxy_pass 127.0.0.1; }
+    stream | server { listen 127.0.0.1:@PORT@; proxy_pass nosuch; }
+    stream | server { listen 127.0.0.1:@PORT@; proxy_pass 127.0.0.1:1; proxy_pass 127.0.0.1:2; }
+    stream | server { listen 127.0.0.1:@PORT@; access_log off x; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; access_log logs/a; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; access_log logs/a nosuch; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; return $nosuch; }
+    stream | server { listen 127.0.0.1:@PORT@; set nosuch x; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; set $remote_addr x; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; proxy_bind nosuch; proxy_pass 127.0.0.1:1; }
+    stream | server { listen 127.0.0.1:@PORT@; limit_conn nosuch 1; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; deny 1.2.3; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; keepalive_timeout 1s; return x; }
+    stream | server { listen 127.0.0.1:@PORT@; return x; } server { }
+    stream | log_format a b; log_format a c;
+    stream | stream { }
+    stream | preread_timeout x;
+    stream | tcp_nodelay maybe;
     # groups of stream
     stream | upstream a { server 127.0.0.1; }
     stream | upstream a { server localhost; }
@@ -951,6 +978,8 @@ GOOD = r"""
     http | server { referer_hash_max_size 0; }
     http | server { location / { set $x $invalid_referer; } }
     # groups of stream
+    stream | server { listen 127.0.0.1:@PORT@; return x; proxy_pass 127.0.0.1:1; }
+    stream | proxy_downstream_buffer 4k; server { listen 127.0.0.1:@PORT@; return x; }
     stream | upstream a { server 127.0.0.1:1; server [::1]:1 weight=2 max_fails=0 fail_timeout=1s max_conns=3; server unix:/s backup down; }
     stream | upstream a { server 127.0.0.1:1; least_conn; random; hash $remote_addr consistent; }
     stream | upstream a { server 127.0.0.1:1; random two least_conn; zone z 64k; } upstream b { server 127.0.0.1:1; zone z; }

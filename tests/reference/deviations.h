@@ -27,6 +27,33 @@ struct deviation {
 #define FAMILY "ngx_http_*_module" /* proxy, fastcgi, uwsgi, scgi, memcached, tunnel */
 
 static const struct deviation deviations[] = {
+    /* Stream. */
+    {"ngx_stream_core_module", "error_log", DEFAULT, "",
+     "inherited from the main level, which has the default"},
+    {"ngx_stream_core_module", "server_name", DEFAULT, "",
+     "a server without names gets the empty one when its block was read"},
+    {"ngx_stream_core_module", "session_memory_limit", EXTRA, "",
+     "ours: a bound of its own on what one session may take"},
+    {"ngx_stream_log_module", "access_log", DEFAULT, "", "there is no log unless one is written"},
+    {"ngx_stream_proxy_module", "proxy_ssl_name", DEFAULT, "",
+     "the host of proxy_pass, unless it is written"},
+    {"ngx_stream_proxy_module", "proxy_bind_dynamic", EXTRA, "", "the commercial nginx has it"},
+    {"ngx_stream_*_module", "*enable_ntls", MISSING, "", "of Tongsuo, a fork of OpenSSL"},
+    {"ngx_stream_*_module", "*ssl_enc_certificate", MISSING, "", "of Tongsuo"},
+    {"ngx_stream_*_module", "*ssl_enc_certificate_key", MISSING, "", "of Tongsuo"},
+    {"ngx_stream_*_module", "*ssl_sign_certificate", MISSING, "", "of Tongsuo"},
+    {"ngx_stream_*_module", "*ssl_sign_certificate_key", MISSING, "", "of Tongsuo"},
+    {"ngx_stream_ssl_module", "ssl_sni_force", MISSING, "",
+     "Tengine's; ssl_reject_handshake of the default server says the same"},
+    {"ngx_stream_ssl_module", "ssl_certificate_watch", EXTRA, "",
+     "the rows of TLS are one family for http and stream"},
+    {"ngx_stream_ssl_module", "ssl_pass_phrase_dialog", EXTRA, "",
+     "the rows of TLS are one family for http and stream"},
+    {"ngx_stream_ssl_module", "ssl_early_data", EXTRA, "",
+     "the rows of TLS are one family for http and stream"},
+    {"ngx_stream_ssl_module", "ssl_buffer_size", EXTRA, "",
+     "the rows of TLS are one family for http and stream"},
+
     /* Defaults that a table cannot hold, or that say the same in other words. */
     {CORE, "user", DEFAULT, NULL, "configure says who"},
     {"ngx_dso_module", "path", DEFAULT, NULL, "configure says where, relative to the run prefix"},

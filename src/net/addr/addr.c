@@ -289,6 +289,18 @@ static bool parse_ports(struct str text, bool is_range_allowed, struct port_rang
            out->first <= out->last;
 }
 
+/* What is wrong with it: the bounds of a range are good, their order is not; or it is no port. */
+static const char *port_error(struct str text, bool is_range_allowed)
+{
+    const char *dash = is_range_allowed ? str_find_char(text, '-') : NULL;
+    uint16_t port;
+
+    return dash != NULL && parse_port(str_from(text.data, dash), &port) &&
+                   parse_port(str_from(dash + 1, text.data + text.len), &port)
+               ? "invalid port range"
+               : "invalid port";
+}
+
 /* Each of `count` addresses with each port of the range. */
 static void give_addrs(struct arena *arena, struct addr_list *out, const struct addr *addrs,
                        size_t count, struct port_range ports)
@@ -379,7 +391,7 @@ static bool parse_bracketed(struct arena *arena, struct str text, struct port_ra
             return false;
         }
         if (!parse_ports(str_skip(rest, 1), is_range_allowed, &ports)) {
-            out->error = "invalid port";
+            out->error = port_error(str_skip(rest, 1), is_range_allowed);
             return false;
         }
     }
@@ -416,14 +428,16 @@ bool addr_parse(struct arena *arena, struct str text, uint16_t default_port, boo
     const char *colon = str_find_char(text, ':');
     struct str host = colon == NULL ? text : str_from(text.data, colon);
     if (colon != NULL) {
-        if (!parse_ports(str_from(colon + 1, text.data + text.len), allow_port_only, &ports)) {
-            out->error = "invalid port";
+        struct str port = str_from(colon + 1, text.data + text.len);
+
+        if (!parse_ports(port, allow_port_only, &ports)) {
+            out->error = port_error(port, allow_port_only);
             return false;
         }
     } else if (allow_port_only && text.len != 0 &&
                strspn(arena_cstr(arena, text), "0123456789-") == text.len) {
         if (!parse_ports(text, true, &ports)) {
-            out->error = "invalid port";
+            out->error = port_error(text, true);
             return false;
         }
         give_addrs(arena, out, &any, 1, ports);

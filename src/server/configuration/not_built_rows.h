@@ -1,7 +1,7 @@
 /* Modules that a build can be without, and their directives. Written by auto/not_built.py out of the
  * catalogue of facts, not by hand. Read by not_built.c alone. */
-#ifndef SERVER_CONFIGURATION_NOT_BUILT_ROWS_H
-#define SERVER_CONFIGURATION_NOT_BUILT_ROWS_H
+#ifndef SERVER_NOT_BUILT_ROWS_H
+#define SERVER_NOT_BUILT_ROWS_H
 
 /* One module. */
 struct not_built_row {
@@ -240,8 +240,9 @@ static const struct not_built_row not_built_rows[] = {
      "slowfs_cache_path slowfs_cache_purge slowfs_cache_valid slowfs_temp_path"},
     {"ngx_http_spdy_filter_module", ""},
     {"ngx_http_spdy_module",
-     "spdy_chunk_size spdy_headers_comp spdy_keepalive_timeout spdy_max_concurrent_streams "
-     "spdy_pool_size spdy_recv_buffer_size spdy_recv_timeout spdy_streams_index_size"},
+     "spdy_chunk_size spdy_flow_control spdy_headers_comp spdy_init_recv_window_size "
+     "spdy_keepalive_timeout spdy_max_concurrent_streams spdy_pool_size spdy_recv_buffer_size "
+     "spdy_recv_timeout spdy_streams_index_size spdy_version"},
     {"ngx_http_split_clients_module", "split_clients"},
     {"ngx_http_ssi_filter_module",
      "ssi ssi_ignore_recycled_buffers ssi_last_modified ssi_min_file_chunk ssi_silent_errors "
@@ -288,8 +289,7 @@ static const struct not_built_row not_built_rows[] = {
      "keepalive keepalive_requests keepalive_time keepalive_timeout"},
     {"ngx_http_upstream_least_conn_module", "least_conn"},
     {"ngx_http_upstream_least_time_module", "least_time"},
-    {"ngx_http_upstream_module",
-     "rr_discarded_range state upstream_change_no_server_status"},
+    {"ngx_http_upstream_module", "rr_discarded_range state upstream_change_no_server_status"},
     {"ngx_http_upstream_random_module", "random"},
     {"ngx_http_upstream_session_sticky_module",
      "session_sticky session_sticky_header session_sticky_hide_cookie"},
@@ -393,13 +393,11 @@ static const struct not_built_row not_built_rows[] = {
      "rtsig_overflow_events rtsig_overflow_test rtsig_overflow_threshold rtsig_signo"},
     {"ngx_select_module", ""},
     {"ngx_stream_access_module", ""},
-    {"ngx_stream_core_module", ""},
     {"ngx_stream_geo_module", ""},
     {"ngx_stream_geoip_module", ""},
     {"ngx_stream_js_module", "js_load_stream_native_module"},
     {"ngx_stream_keyval_module", ""},
     {"ngx_stream_limit_conn_module", ""},
-    {"ngx_stream_log_module", ""},
     {"ngx_stream_map_module", ""},
     {"ngx_stream_module", "stream"},
     {"ngx_stream_mqtt_filter_module", ""},
@@ -407,7 +405,6 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_stream_multi_upstream_module", ""},
     {"ngx_stream_num_map_module", ""},
     {"ngx_stream_pass_module", ""},
-    {"ngx_stream_proxy_module", ""},
     {"ngx_stream_proxy_protocol_vendor_module", ""},
     {"ngx_stream_realip_module", ""},
     {"ngx_stream_return_module", ""},
@@ -419,7 +416,6 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_stream_upstream_hc_module", ""},
     {"ngx_stream_upstream_least_conn_module", ""},
     {"ngx_stream_upstream_least_time_module", ""},
-    {"ngx_stream_upstream_module", ""},
     {"ngx_stream_upstream_random_module", ""},
     {"ngx_stream_upstream_zone_module", ""},
     {"ngx_stream_write_filter_module", ""},

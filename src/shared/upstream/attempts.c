@@ -7,12 +7,10 @@
 /* Room for one number and what parts it from the next. */
 #define NUMBER_ROOM 32
 
-struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct str peer)
+struct attempt attempt_of(struct str peer)
 {
-    struct attempt *attempt = vec_add(attempts, arena, struct attempt);
-
-    *attempt = (struct attempt){
-        .peer = arena_dup(arena, peer),
+    return (struct attempt){
+        .peer = peer,
         .connect_ms = UINT64_MAX,
         .header_ms = UINT64_MAX,
         .response_ms = UINT64_MAX,
@@ -22,6 +20,13 @@ struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct s
         .first_byte_ms = UINT64_MAX,
         .began_ms = clock_now.now_ms,
     };
+}
+
+struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct str peer)
+{
+    struct attempt *attempt = vec_add(attempts, arena, struct attempt);
+
+    *attempt = attempt_of(arena_dup(arena, peer));
     return attempt;
 }
 

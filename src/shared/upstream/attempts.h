@@ -44,6 +44,9 @@ enum attempt_part {
     PART_RECEIVE_TIME,
 };
 
+/* A try that begins now. */
+struct attempt attempt_of(struct str peer);
+
 /* One more try, which begins now; nothing has happened in it. The name is copied: logs come after the peer is gone. */
 struct attempt *attempts_add(struct vec *attempts, struct arena *arena, struct str peer);
 

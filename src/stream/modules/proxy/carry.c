@@ -70,6 +70,14 @@ void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
 {
     struct session *session = proxying->session;
 
+    if (session->attempts.items == &proxying->first) {
+        /* The log is yet to come, when the peer may be gone. */
+        struct attempt *kept = arena_alloc(&session->arena, sizeof(*kept));
+
+        *kept = proxying->first;
+        kept->peer = arena_dup(&session->arena, kept->peer);
+        session->attempts.items = kept;
+    }
     if (proxying->pick.group != NULL) {
         if (proxying->pick.peer != NULL) {
             upstream_pick_done(&proxying->pick, outcome);
@@ -81,13 +89,6 @@ void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome)
     }
     if (session->listen->is_udp) {
         proxy_datagrams_let_go(proxying);
-    }
-    if (session->attempts.items == &proxying->first) {
-        /* The log is yet to come. */
-        struct attempt *kept = arena_alloc(&session->arena, sizeof(*kept));
-
-        *kept = proxying->first;
-        session->attempts.items = kept;
     }
     session->holder = NULL;
     session->content = NULL;

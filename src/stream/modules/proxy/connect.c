@@ -49,15 +49,22 @@ static struct upstream_group *find_group(struct session *session,
 
 /* ---- one peer ---- */
 
+/* Most sessions have one attempt: it takes nothing of the arena, and its name is the peer's. */
 static void attempt_begin(struct proxying *proxying, struct str name)
 {
     struct session *session = proxying->session;
+    struct vec *attempts = &session->attempts;
 
-    if (session->attempts.capacity == 0) {
-        session->attempts.items = &proxying->first; /* most sessions have one */
-        session->attempts.capacity = 1;
+    if (attempts->count == 0) {
+        proxying->first = attempt_of(name);
+        *attempts = (struct vec){&proxying->first, 1, 1};
+        proxying->attempt = &proxying->first;
+    } else {
+        if (attempts->items == &proxying->first) {
+            proxying->first.peer = arena_dup(&session->arena, proxying->first.peer);
+        }
+        proxying->attempt = attempts_add(attempts, &session->arena, name);
     }
-    proxying->attempt = attempts_add(&session->attempts, &session->arena, name);
     proxying->attempt_ms = clock_now.now_ms;
 }
 

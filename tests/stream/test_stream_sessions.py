@@ -1,0 +1,117 @@
+"""What sessions of TCP do that the reference is not asked about: passing on, servers by name, bounds, reloads."""
+
+import socket
+
+import pytest
+
+from harness import Server, until
+from peers import Peer
+
+MAIN = "pid nginx.pid; error_log error.log info; worker_processes 1; daemon off; events { }\n"
+
+
+def say(port, data=b"", half=False):
+    """What the server at this port says to a client, until it closes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(data)
+        if half:
+            client.shutdown(socket.SHUT_WR)
+        got = b""
+        while True:
+            try:
+                more = client.recv(65536)
+            except ConnectionError:
+                break
+            if not more:
+                break
+            got += more
+        return got
+
+
+@pytest.fixture(scope="module")
+def server():
+    text = MAIN + """
+    stream {
+        log_format line '$status $session_time';
+        access_log off;
+        server { listen 127.0.0.1:@PORT@; pass 127.0.0.1:@PORT1@; }
+        server { listen 127.0.0.1:@PORT1@; return "passed on"; }
+        server { listen 127.0.0.1:@PORT2@; pass 127.0.0.1:@PORT2@; access_log loop.log line; }
+        server { listen 127.0.0.1:@PORT3@; pass 127.0.0.1:@PORT4@; }
+        server { listen 127.0.0.1:@PORT5@; pass 127.0.0.1:1; access_log nobody.log line; }
+        server { listen 127.0.0.1:@PORT6@; session_memory_limit 1k; access_log full.log line;
+                 return "%s"; }
+    }
+    http { access_log off; server { listen 127.0.0.1:@PORT4@; return 200 "by http"; } }
+    """ % ("$remote_addr$hostname$time_local" * 100)
+    with Server(conf=text) as made:
+        yield made
+
+
+def test_pass_to_stream(server):
+    assert say(server.port) == b"passed on"
+
+
+def test_pass_to_http(server):
+    assert say(server.port_of("PORT3"), b"GET / HTTP/1.0\r\n\r\n").endswith(b"by http")
+
+
+def test_a_circle_of_passes_ends(server):
+    assert say(server.port_of("PORT2")) == b""
+    assert server.wait_lines("loop.log")[0].startswith("500 ")
+    assert "was passed on 10 times" in server.error_log
+
+
+def test_pass_to_nobody(server):
+    assert say(server.port_of("PORT5")) == b""
+    assert server.wait_lines("nobody.log")[0].startswith("500 ")
+
+
+def test_a_session_has_a_bound(server):
+    assert say(server.port_of("PORT6")) != b"x"
+    assert server.wait_lines("full.log")[0].startswith("500 ")
+    server.wait_log("takes more memory than session_memory_limit")
+
+
+def test_one_address_in_two_blocks():
+    text = MAIN + """
+    http { server { listen 127.0.0.1:@PORT@; } }
+    stream { server { listen 127.0.0.1:@PORT@; return x; } }
+    """
+    made = Server(conf=text, exit_code=1, allow=["Address already in use"])
+    made.start(wait=False)
+    made.wait_end()
+    assert "failed (98: Address already in use)" in made.read("stderr.txt")
+    made.close()
+
+
+class Echo(Peer):
+    def answer(self, conn, data):
+        conn.sendall(data)
+
+
+def test_a_reload_touches_no_session():
+    echo = Echo(holds=True)
+    text = MAIN + "stream { server { listen 127.0.0.1:@PORT@; proxy_pass 127.0.0.1:%d; } }\n" % echo.port
+    with Server(conf=text) as made, socket.create_connection(("127.0.0.1", made.port), timeout=10) as client:
+        client.sendall(b"one")
+        assert client.recv(10) == b"one"
+        old = made.children()
+        made.reload()
+        until(lambda: set(made.children()) - set(old), "a new worker")
+        client.sendall(b"two")
+        assert client.recv(10) == b"two"
+        assert set(old) <= set(made.children())
+        client.close()
+        until(lambda: not set(old) & set(made.children()), "the end of the old worker")
+    echo.close()
+
+
+def test_many_sessions_and_large_answers():
+    data = bytes(range(256)) * 4096
+    backend = Peer(data)
+    text = MAIN + "stream { server { listen 127.0.0.1:@PORT@; proxy_pass 127.0.0.1:%d; } }\n" % backend.port
+    with Server(conf=text) as made:
+        for _ in range(20):
+            assert say(made.port) == data
+    backend.close()
