@@ -20,6 +20,7 @@ struct arena_cleanup {
 
 enum {
     BLOCK_ROOM = ARENA_BLOCK_SIZE - (int) sizeof(struct arena_block),
+    SMALL_ROOM = ARENA_SMALL_BLOCK - (int) sizeof(struct arena_block),
     FREE_BLOCKS_MAX = 8192, /* 32 MB kept at most */
     SMALL_TEXT = 256,       /* formatted texts up to this size are laid out once */
     FIRST_VEC_CAPACITY = 4,
@@ -121,39 +122,54 @@ static char *grow_large(struct arena *arena, size_t size)
     return piece;
 }
 
+static struct arena_block *block_new(size_t size)
+{
+    struct arena_block *block = malloc(size);
+
+    if (block == NULL) {
+        fatal_no_memory(size);
+    }
+    block->size = size;
+    memory_poison(block + 1, size - sizeof(*block));
+    return block;
+}
+
+/* One of the common size. */
+static struct arena_block *block_take(void)
+{
+    struct arena_block *block = free_blocks.first;
+
+    if (block == NULL) {
+        return block_new(ARENA_BLOCK_SIZE);
+    }
+    free_blocks.first = block->next;
+    if (--free_blocks.count < free_blocks.low_water) {
+        free_blocks.low_water = free_blocks.count;
+    }
+    return block;
+}
+
 void *arena_grow(struct arena *arena, size_t size)
 {
     if (size > BLOCK_ROOM - POISON_REDZONE) {
         return grow_large(arena, size);
     }
-    struct arena_block *block = free_blocks.first;
-    if (block != NULL) {
-        free_blocks.first = block->next;
-        if (--free_blocks.count < free_blocks.low_water) {
-            free_blocks.low_water = free_blocks.count;
-        }
-    } else {
-        block = malloc(ARENA_BLOCK_SIZE);
-        if (block == NULL) {
-            fatal_no_memory(ARENA_BLOCK_SIZE);
-        }
-        block->size = ARENA_BLOCK_SIZE;
-        memory_poison(block + 1, BLOCK_ROOM);
-    }
+    bool is_small = arena->is_small && arena->blocks == NULL && size <= SMALL_ROOM - POISON_REDZONE;
+    struct arena_block *block = is_small ? block_new(ARENA_SMALL_BLOCK) : block_take();
     block->next = arena->blocks;
     arena->blocks = block;
 
     size_t rounded = (size + 15 + POISON_REDZONE) & ~(size_t) 15;
     char *piece = (char *) (block + 1);
     char *next = piece + rounded;
-    char *end = (char *) block + ARENA_BLOCK_SIZE;
+    char *end = (char *) block + block->size;
     /* The block with more room left is the one to go on with. */
     if (end - next >= arena->end - arena->next) {
         arena->next = next;
         arena->end = end;
     }
     memory_unpoison(piece, size);
-    arena_account_for(arena, ARENA_BLOCK_SIZE);
+    arena_account_for(arena, block->size);
     return piece;
 }
 

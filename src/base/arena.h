@@ -37,6 +37,7 @@ struct arena {
     struct arena_cleanup *cleanup; /* run newest first when the arena is freed */
     size_t used;                   /* bytes in blocks, for limits and statistics */
     struct arena_account *account; /* that these bytes count on, or NULL */
+    bool is_small; /* of what is one of very many, and mostly holds little: see arena_init_small */
 };
 
 #define ARENA_BLOCK_SIZE 4096 /* bytes of the common block, its header included */
@@ -56,6 +57,14 @@ extern char arena_no_room[16];
 static inline void arena_init(struct arena *arena)
 {
     *arena = (struct arena){.next = arena_no_room, .end = arena_no_room};
+}
+
+/* The same; its first block has ARENA_SMALL_BLOCK bytes, if what is asked for fits. */
+#define ARENA_SMALL_BLOCK 512
+static inline void arena_init_small(struct arena *arena)
+{
+    arena_init(arena);
+    arena->is_small = true;
 }
 
 /* Runs the cleanups, newest first, and gives all memory back. The arena is empty and usable again.

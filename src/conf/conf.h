@@ -79,6 +79,7 @@ struct conf {
     unsigned grammar_error_count;  /* errors of conf_read alone */
     unsigned position;          /* order that messages without a node get: where applying stands */
     struct conf_engine *engine; /* of conf_apply; NULL before */
+    bool is_later;              /* a text that came when the reading was over: see conf_later */
     unsigned next_order;
     struct map state; /* by name: what modules keep while the configuration is read */
     /* Of all modules, in an order that never changes in one process; set before conf_apply. The first is empty:

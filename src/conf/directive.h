@@ -230,6 +230,19 @@ bool conf_apply(struct conf *conf);
 struct conf_scope *conf_enter(struct conf_scope *parent, struct conf_node *node, uint32_t context,
                               void (*prepare)(struct conf_scope *scope, void *arg), void *arg);
 
+struct variable_set;
+
+/*
+ * For a text that comes while the service runs: what is read by *out stands in `arena` and changes nothing of the reading,
+ * which must live as long. Variables are those of `set`, and cannot be defined; zones cannot be made.
+ */
+void conf_later(const struct conf *conf, struct arena *arena, struct variable_set *set,
+                struct conf *out);
+
+/* The world of one more block in `outer`, for such a text: its copy, to be given to conf_enter with a node whose children
+ * conf_parse_text made. Errors are in later->messages. Not on a fiber's stack: see fiber_call_on_main. */
+struct conf_scope *conf_scope_later(struct conf *later, const struct conf_scope *outer);
+
 /* Settings as this scope sees them. */
 static inline void *conf_settings(const struct conf_scope *scope, const struct settings_key *key)
 {

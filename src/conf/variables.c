@@ -90,7 +90,7 @@ static void join_family(const struct variable_set *set, struct variable *variabl
 struct variable *variable_define(struct conf *conf, const struct conf_node *node,
                                  struct variable_set *set, struct str name, unsigned flags)
 {
-    if (name.len == 0) {
+    if (name.len == 0 || conf->is_later) {
         conf_error(conf, node, "invalid variable name");
         return NULL;
     }
@@ -164,12 +164,39 @@ void variable_add_all(struct conf *conf, struct variable_set *set, const struct 
     }
 }
 
+/* In a text that came later: requests under way have no place for its value, so that it is asked for each time. */
+static struct variable *use_later(struct conf *conf, const struct conf_node *node,
+                                  const struct variable_set *set, struct str name)
+{
+    struct variable *known = map_get_nocase(&set->by_name, name);
+    struct str lowered = lower(conf->arena, name);
+
+    if (known != NULL && (known->flags & VARIABLE_INDEXED) != 0) {
+        return known;
+    }
+    const struct variable *model = known != NULL ? known : find_family(set, lowered);
+    if (model == NULL || (model->flags & VARIABLE_WEAK) != 0) {
+        conf_error(conf, node, "unknown \"%.*s\" variable", STR_ARG(name));
+        return NULL;
+    }
+    struct variable *made = arena_new(conf->arena, struct variable);
+    *made = *model;
+    if (known == NULL) {
+        made->name = lowered;
+        made->rest = str_skip(lowered, model->name.len);
+    }
+    return made;
+}
+
 struct variable *variable_use(struct conf *conf, const struct conf_node *node,
                               struct variable_set *set, struct str name)
 {
     if (name.len == 0) {
         conf_error(conf, node, "invalid variable name");
         return NULL;
+    }
+    if (conf->is_later) {
+        return use_later(conf, node, set, name);
     }
     struct variable *variable = map_get_nocase(&set->by_name, name);
     if (variable == NULL) {

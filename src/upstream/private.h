@@ -68,6 +68,12 @@ void upstream_set_add(struct conf *conf, struct upstream_set *set, struct upstre
 /* A server with the defaults of `server`. */
 void upstream_server_init(struct upstream_server *server, struct str written);
 
+/* Reads the inside of an `upstream` block, which is in a scope of the outer block; the group has its name and its set. */
+bool upstream_block_read(struct conf_scope *scope, struct conf_node *node,
+                         struct upstream_group *group);
+/* What upstream_finish does with a set. */
+bool upstream_finish_set(struct conf *conf, struct upstream_set *set);
+
 /* ---- cells (cells.c) ---- */
 
 /* One address that a watched name had when it was asked last. */
@@ -186,6 +192,15 @@ void pools_worker_end(void);
 void run_time_each(void (*visit)(struct upstream_group *group, void *arg), void *arg);
 /* Frees those of this set that have no users: when it ends. */
 void run_time_end(const struct upstream_set *set);
+
+/* ---- sets in a worker (worker.c) ---- */
+
+/* False: no memory, no fibers; told in the log. */
+bool set_start(struct upstream_set *set);
+/* Nothing is kept, watched or probed any more; may be called again. */
+void set_quit(struct upstream_set *set);
+/* After set_quit and some turns of the loop; groups with users are left behind. */
+void set_end(struct upstream_set *set);
 
 /* ---- what a worker has of a group (group_state.c) ---- */
 

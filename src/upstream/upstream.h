@@ -141,6 +141,7 @@ struct upstream_set {
     const struct upstream_subsystem *subsystem;
     struct vec groups;                        /* struct upstream_group *, in order of appearance */
     struct generation *generation;            /* of this reading */
+    struct arena *arena;                      /* that the set and its groups are in */
     const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
     uint64_t resolver_timeout_ms;             /* of the http block, too */
     unsigned no_server_status;  /* of requests that find nobody to serve them: 502 or 500 */
@@ -150,8 +151,13 @@ struct upstream_set {
     struct map implicit;        /* … by "host:port" or "unix:/path" */
     struct map ports_left_out;  /* uint16_t * by name: of blocks that were used before they came */
     struct upstream_set *next;  /* of those that run in this worker */
-    bool is_running;            /* in this worker: between start and end */
-    bool is_quitting;           /* … after quit: nothing is kept any more */
+    /* Of who changes groups while the service runs (changes.h): is there word of this one? *out NULL: it is gone. NULL =
+     * nobody does. */
+    bool (*find_changed)(struct str name, struct upstream_group **out);
+    /* … and walks those that are there. */
+    void (*each_changed)(void (*visit)(struct upstream_group *group, void *arg), void *arg);
+    bool is_running;  /* in this worker: between start and end */
+    bool is_quitting; /* … after quit: nothing is kept any more */
 };
 
 /* ---- when the configuration is read ---- */

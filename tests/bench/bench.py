@@ -27,7 +27,7 @@ from servers import BenchError, Server, descriptor_limit, free_port
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = ("portunus", "reference")
-DESCRIPTORS = 40000
+DESCRIPTORS = 60000
 SPARE_DESCRIPTORS = 100     # a server's own, beside those of held connections
 HUGE = 1048576              # worker_connections of the row worker-memory
 SLICE_SECONDS = 0.25
@@ -130,7 +130,8 @@ class Bench:
     def idle_count(self, row):
         """How many connections to hold: as the row says, or as many as the machine allows."""
         wanted = 1000 if self.options.quick and row.idle else row.idle
-        return min(wanted, self.descriptors - self.options.connections - SPARE_DESCRIPTORS)
+        each = 2 if row.is_stream else 1    # a session has two
+        return min(wanted, self.descriptors // each - self.options.connections - SPARE_DESCRIPTORS)
 
 
 def check_answers(row, servers):

@@ -26,6 +26,7 @@ class Row:
     counted: tuple = (512, 2560)        # requests of the two runs whose difference is counted
     idle: int = 0                       # idle connections held meanwhile
     waiting: int = 0                    # requests that wait for the backend meanwhile
+    is_stream: bool = False             # server and http stand in the block stream
     backend: tuple = ()                 # what stands behind the server: see backends.py
     only: tuple = ("", "")              # what {only} is for Portunus, and for the reference
     most_passed: int = None             # requests that the backend may see: the cache has the rest

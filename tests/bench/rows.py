@@ -87,6 +87,8 @@ GRPC = "location / { grpc_pass grpc://app; }"
 GRPC_HEADERS = (("content-type", "application/grpc"), ("te", "trailers"))
 HEAVY = "location /heavy/ { root {root}; gzip on; gzip_comp_level 9; gzip_types text/plain; }"
 SHARED = {"http": LOG, "keepalive_timeout": 0, "body_size": 43, "measures": MODES}
+CARRIED = {"http": "access_log off; upstream app { server {backend}; }", "is_stream": True,
+           "modules": ("ngx_stream_module",), "needs": ("ngx_stream_proxy_module",)}
 MESSAGE = b"\0\0\0\0\x0dHello, world\n"     # not compressed, 13 bytes
 
 ROWS = (
@@ -188,6 +190,24 @@ ROWS = (
     Row("timewait-mux", "100,000 FastCGI requests, FCGI_MPXS_CONNS=1", FASTCGI % "",
         uris=("/hello",), http=ONE_PEER, body_size=13, backend=("responder", "-l", "-m", "1"),
         targets={"timewait": 0}, measures=frozenset({"timewait"})),
+    Row("stream-short", "TCP proxy, short sessions", "proxy_pass app;", uris=("/hello",), body_size=13,
+        options=("-s",), backend=("http",), targets={"cpu": 0.9}, **CARRIED),
+    Row("stream-kept", "TCP proxy, ping-pong over 64 sessions", "proxy_pass app;", uris=("/hello",),
+        body_size=13, options=("-c", "64"), backend=("http",),
+        targets={"cpu": 0.95, "syscalls": 4}, **CARRIED),
+    Row("stream-large", "TCP proxy, one session, pieces of 16 MB", "proxy_pass app;", uris=("/16m",),
+        body_size=16777216, options=("-c", "1"), backend=("http", "-b", "16777216"),
+        counted=(4, 20), targets={"cpu": 0.7}, **CARRIED),
+    Row("stream-tls", "TCP proxy, TLS 1.3 ended, full handshakes", "proxy_pass app;", uris=("/hello",),
+        body_size=13, options=("-T", "-s"), backend=("http",), tls="ecdsa", counted=(128, 512),
+        targets={"cpu": 0.9}, **{**CARRIED, "needs": ("ngx_stream_ssl_module",)}),
+    Row("stream-tls-large", "TCP proxy, TLS 1.3 ended, one session, pieces of 16 MB", "proxy_pass app;",
+        uris=("/16m",), body_size=16777216, options=("-T", "-c", "1"), tls="ecdsa",
+        backend=("http", "-b", "16777216"), counted=(4, 20), targets={"cpu": 0.95},
+        **{**CARRIED, "needs": ("ngx_stream_ssl_module",)}),
+    Row("stream-idle", "TCP proxy, 20,000 idle sessions held", "proxy_pass app;", uris=("/hello",),
+        body_size=13, idle=20000, backend=("http",), targets={"bytes": 2048},
+        measures=frozenset({"load"}), **CARRIED),
     Row("heavy", "beside 12 heavy requests/s; 4 workers, 2 CPUs", f"{EMPTY_GIF} {HEAVY}",
         options=("-s", "-c", "16"), **SHARED),
     Row("crowd", "ab -c 1000; 2 workers", EMPTY_GIF, **SHARED),
@@ -208,6 +228,9 @@ events {{
     worker_connections {worker_connections};
     {events}
 }}
+"""
+
+HTTP = """\
 http {{
     {paths}default_type text/plain;
     sendfile on;
@@ -220,6 +243,17 @@ http {{
         {protocol}{server}
     }}
 {more}
+}}
+"""
+
+
+STREAM = """\
+stream {{
+    {http}
+    server {{
+        listen 127.0.0.1:{port}{listen};
+        {protocol}{server}
+    }}
 }}
 """
 
@@ -262,7 +296,9 @@ def configuration(row, root, port, is_reference, is_single=False, workers=1, lis
         return text
 
     parameters, protocol = protocol_lines(row, is_reference, tls_directory)
-    return TEMPLATE.format(
+    if row.is_stream:
+        worker_connections *= 2         # a session has two
+    return (TEMPLATE + (STREAM if row.is_stream else HTTP)).format(
         user=user, paths=paths, master="off" if is_single else "on", workers=workers, port=port,
         listen=parameters + listen, protocol=protocol, http=fill(row.http), main=main,
         events=events, worker_connections=worker_connections,

@@ -7,20 +7,35 @@
 
 /* ---- accepting ---- */
 
-static struct http_connection *make(struct listener *listener, int fd, const struct addr *peer)
+static void prepare(struct http_connection *http, struct listener *listener)
 {
     const struct http_listen *listen = listener->user;
     const struct http_server *server = listen->default_server;
-    struct http_connection *http = connection_new(listen, fd, peer);
+
+    http->conn->listener = listener;
+    http->protocol = listen->protocol;
+    http->rest_location = server->root;
+    deferred_init(&http->settle, connection_settle);
+    conn_set_deadline(http->conn, clock_now.now_ms + server->client_header_timeout_ms);
+}
+
+static struct http_connection *make(struct listener *listener, int fd, const struct addr *peer)
+{
+    struct http_connection *http = connection_new(listener->user, fd, peer);
 
     if (http != NULL) {
-        http->conn->listener = listener;
-        http->protocol = listen->protocol;
-        http->rest_location = server->root;
-        deferred_init(&http->settle, connection_settle);
-        conn_set_deadline(http->conn, clock_now.now_ms + server->client_header_timeout_ms);
+        prepare(http, listener);
     }
     return http;
+}
+
+static void enter_first(struct http_connection *http)
+{
+    const struct http_listen *listen = http->listen;
+
+    connection_enter(http, listen->address.is_proxy_protocol
+                               ? STAGE_PROXY_HEADER
+                               : (enum connection_stage) listen->stage);
 }
 
 void http_accepted(struct listener *listener, int fd, const struct addr *peer)
@@ -29,14 +44,19 @@ void http_accepted(struct listener *listener, int fd, const struct addr *peer)
 
     counters_mine->accepted++;
     if (http != NULL) {
-        const struct http_listen *listen = http->listen;
-
         counters_mine->handled++;
-        connection_enter(http, listen->address.is_proxy_protocol
-                                   ? STAGE_PROXY_HEADER
-                                   : (enum connection_stage) listen->stage);
+        enter_first(http);
         conn_start(http->conn);
     }
+}
+
+void http_passed(struct listener *listener, struct conn *conn)
+{
+    struct http_connection *http = connection_on(listener->user, conn);
+
+    prepare(http, listener);
+    enter_first(http);
+    conn_take_up(conn);
 }
 
 void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,

@@ -41,6 +41,21 @@ static void give_back(struct http_connection *http)
     free_connections = freed;
 }
 
+struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn)
+{
+    struct http_connection *http = connection_take();
+
+    http->magic = HTTP_CONNECTION_MAGIC;
+    http->conn = conn;
+    conn->log = &((struct http_listen *) listen)->log;
+    http->listen = listen;
+    http->start_ms = clock_now.now_ms;
+    list_init(&http->unfinished);
+    conn->user = http;
+    counters_mine->active++;
+    return http;
+}
+
 struct http_connection *connection_new(const struct http_listen *listen, int fd,
                                        const struct addr *peer)
 {
@@ -51,15 +66,7 @@ struct http_connection *connection_new(const struct http_listen *listen, int fd,
         close(fd);
         return NULL;
     }
-    struct http_connection *http = connection_take();
-    http->magic = HTTP_CONNECTION_MAGIC;
-    http->conn = conn;
-    http->listen = listen;
-    http->start_ms = clock_now.now_ms;
-    list_init(&http->unfinished);
-    conn->user = http;
-    counters_mine->active++;
-    return http;
+    return connection_on(listen, conn);
 }
 
 /* Frees what is not the connection itself, which is given. */

@@ -74,6 +74,7 @@ struct http_connection {
 
 /* Called for each listener of http (struct listener). */
 void http_accepted(struct listener *listener, int fd, const struct addr *peer);
+void http_passed(struct listener *listener, struct conn *conn);
 void http_handed_over(struct listener *listener, int fd, const struct addr *peer, const void *state,
                       size_t size);
 
@@ -100,6 +101,8 @@ void connection_end(struct http_connection *http);
 /* Makes and ends one; the latter closes the descriptor and counts. NULL: there was no room, fd is closed. */
 struct http_connection *connection_new(const struct http_listen *listen, int fd,
                                        const struct addr *peer);
+/* The same on one that there is. */
+struct http_connection *connection_on(const struct http_listen *listen, struct conn *conn);
 void connection_close(struct http_connection *http);
 /* The same with a reset instead of a close. */
 void connection_reset(struct http_connection *http);

@@ -128,6 +128,7 @@ static struct http_listen *new_listen(struct conf *conf, const struct conf_node 
     }
     listener->log = &listen->log;
     listener->accepted = http_accepted;
+    listener->passed = http_passed;
     listener->handed_over = http_handed_over;
     listener->user = listen;
     listen->protocol = *vec_at(&main->protocols, const struct http_protocol *, 0);

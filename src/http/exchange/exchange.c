@@ -317,11 +317,14 @@ enum flow exchange_fetch(struct exchange *x)
         flow = x->sent.refusal != 0 ? request_fail(request, x->sent.refusal) : FLOW_CLOSED;
         break;
     }
-    if (x->link != NULL) {
-        exchange_leave_link(x, false);
-    }
     if (is_shielded) {
         fiber_shield_end();
+    }
+    if (request->tunnel != NULL) {
+        return flow; /* it ends all this itself */
+    }
+    if (x->link != NULL) {
+        exchange_leave_link(x, false);
     }
     upstream_pick_end(&x->pick);
     return flow;
@@ -336,6 +339,8 @@ enum flow exchange_run(struct exchange *x)
         return flow;
     }
     flow = x->keeper != NULL ? x->keeper->run(x) : exchange_fetch(x);
-    x->request->log.action = NULL;
+    if (x->request->tunnel == NULL) {
+        x->request->log.action = NULL;
+    }
     return flow;
 }

@@ -173,7 +173,9 @@ struct exchange {
     const struct exchange_settings *settings; /* of the location */
     void *state;                              /* of the protocol, in the request's arena */
     void *channel_state;                      /* of its channel, likewise */
-    const void *module_settings;              /* of the protocol's module at this location */
+    struct tunnel *tunnel;                    /* once it is one, by a relay; or NULL */
+    uint64_t tunnel_byte_ms;     /* its first byte came from the backend; 0 = none did */
+    const void *module_settings; /* of the protocol's module at this location */
 
     /* Where to. One of group and target is set by the module's handler. */
     struct upstream_group *group;

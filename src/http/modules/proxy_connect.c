@@ -35,37 +35,13 @@ struct connect_times {
 
 /* One tunnel; in the request's arena. */
 struct connect_state {
-    uint64_t start_ms;      /* when its target began to be looked for */
-    uint64_t first_byte_ms; /* when the other side sent its first byte; 0 = not yet */
+    uint64_t start_ms; /* when its target began to be looked for */
 };
 
 static const struct connect_settings *settings_at(const struct http_location *location)
 {
     return location_settings(location, &connect_key);
 }
-
-/* ---- the channel: the whole link, and a note of the first byte ---- */
-
-static bool fill(struct exchange *x)
-{
-    struct connect_state *state = x->state;
-    bool has_more = whole_link_fill(x);
-
-    if (has_more && state->first_byte_ms == 0) {
-        state->first_byte_ms = clock_now.now_ms;
-    }
-    return has_more;
-}
-
-static const struct channel connect_channel = {
-    .input = whole_link_input,
-    .consume = whole_link_consume,
-    .fill = fill,
-    .has_ended = whole_link_has_ended,
-    .wait = whole_link_wait,
-    .unsent = whole_link_unsent,
-    .end = whole_link_end,
-};
 
 /* ---- the protocol: nothing is sent, and the answer is the configuration's ---- */
 
@@ -104,7 +80,7 @@ static void timed_out(struct exchange *x, bool is_connected)
 
 static const struct protocol connect_protocol = {
     .name = STR_INIT("connect"),
-    .channel = &connect_channel,
+    .channel = &whole_link,
     .read_head = read_head,
     .timed_out = timed_out,
 };
@@ -244,8 +220,8 @@ VARIABLE_GET(get_first_byte_time)
     const struct exchange *x = tunnel_of(env);
     const struct connect_state *state = x == NULL ? NULL : x->state;
 
-    return state != NULL && state->first_byte_ms != 0 &&
-           variable_give_seconds(env, out, state->first_byte_ms - state->start_ms);
+    return state != NULL && x->tunnel_byte_ms != 0 &&
+           variable_give_seconds(env, out, x->tunnel_byte_ms - state->start_ms);
 }
 
 /* In milliseconds, without a unit. data: which time. */

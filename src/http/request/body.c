@@ -269,3 +269,18 @@ bool request_drop_arrived_body(struct request *request)
     }
     return true;
 }
+
+bool request_body_text(struct request *request, struct str *out)
+{
+    const struct request_body *body = request->body;
+
+    *out = body->bytes;
+    if (body->fd != -1 && body->size != 0) {
+        arena_allow(&request->arena, body->size);
+        char *text = arena_text(&request->arena, body->size);
+
+        *out = (struct str){text, body->size};
+        return pread(body->fd, text, body->size, 0) == (ssize_t) body->size;
+    }
+    return true;
+}

@@ -22,6 +22,8 @@ bool request_body_is_too_large(struct request *request, uint64_t size);
 /* Reads all of the body to memory or file as the location says. MAY WAIT. FLOW_NEXT = it is in
  * request->body; else FLOW_FAIL (status set), FLOW_CLOSED. One of which a part has gone elsewhere is empty. */
 enum flow request_read_body(struct request *request);
+/* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
+bool request_body_text(struct request *request, struct str *out);
 /* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone. */
 bool request_body_waited(struct request *request, enum wait_result result);
 /* The body's file is somebody else's now: it is not removed with the request. */

@@ -342,20 +342,9 @@ static bool wants_post_action(const struct request *request, enum flow flow)
            (request->response.status != 508 || connection_hops(request->http) == 0);
 }
 
-/* The request's fiber. */
-static void request_run(void *arg)
+/* What follows once it was answered. MAY WAIT for a post_action. */
+static void request_finish(struct request *request, enum flow flow)
 {
-    struct request *request = arg;
-
-    request->fiber = fiber_self();
-    fiber_set_subject(&request->log);
-    enum flow flow = request_answer(request, receive_request(request));
-    if (request->subrequests_begun != NULL) {
-        subrequests_end(request, flow != FLOW_DONE);
-    }
-    if (request->is_over_memory) {
-        flow = end_over_memory(request, flow);
-    }
     if (flow == FLOW_DONE) {
         request->is_completed = true;
     }
@@ -371,6 +360,54 @@ static void request_run(void *arg)
     fiber_set_subject(NULL);
     at_work--;
     request->wire->ended(request, flow);
+}
+
+/* The request's fiber. */
+static void request_run(void *arg)
+{
+    struct request *request = arg;
+
+    request->fiber = fiber_self();
+    fiber_set_subject(&request->log);
+    enum flow flow = request_answer(request, receive_request(request));
+    if (request->subrequests_begun != NULL) {
+        subrequests_end(request, flow != FLOW_DONE);
+    }
+    if (request->tunnel != NULL) {
+        request->fiber = NULL;
+        fiber_set_subject(NULL);
+        at_work--;
+        return;
+    }
+    if (request->is_over_memory) {
+        flow = end_over_memory(request, flow);
+    }
+    request_finish(request, flow);
+}
+
+static void run_rest(void *arg)
+{
+    struct request *request = arg;
+
+    request->fiber = fiber_self();
+    fiber_set_subject(&request->log);
+    request_finish(request, FLOW_DONE);
+}
+
+void request_resume(struct request *request)
+{
+    CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (request->fiber != NULL) {
+        return; /* it still waits for its subrequests, and goes on then */
+    }
+    at_work++;
+    if (request->location->post_action == NULL) {
+        request_finish(request, FLOW_DONE); /* nothing to wait for */
+    } else if (fiber_start(run_rest, request, NULL) == FIBER_NO_STACK) {
+        at_work--;
+        log_crit(&request->log, 0, "no stack for a post_action");
+        request->wire->ended(request, FLOW_DONE);
+    }
 }
 
 /* It is not worked on: nothing may wait here. */
@@ -404,6 +441,8 @@ void request_cancel(struct request *request)
     request->is_cancelled = true;
     if (request->fiber != NULL) {
         fiber_cancel(request->fiber);
+    } else if (request->tunnel != NULL) {
+        request->tunnel->cancel(request);
     }
 }
 

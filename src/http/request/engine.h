@@ -20,11 +20,23 @@ void requests_held(int more);
  * are left are those of requests to come.
  */
 enum fiber_started request_fiber_start(void (*run)(void *), void *arg, struct fiber_handle *handle);
+/*
+ * After the head of its answer the bytes of its connection, which has no frames, go both ways unread, and no fiber works
+ * on it: who carries them sets request->tunnel and returns FLOW_DONE from the handler. It hears what the loop tells of the
+ * connection, on the loop's stack.
+ */
+struct request_tunnel {
+    void (*moves)(struct request *request); /* there is input, or output has drained, or it broke */
+    void (*is_due)(struct request *request); /* its deadline has passed */
+    void (*cancel)(struct request *request); /* it has to go: request_resume comes from inside */
+};
+/* The tunnel is over, request->tunnel is NULL again: what is left of the request's way is gone. From the loop's stack. */
+void request_resume(struct request *request);
 /* The wire tells that all output was sent or lost: log phase, counters. Then the wire recycles the
  * request. */
 void request_log(struct request *request);
 
-/* The client is gone: cancels the fiber if it waits. */
+/* The client is gone: cancels the fiber if it waits, or the tunnel. */
 void request_cancel(struct request *request);
 
 /*

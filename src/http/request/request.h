@@ -114,6 +114,7 @@ struct request {
     struct list link;          /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data;   /* what modules keep for it: see request_data */
 
+    const struct request_tunnel *tunnel; /* its connection's bytes go without a fiber; or NULL */
     struct exchange *exchange; /* the last one with a backend, or NULL; see exchange/exchange.h */
     struct describer *describers;          /* what is told of it in log lines, besides; see below */
     enum restart restart;                  /* meaningful with FLOW_AGAIN */

@@ -128,6 +128,10 @@ static void input_while_working(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
+    if (http->current->tunnel != NULL) {
+        http->current->tunnel->moves(http->current);
+        return;
+    }
     if (conn->input_wait.waiter != NULL) {
         conn_wake_input(conn);
         return;
@@ -157,7 +161,13 @@ static void on_input(struct conn *conn)
 
 static void on_drained(struct conn *conn)
 {
-    v1_settle(conn->user);
+    struct http_connection *http = conn->user;
+
+    if (http->current != NULL && http->current->tunnel != NULL) {
+        http->current->tunnel->moves(http->current);
+    } else {
+        v1_settle(http);
+    }
 }
 
 static void on_timeout(struct conn *conn)
@@ -169,7 +179,10 @@ static void on_timeout(struct conn *conn)
     struct log log;
 
     if (http->current != NULL) {
-        return; /* its fiber keeps its own deadlines */
+        if (http->current->tunnel != NULL) {
+            http->current->tunnel->is_due(http->current);
+        }
+        return; /* else its fiber keeps its own deadlines */
     }
     if (deferred_is_pending(&http->settle)) {
         return; /* its request ended this very turn: this was the time of the head */

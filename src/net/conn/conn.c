@@ -249,23 +249,35 @@ static void conn_rest(struct conn *conn)
     }
 }
 
-void conn_start(struct conn *conn)
+/* The loop watches from now on. */
+static void watch_from_start(struct conn *conn)
+{
+    if (!conn_watch(conn)) {
+        conn_break(conn, errno);
+        conn_call_input(conn);
+    }
+}
+
+void conn_take_up(struct conn *conn)
 {
     uint32_t life = conn->life;
 
     CHECK_MAGIC(conn, CONN_MAGIC);
+    conn_call_input(conn);
+    if (conn->life == life && !conn->is_ending) {
+        watch_from_start(conn);
+    }
+}
+
+void conn_start(struct conn *conn)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
     if (conn_expects_input()) {
-        conn_call_input(conn);
-        if (conn->life != life || conn->is_ending) {
-            return;
-        }
+        conn_take_up(conn);
     } else {
         /* It has said nothing yet. */
         conn_rest(conn);
-    }
-    if (!conn_watch(conn)) {
-        conn_break(conn, errno);
-        conn_call_input(conn);
+        watch_from_start(conn);
     }
 }
 

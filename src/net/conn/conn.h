@@ -104,7 +104,7 @@ struct conn {
     char *out_end;         /* the end of that room */
     uint64_t queued;       /* bytes ever put in the queue, less those dropped */
     uint64_t sent;         /* bytes ever taken by the socket */
-    uint64_t moved_ms;     /* when the socket last took a part of the queue and left another */
+    uint64_t moved_ms;     /* when the socket last took a part, and left another */
     uint64_t send_limit;   /* sent may not go beyond this for now (limit_rate); UINT64_MAX = none */
     struct deferred flush; /* pending while there is output that this turn has to send */
 
@@ -182,6 +182,8 @@ bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops);
  * that; else it rests (is_idle) until its client speaks. It may be gone when this returns.
  */
 void conn_start(struct conn *conn);
+/* The same for one that has changed hands, and whose input buffer may hold bytes: the owner's input is called at once. */
+void conn_take_up(struct conn *conn);
 
 /*
  * Closes and frees; fibers that wait on it are told WAIT_CANCELLED first by the owner. Output not

@@ -208,7 +208,7 @@ static bool send_queue(struct conn *conn)
         out_advance(conn, (uint64_t) sent.n);
     }
     if (conn->out == NULL) {
-        conn->is_output_waiting = 0;
+        conn->is_output_waiting &= !conn->is_writable; /* see conn_want_drained */
         if (conn->is_shutdown_wanted) {
             shut_down(conn);
         }
@@ -282,6 +282,7 @@ bool conn_write_now(struct conn *conn, struct str bytes)
         if (bytes.len == 0 || conn->is_broken) {
             return !conn->is_broken;
         }
+        conn->moved_ms = clock_now.now_ms;
     }
     conn_write(conn, bytes);
     return conn_flush(conn);
@@ -291,6 +292,7 @@ void conn_want_drained(struct conn *conn)
 {
     conn->is_output_waiting = 1;
     conn->is_writable = 0;
+    conn->moved_ms = clock_now.now_ms;
     if (!event_want_output(&conn->source)) {
         conn_break(conn, errno);
     }

@@ -107,13 +107,29 @@ static bool parse_v1_line(struct str line, struct proxy_header *header)
            parse_end(words[2], words[4], family, &header->destination);
 }
 
+/* Can what comes after "PROXY " so far become a header? */
+static bool may_be_v1(struct str rest)
+{
+    static const struct str beginnings[] = {STR_INIT("TCP4 "), STR_INIT("TCP6 "),
+                                            STR_INIT("UNKNOWN")};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct str known = str_head(beginnings[i], rest.len);
+        if (str_starts(rest, known)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum proxy_header_result parse_v1(struct str input, struct proxy_header **out, size_t *used)
 {
     struct str head = str_head(input, V1_MAX);
     const char *newline = str_find_char(head, '\n');
 
     if (newline == NULL) {
-        return head.len < V1_MAX ? PROXY_HEADER_MORE : PROXY_HEADER_BAD;
+        bool may_come = head.len < V1_MAX && may_be_v1(str_skip(head, v1_start.len));
+        return may_come ? PROXY_HEADER_MORE : PROXY_HEADER_BAD;
     }
     struct str line = str_from(head.data + v1_start.len, newline);
     if (line.len == 0 || line.data[line.len - 1] != '\r') {

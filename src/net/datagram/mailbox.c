@@ -224,7 +224,9 @@ void mailbox_stop(void)
         event_remove(&incoming);
         incoming.fd = -1;
     }
-    timer_remove(&retry);
+    if (retry.fire != NULL) {
+        timer_remove(&retry);
+    }
     datagram_mailboxes_close_all();
     free(received);
     received = NULL;

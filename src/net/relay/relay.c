@@ -14,30 +14,23 @@
 #define TURN_BUDGET (256 * 1024u) /* bytes one way before others get their turn */
 #define FULL_BUFFERS 2            /* so many in a row, and the flow is large */
 #define LARGE_AGAIN (32 * 1024u)  /* a large flow that moves less at a time is large no more */
-#define RATE_PARTS 20 /* of a second: how often something is read where a rate limits it */
 
 /* Nothing waits between a read into it and the write of it: one for the worker. */
 static char buffer[BUFFER_MOST];
 
 /* ---- what may be done ---- */
 
-/* Bytes that the rate allows to read of a side now. */
+/* Bytes that the rate allows to read of a side now: a second's worth at the beginning of each second of the relay, as nginx
+ * has it. */
 static uint64_t allowed_by_rate(const struct relay *relay, const struct relay_side *side)
 {
-    uint64_t elapsed_ms = clock_now.now_ms - relay->started_ms;
+    uint64_t seconds = (clock_now.now_ms - relay->started_ms) / 1000 + 1;
     uint64_t allowed;
 
-    if (side->rate == 0 || __builtin_mul_overflow(side->rate, elapsed_ms + 1000, &allowed)) {
+    if (side->rate == 0 || __builtin_mul_overflow(side->rate, seconds, &allowed)) {
         return UINT64_MAX;
     }
-    allowed /= 1000;
     return allowed > side->received ? allowed - side->received : 0;
-}
-
-/* Bytes that are worth a read. */
-static uint64_t rate_part(const struct relay_side *side)
-{
-    return side->rate < RATE_PARTS ? 1 : side->rate / RATE_PARTS;
 }
 
 /* Has all that was read for this end reached it, or never will? */
@@ -63,6 +56,12 @@ static bool has_news(const struct conn *conn)
 {
     return conn->is_readable || conn->in_start != conn->in_end || conn->is_input_closed ||
            conn->is_broken;
+}
+
+/* Is what is left for another turn on the socket, so that conn_watch has the loop tell of it? */
+static bool is_told_of(const struct conn *conn)
+{
+    return conn->in_start == conn->in_end && !conn->is_broken;
 }
 
 /* ---- moving ---- */
@@ -97,7 +96,7 @@ static size_t read_some(struct relay_side *side, size_t most)
         /* Records come one at a time. */
     } while (n > 0 && total < most && conn->transport != NULL && conn->is_readable);
     conn_input_release(conn);
-    side->is_input_over = total == 0 && (n == 0 || conn->is_broken);
+    side->is_input_over = n == 0 || (n < 0 && conn->is_broken);
     return total;
 }
 
@@ -108,6 +107,14 @@ static void pour(struct relay *relay, enum relay_end from)
     struct conn *to = relay->sides[relay_other(from)].conn;
 
     pipe->held -= (uint32_t) conn_splice_out(to, pipe->read_fd, pipe->held);
+}
+
+static void note_received(struct relay_side *side, size_t n)
+{
+    if (side->received == 0) {
+        side->first_ms = clock_now.now_ms;
+    }
+    side->received += n;
 }
 
 static void give_pipe(struct relay_side *side)
@@ -130,7 +137,7 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
         return 0;
     }
     pipe->held = (uint32_t) n;
-    side->received += (uint64_t) n;
+    note_received(side, (size_t) n);
     pour(relay, from);
     return (size_t) n;
 }
@@ -142,20 +149,21 @@ static size_t move_by_buffer(struct relay *relay, enum relay_end from, size_t mo
     size_t n = read_some(side, most);
 
     if (n != 0) {
-        side->received += n;
+        note_received(side, n);
         conn_write_now(relay->sides[relay_other(from)].conn, (struct str){buffer, n});
     }
     return n;
 }
 
-/* Has the large flow a pipe, or can it get one? */
+/* Has the large flow a pipe, or can it get one? Else it goes through the buffer. */
 static bool get_pipe(struct relay *relay, enum relay_end from)
 {
     struct relay_side *side = &relay->sides[from];
     const struct conn *conn = side->conn;
+    const struct conn *to = relay->sides[relay_other(from)].conn;
 
-    if (!side->is_large || conn->transport != NULL || conn->is_broken ||
-        conn->in_start != conn->in_end || relay->sides[relay_other(from)].conn->transport != NULL) {
+    if (!side->is_large || conn->is_broken || conn->in_start != conn->in_end ||
+        conn->transport != NULL || to->transport != NULL || to->send_limit != UINT64_MAX) {
         return false;
     }
     if (side->pipe == NULL) {
@@ -169,11 +177,10 @@ static bool is_in_time(struct relay *relay, const struct relay_side *side)
 {
     struct conn *backend = relay->sides[RELAY_BACKEND].conn;
 
-    if (side->rate == 0 || allowed_by_rate(relay, side) >= rate_part(side)) {
+    if (side->rate == 0 || allowed_by_rate(relay, side) != 0) {
         return true;
     }
-    uint64_t at_ms =
-        relay->started_ms + (side->received + rate_part(side)) * 1000 / side->rate + 1 - 1000;
+    uint64_t at_ms = relay->started_ms + side->received / side->rate * 1000;
     if (at_ms < backend->timer.deadline_ms) {
         conn_set_deadline(backend, at_ms);
     }
@@ -199,7 +206,7 @@ static void carry(struct relay *relay, enum relay_end from)
     if (side->pipe != NULL) {
         pour(relay, from);
     }
-    while ((moved < budget || side->conn->is_broken) && may_move(relay, from)) {
+    while ((moved < budget || !is_told_of(side->conn)) && may_move(relay, from)) {
         uint64_t allowed = allowed_by_rate(relay, side);
         uint64_t most = get_pipe(relay, from) ? budget - moved : relay->buffer_size;
         most = allowed < most ? allowed : most;
@@ -262,7 +269,7 @@ static void look_at_end(struct relay *relay, enum relay_end end)
             begin_end(relay, RELAY_BROKEN, end);
         }
     } else if (side->is_input_over && !side->is_end_told) {
-        if (!relay->is_half_close_on || other->is_input_over) {
+        if (!side->is_half_close_on || other->is_input_over) {
             begin_end(relay, RELAY_CLOSED, end);
         } else if (is_delivered(relay, relay_other(end))) {
             side->is_end_told = 1;
@@ -281,6 +288,46 @@ static void note_activity(struct relay *relay)
     if (moved != relay->moved) {
         relay->moved = moved;
         relay->active_ms = clock_now.now_ms;
+    }
+}
+
+/* ---- time ---- */
+
+static uint64_t later(uint64_t a_ms, uint64_t b_ms)
+{
+    return a_ms > b_ms ? a_ms : b_ms;
+}
+
+/* When it would time out, as things are. */
+static uint64_t silence_ends(const struct relay *relay)
+{
+    const struct relay_side *sides = relay->sides;
+    uint64_t moved_ms = later(sides[0].conn->moved_ms, sides[1].conn->moved_ms);
+
+    return later(relay->active_ms, moved_ms) + relay->timeout_ms;
+}
+
+/* When this end would have taken nothing for too long. */
+static uint64_t stall_ends(const struct relay *relay, enum relay_end end)
+{
+    const struct relay_side *side = &relay->sides[end];
+
+    return side->stall_timeout_ms == 0 || is_delivered(relay, end)
+               ? NO_DEADLINE
+               : side->conn->moved_ms + side->stall_timeout_ms;
+}
+
+/* While bytes move the timer is left as it is: when it comes up it is set anew. */
+static void mind_stalls(struct relay *relay)
+{
+    struct conn *client = relay->sides[RELAY_CLIENT].conn;
+
+    for (enum relay_end end = RELAY_CLIENT; end <= RELAY_BACKEND; end++) {
+        uint64_t at_ms = stall_ends(relay, end);
+
+        if (at_ms < client->timer.deadline_ms) {
+            conn_set_deadline(client, at_ms);
+        }
     }
 }
 
@@ -304,7 +351,9 @@ void relay_move(struct relay *relay)
     if (relay->is_ending && is_delivered(relay, RELAY_CLIENT) &&
         is_delivered(relay, RELAY_BACKEND)) {
         finish(relay, relay->why, relay->side);
+        return;
     }
+    mind_stalls(relay);
 }
 
 void relay_start(struct relay *relay)
@@ -324,26 +373,23 @@ void relay_start(struct relay *relay)
     relay_move(relay);
 }
 
-static uint64_t later(uint64_t a_ms, uint64_t b_ms)
-{
-    return a_ms > b_ms ? a_ms : b_ms;
-}
-
 void relay_check_time(struct relay *relay)
 {
-    struct conn *client = relay->sides[RELAY_CLIENT].conn;
-    const struct conn *backend = relay->sides[RELAY_BACKEND].conn;
-
     CHECK_MAGIC(relay, RELAY_MAGIC);
     if (relay->is_over) {
         return;
     }
-    uint64_t since_ms = later(relay->active_ms, later(client->moved_ms, backend->moved_ms));
-    if (clock_now.now_ms - since_ms >= relay->timeout_ms) {
+    for (enum relay_end end = RELAY_CLIENT; end <= RELAY_BACKEND; end++) {
+        if (stall_ends(relay, end) <= clock_now.now_ms) {
+            finish(relay, RELAY_STALLED, end);
+            return;
+        }
+    }
+    if (silence_ends(relay) <= clock_now.now_ms) {
         finish(relay, RELAY_TIMED_OUT, RELAY_CLIENT);
         return;
     }
-    conn_set_deadline(client, since_ms + relay->timeout_ms);
+    conn_set_deadline(relay->sides[RELAY_CLIENT].conn, silence_ends(relay));
     relay_move(relay);
 }
 

@@ -18,23 +18,27 @@ enum relay_end {
 
 /* Why it is over. */
 enum relay_why {
-    RELAY_CLOSED, /* the side has ended, and what was read of it, and for it, was delivered */
-    RELAY_BROKEN, /* the side failed: its conn's `error` tells. What could still be read of it was delivered */
+    RELAY_CLOSED,    /* the side has ended; what was read of it, and for it, was delivered */
+    RELAY_BROKEN,    /* the side failed: its conn's `error` tells. What came before was delivered */
     RELAY_TIMED_OUT, /* no byte went either way for timeout_ms; the side says nothing */
+    RELAY_STALLED,   /* the side took nothing for its stall_timeout_ms */
     RELAY_ABORTED,   /* relay_abort; the side says nothing */
 };
 
 /* One end: a connection, and what is done with the bytes that it sends. */
 struct relay_side {
     struct conn *conn; /* of the user. conn->sent counts what went to it, by whatever way */
-    uint64_t
-        received; /* bytes of it that were passed on; those that lay in its input buffer, too */
-    uint64_t
-        rate; /* bytes per second that are read of it, a second's worth at once at first; 0 = no limit */
-    struct relay_pipe *
-        pipe; /* of ours: bytes of it that the other end has not taken yet, in the kernel; or NULL */
+    uint64_t received; /* bytes of it that were passed on, with those that were read before */
+    uint64_t first_ms; /* of ours: when the first of these was; 0 = not yet */
+    uint64_t rate;     /* bytes per second to be read of it, a second's worth at first; 0 = all */
+    /* It may take nothing of what waits for it for so long; 0 = as long as timeout_ms says. */
+    uint64_t stall_timeout_ms;
+    struct relay_pipe *pipe; /* of ours: holds what the other end has not taken yet; or NULL */
+    /* Its end is told to the other one, whose bytes go on; else it ends all, once what was read is
+     * delivered. */
+    unsigned is_half_close_on : 1;
     unsigned is_input_over : 1; /* of ours: nothing more comes from it */
-    unsigned is_end_told : 1;   /* of ours: the other end was told so (half close) */
+    unsigned is_end_told : 1;   /* of ours: the other end was told so */
     unsigned is_large : 1;      /* of ours: it sends much: buffers came full */
 };
 
@@ -49,10 +53,10 @@ struct relay_side {
  */
 struct relay {
     uint32_t magic; /* of ours */
-    uint32_t
-        buffer_size; /* bytes read at a time, and so the most that wait for a peer who does not drink; 0 = 16384 */
-    uint64_t
-        timeout_ms; /* since the last byte either way. May be changed at any time: relay_check_time */
+    /* Bytes read at a time, and so the most that wait for a peer who does not drink; 0 = 16384. */
+    uint32_t buffer_size;
+    /* Since the last byte either way. May change at any time: relay_check_time. */
+    uint64_t timeout_ms;
     uint64_t started_ms; /* of ours */
     uint64_t active_ms;  /* of ours: the last byte either way */
     uint64_t moved;      /* of ours: bytes received and sent by then, of both sides */
@@ -61,12 +65,9 @@ struct relay {
      * free the relay. On the loop's stack, from inside any function below. conn_unsent tells what was not delivered.
      */
     void (*ended)(struct relay *relay, enum relay_why why, enum relay_end side);
-    unsigned
-        is_half_close_on : 1; /* an end that is read of one side is told to the other, whose bytes go on; else the
-                                      first end ends all, once what was read has been delivered */
     unsigned is_ending : 1; /* of ours: why and side are known, what was read is being delivered */
     unsigned is_over : 1;   /* of ours: ended was called */
-    unsigned why : 2;       /* of ours: enum relay_why, while it is ending */
+    unsigned why : 3;       /* of ours: enum relay_why, while it is ending */
     unsigned side : 1;      /* of ours: enum relay_end, while it is ending */
     struct relay_side sides[2]; /* by enum relay_end */
 };

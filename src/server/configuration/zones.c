@@ -84,6 +84,9 @@ struct zone *generation_zone(struct generation *generation, struct conf_node *no
     struct conf *conf = &generation->conf;
     struct zone *zone = zone_find(generation, name);
 
+    if (generation == generation_now) {
+        return NULL; /* of a text that came later: processes could not share it any more */
+    }
     if (zone == NULL) {
         struct zone_holder *holder = arena_new(&generation->arena, struct zone_holder);
 

@@ -66,7 +66,7 @@ static bool set_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive set_rows[] = {
     {"set", IN_STREAM_SERVER, CUSTOM_FIELD(struct set_settings, assignments, set_apply), ARGS(2, 2),
      .repeat = REPEAT_APPEND, .inherit = INHERIT_NEVER, .syntax = "$variable value",
-     .doc = "Gives a variable this value, in the order of lines, before preread."},
+     .doc = "Gives a variable this value, in the order of lines, before limit_conn and access."},
     {0},
 };
 
@@ -77,7 +77,7 @@ static const struct directive_table set_table = {.key = &set_key,
 static const struct directive_table *const set_tables[] = {&set_table, NULL};
 
 static const struct session_hook session_hooks[] = {
-    {.phase = STREAM_PREREAD, .run = assign, .is_active = is_active},
+    {.phase = STREAM_PREACCESS, .run = assign, .is_active = is_active},
     {.run = NULL},
 };
 static const struct stream_module set_hooks = {.hooks = session_hooks};

@@ -33,7 +33,11 @@ static void begin(struct session *session)
     }
     if (session->listen->address.is_proxy_protocol) {
         session_enter(session, SESSION_PROXY_HEADER);
-        conn_start(conn);
+        if (session_input(session).len != 0) {
+            conn_take_up(conn);
+        } else {
+            conn_start(conn);
+        }
     } else {
         session_enter(session, SESSION_BEGINNING);
         session_go_on(session);

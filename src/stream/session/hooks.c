@@ -25,10 +25,12 @@ void stream_hooks_collect(struct conf *conf, struct stream_main *main)
 
 static void link_phase(struct conf *conf, struct stream_server *server, enum stream_phase phase)
 {
+    const struct vec *modules = &server->main->hooks;
     struct vec handlers = {0};
 
-    vec_each(const struct stream_module *, module, &server->main->hooks) {
-        const struct session_hook *hook = (*module)->hooks;
+    for (size_t i = modules->count; i > 0; i--) {
+        const struct stream_module *module = *vec_at(modules, const struct stream_module *, i - 1);
+        const struct session_hook *hook = module->hooks;
 
         for (; hook != NULL && hook->run != NULL; hook++) {
             if (hook->phase == phase && (hook->is_active == NULL || hook->is_active(server))) {

@@ -5,7 +5,7 @@
 #include "net/tls/tls.h"
 #include "stream/session/settings.h"
 
-/* A row: run in a phase. Handlers of one phase stand in the order of their modules. */
+/* A row: run in a phase. Of one phase, handlers of later modules run first, as in nginx. */
 struct session_hook {
     enum stream_phase phase;
     session_handler run;

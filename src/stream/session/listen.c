@@ -86,6 +86,7 @@ static struct stream_listen *new_listen(struct conf *conf, const struct conf_nod
     listener->log = &listen->log;
     listener->accepted = line->is_udp ? NULL : stream_accepted;
     listener->began = line->is_udp ? stream_began : NULL;
+    listener->passed = line->is_udp ? NULL : stream_passed;
     listener->user = listen;
     *vec_add(&main->listens, conf->arena, struct stream_listen *) = listen;
     return listen;

@@ -95,7 +95,7 @@ struct session *session_new(const struct stream_listen *listen, struct conn *con
     session->listen = listen;
     session->server = server;
     session->start_ms = clock_now.now_ms;
-    arena_init(&session->arena);
+    arena_init_small(&session->arena);
     session->memory.limit = server->session_memory_limit;
     session->memory.over = memory_is_over;
     session->arena.account = &session->memory;
@@ -149,9 +149,12 @@ void session_set_server(struct session *session, const struct stream_server *ser
 const struct stream_server *session_find_server(struct session *session, struct str name)
 {
     const struct stream_listen *listen = session->listen;
-    const struct server_name *found =
-        listen->has_names ? server_names_find(&listen->names, name, &session->env) : NULL;
+    const struct server_name *found = NULL;
 
+    if (listen->has_names) { /* groups of an expression are parts of the name */
+        name = arena_dup(&session->arena, name);
+        found = server_names_find(&listen->names, name, &session->env);
+    }
     return found == NULL ? listen->default_server : found->owner;
 }
 
@@ -238,16 +241,12 @@ static void run_log(struct session *session)
     }
 }
 
-void session_end(struct session *session, unsigned status)
+/* Frees all but the connection, which is given. */
+static struct conn *dismantle(struct session *session)
 {
     const struct stream_listen *listen = session->listen;
     struct conn *conn = session->conn;
 
-    CHECK_MAGIC(session, SESSION_MAGIC);
-    session->is_over = true;
-    session->status = (uint16_t) status;
-    session->log.action = NULL;
-    run_log(session);
     session_leave_flow(session);
     session->holder = NULL;
     arena_free(&session->arena);
@@ -256,6 +255,28 @@ void session_end(struct session *session, unsigned status)
     counters_mine->active--;
     if (conn != NULL) {
         conn->log = (struct log *) &listen->log;
+        conn->user = NULL;
+    }
+    return conn;
+}
+
+struct conn *session_part(struct session *session)
+{
+    CHECK_MAGIC(session, SESSION_MAGIC);
+    session->is_over = true;
+    return dismantle(session);
+}
+
+void session_end(struct session *session, unsigned status)
+{
+    CHECK_MAGIC(session, SESSION_MAGIC);
+    session->is_over = true;
+    session->status = (uint16_t) status;
+    session->log.action = NULL;
+    run_log(session);
+    struct conn *conn = dismantle(session);
+
+    if (conn != NULL) {
         conn_close(conn);
     }
 }

@@ -157,6 +157,9 @@ enum session_step session_carry(struct session *session, const struct session_ho
  */
 void session_end(struct session *session, unsigned status);
 
+/* The connection is somebody else's from here on: the session ends without a line in a log. It is given. */
+struct conn *session_part(struct session *session);
+
 /* The session of a connection that was accepted for stream; NULL: it is another's. */
 struct session *session_of(const struct conn *conn);
 

@@ -13,7 +13,8 @@
 static enum session_step pass(struct session *session, enum stream_phase phase)
 {
     for (;;) {
-        const struct session_handlers *handlers = &session->server->phases[phase];
+        const struct stream_server *server = session->server;
+        const struct session_handlers *handlers = &server->phases[phase];
 
         if (session->next_handler >= handlers->count) {
             session->next_handler = 0;
@@ -24,7 +25,9 @@ static enum session_step pass(struct session *session, enum stream_phase phase)
             return session_fail(session, SESSION_INTERNAL_ERROR);
         }
         if (step == SESSION_NEXT) {
-            session->next_handler++;
+            /* Another server has taken it: those of its own look again, or for the first time. */
+            session->next_handler =
+                session->server == server ? (uint8_t) (session->next_handler + 1) : 0;
             continue;
         }
         if (step == SESSION_SKIP) {
@@ -104,10 +107,10 @@ static enum session_step live(struct session *session)
     }
     session_enter(session, SESSION_CONTENT);
     step = session->server->content(session);
-    if (session->is_over_memory && step == SESSION_ENDED) {
+    if (step == SESSION_ENDED && session->is_over_memory) {
         session->status = SESSION_INTERNAL_ERROR;
     }
-    return step;
+    return step; /* with SESSION_LEFT it may be gone */
 }
 
 /* What a fiber is started for; read before it waits. */

@@ -85,7 +85,8 @@ GETTER(get_session_time)
 
 GETTER(get_status)
 {
-    return variable_give_number(env, out, variable_session(env)->status);
+    *out = arena_printf(env->arena, "%03u", variable_session(env)->status);
+    return true;
 }
 
 GETTER(get_protocol)

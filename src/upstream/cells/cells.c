@@ -391,11 +391,13 @@ bool cells_lay_out(struct conf *conf, struct upstream_set *set)
     shm_lock_init(lock_of(memory));
     fill_fixed(memory, slots);
     struct cell_memory *former = find_former(set);
-    if (former != NULL) {
-        inherit(memory, former);
+    if (!conf->is_later) {
+        if (former != NULL) {
+            inherit(memory, former);
+        }
+        memory->next = memories;
+        memories = memory;
     }
-    memory->next = memories;
-    memories = memory;
     arena_on_free(conf->arena, memory_free, memory);
     set->memory = memory;
     return true;

@@ -100,22 +100,39 @@ void health_settle(const struct health_subject *subject, const struct health_res
 
 /* ---- status pages ---- */
 
+/* What health_each_peer was given. */
+struct peer_walk {
+    void (*visit)(const struct upstream_group *group, const struct peer *peer, void *arg);
+    void *arg;
+};
+
+static void visit_checked(struct upstream_group *group, void *arg)
+{
+    const struct peer_walk *walk = arg;
+    const struct peer_list *list = group->peers;
+
+    if (group->health == NULL || list == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < list->primary.count; i++) {
+        walk->visit(group, &list->primary.peers[i], walk->arg);
+    }
+    for (unsigned i = 0; i < list->backup.count; i++) {
+        walk->visit(group, &list->backup.peers[i], walk->arg);
+    }
+}
+
 void health_each_peer(const struct upstream_set *set,
                       void (*visit)(const struct upstream_group *group, const struct peer *peer,
                                     void *arg),
                       void *arg)
 {
-    vec_each(struct upstream_group *, group, &set->groups) {
-        struct peer_list *list = (*group)->peers;
+    struct peer_walk walk = {visit, arg};
 
-        if ((*group)->health == NULL || list == NULL) {
-            continue;
-        }
-        for (unsigned i = 0; i < list->primary.count; i++) {
-            visit(*group, &list->primary.peers[i], arg);
-        }
-        for (unsigned i = 0; i < list->backup.count; i++) {
-            visit(*group, &list->backup.peers[i], arg);
-        }
+    vec_each(struct upstream_group *, group, &set->groups) {
+        visit_checked(*group, &walk);
+    }
+    if (set->each_changed != NULL) {
+        set->each_changed(visit_checked, &walk);
     }
 }

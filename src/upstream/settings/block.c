@@ -61,10 +61,9 @@ static void block_prepare(struct conf_scope *scope, void *arg)
     scope->settings[key->number] = group;
 }
 
-static bool block_enter(struct conf_scope *scope, const struct directive *row,
-                        struct conf_node *node, void *settings)
+bool upstream_block_read(struct conf_scope *scope, struct conf_node *node,
+                         struct upstream_group *group)
 {
-    struct upstream_group *group = node->user;
     unsigned errors = scope->conf->error_count;
 
     struct conf_scope *inner =
@@ -74,6 +73,12 @@ static bool block_enter(struct conf_scope *scope, const struct directive *row,
     }
     return group->servers.count != 0 || scope->conf->error_count != errors ||
            conf_error(scope->conf, node, "no servers are inside upstream");
+}
+
+static bool block_enter(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return upstream_block_read(scope, node, node->user);
 }
 
 static bool group_finish(struct conf_scope *scope, void *settings)

@@ -27,6 +27,9 @@ static void resolve_server(struct conf *conf, struct map *known, const struct up
     if (!server->resolves || server->wants_resolve) {
         return;
     }
+    if (conf->is_later) {
+        return; /* nothing may wait: its name is asked for at run time */
+    }
     const struct looked_up *found = look_up(conf, known, server->host);
     if (found->list.count == 0) {
         conf_warn(conf, server->node, "host not found in upstream \"%.*s\"",
@@ -92,7 +95,11 @@ static bool finish_group(struct conf *conf, struct map *known, struct upstream_g
 
 bool upstream_finish(struct conf *conf, const struct upstream_subsystem *subsystem)
 {
-    struct upstream_set *set = upstream_set_of(conf, subsystem);
+    return upstream_finish_set(conf, upstream_set_of(conf, subsystem));
+}
+
+bool upstream_finish_set(struct conf *conf, struct upstream_set *set)
+{
     struct map known = {0};
     bool is_good = true;
 

@@ -42,6 +42,7 @@ struct upstream_set *upstream_set_of(struct conf *conf, const struct upstream_su
     if (set->generation == NULL) {
         set->subsystem = subsystem;
         set->generation = conf->generation;
+        set->arena = conf->arena;
         set->resolver_timeout_ms = DEFAULT_RESOLVER_TIMEOUT_MS;
         set->no_server_status = 502;
     }
@@ -162,6 +163,9 @@ struct upstream_group *upstream_find(const struct upstream_set *set, struct str 
     char key[512];
     struct str host;
 
+    if (set->find_changed != NULL && set->find_changed(name, &group)) {
+        return group;
+    }
     if (group != NULL) {
         return group;
     }

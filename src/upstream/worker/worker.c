@@ -37,7 +37,7 @@ static void set_run(struct upstream_set *set)
     running = set;
     set->is_running = true;
     set->is_quitting = false;
-    arena_on_free(&set->generation->arena, set_stop, set);
+    arena_on_free(set->arena, set_stop, set);
 }
 
 static void close_idle(struct upstream_group *group, void *set)
@@ -47,14 +47,8 @@ static void close_idle(struct upstream_group *group, void *set)
     }
 }
 
-bool upstream_worker_start(struct generation *generation,
-                           const struct upstream_subsystem *subsystem)
+bool set_start(struct upstream_set *set)
 {
-    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
-
-    if (set->memory == NULL || set->is_running) {
-        return true; /* there is no such block */
-    }
     set_run(set);
     cells_worker_start(set);
     vec_each(struct upstream_group *, group, &set->groups) {
@@ -68,33 +62,52 @@ bool upstream_worker_start(struct generation *generation,
     return health_worker_start(set);
 }
 
-void upstream_worker_quit(struct generation *generation, const struct upstream_subsystem *subsystem)
+void set_quit(struct upstream_set *set)
 {
-    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
-
-    if (!set->is_running) {
-        return;
-    }
     set->is_quitting = true;
     health_worker_quit(set);
     vec_each(struct upstream_group *, group, &set->groups) {
         watch_quit(*group);
         close_idle(*group, set);
     }
-    run_time_each(close_idle, set);
+}
+
+void set_end(struct upstream_set *set)
+{
+    vec_each(struct upstream_group *, group, &set->groups) {
+        group_end(*group);
+    }
+    cells_worker_end(set);
+    set_stop(set);
+}
+
+/* ---- hooks ---- */
+
+bool upstream_worker_start(struct generation *generation,
+                           const struct upstream_subsystem *subsystem)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
+
+    /* There may be no such block. */
+    return set->memory == NULL || set->is_running || set_start(set);
+}
+
+void upstream_worker_quit(struct generation *generation, const struct upstream_subsystem *subsystem)
+{
+    struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
+
+    if (set->is_running) {
+        set_quit(set);
+        run_time_each(close_idle, set);
+    }
 }
 
 void upstream_worker_end(struct generation *generation, const struct upstream_subsystem *subsystem)
 {
     struct upstream_set *set = upstream_set_of(&generation->conf, subsystem);
 
-    if (!set->is_running) {
-        return;
+    if (set->is_running) {
+        run_time_end(set);
+        set_end(set);
     }
-    run_time_end(set);
-    vec_each(struct upstream_group *, group, &set->groups) {
-        group_end(*group);
-    }
-    cells_worker_end(set);
-    set_stop(set);
 }

@@ -528,6 +528,65 @@ static void a_wait_for_output_times_out(void **state)
     pair_close(&pair);
 }
 
+/* ---- at once ---- */
+
+static void bytes_that_the_socket_takes_are_not_copied(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    assert_true(conn_write_now(pair.conn, STR("at once")));
+    assert_null(pair.conn->out);
+    assert_int_equal(pair.conn->sent, 7);
+    expect_text(&pair, "at once");
+    conn_write(pair.conn, STR("first, "));
+    assert_true(conn_write_now(pair.conn, STR("then")));
+    assert_int_equal(conn_unsent(pair.conn), 0);
+    expect_text(&pair, "first, then");
+    pair_close(&pair);
+}
+
+static void what_the_socket_does_not_take_at_once_is_copied(void **state)
+{
+    static char bytes[8 * MEGABYTE];
+    struct pair pair;
+
+    pair_open(&pair);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (char) pattern(i);
+    }
+    assert_true(conn_write_now(pair.conn, (struct str){bytes, sizeof(bytes)}));
+    assert_in_range(conn_unsent(pair.conn), 1, sizeof(bytes) - 1);
+    memset(bytes, 0, sizeof(bytes));
+    expect_pattern(&pair, sizeof(bytes));
+    assert_int_equal(pair.drained, 1);
+    pair_close(&pair);
+}
+
+static void who_writes_at_once_learns_that_the_peer_left(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    conn_fail(pair.conn, EPIPE);
+    assert_false(conn_write_now(pair.conn, STR("nobody hears it")));
+    assert_int_equal(conn_unsent(pair.conn), 0);
+    pair_close(&pair);
+}
+
+/* A flush in between, which finds the queue empty, is no reason to forget it. */
+static void what_is_held_elsewhere_is_told_when_the_socket_drinks(void **state)
+{
+    struct pair pair;
+
+    pair_open(&pair);
+    assert_true(conn_watch(pair.conn));
+    conn_want_drained(pair.conn);
+    assert_true(conn_flush(pair.conn));
+    turn_until(pair.drained == 1);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -550,6 +609,10 @@ int main(void)
         TEST(a_fiber_writes_no_faster_than_the_peer_reads),
         TEST(a_writing_fiber_learns_that_the_peer_left),
         TEST(a_wait_for_output_times_out),
+        TEST(bytes_that_the_socket_takes_are_not_copied),
+        TEST(what_the_socket_does_not_take_at_once_is_copied),
+        TEST(who_writes_at_once_learns_that_the_peer_left),
+        TEST(what_is_held_elsewhere_is_told_when_the_socket_drinks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void an_idle_relay_has_no_buffer(void **state)
         assert_null(session.relay.sides[i].conn->out);
         assert_false(session.relay.sides[i].conn->source.is_output_watched);
     }
-    assert_in_range(sizeof(struct relay), 1, 144);
+    assert_in_range(sizeof(struct relay), 1, 176);
     session_close(&session);
 }
 
@@ -106,7 +106,7 @@ static void with_half_close_the_other_way_goes_on(void **state)
     struct session session;
 
     session_open(&session);
-    session.relay.is_half_close_on = 1;
+    session.relay.sides[RELAY_CLIENT].is_half_close_on = 1;
     relay_start(&session.relay);
     session_says(&session, RELAY_CLIENT, "question");
     shutdown(session.peers[RELAY_CLIENT], SHUT_WR);
@@ -405,6 +405,21 @@ static void the_timeout_counts_from_the_last_byte_and_may_change(void **state)
     session_close(&session);
 }
 
+static void one_that_takes_nothing_has_a_time_of_its_own(void **state)
+{
+    struct session session;
+    size_t sent = 0;
+
+    session_open(&session);
+    small_buffers(&session);
+    session.relay.sides[RELAY_BACKEND].stall_timeout_ms = 20;
+    relay_start(&session.relay);
+    turn_until((sent = pours(&session, RELAY_CLIENT, sent, 1 << 24), session.ended != 0));
+    assert_int_equal(session.why, RELAY_STALLED);
+    assert_int_equal(session.side, RELAY_BACKEND);
+    session_close(&session);
+}
+
 static void a_rate_holds_one_way_back(void **state)
 {
     struct session session;
@@ -458,6 +473,7 @@ int main(void)
         TEST(one_turn_moves_no_more_than_its_budget),
         TEST(silence_ends_it),
         TEST(the_timeout_counts_from_the_last_byte_and_may_change),
+        TEST(one_that_takes_nothing_has_a_time_of_its_own),
         TEST(a_rate_holds_one_way_back),
         TEST(a_rate_goes_on_by_its_timer),
     };

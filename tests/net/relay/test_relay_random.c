@@ -14,7 +14,7 @@ enum {
 enum ending {
     ORDERLY,    /* half close is on; both say all they have, and hear all */
     FIRST_ENDS, /* half close is off; one ends, the other is cut short */
-    CUT,        /* half close is either; one closes or resets somewhere */
+    CUT,        /* half close is on or off; one closes or resets somewhere */
     ENDINGS
 };
 
@@ -146,6 +146,7 @@ static void play_open(struct play *play, struct tls_context *context)
             setsockopt(session->relay.sides[i].conn->source.fd, SOL_SOCKET, SO_SNDBUF, &size,
                        sizeof(size));
         }
+        session->relay.sides[i].conn->turn_budget = dice(2) == 0 ? 0 : 1 + dice(30000);
         play->talkers[i] = (struct talker){
             .fd = session->peers[i],
             .ssl = i == 0 && play->is_tls ? play->ends.client : NULL,
@@ -154,7 +155,10 @@ static void play_open(struct play *play, struct tls_context *context)
         };
     }
     session->relay.buffer_size = dice(2) == 0 ? 0 : 1 + dice(70000);
-    session->relay.is_half_close_on = play->ending == ORDERLY || (play->ending == CUT && dice(2));
+    for (int i = 0; i < 2; i++) {
+        session->relay.sides[i].is_half_close_on =
+            play->ending == ORDERLY || (play->ending == CUT && dice(2));
+    }
     play->cut_at = play->ending == CUT
                        ? dice((unsigned) (play->talkers[0].says + play->talkers[1].says + 1))
                        : SIZE_MAX;

@@ -57,6 +57,53 @@ static void parameters(void **state)
     finish();
 }
 
+/* A name of http and the same one of stream are two groups; a port is needed in stream. */
+static void subsystems_are_apart(void **state)
+{
+    start_with("stream { upstream u { server 127.0.0.1:91; server 127.0.0.1:92 backup; }"
+               " upstream only { server 127.0.0.1:93; } server { listen 127.0.0.1:9; return x; } }",
+               "upstream u { server 127.0.0.1; }");
+    struct upstream_set *streams = upstream_set_of(&generation->conf, &upstream_stream);
+    const struct upstream_group *group = upstream_find(streams, STR("u"), 0);
+    assert_non_null(group);
+    assert_ptr_not_equal(group, group_named("u"));
+    assert_int_equal(group->servers.count, 2);
+    assert_int_equal(group->keepalive, 0);
+    assert_int_equal(group->default_port, 0);
+    assert_int_equal(group_named("u")->servers.count, 1);
+    assert_null(upstream_find(set, STR("only"), 80));
+    assert_non_null(upstream_find(streams, STR("only"), 0));
+    assert_null(upstream_find(streams, STR("127.0.0.1"), 0));
+    assert_null(group->peers); /* its workers begin on their own */
+    finish();
+}
+
+/* What the peers of one subsystem are known for is handed on to the same one, by the name of the group. */
+static void knowledge_stays_in_its_subsystem(void **state)
+{
+    const char *both = "stream { upstream u { server 127.0.0.1:91; }"
+                       " server { listen 127.0.0.1:9; return x; } }";
+
+    start_with(both, "upstream u { server 127.0.0.1:91; }");
+    const struct upstream_group *web = group_named("u");
+    atomic_store(&web->peers->primary.peers[0].cell->up_at_ms, 7);
+    struct generation *next =
+        read_generation(generation, both, "upstream u { server 127.0.0.1:91; }");
+    assert_non_null(next);
+    const struct upstream_group *streamed =
+        upstream_find(upstream_set_of(&next->conf, &upstream_stream), STR("u"), 0);
+    const struct upstream_group *heir =
+        upstream_find(upstream_set_of(&next->conf, &upstream_http), STR("u"), 80);
+    assert_int_equal(
+        cell_of_server(heir, *vec_at(&heir->servers, struct upstream_server *, 0), 0)->up_at_ms, 7);
+    assert_int_equal(cell_of_server(streamed,
+                                    *vec_at(&streamed->servers, struct upstream_server *, 0), 0)
+                         ->up_at_ms,
+                     0);
+    generation_free(next);
+    finish();
+}
+
 static void the_resolver_of_the_http_block(void **state)
 {
     start("resolver 127.0.0.1; resolver_timeout 7s; upstream a { server 127.0.0.1; }"
@@ -266,6 +313,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(parameters),
+        cmocka_unit_test(subsystems_are_apart),
+        cmocka_unit_test(knowledge_stays_in_its_subsystem),
         cmocka_unit_test(the_resolver_of_the_http_block),
         cmocka_unit_test(wrong_words),
         cmocka_unit_test(lines_of_messages),

@@ -96,15 +96,7 @@ enum flow dav_ext_read_body(struct request *request, struct str *out)
                   (unsigned long long) body->size, BODY_MAX);
         return request_fail(request, 413);
     }
-    *out = body->bytes;
-    if (body->fd != -1 && body->size != 0) {
-        char *text = arena_text(&request->arena, body->size);
-        *out = (struct str){text, body->size};
-        if (pread(body->fd, text, body->size, 0) != (ssize_t) body->size) {
-            return request_fail(request, 500);
-        }
-    }
-    return FLOW_NEXT;
+    return request_body_text(request, out) ? FLOW_NEXT : request_fail(request, 500);
 }
 
 void put_xml(struct buf *out, struct str text)

@@ -2,6 +2,7 @@
  * for another server than the handshake's (421). */
 #include "http/modules/ssl/ssl.h"
 #include "http/request/request.h"
+#include "shared/tls/accept.h"
 
 /* A plain request on a TLS address that allows it is sent to where it belongs. */
 static enum flow send_to_https(struct request *request)
@@ -35,24 +36,15 @@ static enum flow check_plain(struct request *request)
     return client_refuse(request, 497);
 }
 
-static enum flow check_certificate(struct request *request, unsigned verify)
+static enum flow check_certificate(struct request *request,
+                                   const struct tls_server_settings *settings)
 {
     bool has_certificate;
-    const char *reason;
-    long result = tls_verify_result(request->http->conn, &has_certificate, &reason);
 
-    if (result != 0 &&
-        (verify != TLS_VERIFY_OPTIONAL_NO_CA || !tls_verify_may_be_foreign(result))) {
-        log_info(&request->log, 0, "client SSL certificate verify error: (%ld:%s)", result, reason);
-        tls_forget_session(request->http->conn);
-        return client_refuse(request, 495);
+    if (tls_server_check_client(settings, request->http->conn, &request->log, &has_certificate)) {
+        return FLOW_NEXT;
     }
-    if (verify == TLS_VERIFY_ON && !has_certificate) {
-        log_info(&request->log, 0, "client sent no required SSL certificate");
-        tls_forget_session(request->http->conn);
-        return client_refuse(request, 496);
-    }
-    return FLOW_NEXT;
+    return client_refuse(request, has_certificate ? 495 : 496);
 }
 
 /* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not count. */
@@ -91,7 +83,7 @@ enum flow ssl_check(struct request *request)
     if (settings->has_exceptions && leads_to_exception(request)) {
         return FLOW_NEXT; /* ssl_check_place has the last word */
     }
-    return check_certificate(request, settings->tls.verify);
+    return check_certificate(request, &settings->tls);
 }
 
 enum flow ssl_check_place(struct request *request)
@@ -102,5 +94,5 @@ enum flow ssl_check_place(struct request *request)
         request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
         return FLOW_NEXT;
     }
-    return check_certificate(request, settings->tls.verify);
+    return check_certificate(request, &settings->tls);
 }

@@ -1,6 +1,7 @@
 /* From the settings of a server to its TLS context, and the checks of listeners. */
 #include "http/routing/hooks.h"
 #include "http/modules/ssl/ssl.h"
+#include "shared/tls/accept.h"
 
 bool ssl_finish(struct conf_scope *scope, void *arg)
 {
@@ -27,29 +28,9 @@ bool ssl_place_finish(struct conf_scope *scope, void *settings)
 
 /* ---- listeners ---- */
 
-/* The default server must have something to say; where it only rejects, all others must. */
-static bool check_listen(struct conf *conf, const struct http_listen *listen)
+static const struct tls_server_settings *tls_of(const void *server)
 {
-    const struct tls_server_settings *first = &ssl_settings_of(listen->default_server)->tls;
-
-    if (first->certificates.count != 0) {
-        return true;
-    }
-    if (first->rejects_handshake) {
-        bool is_good = true;
-        vec_each(struct http_server *, server, &listen->servers) {
-            const struct tls_server_settings *settings = &ssl_settings_of(*server)->tls;
-            if (settings->certificates.count == 0 && !settings->rejects_handshake) {
-                is_good = conf_error(
-                    conf, listen->address.ssl_node,
-                    "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
-                break;
-            }
-        }
-        return is_good;
-    }
-    return conf_error(conf, listen->address.ssl_node,
-                      "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
+    return &ssl_settings_of(server)->tls;
 }
 
 bool ssl_end(struct conf *conf, struct http_main *main)
@@ -65,7 +46,9 @@ bool ssl_end(struct conf *conf, struct http_main *main)
     }
     vec_each(struct http_listen *, listen, &main->listens) {
         if ((*listen)->address.is_ssl) {
-            is_good &= check_listen(conf, *listen);
+            is_good &=
+                tls_server_check_listen(conf, (*listen)->address.ssl_node, &(*listen)->servers,
+                                        (*listen)->default_server, tls_of);
         }
     }
     return is_good;

@@ -4,7 +4,7 @@
 #include "http/modules/ssl/ssl.h"
 #include "http/request/request.h"
 #include "net/conn/conn.h"
-#include "server/generation.h"
+#include "shared/tls/accept.h"
 
 /* ---- the server, by name ---- */
 
@@ -27,25 +27,17 @@ static struct tls_context *select_server(struct conn *conn, struct str name, str
     http->secure_server = server;
     *protocols = protocols_offered(listen, server);
     const struct tls_server_settings *settings = &ssl_settings_of(server)->tls;
-    if (settings->rejects_handshake) {
-        return NULL;
-    }
-    /* A server without certificates is reached with those of the default one. */
-    return settings->context != NULL ? settings->context
-                                     : ssl_settings_of(listen->default_server)->tls.context;
+    return tls_server_context(settings, &ssl_settings_of(listen->default_server)->tls);
 }
 
 /* Certificates whose names hold variables. */
 static bool certify(struct conn *conn, void *arg)
 {
     struct http_connection *http = conn->user;
-    const struct http_server *server = http->secure_server;
-    const struct tls_server_settings *settings = &ssl_settings_of(server)->tls;
+    const struct tls_server_settings *settings =
+        tls_server_certified(&ssl_settings_of(http->secure_server)->tls,
+                             &ssl_settings_of(http->listen->default_server)->tls);
 
-    if (settings->context == NULL) {
-        server = http->listen->default_server;
-        settings = &ssl_settings_of(server)->tls;
-    }
     if (!settings->has_variables) {
         return true;
     }
@@ -79,41 +71,13 @@ static const struct tls_selector selector = {
 
 /* ---- the stage ---- */
 
-static void count(const struct conn *conn, enum tls_progress progress)
-{
-    struct arena arena; /* these texts take nothing of it */
-    struct str text;
-
-    if (progress == TLS_FAILED) {
-        counters_mine->tls_failures++;
-    }
-    if (progress != TLS_DONE) {
-        return;
-    }
-    arena_init(&arena);
-    counters_mine->tls_handshakes++;
-    counters_mine->tls_resumed +=
-        tls_variable(conn, STR("session_reused"), &arena, &text) && str_is(text, "r");
-    counters_mine->tls_version_1_3 +=
-        tls_variable(conn, STR("protocol"), &arena, &text) && str_is(text, "TLSv1.3");
-    arena_free(&arena);
-}
-
 static enum tls_progress go_on(struct http_connection *http)
 {
-    struct conn *conn = http->conn;
-    struct log *kept = conn->log;
     struct log log;
 
-    if (!conn_is_tls(conn)) {
-        tls_accept(conn, ssl_settings_of(http->listen->default_server)->tls.context, &selector);
-    }
     connection_log(http, connection_action(http), &log);
-    conn->log = &log;
-    enum tls_progress progress = tls_handshake(conn);
-    conn->log = kept;
-    count(conn, progress);
-    return progress;
+    return tls_server_go_on(http->conn, ssl_settings_of(http->listen->default_server)->tls.context,
+                            &selector, &log);
 }
 
 static int64_t expires(const struct http_server *server)

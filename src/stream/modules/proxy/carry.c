@@ -25,13 +25,13 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
     *sent = proxying->link != NULL ? proxying->link->conn->sent : 0;
 }
 
-/* Those that were passed on, since the relay began. */
+/* Those that were passed on since the relay began; what preread has looked at does not count, as in nginx. */
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);
 
     *received = proxying != NULL && proxying->is_relaying
-                    ? proxying->relay.sides[RELAY_CLIENT].received
+                    ? proxying->relay.sides[RELAY_CLIENT].received - proxying->preread
                     : 0;
     *sent = 0;
 }
@@ -58,6 +58,8 @@ void proxy_describe(const struct session *session, struct room *out)
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.peer->name));
     } else if (proxying->attempt != NULL) {
         room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->attempt->peer));
+    } else if (proxying->pick.group != NULL) {
+        room_printf(out, ", upstream: \"%.*s\"", STR_ARG(proxying->pick.group->name));
     }
     describe_bytes(session, out);
 }
@@ -141,7 +143,11 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
     struct proxying *proxying = container_of(relay, struct proxying, relay);
     struct session *session = proxying->session;
     bool is_client = side == RELAY_CLIENT;
+    uint64_t first_ms = relay->sides[RELAY_BACKEND].first_ms;
 
+    if (first_ms != 0) {
+        proxying->attempt->first_byte_ms = first_ms - proxying->attempt_ms;
+    }
     switch (why) {
     case RELAY_BROKEN:
         log_broken(session, relay->sides[side].conn->error, is_client);
@@ -149,6 +155,7 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
     case RELAY_CLOSED:
         log_disconnected(session, is_client ? "client" : "upstream");
         break;
+    case RELAY_STALLED: /* nobody has a time of its own here */
     case RELAY_TIMED_OUT:
         log_info(&session->log, ETIMEDOUT, "connection timed out");
         break;
@@ -177,13 +184,14 @@ static void moves(struct conn *conn)
     relay_move(&proxying_of(conn->user)->relay);
 }
 
-/* Of the backend, until its first byte. */
+/* Of the backend: balancers hear when it begins to answer. */
 static void answers(struct conn *conn)
 {
     struct proxying *proxying = proxying_of(conn->user);
 
-    if (proxying->attempt->first_byte_ms == UINT64_MAX) {
-        proxying->attempt->first_byte_ms = clock_now.now_ms - proxying->attempt_ms;
+    if (!proxying->has_answered) {
+        proxying->has_answered = true;
+        upstream_pick_responded(&proxying->pick);
     }
     relay_move(&proxying->relay);
 }
@@ -224,13 +232,15 @@ enum session_step proxy_carry(struct proxying *proxying)
             settings->buffer_size > UINT32_MAX ? UINT32_MAX : (uint32_t) settings->buffer_size,
         .timeout_ms = settings->timeout_ms,
         .ended = relay_ended,
-        .is_half_close_on = settings->half_close,
         .sides = {[RELAY_CLIENT] = {.conn = client,
+                                    .is_half_close_on = settings->half_close,
                                     .rate = proxy_rate(session, settings->upload_rate)},
                   [RELAY_BACKEND] = {.conn = backend,
+                                     .is_half_close_on = settings->half_close,
                                      .rate = proxy_rate(session, settings->download_rate)}},
     };
     proxying->is_relaying = true;
+    proxying->preread = session_input(session).len;
     client->owner = &client_owner;
     backend->owner = &backend_owner;
     backend->user = session;

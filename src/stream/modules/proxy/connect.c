@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/conn/proxy_protocol.h"
@@ -117,6 +118,8 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
     if (settings->ssl && !session->listen->is_udp) {
         tls_client_link(&settings->tls, &session->env, target, alpn_of(session, settings),
                         &way->tls);
+        /* Sessions of TLS are resumed within a group. */
+        way->tls.options.identity ^= keyed_hash(proxying->pick.group->name) << 1;
         if (settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
             way->tls.preface = proxy_header(session, settings->proxy_protocol);
         }
@@ -149,6 +152,7 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
         if (!settings->ssl && settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
             conn_write(proxying->link->conn,
                        proxy_header(proxying->session, settings->proxy_protocol));
+            conn_flush_later(proxying->link->conn); /* the client may say nothing for long */
         }
     }
     return result;
@@ -190,6 +194,7 @@ static bool find_peer(struct proxying *proxying, struct str target)
         attempt_begin(proxying, proxying->pick.peer->name);
         switch (connect_peer(proxying, target)) {
         case LINK_OK:
+            upstream_pick_connected(&proxying->pick);
             return true;
         case LINK_FAILED:
         case LINK_TIMED_OUT:

@@ -19,7 +19,6 @@ static bool pass_apply(struct conf_scope *scope, const struct directive *row,
         return settings->target != NULL;
     }
     settings->group = upstream_use(scope->conf, &upstream_stream, node, address, 0);
-    server->group = settings->group;
     return settings->group != NULL;
 }
 
@@ -32,7 +31,10 @@ static bool finish(struct conf_scope *scope, void *arg)
         settings->responses = -1; /* of servers that do not say it either */
     }
     settings->tls.is_needed = settings->ssl && has_pass;
-    scope_stream_server(scope)->tls = settings->tls.is_needed ? &settings->tls : NULL;
+    if (has_pass) {
+        scope_stream_server(scope)->group = settings->group;
+        scope_stream_server(scope)->tls = settings->ssl ? &settings->tls : NULL;
+    }
     return tls_client_finish(scope, &settings->tls, "proxy_");
 }
 

@@ -49,7 +49,9 @@ struct proxying {
     struct relay relay;
     uint64_t attempt_ms; /* when it began */
     uint64_t start_ms;   /* when the first one began */
+    uint64_t preread;    /* bytes of the client that were there before */
     bool is_relaying;
+    bool has_answered; /* something came of the backend */
 };
 
 /* connect.c: the header of this version (enum proxy_protocol) for the session, in its arena. */

@@ -1,0 +1,90 @@
+/* Handshakes with clients: what all protocols do alike. */
+#include "shared/tls/accept.h"
+
+#include "server/generation.h"
+
+static void count(const struct conn *conn, enum tls_progress progress)
+{
+    struct arena arena; /* these texts take nothing of it */
+    struct str text;
+
+    if (progress == TLS_FAILED) {
+        counters_mine->tls_failures++;
+    }
+    if (progress != TLS_DONE) {
+        return;
+    }
+    arena_init(&arena);
+    counters_mine->tls_handshakes++;
+    counters_mine->tls_resumed +=
+        tls_variable(conn, STR("session_reused"), &arena, &text) && str_is(text, "r");
+    counters_mine->tls_version_1_3 +=
+        tls_variable(conn, STR("protocol"), &arena, &text) && str_is(text, "TLSv1.3");
+    arena_free(&arena);
+}
+
+enum tls_progress tls_server_go_on(struct conn *conn, struct tls_context *first,
+                                   const struct tls_selector *selector, struct log *log)
+{
+    struct log *kept = conn->log;
+
+    if (!conn_is_tls(conn)) {
+        tls_accept(conn, first, selector);
+    }
+    conn->log = log;
+    enum tls_progress progress = tls_handshake(conn);
+    conn->log = kept;
+    count(conn, progress);
+    return progress;
+}
+
+const struct tls_server_settings *tls_server_certified(const struct tls_server_settings *chosen,
+                                                       const struct tls_server_settings *first)
+{
+    return chosen->context != NULL ? chosen : first;
+}
+
+struct tls_context *tls_server_context(const struct tls_server_settings *chosen,
+                                       const struct tls_server_settings *first)
+{
+    return chosen->rejects_handshake ? NULL : tls_server_certified(chosen, first)->context;
+}
+
+bool tls_server_check_listen(struct conf *conf, const struct conf_node *node,
+                             const struct vec *servers, const void *first,
+                             const struct tls_server_settings *(*settings_of)(const void *server))
+{
+    const struct tls_server_settings *settings = settings_of(first);
+    bool is_good = settings->certificates.count != 0 || settings->rejects_handshake;
+
+    if (settings->certificates.count == 0 && settings->rejects_handshake) {
+        vec_each(const void *, server, servers) {
+            const struct tls_server_settings *own = settings_of(*server);
+            is_good &= own->certificates.count != 0 || own->rejects_handshake;
+        }
+    }
+    return is_good ||
+           conf_error(conf, node,
+                      "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive");
+}
+
+bool tls_server_check_client(const struct tls_server_settings *settings, struct conn *conn,
+                             const struct log *log, bool *has_certificate)
+{
+    const char *reason;
+    long result = tls_verify_result(conn, has_certificate, &reason);
+
+    if (result != 0 &&
+        (settings->verify != TLS_VERIFY_OPTIONAL_NO_CA || !tls_verify_may_be_foreign(result))) {
+        log_info(log, 0, "client SSL certificate verify error: (%ld:%s)", result, reason);
+        *has_certificate = true;
+        tls_forget_session(conn);
+        return false;
+    }
+    if (settings->verify == TLS_VERIFY_ON && !*has_certificate) {
+        log_info(log, 0, "client sent no required SSL certificate");
+        tls_forget_session(conn);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,141 @@
+/* ngx_stream_ssl_preread_module: what a client of TLS asks for, without an answer to it. */
+#include "server/module.h"
+#include "shared/variables/give.h"
+#include "stream/modules/ssl_preread/hello.h"
+#include "stream/session/hooks.h"
+#include "stream/session/session.h"
+
+struct preread_settings {
+    bool is_on;
+};
+
+static struct settings_key preread_key;
+
+/* What was found out of a session. */
+struct preread {
+    struct hello hello;
+    bool is_done; /* nothing more will be */
+    bool is_none; /* what the client said is no handshake: nothing is known */
+};
+
+/* In lower case, as servers are looked for. */
+static struct str lower(struct session *session, struct str name)
+{
+    char *text = arena_text(&session->arena, name.len);
+
+    for (size_t i = 0; i < name.len; i++) {
+        text[i] = (char) ascii_lower((unsigned char) name.data[i]);
+    }
+    return (struct str){text, name.len};
+}
+
+/* Whoever has the name takes the session. */
+static void choose_server(struct session *session, struct hello *hello)
+{
+    hello->name = lower(session, hello->name);
+    if (hello->name.len != 0) {
+        struct str name = hello->name;
+
+        name.len -= name.data[name.len - 1] == '.';
+        session_set_server(session, session_find_server(session, name));
+    }
+}
+
+static enum session_step look(struct session *session)
+{
+    if (session_input(session).len == 0) {
+        return SESSION_MORE;
+    }
+    struct preread *preread = session_data(session, &preread_key, sizeof(*preread));
+
+    if (preread->is_done) {
+        return SESSION_NEXT;
+    }
+    switch (hello_read(&preread->hello, session_input(session), &session->arena)) {
+    case HELLO_MORE:
+        return SESSION_MORE;
+    case HELLO_DONE:
+        preread->is_done = true;
+        choose_server(session, &preread->hello);
+        break;
+    case HELLO_NONE:
+        preread->is_done = preread->is_none = true;
+        break;
+    }
+    return SESSION_NEXT;
+}
+
+static bool is_active(const struct stream_server *server)
+{
+    const struct preread_settings *settings = stream_settings(server, &preread_key);
+
+    return settings->is_on;
+}
+
+/* ---- variables ---- */
+
+static const struct hello *hello_of(struct variable_env *env)
+{
+    const struct preread *preread = session_data(variable_session(env), &preread_key, 0);
+
+    return preread == NULL || preread->is_none ? NULL : &preread->hello;
+}
+
+static bool get_name(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct hello *hello = hello_of(env);
+
+    return hello != NULL && variable_give(out, hello->name);
+}
+
+static bool get_protocol(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct hello *hello = hello_of(env);
+
+    return hello != NULL && variable_give(out, hello_version_name(hello->version));
+}
+
+static bool get_protocols(struct variable_env *env, const struct variable *variable,
+                          struct str *out)
+{
+    const struct hello *hello = hello_of(env);
+
+    return hello != NULL && variable_give(out, hello->protocols);
+}
+
+static const struct variable variables[] = {
+    {.name = STR_INIT("ssl_preread_server_name"), .get = get_name},
+    {.name = STR_INIT("ssl_preread_protocol"), .get = get_protocol},
+    {.name = STR_INIT("ssl_preread_alpn_protocols"), .get = get_protocols},
+    {.name = {NULL, 0}},
+};
+
+/* ---- the module ---- */
+
+static const struct directive rows[] = {
+    {"ssl_preread", IN_STREAM | IN_STREAM_SERVER, FLAG(struct preread_settings, is_on),
+     .initial = "off",
+     .doc = "Reads what the client's handshake of TLS begins with: the name of the server, the "
+            "versions and protocols that it speaks."},
+    {0},
+};
+
+static const struct directive_table preread_table = {.key = &preread_key,
+                                                     .rows = rows,
+                                                     .contexts = IN_STREAM | IN_STREAM_SERVER,
+                                                     .size = sizeof(struct preread_settings)};
+static const struct directive_table *const tables[] = {&preread_table, NULL};
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_PREREAD, .run = look, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct stream_module hooks = {.variables = variables, .hooks = session_hooks};
+
+const struct module ngx_stream_ssl_preread_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_ssl_preread_module",
+    .kind = MODULE_STREAM,
+    .tables = tables,
+    .hooks = &hooks,
+};
