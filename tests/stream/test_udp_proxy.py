@@ -113,6 +113,7 @@ SCENARIOS = {
     "PROXY header": ("proxy_protocol on;", echo),
     "PROXY header, one response": ("proxy_protocol on; proxy_responses 1;", echo),
     "bound": ("proxy_bind 127.0.0.77; proxy_responses 1;", echo),
+    "too little for preread": ("ssl_preread on; proxy_responses 1;", echo),
     "rates that are not met": ("proxy_upload_rate 100k; proxy_download_rate 100k; proxy_responses 1;", echo),
 }
 
