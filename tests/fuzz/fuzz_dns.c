@@ -37,7 +37,7 @@ static void read_as(struct str message, const struct dns_name *name, uint16_t ty
     }
     vec_each(const struct dns_record, record, &answer.records) {
         check(record->type == type);
-        check((type == DNS_SRV) == (record->target.len != 0));
+        check((type == DNS_SRV || type == DNS_PTR) == (record->target.len != 0));
         for (size_t i = 0; i < record->target.len; i++) {
             check((unsigned char) record->target.data[i] > ' ');
         }
@@ -80,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_as(message, &name, DNS_A);
     read_as(message, &name, DNS_AAAA);
     read_as(message, &name, DNS_SRV);
+    read_as(message, &name, DNS_PTR);
     read_as_name(message);
     free(copy);
     return 0;

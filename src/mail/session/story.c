@@ -217,8 +217,8 @@ static struct mail_session *session_new(const struct mail_listen *listen, int fd
     session->conn = conn;
     session->listen = listen;
     session->server = listen->server;
-    arena_init(&session->arena);
-    arena_init(&session->attempt);
+    arena_init_small(&session->arena);
+    arena_init_small(&session->attempt);
     mail_session_log_init(session);
     conn->user = session;
     conn->listener = listen->address.listener;

@@ -123,14 +123,21 @@ static inline void put_address(struct message *message, const char *name, uint32
     count_answer(message);
 }
 
-static inline void put_alias(struct message *message, const char *name, uint32_t ttl_s,
-                             const char *target)
+/* A record whose data is a name. */
+static inline void put_reference(struct message *message, const char *name, uint16_t type,
+                                 uint32_t ttl_s, const char *target)
 {
     put_name(message, name);
-    size_t length_at = put_type(message, DNS_CNAME, ttl_s);
+    size_t length_at = put_type(message, type, ttl_s);
     put_name(message, target);
     end_data(message, length_at);
     count_answer(message);
+}
+
+static inline void put_alias(struct message *message, const char *name, uint32_t ttl_s,
+                             const char *target)
+{
+    put_reference(message, name, DNS_CNAME, ttl_s, target);
 }
 
 static inline void put_service(struct message *message, const char *name, uint32_t ttl_s,

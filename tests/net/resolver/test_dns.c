@@ -374,6 +374,26 @@ static void services(void **state)
     assert_int_equal(verdict_for(name, DNS_SRV), DNS_NO_DATA);
 }
 
+/* ---- names of addresses ---- */
+
+static void names_of_addresses(void **state)
+{
+    const char *name = "1.0.0.127.in-addr.arpa";
+
+    reply_to(name, DNS_PTR);
+    put_alias(&message, name, 60, "x.example");
+    put_reference(&message, "x.example", DNS_PTR, 50, "Mail.example");
+    assert_int_equal(verdict_for(name, DNS_PTR), DNS_FOUND);
+    assert_text(record_at(0)->target, "mail.example");
+
+    reply_to(name, DNS_PTR);
+    assert_int_equal(verdict_for(name, DNS_PTR), DNS_NO_DATA);
+
+    reply_to(name, DNS_PTR);
+    put_reference(&message, name, 39 /* DNAME */, 60, "mail.example");
+    assert_int_equal(verdict_for(name, DNS_PTR), DNS_MALFORMED); /* says nothing of the name */
+}
+
 /* ---- what makes no sense ---- */
 
 /* Wherever it is cut, nothing is read behind the end and nothing is found. */
@@ -531,6 +551,7 @@ int main(void)
         TEST(an_alias_without_its_end),
         TEST(aliases_in_circles),
         TEST(services),
+        TEST(names_of_addresses),
         TEST(every_cut),
         TEST(pointers_that_lead_nowhere),
         TEST(a_name_that_grows_too_long),
