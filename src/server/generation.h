@@ -191,6 +191,8 @@ struct handover {
                  size_t size);
     /* Has the successor so many to take that more would only wait? NULL = it takes them at once. */
     bool (*is_behind)(const struct handover *handover);
+    /* Called once when it no longer is, or is gone; of whoever was told that it is. */
+    void (*caught_up)(void);
 };
 extern struct handover *handover_now; /* NULL unless a successor waits for connections */
 

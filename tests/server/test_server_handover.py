@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import sys
+import time
 
 import pytest
 
@@ -145,6 +146,56 @@ def test_quit_while_the_successor_stands_still(serve, mute):
     for client in clients:
         assert client.request("/").text == str(new)
         client.close()
+
+
+def wakes(pid, seconds):
+    """How often a process was woken in this time."""
+    before = int(proc.status(pid, "voluntary_ctxt_switches"))
+    time.sleep(seconds)
+    return int(proc.status(pid, "voluntary_ctxt_switches")) - before
+
+
+def test_a_worker_rests_while_its_successor_stands_still(serve):
+    """It is told when there is room for more connections, and does not ask again and again."""
+    server = serve("server { listen 127.0.0.1:@PORT@; return 200 $pid; }", main="worker_processes 1;", events="worker_connections 8192;")
+    old, = wait_workers(server, 1)
+    clients = [server.client() for _ in range(4000)]
+    for client in clients:
+        assert client.request("/").text == str(old)
+    os.kill(old, signal.SIGSTOP)
+    server.signal("reload")
+    new, = until(lambda: [pid for pid in server.children() if pid != old], "a new worker")
+    until(lambda: server.get("/").text == str(new), "an answer of the new worker")
+    os.kill(new, signal.SIGSTOP)
+    os.kill(old, signal.SIGCONT)
+    until(lambda: proc.title(old) == "nginx: worker process is shutting down", "the old one to go")
+    until(lambda: wakes(old, 0.5) < 20, "the old one to rest")
+    os.kill(new, signal.SIGCONT)
+    until(lambda: server.children() == [new], "the old worker's end")
+    for client in clients:
+        assert client.request("/").text == str(new)
+        client.close()
+
+
+def test_connections_run_out(serve):
+    """A successor that may have fewer connections takes what it can, says so and counts."""
+    http = "server { listen 127.0.0.1:@PORT@; return 200 $pid; } server { listen 127.0.0.1:@PORT1@; return 200 $limits_reached; }"
+    server = serve(http, main="worker_processes 1;", events="worker_connections 512;")
+    old, = wait_workers(server, 1)
+    clients = [server.client() for _ in range(200)]
+    for client in clients:
+        assert client.request("/").text == str(old)
+    before = int(server.get("/", port=server.port_of("PORT1")).text)
+    server.configure(http, main="worker_processes 1;", events="worker_connections 60;")
+    server.signal("reload")
+    server.wait_log(r"\[crit\] .* 60 worker_connections are not enough, idle connections of an older worker are closed")
+    until(lambda: old not in server.children(), "the old worker's end")
+    new, = server.children()
+    served = [client for client in clients if is_served(client, new)]
+    assert 20 < len(served) <= 60
+    for client in clients:
+        client.close()
+    assert int(server.get("/", port=server.port_of("PORT1")).text) - before >= 200 - 60
 
 
 PAIR = certificates.own("handover")

@@ -129,13 +129,18 @@ enum { QUIT_PIECE = 256, QUIT_EVERY_MS = 1 };
 static struct conn_walk quit_walk;
 static struct timer quit_timer;
 
+static void quit_go_on(void)
+{
+    timer_set(&quit_timer, clock_now.now_ms + QUIT_EVERY_MS);
+}
+
 static void quit_piece(struct timer *timer)
 {
-    bool is_behind = handover_now != NULL && handover_now->is_behind != NULL &&
-                     handover_now->is_behind(handover_now);
-
-    if (is_behind || conn_walk(&quit_walk, QUIT_PIECE, quit_one, NULL)) {
-        timer_set(timer, clock_now.now_ms + QUIT_EVERY_MS);
+    if (handover_now != NULL && handover_now->is_behind != NULL &&
+        handover_now->is_behind(handover_now)) {
+        handover_now->caught_up = quit_go_on;
+    } else if (conn_walk(&quit_walk, QUIT_PIECE, quit_one, NULL)) {
+        quit_go_on();
     }
 }
 

@@ -3,6 +3,7 @@
 #include "http/request/request.h"
 #include "http/request/subrequest.h"
 #include "http/routing/hooks.h"
+#include "server/generation.h"
 #include "server/module.h"
 
 struct mirror_settings {
@@ -15,6 +16,51 @@ static struct settings_key mirror_key;
 static const struct mirror_settings *settings_at(const struct http_location *location)
 {
     return location_settings(location, &mirror_key);
+}
+
+/*
+ * Mirrors at work in this worker. Each holds two connections, the client's and the backend's, though the client has its answer
+ * and may be gone: a backend that stalls must not take those of all others.
+ */
+static unsigned at_work;
+
+static bool has_room(const struct request *request)
+{
+    unsigned most = conn_pool.limit / 4;
+
+    if (at_work < most || at_work == 0) {
+        return true;
+    }
+    counters_mine->limited++;
+    log_warn(&request->log, 0,
+             "the request is not mirrored: %u mirrors are at work, a quarter of worker_connections",
+             at_work);
+    return false;
+}
+
+static void mirror_answered(struct subrequest *sub)
+{
+    at_work--;
+}
+
+/* FLOW_CLOSED: the client is gone. MAY WAIT. */
+static enum flow begin(struct request *request, struct str uri, bool with_body)
+{
+    struct subrequest *sub = arena_new(&request->arena, struct subrequest);
+
+    sub->uri = uri;
+    sub->args = request->args;
+    sub->output = SUBREQUEST_NONE;
+    sub->method = request->method_name;
+    sub->passes_body = with_body;
+    sub->outlives_client = true;
+    sub->answered = mirror_answered;
+    at_work++;
+    enum flow flow = subrequest_begin(request, sub);
+    if (flow != FLOW_DONE) {
+        at_work--;
+    }
+    return flow;
 }
 
 /* Begins the subrequests, for whose end the request's own waits. MAY WAIT for the body. */
@@ -33,15 +79,7 @@ static enum flow mirror_request(struct request *request)
         return flow;
     }
     vec_each(const struct str, uri, &settings->uris) {
-        struct subrequest *sub = arena_new(&request->arena, struct subrequest);
-
-        sub->uri = *uri;
-        sub->args = request->args;
-        sub->output = SUBREQUEST_NONE;
-        sub->method = request->method_name;
-        sub->passes_body = settings->with_body;
-        sub->outlives_client = true;
-        if (subrequest_begin(request, sub) == FLOW_CLOSED) {
+        if (has_room(request) && begin(request, *uri, settings->with_body) == FLOW_CLOSED) {
             return FLOW_CLOSED;
         }
     }
@@ -81,7 +119,8 @@ static const struct directive mirror_rows[] = {
      .doc =
          "Asks this URI of the server as well, by a subrequest of the same method whose answer is ignored. The client "
          "does not wait for it, but for the end of its connection, or the next answer there, it does. Several "
-         "are asked at once."},
+         "are asked at once. Mirrors hold connections until they are answered: when as many are at work as a quarter of "
+         "worker_connections, requests are not mirrored, which the log tells."},
     {"mirror_request_body", IN_HTTP_ALL, FLAG(S, with_body), .initial = "on",
      .doc =
          "Mirrors the request's body, too; it is read whole before anything else is done, and not passed on as it "

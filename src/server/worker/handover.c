@@ -12,6 +12,7 @@
 #include "base/fatal.h"
 #include "base/list.h"
 #include "event/loop.h"
+#include "net/conn/conn.h"
 #include "net/shards/listener.h"
 
 #define HANDOVER_MAGIC 0x4a0d0e12u
@@ -198,6 +199,16 @@ static void wait_for_another(void)
     timer_set(&out.retry, clock_now.now_ms + RETRY_MS);
 }
 
+static void tell_caught_up(void)
+{
+    void (*caught_up)(void) = out.face.caught_up;
+
+    out.face.caught_up = NULL;
+    if (caught_up != NULL) {
+        caught_up();
+    }
+}
+
 /* There is none: what the last did not get stays with this worker after all. */
 static void keep_rest(void)
 {
@@ -213,6 +224,7 @@ static void keep_rest(void)
         free(batch);
         batch = next;
     }
+    tell_caught_up();
 }
 
 static bool send_batch(struct batch *batch)
@@ -239,7 +251,7 @@ static bool send_batch(struct batch *batch)
     return n >= 0;
 }
 
-static void flush(struct deferred *deferred)
+static void send_batches(void)
 {
     while (out.first != NULL && out.source.fd >= 0) {
         if (send_batch(out.first)) {
@@ -256,6 +268,14 @@ static void flush(struct deferred *deferred)
             }
             wait_for_another();
         }
+    }
+}
+
+static void flush(struct deferred *deferred)
+{
+    send_batches();
+    if (!is_behind(&out.face)) {
+        tell_caught_up();
     }
 }
 
@@ -355,6 +375,43 @@ static struct listener *listener_of(struct generation *generation, const struct 
     return NULL;
 }
 
+static bool may_log(uint64_t *logged_ms)
+{
+    if (*logged_ms != 0 && clock_now.now_ms - *logged_ms < LOG_EVERY_MS) {
+        return false;
+    }
+    *logged_ms = clock_now.now_ms;
+    return true;
+}
+
+/* Descriptors ran out: the kernel has closed those of a message for which there was no room. */
+static void log_lost(void)
+{
+    static uint64_t logged_ms;
+
+    if (may_log(&logged_ms)) {
+        log_crit(log_main, EMFILE, "idle connections of an older worker are closed");
+    }
+}
+
+/* This worker may have fewer connections than the older one had. */
+static bool has_room(void)
+{
+    static uint64_t logged_ms;
+
+    if (conn_pool.used < conn_pool.limit) {
+        return true;
+    }
+    counters_mine->limited++;
+    if (may_log(&logged_ms)) {
+        log_crit(
+            log_main, 0,
+            "%u worker_connections are not enough, idle connections of an older worker are closed",
+            conn_pool.limit);
+    }
+    return false;
+}
+
 /* Gives the descriptor to the listener, or closes it when the client has gone or nobody wants it.
  */
 static void hand_in(struct listener *listener, int fd, const void *state, size_t size)
@@ -362,7 +419,7 @@ static void hand_in(struct listener *listener, int fd, const void *state, size_t
     struct addr peer = {.len = sizeof(peer) - offsetof(struct addr, any)};
 
     if (listener == NULL || listener->handed_over == NULL ||
-        getpeername(fd, &peer.any, &peer.len) != 0) {
+        getpeername(fd, &peer.any, &peer.len) != 0 || !has_room()) {
         close(fd);
         return;
     }
@@ -426,17 +483,6 @@ static void incoming_close(struct incoming *incoming)
     close(incoming->source.fd);
     event_forget(&incoming->source);
     free(incoming);
-}
-
-/* Descriptors ran out: the kernel has closed those of a message for which there was no room. */
-static void log_lost(void)
-{
-    static uint64_t logged_ms;
-
-    if (logged_ms == 0 || clock_now.now_ms - logged_ms >= LOG_EVERY_MS) {
-        logged_ms = clock_now.now_ms;
-        log_crit(log_main, EMFILE, "idle connections of an older worker are closed");
-    }
 }
 
 /* Takes one message, if there is one. False: there was none; is_over: nor will there be. */

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from harness import binaries, until
+from harness.backend import Backend
 from harness.h2 import H2
 
 needs_portunus = pytest.mark.skipif("Portunus" not in binaries.version_text(binaries.under_test()),
@@ -237,3 +238,23 @@ def test_stop_does_not(serve, backend):
         assert held.was_asked.wait(10)
         server.stop()
     assert held.was_left.wait(10)
+
+
+@needs_portunus
+def test_mirrors_of_a_backend_that_stalls_leave_connections_to_others(serve):
+    """Clients that have their answer and leave: a mirror each, and its two connections, stay until the backend speaks."""
+    held = Held()
+    backend = Backend([held])
+    server = serve("server { listen 127.0.0.1:@PORT@; root html; location / { mirror /m; try_files /f =404; } location /quick { return 200 quick; } "
+                   "location = /m { internal; proxy_pass http://127.0.0.1:%d; } }" % backend.port,
+                   main="worker_processes 1;", events="worker_connections 64;", files={"html/f": b"file"})
+    for _ in range(60):
+        assert server.get("/", "Connection: close").text == "file"
+    server.wait_log("the request is not mirrored: 16 mirrors are at work")
+    assert server.get("/quick").text == "quick"
+    backend.wait_requests(16)
+    held.may_go.set()
+    asked = len(backend.requests)
+    until(lambda: server.get("/", "Connection: close").text == "file" and len(backend.requests) > asked, "mirrors again")
+    assert asked == 16
+    backend.close()
