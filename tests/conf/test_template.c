@@ -219,8 +219,9 @@ static void a_definition_replaces_a_family_member(void **state)
 
 static void the_longest_prefix_wins(void **state)
 {
-    struct template *template = compile("$http_x_y $http_x_y");
-    assert_text(template_eval(template, new_env()), "1 2");
+    struct template *template = compile("$http_x_y");
+    assert_text(template_eval(template, new_env()), "1");
+    assert_text(template_eval(template, &env), "2");
 }
 
 static void values_are_kept_unless_volatile(void **state)
@@ -231,8 +232,25 @@ static void values_are_kept_unless_volatile(void **state)
     assert_text(template_eval(kept, new_env()), "example.org example.org  ");
     assert_int_equal(gets, 2);
     gets = 0;
-    assert_text(template_eval(anew, &env), "1 2");
-    assert_text(template_eval(anew, new_env()), "3 4");
+    /* A text has one value of each, as in nginx; the next text another one. */
+    assert_text(template_eval(anew, &env), "1 1");
+    assert_text(template_eval(anew, new_env()), "2 2");
+}
+
+static void joined_texts_have_values_of_their_own(void **state)
+{
+    struct vec texts = {0};
+
+    *vec_add(&texts, conf.arena, const struct template *) = compile("$count-$count");
+    *vec_add(&texts, conf.arena, const struct template *) = compile(" ");
+    *vec_add(&texts, conf.arena, const struct template *) = compile("$count-$count");
+    assert_text(template_eval(template_join(&conf, &texts), new_env()), "1-1 2-2");
+    texts = (struct vec){0};
+    *vec_add(&texts, conf.arena, const struct template *) = compile("a");
+    *vec_add(&texts, conf.arena, const struct template *) = compile("b");
+    struct template *constant = template_join(&conf, &texts);
+    assert_true(constant->is_constant);
+    assert_text(template_text(constant, new_env()), "ab");
 }
 
 static void assignment(void **state)
@@ -374,6 +392,7 @@ int main(void)
         variable_test(a_definition_replaces_a_family_member),
         variable_test(the_longest_prefix_wins),
         variable_test(values_are_kept_unless_volatile),
+        variable_test(joined_texts_have_values_of_their_own),
         variable_test(assignment),
         variable_test(subjects_of_another_kind),
         variable_test(assignment_for_another_kind),
