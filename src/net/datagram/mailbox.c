@@ -224,7 +224,7 @@ void mailbox_stop(void)
         event_remove(&incoming);
         incoming.fd = -1;
     }
-    if (retry.fire != NULL) { /* it was started */
+    if (retry.fire != NULL) {
         timer_remove(&retry);
     }
     datagram_mailboxes_close_all();

@@ -54,11 +54,11 @@ struct listener {
      * NULL for datagrams.
      */
     void (*accepted)(struct listener *listener, int fd, const struct addr *peer);
+    /* For datagrams: a client speaks for the first time (net/datagram/flow.h); NULL for others. */
+    void (*began)(struct listener *listener, struct datagram_flow *flow);
     /* A connection that another listener of this worker has accepted is served as if it had come here: it is the callee's,
      * with what was read of it. NULL: none is taken. */
     void (*passed)(struct listener *listener, struct conn *conn);
-    /* For datagrams: a client speaks for the first time (net/datagram/flow.h); NULL for others. */
-    void (*began)(struct listener *listener, struct datagram_flow *flow);
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);

@@ -61,6 +61,10 @@ static enum session_step pass_on(struct session *session)
     struct addr addr = settings->addr;
 
     session->log.action = "passing connection to port";
+    if (session->conn == NULL) {
+        log_error(&session->log, 0, "a client of udp cannot be passed");
+        return session_fail(session, SESSION_INTERNAL_ERROR);
+    }
     if (addr.len == 0 && !read_address(session, address, &addr)) {
         return session_fail(session, SESSION_INTERNAL_ERROR);
     }

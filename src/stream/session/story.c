@@ -65,7 +65,11 @@ static enum session_step preread(struct session *session)
         if (step == SESSION_MORE) {
             step = session->conn != NULL
                        ? read_more(session)
-                       : session_fail(session, SESSION_OK); /* one datagram is all */
+                       : SESSION_SKIP; /* one datagram is all: it goes on as it is */
+            if (step == SESSION_SKIP) {
+                session->next_handler = 0;
+                return SESSION_NEXT;
+            }
             if (step == SESSION_NEXT) {
                 continue;
             }
