@@ -292,9 +292,9 @@ int main(void)
         cmocka_unit_test(cleanups_run_newest_first_and_may_add_more),
         cmocka_unit_test(an_account_is_told_of_what_goes_beyond_it),
         cmocka_unit_test(vectors_grow_and_clear_what_they_add),
+        cmocka_unit_test(a_small_arena_begins_small),
 #ifdef POISON_IS_ON
         cmocka_unit_test(freed_and_unused_bytes_are_poisoned),
-        cmocka_unit_test(a_small_arena_begins_small),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,6 @@ struct proxy_settings {
     bool half_close;
     unsigned proxy_protocol;     /* enum proxy_protocol */
     int64_t requests, responses; /* datagrams; responses -1 = not told */
-    bool session_drop;
     bool ssl;
     struct vec ssl_alpn; /* struct template * */
     struct tls_client_settings tls;
