@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from harness import proc, until
+from harness.daemon import Daemon, follow_upgrade
 from harness.server import run_binary
 from harness.workers import is_working, wait_workers
 
@@ -228,6 +229,22 @@ def test_those_who_never_came_back_give_way(serve):
     assert server.read("error.log").count("udp client gives way to others") == 60 - 25
     server.wait_log("30 worker_connections are not enough, the oldest unproved udp clients give way")
     flows.close()
+
+
+def test_sockets_pass_to_a_new_binary():
+    text = CONF % {"workers": 2, "user": USER, "more": ""}
+    with Daemon(conf=text.replace("daemon off;", "daemon on;")) as server:
+        wait_workers(server, 2)
+        old = server.pid
+        workers = set(server.children())
+        server.signal("upgrade")
+        until(lambda: server.read("nginx.pid.oldbin") == "%d\n" % old, server.evidence)
+        until(lambda: served_by(server) not in workers, server.evidence)
+        os.kill(old, signal.SIGQUIT)
+        follow_upgrade(server)
+        wait_workers(server, 2)
+        until(lambda: {served_by(server) for _ in range(20)} == set(server.children()), server.evidence)
+        assert udp_sockets(server.port_of("PORT2")) == 2
 
 
 def test_a_test_of_the_configuration_binds_nothing(start):

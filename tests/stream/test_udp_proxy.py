@@ -19,7 +19,7 @@ HEAD = """
 daemon off; pid nginx.pid; error_log error.log info; %(user)s events {}
 http { server { listen 127.0.0.1:@PORT99@; } }
 stream {
-    proxy_timeout 400ms;
+    proxy_timeout 1500ms;
     log_format f "$status $protocol $bytes_received/$bytes_sent $upstream_bytes_sent/$upstream_bytes_received";
     server { listen 127.0.0.1:@PORT98@; return x; }
 """
