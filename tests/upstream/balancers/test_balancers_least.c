@@ -198,7 +198,7 @@ static void connect_mode_looks_at_connections_alone(void **state)
     use_balancer(&balancer_least_time, &by_connect);
     assert_int_equal(hold_session(400, 0), 0);
     for (int i = 0; i < 9; i++) {
-        assert_int_equal(hold_session(10, 4000), 1);
+        assert_int_equal(hold_session(10, 900), 1);
     }
 }
 
