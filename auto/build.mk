@@ -99,7 +99,7 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $(filter %.c,$^)
 
 # What the assembler takes in is read by it alone.
-$(BUILD)/http/modules/metrics/page.o: src/http/modules/metrics/page.html
+$(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
 
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):

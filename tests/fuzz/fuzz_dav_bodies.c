@@ -1,9 +1,9 @@
 /* Fuzz target: what dav_ext reads from clients, the field If and the bodies of PROPFIND, PROPPATCH and LOCK. */
 #include <stdlib.h>
 
-#include "http/modules/dav_ext/bodies.h"
-#include "http/modules/dav_ext/dead.h"
-#include "http/modules/dav_ext/if_header.h"
+#include "http/modules/content/dav_ext/bodies.h"
+#include "http/modules/content/dav_ext/dead.h"
+#include "http/modules/content/dav_ext/if_header.h"
 
 static void read_if(struct str text)
 {

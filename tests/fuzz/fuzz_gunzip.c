@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "http/modules/gunzip/gunzip.h"
+#include "http/modules/filters/gunzip/gunzip.h"
 
 #define OUTPUT_MAX (1u << 20) /* bytes; a bomb is not followed further */
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "http/modules/auth_ldap/filter.c"
+#include "http/modules/access/auth_ldap/filter.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

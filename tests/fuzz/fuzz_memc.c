@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "http/exchange.h"
-#include "http/modules/memc.c"
+#include "http/modules/backends/memc.c"
 
 static void take(struct str input, size_t at_first, const struct memc_command *command,
                  struct taken_answer *out)

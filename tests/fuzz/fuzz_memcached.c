@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "http/exchange.h"
-#include "http/modules/memcached.c"
+#include "http/modules/backends/memcached.c"
 
 static void take(struct str input, size_t at_first, struct taken_answer *out)
 {

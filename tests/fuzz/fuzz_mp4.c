@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "http/modules/mp4/cut.h"
+#include "http/modules/content/mp4/cut.h"
 
 static void must(bool is_so)
 {

@@ -2,7 +2,7 @@
  * connection is kept only when all of the input was used. */
 #include <stdlib.h>
 
-#include "http/modules/proxy/proxy.h"
+#include "http/modules/backends/proxy/proxy.h"
 
 #define OUT_MAX 65536
 

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "http/modules/charset/recode.h"
+#include "http/modules/filters/charset/recode.h"
 
 static struct arena arena;
 static struct recode_table *to_utf8;

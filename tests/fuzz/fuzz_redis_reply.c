@@ -2,7 +2,7 @@
  * first byte is the number of answers. */
 #include <stdlib.h>
 
-#include "http/modules/redis2/reply.h"
+#include "http/modules/backends/redis2/reply.h"
 
 static enum reply_result take(struct str input, uint64_t count, size_t step, size_t *total)
 {

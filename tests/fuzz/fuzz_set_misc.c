@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/modules/set_misc/text.h"
+#include "http/modules/values/set_misc/text.h"
 
 static const struct str alphabet = STR_INIT("0123456789abcdefghijklmnopqrstuv");
 

@@ -1,7 +1,7 @@
 /* Fuzz target: SSI pages. However a page is cut, the same text and directives come out; each is read. */
 #include <stdlib.h>
 
-#include "http/modules/ssi/scan.h"
+#include "http/modules/filters/ssi/scan.h"
 
 #define VALUE_MAX 32
 

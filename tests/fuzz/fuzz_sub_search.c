@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "http/modules/sub/search.h"
+#include "http/modules/filters/sub/search.h"
 
 #define PATTERNS 6
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "http/modules/trim/trimmer.h"
+#include "http/modules/filters/trim/trimmer.h"
 
 static void trim_all(struct str text, size_t step, unsigned what, struct buf *out)
 {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "http/modules/fastcgi/link.h"
+#include "http/modules/backends/fastcgi/link.h"
 
 /* How the answer came out. */
 struct told {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/shm.h"
-#include "http/modules/dav_ext/bodies.h"
-#include "http/modules/dav_ext/if_header.h"
-#include "http/modules/dav_ext/locks.h"
+#include "http/modules/content/dav_ext/bodies.h"
+#include "http/modules/content/dav_ext/if_header.h"
+#include "http/modules/content/dav_ext/locks.h"
 
 static struct arena arena;
 static struct zone zone;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "http/modules/headers_filter/expires.h"
+#include "http/modules/filters/headers_filter/expires.h"
 
 static struct expires good(const char *text, bool is_modified)
 {

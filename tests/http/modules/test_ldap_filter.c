@@ -1,7 +1,7 @@
 /* Names of clients in search filters of LDAP. */
 #include "base/unit.h"
 
-#include "http/modules/auth_ldap/filter.c"
+#include "http/modules/access/auth_ldap/filter.c"
 
 static struct str escaped(struct str text)
 {

@@ -2,7 +2,7 @@
 #include "http/fixture.h"
 
 #include "http/exchange.h"
-#include "http/modules/memcached.c"
+#include "http/modules/backends/memcached.c"
 
 static struct exchange_settings settings = {.buffer_size = 1024};
 static struct memcached_settings own;

@@ -1,7 +1,7 @@
 /* Tests of boxes and of cutting a film: a small one is made, cut, and looked at. */
 #include "base/unit.h"
 
-#include "http/modules/mp4/cut.h"
+#include "http/modules/content/mp4/cut.h"
 
 static struct buf film; /* contents of a moov box */
 

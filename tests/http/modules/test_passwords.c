@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "http/message/credentials.h"
-#include "http/modules/auth_basic/password.h"
-#include "http/modules/auth_basic/user_file.h"
+#include "http/modules/access/auth_basic/password.h"
+#include "http/modules/access/auth_basic/user_file.h"
 
 static struct arena arena;
 static char room[USER_LINE_MAX];

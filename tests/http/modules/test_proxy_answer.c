@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/modules/proxy/proxy.h"
+#include "http/modules/backends/proxy/proxy.h"
 
 /* ---- an exchange whose channel is a text that arrives in steps ---- */
 

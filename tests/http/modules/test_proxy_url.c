@@ -1,7 +1,7 @@
 /* Tests of the parts of proxy_pass, and of the URI that a backend is asked for. */
 #include "base/unit.h"
 
-#include "http/modules/proxy/proxy.h"
+#include "http/modules/backends/proxy/proxy.h"
 
 static struct request request;
 

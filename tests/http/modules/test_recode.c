@@ -1,7 +1,7 @@
 /* Tests of recoding: tables of bytes and of UTF-8, however the text is cut. */
 #include "base/unit.h"
 
-#include "http/modules/charset/recode.h"
+#include "http/modules/filters/charset/recode.h"
 
 static struct arena arena;
 static struct recode_table *to_utf8;

@@ -1,7 +1,7 @@
 /* The end of Redis' answers. */
 #include "base/unit.h"
 
-#include "http/modules/redis2/reply.h"
+#include "http/modules/backends/redis2/reply.h"
 
 /* How many bytes belong to `count` answers; -1: they are not whole; -2: they are none. Whole and byte by byte. */
 static int length_of(struct str text, uint64_t count)

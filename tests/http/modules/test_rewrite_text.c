@@ -1,7 +1,7 @@
 /* Tests of the texts that rewrite and return show to clients. */
 #include "base/unit.h"
 
-#include "http/modules/rewrite/rewrite.h"
+#include "http/modules/values/rewrite/rewrite.h"
 
 static struct arena arena;
 

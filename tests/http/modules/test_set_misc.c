@@ -1,7 +1,7 @@
 /* Quotes, base32 and hex of set_misc. */
 #include "base/unit.h"
 
-#include "http/modules/set_misc/text.h"
+#include "http/modules/values/set_misc/text.h"
 
 static const struct str alphabet = STR_INIT("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567");
 

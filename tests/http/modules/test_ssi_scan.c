@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "http/modules/ssi/scan.h"
+#include "http/modules/filters/ssi/scan.h"
 
 #define VALUE_MAX 256
 

@@ -2,7 +2,7 @@
 #include "base/unit.h"
 
 #include "base/buf.h"
-#include "http/modules/sub/search.h"
+#include "http/modules/filters/sub/search.h"
 
 static struct arena arena;
 static struct search_set *set;

@@ -1,7 +1,7 @@
 /* Tests of what sysguard reads in /proc. */
 #include "base/unit.h"
 
-#include "http/modules/sysguard/system.h"
+#include "http/modules/access/sysguard/system.h"
 
 static void loads(void **state)
 {

@@ -2,7 +2,7 @@
 #include "base/unit.h"
 
 #include "base/arena.h"
-#include "http/modules/trim/trimmer.h"
+#include "http/modules/filters/trim/trimmer.h"
 
 static struct arena arena;
 

@@ -1,0 +1,189 @@
+/* ngx_http_auth_basic_module: access by name and password (RFC 7617). */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "http/modules/access/auth_basic/password.h"
+#include "http/modules/access/auth_basic/user_file.h"
+#include "http/request/aside.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+/* Costly passwords are verified on threads of their own, so that neither the loop nor those who wait for files wait for
+ * them. */
+static const struct aside_pool password_pool = {.name = STR_INIT("auth_basic"),
+                                                .waiting = "passwords wait to be verified",
+                                                .threads = 2,
+                                                .queue = 128};
+
+struct auth_basic_settings {
+    struct template *realm;     /* "off" = everybody may */
+    struct template *user_file; /* full path; NULL = none was named, everybody may */
+};
+
+static struct settings_key auth_basic_key;
+
+static const struct auth_basic_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &auth_basic_key);
+}
+
+/* ---- verifying ---- */
+
+/* One verification; in the request's arena. */
+struct password_check {
+    struct str stored; /* NUL-terminated both */
+    struct str given;
+    bool is_match;
+};
+
+static void verify_on_thread(void *arg)
+{
+    struct password_check *check = arg;
+
+    check->is_match = password_matches_hash(check->stored, check->given);
+}
+
+/* MAY WAIT. FLOW_ALLOW: it is the password; FLOW_NEXT: it is not; FLOW_FAIL: too many are being verified. */
+static enum flow verify_aside(struct request *request, struct str stored, struct str given)
+{
+    struct password_check *check = arena_new(&request->arena, struct password_check);
+
+    check->stored = stored;
+    check->given = (struct str){arena_cstr(&request->arena, given), given.len};
+    enum flow flow =
+        aside_flow(request, aside_run(&password_pool, request, verify_on_thread, check));
+
+    return flow == FLOW_NEXT && check->is_match ? FLOW_ALLOW : flow;
+}
+
+/* ---- the file ---- */
+
+#define PIECE_SIZE (16 * 1024)
+
+/* FLOW_NEXT: search->is_found says whether the user is there. FLOW_FAIL: the file cannot be read. */
+static enum flow search_file(struct request *request, struct str path, struct user_search *search)
+{
+    static char piece[PIECE_SIZE]; /* nothing waits while they are in use */
+    static char line[USER_LINE_MAX];
+    off_t offset = 0;
+    ssize_t n;
+
+    search->room = line;
+    int fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd == -1) {
+        bool is_missing = errno == ENOENT;
+        log_at(&request->log, is_missing ? LOG_ERROR : LOG_CRIT, errno, "open() \"%.*s\" failed",
+               STR_ARG(path));
+        return request_fail(request, is_missing ? 403 : 500);
+    }
+    do {
+        n = pread(fd, piece, sizeof(piece), offset);
+        offset += n > 0 ? n : 0;
+    } while ((n == -1 && errno == EINTR) ||
+             (n >= 0 && !user_search_next(search, (struct str){piece, (size_t) n}) && n != 0));
+    if (n == -1) {
+        log_crit(&request->log, errno, "pread() \"%.*s\" failed", STR_ARG(path));
+    }
+    close(fd);
+    if (search->is_found) {
+        search->password =
+            (struct str){arena_cstr(&request->arena, search->password), search->password.len};
+    }
+    return n == -1 ? request_fail(request, 500) : FLOW_NEXT;
+}
+
+/* ---- the phase ---- */
+
+/* MAY WAIT. */
+static enum flow check_password(struct request *request, const struct credentials *given)
+{
+    struct str path = template_text(settings_at(request->location)->user_file, &request->env);
+    struct user_search search = {.user = given->user};
+    enum flow flow = search_file(request, path, &search);
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (!search.is_found) {
+        log_error(&request->log, 0, "user \"%.*s\" was not found in \"%.*s\"", STR_ARG(given->user),
+                  STR_ARG(path));
+        return FLOW_NEXT;
+    }
+    if (password_is_costly(search.password)) {
+        flow = verify_aside(request, search.password, given->password);
+    } else if (password_matches(&request->arena, search.password, given->password)) {
+        flow = FLOW_ALLOW;
+    }
+    if (flow == FLOW_NEXT) {
+        log_error(&request->log, 0, "user \"%.*s\": password mismatch", STR_ARG(given->user));
+    }
+    return flow;
+}
+
+/* MAY WAIT. */
+static enum flow auth_basic_check(struct request *request)
+{
+    return request_check_credentials(request, settings_at(request->location)->realm,
+                                     check_password);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    const struct auth_basic_settings *settings = settings_at(location);
+
+    return settings->user_file != NULL && realm_may_be_on(settings->realm);
+}
+
+/* ---- directives ---- */
+
+static bool user_file_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    template_make_path(((struct auth_basic_settings *) settings)->user_file, scope->conf->arena,
+                       scope->conf->conf_prefix);
+    return true;
+}
+
+#define S struct auth_basic_settings
+static const struct directive auth_basic_rows[] = {
+    {"auth_basic", IN_HTTP_ALL | IN_LIMIT_EXCEPT, TEMPLATE(S, realm), .initial = "off",
+     .syntax = "string | off",
+     .doc =
+         "Lets in who gives a name and a password that auth_basic_user_file has; others are asked for them, by "
+         "401 and this text, or, where they want a tunnel, by 407. `off` lets in everybody."},
+    {"auth_basic_user_file", IN_HTTP_ALL | IN_LIMIT_EXCEPT, TEMPLATE(S, user_file),
+     .apply = user_file_apply, .syntax = "file",
+     .doc =
+         "The file of names and passwords, a line \"name:password\" each; relative to the configuration's "
+         "directory. Passwords are hashes as crypt() of the system makes them (bcrypt, yescrypt, SHA-512 "
+         "...), $apr1$ of htpasswd, {SSHA}, {SHA} or {PLAIN}. It is read for each request. Hashes are computed "
+         "on threads, of which `thread_pool auth_basic` tells the number (2) and how many may wait (128); more "
+         "are answered with 503."},
+    {0},
+};
+#undef S
+
+static const struct directive_table auth_basic_table = {
+    .key = &auth_basic_key,
+    .rows = auth_basic_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct auth_basic_settings),
+};
+static const struct directive_table *const auth_basic_tables[] = {&auth_basic_table, NULL};
+
+static const struct phase_hook auth_basic_phases[] = {
+    {.phase = PHASE_ACCESS, .name = "auth_basic", .run = auth_basic_check, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module auth_basic_hooks = {.phases = auth_basic_phases};
+
+const struct module ngx_http_auth_basic_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_auth_basic_module",
+    .kind = MODULE_HTTP,
+    .tables = auth_basic_tables,
+    .hooks = &auth_basic_hooks,
+};

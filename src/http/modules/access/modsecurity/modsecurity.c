@@ -1,0 +1,371 @@
+/* ngx_http_modsecurity_module: requests and responses that rules of libmodsecurity look at. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/files/file.h"
+#include "http/modules/access/modsecurity/transaction.h"
+#include "http/request/body.h"
+#include "http/request/body_filter.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+struct modsecurity_settings {
+    struct rule_set *rules; /* of this block, or those of the outer one; NULL = none */
+    struct rule_set *outer; /* what they are added to; NULL = none */
+    struct template *id;    /* modsecurity_transaction_id; NULL: the engine makes one */
+    bool is_own;            /* rules were made for this block */
+    bool is_on;             /* modsecurity */
+    bool uses_error_log;    /* modsecurity_use_error_log */
+};
+
+static struct settings_key modsecurity_key;
+
+static const struct modsecurity_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &modsecurity_key);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->is_on;
+}
+
+/* ---- requests ---- */
+
+static enum flow refuse(struct request *request, const struct verdict *verdict)
+{
+    if (verdict->status == 499) {
+        return FLOW_CLOSED;
+    }
+    request->response.location = verdict->location;
+    return request_fail(request, verdict->status);
+}
+
+/* Phase 1, once for a client's request, with the rules of the first location that has it looked at. MAY WAIT. */
+static enum flow look_at_head(struct request *request)
+{
+    const struct modsecurity_settings *settings = settings_at(request->location);
+    struct verdict verdict;
+    const char *id = NULL;
+
+    if (request != request->main || request->is_post_action || settings->rules == NULL ||
+        inspection_of(request) != NULL) {
+        return FLOW_NEXT;
+    }
+    if (settings->id != NULL) {
+        id = arena_cstr(&request->arena, template_text(settings->id, &request->env));
+    }
+    struct inspection *inspection = inspection_new(request, settings->rules, id);
+    inspection->uses_error_log = settings->uses_error_log;
+    return inspect_head(inspection, &verdict) ? FLOW_NEXT : refuse(request, &verdict);
+}
+
+static bool is_over(const struct inspection *inspection)
+{
+    return inspection == NULL || inspection->is_refused || inspection->has_failed;
+}
+
+/* Phase 2, once; the body is read before it. MAY WAIT. */
+static enum flow look_at_body(struct request *request)
+{
+    struct inspection *inspection = inspection_of(request);
+    struct verdict verdict;
+
+    if (is_over(inspection) || inspection->has_seen_body || request->is_post_action) {
+        return FLOW_NEXT;
+    }
+    enum flow flow = request_read_body(request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    inspection->has_seen_body = true;
+    return inspect_body(inspection, &verdict) ? FLOW_NEXT : refuse(request, &verdict);
+}
+
+/* ---- responses ---- */
+
+/* Of a response whose body is looked at; in the request's arena. */
+struct hold {
+    struct body_filter filter;
+    struct inspection *inspection;
+    struct buf body; /* so far; goes with the request */
+    uint64_t limit;  /* bytes; more of the body passes unseen, where the rules do not forbid it */
+    bool is_open;    /* the rules have nothing against it */
+};
+
+static void hold_free(void *arg)
+{
+    struct hold *hold = arg;
+
+    buf_free(&hold->body);
+}
+
+/* Phase 4. MAY WAIT. False: the response is withdrawn. */
+static bool look_at_response_body(struct hold *hold, struct request *request)
+{
+    struct verdict verdict;
+
+    hold->inspection->has_seen_response_body = true;
+    if (inspect_response_body(hold->inspection, buf_str(&hold->body), &verdict)) {
+        return true;
+    }
+    return response_withdraw(request, verdict.status, verdict.location);
+}
+
+/* Holds all, up to the limit, until the rules have seen it. */
+static bool hold_send(struct body_filter *filter, struct request *request,
+                      const struct body_piece *piece, bool is_last)
+{
+    struct hold *hold = container_of(filter, struct hold, filter);
+
+    if (hold->is_open) {
+        return body_filter_next(filter, request, piece, is_last);
+    }
+    if (request->response.refusal != 0) {
+        return response_drop(piece);
+    }
+    if (piece != NULL) {
+        buf_append(&hold->body, piece->bytes);
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+    }
+    if (!is_last && hold->body.len <= hold->limit) {
+        return true;
+    }
+    if (!look_at_response_body(hold, request)) {
+        return false;
+    }
+    const struct body_piece whole = {.bytes = buf_str(&hold->body), .fd = -1};
+    hold->is_open = true;
+    if (response_resume(request) != FLOW_NEXT) {
+        return false;
+    }
+    return body_filter_next(filter, request, hold->body.len == 0 ? NULL : &whole, is_last);
+}
+
+/* Is there a body that the rules want to see? */
+static void hold_body(struct inspection *inspection)
+{
+    struct request *request = inspection->request;
+    struct response *response = &request->response;
+    uint64_t limit;
+
+    if (inspection->has_seen_response_body || response->is_header_only || response->is_tunnel ||
+        response->raw_head.len != 0 || response->status == 204 || response->status == 304 ||
+        (limit = rule_set_response_limit(inspection->set, response->content_type)) == 0) {
+        return;
+    }
+    struct hold *hold = arena_new(&request->arena, struct hold);
+    hold->filter.send = hold_send;
+    hold->inspection = inspection;
+    hold->limit = limit;
+    arena_on_free(&request->arena, hold_free, hold);
+    response->allows_ranges = false; /* a part of it would not show what the rules look for */
+    response_needs_memory(request);
+    response_append_filter(request, &hold->filter);
+    response_hold(request);
+}
+
+/* Phase 3, once, and whether there will be a phase 4. */
+static void look_at_response(struct request *request)
+{
+    struct inspection *inspection = inspection_of(request);
+    struct verdict verdict;
+
+    if (is_over(inspection)) {
+        return;
+    }
+    if (!inspection->has_seen_response) {
+        inspection->has_seen_response = true;
+        if (!inspect_response_head(inspection, &verdict)) {
+            response_withdraw(request, verdict.status, verdict.location);
+            return;
+        }
+    }
+    hold_body(inspection);
+}
+
+/* Phase 5. */
+static enum flow write_logs(struct request *request)
+{
+    struct inspection *inspection = inspection_of(request);
+
+    if (inspection != NULL) {
+        inspection_log(inspection);
+    }
+    return FLOW_NEXT;
+}
+
+/* ---- directives ---- */
+
+/* What libmodsecurity says is wrong, in one line. */
+static bool rules_error(struct conf_scope *scope, const struct conf_node *node, const char *error)
+{
+    char *text = arena_cstr(scope->conf->arena, error == NULL || error[0] == '\0'
+                                                    ? STR("failed")
+                                                    : (struct str){error, strlen(error)});
+    size_t len = strlen(text);
+
+    free((void *) (uintptr_t) error);
+    while (len != 0 && (text[len - 1] == '\n' || text[len - 1] == ' ')) {
+        text[--len] = '\0';
+    }
+    for (size_t i = 0; i < len; i++) {
+        text[i] = text[i] == '\n' ? ' ' : text[i];
+    }
+    if (node == NULL) {
+        return conf_error(scope->conf, scope->node, "modsecurity: %s", text);
+    }
+    return conf_error(scope->conf, node, "\"%.*s\" directive %s", STR_ARG(node->args[0]), text);
+}
+
+/* The block's own set, made at its first row. NULL after conf_error. */
+static struct rule_set *own_rules(struct conf_scope *scope, const struct conf_node *node,
+                                  struct modsecurity_settings *settings)
+{
+    if (settings->is_own) {
+        return settings->rules;
+    }
+    settings->outer = settings->rules;
+    settings->rules = rule_set_new(scope->conf->arena);
+    settings->is_own = settings->rules != NULL;
+    if (settings->rules == NULL) {
+        rules_error(scope, node, NULL);
+    }
+    return settings->rules;
+}
+
+static bool rules_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct rule_set *set = own_rules(scope, node, settings);
+    const char *error = NULL;
+
+    return set != NULL &&
+           (rule_set_add(set, arena_cstr(scope->conf->arena, node->args[1]), &error) ||
+            rules_error(scope, node, error));
+}
+
+static bool rules_file_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct str path = conf_full_name(scope->conf, node->args[1], true);
+    struct rule_set *set = own_rules(scope, node, settings);
+    const char *error = NULL;
+
+    return set != NULL && (rule_set_add_file(set, arena_cstr(scope->conf->arena, path), &error) ||
+                           rules_error(scope, node, error));
+}
+
+static bool rules_remote_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    return conf_error(scope->conf, node,
+                      "\"modsecurity_rules_remote\" is not supported: rules are not taken from the "
+                      "network, use \"modsecurity_rules_file\"");
+}
+
+/* The block's own rules stand before those of the outer one. */
+static bool settings_finish(struct conf_scope *scope, void *data)
+{
+    struct modsecurity_settings *settings = data;
+    const char *error = NULL;
+
+    if (!settings->is_own) {
+        return true;
+    }
+    return ((settings->outer == NULL || rule_set_merge(settings->rules, settings->outer, &error)) &&
+            rule_set_finish(settings->rules, scope->conf->arena, &error)) ||
+           rules_error(scope, NULL, error);
+}
+
+static void settings_fresh(void *data)
+{
+    struct modsecurity_settings *settings = data;
+
+    settings->is_own = false;
+    settings->outer = NULL;
+}
+
+static bool begin(struct conf *conf, struct http_main *main)
+{
+    inspection_take_notes();
+    return true;
+}
+
+#define S struct modsecurity_settings
+static const struct directive modsecurity_rows[] = {
+    {"modsecurity", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
+     .doc =
+         "Lets the rules look at requests and responses. A client's request is looked at once, with the rules of the "
+         "location where it is on first; its body is read before it is passed on. What they refuse is answered as they "
+         "say. The rules run on threads, of which `thread_pool modsecurity` tells the number (2) and how many requests "
+         "may wait (512); more are answered with 503."},
+    {"modsecurity_rules", IN_HTTP_ALL, CUSTOM(rules_apply), ARGS(1, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "text",
+     .doc =
+         "Rules, in libmodsecurity's language. They are compiled when the configuration is read, and added to those of "
+         "the outer block."},
+    {"modsecurity_rules_file", IN_HTTP_ALL, CUSTOM(rules_file_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .syntax = "file",
+     .doc = "The same from a file, relative to the configuration's directory."},
+    {"modsecurity_rules_remote", IN_HTTP_ALL, CUSTOM(rules_remote_apply), ARGS(2, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "key url",
+     .doc = "Refused: rules are not taken from the network."},
+    {"modsecurity_transaction_id", IN_HTTP_ALL, TEMPLATE(S, id), .syntax = "string",
+     .doc =
+         "How a request is called in what the rules log; they make a name of their own without it."},
+    {"modsecurity_use_error_log", IN_HTTP_ALL, FLAG(S, uses_error_log), .initial = "on",
+     .doc =
+         "Writes what the rules log, such as matches that refuse nothing, to the error log, at the level info. What is "
+         "refused is always there, at the level error."},
+    {0},
+};
+#undef S
+
+static const struct directive_table modsecurity_table = {
+    .key = &modsecurity_key,
+    .rows = modsecurity_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct modsecurity_settings),
+    .finish = settings_finish,
+    .fresh = settings_fresh,
+};
+static const struct directive_table *const modsecurity_tables[] = {&modsecurity_table, NULL};
+
+static const struct phase_hook modsecurity_phases[] = {
+    {.phase = PHASE_REWRITE,
+     .name = "modsecurity_head",
+     .before = "rewrite",
+     .run = look_at_head,
+     .is_active = is_active},
+    {.phase = PHASE_PREACCESS,
+     .name = "modsecurity_body",
+     .after = "limit_conn",
+     .run = look_at_body,
+     .is_active = is_active},
+    {.phase = PHASE_LOG,
+     .name = "modsecurity_log",
+     .before = "log",
+     .run = write_logs,
+     .is_active = NULL},
+    {.run = NULL},
+};
+static const struct filter_hook modsecurity_filters[] = {
+    {.name = "modsecurity", .after = "headers", .run = look_at_response, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module modsecurity_hooks = {
+    .phases = modsecurity_phases,
+    .filters = modsecurity_filters,
+    .begin = begin,
+};
+
+const struct module ngx_http_modsecurity_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_modsecurity_module",
+    .kind = MODULE_HTTP,
+    .tables = modsecurity_tables,
+    .hooks = &modsecurity_hooks,
+};

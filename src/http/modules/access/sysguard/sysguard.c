@@ -1,0 +1,453 @@
+/* ngx_http_sysguard_module (Tengine's): requests are turned away while the system has too much to do. */
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/modules/access/sysguard/system.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+/* In the order in which they are looked at. */
+enum guard_kind { GUARD_LOAD, GUARD_CPU, GUARD_SWAP, GUARD_FREE, GUARD_RT, GUARD_KINDS };
+
+#define PERIOD_MOST 3600 /* seconds of sysguard_rt, sysguard_cpu */
+#define FILE_ROOM 4096   /* of a text of /proc; what counts stands at its beginning */
+
+/* A limit. */
+struct guard {
+    bool is_set;
+    uint64_t limit;    /* load, rt: thousandths; cpu, swap: percent; free: bytes */
+    uint64_t period_s; /* of cpu, rt */
+    struct str action; /* a URI or "@name"; empty: 503 */
+    struct guard_state
+        *state; /* what this process has seen; of cpu and rt; in the generation's memory */
+};
+
+struct sysguard_settings {
+    bool is_on;
+    bool wants_all; /* sysguard_mode and */
+    unsigned log_level;
+    uint64_t interval_s;
+    struct guard guards[GUARD_KINDS];
+};
+
+static struct settings_key sysguard_key;
+
+static const struct sysguard_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &sysguard_key);
+}
+
+/* ---- what a worker knows ---- */
+
+/* Requests that ended within one second. */
+struct second {
+    time_t when;
+    uint32_t count;
+    uint64_t sum_ms;
+};
+
+/* Of one limit on cpu or rt. */
+struct guard_state {
+    struct cpu_time former; /* of a period ago */
+    uint64_t former_ms;     /* when that was; 0 = not yet */
+    uint64_t usage;         /* percent between the last two */
+    struct second *seconds; /* of rt: by time, as many as its period has */
+};
+
+/* The system's numbers, read anew after an interval. */
+static struct {
+    uint64_t load_at_ms, memory_at_ms; /* when they were read; 0 = not yet */
+    uint64_t load;                     /* thousandths */
+    struct memory_state memory;
+} seen;
+
+static bool is_old(uint64_t at_ms, uint64_t interval_s)
+{
+    return at_ms == 0 || clock_now.now_ms - at_ms >= interval_s * 1000;
+}
+
+static uint64_t load_now(const struct sysguard_settings *settings)
+{
+    char room[FILE_ROOM / 16];
+
+    if (is_old(seen.load_at_ms, settings->interval_s)) {
+        seen.load_at_ms = clock_now.now_ms;
+        system_read_load(system_text("/proc/loadavg", room, sizeof(room)), &seen.load);
+    }
+    return seen.load;
+}
+
+static const struct memory_state *memory_now(const struct sysguard_settings *settings)
+{
+    char room[FILE_ROOM / 2];
+
+    if (is_old(seen.memory_at_ms, settings->interval_s)) {
+        seen.memory_at_ms = clock_now.now_ms;
+        if (!system_read_memory(system_text("/proc/meminfo", room, sizeof(room)), &seen.memory)) {
+            seen.memory = (struct memory_state){.free_bytes = UINT64_MAX};
+        }
+    }
+    return &seen.memory;
+}
+
+/* Percent of the last period that is over. */
+static uint64_t cpu_now(const struct guard *guard)
+{
+    struct guard_state *state = guard->state;
+    char room[FILE_ROOM / 8];
+    struct cpu_time now;
+
+    if (!is_old(state->former_ms, guard->period_s) ||
+        !system_read_cpu(system_text("/proc/stat", room, sizeof(room)), &now)) {
+        return state->usage;
+    }
+    uint64_t all = now.all - state->former.all;
+    state->usage = state->former_ms == 0 || all == 0 || all > now.all
+                       ? 0
+                       : (now.busy - state->former.busy) * 100 / all;
+    state->former = now;
+    state->former_ms = clock_now.now_ms;
+    return state->usage;
+}
+
+/* Mean time of the requests of the last period, in milliseconds. */
+static uint64_t rt_now(const struct guard *guard)
+{
+    const struct guard_state *state = guard->state;
+    time_t first = clock_now.seconds - (time_t) guard->period_s;
+    uint64_t count = 0;
+    uint64_t sum_ms = 0;
+
+    for (uint64_t i = 0; i < guard->period_s; i++) {
+        if (state->seconds[i].when > first) {
+            count += state->seconds[i].count;
+            sum_ms += state->seconds[i].sum_ms;
+        }
+    }
+    return count == 0 ? 0 : sum_ms / count;
+}
+
+static enum flow note_time(struct request *request)
+{
+    const struct sysguard_settings *settings = settings_at(request->location);
+    const struct guard *guard = &settings->guards[GUARD_RT];
+
+    if (request != request->main) {
+        return FLOW_NEXT;
+    }
+    struct second *second = &guard->state->seconds[(uint64_t) clock_now.seconds % guard->period_s];
+    if (second->when != clock_now.seconds) {
+        *second = (struct second){.when = clock_now.seconds};
+    }
+    second->count++;
+    second->sum_ms += request_age_ms(request);
+    return FLOW_NEXT;
+}
+
+/* ---- a request ---- */
+
+static void say(const struct request *request, const struct sysguard_settings *settings,
+                enum guard_kind kind, uint64_t current)
+{
+    static const char *const names[] = {"load", "cpuusage", "swap", "free", "rt"};
+    uint64_t limit = settings->guards[kind].limit;
+
+    if (kind == GUARD_LOAD || kind == GUARD_RT) {
+        log_at(&request->log, settings->log_level, 0,
+               "sysguard %s limited, current:%llu.%03u conf:%llu.%03u", names[kind],
+               (unsigned long long) (current / 1000), (unsigned) (current % 1000),
+               (unsigned long long) (limit / 1000), (unsigned) (limit % 1000));
+    } else if (kind == GUARD_FREE) {
+        log_at(&request->log, settings->log_level, 0,
+               "sysguard free limited, current:%lluM conf:%lluM",
+               (unsigned long long) (current >> 20), (unsigned long long) (limit >> 20));
+    } else {
+        log_at(&request->log, settings->log_level, 0, "sysguard %s limited, current:%llu conf:%llu",
+               names[kind], (unsigned long long) current, (unsigned long long) limit);
+    }
+}
+
+static bool is_over(const struct request *request, const struct sysguard_settings *settings,
+                    enum guard_kind kind)
+{
+    const struct guard *guard = &settings->guards[kind];
+    const struct memory_state *memory;
+    uint64_t current = 0;
+
+    switch (kind) {
+    case GUARD_LOAD:
+        current = load_now(settings);
+        break;
+    case GUARD_CPU:
+        current = cpu_now(guard);
+        break;
+    case GUARD_SWAP:
+        memory = memory_now(settings);
+        current = memory->swap_total == 0
+                      ? 0
+                      : (memory->swap_total - memory->swap_free) * 100 / memory->swap_total;
+        break;
+    case GUARD_FREE:
+        current = memory_now(settings)->free_bytes;
+        break;
+    case GUARD_RT:
+        current = rt_now(guard);
+        break;
+    case GUARD_KINDS:
+        return false;
+    }
+    if (kind == GUARD_FREE ? current >= guard->limit : current <= guard->limit) {
+        return false;
+    }
+    say(request, settings, kind, current);
+    return true;
+}
+
+static enum flow turn_away(struct request *request, const struct guard *guard)
+{
+    struct str args = guard->action;
+    struct str uri = str_cut(&args, '?');
+
+    counters_mine->limited++;
+    if (guard->action.len == 0) {
+        return request_fail(request, 503);
+    }
+    return *guard->action.data == '@' ? request_redirect_named(request, guard->action)
+                                      : request_redirect(request, uri, args);
+}
+
+/* Once a request: where an action leads to is not looked at. */
+static enum flow guard_request(struct request *request)
+{
+    const struct sysguard_settings *settings = settings_at(request->location);
+    const struct guard *last = NULL;
+
+    if (request != request->main || request_data(request, &sysguard_key, 0) != NULL) {
+        return FLOW_NEXT;
+    }
+    request_data(request, &sysguard_key, 1);
+    for (unsigned kind = 0; kind < GUARD_KINDS; kind++) {
+        const struct guard *guard = &settings->guards[kind];
+
+        if (!guard->is_set) {
+            continue;
+        }
+        bool is_bad = is_over(request, settings, kind);
+        if (is_bad != settings->wants_all) {
+            return is_bad ? turn_away(request, guard) : FLOW_NEXT;
+        }
+        last = guard;
+    }
+    return last != NULL && settings->wants_all ? turn_away(request, last) : FLOW_NEXT;
+}
+
+static bool guards(const struct http_location *location)
+{
+    return settings_at(location)->is_on;
+}
+
+static bool notes_time(const struct http_location *location)
+{
+    return settings_at(location)->is_on && settings_at(location)->guards[GUARD_RT].is_set;
+}
+
+/* ---- when the configuration is read ---- */
+
+/* "ncpu*1.5", "0.3" */
+static bool read_load(struct str word, uint64_t *limit)
+{
+    uint64_t factor = 1;
+
+    if (str_starts(word, STR("ncpu*"))) {
+        long count = sysconf(_SC_NPROCESSORS_ONLN);
+        word = str_skip(word, 5);
+        factor = count > 0 ? (uint64_t) count : 1;
+    }
+    if (!parse_fixed_point(word, 3, limit) || *limit > UINT32_MAX) {
+        return false;
+    }
+    *limit *= factor;
+    return true;
+}
+
+static bool read_limit(enum guard_kind kind, struct str word, uint64_t *limit)
+{
+    switch (kind) {
+    case GUARD_LOAD:
+        return read_load(word, limit);
+    case GUARD_RT:
+        return parse_fixed_point(word, 3, limit);
+    case GUARD_SWAP:
+        return word.len > 1 && word.data[word.len - 1] == '%' &&
+               parse_uint(str_head(word, word.len - 1), limit) && *limit <= 100;
+    case GUARD_CPU:
+        return parse_uint(word, limit) && *limit <= 100;
+    case GUARD_FREE: {
+        int64_t bytes;
+        bool is_good = parse_offset(word, &bytes);
+
+        *limit = is_good ? (uint64_t) bytes : 0;
+        return is_good;
+    }
+    case GUARD_KINDS:
+        break;
+    }
+    return false;
+}
+
+static bool read_word(enum guard_kind kind, struct str word, struct guard *guard)
+{
+    static const char *const names[] = {"load", "usage", "swapratio", "free", "rt"};
+    struct str value = word;
+    struct str name = str_cut(&value, '=');
+
+    if (value.data == NULL || value.len == 0) {
+        return false;
+    }
+    if (str_is(name, names[kind])) {
+        guard->is_set = true;
+        return read_limit(kind, value, &guard->limit);
+    }
+    if (str_is(name, "period") && (kind == GUARD_CPU || kind == GUARD_RT)) {
+        return parse_sec(value, &guard->period_s) && guard->period_s != 0 &&
+               guard->period_s <= PERIOD_MOST;
+    }
+    guard->action = value;
+    return str_is(name, "action") && (*value.data == '/' || *value.data == '@');
+}
+
+static bool read_guard(struct conf_scope *scope, const struct conf_node *node, enum guard_kind kind,
+                       struct sysguard_settings *settings)
+{
+    struct guard guard = {.period_s = kind == GUARD_CPU ? 3 : 1};
+
+    for (unsigned i = 1; i < node->count; i++) {
+        if (!read_word(kind, node->args[i], &guard)) {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
+                              STR_ARG(node->args[i]));
+        }
+    }
+    if (!guard.is_set) {
+        return conf_error(scope->conf, node, "invalid number of arguments in \"%.*s\" directive",
+                          STR_ARG(node->args[0]));
+    }
+    if (kind == GUARD_CPU || kind == GUARD_RT) {
+        guard.state = arena_new(scope->conf->arena, struct guard_state);
+        guard.state->seconds =
+            arena_array(scope->conf->arena, (size_t) guard.period_s, sizeof(struct second));
+    }
+    settings->guards[kind] = guard;
+    return true;
+}
+
+static bool load_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    return read_guard(scope, node, GUARD_LOAD, settings);
+}
+
+static bool cpu_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    return read_guard(scope, node, GUARD_CPU, settings);
+}
+
+/* Two limits share a directive: the first word says which. */
+static bool mem_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    bool is_free = false;
+
+    for (unsigned i = 1; i < node->count; i++) {
+        is_free |= str_starts(node->args[i], STR("free="));
+    }
+    return read_guard(scope, node, is_free ? GUARD_FREE : GUARD_SWAP, settings);
+}
+
+static bool rt_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                     void *settings)
+{
+    return read_guard(scope, node, GUARD_RT, settings);
+}
+
+static const struct directive_word level_words[] = {{"info", LOG_INFO},
+                                                    {"notice", LOG_NOTICE},
+                                                    {"warn", LOG_WARN},
+                                                    {"error", LOG_ERROR},
+                                                    {NULL, 0}};
+static const struct directive_word mode_words[] = {{"or", false}, {"and", true}, {NULL, 0}};
+
+static bool mode_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    const struct directive_word *word = mode_words;
+
+    while (word->word != NULL && !str_is(node->args[1], word->word)) {
+        word++;
+    }
+    if (word->word == NULL) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    ((struct sysguard_settings *) settings)->wants_all = word->value != 0;
+    return true;
+}
+
+#define S struct sysguard_settings
+static const struct directive sysguard_rows[] = {
+    {"sysguard", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
+     .doc =
+         "Turns requests away, with 503 or to an action, while the system is beyond one of the limits below."},
+    {"sysguard_load", IN_HTTP_ALL, CUSTOM_FIELD(S, guards[GUARD_LOAD], load_apply), ARGS(1, 2),
+     .syntax = "load=[ncpu*]number [action=uri]", .doc = "The load of one minute."},
+    {"sysguard_cpu", IN_HTTP_ALL, CUSTOM_FIELD(S, guards[GUARD_CPU], cpu_apply), ARGS(1, 3),
+     .syntax = "usage=percent [period=time] [action=uri]",
+     .doc = "How busy the processors were in the last period of 3 seconds."},
+    {"sysguard_mem", IN_HTTP_ALL, CUSTOM(mem_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "swapratio=percent% [action=uri] | free=size [action=uri]",
+     .doc = "How much of the swap space is in use; or how much memory is free, or holds files."},
+    {"sysguard_rt", IN_HTTP_ALL, CUSTOM_FIELD(S, guards[GUARD_RT], rt_apply), ARGS(1, 3),
+     .syntax = "rt=seconds [period=time] [action=uri]",
+     .doc =
+         "The mean time of the worker's requests in these places, in the last period of one second."},
+    {"sysguard_mode", IN_HTTP_ALL, CUSTOM_FIELD(S, wants_all, mode_apply), ARGS(1, 1),
+     .initial = "or", .syntax = "or | and",
+     .doc = "Is one limit enough, or have all of them to be passed?"},
+    {"sysguard_interval", IN_HTTP_ALL, SEC(S, interval_s), .initial = "1s",
+     .doc = "How long load and memory are taken to be as they were read last."},
+    {"sysguard_log_level", IN_HTTP_ALL, ENUM(S, log_level, level_words), .initial = "error",
+     .doc = "Level of the line that says which limit was passed."},
+    {0},
+};
+#undef S
+
+static const struct directive_table sysguard_table = {.key = &sysguard_key,
+                                                      .rows = sysguard_rows,
+                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                      .size = sizeof(struct sysguard_settings)};
+static const struct directive_table *const sysguard_tables[] = {&sysguard_table, NULL};
+
+static const struct phase_hook sysguard_phases[] = {
+    {.phase = PHASE_PREACCESS,
+     .name = "sysguard",
+     .before = "limit_req",
+     .run = guard_request,
+     .is_active = guards},
+    {.phase = PHASE_LOG,
+     .name = "sysguard",
+     .after = "log",
+     .run = note_time,
+     .is_active = notes_time},
+    {.run = NULL},
+};
+static const struct http_module sysguard_hooks = {.phases = sysguard_phases};
+
+const struct module ngx_http_sysguard_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_sysguard_module",
+    .kind = MODULE_HTTP,
+    .tables = sysguard_tables,
+    .hooks = &sysguard_hooks,
+};

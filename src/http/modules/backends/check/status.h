@@ -1,0 +1,18 @@
+/* `check_status`: what is known of the checked peers, as a page. */
+#ifndef HTTP_MODULES_BACKENDS_CHECK_STATUS_H
+#define HTTP_MODULES_BACKENDS_CHECK_STATUS_H
+
+#include "conf/directive.h"
+#include "http/request/request.h"
+#include "upstream/upstream.h"
+
+enum check_format { FORMAT_HTML, FORMAT_CSV, FORMAT_JSON, FORMAT_PROMETHEUS, FORMAT_NONE };
+
+/* The format of this name, or FORMAT_NONE. */
+enum check_format check_format_named(struct str name);
+
+/* Answers with the page of the set; the arguments format= and status=up|down override and filter. */
+enum flow check_status_answer(struct request *request, const struct upstream_set *set,
+                              enum check_format format);
+
+#endif

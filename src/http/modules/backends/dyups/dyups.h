@@ -1,0 +1,49 @@
+/* Tengine's dyups: groups that change while the service runs, as a worker has them (groups.c), and who changes them
+ * (interface.c). */
+#ifndef HTTP_MODULES_BACKENDS_DYUPS_DYUPS_H
+#define HTTP_MODULES_BACKENDS_DYUPS_DYUPS_H
+
+#include "conf/directive.h"
+#include "http/routing/settings.h"
+#include "upstream/upstream.h"
+
+struct zone;
+
+#define DYUPS_NAME_MAX 255 /* bytes of a group's name */
+
+/* Of the http block. */
+struct dyups_settings {
+    uint64_t read_ms;               /* dyups_read_msg_timeout */
+    uint64_t zone_size;             /* dyups_shm_zone_size */
+    bool trylock;                   /* dyups_trylock */
+    bool logs_reads;                /* dyups_read_msg_log */
+    const struct conf_scope *outer; /* the http block, for groups that come */
+    struct conf_node *node; /* of the first dyups_interface; NULL: nobody changes anything */
+    struct variable_set *variables; /* of http */
+    struct zone *zone;              /* of the store */
+};
+
+/* What holds in this worker; NULL where nobody changes anything. (groups.c) */
+extern struct dyups_settings *dyups_now;
+
+/* Takes over what other workers have changed. Cheap when nobody has. */
+void dyups_sync(void);
+
+/* Is there word of this group? *out NULL: it was deleted. The find_changed of the set. */
+bool dyups_find(struct str name, struct upstream_group **out);
+
+/* Walks the groups that were changed, and are there. */
+void dyups_each(void (*visit)(struct upstream_group *group, void *arg), void *arg);
+
+/* Is it the inside of an `upstream` block? False: *why says why not. */
+bool dyups_check(struct str name, struct str text, struct buf *why);
+
+/* The life of a worker. */
+void dyups_start(struct dyups_settings *settings, struct upstream_set *set);
+void dyups_quit(void);
+void dyups_end(void);
+
+/* The content handler of dyups_interface. MAY WAIT, for a body. */
+enum flow dyups_answer(struct request *request);
+
+#endif

@@ -1,0 +1,180 @@
+/* dyups_interface: GET /list, /detail and /upstream/NAME; POST and DELETE /upstream/NAME. */
+#include "base/buf.h"
+#include "http/modules/backends/dyups/dyups.h"
+#include "http/modules/backends/dyups/store.h"
+#include "http/request/body.h"
+#include "http/request/response.h"
+#include "server/process/cells.h"
+#include "upstream/peer.h"
+
+static enum flow answer_text(struct request *request, unsigned status, struct str text)
+{
+    return response_memory(request, status, STR("text/plain"), text);
+}
+
+/* ---- what there is ---- */
+
+static void put_peers(struct buf *out, const struct peer_set *set, bool is_detailed)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        const struct peer *peer = &set->peers[i];
+        const struct upstream_server *server = peer->server;
+
+        buf_printf(out, "server %.*s", STR_ARG(peer->name));
+        if (is_detailed) {
+            buf_printf(out,
+                       " weight=%u max_conns=%u max_fails=%u fail_timeout=%llu backup=%d down=%d",
+                       peer->weight, server->max_conns, server->max_fails,
+                       (unsigned long long) server->fail_timeout_ms / 1000, server->is_backup,
+                       server->is_down);
+        }
+        buf_append_char(out, '\n');
+    }
+}
+
+static void put_group(struct buf *out, const struct upstream_group *group, bool is_detailed)
+{
+    if (group->peers != NULL) {
+        put_peers(out, &group->peers->primary, is_detailed);
+        put_peers(out, &group->peers->backup, is_detailed);
+    }
+}
+
+/* A page of all groups. */
+struct page {
+    struct buf text;
+    bool is_detailed;
+};
+
+static void put_entry(struct upstream_group *group, void *arg)
+{
+    struct page *page = arg;
+
+    buf_printf(&page->text, "%.*s\n", STR_ARG(group->name));
+    if (page->is_detailed) {
+        put_group(&page->text, group, true);
+        buf_append_char(&page->text, '\n');
+    }
+}
+
+static struct upstream_set *http_set(void)
+{
+    return upstream_set_of(&generation_now->conf, &upstream_http);
+}
+
+static enum flow answer_page(struct request *request, bool is_detailed)
+{
+    struct page page = {.is_detailed = is_detailed};
+    struct upstream_group *changed;
+
+    vec_each(struct upstream_group *, group, &http_set()->groups) {
+        if (!(*group)->is_implicit && !dyups_find((*group)->name, &changed)) {
+            put_entry(*group, &page);
+        }
+    }
+    dyups_each(put_entry, &page);
+    if (page.text.len == 0) {
+        buf_free(&page.text);
+        return answer_text(request, 204, STR(""));
+    }
+    return response_gathered(request, STR("text/plain"), &page.text);
+}
+
+/* A block of that name, as it is now; NULL: there is none. */
+static struct upstream_group *group_of(struct str name)
+{
+    struct upstream_group *group = NULL;
+
+    return dyups_find(name, &group) ? group : map_get_nocase(&http_set()->blocks, name);
+}
+
+static enum flow answer_group(struct request *request, struct str name)
+{
+    const struct upstream_group *group = group_of(name);
+    struct buf text = {0};
+
+    if (group == NULL) {
+        return answer_text(request, 404, STR(""));
+    }
+    put_group(&text, group, false);
+    return response_gathered(request, STR("text/plain"), &text);
+}
+
+/* ---- changes ---- */
+
+static enum flow refuse(struct request *request, struct str name, struct str why)
+{
+    log_error(&request->log, 0, "dyups: upstream \"%.*s\" is not taken: %.*s", STR_ARG(name),
+              STR_ARG(why));
+    return answer_text(request, 500, STR("add server failed"));
+}
+
+static enum flow put(struct request *request, const struct store_entry *entry)
+{
+    if (!store_put(dyups_now->zone, entry)) {
+        counters_mine->limited++;
+        return refuse(request, entry->name, STR("dyups_shm_zone_size is too small"));
+    }
+    dyups_sync();
+    return answer_text(request, 200, STR("success"));
+}
+
+static enum flow change(struct request *request, struct str name)
+{
+    struct store_entry entry = {.name = name};
+    struct buf why = {0};
+    enum flow flow = request_read_body(request);
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (request->body->size > dyups_now->zone_size) {
+        counters_mine->limited++;
+        return refuse(request, name, STR("the body is larger than dyups_shm_zone_size"));
+    }
+    if (!request_body_text(request, &entry.text)) {
+        return request_fail(request, 500);
+    }
+    if (!dyups_check(name, entry.text, &why)) {
+        struct str reason = arena_dup(&request->arena, buf_str(&why));
+        buf_free(&why);
+        return refuse(request, name, reason);
+    }
+    return put(request, &entry);
+}
+
+static enum flow delete (struct request *request, struct str name) {
+    const struct store_entry entry = {.name = name, .is_gone = true};
+
+    return group_of(name) == NULL ? answer_text(request, 404, STR("not found uptream"))
+                                  : put(request, &entry);
+}
+
+/* ---- the handler ---- */
+
+enum flow dyups_answer(struct request *request)
+{
+    const struct str upstream = STR("/upstream/");
+    struct str uri = request->uri;
+    struct str name = str_starts(uri, upstream) ? str_skip(uri, upstream.len) : STR("");
+    bool is_named = name.len != 0 && name.len <= DYUPS_NAME_MAX;
+
+    if (dyups_now == NULL) {
+        return request_fail(request, 503); /* the worker ends */
+    }
+    switch (request->method) {
+    case METHOD_GET:
+        dyups_sync();
+        if (str_is(uri, "/list") || str_is(uri, "/detail")) {
+            return answer_page(request, str_is(uri, "/detail"));
+        }
+        return is_named ? answer_group(request, name) : answer_text(request, 404, STR(""));
+    case METHOD_POST:
+        return is_named ? change(request, name)
+                        : answer_text(request, 404, STR("not support this interface"));
+    case METHOD_DELETE:
+        return is_named ? delete (request, name) : answer_text(request, 404, STR(""));
+    default:
+        return answer_text(request, 405, STR(""));
+    }
+}

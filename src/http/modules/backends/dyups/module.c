@@ -1,0 +1,125 @@
+/* ngx_http_dyups_module, of Tengine: groups are changed by requests while the service runs. */
+#include "http/modules/backends/dyups/dyups.h"
+#include "http/modules/backends/dyups/store.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+static struct settings_key dyups_key;
+
+static bool interface_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct conf_node **used = conf_state(scope->conf, "dyups interface", sizeof(*used));
+
+    *used = node;
+    content_set(scope_location(scope), dyups_answer, NULL);
+    return true;
+}
+
+/* Groups that come are read in the http block as it is now. */
+static bool finish(struct conf_scope *scope, void *settings)
+{
+    struct dyups_settings *own = settings;
+    struct dyups_settings **state = conf_state(scope->conf, "dyups", sizeof(*state));
+
+    own->outer = scope;
+    *state = own;
+    return true;
+}
+
+static struct dyups_settings *settings_of(struct conf *conf)
+{
+    return *(struct dyups_settings **) conf_state(conf, "dyups", sizeof(struct dyups_settings *));
+}
+
+static bool end(struct conf *conf, struct http_main *main)
+{
+    static const char user;
+    struct conf_node *node =
+        *(struct conf_node **) conf_state(conf, "dyups interface", sizeof(struct conf_node *));
+    struct dyups_settings *own = settings_of(conf);
+
+    if (node == NULL || own == NULL) {
+        return true;
+    }
+    own->node = node;
+    own->variables = conf_variables(conf);
+    own->zone = generation_zone(conf->generation, node, STR("_dyups"), own->zone_size, &user);
+    return own->zone != NULL &&
+           (store_prepare(own->zone) ||
+            conf_error(conf, node, "zone \"_dyups\" is too small: dyups_shm_zone_size"));
+}
+
+static bool worker_start(struct generation *generation)
+{
+    struct dyups_settings *own = settings_of(&generation->conf);
+
+    if (own != NULL && own->zone != NULL) {
+        dyups_start(own, upstream_set_of(&generation->conf, &upstream_http));
+    }
+    return true;
+}
+
+static void worker_quit(struct generation *generation)
+{
+    if (dyups_now == settings_of(&generation->conf)) {
+        dyups_quit();
+    }
+}
+
+static void worker_end(struct generation *generation)
+{
+    if (dyups_now == settings_of(&generation->conf)) {
+        dyups_end();
+    }
+}
+
+#define S struct dyups_settings
+static const struct directive rows[] = {
+    {"dyups_read_msg_timeout", IN_HTTP, MSEC(S, read_ms), .initial = "1s", .min = 1,
+     .max = INT32_MAX,
+     .doc =
+         "So often a worker looks for groups that others have changed. A request that asks for a group by a "
+         "variable finds it changed at once."},
+    {"dyups_read_msg_log", IN_HTTP, FLAG(S, logs_reads), .initial = "off",
+     .doc = "Logs each change that a worker takes over, as a notice."},
+    {"dyups_shm_zone_size", IN_HTTP, SIZE(S, zone_size), .initial = "2m",
+     .doc =
+         "Shared memory for groups that were changed: their texts. It outlives a reload of the same size."},
+    {"dyups_trylock", IN_HTTP, FLAG(S, trylock), .initial = "off",
+     .doc = "Understood: a change waits for nobody, so that none is refused with 409."},
+    {"dyups_upstream_conf", IN_HTTP, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "path",
+     .doc = "Nothing has been read from this file since Tengine 2.2."},
+    {0},
+};
+
+static const struct directive interface_rows[] = {
+    {"dyups_interface", IN_LOCATION, CUSTOM(interface_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
+     .doc =
+         "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, changes one by POST "
+         "/upstream/NAME, whose body is the inside of an `upstream` block, and takes one away by DELETE "
+         "/upstream/NAME. Requests that are passed to a group by a variable see it. Whoever may come here "
+         "may send requests anywhere: see `allow`."},
+    {0},
+};
+
+static const struct directive_table table = {.key = &dyups_key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP,
+                                             .size = sizeof(struct dyups_settings),
+                                             .finish = finish};
+static const struct directive_table interface_table = {.rows = interface_rows};
+static const struct directive_table *const tables[] = {&table, &interface_table, NULL};
+static const struct http_module hooks = {.end = end};
+
+const struct module ngx_http_dyups_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_dyups_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &hooks,
+    .worker_start = worker_start,
+    .worker_quit = worker_quit,
+    .worker_abort = worker_quit,
+    .worker_end = worker_end,
+};

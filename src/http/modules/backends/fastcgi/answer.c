@@ -1,0 +1,190 @@
+/* What comes back from a FastCGI backend, once its records are decoded: a CGI head, a body, words for the log. */
+#include "http/exchange/heads/answer.h"
+#include "http/modules/backends/fastcgi/link.h"
+#include "server/generation.h"
+
+/* Bytes of stderr of one request: beyond, the backend is at fault. Each record costs a line of the log. */
+#define NOISE_MAX (4 * 1024 * 1024)
+#define NOISE_OF_RECORD 256
+
+/* ---- stderr ---- */
+
+bool fastcgi_bear_noise(struct fastcgi_stream *stream, size_t size)
+{
+    stream->noise += NOISE_OF_RECORD + size;
+    if (stream->noise <= NOISE_MAX) {
+        return true;
+    }
+    if (!stream->is_bad) {
+        stream->is_bad = true;
+        stream->link->is_bad |= !stream->link->is_shared;
+        counters_mine->limited++;
+        exchange_log(stream->x, LOG_ERROR, 0, "upstream sent too much to FastCGI stderr");
+    }
+    return false;
+}
+
+void fastcgi_note_stderr(struct fastcgi_stream *stream, struct str text)
+{
+    struct exchange *x = stream->x;
+
+    if (!fastcgi_bear_noise(stream, text.len)) {
+        return;
+    }
+    if (!stream->has_begun) {
+        vec_each(const struct str, caught, &fastcgi_settings_of(x)->catch_stderr) {
+            if (str_find(text, *caught) != NULL) {
+                stream->is_caught = true;
+            }
+        }
+    }
+    while (text.len != 0 && (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r')) {
+        text.len--;
+    }
+    if (text.len != 0) {
+        exchange_log(x, LOG_ERROR, 0, "FastCGI sent in stderr: \"%.*s\"", STR_ARG(text));
+    }
+}
+
+/* More for the exchange to see, without asking the socket. */
+static inline bool decode_more(struct fastcgi_stream *stream, bool joins)
+{
+    return stream->link->is_shared ? fastcgi_shared_fill(stream) : fastcgi_decode(stream, joins);
+}
+
+/* ---- the head ---- */
+
+/* An application that sends a body to HEAD all the same fills the cache with it, as with nginx. */
+static bool has_no_body(const struct exchange *x)
+{
+    return x->answer.status == 204 || x->answer.status == 304 ||
+           (x->request->method == METHOD_HEAD && !x->is_cacheable);
+}
+
+enum head_result fastcgi_read_head(struct exchange *x)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    for (;;) {
+        enum head_result result = stream->is_caught ? HEAD_BAD : HEAD_MORE;
+
+        if (result == HEAD_MORE && fastcgi_input(x).len != 0) {
+            result = answer_read_fields(x, true);
+        }
+        if (result == HEAD_DONE && x->answer.status >= 200) {
+            stream->has_begun = true;
+            x->answer.has_no_body = has_no_body(x);
+        }
+        if (result != HEAD_MORE) {
+            return result;
+        }
+        if (!decode_more(stream, true)) {
+            break;
+        }
+    }
+    if (stream->is_bad) {
+        return HEAD_BAD;
+    }
+    if (stream->is_stdout_closed) {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed FastCGI stdout");
+        return HEAD_BAD;
+    }
+    if (stream->has_ended) {
+        exchange_log(x, LOG_ERROR, 0, "upstream sent unexpected FastCGI record: %d",
+                     RECORD_END_REQUEST);
+        /* A request that was refused has not begun: for it the connection just ended. */
+        return stream->protocol_status == RECORD_CANT_MPX_CONN ||
+                       stream->protocol_status == RECORD_OVERLOADED
+                   ? HEAD_MORE
+                   : HEAD_BAD;
+    }
+    return HEAD_MORE;
+}
+
+/* ---- the body ---- */
+
+static bool is_short(const struct exchange *x, const struct fastcgi_stream *stream)
+{
+    return x->answer.content_length > (int64_t) stream->given && !x->answer.has_no_body &&
+           !answer_is_head_alone(x);
+}
+
+/* Bytes that came, without those that are too many. May be none. */
+static struct str take_within_length(struct exchange *x, struct fastcgi_stream *stream)
+{
+    struct str data = fastcgi_input(x);
+    size_t came = data.len;
+
+    if (x->answer.has_no_body) {
+        data.len = 0;
+    } else if (x->answer.content_length >= 0) {
+        uint64_t left = (uint64_t) x->answer.content_length - stream->given;
+        if (came > left) {
+            data.len = (size_t) left;
+            if (!stream->is_excess) {
+                stream->is_excess = true;
+                exchange_log(x, LOG_WARN, 0,
+                             "upstream sent more data than specified in \"Content-Length\" header");
+            }
+        }
+    }
+    fastcgi_consume(x, came);
+    stream->given += data.len;
+    return data;
+}
+
+/* The records say that nothing more comes. */
+static enum body_result records_finish(struct exchange *x, const struct fastcgi_stream *stream)
+{
+    if (is_short(x, stream)) {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed FastCGI stdout");
+        return BODY_BAD;
+    }
+    if (!stream->has_ended) {
+        return BODY_MORE;
+    }
+    x->is_reusable =
+        stream->keeps && !stream->is_excess && stream->protocol_status == RECORD_REQUEST_COMPLETE;
+    return BODY_END;
+}
+
+enum body_result fastcgi_read_body(struct exchange *x, struct str *data)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    do {
+        if (fastcgi_input(x).len != 0) {
+            *data = take_within_length(x, stream);
+            if (data->len != 0) {
+                return BODY_DATA;
+            }
+        }
+    } while (decode_more(stream, false));
+    if (stream->is_bad) {
+        return BODY_BAD;
+    }
+    return stream->is_stdout_closed || stream->has_ended ? records_finish(x, stream) : BODY_MORE;
+}
+
+/* The connection is at its end. Without END_REQUEST that is in order where it was not to be kept. */
+enum body_result fastcgi_body_ended(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    const struct conn *conn = x->link->conn;
+
+    if (stream->is_bad) {
+        return BODY_BAD;
+    }
+    if (stream->has_ended) {
+        return records_finish(x, stream);
+    }
+    if (conn->is_broken) {
+        exchange_log(x, LOG_ERROR, conn->error, "recv() failed");
+        return BODY_BAD;
+    }
+    if (stream->is_strict || is_short(x, stream) || !fastcgi_link_is_clean(stream->link)) {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed connection");
+        return BODY_BAD;
+    }
+    return BODY_END;
+}

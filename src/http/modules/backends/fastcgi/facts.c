@@ -1,0 +1,118 @@
+/* What backends say of themselves: asked for once (question.c), after the first request that ended well; known to all
+ * workers. */
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "http/modules/backends/fastcgi/link.h"
+
+/* The low bits of peer_cell.facts_state; above them stands when processes may be looked for again, in units of
+ * LOOK_UNIT_MS. */
+enum facts_state { FACTS_UNKNOWN, FACTS_ASKED, FACTS_KNOWN, FACTS_MASK };
+
+#define FACTS_BITS 2
+#define LOOK_UNIT_MS 64
+#define PAUSE_UNITS_MAX 4096 /* what is further in the future is from before the counter's turn */
+
+#define MULTIPLEX_MAX 1024 /* requests on one connection, whatever the backend says */
+
+static bool change_state(struct peer_cell *cell, enum facts_state from, enum facts_state to)
+{
+    uint32_t expected = from;
+
+    return atomic_compare_exchange_strong(&cell->facts_state, &expected, to);
+}
+
+static enum facts_state state_of(const struct peer_cell *cell)
+{
+    return (enum facts_state)(atomic_load_explicit(&cell->facts_state, memory_order_acquire) &
+                              FACTS_MASK);
+}
+
+/* ---- the one that asks ---- */
+
+bool fastcgi_facts_are_unknown(const struct peer_cell *cell)
+{
+    return state_of(cell) == FACTS_UNKNOWN;
+}
+
+bool fastcgi_facts_claim(struct peer_cell *cell)
+{
+    return change_state(cell, FACTS_UNKNOWN, FACTS_ASKED);
+}
+
+void fastcgi_facts_release(struct peer_cell *cell)
+{
+    change_state(cell, FACTS_ASKED, FACTS_UNKNOWN);
+}
+
+void fastcgi_facts_settle(struct peer_cell *cell, struct backend_facts facts, unsigned max_conns)
+{
+    if (facts.connections_max == 0 && !facts.multiplexes) {
+        facts.connections_max = max_conns; /* what php-fpm does not say, we were told */
+    }
+    atomic_store_explicit(&cell->connections_max, facts.connections_max, memory_order_relaxed);
+    atomic_store_explicit(&cell->requests_max,
+                          facts.multiplexes || facts.connections_max == 1 ? facts.requests_max : 0,
+                          memory_order_relaxed);
+    atomic_store_explicit(&cell->multiplexes, facts.multiplexes, memory_order_relaxed);
+    atomic_store_explicit(&cell->facts_state, FACTS_KNOWN, memory_order_release);
+}
+
+/* ---- the others ---- */
+
+unsigned fastcgi_open_max(const struct exchange *x)
+{
+    const struct peer *peer = x->pick.peer;
+    struct peer_cell *cell = peer->cell;
+    unsigned written = peer->server != NULL ? peer->server->max_conns : 0;
+
+    if (fastcgi_settings_of(x)->keep_conn != KEEP_CONN_AUTO || written != 0) {
+        return written;
+    }
+    if (__builtin_expect(fastcgi_facts_are_scarce(cell), 0)) {
+        fastcgi_processes_look(x);
+    }
+    return atomic_load_explicit(&cell->connections_max, memory_order_relaxed);
+}
+
+bool fastcgi_facts_keep(const struct peer_cell *cell)
+{
+    return state_of(cell) == FACTS_KNOWN &&
+           (atomic_load_explicit(&cell->connections_max, memory_order_relaxed) != 0 ||
+            atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) != 0);
+}
+
+bool fastcgi_facts_are_scarce(const struct peer_cell *cell)
+{
+    return atomic_load_explicit(&cell->connections_max, memory_order_relaxed) != 0 &&
+           atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) == 0;
+}
+
+unsigned fastcgi_facts_users_max(const struct peer_cell *cell)
+{
+    if (state_of(cell) != FACTS_KNOWN ||
+        atomic_load_explicit(&cell->multiplexes, memory_order_relaxed) == 0) {
+        return 1;
+    }
+    uint32_t told = atomic_load_explicit(&cell->requests_max, memory_order_relaxed);
+    return told == 0 || told > MULTIPLEX_MAX ? MULTIPLEX_MAX : told;
+}
+
+bool fastcgi_facts_may_look(struct peer_cell *cell, uint64_t pause_ms)
+{
+    uint32_t now = (uint32_t) (clock_now.now_ms / LOOK_UNIT_MS) & (UINT32_MAX >> FACTS_BITS);
+    uint32_t next = now + (uint32_t) (pause_ms / LOOK_UNIT_MS);
+    uint32_t before = atomic_load_explicit(&cell->facts_state, memory_order_relaxed);
+    uint32_t due = before >> FACTS_BITS;
+
+    if (pause_ms != 0 && due > now && due - now <= PAUSE_UNITS_MAX) {
+        return false;
+    }
+    return atomic_compare_exchange_strong(&cell->facts_state, &before,
+                                          next << FACTS_BITS | (before & FACTS_MASK));
+}
+
+void fastcgi_facts_no_multiplexing(struct peer_cell *cell)
+{
+    atomic_store_explicit(&cell->multiplexes, 0, memory_order_relaxed);
+}

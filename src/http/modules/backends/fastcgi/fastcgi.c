@@ -1,0 +1,222 @@
+/* ngx_http_fastcgi_module: requests passed on to FastCGI servers. */
+#include "config.h"
+#include "http/exchange/cache/rows.h"
+#include "http/routing/hooks.h"
+#include "http/modules/backends/fastcgi/fastcgi.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+static struct settings_key fastcgi_key;
+static struct settings_key fastcgi_family_key;
+static const struct exchange_family fastcgi_family;
+
+/* ---- the handler ---- */
+
+static const struct protocol fastcgi_protocol = {
+    .family = &fastcgi_family,
+    .name = STR_INIT("fastcgi"),
+    .scheme = STR_INIT("fastcgi://"),
+    .channel = &fastcgi_channel,
+    .make_request = fastcgi_make_request,
+    .send_head = fastcgi_send_head,
+    .send_body = fastcgi_send_body,
+    .read_head = fastcgi_read_head,
+    .read_body = fastcgi_read_body,
+    .body_ended = fastcgi_body_ended,
+    .wants_whole_link = fastcgi_wants_whole_link,
+    .open_max = fastcgi_open_max,
+};
+
+static enum flow fastcgi_answer(struct request *request)
+{
+    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
+    struct exchange *x =
+        exchange_new(request, &fastcgi_protocol,
+                     location_settings(request->location, &fastcgi_family_key), own);
+
+    exchange_set_target(x, &own->target);
+    x->is_chunked_out = true; /* STDIN records need no length */
+    return exchange_run(x);
+}
+
+/* ---- variables ---- */
+
+/* What fastcgi_split_path_info makes of the URI; false: it does not match, or there is none. */
+static bool split(struct request *request, struct str *script, struct str *path_info)
+{
+    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
+    struct variable_env env = request->env; /* its captures are not the request's */
+
+    if (own->split == NULL || !regex_match(own->split, request->uri, &env, &request->log) ||
+        env.capture_count < 3) {
+        return false;
+    }
+    *script = env.captures[1];
+    *path_info = env.captures[2];
+    return true;
+}
+
+static bool get_script_name(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    struct request *request = variable_request(env);
+    const struct fastcgi_settings *own = location_settings(request->location, &fastcgi_key);
+    struct str script = request->uri;
+    struct str path_info;
+
+    split(request, &script, &path_info);
+    if (own->index.len != 0 && script.len != 0 && script.data[script.len - 1] == '/') {
+        script = arena_concat(&request->arena, script, own->index);
+    }
+    return variable_give(out, script);
+}
+
+static bool get_path_info(struct variable_env *env, const struct variable *variable,
+                          struct str *out)
+{
+    struct str script;
+
+    if (!split(variable_request(env), &script, out)) {
+        *out = STR_NONE;
+    }
+    return true;
+}
+
+/* nginx computes them at each use; internal redirects change them. */
+const struct variable fastcgi_variables[] = {
+    {.name = STR_INIT("fastcgi_script_name"), .get = get_script_name, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("fastcgi_path_info"), .get = get_path_info, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("")},
+};
+
+/* ---- directives ---- */
+
+static bool fastcgi_pass_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    struct fastcgi_settings *own = settings;
+    struct str address = node->args[1];
+
+    return pass_target_read(scope, node, address, 0, &own->target) &&
+           pass_handler_set(scope, node, fastcgi_answer);
+}
+
+static bool split_path_info_apply(struct conf_scope *scope, const struct directive *row,
+                                  struct conf_node *node, void *settings)
+{
+    struct fastcgi_settings *own = settings;
+    struct str pattern = node->args[1];
+
+    own->split = regex_compile(scope->conf, node, pattern, false, true);
+    if (own->split == NULL) {
+        return false;
+    }
+    if (regex_capture_count(own->split) != 2) {
+        return conf_error(scope->conf, node, "pattern \"%.*s\" must have 2 captures",
+                          STR_ARG(pattern));
+    }
+    return true;
+}
+
+/* A location whose parameters are its parent's shares what was laid out for them. */
+static bool fastcgi_finish(struct conf_scope *scope, void *settings)
+{
+    struct fastcgi_settings *own = settings;
+
+    if (own->plan == NULL || own->plan_of != own->list.items ||
+        own->plan_count != own->list.count) {
+        own->plan = fastcgi_plan_new(scope->conf, &own->list);
+        own->plan_of = own->list.items;
+        own->plan_count = own->list.count;
+    }
+    return true;
+}
+
+static const struct directive_word keep_conn_words[] = {
+    {"on", KEEP_CONN_ON},
+    {"off", KEEP_CONN_OFF},
+    {"auto", KEEP_CONN_AUTO},
+    {NULL, 0},
+};
+
+#define S struct fastcgi_settings
+static const struct directive fastcgi_rows[] = {
+    {"fastcgi_pass", IN_LOCATION | IN_LOCATION_IF, CUSTOM_FIELD(S, target, fastcgi_pass_apply),
+     ARGS(1, 1), .syntax = "address", .doc = "The FastCGI server, or group of them, that answers."},
+    {"fastcgi_index", IN_HTTP_ALL, STRING(S, index),
+     .doc = "What is put behind a URI that ends in a slash, in $fastcgi_script_name."},
+    PARAM_ROW("fastcgi", S, list),
+    {"fastcgi_split_path_info", IN_HTTP_ALL, CUSTOM_FIELD(S, split, split_path_info_apply),
+     ARGS(1, 1), .repeat = REPEAT_CUSTOM, .syntax = "regex",
+     .doc = "An expression with two captures, which become $fastcgi_script_name and "
+            "$fastcgi_path_info."},
+    {"fastcgi_keep_conn", IN_HTTP_ALL, ENUM(S, keep_conn, keep_conn_words), .initial = "auto",
+     .doc =
+         "Are connections kept for the next request? With \"auto\" the backend is asked once, "
+         "behind the first request (FCGI_GET_VALUES): those that tell a limit of connections, or that they take several "
+         "requests on one, are kept."},
+    {"fastcgi_catch_stderr", IN_HTTP_ALL, STRINGS(S, catch_stderr), ARGS(1, 1),
+     .repeat = REPEAT_APPEND,
+     .doc = "A text that makes an answer invalid when the backend writes it to stderr."},
+    {0},
+};
+#undef S
+
+static const struct directive fastcgi_family_rows[] = {
+    EXCHANGE_CONNECT_ROWS("fastcgi", cgi_next_upstream_words),
+    EXCHANGE_TENGINE_TRIES_ROW("fastcgi"),
+    EXCHANGE_SOCKET_ROWS("fastcgi"),
+    EXCHANGE_TENGINE_SOCKET_ROWS("fastcgi"),
+    EXCHANGE_BODY_ROWS("fastcgi"),
+    EXCHANGE_CACHE_ROWS("fastcgi", cgi_cache_use_stale_words),
+    {0},
+};
+
+static const struct directive_table fastcgi_table = {.key = &fastcgi_key,
+                                                     .rows = fastcgi_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct fastcgi_settings),
+                                                     .finish = fastcgi_finish};
+static const struct exchange_family fastcgi_family = {
+    .prefix = "fastcgi",
+    .table = EXCHANGE_TABLE(fastcgi_family_key, fastcgi_family_rows, exchange_settings_finish),
+    .temp_path = STR_INIT(DEFAULT_FASTCGI_TEMP),
+    .hidden_ids = HIDDEN_OF_CGI,
+    .keeper = &answer_keeper,
+};
+static const struct directive_table *const fastcgi_tables[] = {&fastcgi_table,
+                                                               &fastcgi_family.table, NULL};
+
+/*
+ * Where max_conns is written requests above it wait for their turn, in the order of coming, as they do
+ * above FCGI_MAX_CONNS; a `queue` of the group says otherwise. Nobody waits for servers that have failed.
+ */
+#define WAITING_MAX 10000
+#define WAITING_TIMEOUT_MS 60000
+
+static bool let_requests_wait(struct conf *conf, struct http_main *main)
+{
+    vec_each(struct http_location *, location, &main->locations) {
+        struct upstream_group *group = (*location)->content.group;
+
+        if ((*location)->content.run == fastcgi_answer && group != NULL && group->queue_max == 0) {
+            group->queue_max = WAITING_MAX;
+            group->queue_timeout_ms = WAITING_TIMEOUT_MS;
+            group->queues_at_max_conns = true;
+        }
+    }
+    return true;
+}
+
+static const struct http_module fastcgi_hooks = {
+    .variables = fastcgi_variables,
+    .end = let_requests_wait,
+};
+
+const struct module ngx_http_fastcgi_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_fastcgi_module",
+    .kind = MODULE_HTTP,
+    .tables = fastcgi_tables,
+    .hooks = &fastcgi_hooks,
+};

@@ -1,0 +1,600 @@
+/* The channel of FastCGI: a request on a link, which it has for itself or shares with others. */
+#include "http/modules/backends/fastcgi/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+
+#define FIRST_READ_MIN 4096   /* bytes; buffer_size when that is more */
+#define LONG_READ (64 * 1024) /* bytes of one read of a long body */
+#define INPUT_MORE                                                                                 \
+    (80 * 1024) /* of an input buffer beyond buffer_size: undecoded bytes, a long read */
+#define INPUT_LIMIT (64 * 1024 * 1024) /* … whatever buffer_size says */
+#define READS_MAX 16                   /* in a row that bring no news */
+#define SCARCE_REST_MS 100 /* how long a connection to a backend with few of them may be idle … */
+#define SCARCE_LIFE_MS 1000 /* … and live */
+#define WHOLE_CONTENT 4096  /* stderr and GET_VALUES_RESULT up to this size are taken whole */
+
+/* ---- records that break the rules ---- */
+
+void fastcgi_refuse_version(struct fastcgi_stream *stream, unsigned version)
+{
+    stream->is_bad = true;
+    exchange_log(stream->x, LOG_ERROR, 0, "upstream sent unsupported FastCGI protocol version: %u",
+                 version);
+}
+
+void fastcgi_refuse_type(struct fastcgi_stream *stream, unsigned type)
+{
+    stream->is_bad = true;
+    exchange_log(stream->x, LOG_ERROR, 0, "upstream sent invalid FastCGI record type: %u", type);
+}
+
+void fastcgi_refuse_record(struct fastcgi_stream *stream, unsigned type)
+{
+    stream->is_bad = true;
+    exchange_log(stream->x, LOG_ERROR, 0, "upstream sent unexpected FastCGI record: %u", type);
+}
+
+void fastcgi_refuse_id(struct fastcgi_stream *stream, unsigned id)
+{
+    stream->is_bad = true;
+    if (id > 0xff) {
+        exchange_log(stream->x, LOG_ERROR, 0,
+                     "upstream sent unexpected FastCGI request id high byte: %u", id >> 8);
+    } else {
+        exchange_log(stream->x, LOG_ERROR, 0,
+                     "upstream sent unexpected FastCGI request id low byte: %u", id);
+    }
+}
+
+void fastcgi_end_stream(struct fastcgi_stream *stream, struct str content)
+{
+    stream->has_ended = true;
+    stream->protocol_status =
+        content.len >= 5 ? (unsigned char) content.data[4] : RECORD_REQUEST_COMPLETE;
+    if (content.len < RECORD_END_SIZE) {
+        stream->keeps = false; /* it was not made by the book */
+    }
+    if (stream->protocol_status == RECORD_CANT_MPX_CONN) {
+        fastcgi_facts_no_multiplexing(stream->link->link->cell);
+    }
+}
+
+size_t fastcgi_wanted(const struct record *record)
+{
+    switch (record->type) {
+    case RECORD_STDOUT:
+        return 1;
+    case RECORD_END_REQUEST:
+    case RECORD_UNKNOWN_TYPE:
+        return record->content < RECORD_END_SIZE ? record->content : RECORD_END_SIZE;
+    default:
+        return record->content < WHOLE_CONTENT ? record->content : WHOLE_CONTENT;
+    }
+}
+
+/* ---- decoding in place ---- */
+
+/* Records other than the usual ones. False: it may not come now; logged, and the link is done for. */
+static bool check_record(struct fastcgi_link *link, struct fastcgi_stream *stream)
+{
+    const struct record *record = &link->record;
+
+    if (record->version != RECORD_VERSION) {
+        fastcgi_refuse_version(stream, record->version);
+    } else if (link->has_asked && record->id == 0 &&
+               (record->type == RECORD_GET_VALUES_RESULT || record->type == RECORD_UNKNOWN_TYPE)) {
+        return true;
+    } else if (record->type != RECORD_STDOUT && record->type != RECORD_STDERR &&
+               record->type != RECORD_END_REQUEST) {
+        fastcgi_refuse_type(stream, record->type);
+    } else if (record->id != stream->id) {
+        fastcgi_refuse_id(stream, record->id);
+    } else if (fastcgi_comes_late(stream, record)) {
+        fastcgi_refuse_record(stream, record->type);
+    } else {
+        return true;
+    }
+    link->is_bad = true;
+    return false;
+}
+
+/* A header has come. */
+static bool begin_record(struct fastcgi_link *link, struct fastcgi_stream *stream, const char *at)
+{
+    struct record *record = &link->record;
+    bool is_usual;
+
+    *record = record_read(at);
+    is_usual = record->version == RECORD_VERSION && record->id == stream->id &&
+               (record->type == RECORD_END_REQUEST ||
+                (record->type == RECORD_STDOUT && !stream->is_stdout_closed));
+    if (!is_usual && !check_record(link, stream)) {
+        return false;
+    }
+    if (record->content == 0) {
+        if (record->type == RECORD_STDOUT) {
+            stream->is_stdout_closed = true;
+        } else if (record->type == RECORD_END_REQUEST) {
+            fastcgi_end_stream(stream, STR_NONE);
+        }
+        return fastcgi_bear_noise(stream, 0);
+    }
+    return true;
+}
+
+/* Content of records that are not payload: some of it, all of it when it is short. */
+static void use_content(struct fastcgi_stream *stream, const struct record *record,
+                        struct str content)
+{
+    switch (record->type) {
+    case RECORD_STDERR:
+        fastcgi_note_stderr(stream, content);
+        break;
+    case RECORD_END_REQUEST:
+        fastcgi_end_stream(stream, content);
+        break;
+    case RECORD_GET_VALUES_RESULT:
+        fastcgi_bear_noise(stream, content.len);
+        fastcgi_processes_answered(stream->link->link);
+        break;
+    case RECORD_UNKNOWN_TYPE:
+        fastcgi_bear_noise(stream, content.len);
+        break;
+    }
+}
+
+/* Where decoding stands in the input buffer; pointers, so that the usual answer is a few comparisons. */
+struct decoding {
+    char *start; /* payload that is unread: from here … */
+    char *end;   /* … to here */
+    char *at;    /* first byte that was not used */
+    char *limit; /* end of what has come */
+    bool joins;  /* payload may be put after what is unread */
+    bool has_news;
+};
+
+/* Payload joins what is unread; where nothing is, it stays where it lies. False: it has to wait. */
+static inline bool use_payload(struct decoding *now, struct record *record)
+{
+    size_t here = (size_t) (now->limit - now->at);
+    size_t n = record->content < here ? record->content : here;
+
+    if (n == 0) {
+        return false;
+    }
+    if (now->start == now->end) {
+        now->start = now->at;
+        now->end = now->at + n;
+    } else if (!now->joins) {
+        return false;
+    } else {
+        if (now->end != now->at) {
+            memmove(now->end, now->at, n);
+        }
+        now->end += n;
+    }
+    now->at += n;
+    record->content -= (uint16_t) n;
+    now->joins = false;
+    now->has_news = true;
+    return record->content == 0;
+}
+
+/* Content of other records. False: more of it has to come first, or it waits after unread payload. */
+static bool use_other(struct decoding *now, struct record *record, struct fastcgi_stream *stream)
+{
+    while (record->content != 0) {
+        size_t here = (size_t) (now->limit - now->at);
+        size_t n = record->content < here ? record->content : here;
+
+        if (here < fastcgi_wanted(record) ||
+            (now->start != now->end && !now->joins && record->type != RECORD_END_REQUEST)) {
+            return false;
+        }
+        n = n < WHOLE_CONTENT ? n : WHOLE_CONTENT;
+        use_content(stream, record, (struct str){now->at, n});
+        now->at += n;
+        record->content -= (uint16_t) n;
+        now->has_news = true;
+    }
+    return true;
+}
+
+/* Records, until one has to wait. */
+static void use_records(struct fastcgi_link *link, struct fastcgi_stream *stream,
+                        struct decoding *now)
+{
+    struct record *record = &link->record;
+
+    for (;;) {
+        if (!link->is_in_record) {
+            if (now->limit - now->at < RECORD_HEADER_SIZE || stream->has_ended ||
+                !begin_record(link, stream, now->at)) {
+                return;
+            }
+            now->at += RECORD_HEADER_SIZE;
+            link->is_in_record = true;
+        }
+        if (record->content != 0 &&
+            !(record->type == RECORD_STDOUT ? use_payload(now, record)
+                                            : use_other(now, record, stream))) {
+            return;
+        }
+        if (record->padding != 0) {
+            size_t here = (size_t) (now->limit - now->at);
+            size_t n = record->padding < here ? record->padding : here;
+
+            now->at += n;
+            record->padding -= (uint8_t) n;
+            if (record->padding != 0) {
+                return;
+            }
+        }
+        link->is_in_record = false;
+    }
+}
+
+bool fastcgi_decode_raw(struct fastcgi_stream *stream, bool joins)
+{
+    struct fastcgi_link *link = stream->link;
+    struct conn *conn = link->link->conn;
+    unsigned before = stream->is_stdout_closed + 2u * stream->has_ended;
+
+    if (link->is_bad) {
+        return false;
+    }
+    char *start = conn->in + conn->in_start;
+    struct decoding now = {
+        .start = start,
+        .end = start + link->decoded,
+        .at = start + link->decoded + link->gap,
+        .limit = conn->in + conn->in_end,
+        .joins = joins,
+    };
+    use_records(link, stream, &now);
+    if (now.start == now.end) {
+        now.start = now.end = now.at;
+    }
+    conn->in_start = (uint32_t) (now.start - conn->in);
+    link->decoded = (uint32_t) (now.end - now.start);
+    link->gap = (uint32_t) (now.at - now.end);
+    return now.has_news || stream->is_bad ||
+           stream->is_stdout_closed + 2u * stream->has_ended != before;
+}
+
+/* ---- a link that carries one request at a time ---- */
+
+static void wake_only(struct conn *conn)
+{
+    struct upstream_link *link = conn->user;
+
+    wait_signal(&link->wake);
+}
+
+static const struct conn_owner only_owner = {.input = wake_only, .drained = wake_only};
+
+/* Reads from the socket: a head into a small buffer, a long body by large reads. */
+static bool read_more(struct exchange *x, struct conn *conn)
+{
+    uint64_t buffer_size = x->settings->buffer_size;
+    size_t first = buffer_size < FIRST_READ_MIN ? FIRST_READ_MIN
+                   : buffer_size < LONG_READ    ? (size_t) buffer_size
+                                                : LONG_READ;
+    uint32_t before = conn->in_end - conn->in_start;
+
+    if (before == 0 && x->body_received >= first && conn->in_size < LONG_READ) {
+        conn_input_release(conn);
+        first = LONG_READ;
+    }
+    if (!conn_fill(conn, first,
+                   (size_t) (buffer_size < INPUT_LIMIT ? buffer_size : INPUT_LIMIT) + INPUT_MORE)) {
+        return false;
+    }
+    x->attempt->bytes_received += conn->in_end - conn->in_start - before;
+    return true;
+}
+
+static bool fastcgi_fill(struct exchange *x)
+{
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    if (stream->link->is_shared) {
+        return fastcgi_shared_fill(stream);
+    }
+    for (unsigned reads = 0; reads < READS_MAX; reads++) {
+        if (fastcgi_decode(stream, true)) {
+            return true;
+        }
+        if (stream->has_ended || stream->is_bad || !read_more(x, x->link->conn)) {
+            return false;
+        }
+    }
+    return true; /* records of no content: who asks gives others their turn */
+}
+
+static struct str channel_input(struct exchange *x)
+{
+    return fastcgi_input(x);
+}
+
+static void channel_consume(struct exchange *x, size_t n)
+{
+    fastcgi_consume(x, n);
+}
+
+static bool fastcgi_has_ended(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    const struct conn *conn = x->link->conn;
+
+    return stream->has_ended || stream->is_bad || stream->link->is_bad || conn->is_input_closed ||
+           conn->is_broken;
+}
+
+static enum wait_result fastcgi_wait(struct exchange *x, uint64_t deadline_ms)
+{
+    struct conn *conn = x->link->conn;
+
+    if (!conn->source.is_registered && !conn_watch(conn)) {
+        conn_fail(conn, errno);
+        return WAIT_READY;
+    }
+    return fiber_wait(fastcgi_stream_of(x)->wake, deadline_ms);
+}
+
+static uint64_t fastcgi_unsent(struct exchange *x)
+{
+    return output_share_unsent(&fastcgi_stream_of(x)->records, x->link->conn);
+}
+
+static uint64_t fastcgi_sent(const struct exchange *x)
+{
+    const struct output_share *records = &fastcgi_stream_of(x)->records;
+
+    return records->queued - output_share_unsent(records, x->link->conn);
+}
+
+static bool fastcgi_must_drain(const struct exchange *x)
+{
+    const struct upstream_link *link = x->link;
+
+    return fastcgi_stream_of(x)->link->is_shared && !link->is_taken;
+}
+
+/* ---- beginning and end ---- */
+
+bool fastcgi_wants_whole_link(const struct exchange *x)
+{
+    return x->settings->max_temp_file_size == 0 || exchange_limit_rate(x) != 0;
+}
+
+static void link_state_free(struct upstream_link *link)
+{
+    struct fastcgi_link *state = fastcgi_link_of(link);
+
+    fastcgi_question_ends(state);
+    link->state = NULL;
+    loop_undefer(&state->more);
+    free(state->streams);
+    state->streams = NULL;
+    if (state->is_in_demux) {
+        state->is_let_go = true;
+    } else {
+        free(state);
+    }
+}
+
+static struct fastcgi_link *link_state_new(struct upstream_link *link)
+{
+    struct fastcgi_link *state = calloc(1, sizeof(*state));
+
+    if (state == NULL) {
+        fatal_no_memory(sizeof(*state));
+    }
+    state->link = link;
+    list_init(&state->news);
+    deferred_init(&state->more, fastcgi_shared_more);
+    link->state = state;
+    link->state_free = link_state_free;
+    link->conn->owner = &only_owner;
+    return state;
+}
+
+/* By the directive, or by what is known of the backend. */
+static void decide_keeping(struct fastcgi_stream *stream, const struct upstream_link *link)
+{
+    switch (fastcgi_settings_of(stream->x)->keep_conn) {
+    case KEEP_CONN_OFF:
+        stream->keeps = false;
+        stream->is_strict = false;
+        break;
+    case KEEP_CONN_ON:
+        stream->keeps = stream->is_strict = true;
+        break;
+    default:
+        stream->is_strict = fastcgi_facts_keep(link->cell);
+        stream->is_first = fastcgi_facts_are_unknown(link->cell);
+        stream->keeps = stream->is_strict || stream->is_first;
+        break;
+    }
+}
+
+/* From now on requests of others may come to it. */
+static void link_share(struct fastcgi_link *state)
+{
+    struct upstream_link *link = state->link;
+    unsigned users_max = fastcgi_facts_users_max(link->cell);
+
+    if (!state->is_shared && link->users == 1 && users_max > 1) {
+        state->is_shared = true;
+        link->users_max = users_max;
+        link->conn->owner = &fastcgi_shared_owner;
+    }
+}
+
+static void stream_begin(struct fastcgi_stream *stream, struct exchange *x,
+                         struct fastcgi_link *link)
+{
+    *stream = (struct fastcgi_stream){
+        .x = x,
+        .link = link,
+        .id = 1,
+    };
+    list_init(&stream->in_news);
+}
+
+static bool fastcgi_begin(struct exchange *x)
+{
+    struct upstream_link *link = x->link;
+    struct fastcgi_link *state = fastcgi_link_of(link);
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+
+    link->is_quiet = false;
+    link->is_taken = fastcgi_wants_whole_link(x);
+    if (state == NULL) {
+        state = link_state_new(link);
+    }
+    stream_begin(stream, x, state);
+    decide_keeping(stream, link);
+    if (fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO) {
+        stream->asks = fastcgi_processes_asks(link);
+        link_share(state);
+    }
+    if (state->is_shared) {
+        if (x->streams_body && link->users > 1) {
+            /* Only one can wait for the socket to be writable: this one's body is read first. */
+            stream->id = 0; /* it is not on the link yet, and may never be */
+            if (sent_body_hold(x) != FLOW_NEXT || link->conn->is_broken ||
+                link->conn->is_input_closed) {
+                return false;
+            }
+        }
+        stream->keeps = stream->is_strict = true; /* others are on it */
+        stream->wake = x->streams_body ? &link->wake : &stream->own_wake;
+        return fastcgi_shared_enter(state, stream);
+    }
+    state->decoded = state->gap = 0;
+    stream->wake = &link->wake;
+    return true;
+}
+
+/*
+ * To a backend with few connections a kept one is a process that nobody else can use: other groups, other
+ * workers, health checks, other servers. So it rests for a moment only, and does not live long. Under load
+ * that costs next to nothing, and without load nothing matters.
+ */
+static void keep_scarce(struct upstream_link *link)
+{
+    struct conn *conn = link->conn;
+    uint32_t life = conn->life;
+
+    if (clock_now.now_ms - link->opened_ms >= SCARCE_LIFE_MS) {
+        link_close(link);
+        return;
+    }
+    link_keep(link);
+    if (conn->life == life && link->pool != NULL &&
+        conn->timer.deadline_ms > clock_now.now_ms + SCARCE_REST_MS) {
+        timer_set(&conn->timer, clock_now.now_ms + SCARCE_REST_MS);
+    }
+}
+
+/* Without this a body that broke off would end with the connection, and look whole to the application. */
+static void abort_cut_request(struct exchange *x)
+{
+    const struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct conn *conn = x->link->conn;
+
+    if (x->link->users == 1 && stream->id != 0 && stream->records.queued != 0 &&
+        !x->sent.is_ended && !stream->has_ended && !conn->is_broken) {
+        fastcgi_abort_request(conn, stream->id);
+        conn_flush(conn);
+    }
+}
+
+/*
+ * After the first request to a backend it is asked what it can. Several may be the first: the others close theirs, since
+ * what is kept might be a process that somebody waits for. A link that may not rest is no place to ask.
+ */
+static void end_first(struct upstream_link *link, unsigned max_conns)
+{
+    struct conn *conn = link->conn;
+    uint32_t life = conn->life;
+
+    if (link->tie != NULL || !fastcgi_facts_are_unknown(link->cell)) {
+        link_close(link);
+        return;
+    }
+    link_keep(link);
+    if (conn->life == life && link->pool != NULL) {
+        fastcgi_question_put(link, max_conns);
+    }
+}
+
+/* It was told to keep the connection, and closed it, or said no END_REQUEST: nobody needs to ask. */
+static bool keeps_nothing(const struct fastcgi_stream *stream, const struct conn *conn)
+{
+    return stream->is_first && (stream->is_stdout_closed || stream->has_ended) &&
+           (conn->is_input_closed || conn->is_peer_closed ||
+            (!stream->has_ended && !fiber_is_cancelled()));
+}
+
+static unsigned max_conns_of(const struct exchange *x)
+{
+    const struct peer *peer = x->pick.peer;
+
+    return peer == NULL || peer->server == NULL ? 0 : peer->server->max_conns;
+}
+
+static void fastcgi_end(struct exchange *x, bool is_reusable)
+{
+    struct upstream_link *link = x->link;
+    struct fastcgi_stream *stream = fastcgi_stream_of(x);
+    struct fastcgi_link *state = stream->link;
+    const struct conn *conn = link->conn;
+
+    bool is_scarce =
+        fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO && fastcgi_facts_are_scarce(link->cell);
+
+    abort_cut_request(x);
+    x->link = NULL;
+    stream->link = NULL;
+    link->is_taken = false;
+    if (state->is_shared) {
+        fastcgi_shared_leave(state, stream);
+        return;
+    }
+    if (is_reusable && stream->has_ended && stream->keeps && fastcgi_link_is_clean(state) &&
+        !conn->is_broken && !conn->is_input_closed && conn_unsent(conn) == 0) {
+        link->is_quiet = true;
+        if (stream->is_first) {
+            end_first(link, max_conns_of(x));
+        } else if (is_scarce) {
+            keep_scarce(link);
+        } else {
+            link_keep(link);
+        }
+    } else {
+        if (keeps_nothing(stream, conn) && fastcgi_facts_claim(link->cell)) {
+            fastcgi_facts_settle(link->cell, (struct backend_facts){0}, max_conns_of(x));
+        }
+        link_close(link);
+    }
+}
+
+const struct channel fastcgi_channel = {
+    .begin = fastcgi_begin,
+    .input = channel_input,
+    .consume = channel_consume,
+    .fill = fastcgi_fill,
+    .has_ended = fastcgi_has_ended,
+    .wait = fastcgi_wait,
+    .unsent = fastcgi_unsent,
+    .sent = fastcgi_sent,
+    .must_drain = fastcgi_must_drain,
+    .end = fastcgi_end,
+};

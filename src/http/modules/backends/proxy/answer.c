@@ -1,0 +1,236 @@
+/* What comes back from a proxied server: the head, and the body by length, in chunks or until it closes. */
+#include "http/exchange/heads/answer.h"
+#include "http/modules/backends/proxy/proxy.h"
+
+#include "http/message/parser.h"
+
+/* ---- the head ---- */
+
+void proxy_begin_answer(struct exchange *x)
+{
+    struct proxy_state *state = x->state;
+
+    state->has_status = false;
+    state->may_stay_open = false;
+    state->is_at_trailers = false;
+    state->end = BODY_NONE;
+    state->left = 0;
+    state->chunked = (struct chunked){0};
+}
+
+/* Is there such an option among those of Connection (RFC 9110, 7.6.1)? */
+static bool has_option(const struct fields *fields, struct str wanted)
+{
+    fields_each(field, fields) {
+        struct str rest = field->value;
+        while (field->id == FIELD_CONNECTION && rest.data != NULL) {
+            if (str_equal_nocase(str_trim(str_cut(&rest, ',')), wanted)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* May the connection carry another request once this answer was read (RFC 9112, 9.3)? */
+static bool stays_open(const struct answer *answer)
+{
+    const struct fields *fields = &answer->fields;
+    const struct field *first = fields_get(fields, FIELD_CONNECTION);
+
+    if (first == NULL) {
+        return answer->version >= HTTP_1_1;
+    }
+    if (!fields->has_repeats && str_equal(first->value, STR("keep-alive"))) {
+        return true;
+    }
+    return !has_option(fields, STR("close")) &&
+           (answer->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
+}
+
+enum head_result proxy_read_head(struct exchange *x)
+{
+    struct proxy_state *state = x->state;
+    struct answer *answer = &x->answer;
+
+    if (!state->has_status) {
+        enum head_result result = answer_read_status_line(x);
+        if (result == HEAD_BAD) {
+            exchange_log(x, LOG_ERROR, 0, "upstream sent no valid HTTP/1.0 header");
+        }
+        if (result != HEAD_DONE) {
+            return result;
+        }
+        state->has_status = true;
+    }
+    enum head_result result = answer_read_fields(x, false);
+    if (result != HEAD_DONE) {
+        return result;
+    }
+    if (answer->status == 101) {
+        if (fields_get(&x->request->headers, FIELD_UPGRADE) == NULL) {
+            exchange_log(x, LOG_ERROR, 0, "upstream switched protocols unasked");
+            return HEAD_BAD;
+        }
+        answer->is_upgrade = true;
+        return HEAD_DONE;
+    }
+    answer->has_no_body = answer->status < 200 || answer->status == 204 || answer->status == 304 ||
+                          str_is(state->method, "HEAD");
+    /* RFC 9112, 6.3 */
+    state->end = answer->has_no_body                                               ? BODY_NONE
+                 : (answer->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 ? BODY_CHUNKED
+                 : answer->content_length >= 0                                     ? BODY_COUNTED
+                                               : BODY_UNTIL_CLOSED;
+    state->left = state->end == BODY_COUNTED ? (uint64_t) answer->content_length : UINT64_MAX;
+    state->may_stay_open = stays_open(answer) && state->end != BODY_UNTIL_CLOSED &&
+                           !(state->end == BODY_CHUNKED && answer->version < HTTP_1_1);
+    return HEAD_DONE;
+}
+
+/* ---- the body ---- */
+
+/* The body was whole. What lies after it came unasked, and the connection is not trusted with more. */
+static enum body_result body_finish(struct exchange *x)
+{
+    const struct proxy_settings *settings = x->module_settings;
+    const struct proxy_state *state = x->state;
+    bool has_more = x->protocol->channel->input(x).len != 0;
+
+    if (has_more && state->end == BODY_CHUNKED) {
+        exchange_log(x, LOG_WARN, 0, "upstream sent data after final chunk");
+    } else if (has_more) {
+        exchange_log(x, LOG_WARN, 0,
+                     "upstream sent more data than specified in \"Content-Length\" header");
+    }
+    x->is_reusable = state->may_stay_open && !has_more && !settings->proxy_protocol;
+    return BODY_END;
+}
+
+/* The bytes of the trailers move to the request's arena. */
+static void keep_trailers(struct exchange *x, const struct fields *fields, struct str bytes)
+{
+    struct arena *arena = &x->request->arena;
+    struct str copy = exchange_keep(x, bytes);
+
+    x->answer.trailers = arena_new(arena, struct fields);
+    fields_each(field, fields) {
+        struct str name = {copy.data + (field->name.data - bytes.data), field->name.len};
+        struct str value = {copy.data + (field->value.data - bytes.data), field->value.len};
+        if ((FIELD_BIT(field->id) & FIELDS_NOT_IN_TRAILERS) == 0) {
+            fields_add_identified(x->answer.trailers, arena, (enum field_id) field->id, name,
+                                  value);
+        }
+    }
+}
+
+/* Fields after the last chunk, up to the empty line; there are none as a rule. */
+static enum body_result read_trailers(struct exchange *x)
+{
+    const struct proxy_settings *settings = x->module_settings;
+    const struct channel *channel = x->protocol->channel;
+    struct str input = channel->input(x);
+    uint32_t limit =
+        (uint32_t) (x->settings->buffer_size < UINT32_MAX / 2 ? x->settings->buffer_size
+                                                              : UINT32_MAX / 2);
+    struct head_limits limits = {.line_max = limit,
+                                 .head_max = limit,
+                                 .headers_max = 1000,
+                                 .ignore_invalid = true,
+                                 .underscores = true,
+                                 .wants_crlf = true};
+    struct fields fields = {0};
+    const struct field_reading reading = {.limits = &limits,
+                                          .arena = &x->request->arena,
+                                          .fields = &fields};
+    struct head head = {0};
+    uint32_t used;
+
+    if (str_starts(input, STR("\r\n"))) {
+        channel->consume(x, 2);
+        return body_finish(x);
+    }
+    switch (fields_parse_parts(&x->answer.scan, input, &reading, &head, &used)) {
+    case PARSE_MORE:
+        if (input.len < limit) {
+            return BODY_MORE;
+        }
+        /* fall through */
+    case PARSE_BAD:
+        exchange_log(x, LOG_ERROR, 0, "upstream sent invalid trailers");
+        return BODY_BAD;
+    case PARSE_DONE:
+        break;
+    }
+    if (settings->pass_trailers && fields.count != 0) {
+        keep_trailers(x, &fields, str_head(input, used));
+    }
+    channel->consume(x, used);
+    return body_finish(x);
+}
+
+static enum body_result read_chunked(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct proxy_state *state = x->state;
+
+    while (!state->is_at_trailers) {
+        struct str input = channel->input(x);
+        size_t before = input.len;
+        enum chunked_result result = chunked_decode(&state->chunked, &input, data);
+
+        channel->consume(x, before - input.len);
+        switch (result) {
+        case CHUNKED_DATA:
+            return BODY_DATA;
+        case CHUNKED_MORE:
+            if (input.len == 0) {
+                return BODY_MORE;
+            }
+            break;
+        case CHUNKED_LAST:
+            state->is_at_trailers = true;
+            break;
+        case CHUNKED_BAD:
+            exchange_log(x, LOG_ERROR, 0, "upstream sent invalid chunked response");
+            return BODY_BAD;
+        }
+    }
+    return read_trailers(x);
+}
+
+enum body_result proxy_read_body(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct proxy_state *state = x->state;
+
+    if (state->end == BODY_CHUNKED) {
+        return read_chunked(x, data);
+    }
+    if (state->end == BODY_NONE || state->left == 0) {
+        return body_finish(x);
+    }
+    *data = str_head(channel->input(x), state->left);
+    if (data->len == 0) {
+        return BODY_MORE;
+    }
+    state->left -= data->len;
+    channel->consume(x, data->len);
+    return BODY_DATA;
+}
+
+enum body_result proxy_body_ended(struct exchange *x)
+{
+    const struct proxy_state *state = x->state;
+    struct conn *conn = x->link->conn;
+
+    if (state->end == BODY_UNTIL_CLOSED && !conn->is_broken) {
+        return BODY_END;
+    }
+    if (conn->is_broken) {
+        exchange_log(x, LOG_ERROR, conn->error, "recv() failed");
+    } else {
+        exchange_log(x, LOG_ERROR, 0, "upstream prematurely closed connection");
+    }
+    return BODY_BAD;
+}

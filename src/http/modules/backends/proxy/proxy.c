@@ -1,0 +1,427 @@
+/* ngx_http_proxy_module: requests passed on to HTTP servers. Here: its directives, its variables and its handler. */
+#include "http/exchange/cache/rows.h"
+#include "http/modules/backends/proxy/proxy.h"
+
+#include "config.h"
+#include "http/client/connection.h"
+#include "http/exchange/h2/h2.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+static struct settings_key proxy_key;
+static struct settings_key proxy_exchange_key;
+static const struct exchange_family proxy_family;
+
+/* ---- the protocol ---- */
+
+static void adapt_field(struct exchange *x, struct field *field)
+{
+    const struct proxy_settings *settings = x->module_settings;
+
+    if (!settings->adapts_fields) {
+        return;
+    }
+    if (field->id == FIELD_SET_COOKIE) {
+        cookie_adapt(x, field);
+    } else if (field->id == FIELD_LOCATION || field->id == FIELD_REFRESH) {
+        redirect_adapt(x, field);
+    }
+}
+
+/* The URL that is asked for. */
+static struct str default_cache_key(struct exchange *x)
+{
+    const struct proxy_state *state = x->state;
+    const struct proxy_url *url = &state->url;
+    const struct str parts[] = {url->is_https ? STR("https://") : STR("http://"), url->host,
+                                url->uri};
+
+    return arena_join(&x->request->arena, parts, 3);
+}
+
+#define HTTP_PROTOCOL                                                                              \
+    .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
+    .channel = &whole_link, .has_logins = true, .make_request = proxy_make_request,                \
+    .send_body = proxy_send_body, .begin_answer = proxy_begin_answer,                              \
+    .read_head = proxy_read_head, .read_body = proxy_read_body, .adapt_field = adapt_field,        \
+    .body_ended = proxy_body_ended, .default_cache_key = default_cache_key
+
+static const struct protocol plain_http = {HTTP_PROTOCOL};
+/* After a PROXY header, which tells of one client: kept connections of the other are not for it. */
+static const struct protocol announced_http = {HTTP_PROTOCOL, .send_head = proxy_send_announced};
+
+/* The same in HTTP/2. */
+#define HTTP2_PROTOCOL                                                                             \
+    .family = &proxy_family, .name = STR_INIT("http"), .secure_name = STR_INIT("https"),           \
+    .alpn = H2_ALPN, .channel = &h2_channel, .has_logins = true,                                   \
+    .make_request = proxy_make_h2_request, .send_head = h2_send_head, .send_body = h2_send_body,   \
+    .read_head = h2_read_head, .read_body = h2_read_body, .adapt_field = adapt_field,              \
+    .body_ended = h2_body_ended, .default_cache_key = default_cache_key
+
+static const struct protocol plain_http2 = {HTTP2_PROTOCOL};
+static const struct protocol announced_http2 = {HTTP2_PROTOCOL};
+
+static const struct protocol *choose_protocol(const struct proxy_settings *settings)
+{
+    if (settings->version == HTTP_2) {
+        return settings->proxy_protocol ? &announced_http2 : &plain_http2;
+    }
+    return settings->proxy_protocol ? &announced_http : &plain_http;
+}
+
+/* ---- the handler ---- */
+
+static enum flow refuse_url(struct request *request, const char *reason, struct str text)
+{
+    log_error(&request->log, 0, "%s \"%.*s\"", reason, STR_ARG(text));
+    return request_fail(request, 500);
+}
+
+/* The parts of a proxy_pass that has variables. FLOW_NEXT: they are there. */
+static enum flow evaluate_target(struct request *request, const struct proxy_target *target,
+                                 struct proxy_url *url)
+{
+    struct str rest;
+
+    url->text = template_text(target->text, &request->env);
+    rest = url->text;
+    if (!proxy_url_scheme(&rest, &url->is_https) || rest.len == 0) {
+        return refuse_url(request, "invalid URL prefix in", url->text);
+    }
+    proxy_url_cut(rest, url);
+    proxy_url_name(url);
+    if (url->address.len == 0) {
+        return refuse_url(request, "no host in upstream", rest);
+    }
+    if (url->port.len == 0 && url->address.len <= sizeof("unix:") - 1) {
+        return refuse_url(request, "no path in the unix domain socket in upstream", rest);
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow proxy_handle(struct request *request)
+{
+    const struct proxy_settings *settings = location_settings(request->location, &proxy_key);
+    const struct proxy_target *target = settings->target;
+
+    if (request->method == METHOD_CONNECT) {
+        return request_fail(request, 405);
+    }
+    struct exchange *x =
+        exchange_new(request, settings->protocol,
+                     location_settings(request->location, &proxy_exchange_key), settings);
+    struct proxy_state *state = arena_new(&request->arena, struct proxy_state);
+    x->state = state;
+    state->url = target->url;
+    if (target->text != NULL) {
+        enum flow flow = evaluate_target(request, target, &state->url);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+        x->target = target->text;
+        x->target_text = state->url.address;
+    } else {
+        x->group = target->group;
+    }
+    x->is_secure = state->url.is_https;
+    x->default_port = x->is_secure ? 443 : 80;
+    if (x->is_secure && settings->proxy_protocol) {
+        x->preface = proxy_announcement(x);
+    }
+    if (!proxy_request_uri(request, target, &state->url.uri)) {
+        log_error(&request->log, 0, "\"%.*s\" leads out of \"%.*s\"", STR_ARG(request->uri),
+                  STR_ARG(state->url.text));
+        return request_fail(request, 404);
+    }
+    x->url_tail = state->url.uri;
+    if (settings->set_body != NULL) {
+        x->set_body = settings->set_body;
+        x->streams_body = false;
+    }
+    if (request->is_chunked_body && settings->version < HTTP_1_1) {
+        x->streams_body = false; /* HTTP/1.0 has to be told the length */
+    }
+    return exchange_run(x);
+}
+
+/* ---- variables ---- */
+
+/* What the module knows of the exchange that is or was under way; NULL: there is none of its own. */
+static const struct proxy_state *state_of(struct variable_env *env)
+{
+    const struct exchange *x = request_exchange(variable_request(env));
+
+    return x != NULL && x->protocol->default_cache_key == default_cache_key ? x->state : NULL;
+}
+
+static bool get_proxy_host(struct variable_env *env, const struct variable *variable,
+                           struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    return state != NULL && variable_give(out, state->url.host);
+}
+
+static bool get_proxy_port(struct variable_env *env, const struct variable *variable,
+                           struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    return state != NULL && state->url.port.len != 0 && variable_give(out, state->url.port);
+}
+
+static bool get_add_x_forwarded_for(struct variable_env *env, const struct variable *variable,
+                                    struct str *out)
+{
+    struct request *request = variable_request(env);
+    struct str address = request_client_text(request);
+    struct str former;
+
+    if (!fields_joined(&request->headers, env->arena, FIELD_X_FORWARDED_FOR, &former)) {
+        return variable_give(out, address);
+    }
+    const struct str parts[] = {former, STR(", "), address};
+    return variable_give(out, arena_join(env->arena, parts, 3));
+}
+
+static bool get_body_length(struct variable_env *env, const struct variable *variable,
+                            struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    return state != NULL && state->body_length >= 0 &&
+           variable_give_number(env, out, (uint64_t) state->body_length);
+}
+
+static bool get_chunked(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct proxy_state *state = state_of(env);
+
+    return state != NULL && state->is_chunked && variable_give(out, STR("chunked"));
+}
+
+static const struct variable proxy_variables[] = {
+    {.name = STR_INIT("proxy_host"),
+     .get = get_proxy_host,
+     .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("proxy_port"),
+     .get = get_proxy_port,
+     .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE},
+    {.name = STR_INIT("proxy_add_x_forwarded_for"), .get = get_add_x_forwarded_for},
+    {.name = STR_INIT("proxy_internal_body_length"),
+     .get = get_body_length,
+     .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("proxy_internal_chunked"), .get = get_chunked, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("")},
+};
+
+/* ---- when the configuration is read ---- */
+
+bool proxy_pass_is_set(const struct conf_scope *scope)
+{
+    return conf_is_set(scope, &proxy_key, "proxy_pass");
+}
+
+bool rules_begin(struct conf_scope *scope, const struct directive *row,
+                 const struct conf_node *node, struct vec *rules, bool *is_off)
+{
+    bool is_first = !conf_is_set(scope, &proxy_key, row->name);
+
+    *is_off = node->count == 2 && str_is(node->args[1], "off");
+    if (is_first) {
+        *rules = (struct vec){0}; /* what was inherited */
+        return true;
+    }
+    if (*is_off || rules->count == 0) {
+        *is_off = false;
+        return conf_error(scope->conf, node, "\"%s\" directive is duplicate", row->name);
+    }
+    return true;
+}
+
+/* Blocks to which a URI has no beginning that another could stand for. */
+static bool has_prefix(const struct conf_scope *scope, const struct http_location *location)
+{
+    return scope->context == IN_LOCATION && location->kind != LOCATION_REGEX &&
+           location->kind != LOCATION_NAMED;
+}
+
+static bool read_static(struct conf_scope *scope, const struct conf_node *node, struct str rest,
+                        struct proxy_target *target)
+{
+    const struct http_location *location = scope_location(scope);
+    struct conf *conf = scope->conf;
+    struct pass_target found;
+
+    proxy_url_cut(rest, &target->url);
+    proxy_url_name(&target->url);
+    if (target->url.address.len == 0) {
+        return conf_error(conf, node, "no host in upstream \"%.*s\"", STR_ARG(rest));
+    }
+    if (!pass_target_read(scope, node, target->url.address, target->url.is_https ? 443 : 80,
+                          &found)) {
+        return false;
+    }
+    target->group = found.group;
+    if (target->url.uri.len == 0) {
+        return true;
+    }
+    if (!has_prefix(scope, location)) {
+        return conf_error(conf, node,
+                          "\"%.*s\" cannot have URI part in location given by regular expression, "
+                          "or inside named location, or inside \"if\" statement, or inside "
+                          "\"limit_except\" block",
+                          STR_ARG(node->args[0]));
+    }
+    target->prefix = location->name;
+    return true;
+}
+
+static bool proxy_pass_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct proxy_target *target = arena_new(conf->arena, struct proxy_target);
+    struct str text = node->args[1];
+    struct str rest = text;
+    bool has_scheme = proxy_url_scheme(&rest, &target->url.is_https);
+
+    ((struct proxy_settings *) settings)->target = NULL;
+    target->url.text = text;
+    if (template_variable_count(text) != 0) {
+        target->text = template_compile(conf, node, text);
+        if (target->text == NULL) {
+            return false;
+        }
+    } else if (!has_scheme) {
+        return conf_error(conf, node, "invalid URL prefix");
+    } else if (!read_static(scope, node, rest, target)) {
+        return false;
+    }
+    ((struct proxy_settings *) settings)->target = target;
+    exchange_needs_tls(scope, &proxy_exchange_key, target->url.is_https || target->text != NULL);
+    return pass_handler_set(scope, node, proxy_handle);
+}
+
+/* A nested location without proxy_pass of its own has none; `if` and limit_except blocks keep it. */
+static bool proxy_finish(struct conf_scope *scope, void *own)
+{
+    struct proxy_settings *settings = own;
+    bool is_set = proxy_pass_is_set(scope);
+
+    settings->has_default_redirect = false;
+    if (!is_set && scope->context == IN_LOCATION) {
+        settings->target = NULL;
+    }
+    settings->plan = NULL;
+    if (settings->target == NULL) {
+        return true;
+    }
+    if (!settings->has_redirects && is_set) {
+        redirect_default(scope, settings);
+    }
+    settings->adapts_fields =
+        settings->redirects.count != 0 || settings->cookie_domains.count != 0 ||
+        settings->cookie_paths.count != 0 || settings->cookie_flags.count != 0;
+    settings->protocol = choose_protocol(settings);
+    settings->plan =
+        head_plan_make(scope->conf->arena, &settings->set_headers,
+                       settings->target->text == NULL ? &settings->target->url.host : NULL);
+    return true;
+}
+
+static const struct directive_word version_words[] = {{"1.0", HTTP_1_0},
+                                                      {"1.1", HTTP_1_1},
+                                                      {"2", HTTP_2},
+                                                      {NULL, 0}};
+
+#define P struct proxy_settings
+static const struct directive proxy_rows[] = {
+    {"proxy_pass", IN_LOCATION | IN_LOCATION_IF | IN_LIMIT_EXCEPT, CUSTOM(proxy_pass_apply),
+     ARGS(1, 1), .syntax = "URL",
+     .doc =
+         "Passes requests on to an HTTP server: http://address[URI] or https://address[URI]. A URI takes the place of "
+         "the location's name at the start of the request's; without one the request's own is "
+         "passed as it came."},
+    {"proxy_method", IN_HTTP_ALL, TEMPLATE(P, method),
+     .doc = "Method of requests to the backend, instead of the client's."},
+    {"proxy_http_version", IN_HTTP_ALL, ENUM(P, version, version_words), .initial = "1.1",
+     .doc = "Version of HTTP that the backend is spoken to in."},
+    {"proxy_set_header", IN_HTTP_ALL, KEY_TEMPLATE(P, set_headers), ARGS(2, 2), .is_late = true,
+     .repeat = REPEAT_APPEND, .apply = head_field_apply,
+     .doc = "Sets a field of requests to the backend; an empty value removes the client's. Unless "
+            "they are set, Host is $proxy_host and Connection is left out."},
+    {"proxy_set_body", IN_HTTP_ALL, TEMPLATE(P, set_body), .is_late = true,
+     .doc = "Body of requests to the backend, instead of the client's."},
+    {"proxy_headers_hash_max_size", IN_HTTP_ALL, NUMBER(P, headers_hash_max_size), .initial = "512",
+     .doc = "Understood; tables size themselves."},
+    {"proxy_headers_hash_bucket_size", IN_HTTP_ALL, NUMBER(P, headers_hash_bucket_size),
+     .initial = "64", .doc = "Understood; tables size themselves."},
+    {"proxy_redirect", IN_HTTP_ALL, CUSTOM(proxy_redirect_apply), ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .initial = "default",
+     .syntax = "default | off | redirect replacement",
+     .doc = "What Location and Refresh of answers begin with, and what takes its place; "
+            "\"~\" and \"~*\" begin a regular expression. The default replaces what proxy_pass "
+            "names by the location."},
+    {"proxy_cookie_domain", IN_HTTP_ALL, CUSTOM(proxy_cookie_domain_apply), ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | domain replacement",
+     .doc = "Replaces the domain of cookies."},
+    {"proxy_cookie_path", IN_HTTP_ALL, CUSTOM(proxy_cookie_path_apply), ARGS(1, 2),
+     .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | path replacement",
+     .doc = "Replaces the start of the path of cookies."},
+    {"proxy_cookie_flags", IN_HTTP_ALL, CUSTOM(proxy_cookie_flags_apply), ARGS(1, 4),
+     .repeat = REPEAT_CUSTOM, .initial = "off", .syntax = "off | cookie [flag ...]",
+     .doc = "Adds or removes flags of a cookie: secure, httponly, samesite=strict, samesite=lax, "
+            "samesite=none, and nosecure, nohttponly, nosamesite."},
+    {"proxy_pass_trailers", IN_HTTP_ALL, FLAG(P, pass_trailers), .initial = "off",
+     .doc = "Are fields behind the body of an answer passed to the client?"},
+    {"proxy_protocol", IN_HTTP_ALL, FLAG(P, proxy_protocol), .initial = "off",
+     .doc = "Begins each connection to the backend with a header of the PROXY protocol, version "
+            "1, that tells of the client; such a connection carries one request."},
+    {0},
+};
+#undef P
+
+static const struct directive_table proxy_table = {.key = &proxy_key,
+                                                   .rows = proxy_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct proxy_settings),
+                                                   .finish = proxy_finish};
+
+static const struct directive proxy_exchange_rows[] = {
+    EXCHANGE_CONNECT_ROWS("proxy", next_upstream_words),
+    EXCHANGE_TENGINE_TRIES_ROW("proxy"),
+    EXCHANGE_SOCKET_ROWS("proxy"),
+    EXCHANGE_TENGINE_SOCKET_ROWS("proxy"),
+    EXCHANGE_BODY_ROWS("proxy"),
+    EXCHANGE_CACHE_ROWS("proxy", cache_use_stale_words),
+    EXCHANGE_TLS_ROWS("proxy"),
+    {"proxy_cache_convert_head", IN_HTTP_ALL, FLAG(struct exchange_settings, cache_convert_head),
+     .initial = "on", .doc = "Is HEAD asked as GET, so that the answer can be kept?"},
+    {0},
+};
+
+static const struct exchange_family proxy_family = {
+    .prefix = "proxy",
+    .table = EXCHANGE_TABLE(proxy_exchange_key, proxy_exchange_rows, exchange_settings_finish),
+    .pass = "proxy_pass",
+    .pass_key = &proxy_key,
+    .temp_path = STR_INIT(DEFAULT_PROXY_TEMP),
+    .hidden_ids = HIDDEN_OF_SERVERS,
+    .has_cache_key = true,
+    .keeper = &answer_keeper,
+};
+
+static const struct directive_table *const proxy_tables[] = {&proxy_table, &proxy_family.table,
+                                                             NULL};
+
+static const struct http_module proxy_hooks = {.variables = proxy_variables};
+
+const struct module ngx_http_proxy_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_proxy_module",
+    .kind = MODULE_HTTP,
+    .tables = proxy_tables,
+    .hooks = &proxy_hooks,
+};

@@ -1,0 +1,322 @@
+/* ngx_http_redis2_module: queries to Redis, and its answers as they come. */
+#include "base/parse.h"
+#include "http/exchange/exchange.h"
+#include "http/exchange/options/rows.h"
+#include "http/modules/backends/redis2/reply.h"
+#include "http/request/body.h"
+#include "http/routing/settings.h"
+#include "server/module.h"
+
+#define QUERIES_MAX 65536 /* of one request */
+
+/* What one place says, besides the family's options. */
+struct redis2_settings {
+    struct pass_target target;
+    struct vec queries;         /* struct query *: of redis2_query */
+    struct template *raw;       /* of redis2_raw_query, redis2_raw_queries; or NULL */
+    struct template *raw_count; /* … how many it holds; NULL = 1 */
+    struct str literal;         /* of redis2_literal_raw_query */
+};
+
+/* A redis2_query line. */
+struct query {
+    struct vec words;       /* struct template * */
+    bool leaves_link_alone; /* its command is known, and changes nothing of the connection */
+};
+
+/* In the request's arena, used for all tries. */
+struct redis2_state {
+    struct reply reply;
+    uint64_t count; /* of queries */
+    bool may_keep;  /* the link, behind all answers */
+};
+
+static struct settings_key redis2_key;
+static struct settings_key redis2_family_key;
+static const struct exchange_family redis2_family;
+
+/* ---- the request ---- */
+
+/* "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" */
+static void add_query(struct request *request, const struct query *query, struct vec *parts)
+{
+    struct arena *arena = &request->arena;
+
+    *vec_add(parts, arena, struct str) = arena_printf(arena, "*%zu\r\n", query->words.count);
+    vec_each(struct template *, word, &query->words) {
+        struct str text = template_text(*word, &request->env);
+        *vec_add(parts, arena, struct str) = arena_printf(arena, "$%zu\r\n", text.len);
+        *vec_add(parts, arena, struct str) = text;
+        *vec_add(parts, arena, struct str) = STR("\r\n");
+    }
+}
+
+static bool make_queries(struct exchange *x, const struct redis2_settings *own,
+                         struct redis2_state *state)
+{
+    struct vec parts = {0};
+
+    state->may_keep = true;
+    state->count = own->queries.count;
+    vec_each(struct query *, query, &own->queries) {
+        add_query(x->request, *query, &parts);
+        state->may_keep = state->may_keep && (*query)->leaves_link_alone;
+    }
+    x->head = arena_join(&x->request->arena, parts.items, parts.count);
+    return true;
+}
+
+/* One that is raw may be more than it says: nobody else gets its link. */
+static bool make_raw(struct exchange *x, const struct redis2_settings *own,
+                     struct redis2_state *state)
+{
+    struct request *request = x->request;
+
+    state->count = 1;
+    if (own->raw_count != NULL) {
+        struct str count = template_text(own->raw_count, &request->env);
+        if (!parse_uint(count, &state->count) || state->count == 0 || state->count > QUERIES_MAX) {
+            log_error(&request->log, 0, "invalid number of redis2 queries: \"%.*s\"",
+                      STR_ARG(count));
+            return false;
+        }
+    }
+    x->head = own->raw != NULL ? template_text(own->raw, &request->env) : own->literal;
+    if (x->head.len == 0) {
+        log_error(&request->log, 0, "the redis2 query is empty");
+        return false;
+    }
+    return true;
+}
+
+static bool redis2_make_request(struct exchange *x)
+{
+    const struct redis2_settings *own = x->module_settings;
+    struct redis2_state *state = arena_new(&x->request->arena, struct redis2_state);
+    bool is_raw = own->raw != NULL || own->literal.len != 0;
+
+    x->state = state;
+    if (!is_raw && own->queries.count == 0) {
+        log_error(&x->request->log, 0, "there is no redis2 query here");
+    } else if (is_raw ? make_raw(x, own, state) : make_queries(x, own, state)) {
+        return true;
+    }
+    x->request->response.status = 500;
+    return false;
+}
+
+/* ---- the answer ---- */
+
+static void redis2_begin_answer(struct exchange *x)
+{
+    struct redis2_state *state = x->state;
+
+    reply_begin(&state->reply, state->count);
+}
+
+static bool bad_answer(struct exchange *x, struct str bytes)
+{
+    log_error(&x->request->log, 0, "redis2 sent invalid response: \"%.*s\"",
+              STR_ARG(str_head(bytes, 64)));
+    return false;
+}
+
+static enum head_result redis2_read_head(struct exchange *x)
+{
+    struct str input = x->protocol->channel->input(x);
+
+    if (input.len == 0) {
+        return HEAD_MORE;
+    }
+    if (memchr("+-:$*", *input.data, 5) == NULL) {
+        bad_answer(x, input);
+        return HEAD_BAD;
+    }
+    x->answer.status = 200;
+    x->answer.content_length = -1;
+    response_set_type(x->request);
+    return HEAD_DONE;
+}
+
+static enum body_result redis2_read_body(struct exchange *x, struct str *data)
+{
+    const struct channel *channel = x->protocol->channel;
+    struct redis2_state *state = x->state;
+    struct str input = channel->input(x);
+    size_t used = 0;
+
+    switch (reply_take(&state->reply, input, &used)) {
+    case REPLY_BAD:
+        bad_answer(x, input);
+        return BODY_BAD;
+    case REPLY_END:
+        if (used == 0) {
+            x->is_reusable = state->may_keep;
+            return BODY_END;
+        }
+        break;
+    case REPLY_MORE:
+        if (used == 0) {
+            return BODY_MORE;
+        }
+        break;
+    }
+    *data = str_head(input, used);
+    channel->consume(x, used);
+    return BODY_DATA;
+}
+
+static const struct protocol redis2_protocol = {
+    .family = &redis2_family,
+    .name = STR_INIT("redis2"),
+    .channel = &whole_link,
+    .make_request = redis2_make_request,
+    .begin_answer = redis2_begin_answer,
+    .read_head = redis2_read_head,
+    .read_body = redis2_read_body,
+};
+
+/* MAY WAIT. */
+static enum flow redis2_answer(struct request *request)
+{
+    const struct redis2_settings *own = location_settings(request->location, &redis2_key);
+    const struct exchange_settings *settings =
+        location_settings(request->location, &redis2_family_key);
+    enum flow flow = request_read_body(request); /* a query may hold $request_body */
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    struct exchange *x = exchange_new(request, &redis2_protocol, settings, own);
+    exchange_set_target(x, &own->target);
+    x->sends_body = false;
+    return exchange_run(x);
+}
+
+/* ---- directives ---- */
+
+static bool redis2_pass_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct redis2_settings *own = settings;
+
+    return pass_target_read(scope, node, node->args[1], 0, &own->target) &&
+           pass_handler_set(scope, node, redis2_answer);
+}
+
+/* Commands after which a connection is not what it was, or answers come that nobody asked for. */
+static bool changes_link(struct str command)
+{
+    static const char *const commands[] = {
+        "auth",      "client",       "discard",     "exec",         "hello",
+        "monitor",   "multi",        "psubscribe",  "punsubscribe", "quit",
+        "readonly",  "readwrite",    "reset",       "select",       "ssubscribe",
+        "subscribe", "sunsubscribe", "unsubscribe", "watch",        "psync",
+        "replicaof", "shutdown",     "slaveof",     "sync",         "unwatch",
+    };
+
+    for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (str_equal_nocase(command, str_of(commands[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool query_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct redis2_settings *own = settings;
+    struct query *query = arena_new(scope->conf->arena, struct query);
+
+    for (unsigned i = 1; i < node->count; i++) {
+        struct template **word = vec_add(&query->words, scope->conf->arena, struct template *);
+        if (!conf_value_template(scope, node, i, word)) {
+            return false;
+        }
+    }
+    const struct template *command = *vec_at(&query->words, struct template *, 0);
+    query->leaves_link_alone = command->is_constant && !changes_link(command->constant);
+    *vec_add(&own->queries, scope->conf->arena, struct query *) = query;
+    return true;
+}
+
+/* redis2_raw_queries: how many, and all of them. */
+static bool raw_queries_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct redis2_settings *own = settings;
+
+    return conf_value_template(scope, node, 1, &own->raw_count) &&
+           conf_value_template(scope, node, 2, &own->raw);
+}
+
+static bool raw_query_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    struct redis2_settings *own = settings;
+
+    own->raw_count = NULL;
+    return conf_value_template(scope, node, 1, &own->raw);
+}
+
+static bool redis2_finish(struct conf_scope *scope, void *settings)
+{
+    const struct redis2_settings *own = settings;
+    unsigned kinds = (own->queries.count != 0) + (own->raw != NULL) + (own->literal.len != 0);
+
+    return kinds <= 1 ||
+           conf_error(scope->conf, scope->node,
+                      "\"redis2_query\", \"redis2_raw_query\", \"redis2_raw_queries\" and "
+                      "\"redis2_literal_raw_query\" exclude each other");
+}
+
+#define HERE IN_LOCATION | IN_LOCATION_IF
+#define S struct redis2_settings
+static const struct directive redis2_rows[] = {
+    {"redis2_pass", HERE, CUSTOM_FIELD(S, target, redis2_pass_apply), ARGS(1, 1),
+     .syntax = "address",
+     .doc =
+         "The Redis server, or group of them, that is asked; its answer is the response, as it comes."},
+    {"redis2_query", HERE, CUSTOM_FIELD(S, queries, query_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "command [argument ...]",
+     .doc =
+         "A query. Several are sent together, and their answers come in their order. Arguments may hold any bytes."},
+    {"redis2_raw_query", HERE, CUSTOM_FIELD(S, raw, raw_query_apply), ARGS(1, 1), .syntax = "text",
+     .doc =
+         "One query in Redis' own form (RESP). Nothing is checked: no value that a client has given belongs there."},
+    {"redis2_raw_queries", HERE, CUSTOM(raw_queries_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "number text",
+     .doc =
+         "So many queries in Redis' own form (RESP). Nothing is checked: no value that a client has given belongs there."},
+    {"redis2_literal_raw_query", HERE, STRING(S, literal), .syntax = "text",
+     .doc = "One query in Redis' own form (RESP), in which `$` means itself."},
+    {0},
+};
+#undef S
+
+static const struct directive redis2_family_rows[] = {
+    EXCHANGE_CONNECT_ROWS("redis2", bare_next_upstream_words),
+    {0},
+};
+
+static const struct directive_table redis2_table = {
+    .key = &redis2_key,
+    .rows = redis2_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct redis2_settings),
+    .finish = redis2_finish,
+};
+static const struct exchange_family redis2_family = {
+    .prefix = "redis2",
+    .table = EXCHANGE_TABLE(redis2_family_key, redis2_family_rows, exchange_settings_finish),
+};
+static const struct directive_table *const redis2_tables[] = {&redis2_table, &redis2_family.table,
+                                                              NULL};
+
+const struct module ngx_http_redis2_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_redis2_module",
+    .kind = MODULE_HTTP,
+    .tables = redis2_tables,
+};

@@ -1,0 +1,241 @@
+/* Tengine's session_sticky: what locations say of it: cookies that the servers do not see, and cookies for
+ * responses that no server made. */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "http/exchange/exchange.h"
+#include "http/routing/hooks.h"
+#include "http/modules/backends/session_sticky/session_sticky.h"
+
+/* A group that a location names; found when all of http was read. */
+struct named_group {
+    struct str name;
+    const struct conf_node *node;
+    const struct upstream_group *group;
+};
+
+/* Of one location. */
+struct place_settings {
+    struct vec hidden; /* struct named_group *: session_sticky_hide_cookie */
+    struct vec given;  /* struct named_group *: session_sticky_header */
+};
+
+/* ---- session_sticky_hide_cookie ---- */
+
+static const struct place_settings *place_of(const struct http_location *location)
+{
+    return location_settings(location, &session_places_key);
+}
+
+static bool hides(const struct http_location *location)
+{
+    return place_of(location)->hidden.count != 0;
+}
+
+/* What the server shall see of a cookie: all, nothing, or what is behind the prefix. */
+static bool keeps_cookie(const struct vec *hidden, struct str pair, struct buf *out)
+{
+    vec_each(const struct named_group *, named, hidden) {
+        const struct session_sticky *settings = session_settings((*named)->group);
+        struct str value;
+
+        if (!session_is_cookie(pair, settings->cookie, &value)) {
+            continue;
+        }
+        if (settings->mode == MODE_INSERT && settings->is_indirect) {
+            return false;
+        }
+        const char *end = str_find_char(value, PREFIX_END);
+        if (settings->mode == MODE_PREFIX && end != NULL) {
+            buf_printf(out, "%.*s=", STR_ARG(settings->cookie));
+            buf_append(out, str_from(end + 1, value.data + value.len));
+            return true;
+        }
+    }
+    pair = str_trim(pair);
+    buf_append(out, pair);
+    return pair.len != 0;
+}
+
+/* A Cookie field as the server shall see it. */
+static struct str hide_in(const struct vec *hidden, struct str value, struct arena *arena)
+{
+    struct buf out = {0};
+    struct str text;
+
+    while (value.data != NULL) {
+        size_t start = out.len;
+
+        buf_append(&out, out.len != 0 ? STR("; ") : STR(""));
+        if (!keeps_cookie(hidden, str_cut(&value, ';'), &out)) {
+            out.len = start;
+        }
+    }
+    text = arena_dup(arena, buf_str(&out));
+    buf_free(&out);
+    return text;
+}
+
+/* Done once for a request: after an internal redirect the fields are as the server shall see them. */
+static enum flow hide_cookies(struct request *request)
+{
+    const struct vec *hidden = &place_of(request->location)->hidden;
+    uint32_t count = request->headers.count;
+
+    fields_each(field, &request->headers) {
+        if (field->id == FIELD_COOKIE && field->is_removed) {
+            return FLOW_NEXT;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct field *field = &request->headers.items[i];
+
+        if (field->id == FIELD_COOKIE) {
+            struct str value = hide_in(hidden, field->value, &request->arena);
+
+            field->is_removed = true;
+            if (value.len != 0) {
+                fields_add_identified(&request->headers, &request->arena, FIELD_COOKIE, field->name,
+                                      value);
+            }
+        }
+    }
+    return FLOW_NEXT;
+}
+
+/* ---- session_sticky_header ---- */
+
+static bool gives(const struct http_location *location)
+{
+    return place_of(location)->given.count != 0;
+}
+
+/* Binds a client to a server of the group, although none of them was asked for this response. */
+static void give_cookie(struct request *request, const struct upstream_group *group)
+{
+    const struct session_sticky *settings = session_settings(group);
+    struct upstream_pick pick = {
+        .env = &request->env,
+        .arena = &request->arena,
+        .log = &request->log,
+        .subject = request,
+    };
+    struct peer *peer;
+
+    upstream_pick_begin(&pick, (struct upstream_group *) group);
+    peer = session_find(&pick);
+    if (peer == NULL && pick.list->primary.count != 0) {
+        peer = group->balancer->pick(&pick, &pick.list->primary);
+        if (peer != NULL) {
+            fields_add_known(&request->response.fields, &request->arena, FIELD_SET_COOKIE,
+                             session_make_cookie(settings, peer, (uint64_t) clock_now.seconds,
+                                                 &request->arena));
+        }
+    }
+    upstream_pick_end(&pick);
+}
+
+static void give_cookies(struct request *request)
+{
+    vec_each(const struct named_group *, named, &place_of(request->location)->given) {
+        const struct upstream_group *group = (*named)->group;
+        bool was_asked = request->exchange != NULL && request->exchange->pick.group == group;
+
+        if (!was_asked && session_settings(group)->mode == MODE_INSERT) {
+            give_cookie(request, group);
+        }
+    }
+}
+
+/* ---- directives ---- */
+
+/* Names that are to be found when all of http was read. */
+static struct vec *wanted_groups(struct conf *conf)
+{
+    return conf_state(conf, "session_sticky groups", sizeof(struct vec));
+}
+
+/* "upstream=NAME", at one location; row tells which of the two lists. */
+static bool named_group_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct vec *list = (struct vec *) ((char *) settings + row->offset);
+    struct named_group *named = arena_new(conf->arena, struct named_group);
+    struct str word = node->args[1];
+
+    if (!str_starts(word, STR("upstream=")) || word.len == sizeof("upstream=") - 1) {
+        return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+    }
+    named->name = str_skip(word, sizeof("upstream=") - 1);
+    named->node = node;
+    *vec_add(list, conf->arena, struct named_group *) = named;
+    *vec_add(wanted_groups(conf), conf->arena, struct named_group *) = named;
+    return true;
+}
+
+static const struct upstream_group *group_named(const struct upstream_set *set, struct str name)
+{
+    vec_each(struct upstream_group *, group, &set->groups) {
+        if (!(*group)->is_implicit && str_equal((*group)->name, name)) {
+            return *group;
+        }
+    }
+    return NULL;
+}
+
+static bool find_groups(struct conf *conf, struct http_main *main)
+{
+    const struct upstream_set *set = upstream_set_of(conf, &upstream_http);
+    bool is_good = true;
+
+    vec_each(struct named_group *, named, wanted_groups(conf)) {
+        const struct upstream_group *group = group_named(set, (*named)->name);
+
+        if (group == NULL) {
+            is_good = conf_error(conf, (*named)->node, "upstream \"%.*s\" not found",
+                                 STR_ARG((*named)->name));
+        } else if (group->stickiness != &session_sticky) {
+            is_good =
+                conf_error(conf, (*named)->node, "upstream \"%.*s\" has no \"session_sticky\"",
+                           STR_ARG((*named)->name));
+        }
+        (*named)->group = group;
+    }
+    return is_good;
+}
+
+#define P struct place_settings
+static const struct directive place_rows[] = {
+    {"session_sticky_hide_cookie", IN_HTTP_ALL, CUSTOM_FIELD(P, hidden, named_group_apply),
+     ARGS(1, 1), .repeat = REPEAT_APPEND, .syntax = "upstream=name",
+     .doc = "Takes the cookie of the named upstream's session_sticky out of requests, with "
+            "`option=indirect`, or our prefix out of it, with `mode=prefix`."},
+    {"session_sticky_header", IN_HTTP_ALL, CUSTOM_FIELD(P, given, named_group_apply), ARGS(1, 1),
+     .repeat = REPEAT_APPEND, .syntax = "upstream=name",
+     .doc =
+         "Responses of this location bind the client to a server of the named upstream also when "
+         "none of its servers made them."},
+    {0},
+};
+#undef P
+
+struct settings_key session_places_key;
+const struct directive_table session_places_table = {.key = &session_places_key,
+                                                     .rows = place_rows,
+                                                     .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                     .size = sizeof(struct place_settings)};
+/* Before try_files, so that what it asks for goes to the server without the cookie, too. */
+static const struct phase_hook phases[] = {
+    {PHASE_PRECONTENT, .name = "session_sticky", .run = hide_cookies, .is_active = hides},
+    {.run = NULL},
+};
+static const struct filter_hook filters[] = {
+    {.name = "session_sticky", .run = give_cookies, .is_active = gives},
+    {.run = NULL},
+};
+
+const struct http_module session_places_hooks = {
+    .phases = phases,
+    .filters = filters,
+    .end = find_groups,
+};

@@ -1,0 +1,250 @@
+/* ngx_http_upstream_session_sticky_module, of Tengine: requests of one client go to the same server of a
+ * group, by a cookie that is ours (insert), the server's (rewrite), or the server's with a prefix. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/exchange/exchange.h"
+#include "http/modules/backends/session_sticky/session_sticky.h"
+#include "server/module.h"
+#include "upstream/picking/choose.h"
+
+/* ---- the peer of a request ---- */
+
+/* For choose_bound: the name that is looked for. */
+struct wanted {
+    const struct session_sticky *settings;
+    struct str name;
+};
+
+static bool has_name(struct peer *peer, const void *arg)
+{
+    const struct wanted *wanted = arg;
+
+    return str_equal(session_peer_name(wanted->settings, peer), wanted->name);
+}
+
+struct peer *session_find(struct upstream_pick *pick)
+{
+    const struct session_sticky *settings = session_settings(pick->group);
+    struct session_cookie cookie;
+    struct wanted wanted = {.settings = settings};
+    struct peer *peer;
+    bool can_serve;
+
+    session_read_cookie(pick->subject, settings, &cookie);
+    if (cookie.server.len == 0) {
+        return NULL;
+    }
+    wanted.name = cookie.server;
+    peer = choose_bound(pick, has_name, &wanted, &can_serve);
+    pick->is_astray = peer == NULL;
+    return peer;
+}
+
+static bool session_may_leave(struct upstream_pick *pick)
+{
+    return session_settings(pick->group)->falls_back;
+}
+
+/* ---- the cookie in an answer ---- */
+
+/* Insert: the client gets a cookie when it has none for this peer, or to tell that it was used. */
+static void session_picked(struct upstream_pick *pick)
+{
+    const struct session_sticky *settings = session_settings(pick->group);
+    bool was_bound = pick->bound == pick->peer;
+    struct session_cookie cookie;
+
+    pick->set_cookie = STR_NONE;
+    if (settings->mode != MODE_INSERT || (was_bound && !settings->has_times)) {
+        return;
+    }
+    session_read_cookie(pick->subject, settings, &cookie);
+    pick->set_cookie =
+        session_make_cookie(settings, pick->peer,
+                            was_bound ? cookie.begun_s : (uint64_t) clock_now.seconds, pick->arena);
+}
+
+/* The value of the server's own cookie, with the name of the peer in it. */
+static struct str renamed(const struct upstream_pick *pick, struct str value, struct str attributes)
+{
+    const struct session_sticky *settings = session_settings(pick->group);
+    bool is_prefix = settings->mode == MODE_PREFIX;
+    const struct str parts[] = {
+        settings->cookie,
+        STR("="),
+        session_peer_name(settings, pick->peer),
+        is_prefix ? STR("~") : STR(""),
+        is_prefix ? value : STR(""),
+        attributes.data == NULL ? STR("") : STR(";"),
+        attributes,
+    };
+
+    return arena_join(pick->arena, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* Rewrite and prefix: the server's own cookie names the peer, too. An indirect one is between us and the client:
+ * ours takes the place of what the server says under its name. */
+static void session_responded(struct upstream_pick *pick)
+{
+    const struct session_sticky *settings = session_settings(pick->group);
+    struct request *request = pick->subject;
+
+    if (request->exchange == NULL || (settings->mode == MODE_INSERT && !settings->is_indirect)) {
+        return;
+    }
+    fields_each(field, &request->exchange->answer.fields) {
+        struct str attributes = field->value, value, pair;
+
+        if (field->id != FIELD_SET_COOKIE || field->is_removed) {
+            continue;
+        }
+        pair = str_cut(&attributes, ';');
+        if (!session_is_cookie(pair, settings->cookie, &value)) {
+            continue;
+        }
+        if (settings->mode == MODE_INSERT) {
+            field->is_removed = true;
+        } else {
+            field->value = renamed(pick, value, attributes);
+        }
+    }
+}
+
+/* The bound peer has failed: the request is free, or it ends here. */
+const struct stickiness session_sticky = {
+    .name = "session_sticky",
+    .find = session_find,
+    .picked = session_picked,
+    .responded = session_responded,
+    .may_leave = session_may_leave,
+};
+
+/* ---- directives ---- */
+
+static bool read_time(struct str value, uint64_t *out)
+{
+    return parse_sec(value, out) && *out <= INT32_MAX;
+}
+
+/* One of two words. */
+static bool read_word(struct str value, const char *yes, const char *no, bool *out)
+{
+    *out = str_is(value, yes);
+    return *out || str_is(value, no);
+}
+
+static bool read_mode(struct str value, enum session_mode *out)
+{
+    static const char *const words[] = {"insert", "rewrite", "prefix"};
+
+    for (unsigned i = 0; i < 3; i++) {
+        if (str_is(value, words[i])) {
+            *out = (enum session_mode) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing that would end an attribute or a field. */
+static bool is_attribute(struct str value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        unsigned char c = (unsigned char) value.data[i];
+
+        if (c <= 0x20 || c == 0x7f || c == ';' || c == ',') {
+            return false;
+        }
+    }
+    return value.len != 0;
+}
+
+static bool read_parameter(struct str word, struct session_sticky *settings)
+{
+    struct str value = word;
+    struct str name = str_cut(&value, '=');
+
+    if (value.data == NULL || !is_attribute(value)) {
+        return false;
+    }
+    if (str_is(name, "cookie")) {
+        settings->cookie = value;
+        return str_find_char(value, '=') == NULL;
+    }
+    if (str_is(name, "domain")) {
+        settings->domain = value;
+        return true;
+    }
+    if (str_is(name, "path")) {
+        settings->path = value;
+        return true;
+    }
+    if (str_is(name, "maxage")) {
+        settings->has_maxage = true;
+        return read_time(value, &settings->maxage_s);
+    }
+    return (str_is(name, "maxidle") && read_time(value, &settings->maxidle_s)) ||
+           (str_is(name, "maxlife") && read_time(value, &settings->maxlife_s)) ||
+           (str_is(name, "mode") && read_mode(value, &settings->mode)) ||
+           (str_is(name, "option") &&
+            read_word(value, "indirect", "direct", &settings->is_indirect)) ||
+           (str_is(name, "fallback") && read_word(value, "on", "off", &settings->falls_back)) ||
+           (str_is(name, "hash") && read_word(value, "plain", "md5", &settings->is_plain));
+}
+
+static bool session_sticky_apply(struct conf_scope *scope, const struct directive *row,
+                                 struct conf_node *node, void *unused)
+{
+    struct upstream_group *group = scope_group(scope);
+    struct session_sticky *settings = arena_new(scope->conf->arena, struct session_sticky);
+
+    if (group->stickiness != NULL) {
+        return conf_error(scope->conf, node, "requests are bound to servers already");
+    }
+    settings->cookie = STR("route");
+    settings->path = STR("/");
+    settings->falls_back = true;
+    for (unsigned i = 1; i < node->count; i++) {
+        if (!read_parameter(node->args[i], settings)) {
+            return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
+                              STR_ARG(node->args[i]));
+        }
+    }
+    settings->has_times = settings->maxidle_s != 0 || settings->maxlife_s != 0;
+    if (settings->mode != MODE_INSERT && settings->has_times) {
+        conf_warn(scope->conf, node,
+                  "\"maxidle\" and \"maxlife\" have no effect without \"mode=insert\"");
+    }
+    settings->maxidle_s = settings->maxidle_s != 0 ? settings->maxidle_s : TIMES_NO_LIMIT;
+    settings->maxlife_s = settings->maxlife_s != 0 ? settings->maxlife_s : TIMES_NO_LIMIT;
+    group->stickiness = &session_sticky;
+    group->stickiness_settings = settings;
+    return true;
+}
+
+static const struct directive group_rows[] = {
+    {"session_sticky", IN_UPSTREAM, CUSTOM(session_sticky_apply), ARGS(0, ARGS_ANY),
+     .syntax =
+         "[cookie=name] [domain=domain] [path=path] [maxage=time] [mode=insert|rewrite|prefix] "
+         "[option=indirect|direct] [maxidle=time] [maxlife=time] [fallback=on|off] "
+         "[hash=plain|md5]",
+     .doc = "Requests of one client go to the same server. `insert` gives the client a cookie, "
+            "`rewrite` replaces the value of a cookie that the server gives, `prefix` puts the "
+            "server before that value. With `fallback=off` no other server takes its place, also "
+            "where the cookie names one that there is not (502). With `maxidle` or `maxlife`, "
+            "which only `insert` heeds, the cookie tells when it was used and given, instead of "
+            "`Max-Age`. With `option=indirect` a cookie of this name that the server sets does "
+            "not pass, and requests where `session_sticky_hide_cookie` stands go without it."},
+    {0},
+};
+
+static const struct directive_table group_table = {.rows = group_rows};
+static const struct directive_table *const tables[] = {&group_table, &session_places_table, NULL};
+
+const struct module ngx_http_upstream_session_sticky_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_upstream_session_sticky_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &session_places_hooks,
+};

@@ -1,0 +1,165 @@
+/* srcache_fetch: the answer of another location is the response, where that has one stored. */
+#include "base/parse.h"
+#include "http/modules/backends/srcache/srcache.h"
+#include "http/modules/backends/srcache/stored.h"
+#include "http/request/body_filter.h"
+#include "server/generation.h"
+
+/* What a store answers, gathered; in the request's arena. */
+struct gathered {
+    struct body_filter filter; /* where the subrequest's body goes */
+    struct body_filter before; /* on whose behalf */
+    struct buf bytes;
+    uint64_t most;
+    bool is_over;
+};
+
+static void free_bytes(void *arg)
+{
+    buf_free(&((struct gathered *) arg)->bytes);
+}
+
+static bool gather(struct body_filter *filter, struct request *request,
+                   const struct body_piece *piece, bool is_last)
+{
+    struct gathered *gathered = container_of(filter, struct gathered, filter);
+
+    if (piece == NULL || gathered->is_over) {
+        return !response_drop(piece);
+    }
+    if (piece->bytes.len > gathered->most - gathered->bytes.len) {
+        gathered->is_over = true;
+        counters_mine->limited++;
+        log_warn(&request->log, 0, "srcache_fetch: the cache sent more than %llu bytes",
+                 (unsigned long long) gathered->most);
+    } else {
+        buf_append(&gathered->bytes, piece->bytes);
+    }
+    return !response_drop(piece);
+}
+
+/* ---- the stored response ---- */
+
+/* A field of it, but those of a connection and of framing. */
+static void take_field(struct request *request, const struct field *field)
+{
+    struct response *response = &request->response;
+
+    if (((FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER)) &
+         FIELD_BIT(field->id)) != 0) {
+        return;
+    }
+    struct str name = arena_dup(&request->arena, field->name);
+    struct str value = arena_dup(&request->arena, field->value);
+    switch (field->id) {
+    case FIELD_CONTENT_TYPE:
+        response->content_type = value;
+        break;
+    case FIELD_LAST_MODIFIED:
+        response->last_modified = http_date_parse(value);
+        break;
+    case FIELD_ETAG:
+        response->etag = value;
+        break;
+    case FIELD_DATE:
+        response->left_out |= FIELD_BIT(FIELD_DATE);
+        fields_add_identified(&response->fields, &request->arena, field->id, name, value);
+        break;
+    default:
+        fields_add_identified(&response->fields, &request->arena, field->id, name, value);
+        break;
+    }
+}
+
+static enum flow give(struct request *request, const struct stored *stored)
+{
+    struct response *response = &request->response;
+
+    fields_each(field, &stored->fields) {
+        take_field(request, field);
+    }
+    return response_memory(request, stored->status, response->content_type, stored->body);
+}
+
+/* ---- the phase ---- */
+
+static bool has_word(const struct fields *fields, enum field_id id, struct str word)
+{
+    const struct field *field = fields_get(fields, id);
+
+    return field != NULL && field_lists(field, word);
+}
+
+static bool client_forbids(const struct request *request)
+{
+    static const struct str pragma = STR_INIT("Pragma");
+    const struct field *field = fields_find(&request->headers, pragma);
+
+    return has_word(&request->headers, FIELD_CACHE_CONTROL, STR("no-cache")) ||
+           (field != NULL && field_lists(field, STR("no-cache")));
+}
+
+/* Was it answered whole, with a response that can be given? Logged, where it was not. */
+static bool is_sound(struct request *request, const struct subrequest *sub,
+                     const struct gathered *gathered, struct stored *stored)
+{
+    const struct response *answer = &sub->request->response;
+
+    if (answer->status != 200 || gathered->is_over) {
+        return false;
+    }
+    if (answer->content_length >= 0 && (uint64_t) answer->content_length != gathered->bytes.len) {
+        log_error(&request->log, 0, "srcache_fetch: cache sent truncated response body");
+        return false;
+    }
+    const char *wrong = stored_parse(buf_str(&gathered->bytes), &request->arena, stored);
+    if (wrong != NULL) {
+        log_error(&request->log, 0, "srcache_fetch: cache sent invalid %s", wrong);
+    }
+    return wrong == NULL;
+}
+
+static enum flow ask(struct request *request, const struct srcache_settings *settings,
+                     struct srcache_run *run)
+{
+    struct gathered *gathered = arena_new(&request->arena, struct gathered);
+    struct subrequest *sub = arena_new(&request->arena, struct subrequest);
+    struct stored stored;
+
+    sub->output = SUBREQUEST_INLINE;
+    sub->own_variables = true;
+    gathered->most = srcache_most(settings);
+    gathered->filter.send = gather;
+    gathered->before.next = &gathered->filter;
+    sub->filter = &gathered->before;
+    if (!srcache_aim(request, &settings->fetch, sub)) {
+        return FLOW_NEXT;
+    }
+    arena_on_free(&request->main->arena, free_bytes, gathered);
+    enum flow flow = subrequest_run(request, sub);
+    if (flow == FLOW_CLOSED) {
+        return FLOW_CLOSED;
+    }
+    if (flow != FLOW_DONE || !is_sound(request, sub, gathered, &stored)) {
+        return FLOW_NEXT;
+    }
+    run->fetched = SRCACHE_HIT;
+    return give(request, &stored);
+}
+
+enum flow srcache_fetch(struct request *request)
+{
+    const struct srcache_settings *settings = srcache_at(request->location);
+
+    if (request != request->main || (settings->methods & request->method) == 0) {
+        return FLOW_NEXT;
+    }
+    struct srcache_run *run = srcache_run_of(request);
+    run->fetched = SRCACHE_BYPASS;
+    if (templates_any_true(&settings->fetch_skip, &request->env) ||
+        (settings->heeds_request && client_forbids(request))) {
+        return FLOW_NEXT;
+    }
+    run->fetched = SRCACHE_MISS;
+    return ask(request, settings, run);
+}

@@ -1,0 +1,221 @@
+/* ngx_http_srcache_filter_module: responses that other locations store and give, such as those of memc and redis2. */
+#include "base/parse.h"
+#include "http/modules/backends/srcache/srcache.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+struct settings_key srcache_key;
+
+uint64_t srcache_most(const struct srcache_settings *settings)
+{
+    return settings->max_size != 0 ? settings->max_size : SRCACHE_MOST;
+}
+
+bool srcache_aim(struct request *request, const struct srcache_call *call, struct subrequest *sub)
+{
+    struct str text = template_text(call->uri, &request->env);
+
+    if (!subrequest_aim(request, text, sub) || sub->uri.len == 0) {
+        log_error(&request->log, 0, "srcache sees an unsafe uri: \"%.*s\"", STR_ARG(text));
+        return false;
+    }
+    if (call->args != NULL) {
+        sub->args = template_text(call->args, &request->env);
+    }
+    sub->method = call->method;
+    return true;
+}
+
+static bool fetches(const struct http_location *location)
+{
+    return srcache_at(location)->fetch.method.len != 0;
+}
+
+static bool stores(const struct http_location *location)
+{
+    return srcache_at(location)->store.method.len != 0;
+}
+
+/* ---- variables ---- */
+
+static const struct str status_names[] = {[SRCACHE_BYPASS] = STR_INIT("BYPASS"),
+                                          [SRCACHE_HIT] = STR_INIT("HIT"),
+                                          [SRCACHE_MISS] = STR_INIT("MISS"),
+                                          [SRCACHE_STORE] = STR_INIT("STORE")};
+
+static bool get_fetched(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct srcache_run *run = request_data(variable_request(env)->main, &srcache_key, 0);
+
+    return variable_give(out, status_names[run == NULL ? SRCACHE_BYPASS : run->fetched]);
+}
+
+static bool get_stored(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct srcache_run *run = request_data(variable_request(env)->main, &srcache_key, 0);
+
+    return variable_give(out, status_names[run == NULL ? SRCACHE_BYPASS : run->stored]);
+}
+
+static bool get_expire(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct request *request = variable_request(env)->main;
+    bool is_storable;
+
+    return request->response.status != 0 &&
+           variable_give_number(env, out, srcache_lifetime(request, &is_storable));
+}
+
+static const struct variable srcache_variables[] = {
+    {.name = STR_INIT("srcache_fetch_status"), .get = get_fetched, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("srcache_store_status"), .get = get_stored, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("srcache_expire"), .get = get_expire, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+/* ---- directives ---- */
+
+static bool read_call(struct conf_scope *scope, const struct conf_node *node,
+                      struct srcache_call *call)
+{
+    *call = (struct srcache_call){.method = node->args[1]};
+    if (method_named(node->args[1]) == METHOD_OTHER) {
+        return conf_error(scope->conf, node, "\"%.*s\" specifies bad HTTP method \"%.*s\"",
+                          STR_ARG(node->args[0]), STR_ARG(node->args[1]));
+    }
+    return conf_value_template(scope, node, 2, &call->uri) &&
+           (node->count < 4 || conf_value_template(scope, node, 3, &call->args));
+}
+
+static bool fetch_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return read_call(scope, node, &((struct srcache_settings *) settings)->fetch);
+}
+
+static bool store_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return read_call(scope, node, &((struct srcache_settings *) settings)->store);
+}
+
+static bool statuses_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    struct srcache_settings *srcache = settings;
+
+    srcache->statuses = (struct vec){0};
+    for (unsigned i = 1; i < node->count; i++) {
+        uint64_t number;
+        if (!parse_uint(node->args[i], &number) || number < 200 || number > 999) {
+            return conf_error(scope->conf, node, "status code \"%.*s\" is an invalid number",
+                              STR_ARG(node->args[i]));
+        }
+        *vec_add(&srcache->statuses, scope->conf->arena, unsigned) = (unsigned) number;
+    }
+    return true;
+}
+
+#define METHOD_WORD(method, name, bit) {name, method},
+static const struct directive_word method_words[] = {KNOWN_METHODS(METHOD_WORD){NULL, 0}};
+#undef METHOD_WORD
+
+#define HERE IN_HTTP_ALL | IN_LOCATION_IF
+#define S struct srcache_settings
+static const struct directive srcache_rows[] = {
+    {"srcache_fetch", HERE, CUSTOM_FIELD(S, fetch, fetch_apply), ARGS(2, 3),
+     .syntax = "method uri [args]",
+     .doc =
+         "Asks this URI of the server, by a subrequest, for the response. A status of 200 is a hit: its body is the "
+         "response, head and all, as `srcache_store` gave it; else the request goes on. Access was checked before."},
+    {"srcache_fetch_skip", HERE, TEMPLATES(S, fetch_skip), ARGS(1, 1), .syntax = "flag",
+     .doc = "Nobody is asked where this is not empty, nor \"0\"."},
+    {"srcache_store", HERE, CUSTOM_FIELD(S, store, store_apply), ARGS(2, 3),
+     .syntax = "method uri [args]",
+     .doc =
+         "Gives the response, head and all, as the body of a subrequest to this URI, when the whole of it has come. The "
+         "client does not wait for it. What the backend gave is stored, before filters such as `sub_filter` or `gzip` "
+         "change it."},
+    {"srcache_store_skip", HERE, TEMPLATES(S, store_skip), ARGS(1, 1), .syntax = "flag",
+     .doc =
+         "Nothing is stored where this is not empty, nor \"0\"; looked at when the response has ended."},
+    {"srcache_store_max_size", HERE, SIZE(S, max_size), .initial = "0",
+     .doc =
+         "Larger responses, head and all, are not stored, and larger ones not taken from the store; 0: 4 megabytes."},
+    {"srcache_store_statuses", HERE, CUSTOM_FIELD(S, statuses, statuses_apply), ARGS(1, ARGS_ANY),
+     .initial = "200 301 302 307 308", .syntax = "status ...",
+     .doc = "The statuses of responses that are stored."},
+    {"srcache_store_ranges", HERE, FLAG(S, stores_ranges), .initial = "off",
+     .doc =
+         "Stores parts of bodies (206), too. $http_range belongs to the key then: a part is given for the whole otherwise."},
+    {"srcache_store_hide_header", HERE, STRINGS(S, hidden), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "field ...", .doc = "Fields that are not stored."},
+    {"srcache_store_pass_header", HERE, STRINGS(S, passed), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "field ...",
+     .doc =
+         "Fields that are stored though they are not by themselves: Set-Cookie, Proxy-Authenticate, Proxy-Authorization, "
+         "TE. Those of a connection never are."},
+    {"srcache_methods", HERE, BITS(S, methods, method_words), .initial = "GET HEAD",
+     .doc =
+         "The methods of requests for which the store is asked; those of HEAD get the head of what is stored, and are not stored."},
+    {"srcache_ignore_content_encoding", HERE, FLAG(S, stores_codings), .initial = "off",
+     .doc = "Stores responses with a Content-Encoding, too, for whoever asks."},
+    {"srcache_request_cache_control", HERE, FLAG(S, heeds_request), .initial = "off",
+     .doc =
+         "With `no-cache` in Cache-Control or Pragma of a request the store is not asked; with `no-store` nothing is stored."},
+    {"srcache_response_cache_control", HERE, FLAG(S, heeds_response), .initial = "on",
+     .doc =
+         "Stores no response that forbids it by Cache-Control (private, no-store, no-cache, max-age=0) or Expires."},
+    {"srcache_store_private", HERE, FLAG(S, stores_private), .initial = "off",
+     .doc = "Stores responses with `Cache-Control: private` all the same."},
+    {"srcache_store_no_store", HERE, FLAG(S, stores_no_store), .initial = "off",
+     .doc = "Stores responses with `Cache-Control: no-store` all the same."},
+    {"srcache_store_no_cache", HERE, FLAG(S, stores_no_cache), .initial = "off",
+     .doc = "Stores responses with `Cache-Control: no-cache` all the same."},
+    {"srcache_default_expire", HERE, SEC(S, default_expire), .initial = "60",
+     .doc =
+         "The value of $srcache_expire, in seconds, for responses that do not say how long they may be used."},
+    {"srcache_max_expire", HERE, SEC(S, max_expire), .initial = "0",
+     .doc = "The most that $srcache_expire is; 0: any."},
+    {"srcache_header_buffer_size", HERE, SIZE(S, head_size), .max = 1 << 20, .initial = "4k",
+     .doc = "Memory that is taken at once for the head of what is stored; it grows where needed."},
+    {"srcache_buffer", HERE, SIZE(S, piece_size), .max = 1 << 20, .initial = "4k",
+     .doc = "Memory that is taken at once for the body of what is stored; it grows where needed."},
+    {0},
+};
+#undef S
+#undef HERE
+
+static const struct directive_table srcache_table = {
+    .key = &srcache_key,
+    .rows = srcache_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct srcache_settings),
+};
+static const struct directive_table *const srcache_tables[] = {&srcache_table, NULL};
+
+static const struct phase_hook srcache_phases[] = {
+    {.phase = PHASE_PRECONTENT,
+     .name = "srcache",
+     .before = "try_files",
+     .run = srcache_fetch,
+     .is_active = fetches},
+    {.run = NULL},
+};
+
+/* What it stores is what the handler gave: it stands before the filters that change that. */
+static const struct filter_hook srcache_filters[] = {
+    {.name = "srcache", .after = "not_modified", .run = srcache_store, .is_active = stores},
+    {.run = NULL},
+};
+static const struct http_module srcache_hooks = {.variables = srcache_variables,
+                                                 .phases = srcache_phases,
+                                                 .filters = srcache_filters};
+
+const struct module ngx_http_srcache_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_srcache_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = srcache_tables,
+    .hooks = &srcache_hooks,
+};

@@ -1,0 +1,272 @@
+/* srcache_store: a response is given to another location, which stores it, when all of it has gone to the client. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/message/cache_control.h"
+#include "http/message/status.h"
+#include "http/modules/backends/srcache/srcache.h"
+#include "http/files/file.h"
+#include "http/request/body.h"
+#include "http/request/body_filter.h"
+#include "server/generation.h"
+
+/* One that is being gathered; in the request's arena. */
+struct storing {
+    struct body_filter filter;
+    const struct srcache_settings *settings;
+    struct buf bytes;         /* head and body */
+    size_t head;              /* bytes of the head */
+    int64_t announced;        /* bytes of the body; -1 = not known */
+    bool is_over;             /* it is too large, and not stored */
+    struct request_body body; /* of the subrequest */
+    struct subrequest sub;
+};
+
+static void free_bytes(void *arg)
+{
+    buf_free(&((struct storing *) arg)->bytes);
+}
+
+/* ---- whether ---- */
+
+static bool has_status(const struct srcache_settings *settings, unsigned status)
+{
+    vec_each(const unsigned, wanted, &settings->statuses) {
+        if (*wanted == status) {
+            return true;
+        }
+    }
+    return status == 206 && settings->stores_ranges;
+}
+
+/* Does a word of Cache-Control forbid it? Takes the lifetime out of it, too; -1 = none is said. */
+static bool word_forbids(const struct srcache_settings *settings, struct str word, int64_t *max_age,
+                         int64_t *shared_age)
+{
+    int64_t seconds;
+
+    if (cache_control_seconds(word, STR("s-maxage="), &seconds)) {
+        *shared_age = seconds;
+    } else if (cache_control_seconds(word, STR("max-age="), &seconds)) {
+        *max_age = seconds;
+    } else if (str_starts_nocase(word, STR("private"))) {
+        return !settings->stores_private;
+    } else if (str_starts_nocase(word, STR("no-store"))) {
+        return !settings->stores_no_store;
+    } else if (str_starts_nocase(word, STR("no-cache"))) {
+        return !settings->stores_no_cache;
+    }
+    return false;
+}
+
+uint64_t srcache_lifetime(const struct request *request, bool *is_storable)
+{
+    const struct srcache_settings *settings = srcache_at(request->location);
+    const struct fields *fields = &request->response.fields;
+    const struct field *expires = fields_get(fields, FIELD_EXPIRES);
+    int64_t max_age = -1;
+    int64_t shared_age = -1;
+    int64_t lifetime = (int64_t) settings->default_expire;
+
+    *is_storable = true;
+    fields_each(field, fields) {
+        struct str words = field->value;
+
+        while (field->id == FIELD_CACHE_CONTROL && !field->is_removed && words.data != NULL) {
+            struct str word = str_trim(str_cut(&words, ','));
+            if (word_forbids(settings, word, &max_age, &shared_age)) {
+                *is_storable = false;
+            }
+        }
+    }
+    if (shared_age >= 0 || max_age >= 0) {
+        lifetime = shared_age >= 0 ? shared_age : max_age;
+        *is_storable = *is_storable && lifetime > 0;
+    } else if (expires != NULL) {
+        lifetime = http_date_parse(expires->value) - clock_now.seconds;
+        lifetime = lifetime > 0 ? lifetime : 0;
+        *is_storable = *is_storable && lifetime > 0;
+    }
+    if (settings->max_expire != 0 && (uint64_t) lifetime > settings->max_expire) {
+        return settings->max_expire;
+    }
+    return (uint64_t) lifetime;
+}
+
+static bool client_forbids(const struct request *request)
+{
+    const struct field *field = fields_get(&request->headers, FIELD_CACHE_CONTROL);
+
+    return field != NULL && field_lists(field, STR("no-store"));
+}
+
+static bool is_wanted(struct request *request, const struct srcache_settings *settings)
+{
+    const struct response *response = &request->response;
+    const struct srcache_run *run = request_data(request, &srcache_key, 0);
+    bool is_storable = true;
+
+    if (request != request->main || request->method == METHOD_HEAD ||
+        (settings->methods & request->method) == 0 || response->is_header_only ||
+        response->is_tunnel || !has_status(settings, response->status) ||
+        (run != NULL && run->fetched == SRCACHE_HIT)) {
+        return false;
+    }
+    if (settings->heeds_response) {
+        srcache_lifetime(request, &is_storable);
+    }
+    return is_storable && !(settings->heeds_request && client_forbids(request)) &&
+           (settings->stores_codings ||
+            fields_get(&response->fields, FIELD_CONTENT_ENCODING) == NULL) &&
+           (response->content_length < 0 ||
+            (uint64_t) response->content_length <= srcache_most(settings));
+}
+
+/* ---- what ---- */
+
+static bool is_listed(const struct vec *names, struct str name)
+{
+    vec_each(const struct str, one, names) {
+        if (str_equal_nocase(*one, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Fields of a connection are never stored, cookies unless they are passed. */
+static bool is_stored(const struct srcache_settings *settings, const struct field *field)
+{
+    const uint64_t hidden = FIELD_BIT(FIELD_SET_COOKIE) | FIELD_BIT(FIELD_PROXY_AUTHENTICATE) |
+                            FIELD_BIT(FIELD_PROXY_AUTHORIZATION) | FIELD_BIT(FIELD_TE);
+    const uint64_t never =
+        FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER);
+
+    if (field->is_removed || (never & FIELD_BIT(field->id)) != 0 ||
+        is_listed(&settings->hidden, field->name)) {
+        return false;
+    }
+    return (hidden & FIELD_BIT(field->id)) == 0 || is_listed(&settings->passed, field->name);
+}
+
+static void put_field(struct storing *storing, struct str name, struct str value)
+{
+    const struct field field = {.name = name, .value = value, .id = (uint8_t) field_identify(name)};
+
+    if (value.len != 0 && is_stored(storing->settings, &field)) {
+        buf_printf(&storing->bytes, "%.*s: %.*s\r\n", STR_ARG(name), STR_ARG(value));
+    }
+}
+
+static void put_head(struct storing *storing, const struct request *request)
+{
+    const struct response *response = &request->response;
+    struct str phrase = status_phrase(response->status);
+    struct buf *out = &storing->bytes;
+    char date[HTTP_DATE_LENGTH];
+
+    buf_printf(out, "HTTP/1.1 %u %.*s\r\n", response->status, STR_ARG(phrase));
+    if (response->content_type.len != 0 && response->charset.len != 0) {
+        buf_printf(out, "Content-Type: %.*s; charset=%.*s\r\n", STR_ARG(response->content_type),
+                   STR_ARG(response->charset));
+    } else {
+        put_field(storing, STR("Content-Type"), response->content_type);
+    }
+    if (response->last_modified != -1) {
+        put_field(storing, STR("Last-Modified"),
+                  str_from(date, http_date_format(date, response->last_modified)));
+    }
+    put_field(storing, STR("ETag"), response->etag);
+    put_field(storing, STR("Location"), response->location);
+    fields_each(field, &response->fields) {
+        if (is_stored(storing->settings, field)) {
+            put_field(storing, field->name, field->value);
+        }
+    }
+    buf_append(out, STR("\r\n"));
+    storing->head = out->len;
+}
+
+/* All of the response is there: begins the subrequest, which the client does not wait for. MAY WAIT for others to end. */
+static void store(struct storing *storing, struct request *request)
+{
+    const struct srcache_settings *settings = storing->settings;
+    size_t body = storing->bytes.len - storing->head;
+    struct subrequest *sub = &storing->sub;
+
+    if (storing->is_over || templates_any_true(&settings->store_skip, &request->env)) {
+        return;
+    }
+    if (storing->announced >= 0 && (uint64_t) storing->announced != body) {
+        log_error(&request->log, 0,
+                  "srcache_store: the body has %zu bytes where %lld were announced", body,
+                  (long long) storing->announced);
+        return;
+    }
+    storing->body = (struct request_body){.bytes = buf_str(&storing->bytes),
+                                          .fd = -1,
+                                          .size = storing->bytes.len};
+    sub->output = SUBREQUEST_NONE;
+    sub->own_variables = true;
+    sub->outlives_client = true;
+    sub->given = &storing->body;
+    srcache_run_of(request)->stored = SRCACHE_STORE;
+    if (!srcache_aim(request, &settings->store, sub) ||
+        subrequest_begin(request, sub) != FLOW_DONE) {
+        srcache_run_of(request)->stored = SRCACHE_BYPASS;
+    }
+}
+
+static void gather(struct storing *storing, const struct request *request, struct str bytes)
+{
+    uint64_t most = srcache_most(storing->settings);
+
+    if (storing->is_over) {
+        return;
+    }
+    if (bytes.len > most || storing->bytes.len > most - bytes.len) {
+        storing->is_over = true;
+        counters_mine->limited++;
+        log_info(&request->log, 0,
+                 "srcache_store: the response is larger than srcache_store_max_size, %llu bytes",
+                 (unsigned long long) most);
+        buf_free(&storing->bytes);
+        return;
+    }
+    buf_append(&storing->bytes, bytes);
+}
+
+static bool storing_send(struct body_filter *filter, struct request *request,
+                         const struct body_piece *piece, bool is_last)
+{
+    struct storing *storing = container_of(filter, struct storing, filter);
+
+    if (piece != NULL) {
+        gather(storing, request, piece->bytes);
+    }
+    if (!body_filter_next(filter, request, piece, is_last)) {
+        return false;
+    }
+    if (is_last) {
+        store(storing, request);
+    }
+    return true;
+}
+
+void srcache_store(struct request *request)
+{
+    const struct srcache_settings *settings = srcache_at(request->location);
+
+    if (!is_wanted(request, settings)) {
+        return;
+    }
+    struct storing *storing = arena_new(&request->arena, struct storing);
+    storing->filter.send = storing_send;
+    storing->settings = settings;
+    storing->announced = request->response.content_length;
+    arena_on_free(&request->arena, free_bytes, storing);
+    buf_reserve(&storing->bytes, (size_t) (settings->head_size + settings->piece_size));
+    put_head(storing, request);
+    response_needs_memory(request);
+    response_append_filter(request, &storing->filter);
+}

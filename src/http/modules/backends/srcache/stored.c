@@ -1,0 +1,65 @@
+/* A response as it is stored: a head of HTTP/1.1, and the body. */
+#include "http/modules/backends/srcache/stored.h"
+
+#include "base/parse.h"
+#include "http/message/parser.h"
+
+#define HEAD_MAX 65536 /* bytes of a head, and of a line of it */
+#define FIELDS_MAX 1000
+
+/* "HTTP/1.1 200 OK", to the line's end. False: it is none. */
+static bool take_status(struct str *rest, unsigned *status)
+{
+    const char *end = str_find_char(str_head(*rest, HEAD_MAX), '\n');
+    uint64_t number;
+
+    if (end == NULL) {
+        return false;
+    }
+    struct str line = str_from(rest->data, end);
+    *rest = str_skip(*rest, line.len + 1);
+    if (line.len != 0 && line.data[line.len - 1] == '\r') {
+        line.len--;
+    }
+    if (line.len < 12 || !str_starts(line, STR("HTTP/1.")) ||
+        !ascii_is_digit((unsigned char) line.data[7]) || line.data[8] != ' ' ||
+        (line.len > 12 && line.data[12] != ' ') ||
+        !parse_uint((struct str){line.data + 9, 3}, &number) || number < 200 || number > 999) {
+        return false;
+    }
+    *status = (unsigned) number;
+    return true;
+}
+
+const char *stored_parse(struct str bytes, struct arena *arena, struct stored *out)
+{
+    static const struct head_limits limits = {.line_max = HEAD_MAX,
+                                              .head_max = HEAD_MAX,
+                                              .headers_max = FIELDS_MAX,
+                                              .underscores = true};
+    *out = (struct stored){0};
+    const struct field_reading reading = {.limits = &limits,
+                                          .arena = arena,
+                                          .fields = &out->fields};
+    struct head head = {0};
+    uint32_t used = 0;
+
+    if (!take_status(&bytes, &out->status)) {
+        return "status line";
+    }
+    switch (fields_parse(bytes, &reading, &head, &used)) {
+    case PARSE_DONE:
+        break;
+    case PARSE_MORE:
+        return "header, which is cut short";
+    case PARSE_BAD:
+        return "header";
+    }
+    out->body = str_skip(bytes, used);
+    const struct field *length = fields_get(&out->fields, FIELD_CONTENT_LENGTH);
+    uint64_t announced;
+    if (length != NULL && (!parse_uint(length->value, &announced) || announced != out->body.len)) {
+        return "body, of another length than it announces";
+    }
+    return NULL;
+}

@@ -1,0 +1,19 @@
+/* A response as it is stored: a head of HTTP/1.1, and the body. */
+#ifndef HTTP_MODULES_BACKENDS_SRCACHE_STORED_H
+#define HTTP_MODULES_BACKENDS_SRCACHE_STORED_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "http/message/fields.h"
+
+/* One that was read; slices of the bytes. */
+struct stored {
+    unsigned status;
+    struct fields fields; /* of the head; in the arena that was given */
+    struct str body;
+};
+
+/* NULL, or what is wrong with the bytes. */
+const char *stored_parse(struct str bytes, struct arena *arena, struct stored *out);
+
+#endif

@@ -1,0 +1,98 @@
+/* Requests over TLS that may not be answered: plain ones (497), without a good client certificate (495, 496),
+ * for another server than the handshake's (421). */
+#include "http/modules/clients/ssl/ssl.h"
+#include "http/request/request.h"
+#include "shared/tls/accept.h"
+
+/* A plain request on a TLS address that allows it is sent to where it belongs. */
+static enum flow send_to_https(struct request *request)
+{
+    uint16_t port = addr_port(connection_local(request->http));
+    struct str host = request->host.len != 0 ? request->host : request->server->name;
+    struct str target = request_origin_form(request);
+
+    if (host.len == 0) {
+        return request_fail(request, 400);
+    }
+    struct str shown =
+        port == 443 || port == 0 ? STR("") : arena_printf(&request->arena, ":%u", port);
+    const struct str parts[] = {STR("https://"), host, shown, target};
+    return response_redirect(request, 301, arena_join(&request->arena, parts, 4));
+}
+
+static enum flow client_refuse(struct request *request, unsigned status)
+{
+    request->keepalive = false;
+    return request_fail(request, status);
+}
+
+static enum flow check_plain(struct request *request)
+{
+    if (request->http->listen->allows_plain_http) {
+        request->keepalive = false;
+        return send_to_https(request);
+    }
+    log_info(&request->log, 0, "client sent plain HTTP request to HTTPS port");
+    return client_refuse(request, 497);
+}
+
+static enum flow check_certificate(struct request *request,
+                                   const struct tls_server_settings *settings)
+{
+    bool has_certificate;
+
+    if (tls_server_check_client(settings, request->http->conn, &request->log, &has_certificate)) {
+        return FLOW_NEXT;
+    }
+    return client_refuse(request, has_certificate ? 495 : 496);
+}
+
+/* Is the place of the URI, as the client sent it, exempt? What a rewrite would make of it does not count. */
+static bool leads_to_exception(struct request *request)
+{
+    bool lacks_slash;
+
+    return ssl_place_of(
+               location_find(request->server->root, request->uri, &request->env, &lacks_slash))
+        ->is_exempt;
+}
+
+enum flow ssl_check(struct request *request)
+{
+    struct http_connection *http = request->http;
+
+    if (!http->listen->address.is_ssl) {
+        return FLOW_NEXT;
+    }
+    if (!conn_is_tls(http->conn)) {
+        return check_plain(request);
+    }
+    if (request->host.len == 0 && http->secure_server != NULL) {
+        request_set_location(request, http->secure_server->root);
+    }
+    const struct ssl_settings *settings = ssl_settings_of(request->server);
+    if (settings->tls.verify == TLS_VERIFY_OFF) {
+        return FLOW_NEXT;
+    }
+    if (http->secure_server != request->server) {
+        log_info(&request->log, 0,
+                 "client attempted to request the server name different from the "
+                 "one that was negotiated");
+        return request_fail(request, 421);
+    }
+    if (settings->has_exceptions && leads_to_exception(request)) {
+        return FLOW_NEXT; /* ssl_check_place has the last word */
+    }
+    return check_certificate(request, &settings->tls);
+}
+
+enum flow ssl_check_place(struct request *request)
+{
+    const struct ssl_settings *settings = ssl_settings_of(request->server);
+
+    if (!settings->has_exceptions || !conn_is_tls(request->http->conn) || request->parent != NULL ||
+        request->is_error_redirect || ssl_place_of(request->location)->is_exempt) {
+        return FLOW_NEXT;
+    }
+    return check_certificate(request, &settings->tls);
+}

@@ -1,0 +1,55 @@
+/* From the settings of a server to its TLS context, and the checks of listeners. */
+#include "http/routing/hooks.h"
+#include "http/modules/clients/ssl/ssl.h"
+#include "shared/tls/accept.h"
+
+bool ssl_finish(struct conf_scope *scope, void *arg)
+{
+    struct ssl_settings *settings = arg;
+    const struct http_location *location = scope_location(scope);
+
+    settings->tls.context = NULL;
+    settings->has_exceptions = false;
+    return scope->context != IN_SERVER ||
+           tls_server_finish(scope, &settings->tls, location->resolver,
+                             location->resolver_timeout_ms);
+}
+
+bool ssl_place_finish(struct conf_scope *scope, void *settings)
+{
+    const struct ssl_place_settings *place = settings;
+
+    if (place->is_exempt) {
+        const struct http_server *server = scope_location(scope)->server;
+        ((struct ssl_settings *) server_settings(server, &ssl_key))->has_exceptions = true;
+    }
+    return true;
+}
+
+/* ---- listeners ---- */
+
+static const struct tls_server_settings *tls_of(const void *server)
+{
+    return &ssl_settings_of(server)->tls;
+}
+
+bool ssl_end(struct conf *conf, struct http_main *main)
+{
+    bool is_good = true;
+
+    vec_each(struct http_server *, server, &main->servers) {
+        if (ssl_settings_of(*server)->ssl) {
+            vec_each(struct http_listen *, listen, &(*server)->listens) {
+                (*listen)->address.is_ssl = true;
+            }
+        }
+    }
+    vec_each(struct http_listen *, listen, &main->listens) {
+        if ((*listen)->address.is_ssl) {
+            is_good &=
+                tls_server_check_listen(conf, (*listen)->address.ssl_node, &(*listen)->servers,
+                                        (*listen)->default_server, tls_of);
+        }
+    }
+    return is_good;
+}

@@ -1,0 +1,90 @@
+/* The handshake of accepted connections that speak TLS: which server, which certificate, which protocols. */
+#include "http/client/connection.h"
+#include "http/client/protocol.h"
+#include "http/modules/clients/ssl/ssl.h"
+#include "http/request/request.h"
+#include "net/conn/conn.h"
+#include "shared/tls/accept.h"
+
+/* ---- the server, by name ---- */
+
+static struct tls_context *select_server(struct conn *conn, struct str name, struct str *protocols,
+                                         void *arg)
+{
+    struct http_connection *http = conn->user;
+    const struct http_listen *listen = http->listen;
+    const struct http_server *server = listen->default_server;
+    struct handshake handshake;
+
+    if (name.len != 0 && listen->has_names) {
+        if (name.data[name.len - 1] == '.') {
+            name.len--;
+        }
+        handshake_begin(&handshake, http);
+        server = server_find(listen, name, &handshake.env);
+        handshake_end(&handshake);
+    }
+    http->secure_server = server;
+    *protocols = protocols_offered(listen, server);
+    const struct tls_server_settings *settings = &ssl_settings_of(server)->tls;
+    return tls_server_context(settings, &ssl_settings_of(listen->default_server)->tls);
+}
+
+/* Certificates whose names hold variables. */
+static bool certify(struct conn *conn, void *arg)
+{
+    struct http_connection *http = conn->user;
+    const struct tls_server_settings *settings =
+        tls_server_certified(&ssl_settings_of(http->secure_server)->tls,
+                             &ssl_settings_of(http->listen->default_server)->tls);
+
+    if (!settings->has_variables) {
+        return true;
+    }
+    struct handshake handshake;
+    handshake_begin(&handshake, http);
+    if (http->listen->names.regexes != NULL) {
+        server_find(http->listen, tls_server_name(conn), &handshake.env); /* for its captures */
+    }
+    bool is_good = tls_server_certify(settings, conn, &handshake.env);
+    handshake_end(&handshake);
+    return is_good;
+}
+
+/* Of records that are no good. */
+static void log_of(struct conn *conn, struct log *out)
+{
+    const struct http_connection *http = conn->user;
+
+    if (http->current != NULL) {
+        *out = http->current->log;
+    } else {
+        connection_log(http, connection_action(http), out);
+    }
+}
+
+static const struct tls_selector selector = {
+    .select = select_server,
+    .certify = certify,
+    .log = log_of,
+};
+
+/* ---- the stage ---- */
+
+static enum tls_progress go_on(struct http_connection *http)
+{
+    struct log log;
+
+    connection_log(http, connection_action(http), &log);
+    return tls_server_go_on(http->conn, ssl_settings_of(http->listen->default_server)->tls.context,
+                            &selector, &log);
+}
+
+static int64_t expires(const struct http_server *server)
+{
+    const struct tls_context *context = ssl_settings_of(server)->tls.context;
+
+    return context == NULL ? 0 : tls_context_expires(context);
+}
+
+const struct http_handshake ssl_handshake = {.go_on = go_on, .expires = expires};

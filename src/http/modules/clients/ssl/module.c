@@ -1,0 +1,104 @@
+/* ngx_http_ssl_module: TLS on the side of clients. */
+#include "http/routing/hooks.h"
+#include "http/modules/clients/ssl/ssl.h"
+#include "http/request/request.h"
+#include "server/module.h"
+#include "shared/tls/server.h"
+
+#define S struct ssl_settings
+#define IN_SSL IN_HTTP | IN_SERVER
+static const struct directive rows[] = {
+    {"ssl", IN_SSL, FLAG(S, ssl), .initial = "off", .replaced_by = "listen ... ssl",
+     .doc = "Old form of the ssl parameter of listen, for all addresses of a server."},
+    TLS_SERVER_ROWS(IN_SSL),
+    {0},
+};
+
+#define P struct ssl_place_settings
+static const struct directive place_rows[] = {
+    {"ssl_verify_client_exception", IN_LOCATION, FLAG(P, is_exempt), .initial = "off",
+     .doc = "Takes requests for this location whatever ssl_verify_client says. Of Tengine."},
+    {0},
+};
+
+struct settings_key ssl_key;
+static const struct directive_table ssl_table = {
+    .key = &ssl_key,
+    .rows = rows,
+    .contexts = IN_SSL,
+    .size = sizeof(struct ssl_settings),
+    .finish = ssl_finish,
+};
+struct settings_key ssl_place_key;
+static const struct directive_table ssl_place_table = {
+    .key = &ssl_place_key,
+    .rows = place_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct ssl_place_settings),
+    .finish = ssl_place_finish,
+};
+static const struct directive_table *const tables[] = {&ssl_table, &ssl_place_table, NULL};
+
+/* ---- hooks ---- */
+
+/* Some address of the server speaks TLS, or the old directive says so. */
+static bool is_active(const struct http_location *location)
+{
+    const struct http_server *server = location->server;
+
+    if (ssl_settings_of(server)->ssl) {
+        return true;
+    }
+    vec_each(struct http_listen *, listen, &server->listens) {
+        if ((*listen)->address.is_ssl) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the location belong to a server that verifies clients? The http block belongs to none. */
+static bool verifies(const struct http_location *location)
+{
+    return location->server != NULL &&
+           ssl_settings_of(location->server)->tls.verify != TLS_VERIFY_OFF;
+}
+
+static const struct phase_hook phases[] = {
+    {.phase = PHASE_POST_READ, .name = "ssl", .run = ssl_check, .is_active = is_active},
+    {.phase = PHASE_REWRITE, .name = "ssl", .run = ssl_check_place, .is_active = verifies},
+    {.run = NULL},
+};
+
+static const struct http_module hooks = {
+    .variables = ssl_variables,
+    .phases = phases,
+    .handshake = &ssl_handshake,
+    .end = ssl_end,
+};
+
+static bool worker_start(struct generation *generation)
+{
+    return tls_worker_start(&generation->log);
+}
+
+static void worker_quit(struct generation *generation)
+{
+    tls_worker_quit();
+}
+
+static void worker_end(struct generation *generation)
+{
+    tls_worker_end();
+}
+
+const struct module ngx_http_ssl_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_ssl_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &hooks,
+    .worker_start = worker_start,
+    .worker_quit = worker_quit,
+    .worker_end = worker_end,
+};

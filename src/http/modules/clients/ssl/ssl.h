@@ -1,0 +1,63 @@
+/* ngx_http_ssl_module: what its files share. */
+#ifndef HTTP_MODULES_CLIENTS_SSL_SSL_H
+#define HTTP_MODULES_CLIENTS_SSL_SSL_H
+
+#include "conf/directive.h"
+#include "http/client/connection.h"
+#include "http/routing/settings.h"
+#include "shared/tls/server.h"
+
+/* Settings of a server. */
+struct ssl_settings {
+    struct tls_server_settings tls; /* first: their rows are given the whole */
+    bool ssl;                       /* the old directive: all addresses of the server speak TLS */
+    bool has_exceptions;            /* derived: some location takes clients without a certificate */
+};
+
+/* Settings of a location. */
+struct ssl_place_settings {
+    bool is_exempt; /* from the server's ssl_verify_client */
+};
+
+extern struct settings_key ssl_key;
+extern struct settings_key ssl_place_key;
+
+static inline const struct ssl_settings *ssl_settings_of(const struct http_server *server)
+{
+    return server_settings(server, &ssl_key);
+}
+
+static inline const struct ssl_place_settings *ssl_place_of(const struct http_location *location)
+{
+    return location_settings(location, &ssl_place_key);
+}
+
+/* handshake.c: TLS of accepted connections. */
+extern const struct http_handshake ssl_handshake;
+
+/* context.c: makes the server's context, when its block was read; false after conf_error. */
+bool ssl_finish(struct conf_scope *scope, void *settings);
+/* A location was read; tells its server that it is exempt. */
+bool ssl_place_finish(struct conf_scope *scope, void *settings);
+/* When all servers are read: which listeners speak TLS, and whether they can. */
+bool ssl_end(struct conf *conf, struct http_main *main);
+
+/* variables.c */
+extern const struct variable ssl_variables[];
+
+/* A client's connection, before there is a request: what may be asked while its handshake goes on. On the stack. */
+struct handshake {
+    struct variable_env env;
+    struct arena arena; /* of what is asked */
+    struct log log;
+    struct http_connection *http;
+};
+void handshake_begin(struct handshake *handshake, struct http_connection *http);
+void handshake_end(struct handshake *handshake);
+
+/* check.c: is the request allowed over this connection? For every request. */
+enum flow ssl_check(struct request *request);
+/* The same of the client's certificate at each location that a request comes to, where some are exempt. */
+enum flow ssl_check_place(struct request *request);
+
+#endif

@@ -1,0 +1,549 @@
+/* ngx_http_dav_module: PUT, DELETE and MKCOL; COPY and MOVE are in transfer.c. */
+#define _GNU_SOURCE
+#include "http/modules/content/dav/dav.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/files/access_mode.h"
+#include "http/files/file.h"
+#include "http/files/path.h"
+#include "http/message/dav_fields.h"
+#include "http/request/aside.h"
+#include "http/request/body.h"
+#include "http/request/temp_file.h"
+#include "http/routing/hooks.h"
+#include "server/module.h"
+
+/* Directories may be large and disks slow: what is done to files is done on threads. */
+static const struct aside_pool dav_pool = {.name = STR_INIT("dav"),
+                                           .waiting = "requests wait for their files",
+                                           .threads = 4,
+                                           .queue = 256};
+
+struct dav_settings {
+    unsigned methods;         /* of METHOD_PUT and so on */
+    unsigned access;          /* mode of files that are made */
+    int64_t min_delete_depth; /* segments that a path must have at least to be deleted */
+    bool creates_full_path;   /* PUT makes the directories that are missing */
+};
+
+static struct settings_key dav_key;
+
+static const struct dav_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &dav_key);
+}
+
+/* ---- what the methods share ---- */
+
+static void close_directory(void *arg)
+{
+    close((int) (intptr_t) arg);
+}
+
+enum flow dav_place_open(struct request *request, struct dav_place *place, unsigned missing_status)
+{
+    struct arena *arena = &request->arena;
+    size_t root_length;
+    struct str path;
+
+    if (!request_map_path(request, &path, &root_length)) {
+        return FLOW_FAIL;
+    }
+    while (path.len > 1 && path.data[path.len - 1] == '/') {
+        place->is_collection = true;
+        path.len--;
+    }
+    const char *slash = str_find_last_char(path, '/');
+    if (slash == NULL || path.len == 1) {
+        return dav_fail(request, EACCES, "open", path, missing_status);
+    }
+    struct str above = str_from(path.data, slash == path.data ? slash + 1 : slash);
+    above = (struct str){arena_cstr(arena, above), above.len};
+    place->path = (struct str){arena_cstr(arena, path), path.len};
+    place->at.name = place->path.data + (slash - path.data) + 1;
+    place->is_root = path.len <= root_length;
+    place->at.directory = file_open_directory(request, above);
+    if (place->at.directory == -1) {
+        return dav_fail(request, errno, "open", above, missing_status);
+    }
+    arena_on_free(arena, close_directory, (void *) (intptr_t) place->at.directory);
+    return FLOW_NEXT;
+}
+
+enum flow dav_aside(struct request *request, void (*run)(void *arg), void *arg)
+{
+    return aside_flow(request, aside_run(&dav_pool, request, run, arg));
+}
+
+enum flow dav_fail(struct request *request, int error, const char *call, struct str path,
+                   unsigned missing_status)
+{
+    unsigned status;
+
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+        status = missing_status;
+        break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ELOOP:
+        status = 403;
+        break;
+    case EEXIST:
+    case EISDIR:
+    case ENOTEMPTY:
+        status = 409;
+        break;
+    case ENOSPC:
+    case EDQUOT:
+        status = 507;
+        break;
+    default:
+        status = 500;
+    }
+    log_at(&request->log, status >= 500 ? LOG_CRIT : LOG_ERROR, error, "%s \"%.*s\" failed", call,
+           STR_ARG(path));
+    return request_fail(request, status);
+}
+
+bool dav_refuses_body(struct request *request, const char *methods)
+{
+    if (request->content_length <= 0 && !request->is_chunked_body) {
+        return false;
+    }
+    log_error(&request->log, 0, "%s with body %s unsupported", methods,
+              str_find(str_of(methods), STR(" and ")) == NULL ? "is" : "are");
+    request_fail(request, 415);
+    return true;
+}
+
+bool dav_check_depth(struct request *request, bool is_tree)
+{
+    enum dav_depth depth = dav_depth_of(&request->headers);
+
+    if (depth == DEPTH_ABSENT || depth == DEPTH_INFINITY || (depth == DEPTH_0 && !is_tree)) {
+        return true;
+    }
+    if (depth == DEPTH_INVALID) {
+        struct str value = fields_find(&request->headers, STR("Depth"))->value;
+        log_error(&request->log, 0, "client sent invalid \"Depth\" header: \"%.*s\"",
+                  STR_ARG(value));
+    } else {
+        log_error(&request->log, 0, "\"Depth\" header must be %s",
+                  is_tree ? "infinity" : "0 or infinity");
+    }
+    request_fail(request, 400);
+    return false;
+}
+
+enum flow dav_answer(struct request *request, unsigned status, bool has_location)
+{
+    if (has_location) {
+        request->response.location = escape_str(&request->arena, request->uri, ESCAPE_URI);
+    }
+    request->response.content_type = STR_NONE;
+    return response_memory(request, status, STR_NONE, STR_NONE);
+}
+
+static bool ends_with_slash(struct str uri)
+{
+    return uri.len != 0 && uri.data[uri.len - 1] == '/';
+}
+
+/* ---- PUT ---- */
+
+/* A file on its way to its name; in the request's arena. */
+struct put {
+    struct dav_place *place;
+    struct str temporary; /* its name now */
+    int fd;               /* it */
+    unsigned access;      /* mode it gets */
+    time_t mtime;         /* -1 = now */
+    bool has_replaced;    /* there was a file of this name */
+    int error;            /* errno of what failed; 0 = nothing */
+    const char *failed;   /* … and its name */
+};
+
+/* What was said of the file that is replaced holds for the new one, too. */
+static void keep_attributes(struct fs_place former, int fd)
+{
+    int old = openat(former.directory, former.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (old != -1) {
+        fs_copy_attributes(old, fd);
+        close(old);
+    }
+}
+
+static bool put_now(struct put *put)
+{
+    struct fs_place to = put->place->at;
+    struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+    struct stat info;
+
+    if (put->mtime != -1) {
+        times[1] = (struct timespec){.tv_sec = put->mtime};
+    }
+    put->has_replaced = fstatat(to.directory, to.name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+    if (put->has_replaced && S_ISREG(info.st_mode)) {
+        keep_attributes(to, put->fd);
+    }
+    put->failed = "fchmod()";
+    if (fchmod(put->fd, put->access) != 0) {
+        return false;
+    }
+    put->failed = "futimens()";
+    if (futimens(put->fd, times) != 0) {
+        return false;
+    }
+    put->failed = "rename() to";
+    if (renameat(AT_FDCWD, put->temporary.data, to.directory, to.name) == 0) {
+        return true;
+    }
+    put->failed = "copy to";
+    return errno == EXDEV && lseek(put->fd, 0, SEEK_SET) == 0 && fs_copy_open(put->fd, to) &&
+           unlink(put->temporary.data) == 0;
+}
+
+static void put_on_thread(void *arg)
+{
+    struct put *put = arg;
+
+    put->error = put_now(put) ? 0 : errno;
+}
+
+static void drop_file(void *arg)
+{
+    struct put *put = arg;
+
+    close(put->fd);
+    if (put->temporary.len != 0) {
+        unlink(put->temporary.data);
+    }
+}
+
+/* A body that is in memory goes to a file of its own. */
+static enum flow body_to_file(struct request *request, struct put *put)
+{
+    put->fd = temp_file_open(request, request->location->client_body_temp_path, &put->temporary);
+    if (put->fd == -1) {
+        return request_fail(request, 500);
+    }
+    arena_on_free(&request->arena, drop_file, put);
+    if (!fs_write_all(put->fd, request->body->bytes)) {
+        return dav_fail(request, errno, "write()", put->temporary, 500);
+    }
+    return FLOW_NEXT;
+}
+
+/* The directories above the file, below root. */
+static bool make_parents(struct request *request)
+{
+    unsigned mode = access_mode_of_directory(settings_at(request->location)->access);
+    size_t root_length;
+    struct str path;
+
+    if (!request_map_path(request, &path, &root_length) || root_length == 0) {
+        return false;
+    }
+    int root =
+        file_open_directory(request,
+                            (struct str){arena_cstr(&request->arena, str_head(path, root_length)),
+                                         root_length});
+    if (root == -1) {
+        return false;
+    }
+    bool is_good = fs_make_parents(root, path.data + root_length, mode, dav_follows_links(request));
+    close(root);
+    return is_good;
+}
+
+/* Is the directory above the file missing? */
+static bool lacks_parents(struct request *request)
+{
+    size_t root_length;
+    struct str path;
+
+    if (!request_map_path(request, &path, &root_length)) {
+        return false;
+    }
+    const char *slash = str_find_last_char(path, '/');
+    struct str above = slash == NULL || slash == path.data ? STR("/") : str_from(path.data, slash);
+    int directory =
+        file_open_directory(request, (struct str){arena_cstr(&request->arena, above), above.len});
+    int error = errno;
+    if (directory != -1) {
+        close(directory);
+    }
+    return directory == -1 && error == ENOENT;
+}
+
+/* Where the file goes: looked at before the body is read, so that nobody sends it in vain. */
+static enum flow find_target(struct request *request, struct dav_place *place)
+{
+    struct stat info;
+
+    if (settings_at(request->location)->creates_full_path) {
+        make_parents(request); /* what is missing then is told below */
+    }
+    enum flow flow = dav_place_open(request, place, 409);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (fstatat(place->at.directory, place->at.name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(info.st_mode)) {
+        log_error(&request->log, EISDIR, "\"%.*s\" could not be created", STR_ARG(place->path));
+        return request_fail(request, 409);
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow put_body(struct request *request, struct dav_place *place)
+{
+    const struct field *date = fields_find(&request->headers, STR("Date"));
+    struct put *put = arena_new(&request->arena, struct put);
+
+    enum flow flow = request_read_body(request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (request->is_body_lost) {
+        log_error(&request->log, 0, "PUT request body must be in a file");
+        return request_fail(request, 500);
+    }
+    put->place = place;
+    put->access = settings_at(request->location)->access;
+    put->mtime = date == NULL ? -1 : http_date_parse(date->value);
+    put->fd = request->body->fd;
+    put->temporary = request->body->file_name;
+    if (put->fd == -1) {
+        flow = body_to_file(request, put);
+    }
+    flow = flow != FLOW_NEXT ? flow : dav_aside(request, put_on_thread, put);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (put->error != 0) {
+        return dav_fail(request, put->error, put->failed, place->path, 409);
+    }
+    put->temporary = STR_NONE;
+    if (request->body->fd != -1) {
+        request_body_keep_file(request);
+    }
+    return dav_answer(request, put->has_replaced ? 204 : 201, !put->has_replaced);
+}
+
+static enum flow dav_put(struct request *request)
+{
+    struct dav_place *place = arena_new(&request->arena, struct dav_place);
+
+    if (ends_with_slash(request->uri)) {
+        log_error(&request->log, 0, "cannot PUT to a collection");
+        return request_fail(request, 409);
+    }
+    if (fields_find(&request->headers, STR("Content-Range")) != NULL) {
+        log_error(&request->log, 0, "PUT with range is unsupported");
+        return request_fail(request, 501);
+    }
+    enum flow flow = FLOW_NEXT;
+    if (settings_at(request->location)->creates_full_path && lacks_parents(request)) {
+        flow = request_read_body(request); /* directories are made for a file that has come */
+    }
+    flow = flow == FLOW_NEXT ? find_target(request, place) : flow;
+    return flow == FLOW_NEXT ? put_body(request, place) : flow;
+}
+
+/* ---- DELETE ---- */
+
+/* In the request's arena. */
+struct removal {
+    struct dav_place place;
+    int error; /* errno; 0 = it is gone */
+};
+
+static void remove_on_thread(void *arg)
+{
+    struct removal *removal = arg;
+
+    removal->error = fs_remove_tree(removal->place.at) ? 0 : errno;
+}
+
+/* Enough segments in the path? */
+static bool is_deep_enough(struct request *request)
+{
+    int64_t wanted = settings_at(request->location)->min_delete_depth;
+    int64_t slashes = 0;
+
+    for (size_t i = 0; i < request->uri.len; i++) {
+        slashes += request->uri.data[i] == '/';
+    }
+    if (slashes - (ends_with_slash(request->uri) ? 1 : 0) >= wanted) {
+        return true;
+    }
+    log_error(&request->log, 0, "insufficient URI depth:%lld to DELETE", (long long) slashes);
+    request_fail(request, 409);
+    return false;
+}
+
+/* Is what is there what the URI says, a collection or none? */
+static enum flow check_kind(struct request *request, const struct dav_place *place)
+{
+    struct stat info;
+
+    if (fstatat(place->at.directory, place->at.name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        return dav_fail(request, errno, "lstat()", place->path, 404);
+    }
+    if (place->is_collection && !S_ISDIR(info.st_mode) && !S_ISLNK(info.st_mode)) {
+        return dav_fail(request, ENOTDIR, "lstat()", place->path, 409);
+    }
+    if (!place->is_collection && S_ISDIR(info.st_mode)) {
+        return dav_fail(request, EISDIR, "DELETE", place->path, 409);
+    }
+    return dav_check_depth(request, S_ISDIR(info.st_mode)) ? FLOW_NEXT : FLOW_FAIL;
+}
+
+static enum flow dav_delete(struct request *request)
+{
+    struct removal *removal = arena_new(&request->arena, struct removal);
+
+    if (dav_refuses_body(request, "DELETE") || !is_deep_enough(request)) {
+        return FLOW_FAIL;
+    }
+    enum flow flow = dav_place_open(request, &removal->place, 404);
+    if (flow == FLOW_NEXT && removal->place.is_root) {
+        log_error(&request->log, 0, "\"%.*s\" is the root, which is not deleted",
+                  STR_ARG(removal->place.path));
+        return request_fail(request, 403);
+    }
+    flow = flow != FLOW_NEXT ? flow : check_kind(request, &removal->place);
+    flow = flow != FLOW_NEXT ? flow : dav_aside(request, remove_on_thread, removal);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    return removal->error == 0
+               ? dav_answer(request, 204, false)
+               : dav_fail(request, removal->error, "unlink()", removal->place.path, 404);
+}
+
+/* ---- MKCOL ---- */
+
+static enum flow dav_mkcol(struct request *request)
+{
+    struct dav_place place = {.is_root = false};
+
+    if (dav_refuses_body(request, "MKCOL")) {
+        return FLOW_FAIL;
+    }
+    if (!ends_with_slash(request->uri)) {
+        log_error(&request->log, 0, "MKCOL can create a collection only");
+        return request_fail(request, 409);
+    }
+    enum flow flow = dav_place_open(request, &place, 409);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (mkdirat(place.at.directory, place.at.name,
+                access_mode_of_directory(settings_at(request->location)->access)) == 0) {
+        return dav_answer(request, 201, true);
+    }
+    if (errno == EEXIST) {
+        log_error(&request->log, errno, "mkdir() \"%.*s\" failed", STR_ARG(place.path));
+        return request_fail(request, 405);
+    }
+    return dav_fail(request, errno, "mkdir()", place.path, 409);
+}
+
+/* ---- all of them ---- */
+
+static enum flow dav_handle(struct request *request)
+{
+    if ((request->method & settings_at(request->location)->methods) == 0) {
+        return FLOW_NEXT;
+    }
+    switch (request->method) {
+    case METHOD_PUT:
+        return dav_put(request);
+    case METHOD_DELETE:
+        return dav_delete(request);
+    case METHOD_MKCOL:
+        return dav_mkcol(request);
+    default:
+        return dav_transfer(request);
+    }
+}
+
+static bool access_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    return access_mode_read(scope, node, &((struct dav_settings *) settings)->access);
+}
+
+/* clang-format off */
+static const struct directive_word method_words[] = {
+    {"off", 0},
+    {"put", METHOD_PUT},
+    {"delete", METHOD_DELETE},
+    {"mkcol", METHOD_MKCOL},
+    {"copy", METHOD_COPY},
+    {"move", METHOD_MOVE},
+    {NULL, 0},
+};
+/* clang-format on */
+
+#define S struct dav_settings
+static const struct directive dav_rows[] = {
+    {"dav_methods", IN_HTTP_ALL, BITS(S, methods, method_words), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "off", .syntax = "off | method ...",
+     .doc =
+         "Allows methods of WebDAV that change files: PUT, DELETE, MKCOL, COPY, MOVE. A file that is PUT is written to "
+         "client_body_temp_path and then renamed; on another file system it is copied. COPY and MOVE go by the rules of "
+         "the source's location, where Destination has to lead, too."},
+    {"create_full_put_path", IN_HTTP_ALL, FLAG(S, creates_full_path), .initial = "off",
+     .doc = "PUT makes the directories that are missing above its file."},
+    {"min_delete_depth", IN_HTTP_ALL, NUMBER(S, min_delete_depth), .initial = "0",
+     .doc = "DELETE takes away only what has at least so many segments in its path."},
+    {"dav_access", IN_HTTP_ALL, CUSTOM_FIELD(S, access, access_apply), ARGS(1, 3),
+     .initial = "user:rw", .syntax = "users:permissions ...",
+     .doc =
+         "Permissions of files and directories that are made: `user:rw group:r all:r`; who may read a directory may also "
+         "go into it."},
+    {0},
+};
+#undef S
+
+static const struct directive_table dav_table = {
+    .key = &dav_key,
+    .rows = dav_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct dav_settings),
+};
+static const struct directive_table *const dav_tables[] = {&dav_table, NULL};
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->methods != 0;
+}
+
+static const struct phase_hook dav_phases[] = {
+    {.phase = PHASE_CONTENT, .name = "dav", .run = dav_handle, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module dav_hooks = {.phases = dav_phases};
+
+const struct module ngx_http_dav_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_dav_module",
+    .kind = MODULE_HTTP,
+    .tables = dav_tables,
+    .hooks = &dav_hooks,
+};

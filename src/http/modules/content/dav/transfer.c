@@ -1,0 +1,259 @@
+/* COPY and MOVE (RFC 4918, 9.8 and 9.9). */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "http/files/path.h"
+#include "http/message/dav_fields.h"
+#include "http/modules/content/dav/dav.h"
+
+/* What came of it, besides failures of the system. */
+enum verdict {
+    TRANSFER_DONE,
+    TRANSFER_NO_SOURCE,     /* error says why */
+    TRANSFER_IS_COLLECTION, /* the source, and its URI does not say so */
+    TRANSFER_TO_COLLECTION, /* the target is one, and its URI does not say so */
+    TRANSFER_EXISTS,        /* the target, and Overwrite is F */
+    TRANSFER_ONTO_ITSELF,   /* one of both is the other, or is inside of it */
+    TRANSFER_FAILED         /* error, failed */
+};
+
+/* In the request's arena. */
+struct transfer {
+    struct dav_place from;
+    struct dav_place to;
+    struct fs_tree_rules rules;
+    struct str destination; /* as the client wrote it */
+    bool is_move;
+    bool overwrites;
+    enum verdict verdict;
+    int error;          /* errno */
+    const char *failed; /* what failed so */
+};
+
+/* ---- on the thread ---- */
+
+static enum verdict give_up(struct transfer *transfer, enum verdict verdict, const char *failed)
+{
+    transfer->error = errno;
+    transfer->failed = failed;
+    return verdict;
+}
+
+static bool look(const struct transfer *transfer, const struct dav_place *place, struct stat *info)
+{
+    bool follows = transfer->rules.follows_links && place->is_collection;
+
+    return fstatat(place->at.directory, place->at.name, info, follows ? 0 : AT_SYMLINK_NOFOLLOW) ==
+           0;
+}
+
+/* Where what is copied would copy itself, or what is replaced holds what replaces it. */
+static bool is_onto_itself(const struct transfer *transfer, const struct stat *from,
+                           const struct stat *to, bool exists)
+{
+    if (exists && from->st_dev == to->st_dev && from->st_ino == to->st_ino) {
+        return true;
+    }
+    return (S_ISDIR(from->st_mode) && fs_is_inside(transfer->to.at.directory, from)) ||
+           (exists && S_ISDIR(to->st_mode) && fs_is_inside(transfer->from.at.directory, to));
+}
+
+static enum verdict run(struct transfer *transfer, bool exists)
+{
+    bool is_good;
+
+    /* A file takes the place of a file in one step; a directory has to go first. */
+    if (exists && transfer->from.is_collection && !fs_remove_tree(transfer->to.at)) {
+        return give_up(transfer, TRANSFER_FAILED, "unlink()");
+    }
+    is_good = transfer->is_move
+                  ? fs_move_tree(transfer->from.at, transfer->to.at, &transfer->rules)
+                  : fs_copy_tree(transfer->from.at, transfer->to.at, &transfer->rules);
+    return is_good
+               ? TRANSFER_DONE
+               : give_up(transfer, TRANSFER_FAILED, transfer->is_move ? "rename() to" : "open()");
+}
+
+static enum verdict decide(struct transfer *transfer)
+{
+    struct stat from;
+    struct stat to;
+
+    if (!look(transfer, &transfer->from, &from)) {
+        return give_up(transfer, TRANSFER_NO_SOURCE, "lstat()");
+    }
+    if (transfer->from.is_collection && !S_ISDIR(from.st_mode)) {
+        errno = ENOTDIR;
+        return give_up(transfer, TRANSFER_NO_SOURCE, "lstat()");
+    }
+    if (!transfer->from.is_collection && S_ISDIR(from.st_mode)) {
+        return TRANSFER_IS_COLLECTION;
+    }
+    bool exists = look(transfer, &transfer->to, &to);
+    if (!exists && errno != ENOENT) {
+        return give_up(transfer, TRANSFER_FAILED, "lstat()");
+    }
+    if (exists && S_ISDIR(to.st_mode) && !transfer->to.is_collection) {
+        return TRANSFER_TO_COLLECTION;
+    }
+    if (exists && !transfer->overwrites) {
+        return TRANSFER_EXISTS;
+    }
+    if (transfer->from.is_root || transfer->to.is_root ||
+        is_onto_itself(transfer, &from, &to, exists)) {
+        return TRANSFER_ONTO_ITSELF;
+    }
+    return run(transfer, exists);
+}
+
+static void transfer_on_thread(void *arg)
+{
+    struct transfer *transfer = arg;
+
+    transfer->verdict = decide(transfer);
+}
+
+/* ---- what the client asks for ---- */
+
+/* Destination as a path. */
+static enum flow read_destination(struct request *request, struct transfer *transfer,
+                                  struct str *path)
+{
+    const struct field *field = fields_find(&request->headers, STR("Destination"));
+    const struct dav_origin origin = {
+        .scheme = request_is_encrypted(request) ? STR("https") : STR("http"),
+        .host = request->host,
+        .merge_slashes = request->server->merge_slashes,
+    };
+
+    if (field == NULL) {
+        log_error(&request->log, 0, "client sent no \"Destination\" header");
+        return request_fail(request, 400);
+    }
+    transfer->destination = field->value;
+    switch (dav_destination_parse(&request->arena, field->value, &origin, path)) {
+    case DESTINATION_GOOD:
+        break;
+    case DESTINATION_FOREIGN:
+        log_error(&request->log, 0,
+                  "\"Destination\" URI \"%.*s\" is handled by different repository than the source "
+                  "URI",
+                  STR_ARG(field->value));
+        return request_fail(request, 400);
+    default:
+        log_error(&request->log, 0, "client sent invalid \"Destination\" header: \"%.*s\"",
+                  STR_ARG(field->value));
+        return request_fail(request, 400);
+    }
+    return FLOW_NEXT;
+}
+
+/* An alias stands for the location's prefix: a target without that is somewhere else. */
+static bool is_reachable(struct request *request, struct str path)
+{
+    size_t length;
+
+    return !request->location->is_alias || !request_alias_prefix(request, &length) ||
+           str_starts(path, str_head(request->uri, length));
+}
+
+static enum flow open_places(struct request *request, struct transfer *transfer, struct str path)
+{
+    struct str uri = request->uri;
+
+    if (!is_reachable(request, path)) {
+        log_error(&request->log, 0, "client sent invalid \"Destination\" header: \"%.*s\"",
+                  STR_ARG(transfer->destination));
+        return request_fail(request, 400);
+    }
+    enum flow flow = dav_place_open(request, &transfer->from, 404);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    request->uri = path;
+    flow = dav_place_open(request, &transfer->to, 409);
+    request->uri = uri;
+    return flow;
+}
+
+/* Overwrite and Depth. False: logged, 400. */
+static bool read_wishes(struct request *request, struct transfer *transfer)
+{
+    enum dav_overwrite overwrite = dav_overwrite_of(&request->headers);
+
+    if (!dav_check_depth(request, transfer->is_move)) {
+        return false;
+    }
+    if (overwrite == OVERWRITE_INVALID) {
+        struct str value = fields_find(&request->headers, STR("Overwrite"))->value;
+        log_error(&request->log, 0, "client sent invalid \"Overwrite\" header: \"%.*s\"",
+                  STR_ARG(value));
+        request_fail(request, 400);
+        return false;
+    }
+    transfer->overwrites = overwrite == OVERWRITE_YES;
+    transfer->rules.is_shallow = dav_depth_of(&request->headers) == DEPTH_0;
+    return true;
+}
+
+static enum flow refuse(struct request *request, const struct transfer *transfer)
+{
+    const char *verb = transfer->is_move ? "MOVE" : "COPY";
+
+    switch (transfer->verdict) {
+    case TRANSFER_NO_SOURCE:
+        return dav_fail(request, transfer->error, transfer->failed, transfer->from.path, 404);
+    case TRANSFER_IS_COLLECTION:
+        log_error(&request->log, 0, "\"%.*s\" is collection", STR_ARG(request->uri));
+        return request_fail(request, 400);
+    case TRANSFER_TO_COLLECTION:
+        log_error(&request->log, 0, "\"%.*s\" could not be %sed to collection \"%.*s\"",
+                  STR_ARG(request->uri), verb, STR_ARG(transfer->destination));
+        return request_fail(request, 409);
+    case TRANSFER_EXISTS:
+        log_error(&request->log, EEXIST, "\"%.*s\" could not be created",
+                  STR_ARG(transfer->to.path));
+        return request_fail(request, 412);
+    case TRANSFER_ONTO_ITSELF:
+        log_error(&request->log, 0, "\"%.*s\" and \"%.*s\" are one, or one is inside the other",
+                  STR_ARG(transfer->from.path), STR_ARG(transfer->to.path));
+        return request_fail(request, 403);
+    default:
+        return dav_fail(request, transfer->error, transfer->failed, transfer->to.path, 409);
+    }
+}
+
+enum flow dav_transfer(struct request *request)
+{
+    struct transfer *transfer = arena_new(&request->arena, struct transfer);
+    struct str path;
+
+    if (dav_refuses_body(request, "COPY and MOVE")) {
+        return FLOW_FAIL;
+    }
+    transfer->is_move = request->method == METHOD_MOVE;
+    transfer->rules.follows_links = dav_follows_links(request);
+    enum flow flow = read_destination(request, transfer, &path);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (str_ends(request->uri, STR("/")) != str_ends(path, STR("/"))) {
+        log_error(&request->log, 0,
+                  "both URI \"%.*s\" and \"Destination\" URI \"%.*s\" should be either collections "
+                  "or non-collections",
+                  STR_ARG(request->uri), STR_ARG(transfer->destination));
+        return request_fail(request, 409);
+    }
+    if (!read_wishes(request, transfer)) {
+        return FLOW_FAIL;
+    }
+    flow = open_places(request, transfer, path);
+    flow = flow != FLOW_NEXT ? flow : dav_aside(request, transfer_on_thread, transfer);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (transfer->verdict != TRANSFER_DONE) {
+        return refuse(request, transfer);
+    }
+    return dav_answer(request, transfer->from.is_collection ? 201 : 204, false);
+}

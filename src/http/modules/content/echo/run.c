@@ -1,0 +1,285 @@
+/* The commands of a location, run from top to bottom. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "http/files/file.h"
+#include "http/message/uri.h"
+#include "http/modules/content/echo/echo.h"
+#include "http/request/body.h"
+
+#define PIECE_SIZE 16384                  /* bytes of a text that is repeated */
+#define DUPLICATE_MAX (UINT64_C(1) << 30) /* bytes that one echo_duplicate gives */
+
+/* ---- output ---- */
+
+enum flow echo_begin(struct echo_run *run)
+{
+    struct request *request = run->request;
+    enum flow flow = FLOW_NEXT;
+
+    if (run->has_begun) {
+        return FLOW_NEXT;
+    }
+    if (run->settings->reads_body) {
+        flow = request_read_body(request); /* now that it can be refused with a status */
+    }
+    if (flow == FLOW_NEXT) {
+        request->response.status = (unsigned) run->settings->status;
+        request->response.content_length = -1;
+        if (run->settings->status != 204) {
+            response_set_type(request);
+        }
+        flow = response_start(request);
+    }
+    run->has_begun = flow == FLOW_NEXT;
+    return flow;
+}
+
+bool echo_give(struct echo_run *run, const struct body_piece *piece, bool is_last)
+{
+    return run->ordered == NULL ? response_send(run->request, piece, is_last)
+                                : ordered_send(run->ordered, piece, is_last);
+}
+
+static enum flow give_text(struct echo_run *run, struct str text, bool is_flush)
+{
+    struct body_piece piece = {.bytes = text, .fd = -1, .is_flush = is_flush};
+    enum flow flow = echo_begin(run);
+
+    if (flow != FLOW_NEXT || (text.len == 0 && !is_flush)) {
+        return flow;
+    }
+    return echo_give(run, &piece, false) ? FLOW_NEXT : FLOW_CLOSED;
+}
+
+/* A number in which digits may be grouped: 10_000. */
+static bool parse_count(struct arena *arena, struct str text, uint64_t *out)
+{
+    char *digits = arena_text(arena, text.len);
+    size_t len = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] != '_') {
+            digits[len++] = text.data[i];
+        }
+    }
+    return parse_uint((struct str){digits, len}, out);
+}
+
+/* Piece by piece, so that no count takes more memory than another. */
+static enum flow duplicate(struct echo_run *run, const struct echo_command *command)
+{
+    struct request *request = run->request;
+    struct str count_text = template_text(command->word, &request->env);
+    struct str text = template_text(command->text, &request->env);
+    uint64_t count;
+
+    if (!parse_count(&request->arena, count_text, &count)) {
+        log_error(&request->log, 0, "invalid size specified: \"%.*s\"", STR_ARG(count_text));
+        return request_fail(request, 500);
+    }
+    if (text.len != 0 && count > DUPLICATE_MAX / text.len) {
+        log_error(&request->log, 0, "too much is asked for: \"%.*s\" times %zu bytes",
+                  STR_ARG(count_text), text.len);
+        return request_fail(request, 500);
+    }
+    size_t in_piece = text.len == 0 || text.len >= PIECE_SIZE ? 1 : PIECE_SIZE / text.len;
+    in_piece = in_piece < count ? in_piece : (size_t) count;
+    char *room = arena_text(&request->arena, in_piece * text.len);
+    for (size_t i = 0; i < in_piece; i++) {
+        str_put(room + i * text.len, text);
+    }
+    enum flow flow = echo_begin(run);
+    for (uint64_t left = text.len == 0 ? 0 : count; flow == FLOW_NEXT && left != 0;) {
+        size_t now = left < in_piece ? (size_t) left : in_piece;
+        flow = give_text(run, (struct str){room, now * text.len}, false);
+        left -= now;
+        if (left != 0 && flow == FLOW_NEXT && fiber_yield() == WAIT_CANCELLED) {
+            flow = FLOW_CLOSED;
+        }
+    }
+    return flow;
+}
+
+/* echo_request_body: as far as it was read. */
+static enum flow give_body(struct echo_run *run)
+{
+    struct request *request = run->request;
+    enum flow flow = echo_begin(run);
+    const struct request_body *body = request->body;
+
+    if (flow != FLOW_NEXT || body == NULL || body->size == 0) {
+        return flow;
+    }
+    if (body->fd == -1) {
+        return give_text(run, body->bytes, false);
+    }
+    struct body_piece piece = {.fd = body->fd, .size = body->size};
+    return echo_give(run, &piece, false) ? FLOW_NEXT : FLOW_CLOSED;
+}
+
+/* ---- waiting, going elsewhere ---- */
+
+static enum flow sleep_for(struct echo_run *run, const struct echo_command *command)
+{
+    struct request *request = run->request;
+    struct str text = template_text(command->word, &request->env);
+    uint64_t pause_ms;
+
+    if (!parse_fixed_point(text, 3, &pause_ms) || pause_ms > INT64_MAX / 2) {
+        log_error(&request->log, 0, "invalid sleep duration \"%.*s\"", STR_ARG(text));
+        return request_fail(request, 400);
+    }
+    if (!echo_begin_pending(run) || fiber_sleep(clock_now.now_ms + pause_ms) == WAIT_CANCELLED) {
+        return FLOW_CLOSED;
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow go_elsewhere(struct echo_run *run, const struct echo_command *command)
+{
+    struct request *request = run->request;
+    struct str text = template_text(command->word, &request->env);
+    struct str args =
+        command->args == NULL ? STR_NONE : template_text(command->args, &request->env);
+    const char *question = str_find_char(text, '?');
+    struct str uri = question == NULL ? text : str_from(text.data, question);
+
+    if (run->has_begun) {
+        log_error(&request->log, 0, "echo_exec \"%.*s\" comes after output", STR_ARG(text));
+        return FLOW_CLOSED;
+    }
+    if (text.len == 0) {
+        return request_fail(request, 400);
+    }
+    if (*text.data == '@') {
+        if (args.len != 0) {
+            log_warn(&request->log, 0, "querystring %.*s ignored when exec'ing named location %.*s",
+                     STR_ARG(args), STR_ARG(text));
+        }
+        return request_redirect_named(request, text);
+    }
+    if (!uri_is_safe(uri)) {
+        log_warn(&request->log, 0, "echo_exec sees unsafe uri: \"%.*s\"", STR_ARG(uri));
+        return request_fail(request, 500);
+    }
+    if (command->args == NULL && question != NULL) {
+        args = str_from(question + 1, text.data + text.len);
+    }
+    return request_redirect(request, uri, args);
+}
+
+/* ---- loops ---- */
+
+/* The next item that is not empty. False: there is none. */
+static bool next_item(struct echo_run *run)
+{
+    while (run->rest.data != NULL) {
+        struct str rest = run->rest;
+        const char *end = run->separator.len == 0 ? NULL : str_find(rest, run->separator);
+        struct str item = end == NULL ? rest : str_from(rest.data, end);
+
+        run->rest = end == NULL ? STR_NONE : str_skip(rest, item.len + run->separator.len);
+        if (item.len != 0) {
+            echo_state_of(run->request)->it = item;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum flow loop_begin(struct echo_run *run, const struct echo_command *command, size_t *at)
+{
+    struct request *request = run->request;
+    const struct vec *commands = &run->settings->commands;
+
+    if (run->is_looping) {
+        log_error(&request->log, 0, "Nested echo_foreach not supported yet.");
+        return request_fail(request, 500);
+    }
+    run->separator = template_text(command->word, &request->env);
+    run->rest = template_text(command->text, &request->env);
+    run->loop_start = *at;
+    run->is_looping = next_item(run);
+    while (!run->is_looping && *at < commands->count &&
+           vec_at(commands, struct echo_command, *at)->kind != ECHO_END) {
+        ++*at;
+    }
+    run->is_looping = true;
+    return FLOW_NEXT;
+}
+
+static enum flow loop_end(struct echo_run *run, size_t *at)
+{
+    struct request *request = run->request;
+
+    if (!run->is_looping) {
+        log_error(&request->log, 0,
+                  "Found a echo_end that has no corresponding echo_foreach before it.");
+        return request_fail(request, 500);
+    }
+    if (next_item(run)) {
+        *at = run->loop_start;
+    } else {
+        run->is_looping = false;
+    }
+    return FLOW_NEXT;
+}
+
+/* ---- the run ---- */
+
+/* One command; *at is the index of the one after it. MAY WAIT. */
+static enum flow run_command(struct echo_run *run, const struct echo_command *command, size_t *at)
+{
+    struct request *request = run->request;
+
+    switch (command->kind) {
+    case ECHO_TEXT:
+        return give_text(run, template_text(command->text, &request->env), false);
+    case ECHO_DUPLICATE:
+        return duplicate(run, command);
+    case ECHO_FLUSH:
+        return give_text(run, STR(""), true);
+    case ECHO_SLEEP:
+        return sleep_for(run, command);
+    case ECHO_RESET_TIMER:
+        echo_state_of(request)->started_ms = clock_now.now_ms;
+        return FLOW_NEXT;
+    case ECHO_READ_BODY:
+        return request_read_body(request);
+    case ECHO_BODY:
+        return give_body(run);
+    case ECHO_SUBREQUEST:
+        return echo_subrequest(run, command);
+    case ECHO_EXEC:
+        return go_elsewhere(run, command);
+    case ECHO_FOREACH:
+        return loop_begin(run, command, at);
+    case ECHO_END:
+        return loop_end(run, at);
+    case ECHO_ABORT_PARENT:
+        break;
+    }
+    log_error(&request->log, 0, "echo_abort_parent is not supported");
+    return request_fail(request, 500);
+}
+
+enum flow echo_answer(struct request *request)
+{
+    struct echo_run run = {.request = request,
+                           .settings = location_settings(request->location, &echo_key)};
+    const struct vec *commands = &run.settings->commands;
+    enum flow flow = FLOW_NEXT;
+
+    for (size_t at = 0; flow == FLOW_NEXT && at < commands->count;) {
+        const struct echo_command *command = vec_at(commands, struct echo_command, at);
+        at++;
+        flow = run_command(&run, command, &at);
+    }
+    if (flow == FLOW_NEXT) {
+        flow = echo_begin(&run);
+    }
+    if (flow != FLOW_NEXT) {
+        return flow == FLOW_FAIL && run.has_begun ? FLOW_CUT : flow;
+    }
+    return echo_begin_pending(&run) && echo_give(&run, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+}

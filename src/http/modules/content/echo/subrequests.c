@@ -1,0 +1,161 @@
+/* echo_location, echo_subrequest and their async forms: other locations' answers in this one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "http/modules/content/echo/echo.h"
+#include "http/request/body.h"
+#include "http/request/subrequest.h"
+
+/* In the arena of the request. */
+struct echo_sub {
+    struct subrequest sub;
+    struct ordered_place *place; /* in the output, until it was answered */
+    struct body_filter begin;    /* in whose name it runs: the next one is the place */
+};
+
+static void sub_answered(struct subrequest *sub)
+{
+    struct echo_sub *echo = container_of(sub, struct echo_sub, sub);
+
+    ordered_end(echo->place);
+    echo->place = NULL;
+}
+
+static uint64_t sub_backlog(const struct subrequest *sub)
+{
+    return ordered_backlog(container_of(sub, struct echo_sub, sub)->place);
+}
+
+static void close_file(void *arg)
+{
+    close(((struct request_body *) arg)->fd);
+}
+
+/* A file as the body. False: it cannot be had, which was logged. Blocks for the disk. */
+static bool body_from_file(struct request *request, struct str path, struct request_body *body)
+{
+    struct stat status;
+    int fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd == -1) {
+        log_error(&request->log, errno, "open() \"%.*s\" failed", STR_ARG(path));
+        return false;
+    }
+    body->fd = fd;
+    arena_on_free(&request->main->arena, close_file, body);
+    if (fstat(fd, &status) == -1 || !S_ISREG(status.st_mode)) {
+        log_error(&request->log, 0, "\"%.*s\" is not a file", STR_ARG(path));
+        return false;
+    }
+    body->size = (uint64_t) status.st_size;
+    body->file_name = path;
+    return true;
+}
+
+/* The body that a line gives; *out is NULL when it gives none. */
+static bool body_of(struct request *request, const struct echo_command *command,
+                    struct request_body **out)
+{
+    struct request_body *body;
+
+    *out = NULL;
+    if (command->text == NULL && command->file == NULL) {
+        return true;
+    }
+    body = arena_new(&request->main->arena, struct request_body);
+    body->fd = -1;
+    *out = body;
+    if (command->text == NULL) {
+        return body_from_file(request, template_text(command->file, &request->env), body);
+    }
+    body->bytes = template_text(command->text, &request->env);
+    body->size = body->bytes.len;
+    return true;
+}
+
+static bool aim(struct request *request, const struct echo_command *command, struct subrequest *sub)
+{
+    struct str text = template_text(command->word, &request->env);
+
+    if (!subrequest_aim(request, text, sub) || sub->uri.len == 0) {
+        log_warn(&request->log, 0, "%s sees unsafe uri: \"%.*s\"", command->name, STR_ARG(text));
+        return false;
+    }
+    if (command->args != NULL) {
+        sub->args = template_text(command->args, &request->env);
+    }
+    if (command->method != NULL) {
+        sub->method = template_text(command->method, &request->env);
+    }
+    return body_of(request, command, &sub->given);
+}
+
+static void take_place(struct echo_run *run, struct echo_sub *echo)
+{
+    struct request *request = run->request;
+
+    if (run->ordered == NULL) {
+        struct body_filter *outlet = arena_new(&request->arena, struct body_filter);
+        outlet->next = request->response.filters;
+        run->ordered = arena_new(&request->arena, struct ordered);
+        ordered_init(run->ordered, outlet, request);
+    }
+    echo->place = ordered_place(run->ordered);
+    echo->begin.next = &echo->place->filter;
+    echo->sub.filter = &echo->begin;
+    echo->sub.answered = sub_answered;
+    echo->sub.backlog = sub_backlog;
+}
+
+bool echo_begin_pending(struct echo_run *run)
+{
+    struct vec pending = run->pending;
+    bool is_sound = true;
+
+    run->pending = (struct vec){0};
+    vec_each(struct echo_sub *, echo, &pending) {
+        enum flow flow = is_sound ? subrequest_begin(run->request, &(*echo)->sub) : FLOW_FAIL;
+        if (flow != FLOW_DONE) {
+            ordered_end((*echo)->place);
+        }
+        is_sound = is_sound && flow != FLOW_CLOSED;
+    }
+    return is_sound;
+}
+
+enum flow echo_subrequest(struct echo_run *run, const struct echo_command *command)
+{
+    struct request *request = run->request;
+    struct echo_sub *echo = arena_new(&request->arena, struct echo_sub);
+
+    if (!aim(request, command, &echo->sub)) {
+        return request_fail(request, 500);
+    }
+    echo->sub.output = SUBREQUEST_INLINE;
+    echo->sub.own_variables =
+        true; /* as with nginx: what it is told by head and arguments is its own */
+    echo->sub.passes_body = request->body != NULL;
+    enum flow flow = echo_begin(run);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (run->ordered != NULL || command->is_async) {
+        take_place(run, echo);
+    }
+    if (command->is_async) {
+        *vec_add(&run->pending, &request->arena, struct echo_sub *) = echo;
+        return FLOW_NEXT;
+    }
+    if (!echo_begin_pending(run)) {
+        return FLOW_CLOSED;
+    }
+    flow = subrequest_begin(request, &echo->sub);
+    if (flow == FLOW_DONE) {
+        flow = subrequest_wait(&echo->sub);
+    } else if (echo->place != NULL) {
+        ordered_end(echo->place);
+    }
+    return flow == FLOW_CLOSED || flow == FLOW_CUT ? flow : FLOW_NEXT;
+}

@@ -1,0 +1,102 @@
+/* ngx_http_gunzip_filter_module: clear text of compressed responses, for clients that do not take gzip. */
+#include "http/modules/filters/gunzip/gunzip.h"
+
+#include "http/codings/choice.h"
+#include "http/codings/coded_body.h"
+#include "http/codings/rules.h"
+#include "http/request/request.h"
+#include "server/module.h"
+
+/* Settings of one location. */
+struct gunzip_settings {
+    bool is_on;
+    struct buffers buffers; /* of output; together they bound a piece that is passed on */
+    int64_t ratio_max;      /* output may be so many times the input; 0 = no limit */
+};
+
+static struct settings_key key;
+
+#define S struct gunzip_settings
+static const struct directive rows[] = {
+    {"gunzip", IN_HTTP_ALL, FLAG(S, is_on), .initial = "off",
+     .doc =
+         "Unpacks responses with Content-Encoding: gzip for clients that do not take gzip, and for subrequests."},
+    {"gunzip_buffers", IN_HTTP_ALL, BUFFERS(S, buffers), .initial = "32 4k",
+     .doc =
+         "Number and size of output buffers; together, up to 32k, they make the pieces that are passed on."},
+    {"gunzip_max_ratio", IN_HTTP_ALL, NUMBER(S, ratio_max), .initial = "250",
+     .doc =
+         "How many times larger than it came a response may become, beyond its first megabyte; one that becomes "
+         "larger is broken off. 0 is no limit."},
+    {0},
+};
+#undef S
+
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                             .size = sizeof(struct gunzip_settings),
+                                             .module_name = "ngx_http_gunzip_filter_module"};
+static const struct directive_table *const tables[] = {&table, NULL};
+
+static const struct gunzip_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &key);
+}
+
+/* The Content-Encoding that says gzip, if this is all that was done to the body. What add_header says does not count. */
+static struct field *find_gzip(struct request *request)
+{
+    struct field *found = NULL;
+
+    fields_each(field, &request->response.fields) {
+        if (field->id == FIELD_CONTENT_ENCODING && !field->is_removed && !field->is_added) {
+            if (found != NULL || !str_equal_nocase(field->value, coding_gzip.token)) {
+                return NULL;
+            }
+            found = field;
+        }
+    }
+    return found;
+}
+
+static void gunzip_header(struct request *request)
+{
+    struct response *response = &request->response;
+    const struct gunzip_settings *settings = settings_at(request->location);
+    struct field *encoding = find_gzip(request);
+
+    if (encoding == NULL || response->status == 206 || response->status == 304 ||
+        response->is_tunnel || response->keeps_coding) {
+        return;
+    }
+    response_varies_by_encoding(request);
+    if (request_coding_weight(request, &coding_gzip) > 0) {
+        return;
+    }
+    struct decoder decoder = {.encoding = encoding,
+                              .shape = {.kind = &codec_inflate,
+                                        .out_size = codec_out_size(&settings->buffers)},
+                              .ratio_max = (uint64_t) settings->ratio_max};
+    response_decode(request, &decoder);
+}
+
+static bool is_on(const struct http_location *location)
+{
+    return settings_at(location)->is_on;
+}
+
+static const struct filter_hook filters[] = {
+    {.name = "gunzip", .run = gunzip_header, .is_active = is_on},
+    {.run = NULL},
+};
+static const struct http_module hooks = {.filters = filters};
+
+const struct module ngx_http_gunzip_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_gunzip_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &hooks,
+    .worker_end = codecs_drop,
+};

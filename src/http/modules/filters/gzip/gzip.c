@@ -1,0 +1,196 @@
+/* ngx_http_gzip_filter_module: responses compressed on their way (RFC 1952). */
+#include "http/modules/filters/gzip/gzip.h"
+
+#include "config.h"
+#include "http/codings/choice.h"
+#include "http/codings/coded_body.h"
+#include "http/message/type_set.h"
+#include "http/request/request.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+static bool check_level(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    int64_t level = ((struct encoder_settings *) settings)->level;
+
+    return (level >= 1 && level <= 9) ||
+           conf_error(scope->conf, node, "value must be between 1 and 9");
+}
+
+static bool is_power_within(uint64_t size, uint64_t most)
+{
+    return size >= 512 && size <= most && (size & (size - 1)) == 0;
+}
+
+static bool check_window(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    return is_power_within(((struct encoder_settings *) settings)->window, 32 * 1024) ||
+           conf_error(scope->conf, node,
+                      "\"gzip_window\" directive must be 512, 1k, 2k, 4k, 8k, 16k, or 32k");
+}
+
+static bool check_hash(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    return is_power_within(((struct encoder_settings *) settings)->hash, 128 * 1024) ||
+           conf_error(scope->conf, node,
+                      "\"gzip_hash\" directive must be 512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, "
+                      "or 128k");
+}
+
+#define S struct encoder_settings
+static const struct directive rows[] = {
+    {"gzip", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(S, is_on), .initial = "off",
+     .doc = "Compresses responses for clients that take gzip."},
+    {"gzip_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .initial = "text/html", .repeat = REPEAT_APPEND, .syntax = "type ... | *",
+     .doc = "Media types that are compressed besides text/html."},
+    {"gzip_comp_level", IN_HTTP_ALL, NUMBER(S, level), .initial = "1", .apply = check_level,
+     .doc = "From 1, the fastest, to 9, the smallest."},
+    {"gzip_min_length", IN_HTTP_ALL, SIZE(S, min_length), .initial = "20",
+     .doc = "Bodies that are known to be shorter are not compressed."},
+    {"gzip_buffers", IN_HTTP_ALL, BUFFERS(S, buffers), .initial = "32 4k",
+     .doc = "Number and size of output buffers; together, up to 32k, they make the pieces that are "
+            "passed on."},
+    {"gzip_window", IN_HTTP_ALL, SIZE(S, window), .initial = "32k", .apply = check_window,
+     .doc = "How far back repetitions are looked for; less for bodies that are known to be small."},
+    {"gzip_hash", IN_HTTP_ALL, SIZE(S, hash), .initial = "128k", .apply = check_hash,
+     .doc = "Size of the compressor's table; less for bodies that are known to be small."},
+    {"gzip_no_buffer", IN_HTTP_ALL, FLAG(S, passes_at_once), .initial = "off",
+     .doc = "Passes compressed bytes on as soon as there are any, and not when a buffer is full."},
+    {"postpone_gzipping", IN_HTTP_ALL, SIZE(S, postpone), .initial = "0",
+     .doc = "Bytes of a body that are gathered before compression begins."},
+    {"gzip_clear_etag", IN_HTTP_ALL, FLAG(S, clears_etag), .initial = "off",
+     .doc = "Leaves ETag out of compressed responses, where it is weakened else."},
+    {0},
+};
+#undef S
+
+static struct settings_key key;
+static const struct directive_table table = {.key = &key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                             .size = sizeof(struct encoder_settings),
+                                             .module_name = "ngx_http_gzip_filter_module"};
+static const struct directive_table *const tables[] = {&table, NULL};
+
+/* ---- the compressor ---- */
+
+/* Of a window, zlib leaves so much unused (MIN_LOOKAHEAD). */
+#define WINDOW_LOST 263
+
+#define ISAL_LEVEL_MAX 3 /* levels up to this one are ISA-L's where it is built in */
+
+/* A body that is known to be small needs no window beyond itself, and a table that fits it. */
+static struct codec_shape shape_for(const struct encoder_settings *settings, int64_t length)
+{
+#ifdef HAVE_ISAL
+    if (settings->level <= ISAL_LEVEL_MAX) {
+        return (struct codec_shape){.kind = &codec_igzip,
+                                    .level = (int) settings->level,
+                                    .window_bits = bits_for(settings->window, 9),
+                                    .out_size = codec_out_size(&settings->buffers)};
+    }
+#endif
+    int window_bits = bits_for(settings->window, 9);
+    int memory_level = bits_for(settings->hash, 9) - 9; /* a table of 2^(level + 9) bytes */
+
+    if (length >= 0 && length < (int64_t) settings->window) {
+        int surplus = window_bits - bits_for((uint64_t) length + WINDOW_LOST, 9);
+        surplus = surplus > 0 ? surplus : 0;
+        window_bits -= surplus;
+        memory_level -= surplus;
+    }
+    return (struct codec_shape){.kind = &codec_deflate,
+                                .level = (int) settings->level,
+                                .window_bits = window_bits,
+                                .memory_level = memory_level > 1 ? memory_level : 1,
+                                .out_size = codec_out_size(&settings->buffers)};
+}
+
+#ifdef HAVE_LIBDEFLATE
+/* Bytes of a body that is gathered: more would keep the worker too long at a time, and fewer libdeflate only stores. */
+#define WHOLE_MAX (64 * 1024)
+#define WHOLE_LEAST 64
+/* libdeflate knows no smaller window. */
+#define WINDOW_WHOLE (32 * 1024)
+
+static bool whole_shape_for(const struct encoder_settings *settings, int64_t length,
+                            struct codec_shape *shape)
+{
+#ifdef HAVE_ISAL
+    if (settings->level <= ISAL_LEVEL_MAX) {
+        return false;
+    }
+#endif
+    if (length < WHOLE_LEAST || length > WHOLE_MAX || settings->passes_at_once ||
+        settings->window < WINDOW_WHOLE) {
+        return false;
+    }
+    *shape = (struct codec_shape){.kind = &codec_libdeflate,
+                                  .level = (int) settings->level,
+                                  .out_size = codec_out_size(&settings->buffers)};
+    return true;
+}
+#endif
+
+static const struct encoder gzip_encoder = {
+    .coding = &coding_gzip,
+    .shape_for = shape_for,
+#ifdef HAVE_LIBDEFLATE
+    .whole_shape_for = whole_shape_for,
+#endif
+};
+
+/* ---- the head ---- */
+
+static const struct encoder_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &key);
+}
+
+static void gzip_header(struct request *request)
+{
+    if (response_coding(request) == &coding_gzip) {
+        response_encode(request, &gzip_encoder, settings_at(request->location));
+    }
+}
+
+static bool is_on(const struct http_location *location)
+{
+    return settings_at(location)->is_on;
+}
+
+static bool fits(const struct request *request)
+{
+    return encoder_fits(settings_at(request->location), request);
+}
+
+static bool get_ratio(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return encoded_ratio(env, &coding_gzip, out);
+}
+
+static const struct variable variables[] = {{.name = STR_INIT("gzip_ratio"), .get = get_ratio},
+                                            {.name = {NULL, 0}}};
+static const struct filter_hook filters[] = {
+    {.name = "gzip", .run = gzip_header, .is_active = is_on},
+    {.run = NULL},
+};
+static const struct coding_hook encoder_hook = {.coding = &coding_gzip,
+                                                .is_active = is_on,
+                                                .fits = fits};
+static const struct http_module hooks = {.variables = variables,
+                                         .filters = filters,
+                                         .encoder = &encoder_hook};
+
+const struct module ngx_http_gzip_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_gzip_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &hooks,
+    .worker_end = codecs_drop,
+};

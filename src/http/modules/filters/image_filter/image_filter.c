@@ -1,0 +1,512 @@
+/* ngx_http_image_filter_module: images that are tested, measured, made smaller and turned on their way. */
+#include "http/modules/filters/image_filter/transform.h"
+
+#include "base/buf.h"
+#include "base/parse.h"
+#include "http/files/file.h"
+#include "http/request/aside.h"
+#include "http/request/body_filter.h"
+#include "http/routing/hooks.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+static const struct aside_pool image_pool = {.name = STR_INIT("image_filter"),
+                                             .waiting = "images wait to be made",
+                                             .threads = 2,
+                                             .queue = 64};
+
+struct image_settings {
+    unsigned way;                  /* enum image_way */
+    struct template *width;        /* of RESIZE and CROP */
+    struct template *height;       /* … */
+    struct template *angle;        /* of ROTATE, also beside those two; NULL = it is not turned */
+    uint64_t buffer;               /* bytes of an image as it comes, at most */
+    int64_t max_pixels;            /* … and its pixels */
+    struct template *jpeg_quality; /* 1 to 100 */
+    struct template *webp_quality; /* 1 to 100 */
+    struct template *sharpen;      /* per cent; 0 = not at all */
+    struct template *offset_x;     /* of CROP */
+    struct template *offset_y;     /* … */
+    bool keeps_transparency;       /* of palettes */
+    bool is_interlaced;            /* what is made */
+};
+
+static struct settings_key image_key;
+
+static const struct image_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &image_key);
+}
+
+/* ---- values ---- */
+
+#define SIDE_MAX 1000000
+#define SCANS_MAX                                                                                  \
+    100 /* of a progressive JPEG: encoders make ten, and ten bytes are one more pass over all pixels */
+
+/* A number from 1 on. "-" is IMAGE_UNBOUNDED where that may be. 0: it is none. */
+static uint32_t read_number(struct str text, uint32_t most, bool may_be_open)
+{
+    uint64_t number;
+
+    if (may_be_open && str_is(text, "-")) {
+        return IMAGE_UNBOUNDED;
+    }
+    return parse_uint(text, &number) && number <= most ? (uint32_t) number : 0;
+}
+
+static bool read_angle(struct str text, unsigned *angle)
+{
+    *angle = read_number(text, 270, false);
+    return *angle == 90 || *angle == 180 || *angle == 270;
+}
+
+static bool read_offset(struct str text, int *offset)
+{
+    uint64_t number;
+
+    if (str_is(text, "center")) {
+        *offset = OFFSET_CENTER;
+    } else if (str_is(text, "left") || str_is(text, "top")) {
+        *offset = OFFSET_BEGIN;
+    } else if (str_is(text, "right") || str_is(text, "bottom")) {
+        *offset = OFFSET_END;
+    } else if (parse_uint(text, &number) && number <= SIDE_MAX) {
+        *offset = (int) number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* What this request wants. False: a variable has no sense. */
+static bool read_wish(struct request *request, const struct image_settings *settings,
+                      struct image_wish *wish)
+{
+    struct variable_env *env = &request->env;
+    uint64_t sharpen = 0;
+
+    *wish = (struct image_wish){
+        .way = settings->way,
+        .width = IMAGE_UNBOUNDED,
+        .height = IMAGE_UNBOUNDED,
+        .jpeg_quality = read_number(template_text(settings->jpeg_quality, env), 100, false),
+        .webp_quality = read_number(template_text(settings->webp_quality, env), 100, false),
+        .is_interlaced = settings->is_interlaced,
+        .keeps_transparency = settings->keeps_transparency,
+    };
+    struct str text = template_text(settings->sharpen, env);
+    bool is_good = (text.len == 0 || (parse_uint(text, &sharpen) && sharpen <= 100)) &&
+                   read_offset(template_text(settings->offset_x, env), &wish->offset_x) &&
+                   read_offset(template_text(settings->offset_y, env), &wish->offset_y);
+    wish->sharpen = (unsigned) sharpen;
+    if (settings->way == WAY_RESIZE || settings->way == WAY_CROP) {
+        wish->width = read_number(template_text(settings->width, env), SIDE_MAX, true);
+        wish->height = read_number(template_text(settings->height, env), SIDE_MAX, true);
+    }
+    if (settings->angle != NULL) {
+        is_good = is_good && read_angle(template_text(settings->angle, env), &wish->angle);
+    }
+    return is_good && wish->width != 0 && wish->height != 0;
+}
+
+/* ---- a response ---- */
+
+/* In the request's arena. */
+struct image_filter {
+    struct body_filter filter;
+    const struct image_settings *settings;
+    struct buf bytes; /* as they came */
+    bool is_passing;  /* the head is sent, and all that comes follows it */
+    struct image_wish wish;
+    struct image_head head;
+    struct image_result result;
+};
+
+static void drop_image(void *arg)
+{
+    struct image_filter *image = arg;
+
+    buf_free(&image->bytes);
+    if (image->result.data != NULL) {
+        image_free(image->result.data);
+    }
+}
+
+static bool refuse(struct request *request)
+{
+    return response_withdraw(request, 415, STR_NONE);
+}
+
+static bool refuse_size(struct request *request, const char *what, uint64_t size)
+{
+    counters_mine->limited++;
+    log_error(&request->log, 0, "image filter: too big %s: %llu", what, (unsigned long long) size);
+    return refuse(request);
+}
+
+/* The head, then these bytes. MAY WAIT. False: stop. */
+static bool give(struct image_filter *image, struct request *request, struct str bytes,
+                 bool is_last)
+{
+    const struct body_piece piece = {.bytes = bytes, .fd = -1};
+
+    image->is_passing = true;
+    switch (response_resume(request)) {
+    case FLOW_NEXT:
+        return body_filter_next(&image->filter, request, &piece, is_last);
+    case FLOW_DONE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- what becomes of it ---- */
+
+static bool give_size(struct image_filter *image, struct request *request)
+{
+    struct response *response = &request->response;
+    struct str name = image_kind_name(image->head.kind);
+    struct str text = STR("{}\r\n");
+
+    if (image_head_parse(buf_str(&image->bytes), &image->head)) {
+        name = image_kind_name(image->head.kind);
+        text =
+            arena_printf(&request->arena,
+                         "{ \"img\" : { \"width\": %u, \"height\": %u, \"type\": \"%.*s\" } }\r\n",
+                         image->head.width, image->head.height, STR_ARG(name));
+    }
+    response_change_body(request, false);
+    response->status = 200;
+    response->content_type = STR("application/json");
+    response->charset = STR_NONE;
+    response->content_length = (int64_t) text.len;
+    return give(image, request, text, true);
+}
+
+static void transform_on_thread(void *arg)
+{
+    struct image_filter *image = arg;
+
+    image->result = image_transform(&image->wish, &image->head, buf_str(&image->bytes));
+}
+
+/* MAY WAIT. False: it could not be made; a status is set unless the client is gone. */
+static bool transform_aside(struct image_filter *image, struct request *request)
+{
+    switch (aside_run(&image_pool, request, transform_on_thread, image)) {
+    case THREAD_CALL_DONE:
+        return image->result.data != NULL || refuse(request);
+    case THREAD_CALL_CANCELLED:
+        return false;
+    default:
+        return response_withdraw(request, 503, STR_NONE);
+    }
+}
+
+static bool give_image(struct image_filter *image, struct request *request)
+{
+    struct response *response = &request->response;
+    struct str bytes = buf_str(&image->bytes);
+
+    if (!image_head_parse(bytes, &image->head)) {
+        return refuse(request);
+    }
+    if (!read_wish(request, image->settings, &image->wish)) {
+        log_error(&request->log, 0, "image filter: a variable has no valid value");
+        return refuse(request);
+    }
+    bool changes = image_changes(&image->wish, &image->head);
+    if (changes) {
+        unsigned quality = image->head.kind == IMAGE_JPEG   ? image->wish.jpeg_quality
+                           : image->head.kind == IMAGE_WEBP ? image->wish.webp_quality
+                                                            : 1;
+        uint64_t pixels = (uint64_t) image->head.width * image->head.height;
+        if (pixels > (uint64_t) image->settings->max_pixels) {
+            return refuse_size(request, "image of pixels", pixels);
+        }
+        unsigned scans = image_scans(image->head.kind, bytes);
+        if (scans > SCANS_MAX) {
+            return refuse_size(request, "image of scans", scans);
+        }
+        if (quality == 0) {
+            return refuse(request);
+        }
+        if (!transform_aside(image, request)) {
+            return false;
+        }
+        bytes = (struct str){image->result.data, image->result.size};
+        response_change_body(request, true);
+    }
+    response->content_type = image_media_type(image->head.kind);
+    response->content_length = (int64_t) bytes.len;
+    return give(image, request, bytes, true);
+}
+
+/* ---- the body ---- */
+
+/* `test`: the first bytes decide, the rest passes. */
+static bool test_beginning(struct image_filter *image, struct request *request, bool is_last)
+{
+    enum image_kind kind = image_kind_of(buf_str(&image->bytes));
+
+    if (kind == IMAGE_NONE) {
+        return refuse(request);
+    }
+    request->response.content_type = image_media_type(kind);
+    return give(image, request, buf_str(&image->bytes), is_last);
+}
+
+static bool image_send(struct body_filter *filter, struct request *request,
+                       const struct body_piece *piece, bool is_last)
+{
+    struct image_filter *image = container_of(filter, struct image_filter, filter);
+
+    if (image->is_passing) {
+        return body_filter_next(filter, request, piece, is_last);
+    }
+    if (piece != NULL) {
+        size_t size = piece->bytes.data == NULL ? 0 : piece->bytes.len;
+        bool is_too_big = size > image->settings->buffer - image->bytes.len;
+        if (!is_too_big || image->settings->way == WAY_TEST) {
+            buf_append(&image->bytes, piece->bytes);
+        }
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+        if (is_too_big && image->settings->way != WAY_TEST) {
+            return refuse_size(request, "response", image->bytes.len + size);
+        }
+    }
+    if (image->settings->way == WAY_TEST) {
+        return is_last || image->bytes.len >= IMAGE_KIND_BYTES
+                   ? test_beginning(image, request, is_last)
+                   : true;
+    }
+    if (!is_last) {
+        return true;
+    }
+    return image->settings->way == WAY_SIZE ? give_size(image, request)
+                                            : give_image(image, request);
+}
+
+/* Pages that tell of an error are no images, and nobody takes them for some. */
+static bool is_wanted(const struct request *request)
+{
+    const struct response *response = &request->response;
+
+    return request == request->main && !response->is_built_in && !response->is_error_page &&
+           !response->is_tunnel && response->status != 204 &&
+           (response->status < 300 || response->status >= 400);
+}
+
+static void image_header(struct request *request)
+{
+    const struct image_settings *settings = settings_at(request->location);
+    struct response *response = &request->response;
+
+    if (!is_wanted(request)) {
+        return;
+    }
+    if (settings->way != WAY_TEST && response->content_length > 0 &&
+        (uint64_t) response->content_length > settings->buffer) {
+        refuse_size(request, "response", (uint64_t) response->content_length);
+        response->refusal = 0;
+        response->status = 415;
+        return;
+    }
+    struct image_filter *image = arena_new(&request->arena, struct image_filter);
+    image->filter.send = image_send;
+    image->settings = settings;
+    arena_on_free(&request->arena, drop_image, image);
+    response->allows_ranges = false;
+    fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
+    response_needs_memory(request);
+    response_append_filter(request, &image->filter);
+    response_hold(request);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->way != WAY_OFF;
+}
+
+/* ---- directives ---- */
+
+static bool invalid(struct conf_scope *scope, const struct conf_node *node, unsigned arg)
+{
+    return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[arg]));
+}
+
+/* A side of RESIZE and CROP. */
+static bool read_side(struct conf_scope *scope, struct conf_node *node, unsigned arg,
+                      struct template **out)
+{
+    *out = template_compile(scope->conf, node, node->args[arg]);
+    if (*out == NULL) {
+        return false;
+    }
+    return !(*out)->is_constant || read_number((*out)->constant, SIDE_MAX, true) != 0 ||
+           invalid(scope, node, arg);
+}
+
+static bool read_rotate(struct conf_scope *scope, struct conf_node *node,
+                        struct image_settings *own)
+{
+    bool is_beside = conf_is_set(scope, &image_key, "image_filter");
+    unsigned angle;
+
+    own->angle = template_compile(scope->conf, node, node->args[2]);
+    if (own->angle == NULL) {
+        return false;
+    }
+    if (own->angle->is_constant && !read_angle(own->angle->constant, &angle)) {
+        return invalid(scope, node, 2);
+    }
+    if (!is_beside || (own->way != WAY_RESIZE && own->way != WAY_CROP)) {
+        own->way = WAY_ROTATE;
+    }
+    return true;
+}
+
+static bool filter_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    /* clang-format off */
+    static const struct directive_word words[] = {
+        {"off", WAY_OFF},
+        {"test", WAY_TEST},
+        {"size", WAY_SIZE},
+        {"resize", WAY_RESIZE},
+        {"crop", WAY_CROP},
+        {"rotate", WAY_ROTATE},
+        {NULL, 0},
+    };
+    /* clang-format on */
+    static const unsigned counts[] = {[WAY_OFF] = 2,    [WAY_TEST] = 2, [WAY_SIZE] = 2,
+                                      [WAY_RESIZE] = 4, [WAY_CROP] = 4, [WAY_ROTATE] = 3};
+    struct image_settings *own = settings;
+    const struct directive_word *word = words;
+
+    while (word->word != NULL && !str_is(node->args[1], word->word)) {
+        word++;
+    }
+    if (word->word == NULL || node->count != counts[word->value]) {
+        return invalid(scope, node, 1);
+    }
+    if (word->value == WAY_ROTATE) {
+        return read_rotate(scope, node, own);
+    }
+    if (!conf_is_set(scope, &image_key, row->name)) {
+        own->angle = NULL; /* an outer block's */
+    }
+    own->way = word->value;
+    if (word->value != WAY_RESIZE && word->value != WAY_CROP) {
+        own->angle = NULL;
+        return true;
+    }
+    return read_side(scope, node, 2, &own->width) && read_side(scope, node, 3, &own->height);
+}
+
+/* A template whose constant has to be a number from `min` of the row to its `max`. */
+static bool check_number(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    const struct template *text;
+    uint64_t number;
+
+    memcpy(&text, (const char *) settings + row->offset, sizeof(text));
+    if (text->is_constant && (!parse_uint(text->constant, &number) ||
+                              number < (uint64_t) row->min || number > (uint64_t) row->max)) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    return true;
+}
+
+static bool offset_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct image_settings *own = settings;
+    struct template *texts[2];
+    int offset;
+
+    for (unsigned i = 0; i < 2; i++) {
+        texts[i] = template_compile(scope->conf, node, node->args[i + 1]);
+        if (texts[i] == NULL) {
+            return false;
+        }
+        if (texts[i]->is_constant && !read_offset(texts[i]->constant, &offset)) {
+            return invalid(scope, node, i + 1);
+        }
+    }
+    own->offset_x = texts[0];
+    own->offset_y = texts[1];
+    return true;
+}
+
+#define S struct image_settings
+static const struct directive image_rows[] = {
+    {"image_filter", IN_LOCATION, CUSTOM_FIELD(S, way, filter_apply), ARGS(1, 3),
+     .repeat = REPEAT_CUSTOM, .initial = "off",
+     .syntax = "off | test | size | rotate 90|180|270 | resize width height | crop width height",
+     .doc =
+         "What is done with images (JPEG, GIF, PNG, WebP): `test` lets nothing else pass, `size` tells width, height and kind as "
+         "JSON, `resize` makes them smaller until they fit, `crop` until they cover and cuts off the rest, `rotate` turns "
+         "counter-clockwise, alone or after one of both. A side may be `-`. What is no image is 415. Images are made on threads: "
+         "`thread_pool image_filter` says how many (2), and how many requests wait (64)."},
+    {"image_filter_buffer", IN_HTTP_ALL, SIZE(S, buffer), .initial = "1M",
+     .doc = "Bytes of an image, as it comes; larger ones are 415."},
+    {"image_filter_max_pixels", IN_HTTP_ALL, NUMBER(S, max_pixels), .initial = "50000000",
+     .doc =
+         "Pixels of an image that is changed, as its head tells them, before it is decoded; larger ones are 415. Each takes "
+         "four bytes of memory. Progressive JPEG of more than 100 scans is 415, too. Not of nginx."},
+    {"image_filter_jpeg_quality", IN_HTTP_ALL, TEMPLATE(S, jpeg_quality), .initial = "75", .min = 1,
+     .max = 100, .apply = check_number, .doc = "Quality of JPEG images that are made, 1 to 100."},
+    {"image_filter_webp_quality", IN_HTTP_ALL, TEMPLATE(S, webp_quality), .initial = "80", .min = 1,
+     .max = 100, .apply = check_number, .doc = "Quality of WebP images that are made, 1 to 100."},
+    {"image_filter_sharpen", IN_HTTP_ALL, TEMPLATE(S, sharpen), .initial = "0", .min = 0,
+     .max = 100, .apply = check_number,
+     .doc = "Sharpens images that are made, by so many per cent."},
+    {"image_filter_transparency", IN_HTTP_ALL, FLAG(S, keeps_transparency), .initial = "on",
+     .doc =
+         "Keeps what is transparent in images with a palette. That of other PNG images is always kept."},
+    {"image_filter_interlace", IN_HTTP_ALL, FLAG(S, is_interlaced), .initial = "off",
+     .doc = "Makes interlaced images, JPEG progressive ones."},
+    {"image_filter_crop_offset", IN_HTTP_ALL, CUSTOM_FIELD(S, offset_x, offset_apply), ARGS(2, 2),
+     .initial = "center center", .syntax = "x y",
+     .doc =
+         "Which part `crop` keeps: `left`, `center`, `right` and `top`, `center`, `bottom`, or pixels that are cut off at the "
+         "left and at the top. Tengine's."},
+    {0},
+};
+#undef S
+
+static const struct directive_table image_table = {
+    .key = &image_key,
+    .rows = image_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct image_settings),
+};
+static const struct directive_table *const image_tables[] = {&image_table, NULL};
+
+static const struct filter_hook image_filters[] = {
+    {.name = "image_filter", .run = image_header, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module image_hooks = {.filters = image_filters};
+
+static bool worker_start(struct generation *generation)
+{
+    image_quiet();
+    return true;
+}
+
+const struct module ngx_http_image_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_image_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = image_tables,
+    .hooks = &image_hooks,
+    .worker_start = worker_start,
+};

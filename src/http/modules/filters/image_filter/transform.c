@@ -1,0 +1,271 @@
+/* Images made of images, by libgd. */
+#include "http/modules/filters/image_filter/transform.h"
+
+#include <gd.h>
+#include <limits.h>
+
+static void say_nothing(int priority, const char *format, va_list args)
+{
+}
+
+void image_quiet(void)
+{
+    gdSetErrorMethod(say_nothing);
+}
+
+void image_free(void *data)
+{
+    gdFree(data);
+}
+
+/* ---- sizes ---- */
+
+struct size {
+    uint32_t width, height;
+};
+
+static uint32_t scaled(uint32_t side, uint32_t to, uint32_t from)
+{
+    uint64_t result = (uint64_t) side * to / from;
+
+    return result == 0 ? 1 : (uint32_t) result;
+}
+
+/* The largest of the same shape that fits. */
+static struct size fit(struct size size, uint32_t width, uint32_t height)
+{
+    if (size.width > width) {
+        size.height = scaled(size.height, width, size.width);
+        size.width = width;
+    }
+    if (size.height > height) {
+        size.width = scaled(size.width, height, size.height);
+        size.height = height;
+    }
+    return size;
+}
+
+/* The smallest of the same shape that covers as much of the wanted size as the image does. */
+static struct size cover(struct size size, uint32_t width, uint32_t height)
+{
+    if (size.width <= width || size.height <= height) {
+        return size;
+    }
+    if ((uint64_t) size.width * height > (uint64_t) size.height * width) {
+        return (struct size){scaled(size.width, height, size.height), height};
+    }
+    return (struct size){width, scaled(size.height, width, size.width)};
+}
+
+static struct size wanted_size(const struct image_wish *wish, struct size size)
+{
+    return wish->way == WAY_RESIZE ? fit(size, wish->width, wish->height)
+           : wish->way == WAY_CROP ? cover(size, wish->width, wish->height)
+                                   : size;
+}
+
+bool image_changes(const struct image_wish *wish, const struct image_head *head)
+{
+    return wish->angle != 0 ||
+           (wish->way != WAY_ROTATE && (head->width > wish->width || head->height > wish->height));
+}
+
+/* ---- steps: each takes over the image and gives another, or NULL ---- */
+
+static gdImagePtr decode(enum image_kind kind, struct str bytes)
+{
+    void *data = (void *) (uintptr_t) bytes.data; /* only read */
+    int size = (int) bytes.len;
+
+    switch (kind) {
+    case IMAGE_JPEG:
+        return gdImageCreateFromJpegPtr(size, data);
+    case IMAGE_PNG:
+        return gdImageCreateFromPngPtr(size, data);
+    case IMAGE_GIF:
+        return gdImageCreateFromGifPtr(size, data);
+    case IMAGE_WEBP:
+        return gdImageCreateFromWebpPtr(size, data);
+    default:
+        return NULL;
+    }
+}
+
+static gdImagePtr canvas(struct size size)
+{
+    gdImagePtr image = gdImageCreateTrueColor((int) size.width, (int) size.height);
+
+    if (image != NULL) {
+        gdImageAlphaBlending(image, 0);
+        gdImageSaveAlpha(image, 1);
+    }
+    return image;
+}
+
+/* Colours instead of a palette. What was transparent there stays so, or gets the colour that it has. */
+static gdImagePtr to_colours(gdImagePtr image, bool keeps_transparency)
+{
+    if (gdImageTrueColor(image)) {
+        return image;
+    }
+    if (!keeps_transparency) {
+        gdImageColorTransparent(image, -1);
+        for (int i = 0; i < gdImageColorsTotal(image); i++) {
+            image->alpha[i] = gdAlphaOpaque;
+        }
+    }
+    if (!gdImagePaletteToTrueColor(image)) {
+        gdImageDestroy(image);
+        return NULL;
+    }
+    gdImageAlphaBlending(image, 0);
+    gdImageSaveAlpha(image, 1);
+    return image;
+}
+
+static gdImagePtr scale(gdImagePtr image, struct size to)
+{
+    if (image == NULL ||
+        (gdImageSX(image) == (int) to.width && gdImageSY(image) == (int) to.height)) {
+        return image;
+    }
+    gdImagePtr result = canvas(to);
+    if (result != NULL) {
+        gdImageCopyResampled(result, image, 0, 0, 0, 0, (int) to.width, (int) to.height,
+                             gdImageSX(image), gdImageSY(image));
+    }
+    gdImageDestroy(image);
+    return result;
+}
+
+static int place(int offset, int surplus)
+{
+    return offset == OFFSET_CENTER  ? surplus / 2
+           : offset == OFFSET_BEGIN ? 0
+           : offset == OFFSET_END   ? surplus
+                                    : (offset < surplus ? offset : surplus);
+}
+
+static gdImagePtr crop(gdImagePtr image, const struct image_wish *wish)
+{
+    if (image == NULL || wish->way != WAY_CROP) {
+        return image;
+    }
+    int width = gdImageSX(image), height = gdImageSY(image);
+    int surplus_x = (uint32_t) width > wish->width ? width - (int) wish->width : 0;
+    int surplus_y = (uint32_t) height > wish->height ? height - (int) wish->height : 0;
+    if (surplus_x == 0 && surplus_y == 0) {
+        return image;
+    }
+    gdImagePtr result =
+        canvas((struct size){(uint32_t) (width - surplus_x), (uint32_t) (height - surplus_y)});
+    if (result != NULL) {
+        gdImageCopy(result, image, 0, 0, place(wish->offset_x, surplus_x),
+                    place(wish->offset_y, surplus_y), width - surplus_x, height - surplus_y);
+    }
+    gdImageDestroy(image);
+    return result;
+}
+
+static gdImagePtr turn(gdImagePtr image, unsigned angle)
+{
+    if (image == NULL || angle == 0) {
+        return image;
+    }
+    int width = gdImageSX(image), height = gdImageSY(image);
+    uint32_t w = (uint32_t) width, h = (uint32_t) height;
+    gdImagePtr result = canvas(angle == 180 ? (struct size){w, h} : (struct size){h, w});
+    for (int y = 0; result != NULL && y < height; y++) {
+        for (int x = 0; x < width; x++) {
+            int to_x = angle == 90 ? y : angle == 180 ? width - 1 - x : height - 1 - y;
+            int to_y = angle == 90 ? width - 1 - x : angle == 180 ? height - 1 - y : x;
+            gdImageTrueColorPixel(result, to_x, to_y) = gdImageTrueColorPixel(image, x, y);
+        }
+    }
+    gdImageDestroy(image);
+    return result;
+}
+
+/* GIF has one colour that is transparent, and no half of that. */
+static gdImagePtr to_palette(gdImagePtr image)
+{
+    gdImagePtr colours = gdImageClone(image);
+
+    if (colours == NULL || !gdImageTrueColorToPalette(image, 1, 255)) {
+        if (colours != NULL) {
+            gdImageDestroy(colours);
+        }
+        gdImageDestroy(image);
+        return NULL;
+    }
+    int transparent = -1;
+    for (int y = 0; y < gdImageSY(image); y++) {
+        for (int x = 0; x < gdImageSX(image); x++) {
+            if (gdTrueColorGetAlpha(gdImageTrueColorPixel(colours, x, y)) <= gdAlphaMax / 2) {
+                continue;
+            }
+            if (transparent == -1) {
+                transparent = gdImageColorAllocate(image, 0, 0, 0);
+                gdImageColorTransparent(image, transparent);
+            }
+            gdImagePalettePixel(image, x, y) = (unsigned char) transparent;
+        }
+    }
+    gdImageDestroy(colours);
+    return image;
+}
+
+static struct image_result encode(gdImagePtr image, enum image_kind kind,
+                                  const struct image_wish *wish)
+{
+    struct image_result result = {NULL, 0};
+    int size = 0;
+
+    gdImageInterlace(image, wish->is_interlaced);
+    switch (kind) {
+    case IMAGE_JPEG:
+        result.data = gdImageJpegPtr(image, &size, (int) wish->jpeg_quality);
+        break;
+    case IMAGE_PNG:
+        result.data = gdImagePngPtr(image, &size);
+        break;
+    case IMAGE_GIF:
+        result.data = gdImageGifPtr(image, &size);
+        break;
+    default:
+        result.data = gdImageWebpPtrEx(image, &size, (int) wish->webp_quality);
+    }
+    result.size = size > 0 ? (size_t) size : 0;
+    if (result.size == 0 && result.data != NULL) {
+        gdFree(result.data);
+        result.data = NULL;
+    }
+    return result;
+}
+
+struct image_result image_transform(const struct image_wish *wish, const struct image_head *head,
+                                    struct str bytes)
+{
+    struct image_result result = {NULL, 0};
+    gdImagePtr image = bytes.len > INT_MAX ? NULL : decode(head->kind, bytes);
+
+    if (image == NULL) {
+        return result;
+    }
+    bool had_palette = !gdImageTrueColor(image);
+    const struct size size = {(uint32_t) gdImageSX(image), (uint32_t) gdImageSY(image)};
+    image = to_colours(image, wish->keeps_transparency);
+    image = scale(image, wanted_size(wish, size));
+    image = crop(turn(image, wish->angle), wish); /* in this order, as nginx does */
+    if (image != NULL && wish->sharpen != 0) {
+        gdImageSharpen(image, (int) wish->sharpen);
+    }
+    if (image != NULL && (head->kind == IMAGE_GIF || (had_palette && head->kind == IMAGE_PNG))) {
+        image = to_palette(image);
+    }
+    if (image != NULL) {
+        result = encode(image, head->kind, wish);
+        gdImageDestroy(image);
+    }
+    return result;
+}

@@ -1,0 +1,227 @@
+/* ngx_http_sub_filter_module: texts in response bodies that are replaced by others. */
+#include "http/files/file.h"
+#include "http/request/body_filter.h"
+#include "http/request/gather.h"
+#include "http/routing/hooks.h"
+#include "http/modules/filters/sub/search.h"
+#include "http/request/request.h"
+#include "http/message/type_set.h"
+#include "server/module.h"
+
+/* A sub_filter line. */
+struct rule {
+    struct template *pattern;
+    struct template *replacement;
+};
+
+struct sub_settings {
+    struct vec rules; /* struct rule, in order */
+    struct type_set *types;
+    bool is_once; /* each pattern is replaced where it stands first */
+    bool keeps_last_modified;
+    const struct search_set
+        *set;           /* of the patterns; NULL: some have variables, or there are none */
+    const void *set_of; /* rules.items that it was made of */
+};
+
+static struct settings_key sub_key;
+
+static const struct sub_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &sub_key);
+}
+
+/* ---- the body ---- */
+
+/* Of a response; in the request's arena. */
+struct sub_filter {
+    struct body_filter filter;
+    const struct sub_settings *settings;
+    struct search search;
+    struct str *replacements; /* by rule; data NULL = not evaluated yet */
+    struct gather output;
+};
+
+/* A match: what is put in its place. MAY WAIT. */
+static bool replace(struct sub_filter *sub, struct request *request, unsigned pattern)
+{
+    struct str *replacement = &sub->replacements[pattern];
+
+    if (replacement->data == NULL) {
+        const struct rule *rule = vec_at(&sub->settings->rules, struct rule, pattern);
+        *replacement = template_text(rule->replacement, &request->env);
+    }
+    if (sub->settings->is_once) {
+        search_drop(&sub->search, pattern);
+    }
+    return gather_put(&sub->output, request, *replacement);
+}
+
+/*
+ * The usual piece has nothing to be replaced: it is passed on as it came. Others are laid out anew.
+ */
+static bool sub_send(struct body_filter *filter, struct request *request,
+                     const struct body_piece *piece, bool is_last)
+{
+    struct sub_filter *sub = container_of(filter, struct sub_filter, filter);
+    struct str bytes = piece == NULL ? STR_NONE : piece->bytes;
+    bool is_flush = piece != NULL && piece->is_flush;
+    bool is_sound = true;
+    enum search_event event;
+    struct str text;
+    unsigned pattern;
+
+    search_feed(&sub->search, bytes, is_last);
+    event = search_next(&sub->search, &text, &pattern);
+    if (event == SEARCH_TEXT && text.data == bytes.data && text.len == bytes.len) {
+        search_next(&sub->search, &text, &pattern);
+        return body_filter_next(filter, request, piece, is_last);
+    }
+    while (is_sound && event != SEARCH_MORE) {
+        is_sound = event == SEARCH_TEXT ? gather_put(&sub->output, request, text)
+                                        : replace(sub, request, pattern);
+        event = search_next(&sub->search, &text, &pattern);
+    }
+    response_drop(piece);
+    if (!is_sound) {
+        return false;
+    }
+    if (sub->output.len == 0 && !is_flush && !is_last) {
+        return true;
+    }
+    return gather_give(&sub->output, request, is_flush, is_last);
+}
+
+/* ---- the header ---- */
+
+static const struct search_set *make_set(const struct vec *rules, struct arena *arena,
+                                         struct variable_env *env)
+{
+    struct str *patterns = arena_array(arena, rules->count, sizeof(*patterns));
+
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct template *pattern = vec_at(rules, struct rule, i)->pattern;
+        patterns[i] = pattern->is_constant ? pattern->constant : template_eval(pattern, env);
+    }
+    return search_set_make(arena, patterns, (unsigned) rules->count);
+}
+
+static void sub_header(struct request *request)
+{
+    const struct sub_settings *settings = settings_at(request->location);
+    struct response *response = &request->response;
+
+    if (response->content_length == 0 || response->is_tunnel ||
+        !type_set_has(settings->types, response->content_type)) {
+        return;
+    }
+    const struct search_set *set = settings->set;
+    if (set == NULL) {
+        set = make_set(&settings->rules, &request->arena, &request->env);
+    }
+    if (search_set_count(set) == 0) {
+        return;
+    }
+    response_change_body(request, settings->keeps_last_modified);
+    if (response->is_header_only) {
+        return;
+    }
+    struct sub_filter *sub = arena_new(&request->arena, struct sub_filter);
+    sub->filter.send = sub_send;
+    sub->output.filter = &sub->filter;
+    sub->settings = settings;
+    sub->replacements =
+        arena_array(&request->arena, settings->rules.count, sizeof(*sub->replacements));
+    search_begin(&sub->search, &request->arena, set);
+    response_needs_memory(request);
+    response_append_filter(request, &sub->filter);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->rules.count != 0;
+}
+
+/* ---- directives ---- */
+
+static bool sub_filter_apply(struct conf_scope *scope, const struct directive *row,
+                             struct conf_node *node, void *arg)
+{
+    struct sub_settings *settings = arg;
+    struct rule rule;
+
+    if (node->args[1].len == 0) {
+        return conf_error(scope->conf, node, "empty search pattern");
+    }
+    if (settings->rules.count == SEARCH_PATTERNS_MAX) {
+        return conf_error(scope->conf, node, "number of search patterns exceeds %d",
+                          SEARCH_PATTERNS_MAX);
+    }
+    if (!conf_value_template(scope, node, 1, &rule.pattern) ||
+        !conf_value_template(scope, node, 2, &rule.replacement)) {
+        return false;
+    }
+    *vec_add(&settings->rules, scope->conf->arena, struct rule) = rule;
+    return true;
+}
+
+/* Patterns without variables are compiled once for the location, and for those that inherit them. */
+static bool sub_finish(struct conf_scope *scope, void *arg)
+{
+    struct sub_settings *settings = arg;
+
+    if (settings->set_of == settings->rules.items) {
+        return true;
+    }
+    settings->set_of = settings->rules.items;
+    settings->set = NULL;
+    vec_each(const struct rule, rule, &settings->rules) {
+        if (!rule->pattern->is_constant) {
+            return true;
+        }
+    }
+    settings->set = make_set(&settings->rules, scope->conf->arena, NULL);
+    return true;
+}
+
+#define S struct sub_settings
+static const struct directive sub_rows[] = {
+    {"sub_filter", IN_HTTP_ALL, CUSTOM_FIELD(S, rules, sub_filter_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "string replacement",
+     .doc =
+         "Replaces this text in response bodies, in any case of ASCII letters. Of several lines the match "
+         "that begins first is taken, then the line that comes first. Both texts may have variables."},
+    {"sub_filter_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "text/html", .syntax = "mime-type ...",
+     .doc = "Media types of the responses that sub_filter looks at, beside text/html; * is any."},
+    {"sub_filter_once", IN_HTTP_ALL, FLAG(S, is_once), .initial = "on",
+     .doc = "Replaces each text only where it stands first."},
+    {"sub_filter_last_modified", IN_HTTP_ALL, FLAG(S, keeps_last_modified), .initial = "off",
+     .doc =
+         "Keeps Last-Modified, and the ETag as a weak one, of responses that sub_filter looks at."},
+    {0},
+};
+#undef S
+
+static const struct directive_table sub_table = {
+    .key = &sub_key,
+    .rows = sub_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct sub_settings),
+    .finish = sub_finish,
+};
+static const struct directive_table *const sub_tables[] = {&sub_table, NULL};
+
+static const struct filter_hook sub_filters[] = {
+    {.name = "sub", .run = sub_header, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module sub_hooks = {.filters = sub_filters};
+
+const struct module ngx_http_sub_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_sub_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = sub_tables,
+    .hooks = &sub_hooks,
+};

@@ -1,0 +1,161 @@
+/* Trimming CSS. */
+#include "http/modules/filters/trim/trimmer.h"
+
+/* White space behind these means nothing. */
+static bool separates(char c)
+{
+    return c == '\0' || memchr(";>{}:,", c, 6) != NULL;
+}
+
+/* … and before these. Not before ':', where it tells `a :hover` from `a:hover`. */
+static bool is_separated(char c)
+{
+    return c != ':' && separates(c);
+}
+
+static void put_comment(struct trimmer *trimmer, struct str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        trimmer_put(trimmer, text.data[i]);
+    }
+}
+
+/* A byte of code, with the white space that is needed before it. A comment that nothing else tells words apart by stays, as an
+ * empty one. */
+static void put_code(struct trimmer *trimmer, char c)
+{
+    if (!separates(trimmer->before) && !is_separated(c)) {
+        if (trimmer->pending != '\0') {
+            trimmer_put(trimmer, ' ');
+        } else if (trimmer->is_glued) {
+            put_comment(trimmer, STR("/**/"));
+        }
+    }
+    trimmer->pending = '\0';
+    trimmer->is_glued = false;
+    trimmer->before = c;
+    trimmer_put(trimmer, c);
+}
+
+static void feed_code(struct trimmer *trimmer, char c)
+{
+    if (html_is_space(c)) {
+        trimmer->pending = ' ';
+        return;
+    }
+    if (c == '/') {
+        trimmer->code = CODE_SLASH;
+        return;
+    }
+    put_code(trimmer, c);
+    if (c == '"' || c == '\'') {
+        trimmer->code = CODE_STRING;
+        trimmer->quote = c;
+    } else if (c == '\\') {
+        trimmer->code = CODE_ESCAPE;
+    } else if (c == '(' && trimmer_ends(trimmer, STR("url"))) {
+        trimmer->code = CODE_URL;
+    }
+}
+
+static void feed_slash(struct trimmer *trimmer, char c)
+{
+    if (c == '*') {
+        trimmer->code = CODE_COMMENT;
+        trimmer->comment_length = 0;
+        trimmer->comment_last = '\0';
+        return;
+    }
+    trimmer->code = CODE_PLAIN;
+    put_code(trimmer, '/');
+    feed_code(trimmer, c);
+}
+
+/* Two comments are hacks for browsers of long ago, and stay: an empty one behind '>', and that which ends in a backslash, with all up
+ * to the next one's end. */
+static void end_comment(struct trimmer *trimmer)
+{
+    trimmer->code = CODE_PLAIN;
+    if (trimmer->comment_length == 2 && trimmer->last == '>') {
+        put_comment(trimmer, STR("/**/"));
+    } else if (trimmer->comment_length == 3 && trimmer->comment[0] == '\\') {
+        trimmer->pending = '\0';
+        trimmer->before = '}';
+        put_comment(trimmer, STR("/*\\*/"));
+        trimmer->code = CODE_HACK;
+    } else {
+        trimmer->is_glued = trimmer->pending == '\0';
+    }
+    trimmer->comment_last = '\0';
+}
+
+static void feed_comment(struct trimmer *trimmer, char c)
+{
+    if (trimmer->comment_length < sizeof(trimmer->comment)) {
+        trimmer->comment[trimmer->comment_length++] = c;
+    }
+    if (trimmer->comment_last == '*' && c == '/') {
+        end_comment(trimmer);
+    } else {
+        trimmer->comment_last = c;
+    }
+}
+
+/* To the end of the next comment. */
+static void feed_hack(struct trimmer *trimmer, char c)
+{
+    trimmer_put(trimmer, c);
+    if (trimmer->comment_last == '*' && c == '/') {
+        trimmer->code = CODE_PLAIN;
+    }
+    trimmer->comment_last = c;
+}
+
+static void feed_url(struct trimmer *trimmer, char c)
+{
+    trimmer->before = c;
+    trimmer_put(trimmer, c);
+    if (c == '"' || c == '\'') {
+        trimmer->code = CODE_STRING;
+        trimmer->quote = c;
+    } else if (c == ')') {
+        trimmer->code = CODE_PLAIN;
+    }
+}
+
+void style_feed(struct trimmer *trimmer, char c)
+{
+    switch (trimmer->code) {
+    case CODE_PLAIN:
+        feed_code(trimmer, c);
+        return;
+    case CODE_SLASH:
+        feed_slash(trimmer, c);
+        return;
+    case CODE_COMMENT:
+        feed_comment(trimmer, c);
+        return;
+    case CODE_HACK:
+        feed_hack(trimmer, c);
+        return;
+    case CODE_URL:
+        feed_url(trimmer, c);
+        return;
+    case CODE_ESCAPE: /* whatever it is, it separates nothing */
+        trimmer->code = CODE_PLAIN;
+        trimmer_put(trimmer, c);
+        return;
+    case CODE_STRING:
+        trimmer->code = c == '\\'                          ? CODE_STRING_ESCAPE
+                        : c == trimmer->quote || c == '\n' ? CODE_PLAIN
+                                                           : CODE_STRING;
+        break;
+    case CODE_STRING_ESCAPE:
+        trimmer->code = c == '\r' ? CODE_STRING_ESCAPE : CODE_STRING;
+        break;
+    default:
+        break;
+    }
+    trimmer->before = c;
+    trimmer_put(trimmer, c);
+}

@@ -1,0 +1,378 @@
+/* ngx_http_xslt_filter_module: XML responses transformed by stylesheets. */
+#include "http/modules/filters/xslt/transform.h"
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "http/files/file.h"
+#include "http/message/type_set.h"
+#include "http/request/aside.h"
+#include "http/request/body_filter.h"
+#include "http/routing/hooks.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+static const struct aside_pool xslt_pool = {.name = STR_INIT("xslt"),
+                                            .waiting = "documents wait to be transformed",
+                                            .threads = 2,
+                                            .queue = 64};
+
+/* A stylesheet of a location. */
+struct sheet_use {
+    struct xslt_sheet *sheet;
+    struct vec params; /* struct template *: "name=value:name=value", values percent-encoded */
+};
+
+/* xslt_param, xslt_string_param. */
+struct param_use {
+    struct str name;
+    struct template *value;
+    bool is_string;
+};
+
+struct xslt_settings {
+    struct vec sheets;  /* struct sheet_use: one after the other; none = nothing is done */
+    struct vec params;  /* struct param_use: of all of them, expressions … */
+    struct vec strings; /* … and texts */
+    struct type_set *types;
+    struct xslt_dtd *dtd; /* or NULL */
+    uint64_t max_size;    /* bytes of a document */
+    bool keeps_modified;  /* xslt_last_modified */
+    bool loads_entities;  /* xml_external_entities */
+};
+
+static struct settings_key xslt_key;
+
+static const struct xslt_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &xslt_key);
+}
+
+/* ---- parameters of a request ---- */
+
+static void add_param(struct request *request, struct vec *params, struct str name,
+                      struct str value, bool is_string)
+{
+    *vec_add(params, &request->arena, struct xslt_param) =
+        (struct xslt_param){.name = arena_cstr(&request->arena, name),
+                            .value = arena_cstr(&request->arena, value),
+                            .is_string = is_string};
+}
+
+/* "name=value:name=value". False: one has no "=". */
+static bool add_inline(struct request *request, struct vec *params, struct str text)
+{
+    while (text.data != NULL && text.len != 0) {
+        struct str value = str_cut(&text, ':');
+        struct str name = str_cut(&value, '=');
+        if (value.data == NULL) {
+            log_error(&request->log, 0, "invalid libxslt parameter \"%.*s\"", STR_ARG(name));
+            return false;
+        }
+        add_param(request, params, name, percent_decode(&request->arena, value), false);
+    }
+    return true;
+}
+
+/* What each stylesheet gets: those of all, then its own. */
+static bool collect_steps(struct request *request, const struct xslt_settings *settings,
+                          struct vec *steps)
+{
+    vec_each(const struct sheet_use, use, &settings->sheets) {
+        struct vec params = {0};
+        vec_each(const struct param_use, param, &settings->params) {
+            add_param(request, &params, param->name, template_text(param->value, &request->env),
+                      false);
+        }
+        vec_each(const struct param_use, param, &settings->strings) {
+            add_param(request, &params, param->name, template_text(param->value, &request->env),
+                      true);
+        }
+        vec_each(struct template *const, text, &use->params) {
+            if (!add_inline(request, &params, template_text(*text, &request->env))) {
+                return false;
+            }
+        }
+        *vec_add(steps, &request->arena, struct xslt_step) =
+            (struct xslt_step){.sheet = use->sheet,
+                               .params = params.items,
+                               .param_count = params.count};
+    }
+    return true;
+}
+
+/* ---- a response ---- */
+
+/* In the request's arena. */
+struct xslt_filter {
+    struct body_filter filter;
+    const struct xslt_settings *settings;
+    struct buf bytes; /* of the document so far */
+    bool is_done;
+    struct xslt_job job;
+};
+
+static void drop_filter(void *arg)
+{
+    struct xslt_filter *xslt = arg;
+
+    buf_free(&xslt->bytes);
+    if (xslt->job.result != NULL) {
+        xslt_free(xslt->job.result);
+    }
+}
+
+static void transform_on_thread(void *arg)
+{
+    xslt_transform(arg);
+}
+
+/* MAY WAIT. False: there is no result; a status is set unless the client is gone. */
+static bool transform_aside(struct xslt_filter *xslt, struct request *request)
+{
+    struct xslt_job *job = &xslt->job;
+
+    switch (aside_run(&xslt_pool, request, transform_on_thread, job)) {
+    case THREAD_CALL_DONE:
+        break;
+    case THREAD_CALL_CANCELLED:
+        return false;
+    default:
+        return response_withdraw(request, 503, STR_NONE);
+    }
+    if (job->result != NULL) {
+        return true;
+    }
+    if (job->message[0] != '\0') {
+        log_error(&request->log, 0, "libxml2 error: \"%s\"", job->message);
+    }
+    log_error(&request->log, 0, "%s() failed", job->failed);
+    return response_withdraw(request, 500, STR_NONE);
+}
+
+/* The type and charset that the last stylesheet gives its result. */
+static void describe(struct xslt_filter *xslt, struct request *request)
+{
+    const struct xslt_step *last = &xslt->job.steps[xslt->job.step_count - 1];
+    struct response *response = &request->response;
+    struct str type = xslt_media_type(last->sheet);
+    struct str encoding = xslt_encoding(last->sheet);
+
+    if (type.len != 0) {
+        response->content_type = type;
+    } else if (xslt->job.is_html) {
+        response->content_type = STR("text/html");
+    }
+    if (encoding.len != 0) {
+        response->charset = encoding;
+    }
+    response_change_body(request, xslt->settings->keeps_modified);
+    response->content_length = (int64_t) xslt->job.result_size;
+}
+
+/* The whole document is there. MAY WAIT. */
+static bool give_result(struct xslt_filter *xslt, struct request *request)
+{
+    struct vec steps = {0};
+
+    xslt->is_done = true;
+    if (!collect_steps(request, xslt->settings, &steps)) {
+        return response_withdraw(request, 500, STR_NONE);
+    }
+    xslt->job = (struct xslt_job){
+        .document = buf_str(&xslt->bytes),
+        .dtd = xslt->settings->dtd,
+        .loads_entities = xslt->settings->loads_entities,
+        .steps = steps.items,
+        .step_count = steps.count,
+    };
+    if (!transform_aside(xslt, request)) {
+        return false;
+    }
+    describe(xslt, request);
+    const struct body_piece piece = {.bytes = {xslt->job.result, xslt->job.result_size}, .fd = -1};
+    switch (response_resume(request)) {
+    case FLOW_NEXT:
+        return body_filter_next(&xslt->filter, request, &piece, true);
+    case FLOW_DONE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool xslt_send(struct body_filter *filter, struct request *request,
+                      const struct body_piece *piece, bool is_last)
+{
+    struct xslt_filter *xslt = container_of(filter, struct xslt_filter, filter);
+
+    if (xslt->is_done) {
+        return body_filter_next(filter, request, piece, is_last);
+    }
+    if (piece != NULL) {
+        size_t size = piece->bytes.data == NULL ? 0 : piece->bytes.len;
+        bool is_too_big = size > xslt->settings->max_size - xslt->bytes.len;
+        if (!is_too_big && size != 0) {
+            buf_append(&xslt->bytes, piece->bytes);
+        }
+        if (piece->release != NULL) {
+            piece->release(piece->release_arg);
+        }
+        if (is_too_big) {
+            counters_mine->limited++;
+            log_error(&request->log, 0, "too large a document for xslt (xslt_max_size)");
+            return response_withdraw(request, 500, STR_NONE);
+        }
+    }
+    return !is_last || give_result(xslt, request);
+}
+
+static void xslt_header(struct request *request)
+{
+    const struct xslt_settings *settings = settings_at(request->location);
+    struct response *response = &request->response;
+
+    if (request != request->main || response->is_built_in || response->is_tunnel ||
+        response->status == 304 || response->status == 204 ||
+        !type_set_has(settings->types, response->content_type)) {
+        return;
+    }
+    struct xslt_filter *xslt = arena_new(&request->arena, struct xslt_filter);
+    xslt->filter.send = xslt_send;
+    xslt->settings = settings;
+    arena_on_free(&request->arena, drop_filter, xslt);
+    response->allows_ranges = false;
+    fields_set(&response->fields, &request->arena, FIELD_ACCEPT_RANGES, STR_NONE);
+    response_needs_memory(request);
+    response_append_filter(request, &xslt->filter);
+    response_hold(request);
+}
+
+static bool is_active(const struct http_location *location)
+{
+    return settings_at(location)->sheets.count != 0;
+}
+
+/* ---- directives ---- */
+
+static bool sheet_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct str path = conf_full_name(conf, node->args[1], true);
+    struct sheet_use use = {.sheet = xslt_sheet_load(arena_cstr(conf->arena, path))};
+
+    if (use.sheet == NULL) {
+        return conf_error(conf, node, "xsltParseStylesheetFile(\"%.*s\") failed", STR_ARG(path));
+    }
+    arena_on_free(conf->arena, xslt_sheet_free, use.sheet);
+    for (unsigned i = 2; i < node->count; i++) {
+        struct template *text = template_compile(conf, node, node->args[i]);
+        if (text == NULL) {
+            return false;
+        }
+        *vec_add(&use.params, conf->arena, struct template *) = text;
+    }
+    *vec_add(&((struct xslt_settings *) settings)->sheets, conf->arena, struct sheet_use) = use;
+    return true;
+}
+
+static bool add_param_use(struct conf_scope *scope, struct conf_node *node, struct vec *params,
+                          bool is_string)
+{
+    struct template *value = template_compile(scope->conf, node, node->args[2]);
+
+    if (value == NULL) {
+        return false;
+    }
+    *vec_add(params, scope->conf->arena, struct param_use) =
+        (struct param_use){.name = node->args[1], .value = value, .is_string = is_string};
+    return true;
+}
+
+static bool param_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return add_param_use(scope, node, &((struct xslt_settings *) settings)->params, false);
+}
+
+static bool string_param_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    return add_param_use(scope, node, &((struct xslt_settings *) settings)->strings, true);
+}
+
+static bool entities_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    struct xslt_settings *own = settings;
+    struct str path = conf_full_name(scope->conf, node->args[1], true);
+
+    own->dtd = xslt_dtd_load(arena_cstr(scope->conf->arena, path));
+    if (own->dtd == NULL) {
+        return conf_error(scope->conf, node, "xmlParseDTD(\"%.*s\") failed", STR_ARG(path));
+    }
+    arena_on_free(scope->conf->arena, xslt_dtd_free, own->dtd);
+    return true;
+}
+
+#define S struct xslt_settings
+static const struct directive xslt_rows[] = {
+    {"xslt_stylesheet", IN_LOCATION, CUSTOM_FIELD(S, sheets, sheet_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "stylesheet [parameter=value ...]",
+     .doc =
+         "Transforms XML responses by this XSLT stylesheet; several are applied one after the other. Parameters are XPath "
+         "expressions, percent-encoded, several in a word with `:` between. A stylesheet reads neither files nor connections while "
+         "it works; what it includes is read with the configuration. It is done on threads: `thread_pool xslt` says how many (2), "
+         "and how many requests wait (64)."},
+    {"xslt_param", IN_HTTP_ALL, CUSTOM_FIELD(S, params, param_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "parameter value",
+     .doc = "A parameter of stylesheets: an XPath expression."},
+    {"xslt_string_param", IN_HTTP_ALL, CUSTOM_FIELD(S, strings, string_param_apply), ARGS(2, 2),
+     .repeat = REPEAT_APPEND, .syntax = "parameter value",
+     .doc = "A parameter of stylesheets: a text."},
+    {"xslt_types", IN_HTTP_ALL, CUSTOM_FIELD(S, types, type_set_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .initial = "text/xml", .syntax = "mime-type ...",
+     .doc = "Media types of responses that are transformed, beside text/xml; * is any."},
+    {"xslt_last_modified", IN_HTTP_ALL, FLAG(S, keeps_modified), .initial = "off",
+     .doc = "Keeps Last-Modified of what is transformed, and its ETag as a weak one."},
+    {"xslt_max_size", IN_HTTP_ALL, SIZE(S, max_size), .initial = "10m",
+     .doc = "Bytes of a document that is transformed; larger ones are 500. Not of nginx."},
+    {"xml_entities", IN_HTTP_ALL, CUSTOM_FIELD(S, dtd, entities_apply), ARGS(1, 1),
+     .syntax = "path",
+     .doc = "A file of declarations of entities, known in documents that have a document type."},
+    {"xml_external_entities", IN_HTTP_ALL, FLAG(S, loads_entities), .initial = "off",
+     .doc =
+         "Lets documents name files that are read as their entities. Of documents that others write this gives away what the "
+         "workers may read."},
+    {0},
+};
+#undef S
+
+static const struct directive_table xslt_table = {
+    .key = &xslt_key,
+    .rows = xslt_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct xslt_settings),
+};
+static const struct directive_table *const xslt_tables[] = {&xslt_table, NULL};
+
+static const struct filter_hook xslt_filters[] = {
+    {.name = "xslt", .run = xslt_header, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module xslt_hooks = {.filters = xslt_filters};
+
+static bool worker_start(struct generation *generation)
+{
+    xslt_confine();
+    return true;
+}
+
+const struct module ngx_http_xslt_filter_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_xslt_filter_module",
+    .kind = MODULE_HTTP,
+    .tables = xslt_tables,
+    .hooks = &xslt_hooks,
+    .worker_start = worker_start,
+};

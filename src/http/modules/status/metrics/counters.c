@@ -1,0 +1,259 @@
+/* Counters of requests in shared memory: see counters.h. */
+#include "http/modules/status/metrics/counters.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* clang-format off */
+const uint16_t metrics_codes[METRICS_CODES] = {
+    200, 201, 202, 204, 206, 207, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410,
+    411, 412, 413, 414, 415, 416, 421, 422, 423, 426, 429, 431, 444, 494, 499, 500, 501, 502, 503, 504, 507, 0,
+};
+/* clang-format on */
+
+const uint16_t metrics_bucket_ms[METRICS_BUCKETS - 1] = {5,   10,   25,   50,   100,  250,
+                                                         500, 1000, 2500, 5000, 10000};
+
+/* Cells are allocated so many at a time: few pages are used where there are few series. */
+enum { BLOCK_CELLS = 32, BLOCKS = SERIES_MOST / BLOCK_CELLS, SHEETS = 512 };
+
+struct block {
+    struct metrics_cell cells[BLOCK_CELLS];
+};
+
+/* The cells of one worker at a time; who comes later goes on counting where a former one stopped. */
+struct sheet {
+    _Atomic pid_t owner;              /* 0 = nobody */
+    _Atomic uintptr_t blocks[BLOCKS]; /* places in the zone, from its start; 0 = none yet */
+};
+
+struct series {
+    uint8_t kind;
+    uint8_t length;
+    char label[SERIES_LABEL];
+};
+
+struct root {
+    struct shm_lock lock;          /* of adding series, taking sheets */
+    _Atomic uint32_t series_count; /* published when a series is complete */
+    _Atomic uint32_t sheet_count;  /* sheets that were ever used */
+    _Atomic uint64_t lost;
+    struct series series[SERIES_MOST];
+    struct sheet sheets[SHEETS];
+};
+
+static struct zone *zone;
+static struct root *root;
+
+/* Of this worker. */
+static struct sheet *my_sheet;
+struct metrics_cell *metrics_cells[SERIES_MOST + 1];
+
+/* ---- series ---- */
+
+bool metrics_use(struct zone *wanted)
+{
+    if (wanted->root == NULL) {
+        struct root *made = slab_alloc(wanted->slab, sizeof(*made));
+
+        if (made == NULL) {
+            return false;
+        }
+        shm_lock_init(&made->lock);
+        wanted->root = made;
+    }
+    zone = wanted;
+    root = wanted->root;
+    return true;
+}
+
+static bool is_series(unsigned number, enum series_kind kind, struct str label)
+{
+    const struct series *series = &root->series[number];
+
+    return series->kind == kind && series->length == label.len &&
+           memcmp(series->label, label.data, label.len) == 0;
+}
+
+/* Where series of labels with these hashes were found last: a peer is asked for with each try. */
+static uint16_t found_last[256];
+
+static unsigned find_series(enum series_kind kind, struct str label, unsigned count)
+{
+    uint16_t *last = &found_last[str_hash(label) % 256];
+
+    if (*last < count && is_series(*last, kind, label)) {
+        return *last;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (is_series(i, kind, label)) {
+            *last = (uint16_t) i;
+            return i;
+        }
+    }
+    return SERIES_NONE;
+}
+
+unsigned metrics_series(enum series_kind kind, struct str label)
+{
+    label = str_head(label, SERIES_LABEL);
+    unsigned found =
+        find_series(kind, label, atomic_load_explicit(&root->series_count, memory_order_acquire));
+    if (found != SERIES_NONE) {
+        return found;
+    }
+    shm_lock_take(&root->lock); /* a series that its maker did not finish is not counted yet */
+    unsigned count = root->series_count;
+    found = find_series(kind, label, count);
+    if (found == SERIES_NONE && count < SERIES_MOST) {
+        struct series *series = &root->series[count];
+
+        series->kind = (uint8_t) kind;
+        series->length = (uint8_t) label.len;
+        memcpy(series->label, label.data, label.len);
+        atomic_store_explicit(&root->series_count, count + 1, memory_order_release);
+        found = count;
+    }
+    shm_lock_release(&root->lock);
+    if (found == SERIES_NONE) {
+        atomic_fetch_add_explicit(&root->lost, 1, memory_order_relaxed);
+    }
+    return found;
+}
+
+/* ---- a worker's cells ---- */
+
+static bool is_free(const struct sheet *sheet)
+{
+    pid_t owner = sheet->owner;
+
+    return owner == 0 || owner == getpid() || (kill(owner, 0) == -1 && errno == ESRCH);
+}
+
+void metrics_worker_start(void)
+{
+    memset(metrics_cells, 0, sizeof(metrics_cells));
+    my_sheet = NULL;
+    shm_lock_take(&root->lock); /* nothing in here is ever half done */
+    for (unsigned i = 0; i < SHEETS && my_sheet == NULL; i++) {
+        if (is_free(&root->sheets[i])) {
+            my_sheet = &root->sheets[i];
+            my_sheet->owner = getpid();
+            root->sheet_count = i + 1 > root->sheet_count ? i + 1 : root->sheet_count;
+        }
+    }
+    shm_lock_release(&root->lock);
+}
+
+void metrics_worker_end(void)
+{
+    if (my_sheet != NULL) {
+        my_sheet->owner = 0;
+        my_sheet = NULL;
+    }
+}
+
+static struct block *block_of(const struct sheet *sheet, unsigned number)
+{
+    uintptr_t place = atomic_load_explicit(&sheet->blocks[number], memory_order_acquire);
+
+    return place == 0 ? NULL : (struct block *) (void *) ((char *) zone->memory + place);
+}
+
+/* The block that a cell is in; NULL: there is no room for it. */
+static struct block *make_block(unsigned number)
+{
+    struct block *block = my_sheet == NULL ? NULL : block_of(my_sheet, number);
+
+    if (block == NULL && my_sheet != NULL) {
+        block = slab_alloc(zone->slab, sizeof(*block));
+        if (block != NULL) {
+            atomic_store_explicit(&my_sheet->blocks[number],
+                                  (uintptr_t) ((char *) block - (char *) zone->memory),
+                                  memory_order_release);
+        }
+    }
+    return block;
+}
+
+struct metrics_cell *metrics_make_cell(unsigned series)
+{
+    if (series == SERIES_NONE) {
+        return NULL; /* metrics_series has counted that */
+    }
+    struct block *block = make_block(series / BLOCK_CELLS);
+    if (block == NULL) {
+        atomic_fetch_add_explicit(&root->lost, 1, memory_order_relaxed);
+        return NULL;
+    }
+    metrics_cells[series] = &block->cells[series % BLOCK_CELLS];
+    return metrics_cells[series];
+}
+
+/* The place of a status: a search in a list that rises, but for the last. */
+unsigned metrics_code_index(unsigned status)
+{
+    unsigned low = 0;
+    unsigned high = METRICS_CODES - 1;
+
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+
+        if (metrics_codes[middle] < status) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return metrics_codes[low] == status ? low : METRICS_CODES - 1;
+}
+
+unsigned metrics_bucket_index(uint64_t time_ms)
+{
+    unsigned bucket = 0;
+
+    while (bucket < METRICS_BUCKETS - 1 && time_ms > metrics_bucket_ms[bucket]) {
+        bucket++;
+    }
+    return bucket;
+}
+
+/* ---- reading ---- */
+
+unsigned metrics_series_count(void)
+{
+    return atomic_load_explicit(&root->series_count, memory_order_acquire);
+}
+
+enum series_kind metrics_series_label(unsigned series, struct str *label)
+{
+    *label = (struct str){root->series[series].label, root->series[series].length};
+    return root->series[series].kind;
+}
+
+void metrics_sum(unsigned series, struct metrics_cell *sum)
+{
+    uint64_t *to = (uint64_t *) sum;
+
+    memset(sum, 0, sizeof(*sum));
+    for (unsigned i = 0; i < root->sheet_count; i++) {
+        const struct block *block = block_of(&root->sheets[i], series / BLOCK_CELLS);
+
+        if (block == NULL) {
+            continue;
+        }
+        const volatile uint64_t *from =
+            (const volatile uint64_t *) &block->cells[series % BLOCK_CELLS];
+        for (unsigned n = 0; n < sizeof(*sum) / sizeof(*to); n++) {
+            to[n] += from[n];
+        }
+    }
+}
+
+uint64_t metrics_lost(void)
+{
+    return atomic_load_explicit(&root->lost, memory_order_relaxed);
+}

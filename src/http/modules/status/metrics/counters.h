@@ -1,0 +1,102 @@
+/* Counters of requests by what they were for: series, of which each worker writes a cell of its own. */
+#ifndef HTTP_MODULES_STATUS_METRICS_COUNTERS_H
+#define HTTP_MODULES_STATUS_METRICS_COUNTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/shm.h"
+#include "base/str.h"
+
+/* What a series is about. */
+enum series_kind {
+    SERIES_SERVER, /* label: its name */
+    SERIES_ZONE,   /* a `status_zone` of locations */
+    SERIES_PEER,   /* group, NUL, peer */
+    SERIES_KINDS
+};
+
+#define SERIES_MOST 1024 /* that there may be */
+#define SERIES_LABEL 160 /* bytes of its label, or labels */
+#define SERIES_NONE SERIES_MOST
+
+/* Statuses that are counted one by one, 200 first; others as the last, "000". */
+#define METRICS_CODES 44
+extern const uint16_t metrics_codes[METRICS_CODES];
+
+/* Upper ends of the buckets of times, in milliseconds; the last bucket has no end. */
+#define METRICS_BUCKETS 12
+#define METRICS_BUCKET_FIRST 5
+extern const uint16_t metrics_bucket_ms[METRICS_BUCKETS - 1];
+
+/* One worker's counts of one series. Raised plainly, by that worker alone; only ever up. */
+struct metrics_cell {
+    uint64_t codes[METRICS_CODES];
+    uint64_t buckets[METRICS_BUCKETS]; /* requests by time, each in one */
+    uint64_t time_ms;                  /* sum of times */
+    uint64_t received;                 /* bytes */
+    uint64_t sent;                     /* bytes */
+    uint64_t pad[5];
+};
+
+/* One request. */
+struct metrics_sample {
+    unsigned status; /* 0 = none */
+    uint64_t time_ms;
+    uint64_t received;
+    uint64_t sent;
+};
+
+/* ---- when the configuration is read ---- */
+
+/*
+ * Lays the counters out in the zone, or finds those of former generations there; the functions below are about these from then on, in this process. Again in each worker. False:
+ * the zone is too small.
+ */
+bool metrics_use(struct zone *zone);
+
+/* The number of a series, a new one where there is none yet; SERIES_NONE: there are too many. Also in workers. */
+unsigned metrics_series(enum series_kind kind, struct str label);
+
+/* ---- in a worker ---- */
+
+/* A place for this worker's cells: one of its own, or that of a worker that is gone. */
+void metrics_worker_start(void);
+void metrics_worker_end(void);
+
+/* Of this worker, by series; NULL until one is needed. The last is of SERIES_NONE, and stays NULL. */
+extern struct metrics_cell *metrics_cells[SERIES_MOST + 1];
+struct metrics_cell *metrics_make_cell(unsigned series);
+
+/* The place of a status in `codes`, of a time in `buckets`. */
+unsigned metrics_code_index(unsigned status);
+unsigned metrics_bucket_index(uint64_t time_ms);
+
+/* Counts: on the way of every request. Where there is no room any more, nothing is, and metrics_lost() counts that. */
+static inline void metrics_count(unsigned series, const struct metrics_sample *sample)
+{
+    struct metrics_cell *cell = metrics_cells[series];
+
+    if (cell == NULL && (cell = metrics_make_cell(series)) == NULL) {
+        return;
+    }
+    cell->codes[sample->status == 200 ? 0 : metrics_code_index(sample->status)]++;
+    cell->buckets[sample->time_ms <= METRICS_BUCKET_FIRST
+                      ? 0
+                      : metrics_bucket_index(sample->time_ms)]++;
+    cell->time_ms += sample->time_ms;
+    cell->received += sample->received;
+    cell->sent += sample->sent;
+}
+
+/* ---- reading ---- */
+
+unsigned metrics_series_count(void);
+/* What a series is about. The label lives as long as the process. */
+enum series_kind metrics_series_label(unsigned series, struct str *label);
+/* The sum over all workers there ever were. */
+void metrics_sum(unsigned series, struct metrics_cell *sum);
+/* Series and samples that found no room. */
+uint64_t metrics_lost(void);
+
+#endif

@@ -1,0 +1,352 @@
+/* ngx_http_metrics_module: numbers of the service for Prometheus and for people. */
+#include "http/modules/status/metrics/metrics.h"
+
+#include "base/text.h"
+#include "http/exchange/exchange.h"
+#include "http/modules/status/metrics/counters.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+struct metrics_main {
+    uint64_t zone_size;
+    bool is_wanted;    /* some place shows the numbers: so they are counted */
+    struct zone *zone; /* … there */
+};
+
+struct metrics_server {
+    unsigned series; /* of the server */
+};
+
+struct metrics_settings {
+    struct str zone;   /* status_zone; empty = none */
+    bool is_of_server; /* … it is the name of the whole server */
+    unsigned series;   /* of a zone of locations */
+};
+
+struct status_settings {
+    struct template *callback; /* of status_format jsonp; NULL: JSON */
+};
+
+static struct settings_key main_key;
+static struct settings_key server_key;
+static struct settings_key location_key;
+static struct settings_key status_key;
+
+static const struct generation *counting; /* whose requests this worker counts; or NULL */
+
+/* ---- counting ---- */
+
+/* A label of two parts in room of SERIES_LABEL bytes; what is too long is cut. */
+static struct str peer_label(char *text, struct str group, struct str peer)
+{
+    struct room room = {text, text + SERIES_LABEL};
+
+    room_put(&room, str_head(group, SERIES_LABEL / 2));
+    room_put(&room, (struct str){"", 1});
+    room_put(&room, peer);
+    return str_from(text, room.at);
+}
+
+/* Apart, so that requests without a backend do not pay for its frame. */
+__attribute__((noinline)) static void count_attempts(const struct exchange *x)
+{
+    char text[SERIES_LABEL];
+
+    vec_each(const struct attempt, attempt, &x->attempts) {
+        struct metrics_sample sample = {
+            .status = attempt->status,
+            .time_ms = attempt->response_ms == UINT64_MAX ? 0 : attempt->response_ms,
+            .received = attempt->bytes_received,
+            .sent = attempt->bytes_sent,
+        };
+        /* Addresses that clients may choose are counted together: they would take all series. */
+        struct str peer = attempt->is_at_run_time ? STR("(any)") : attempt->peer;
+        struct str label = peer_label(text, attempt->group, peer);
+        metrics_count(metrics_series(SERIES_PEER, label), &sample);
+    }
+}
+
+static enum flow count_request(struct request *request)
+{
+    if (counting == NULL || request != request->main) {
+        return FLOW_NEXT;
+    }
+    const struct metrics_settings *settings = location_settings(request->location, &location_key);
+    const struct metrics_server *server = server_settings(request->server, &server_key);
+    struct metrics_sample sample = {
+        .status = request->response.status,
+        .time_ms = request_age_ms(request),
+        .received = request->head_size + request->body_received,
+        .sent = request_bytes_sent(request),
+    };
+    metrics_count(server->series, &sample);
+    if (settings->zone.len != 0 && !settings->is_of_server) {
+        metrics_count(settings->series, &sample);
+    }
+    if (request->exchange != NULL) {
+        count_attempts(request->exchange);
+    }
+    return FLOW_NEXT;
+}
+
+/* ---- showing ---- */
+
+/* A client that names nothing that we know gets the older form, as all scrapers read it. */
+static enum flow metrics_answer(struct request *request)
+{
+    const struct field *field = fields_find(&request->headers, STR("Accept"));
+    struct str accept = field == NULL ? STR_NONE : field->value;
+    bool is_openmetrics = str_find(accept, STR("application/openmetrics-text")) != NULL;
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return request_fail(request, 405);
+    }
+    fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    fields_add(&request->response.fields, &request->arena, STR("Vary"), STR("Accept"));
+    if (!is_openmetrics && str_find(accept, STR("text/html")) != NULL) {
+        return response_memory(request, 200, STR("text/html; charset=utf-8"), metrics_page());
+    }
+    struct buf out = {0};
+    if (!is_openmetrics && str_find(accept, STR("application/json")) != NULL) {
+        metrics_write_status(&out, request);
+        return response_gathered(request, STR("application/json"), &out);
+    }
+    metrics_write(&out, request, is_openmetrics);
+    return response_gathered(request,
+                             is_openmetrics
+                                 ? STR("application/openmetrics-text; version=1.0.0; charset=utf-8")
+                                 : STR("text/plain; version=0.0.4; charset=utf-8"),
+                             &out);
+}
+
+/* The same as JSON, or as a call of a function with that. */
+static enum flow status_answer(struct request *request)
+{
+    const struct status_settings *settings = location_settings(request->location, &status_key);
+    struct buf out = {0};
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return request_fail(request, 405);
+    }
+    fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    if (settings->callback == NULL) {
+        metrics_write_status(&out, request);
+        return response_gathered(request, STR("application/json"), &out);
+    }
+    struct str callback = template_text(settings->callback, &request->env);
+    if (!text_is_function_name(callback)) {
+        return request_fail(request, 400);
+    }
+    buf_append(&out, callback);
+    buf_append_char(&out, '(');
+    metrics_write_status(&out, request);
+    buf_append(&out, STR(");"));
+    return response_gathered(request, STR("application/javascript"), &out);
+}
+
+/* ---- when the configuration is read ---- */
+
+static const char zone_user; /* its address tells our zone from others */
+
+/* Each server has a number of its own. */
+static void fresh_server(void *settings)
+{
+    ((struct metrics_server *) settings)->series = SERIES_NONE;
+}
+
+static bool metrics_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    ((struct metrics_main *) conf_settings(scope, &main_key))->is_wanted = true;
+    content_set(scope_location(scope), metrics_answer, NULL);
+    return true;
+}
+
+static bool status_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    ((struct metrics_main *) conf_settings(scope, &main_key))->is_wanted = true;
+    content_set(scope_location(scope), status_answer, NULL);
+    return true;
+}
+
+static bool status_format_apply(struct conf_scope *scope, const struct directive *row,
+                                struct conf_node *node, void *settings)
+{
+    struct status_settings *status = settings;
+    bool is_jsonp = str_is(node->args[1], "jsonp");
+
+    if (!is_jsonp && !(str_is(node->args[1], "json") && node->count == 2)) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"%.*s\" directive",
+                          STR_ARG(node->args[node->count - 1]), STR_ARG(node->args[0]));
+    }
+    if (is_jsonp) {
+        status->callback =
+            template_compile(scope->conf, node,
+                             node->count > 2 ? node->args[2] : STR("ngx_status_jsonp_callback"));
+        return status->callback != NULL;
+    }
+    status->callback = NULL;
+    return true;
+}
+
+static bool status_zone_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
+{
+    struct metrics_settings *metrics = settings;
+
+    metrics->is_of_server = scope->context == IN_SERVER;
+    if (metrics->zone.len == 0) {
+        return conf_error(scope->conf, node, "invalid zone name \"\"");
+    }
+    return true;
+}
+
+static void name_series(struct http_main *main)
+{
+    vec_each(struct http_server *, at, &main->servers) {
+        struct metrics_server *server = server_settings(*at, &server_key);
+        const struct metrics_settings *root = location_settings((*at)->root, &location_key);
+        struct str name = root->zone.len != 0 ? root->zone : (*at)->name;
+
+        server->series = metrics_series(SERIES_SERVER, name.len == 0 ? STR("_") : name);
+    }
+    vec_each(struct http_location *, at, &main->locations) {
+        struct metrics_settings *settings = location_settings(*at, &location_key);
+
+        if (settings->zone.len != 0 && !settings->is_of_server) {
+            settings->series = metrics_series(SERIES_ZONE, settings->zone);
+        }
+    }
+}
+
+/* The settings of the http block; NULL where it has no server. */
+static struct metrics_main *main_of(const struct http_main *main)
+{
+    return main == NULL || main->servers.count == 0
+               ? NULL
+               : server_settings(*vec_at(&main->servers, struct http_server *, 0), &main_key);
+}
+
+static bool metrics_end(struct conf *conf, struct http_main *main)
+{
+    struct metrics_main *settings = main_of(main);
+
+    if (settings == NULL || !settings->is_wanted) {
+        return true;
+    }
+    settings->zone = generation_zone(conf->generation, NULL, STR("metrics"),
+                                     (size_t) settings->zone_size, &zone_user);
+    if (settings->zone == NULL) {
+        return false;
+    }
+    if (!metrics_use(settings->zone)) {
+        return conf_error(conf, NULL, "\"metrics_zone_size\" is too small");
+    }
+    name_series(main);
+    if (metrics_lost() != 0) {
+        conf_warn(conf, NULL, "metrics: there are more than %u servers, zones and peers",
+                  SERIES_MOST);
+    }
+    return true;
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct metrics_main *settings = main_of(generation->http);
+
+    counting = NULL;
+    if (settings != NULL && settings->zone != NULL && metrics_use(settings->zone)) {
+        counting = generation;
+        metrics_worker_start();
+    }
+    return true;
+}
+
+static void worker_end(struct generation *generation)
+{
+    if (counting == generation) { /* without a master the next one may have begun already */
+        metrics_worker_end();
+        counting = NULL;
+    }
+}
+
+static const struct directive main_rows[] = {
+    {"metrics_zone_size", IN_HTTP, SIZE(struct metrics_main, zone_size), .initial = "8m",
+     .min = 1 << 20, .max = (int64_t) 1 << 40,
+     .doc = "Shared memory of the counters: 16k for each worker and 32 servers, zones or peers. It "
+            "is kept over reloads while its size stays."},
+    {0},
+};
+static const struct directive location_rows[] = {
+    {"metrics", IN_LOCATION, CUSTOM(metrics_apply), ARGS(0, 0), .inherit = INHERIT_NEVER,
+     .doc = "Answers with the numbers of the service: as OpenMetrics or in Prometheus' older form, "
+            "as the client accepts, and as a page for browsers. With it requests are counted by "
+            "server, zone and peer."},
+    {"status_zone", IN_SERVER | IN_LOCATION | IN_LOCATION_IF, STRING(struct metrics_settings, zone),
+     .apply = status_zone_apply, .syntax = "zone",
+     .doc =
+         "Counts the requests of these places together, for `metrics`. In a server: what it is called there, instead of "
+         "its first name."},
+    {0},
+};
+
+static const struct directive status_rows[] = {
+    {"status", IN_LOCATION, CUSTOM(status_apply), ARGS(0, 0), .inherit = INHERIT_NEVER,
+     .doc =
+         "Answers with the numbers of `metrics` as a document of JSON, in the shape that nginx Plus' module of this "
+         "name had: connections, requests, zones, groups, caches. What is not counted here is left out of it."},
+    {"status_format", IN_HTTP_ALL,
+     CUSTOM_FIELD(struct status_settings, callback, status_format_apply), ARGS(1, 2),
+     .initial = "json", .syntax = "json | jsonp [callback]",
+     .doc =
+         "Whether `status` answers with JSON, or with a call of a function, whose name may hold variables."},
+    {0},
+};
+
+static const struct directive_table main_table = {.key = &main_key,
+                                                  .rows = main_rows,
+                                                  .contexts = IN_HTTP,
+                                                  .size = sizeof(struct metrics_main)};
+static const struct directive_table server_table = {.key = &server_key,
+                                                    .contexts = IN_HTTP | IN_SERVER,
+                                                    .size = sizeof(struct metrics_server),
+                                                    .fresh = fresh_server};
+static const struct directive_table location_table = {.key = &location_key,
+                                                      .rows = location_rows,
+                                                      .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                      .size = sizeof(struct metrics_settings)};
+static const struct directive_table status_table = {.key = &status_key,
+                                                    .rows = status_rows,
+                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                    .size = sizeof(struct status_settings),
+                                                    .module_name = "ngx_http_status_module"};
+static const struct directive_table *const tables[] = {&main_table, &server_table, &location_table,
+                                                       &status_table, NULL};
+
+static bool is_active(const struct http_location *location)
+{
+    return location->server != NULL && main_of(location->server->main)->is_wanted;
+}
+
+static const struct phase_hook phases[] = {
+    {.phase = PHASE_LOG,
+     .name = "metrics",
+     .after = "log",
+     .run = count_request,
+     .is_active = is_active},
+    {.run = NULL},
+};
+static const struct http_module hooks = {.phases = phases, .end = metrics_end};
+
+const struct module ngx_http_metrics_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_metrics_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+    .hooks = &hooks,
+    .worker_start = worker_start,
+    .worker_end = worker_end,
+};

@@ -1,0 +1,442 @@
+/* ngx_http_uploadprogress_module: how far uploads are, told to those who ask by the name that the client gave them. */
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/modules/status/uploadprogress/uploads.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+#define ZONE_LEAST (8 * 4096)
+
+enum upload_state { STATE_STARTING, STATE_UPLOADING, STATE_DONE, STATE_ERROR, STATES };
+
+struct progress_settings {
+    struct limit_zone *tracked;  /* where the uploads of this place are noted; or NULL */
+    uint64_t timeout_ms;         /* … and for how long after their end */
+    struct limit_zone *reported; /* of report_uploads */
+    struct str header;           /* field, or argument, that has an upload's name */
+    struct str callback;         /* argument that has the name of a function for JSONP */
+    struct str content_type;     /* of reports */
+    struct template *templates[STATES];
+};
+
+/* What a request with a report, or an upload, keeps. */
+struct tracking {
+    struct body_watcher watcher;
+    struct request *request;
+    struct shm_table *table;
+    struct upload *upload; /* that is noted */
+    uint64_t timeout_ms;
+    bool is_report;
+    struct upload reported; /* a copy of what is asked for */
+    enum upload_state state;
+};
+
+static struct settings_key progress_key;
+static const struct limit_kind upload_zones = UPLOAD_ZONES;
+
+static const struct str state_names[STATES] = {STR_INIT("starting"), STR_INIT("uploading"),
+                                               STR_INIT("done"), STR_INIT("error")};
+
+/* Texts of the three forms, by state. */
+/* clang-format off */
+#define RECEIVED "$uploadprogress_received"
+#define LENGTH "$uploadprogress_length"
+#define STATUS "$uploadprogress_status"
+static const struct str java_texts[STATES] = {
+    STR_INIT("new Object({ 'state' : 'starting' })\r\n"),
+    STR_INIT("new Object({ 'state' : 'uploading', 'received' : " RECEIVED ", 'size' : " LENGTH " })\r\n"),
+    STR_INIT("new Object({ 'state' : 'done' })\r\n"),
+    STR_INIT("new Object({ 'state' : 'error', 'status' : " STATUS " })\r\n"),
+};
+static const struct str json_texts[STATES] = {
+    STR_INIT("{ \"state\" : \"starting\" }\r\n"),
+    STR_INIT("{ \"state\" : \"uploading\", \"received\" : " RECEIVED ", \"size\" : " LENGTH " }\r\n"),
+    STR_INIT("{ \"state\" : \"done\" }\r\n"),
+    STR_INIT("{ \"state\" : \"error\", \"status\" : " STATUS " }\r\n"),
+};
+static const struct str jsonp_texts[STATES] = {
+    STR_INIT("$uploadprogress_callback({ \"state\" : \"starting\" });\r\n"),
+    STR_INIT("$uploadprogress_callback({ \"state\" : \"uploading\", \"received\" : " RECEIVED ", \"size\" : " LENGTH " });\r\n"),
+    STR_INIT("$uploadprogress_callback({ \"state\" : \"done\" });\r\n"),
+    STR_INIT("$uploadprogress_callback({ \"state\" : \"error\", \"status\" : " STATUS " });\r\n"),
+};
+/* clang-format on */
+
+static const struct progress_settings *settings_at(const struct http_location *location)
+{
+    return location_settings(location, &progress_key);
+}
+
+/* The name of the upload that this request is, or asks for: of a field, else of an argument, as it is written. */
+static bool upload_name(const struct request *request, struct str *out)
+{
+    struct str wanted = settings_at(request->location)->header;
+    const struct field *field = fields_find(&request->headers, wanted);
+
+    if (field != NULL) {
+        *out = field->value;
+        return out->len != 0;
+    }
+    return request_argument(request, wanted, out) && out->len != 0;
+}
+
+/* ---- uploads ---- */
+
+static void piece_came(struct body_watcher *watcher, size_t size)
+{
+    upload_received(container_of(watcher, struct tracking, watcher)->upload, size);
+}
+
+/* The request goes, having been answered or not. One that nobody answered was broken off: 400, as nginx's module says. */
+static void request_gone(void *arg)
+{
+    const struct tracking *tracking = arg;
+    unsigned status = request_status(tracking->request);
+
+    upload_end(tracking->table, tracking->upload, status == 0 ? 400 : status,
+               clock_now.now_ms + tracking->timeout_ms);
+}
+
+/* Is it an upload of which nothing is noted yet? */
+static bool is_new_upload(struct request *request, struct str *name)
+{
+    return request == request->main && request->method == METHOD_POST &&
+           request_data(request, &progress_key, 0) == NULL && upload_name(request, name);
+}
+
+static enum flow track(struct request *request)
+{
+    const struct progress_settings *settings = settings_at(request->location);
+    struct str name;
+
+    if (!is_new_upload(request, &name)) {
+        return FLOW_NEXT;
+    }
+    struct tracking *tracking = request_data(request, &progress_key, sizeof(*tracking));
+    tracking->table = settings->tracked->table;
+    switch (upload_begin(tracking->table, name, request->content_length, &tracking->upload)) {
+    case UPLOAD_BEGUN:
+        break;
+    case UPLOAD_RUNS:
+        log_info(&request->log, 0, "upload_progress: tracking already registered id: %.*s",
+                 STR_ARG(name));
+        return request_fail(request, 500);
+    case UPLOAD_FULL:
+        counters_mine->limited++;
+        log_warn(&request->log, 0, "upload_progress \"%.*s\" is full: an upload is not tracked",
+                 STR_ARG(settings->tracked->zone->name));
+        return FLOW_NEXT;
+    }
+    tracking->request = request;
+    tracking->timeout_ms = settings->timeout_ms;
+    tracking->watcher.received = piece_came;
+    request->body_watcher = &tracking->watcher;
+    arena_on_free(&request->arena, request_gone, tracking);
+    return FLOW_NEXT;
+}
+
+/* One that was refused before it could be tracked: too large, as a rule. */
+static enum flow note_refusal(struct request *request)
+{
+    const struct progress_settings *settings = settings_at(request->location);
+    struct upload *upload;
+    struct str name;
+
+    if (request_status(request) >= 400 && is_new_upload(request, &name) &&
+        upload_begin(settings->tracked->table, name, request->content_length, &upload) ==
+            UPLOAD_BEGUN) {
+        upload_end(settings->tracked->table, upload, request_status(request),
+                   clock_now.now_ms + settings->timeout_ms);
+    }
+    return FLOW_NEXT;
+}
+
+static bool is_tracked(const struct http_location *location)
+{
+    return settings_at(location)->tracked != NULL;
+}
+
+/* ---- reports ---- */
+
+static enum upload_state state_of(bool is_there, const struct upload *upload)
+{
+    if (!is_there) {
+        return STATE_STARTING;
+    }
+    if (!upload->has_ended) {
+        return STATE_UPLOADING;
+    }
+    return upload->status < 400 ? STATE_DONE : STATE_ERROR;
+}
+
+static void forbid_caching(struct request *request)
+{
+    struct fields *fields = &request->response.fields;
+
+    fields_add_known(fields, &request->arena, FIELD_EXPIRES, STR("Thu, 01 Jan 1970 00:00:01 GMT"));
+    fields_add_known(fields, &request->arena, FIELD_CACHE_CONTROL, STR("no-cache"));
+}
+
+/* Who names no upload is answered as if this were not here. */
+static enum flow report(struct request *request)
+{
+    const struct progress_settings *settings = settings_at(request->location);
+    struct str name;
+
+    if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+        return request_fail(request, 405);
+    }
+    if (!upload_name(request, &name)) {
+        return FLOW_NEXT;
+    }
+    struct tracking *tracking = request_data(request, &progress_key, sizeof(*tracking));
+    bool is_there = upload_find(settings->reported->table, name, &tracking->reported);
+    tracking->state = state_of(is_there, &tracking->reported);
+    tracking->is_report = true;
+    forbid_caching(request);
+    return response_memory(request, 200, settings->content_type,
+                           template_text(settings->templates[tracking->state], &request->env));
+}
+
+/* ---- variables of a report ---- */
+
+static const struct tracking *report_of(struct variable_env *env)
+{
+    const struct tracking *tracking = request_data(variable_request(env), &progress_key, 0);
+
+    return tracking != NULL && tracking->is_report ? tracking : NULL;
+}
+
+static bool get_received(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct tracking *tracking = report_of(env);
+
+    return tracking != NULL && variable_give_number(env, out, tracking->reported.received);
+}
+
+static bool get_length(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct tracking *tracking = report_of(env);
+
+    if (tracking == NULL) {
+        return false;
+    }
+    return tracking->reported.length < 0
+               ? variable_give(out, STR("-1"))
+               : variable_give_number(env, out, (uint64_t) tracking->reported.length);
+}
+
+static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct tracking *tracking = report_of(env);
+
+    return tracking != NULL && variable_give_number(env, out, tracking->reported.status);
+}
+
+static bool get_callback(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    struct request *request = variable_request(env);
+
+    return request_argument(request, settings_at(request->location)->callback, out) &&
+           text_is_function_name(*out);
+}
+
+static const struct variable progress_variables[] = {
+    {.name = STR_INIT("uploadprogress_received"), .get = get_received, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_length"), .get = get_length, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = STR_INIT("uploadprogress_callback"), .get = get_callback, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+/* ---- directives ---- */
+
+static bool zone_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct limit_zone_words words = {.name = node->args[1]};
+
+    if (!parse_size(node->args[2], &words.size)) {
+        return conf_error(scope->conf, node, "invalid size of track_uploads \"%.*s\"",
+                          STR_ARG(node->args[2]));
+    }
+    for (const struct limit_zone *zone = limit_zones_of(scope->conf, &upload_zones); zone != NULL;
+         zone = zone->next) {
+        if (zone->table != NULL && str_equal(zone->zone->name, words.name)) {
+            return conf_error(scope->conf, node, "track_uploads \"%.*s\" is already created",
+                              STR_ARG(words.name));
+        }
+    }
+    if (words.size < ZONE_LEAST) {
+        return conf_error(scope->conf, node, "track_uploads \"%.*s\" is too small",
+                          STR_ARG(words.name));
+    }
+    return limit_zone_declare(scope->conf, node, &upload_zones, &words) != NULL;
+}
+
+static bool track_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct progress_settings *progress = settings;
+    uint64_t seconds;
+
+    if (!parse_sec(node->args[2], &seconds)) {
+        return conf_error(scope->conf, node, "track_uploads \"%.*s\" timeout value invalid",
+                          STR_ARG(node->args[1]));
+    }
+    progress->timeout_ms = seconds * 1000;
+    progress->tracked = limit_zone_named(scope->conf, node, &upload_zones, node->args[1]);
+    return progress->tracked != NULL;
+}
+
+static bool report_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct progress_settings *progress = settings;
+
+    progress->reported = limit_zone_named(scope->conf, node, &upload_zones, node->args[1]);
+    content_set(scope_location(scope), report, NULL);
+    return progress->reported != NULL;
+}
+
+static bool set_form(struct conf_scope *scope, const struct conf_node *node,
+                     struct progress_settings *progress, const struct str *texts)
+{
+    for (unsigned i = 0; i < STATES; i++) {
+        progress->templates[i] = template_compile(scope->conf, node, texts[i]);
+        if (progress->templates[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool java_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct progress_settings *progress = settings;
+
+    progress->content_type = STR("text/javascript");
+    return set_form(scope, node, progress, java_texts);
+}
+
+static bool json_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct progress_settings *progress = settings;
+
+    progress->content_type = STR("application/json");
+    return set_form(scope, node, progress, json_texts);
+}
+
+static bool jsonp_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct progress_settings *progress = settings;
+
+    progress->content_type = STR("application/javascript");
+    return set_form(scope, node, progress, jsonp_texts);
+}
+
+static bool template_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    struct progress_settings *progress = settings;
+
+    for (unsigned i = 0; i < STATES; i++) {
+        if (str_equal(node->args[1], state_names[i])) {
+            progress->templates[i] = template_compile(scope->conf, node, node->args[2]);
+            return progress->templates[i] != NULL;
+        }
+    }
+    return conf_error(scope->conf, node, "unknown state \"%.*s\"", STR_ARG(node->args[1]));
+}
+
+/* Where nothing is said, reports are JSONP. */
+static bool progress_finish(struct conf_scope *scope, void *settings)
+{
+    struct progress_settings *progress = settings;
+
+    for (unsigned i = 0; i < STATES; i++) {
+        if (progress->templates[i] == NULL) {
+            progress->templates[i] = template_compile(scope->conf, scope->node, jsonp_texts[i]);
+        }
+    }
+    return true;
+}
+
+#define S struct progress_settings
+static const struct directive progress_rows[] = {
+    {"upload_progress", IN_HTTP, CUSTOM(zone_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "name size",
+     .doc =
+         "A zone of shared memory in which uploads are noted, for all workers. 1m is enough for some 10,000."},
+    {"track_uploads", IN_LOCATION, CUSTOM_FIELD(S, tracked, track_apply), ARGS(2, 2),
+     .syntax = "zone time",
+     .doc =
+         "Notes in this zone how far the body of a POST request has come that names itself by the field, or the "
+         "argument, X-Progress-ID; what became of it is remembered so long. A second upload of a name under way is "
+         "answered with 500."},
+    {"report_uploads", IN_SERVER | IN_LOCATION, CUSTOM_FIELD(S, reported, report_apply), ARGS(1, 1),
+     .repeat = REPEAT_CUSTOM, .syntax = "zone",
+     .doc =
+         "Answers with the state of the upload that the request names: starting (nothing is known of it), uploading, "
+         "done, or error."},
+    {"upload_progress_header", IN_HTTP_ALL, STRING(S, header), .initial = "X-Progress-ID",
+     .doc = "The field, or the argument, that has the name of an upload."},
+    {"upload_progress_content_type", IN_HTTP_ALL, STRING(S, content_type),
+     .initial = "text/javascript", .doc = "The media type of reports."},
+    {"upload_progress_jsonp_parameter", IN_HTTP_ALL, STRING(S, callback), .initial = "callback",
+     .doc = "The argument that has the name of the function that a JSONP report calls."},
+    {"upload_progress_java_output", IN_HTTP_ALL, CUSTOM(java_apply), ARGS(0, 0),
+     .repeat = REPEAT_CUSTOM, .doc = "Reports are objects of JavaScript."},
+    {"upload_progress_json_output", IN_HTTP_ALL, CUSTOM(json_apply), ARGS(0, 0),
+     .repeat = REPEAT_CUSTOM, .doc = "Reports are JSON."},
+    {"upload_progress_jsonp_output", IN_HTTP_ALL, CUSTOM(jsonp_apply), ARGS(0, 0),
+     .repeat = REPEAT_CUSTOM, .doc = "Reports are JSONP, which they are where nothing is said."},
+    {"upload_progress_template", IN_HTTP_ALL, CUSTOM(template_apply), ARGS(2, 2),
+     .repeat = REPEAT_CUSTOM, .syntax = "starting | uploading | done | error text",
+     .doc =
+         "The text of the report of a state, with $uploadprogress_received, $uploadprogress_length, "
+         "$uploadprogress_status and $uploadprogress_callback."},
+    {0},
+};
+#undef S
+
+static const struct directive_table progress_table = {
+    .key = &progress_key,
+    .rows = progress_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct progress_settings),
+    .finish = progress_finish,
+};
+static const struct directive_table *const progress_tables[] = {&progress_table, NULL};
+
+/* First of its phase, so that who reads the body there is seen, too. */
+static const struct phase_hook progress_phases[] = {
+    {.phase = PHASE_PREACCESS,
+     .name = "uploadprogress",
+     .before = "degradation",
+     .run = track,
+     .is_active = is_tracked},
+    {.phase = PHASE_LOG,
+     .name = "uploadprogress",
+     .before = "log",
+     .run = note_refusal,
+     .is_active = is_tracked},
+    {.run = NULL},
+};
+static const struct http_module progress_hooks = {.variables = progress_variables,
+                                                  .phases = progress_phases};
+
+const struct module ngx_http_uploadprogress_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_uploadprogress_module",
+    .kind = MODULE_HTTP,
+    .tables = progress_tables,
+    .hooks = &progress_hooks,
+};

@@ -1,0 +1,381 @@
+/* Running the directives of ngx_http_rewrite_module for a request. */
+#include <errno.h>
+
+#include "base/parse.h"
+#include "base/text.h"
+#include "http/files/file.h"
+#include "http/routing/hooks.h"
+#include "http/modules/values/rewrite/rewrite.h"
+
+/* One run over a list of directives. */
+struct run {
+    struct request *request;
+    const struct rewrite_settings *settings; /* of the block whose directives run */
+    bool is_over;                            /* last, break: the rest is left out */
+};
+
+static enum flow run_list(struct run *run);
+
+/* ---- if ---- */
+
+/* The value of a template as text with an end, for system calls. */
+static bool test_path(struct request *request, const struct test *test)
+{
+    struct str path = template_text(test->value, &request->env);
+    struct file *file = file_stat(request, path);
+    bool is_met = false;
+
+    if (file->error == 0) {
+        switch (test->kind) {
+        case TEST_FILE:
+            is_met = file->is_file;
+            break;
+        case TEST_DIRECTORY:
+            is_met = file->is_directory;
+            break;
+        case TEST_EXECUTABLE:
+            is_met = file->is_executable;
+            break;
+        default:
+            is_met = true;
+            break;
+        }
+    } else if (file->error != ENOENT && file->error != ENOTDIR && file->error != ENAMETOOLONG) {
+        log_crit(&request->log, file->error, "%s() \"%.*s\" failed", file->failed, STR_ARG(path));
+    }
+    file_release(file);
+    return is_met;
+}
+
+/* The sign of a - b; false when one is no number. */
+static bool compare_numbers(struct request *request, const struct test *test, int *out)
+{
+    int64_t a;
+    int64_t b;
+
+    if (!parse_int(template_text(test->value, &request->env), &a) ||
+        !parse_int(template_text(test->other, &request->env), &b)) {
+        return false;
+    }
+    *out = (a > b) - (a < b);
+    return true;
+}
+
+/* No match: captures of an earlier one are gone, too. */
+static bool match(const struct run *run, const struct regex *regex, struct str subject)
+{
+    struct request *request = run->request;
+    bool is_match = regex_match(regex, subject, &request->env, &request->log);
+
+    if (!is_match) {
+        request->env.capture_count = 0;
+    }
+    if (run->settings->rewrite_log) {
+        struct str pattern = regex_pattern(regex);
+        log_notice(&request->log, 0, "\"%.*s\" %s \"%.*s\"", STR_ARG(pattern),
+                   is_match ? "matches" : "does not match", STR_ARG(subject));
+    }
+    return is_match;
+}
+
+static bool is_met(const struct run *run, const struct test *test)
+{
+    struct request *request = run->request;
+    struct str value;
+    int sign;
+
+    switch (test->kind) {
+    case TEST_TRUE:
+        value = template_text(test->value, &request->env);
+        return value.len != 0 && !(value.len == 1 && *value.data == '0');
+    case TEST_EQUAL:
+        value = template_text(test->value, &request->env);
+        return str_equal(value, template_text(test->other, &request->env)) != test->is_negated;
+    case TEST_REGEX:
+        value = template_text(test->value, &request->env);
+        return match(run, test->regex, value) != test->is_negated;
+    case TEST_LESS:
+        return compare_numbers(request, test, &sign) && (sign < 0) != test->is_negated;
+    case TEST_GREATER:
+        return compare_numbers(request, test, &sign) && (sign > 0) != test->is_negated;
+    default:
+        return test_path(request, test) != test->is_negated;
+    }
+}
+
+/* A block whose condition holds becomes the place of the request, and its directives run at once. */
+/* The block is the location now. Without a handler of its own it leaves the one that was found before, which is lost where
+ * it would pass the request on: where to is a setting of the former location. */
+static void enter(struct request *request, const struct http_location *block)
+{
+    const struct http_location *former = request->answering;
+
+    request_set_location(request, block);
+    if (block->content.run != NULL) {
+        request->answering = block;
+    } else if (former != NULL && former->content.carries) {
+        request->answering = NULL;
+    }
+}
+
+static enum flow run_if(struct run *run, const struct instruction *instruction)
+{
+    if (!is_met(run, &instruction->test)) {
+        return FLOW_NEXT;
+    }
+    if (instruction->location != NULL) {
+        enter(run->request, instruction->location);
+    }
+    struct run inside = {.request = run->request, .settings = instruction->inside};
+    enum flow flow = run_list(&inside);
+    run->is_over = inside.is_over;
+    return flow;
+}
+
+/* ---- rewrite ---- */
+
+/* A new URI in the making: pieces of its path, then pieces of its arguments. */
+struct target {
+    struct str *path;
+    struct str *args;
+    unsigned path_count;
+    unsigned args_count;
+    bool has_args; /* the '?' was seen */
+};
+
+/* A text of the replacement; its first '?' begins the arguments. */
+static void add_text(struct target *target, struct str text)
+{
+    const char *question = target->has_args ? NULL : str_find_char(text, '?');
+
+    if (target->has_args) {
+        target->args[target->args_count++] = text;
+    } else if (question == NULL) {
+        target->path[target->path_count++] = text;
+    } else {
+        target->has_args = true;
+        target->path[target->path_count++] = str_from(text.data, question);
+        target->args[target->args_count++] = str_from(question + 1, text.data + text.len);
+    }
+}
+
+/* Captures are of the decoded URI: where the client had encoded something they are encoded again. */
+static bool was_encoded(const struct request *request)
+{
+    return request->uri_has_quoted || str_find_char(request->uri, '+') != NULL;
+}
+
+static struct str capture_value(const struct request *request, unsigned number)
+{
+    return number < request->env.capture_count ? request->env.captures[number] : STR_NONE;
+}
+
+/* First, so that all captures are of one expression: a map may match another. */
+static struct str *evaluate_variables(struct request *request, const struct template *template)
+{
+    struct str *values = arena_array(&request->arena, template->count + 1, sizeof(struct str));
+
+    for (unsigned i = 0; i < template->count; i++) {
+        if (template->parts[i].kind == PART_VARIABLE &&
+            !variable_get(&request->env, template->parts[i].variable, &values[i])) {
+            values[i] = STR_NONE;
+        }
+    }
+    return values;
+}
+
+static void evaluate(struct request *request, const struct instruction *instruction,
+                     bool encodes_captures, struct target *target)
+{
+    const struct template *template = instruction->replacement;
+    struct arena *arena = &request->arena;
+    const struct str *values = evaluate_variables(request, template);
+
+    /* A text may be divided, and old arguments bring two pieces more. */
+    target->path = arena_array(arena, 2 * template->count + 4, sizeof(struct str));
+    target->args = arena_array(arena, 2 * template->count + 4, sizeof(struct str));
+    for (unsigned i = 0; i < template->count; i++) {
+        const struct template_part *part = &template->parts[i];
+        struct str value = values[i];
+
+        if (part->kind == PART_TEXT) {
+            add_text(target, part->text);
+            continue;
+        }
+        if (part->kind == PART_CAPTURE) {
+            value = capture_value(request, part->capture);
+            if (encodes_captures && (target->has_args || instruction->status != 0)) {
+                value = escape_str(arena, value, ESCAPE_ARGS);
+            }
+        }
+        if (target->has_args) {
+            target->args[target->args_count++] = value;
+        } else {
+            target->path[target->path_count++] = value;
+        }
+    }
+    if (instruction->keeps_args && request->args.len != 0) {
+        if (target->has_args) {
+            target->args[target->args_count++] = STR("&");
+        }
+        target->has_args = true;
+        target->args[target->args_count++] = request->args;
+    }
+}
+
+static enum flow redirect_client(struct run *run, const struct instruction *instruction,
+                                 const struct target *target)
+{
+    struct request *request = run->request;
+    struct arena *arena = &request->arena;
+    struct str path =
+        rewrite_readable_path(arena, arena_join(arena, target->path, target->path_count));
+    const struct str parts[] = {
+        path,
+        target->has_args ? STR("?") : STR_NONE,
+        arena_join(arena, target->args, target->args_count),
+    };
+    struct str location = arena_join(arena, parts, 3);
+
+    if (run->settings->rewrite_log) {
+        log_notice(&request->log, 0, "rewritten redirect: \"%.*s\"", STR_ARG(location));
+    }
+    return response_redirect(request, instruction->status, location);
+}
+
+static enum flow change_uri(struct run *run, const struct instruction *instruction,
+                            const struct target *target)
+{
+    struct request *request = run->request;
+    struct arena *arena = &request->arena;
+    struct str path = arena_join(arena, target->path, target->path_count);
+
+    /* Without '?' and without old arguments there are none, but $args is not missing. */
+    struct str args = target->has_args ? arena_join(arena, target->args, target->args_count)
+                      : instruction->keeps_args ? request->args
+                                                : STR("");
+
+    if (run->settings->rewrite_log) {
+        log_notice(&request->log, 0, "rewritten data: \"%.*s\", args: \"%.*s\"", STR_ARG(path),
+                   STR_ARG(args));
+    }
+    if (path.len == 0) {
+        log_error(&request->log, 0, "the rewritten URI has a zero length");
+        return request_fail(request, 500);
+    }
+    request->uri = path;
+    request->args = args;
+    request->uri_changed = instruction->end != REWRITE_BREAK;
+    request->is_uri_rewritten = instruction->end == REWRITE_BREAK;
+    request->is_target_stale = true;
+    run->is_over = instruction->end != REWRITE_GOES_ON;
+    return FLOW_NEXT;
+}
+
+static enum flow run_rewrite(struct run *run, const struct instruction *instruction)
+{
+    struct request *request = run->request;
+    struct target target = {0};
+
+    if (!match(run, instruction->regex, request->uri)) {
+        return FLOW_NEXT;
+    }
+    if (instruction->is_named) {
+        return request_redirect_named(request,
+                                      template_text(instruction->replacement, &request->env));
+    }
+    evaluate(request, instruction, was_encoded(request), &target);
+    return instruction->status != 0 ? redirect_client(run, instruction, &target)
+                                    : change_uri(run, instruction, &target);
+}
+
+/* ---- return, set ---- */
+
+static enum flow run_return(struct request *request, const struct instruction *instruction)
+{
+    const struct template *text = instruction->replacement;
+
+    if (instruction->is_text) {
+        request->response.status = instruction->status; /* the text may hold $status */
+        struct str body = text == NULL ? STR("") : template_text(text, &request->env);
+        response_set_type(request);
+        struct str type = instruction->status == 204 ? STR_NONE : request->response.content_type;
+        return response_memory(request, instruction->status, type, body);
+    }
+    if (!instruction->is_redirect) {
+        return request_fail(request, instruction->status);
+    }
+    struct str location = text == NULL ? STR("") : template_text(text, &request->env);
+    if (location.len == 0) {
+        /* An empty reference is one to the same place: nginx sends it, too. */
+        fields_add_known(&request->response.fields, &request->arena, FIELD_LOCATION, STR(""));
+        return request_fail(request, instruction->status);
+    }
+    return response_redirect(request, instruction->status, location);
+}
+
+/* ---- lists ---- */
+
+static enum flow run_one(struct run *run, const struct instruction *instruction)
+{
+    struct request *request = run->request;
+
+    switch (instruction->kind) {
+    case DO_RETURN:
+        return run_return(request, instruction);
+    case DO_REWRITE:
+        return run_rewrite(run, instruction);
+    case DO_IF:
+        return run_if(run, instruction);
+    case DO_SET:
+        variable_assign(&request->env, instruction->variable,
+                        template_text(instruction->replacement, &request->env));
+        return FLOW_NEXT;
+    case DO_STEP:
+        return instruction->step->run(request, instruction->step);
+    case DO_BREAK:
+        request->is_uri_rewritten |= request->uri_changed;
+        request->uri_changed = false;
+        run->is_over = true;
+        return FLOW_NEXT;
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow run_list(struct run *run)
+{
+    struct instruction **items = run->settings->instructions.items;
+    size_t count = run->settings->instructions.count;
+
+    for (size_t i = 0; i < count && !run->is_over; i++) {
+        enum flow flow = run_one(run, items[i]);
+        if (flow != FLOW_NEXT) {
+            return flow;
+        }
+    }
+    return FLOW_NEXT;
+}
+
+static enum flow run_at(struct request *request, const struct http_location *location)
+{
+    struct run run = {.request = request, .settings = rewrite_settings_at(location)};
+    struct instruction **items = run.settings->instructions.items;
+
+    /* The lists are not empty, or is_active had left this out. */
+    if (items[0]->kind == DO_RETURN) {
+        return run_return(request, items[0]);
+    }
+    return run_list(&run);
+}
+
+enum flow rewrite_run_server(struct request *request)
+{
+    return run_at(request, request->server->root);
+}
+
+/* Where no location matches the server itself is the location, whose directives did run. */
+enum flow rewrite_run_location(struct request *request)
+{
+    return request->location == request->server->root ? FLOW_NEXT
+                                                      : run_at(request, request->location);
+}

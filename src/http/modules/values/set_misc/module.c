@@ -1,0 +1,308 @@
+/* ngx_http_set_misc_module: variables that are computed between the lines of the rewrite module. */
+#include "base/checksum.h"
+#include "base/parse.h"
+#include "http/modules/values/set_misc/set_misc.h"
+#include "http/modules/values/set_misc/text.h"
+#include "http/request/request.h"
+#include "server/module.h"
+
+struct settings_key set_misc_key;
+
+#define ARGS_MAX 2 /* of a function */
+
+/* A line that computes a value. */
+struct set_step {
+    struct rewrite_step step;
+    const struct value_function *function;
+    struct variable *variable;
+    struct template *args[ARGS_MAX];
+    unsigned count; /* of args */
+};
+
+static enum flow run_set(struct request *request, const struct rewrite_step *step)
+{
+    const struct set_step *set = container_of(step, struct set_step, step);
+    struct str args[ARGS_MAX];
+    struct str value;
+
+    for (unsigned i = 0; i < set->count; i++) {
+        args[i] = template_text(set->args[i], &request->env);
+    }
+    if (!set->function->compute(request, args, set->count, &value)) {
+        return request_fail(request, 500);
+    }
+    variable_assign(&request->env, set->variable, value);
+    return FLOW_NEXT;
+}
+
+/* ---- set_rotate ---- */
+
+struct rotate_step {
+    struct rewrite_step step;
+    struct variable *variable;
+    struct template *range[2];
+    uint64_t *next; /* that is given next; of this worker */
+    bool *has_next;
+};
+
+static enum flow run_rotate(struct request *request, const struct rewrite_step *step)
+{
+    const struct rotate_step *rotate = container_of(step, struct rotate_step, step);
+    const struct str texts[] = {template_text(rotate->range[0], &request->env),
+                                template_text(rotate->range[1], &request->env)};
+    uint64_t range[2];
+    char digits[20];
+
+    if (!set_misc_range(request, "set_rotate", texts, range)) {
+        return request_fail(request, 500);
+    }
+    uint64_t value = *rotate->has_next ? *rotate->next : range[0];
+    if (value < range[0] || value > range[1]) {
+        value = range[0];
+    }
+    *rotate->next = value + 1;
+    *rotate->has_next = true;
+    variable_assign(&request->env, rotate->variable,
+                    arena_dup(&request->arena, str_from(digits, format_uint(digits, value))));
+    return FLOW_NEXT;
+}
+
+/* ---- set_hashed_upstream ---- */
+
+struct upstream_list {
+    struct str name;
+    struct vec members; /* struct str */
+};
+
+struct hashed_step {
+    struct rewrite_step step;
+    struct variable *variable;
+    const struct upstream_list *list;
+    struct template *text;
+};
+
+static enum flow run_hashed(struct request *request, const struct rewrite_step *step)
+{
+    const struct hashed_step *hashed = container_of(step, struct hashed_step, step);
+    const struct vec *members = &hashed->list->members;
+    struct str text = template_text(hashed->text, &request->env);
+
+    variable_assign(&request->env, hashed->variable,
+                    *vec_at(members, struct str, murmur2_of(text) % members->count));
+    return FLOW_NEXT;
+}
+
+/* ---- while the configuration is read ---- */
+
+/* The lists of upstream_list lines of this reading: struct upstream_list *. */
+static struct vec *lists_of(struct conf *conf)
+{
+    return conf_state(conf, "upstream_list", sizeof(struct vec));
+}
+
+static const struct upstream_list *find_list(struct conf *conf, struct str name)
+{
+    vec_each(struct upstream_list *, list, lists_of(conf)) {
+        if (str_equal((*list)->name, name)) {
+            return *list;
+        }
+    }
+    return NULL;
+}
+
+static bool list_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    struct conf *conf = scope->conf;
+
+    if (find_list(conf, node->args[1]) != NULL) {
+        return conf_error(conf, node, "upstream_list \"%.*s\" already exists",
+                          STR_ARG(node->args[1]));
+    }
+    struct upstream_list *list = arena_new(conf->arena, struct upstream_list);
+    *vec_add(lists_of(conf), conf->arena, struct upstream_list *) = list;
+    list->name = node->args[1];
+    for (unsigned i = 2; i < node->count; i++) {
+        *vec_add(&list->members, conf->arena, struct str) = node->args[i];
+    }
+    return true;
+}
+
+/* The variable of the first argument; NULL after conf_error. */
+static struct variable *first_variable(struct conf_scope *scope, const struct conf_node *node)
+{
+    const struct http_hooks *hooks = http_main_of(scope->conf)->hooks;
+
+    if (hooks->assigned == NULL) {
+        conf_error(scope->conf, node, "\"%.*s\" needs the rewrite module", STR_ARG(node->args[0]));
+        return NULL;
+    }
+    return hooks->assigned(scope, node, node->args[1]);
+}
+
+static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
+{
+    http_main_of(scope->conf)->hooks->add_step(scope, step);
+}
+
+/* A function is applied to the arguments behind the variable; where one is missing, to the variable itself first. */
+static bool set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    struct set_step *set = arena_new(scope->conf->arena, struct set_step);
+
+    set->step.run = run_set;
+    set->function = value_function_find(http_main_of(scope->conf)->hooks, node->args[0]);
+    set->variable = first_variable(scope, node);
+    if (set->variable == NULL) {
+        return false;
+    }
+    unsigned from = node->count - 2 < set->function->least ? 1 : 2;
+    for (unsigned i = from; i < node->count; i++) {
+        if (!conf_value_template(scope, node, i, &set->args[set->count++])) {
+            return false;
+        }
+    }
+    add_step(scope, &set->step);
+    return true;
+}
+
+static bool rotate_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct rotate_step *rotate = arena_new(scope->conf->arena, struct rotate_step);
+
+    rotate->step.run = run_rotate;
+    rotate->variable = first_variable(scope, node);
+    rotate->next = arena_new(scope->conf->arena, uint64_t);
+    rotate->has_next = arena_new(scope->conf->arena, bool);
+    if (rotate->variable == NULL || !conf_value_template(scope, node, 2, &rotate->range[0]) ||
+        !conf_value_template(scope, node, 3, &rotate->range[1])) {
+        return false;
+    }
+    add_step(scope, &rotate->step);
+    return true;
+}
+
+static bool hashed_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings)
+{
+    struct hashed_step *hashed = arena_new(scope->conf->arena, struct hashed_step);
+
+    hashed->step.run = run_hashed;
+    hashed->variable = first_variable(scope, node);
+    hashed->list = find_list(scope->conf, node->args[2]);
+    if (hashed->list == NULL) {
+        return conf_error(scope->conf, node,
+                          "set_hashed_upstream: upstream_list \"%.*s\" not found.",
+                          STR_ARG(node->args[2]));
+    }
+    if (hashed->variable == NULL || !conf_value_template(scope, node, 3, &hashed->text)) {
+        return false;
+    }
+    add_step(scope, &hashed->step);
+    return true;
+}
+
+static bool alphabet_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    return base32_is_alphabet(node->args[1]) ||
+           conf_error(scope->conf, node, "\"%s\" directive takes 32 different characters",
+                      row->name);
+}
+
+#define HERE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+#define IN_PLACE(name, text)                                                                       \
+    {                                                                                              \
+        name, HERE, CUSTOM(set_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,                        \
+                                                   .syntax = "$variable [value]", .doc = text      \
+    }
+#define SET(name, number, words, text)                                                             \
+    {                                                                                              \
+        name, HERE, CUSTOM(set_apply), ARGS(number, number), .repeat = REPEAT_CUSTOM,              \
+                                                             .syntax = words, .doc = text          \
+    }
+#define S struct set_misc_settings
+static const struct directive set_misc_rows[] = {
+    SET("set_if_empty", 2, "$variable value", "Assigns a value to a variable that is empty."),
+    IN_PLACE("set_quote_sql_str",
+             "Assigns the value, or the variable's own, as a literal of MySQL."),
+    IN_PLACE("set_quote_pgsql_str",
+             "Assigns the value, or the variable's own, as a literal of PostgreSQL, E'...'."),
+    IN_PLACE(
+        "set_quote_json_str",
+        "Assigns the value, or the variable's own, as a string of JSON; null for an empty one."),
+    IN_PLACE(
+        "set_escape_uri",
+        "Assigns the value, or the variable's own, percent-encoded but for unreserved characters."),
+    IN_PLACE("set_unescape_uri",
+             "Assigns the value, or the variable's own, percent-decoded, with blanks for `+`."),
+    IN_PLACE("set_encode_base64", "Assigns the value, or the variable's own, in base64."),
+    IN_PLACE("set_encode_base64url",
+             "Assigns the value, or the variable's own, in base64 for URLs, without padding."),
+    IN_PLACE("set_decode_base64",
+             "Assigns what the base64 stands for; an empty value when it is none."),
+    IN_PLACE("set_decode_base64url",
+             "Assigns what the base64 for URLs stands for; an empty value when it is none."),
+    IN_PLACE("set_encode_base32", "Assigns the value, or the variable's own, in base32."),
+    IN_PLACE("set_decode_base32",
+             "Assigns what the base32 stands for; an empty value when it is none."),
+    IN_PLACE("set_encode_hex", "Assigns the value, or the variable's own, in hex digits."),
+    IN_PLACE("set_decode_hex",
+             "Assigns what the hex digits stand for; an empty value when they are none."),
+    IN_PLACE("set_md5", "Assigns the MD5 of the value, or of the variable's own, in hex digits."),
+    IN_PLACE("set_sha1",
+             "Assigns the SHA-1 of the value, or of the variable's own, in hex digits."),
+    SET("set_hmac_sha1", 3, "$variable key text", "Assigns the HMAC-SHA-1 of a text: 20 bytes."),
+    SET("set_hmac_sha256", 3, "$variable key text",
+        "Assigns the HMAC-SHA-256 of a text: 32 bytes."),
+    SET("set_random", 3, "$variable from to",
+        "Assigns a random number between two, these included."),
+    SET("set_secure_random_alphanum", 2, "$variable length",
+        "Assigns so many random letters and digits, 64 at most."),
+    SET("set_secure_random_lcalpha", 2, "$variable length",
+        "Assigns so many random small letters, 64 at most."),
+    {"set_rotate", HERE, CUSTOM(rotate_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable from to",
+     .doc =
+         "Assigns one number after the other, and the first after the last; each worker counts for itself."},
+    SET("set_local_today", 1, "$variable", "Assigns the date of today in local time: 2026-11-23."),
+    SET("set_formatted_local_time", 2, "$variable format",
+        "Assigns the local time in a format of strftime(3)."),
+    SET("set_formatted_gmt_time", 2, "$variable format",
+        "Assigns the time of UTC in a format of strftime(3)."),
+    {"set_hashed_upstream", HERE, CUSTOM(hashed_apply), ARGS(3, 3), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable list value",
+     .doc = "Assigns the member of an upstream_list that the value's hash points to."},
+    {"upstream_list", IN_HTTP | IN_SERVER, CUSTOM(list_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "name upstream ...",
+     .doc = "Names of upstreams for set_hashed_upstream; it stands before that."},
+    {"set_base32_padding", IN_HTTP_ALL | IN_LOCATION_IF | IN_SERVER_IF, FLAG(S, has_padding),
+     .initial = "on", .doc = "Does base32 end in `=` up to a multiple of eight characters?"},
+    {"set_misc_base32_padding", IN_HTTP_ALL | IN_LOCATION_IF | IN_SERVER_IF, FLAG(S, has_padding),
+     .initial = "on", .doc = "The old name of set_base32_padding."},
+    {"set_base32_alphabet", IN_HTTP_ALL | IN_LOCATION_IF | IN_SERVER_IF, STRING(S, alphabet),
+     .apply = alphabet_apply, .initial = "0123456789abcdefghijklmnopqrstuv",
+     .doc = "The 32 characters of base32."},
+    {0},
+};
+#undef S
+
+static const struct directive_table set_misc_table = {
+    .key = &set_misc_key,
+    .rows = set_misc_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
+    .size = sizeof(struct set_misc_settings),
+};
+static const struct directive_table *const set_misc_tables[] = {&set_misc_table, NULL};
+
+static const struct http_module set_misc_hooks = {.functions = set_misc_functions};
+
+const struct module ngx_http_set_misc_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_set_misc_module",
+    .kind = MODULE_HTTP,
+    .tables = set_misc_tables,
+    .hooks = &set_misc_hooks,
+};

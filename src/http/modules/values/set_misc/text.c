@@ -1,0 +1,163 @@
+/* Quotes and base32. Pure functions. */
+#include "http/modules/values/set_misc/text.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* The letter that stands for a byte behind a backslash; 0 = the byte stays as it is. */
+static char sql_letter(char c)
+{
+    switch (c) {
+    case '\0':
+        return '0';
+    case '\b':
+        return 'b';
+    case '\n':
+        return 'n';
+    case '\r':
+        return 'r';
+    case '\t':
+        return 't';
+    case '\x1a':
+        return 'Z';
+    case '\\':
+    case '\'':
+    case '"':
+        return c;
+    default:
+        return '\0';
+    }
+}
+
+struct str quote_sql(struct arena *arena, struct str text, struct str prefix)
+{
+    char *room = arena_text(arena, prefix.len + 2 * text.len + 2);
+    char *at = str_put(room, prefix);
+
+    *at++ = '\'';
+    for (size_t i = 0; i < text.len; i++) {
+        char letter = sql_letter(text.data[i]);
+        if (letter != '\0') {
+            *at++ = '\\';
+        }
+        *at++ = letter != '\0' ? letter : text.data[i];
+    }
+    *at++ = '\'';
+    return str_from(room, at);
+}
+
+struct str quote_json(struct arena *arena, struct str text)
+{
+    if (text.len == 0) {
+        return STR("null");
+    }
+    char *room = arena_text(arena, escape_length(text, ESCAPE_JSON) + 2);
+    char *at = room;
+    *at++ = '"';
+    at = escape_write(at, text, ESCAPE_JSON);
+    *at++ = '"';
+    return str_from(room, at);
+}
+
+/* ---- base32 ---- */
+
+struct str base32_encode(struct arena *arena, struct str bytes, struct str alphabet, bool is_padded)
+{
+    char *room = arena_text(arena, (bytes.len + 4) / 5 * 8);
+    char *at = room;
+    uint64_t bits = 0;
+    unsigned count = 0; /* of bits that wait */
+
+    for (size_t i = 0; i < bytes.len; i++) {
+        bits = bits << 8 | (unsigned char) bytes.data[i];
+        for (count += 8; count >= 5; count -= 5) {
+            *at++ = alphabet.data[bits >> (count - 5) & 31];
+        }
+    }
+    if (count != 0) {
+        *at++ = alphabet.data[bits << (5 - count) & 31];
+    }
+    while (is_padded && (at - room) % 8 != 0) {
+        *at++ = '=';
+    }
+    return str_from(room, at);
+}
+
+/* The value of each character: 0 to 31, or -1. */
+static void read_alphabet(struct str alphabet, int8_t values[256])
+{
+    memset(values, -1, 256);
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned char c = (unsigned char) alphabet.data[i];
+        values[c] = (int8_t) i;
+    }
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned char c = (unsigned char) alphabet.data[i];
+        unsigned char other = ascii_lower(c) != c    ? ascii_lower(c)
+                              : c >= 'a' && c <= 'z' ? (unsigned char) (c - 32)
+                                                     : c;
+        if (values[other] == -1) {
+            values[other] = (int8_t) i;
+        }
+    }
+}
+
+bool base32_decode(struct arena *arena, struct str text, struct str alphabet, struct str *out)
+{
+    int8_t values[256];
+    uint64_t bits = 0;
+    unsigned count = 0;
+
+    read_alphabet(alphabet, values);
+    for (unsigned i = 0; i < 6 && text.len != 0 && text.data[text.len - 1] == '='; i++) {
+        text.len--;
+    }
+    char *room = arena_text(arena, text.len / 8 * 5 + 5);
+    char *at = room;
+    for (size_t i = 0; i < text.len; i++) {
+        int8_t value = values[(unsigned char) text.data[i]];
+        if (value == -1) {
+            return false;
+        }
+        bits = bits << 5 | (unsigned) value;
+        count += 5;
+        if (count >= 8) {
+            count -= 8;
+            *at++ = (char) (bits >> count);
+        }
+    }
+    *out = str_from(room, at);
+    return count < 5;
+}
+
+bool base32_is_alphabet(struct str alphabet)
+{
+    bool seen[256] = {false};
+
+    for (size_t i = 0; i < alphabet.len; i++) {
+        unsigned char c = (unsigned char) alphabet.data[i];
+        if (seen[c]) {
+            return false;
+        }
+        seen[c] = true;
+    }
+    return alphabet.len == 32;
+}
+
+bool hex_decode(struct arena *arena, struct str text, struct str *out)
+{
+    char *room = arena_text(arena, text.len / 2);
+
+    for (size_t i = 0; i + 1 < text.len; i += 2) {
+        int high = hex_value[(unsigned char) text.data[i]];
+        int low = hex_value[(unsigned char) text.data[i + 1]];
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        room[i / 2] = (char) (high << 4 | low);
+    }
+    *out = (struct str){room, text.len / 2};
+    return text.len % 2 == 0;
+}
