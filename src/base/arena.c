@@ -109,16 +109,33 @@ void arena_free(struct arena *arena)
     arena_init(arena);
 }
 
-static void count_taken(const struct arena_block *block)
+/* One of so many bytes, its header included; of the common size it may have been used before. */
+static struct arena_block *block_take(size_t size)
 {
-    if (block->size == ARENA_BLOCK_SIZE) {
+    struct arena_block *block = free_blocks.first;
+
+    if (size == ARENA_BLOCK_SIZE) {
         stats.blocks_taken++;
         stats.blocks++;
+        if (block != NULL) {
+            free_blocks.first = block->next;
+            if (--free_blocks.count < free_blocks.low_water) {
+                free_blocks.low_water = free_blocks.count;
+            }
+            return block;
+        }
     } else {
         stats.large_taken++;
         stats.large++;
-        stats.large_bytes += block->size;
+        stats.large_bytes += size;
     }
+    block = malloc(size);
+    if (block == NULL) {
+        fatal_no_memory(size);
+    }
+    block->size = size;
+    memory_poison(block + 1, size - sizeof(*block));
+    return block;
 }
 
 /* A block for one large piece. It goes after the newest, which stays the one in use. */
@@ -133,47 +150,14 @@ static char *grow_large(struct arena *arena, size_t size)
     if (whole <= ARENA_BLOCK_SIZE) {
         whole = ARENA_BLOCK_SIZE + 1;
     }
-    struct arena_block *block = malloc(whole);
-    if (block == NULL) {
-        fatal_no_memory(whole);
-    }
-    block->size = whole;
+    struct arena_block *block = block_take(whole);
     struct arena_block **where = arena->blocks == NULL ? &arena->blocks : &arena->blocks->next;
     block->next = *where;
     *where = block;
-    memory_poison(block + 1, whole - sizeof(*block));
     char *piece = (char *) (block + 1);
     memory_unpoison(piece, size);
-    count_taken(block);
     arena_account_for(arena, whole);
     return piece;
-}
-
-static struct arena_block *block_new(size_t size)
-{
-    struct arena_block *block = malloc(size);
-
-    if (block == NULL) {
-        fatal_no_memory(size);
-    }
-    block->size = size;
-    memory_poison(block + 1, size - sizeof(*block));
-    return block;
-}
-
-/* One of the common size. */
-static struct arena_block *block_take(void)
-{
-    struct arena_block *block = free_blocks.first;
-
-    if (block == NULL) {
-        return block_new(ARENA_BLOCK_SIZE);
-    }
-    free_blocks.first = block->next;
-    if (--free_blocks.count < free_blocks.low_water) {
-        free_blocks.low_water = free_blocks.count;
-    }
-    return block;
 }
 
 void *arena_grow(struct arena *arena, size_t size)
@@ -182,7 +166,7 @@ void *arena_grow(struct arena *arena, size_t size)
         return grow_large(arena, size);
     }
     bool is_small = arena->is_small && arena->blocks == NULL && size <= SMALL_ROOM - POISON_REDZONE;
-    struct arena_block *block = is_small ? block_new(ARENA_SMALL_BLOCK) : block_take();
+    struct arena_block *block = block_take(is_small ? ARENA_SMALL_BLOCK : ARENA_BLOCK_SIZE);
     block->next = arena->blocks;
     arena->blocks = block;
 
@@ -196,7 +180,6 @@ void *arena_grow(struct arena *arena, size_t size)
         arena->end = end;
     }
     memory_unpoison(piece, size);
-    count_taken(block);
     arena_account_for(arena, block->size);
     return piece;
 }

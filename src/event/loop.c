@@ -148,7 +148,9 @@ void loop_turn(int timeout_ms)
     loop.backend->deliver();
     timers_run_due();
     list_splice_back(&loop.deferred, &loop.deferred_next);
-    fiber_turn();
+    if (fiber_has_yielded()) {
+        fiber_turn();
+    }
     loop_settle();
 }
 

@@ -48,7 +48,8 @@ static bool stream_enter(struct conf_scope *scope, const struct directive *row,
     }
     struct stream_main *main = stream_main_of(conf);
     stream_hooks_link(conf, main);
-    bool is_good = stream_listens_finish(conf, main) & for_each_module(conf, main, false);
+    bool is_good = stream_listens_finish(conf, main);
+    is_good &= for_each_module(conf, main, false);
     is_good = variable_check_all(conf, &main->variables) && is_good;
     conf_set_variables(conf, NULL);
     return is_good;

@@ -89,3 +89,9 @@ def test_faults(tmp_path, text, message):
     (tmp_path / "c").write_text("pid p; error_log stderr; events { }\nhttp {\n%s\n}\n" % text)
     done = run_binary("-p", str(tmp_path), "-c", "c", "-t", "-e", "stderr")
     assert done.returncode == 1 and message in done.stderr
+
+
+def test_words_that_tengine_passes_over(tmp_path):
+    (tmp_path / "c").write_text("pid p; error_log stderr; events { }\nhttp { sysguard_rt rt=1 period=2s actoin=/x; }\n")
+    done = run_binary("-p", str(tmp_path), "-c", "c", "-t", "-e", "stderr")
+    assert done.returncode == 0 and 'unknown parameter "actoin=/x", ignored' in done.stderr

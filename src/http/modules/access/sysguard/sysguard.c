@@ -298,16 +298,31 @@ static bool read_limit(enum guard_kind kind, struct str word, uint64_t *limit)
     return false;
 }
 
+static const char *const limit_names[] = {"load", "usage", "swapratio", "free", "rt"};
+
+/* Does the word begin with a name that no sysguard line knows? Tengine passes over these: "actoin=/x". */
+static bool is_unheard_of(struct str word)
+{
+    struct str rest = word;
+    struct str name = str_cut(&rest, '=');
+
+    for (unsigned kind = 0; kind < GUARD_KINDS; kind++) {
+        if (str_is(name, limit_names[kind])) {
+            return false;
+        }
+    }
+    return rest.data != NULL && !str_is(name, "period") && !str_is(name, "action");
+}
+
 static bool read_word(enum guard_kind kind, struct str word, struct guard *guard)
 {
-    static const char *const names[] = {"load", "usage", "swapratio", "free", "rt"};
     struct str value = word;
     struct str name = str_cut(&value, '=');
 
     if (value.data == NULL || value.len == 0) {
         return false;
     }
-    if (str_is(name, names[kind])) {
+    if (str_is(name, limit_names[kind])) {
         guard->is_set = true;
         return read_limit(kind, value, &guard->limit);
     }
@@ -325,7 +340,10 @@ static bool read_guard(struct conf_scope *scope, const struct conf_node *node, e
     struct guard guard = {.period_s = kind == GUARD_CPU ? 3 : 1};
 
     for (unsigned i = 1; i < node->count; i++) {
-        if (!read_word(kind, node->args[i], &guard)) {
+        if (is_unheard_of(node->args[i])) {
+            conf_warn(scope->conf, node, "unknown parameter \"%.*s\", ignored",
+                      STR_ARG(node->args[i]));
+        } else if (!read_word(kind, node->args[i], &guard)) {
             return conf_error(scope->conf, node, "invalid parameter \"%.*s\"",
                               STR_ARG(node->args[i]));
         }

@@ -9,7 +9,8 @@
 /* One upload, in shared memory. Its lock is the table's, but `received` is written without. */
 struct upload {
     struct shm_record head;
-    uint64_t received;  /* bytes of the body so far; of the process that has it, read by all */
+    _Atomic uint64_t
+        received;       /* bytes of the body so far; of the process that has it, read by all */
     int64_t length;     /* … that were announced; -1 = none were */
     uint64_t until_ms;  /* of one that has ended: when it is forgotten */
     uint32_t process;   /* that works on it */
