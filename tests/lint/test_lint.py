@@ -83,9 +83,10 @@ def test_rooms_of_http(tree):
 
 def test_protocols_stand_beside_each_other(tree):
     paths = tree({"http/v1/v1.h": "", "http/v2/setup.c": '#include "http/v1/v1.h"\n',
-                  "stream/session.h": "", "http/config/rows.c": '#include "stream/session.h"\n'})
+                  "stream/session/session.h": "",
+                  "http/config/rows.c": '#include "stream/session/session.h"\n'})
     assert [fault.rsplit(": ", 1)[1] for fault in includes.faults(paths)] == [
-        "src/http/v1 lies beside src/http/v2", "src/stream lies beside src/http/config"]
+        "src/http/v1 lies beside src/http/v2", "src/stream/session lies beside src/http/config"]
 
 
 def test_private_header_of_the_fibers(tree):
@@ -137,11 +138,11 @@ def ring(files):
 
 
 def test_circle_of_calls_across_folders(tree):
-    paths = tree(ring(["stream/pick.c", "stream/balancers/hash.c"]))
+    paths = tree(ring(["stream/session/pick.c", "stream/session/way/hash.c"]))
     build(paths)
     [found] = calls.faults("objs", paths)
-    assert "2 files across folders (stream, stream/balancers)" in found
-    assert "stream/pick.c needs of stream/balancers/hash.c: f1; without it the largest is of 0" in found
+    assert "2 files across folders (stream/session, stream/session/way)" in found
+    assert "stream/session/pick.c needs of stream/session/way/hash.c: f1; without it the largest is of 0" in found
 
 
 def test_circle_of_calls_in_one_folder(tree):
