@@ -74,6 +74,8 @@ static const struct deviation deviations[] = {
      "the default log is opened when no level has one"},
     {"ngx_http_log_module", "log_format", DEFAULT, "", "\"combined\" is always there"},
     {PROXY, "proxy_cache_key", DEFAULT, "", "the module gives it where no level has one"},
+    {"ngx_http_grpc_module", "grpc_allow_upstream", ARGUMENTS, "1+",
+     "as its kin in all other protocols"},
     {"ngx_http_grpc_module", "grpc_set_header", DEFAULT, "",
      "the length is sent where it is known unless a level sets it"},
     {PROXY, "proxy_set_header", DEFAULT, "", "both fields are sent unless a level sets them"},
