@@ -178,6 +178,8 @@ static const struct deviation deviations[] = {
      "Tengine's documents have it in a server, too"},
     {"ngx_http_debug_conn_module", "debug_conn", CONTEXTS, "server,location", "likewise"},
     {"ngx_http_debug_timer_module", "debug_timer", CONTEXTS, "server,location", "likewise"},
+    {"ngx_stream_geoip2_module", "geoip2", EXTRA, "",
+     "of a module that is not nginx's: Debian's is the reference"},
     {"ngx_http_geoip2_module", "geoip2", EXTRA, "",
      "of a module that is not nginx's: Debian's is the reference"},
     {"ngx_http_geoip2_module", "geoip2_proxy", EXTRA, "", "likewise"},
