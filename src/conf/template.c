@@ -248,13 +248,27 @@ struct str template_eval(const struct template *template, struct variable_env *e
     return str_from(text, room.at);
 }
 
+static bool is_true(struct str value)
+{
+    return value.len != 0 && !(value.len == 1 && value.data[0] == '0');
+}
+
 bool templates_any_true(const struct vec *templates, struct variable_env *env)
 {
     vec_each(struct template *, item, templates) {
-        struct str value = template_text(*item, env);
-        if (value.len != 0 && !(value.len == 1 && value.data[0] == '0')) {
+        if (is_true(template_text(*item, env))) {
             return true;
         }
     }
     return false;
+}
+
+bool templates_all_true(const struct vec *templates, struct variable_env *env)
+{
+    vec_each(struct template *, item, templates) {
+        if (!is_true(template_text(*item, env))) {
+            return false;
+        }
+    }
+    return true;
 }

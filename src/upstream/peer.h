@@ -105,6 +105,7 @@ struct peer_set {
 /* All peers of a group at one time. Replaced when names resolve anew; who uses it holds a reference. */
 struct peer_list {
     unsigned references;             /* of this worker: the group's, and one for each pick */
+    unsigned number;                 /* the group's first list has 1, each further one more */
     struct upstream_group *group;    /* whose peers these are */
     struct peer_set primary, backup; /* backups serve while no primary one may */
     unsigned count;                  /* of both */

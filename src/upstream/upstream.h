@@ -254,6 +254,7 @@ struct upstream_pick {
     bool is_astray; /* … as the request names one that there is not: stickiness.find says so */
     struct str set_cookie; /* for the response: value of a Set-Cookie field, or empty */
     uint64_t picked_ms;    /* when the peer in use was picked */
+    unsigned seen_list;    /* of upstream_pick_is_gone: number of the list that has it still */
     uint64_t queued_ms;    /* time spent in the queue */
 };
 
@@ -266,6 +267,12 @@ enum pick_result upstream_pick_next(struct upstream_pick *pick);
 
 /* Are there peers left that had no try? Says whether a failure can be followed by another try. */
 bool upstream_pick_has_next(const struct upstream_pick *pick);
+
+/*
+ * Is the peer in use none of the group any more, since its name resolves to others, down, or unhealthy as checks say? Cheap
+ * while the group's peers are those of before.
+ */
+bool upstream_pick_is_gone(struct upstream_pick *pick);
 
 /* Of stream: the peer is connected, for balancers that go by that time. */
 void upstream_pick_connected(struct upstream_pick *pick);

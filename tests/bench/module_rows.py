@@ -53,7 +53,7 @@ def network(number):
 
 def places():
     """A database of PLACED networks, as the tests of geoip2 make theirs; empty where those are not."""
-    directory = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../http/modules")
+    directory = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../harness")
     sys.path.append(directory)
     try:
         geo_files = importlib.import_module("geo_files")

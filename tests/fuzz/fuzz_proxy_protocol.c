@@ -1,7 +1,7 @@
-/* Fuzzes the reader of PROXY protocol headers: any bytes, also cut short, and every TLV by name. */
+/* Fuzzes the reader of PROXY protocol headers: any bytes, also cut short, every TLV by name, and those of vendors. */
 #include <stdlib.h>
 
-#include "net/conn/proxy_protocol.h"
+#include "shared/variables/proxy_vendor.h"
 
 static const struct str names[] = {
     STR_INIT("alpn"),        STR_INIT("authority"),  STR_INIT("unique_id"),
@@ -12,6 +12,22 @@ static const struct str names[] = {
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_vendors(const struct proxy_header *header)
+{
+    struct arena arena;
+    struct variable_env env = {.arena = &arena};
+    struct str value;
+
+    arena_init(&arena);
+    for (unsigned which = 0; which <= PROXY_VENDOR_GCP_CONN_ID; which++) {
+        if (variable_give_proxy_vendor(&env, &value, header, (enum proxy_vendor) which) &&
+            value.len == 0) {
+            abort();
+        }
+    }
+    arena_free(&arena);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -39,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 abort();
             }
         }
+        read_vendors(header);
         if (header->source.len != 0) {
             addr_format(&header->source, true, text);
             addr_format(&header->destination, true, text);

@@ -25,6 +25,8 @@ stream {
     split_clients $remote_addr $part { 50%% a; * b; }
     upstream dead_first { server 127.0.0.1:@DEAD@; server 127.0.0.1:@ECHO@; }
     upstream dead { server 127.0.0.1:@DEAD@; }
+    upstream all_down { server 127.0.0.1:@ECHO@ down; server 127.0.0.1:@DEAD@ down; }
+    upstream all_dead { server 127.0.0.1:@DEAD@ max_fails=1; server 127.0.0.1:@DEAD@ max_fails=1; }
     server { listen 127.0.0.1:@TEXT@; return "some text"; }
     server { listen 127.0.0.1:@WHO@ proxy_protocol; return "$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr"; }
 %s
@@ -139,6 +141,10 @@ ROWS = {
     "proxy refused": ("", "proxy_pass 127.0.0.1:@DEAD@;", []),
     "proxy to the next": ("", "proxy_pass dead_first;", [b"close"]),
     "proxy not to the next": ("", "proxy_next_upstream off; proxy_pass dead;", []),
+    "proxy to nobody": ("", "proxy_pass all_down;", []),
+    "proxy to nobody any more": ("", "proxy_pass all_dead;", []),
+    "proxy to nobody once more": ("", "proxy_pass all_dead;", []),
+    "proxy to nobody by a variable": ("", "set $v all_down; proxy_pass $v;", []),
     "proxy with a header": ("", "proxy_protocol on; proxy_pass 127.0.0.1:@ECHO@;", [b"close"]),
     "proxy with a header to us": ("proxy_protocol", "proxy_protocol on; set_real_ip_from 127.0.0.1; proxy_pass 127.0.0.1:@WHO@;", [V1]),
     "proxy from an address": ("", "proxy_bind 127.0.0.7; proxy_pass 127.0.0.1:@TEXT@;", []),

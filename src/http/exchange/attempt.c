@@ -149,6 +149,25 @@ static void choose_way(struct exchange *x, struct link_way *way, struct link_opt
     }
 }
 
+/* May the peer not be asked at all? *failure says why. */
+static bool is_refused(struct exchange *x, unsigned hops, struct failure *failure)
+{
+    const struct vec *conditions = &x->settings->allow_upstream;
+
+    if (__builtin_expect(hops > x->request->server->max_self_hops, 0) &&
+        own_may_be(&x->pick.peer->addr)) {
+        /* an error_page, a post_action: told before */
+        *failure = (struct failure){.status = 508};
+        return true;
+    }
+    if (conditions->count != 0 && !templates_all_true(conditions, &x->request->env)) {
+        log_error(&x->request->log, 0, "access to upstream server is denied");
+        *failure = (struct failure){.kind = NEXT_DENIED, .status = 403};
+        return true;
+    }
+    return false;
+}
+
 static enum try_result connect_peer(struct exchange *x, struct failure *failure)
 {
     const struct exchange_settings *settings = x->settings;
@@ -177,9 +196,8 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     options.is_private =
         is_login || (protocol->wants_whole_link != NULL && protocol->wants_whole_link(x));
     x->was_reused = false;
-    if (__builtin_expect(options.hops > x->request->server->max_self_hops, 0) &&
-        own_may_be(&x->pick.peer->addr)) {
-        return fail_try(x, failure, 0, 508); /* an error_page, a post_action: told before */
+    if (is_refused(x, options.hops, failure)) {
+        return fail_try(x, failure, failure->kind, failure->status);
     }
     if (x->is_secure || settings->bind != NULL) {
         choose_way(x, &way, &options);

@@ -187,7 +187,7 @@ static bool may_try_next(const struct exchange *x, unsigned kind)
 /* Was it the peer's fault? Answers of these kinds are as good as any. */
 static enum peer_outcome outcome_of(unsigned kind)
 {
-    if (kind == 0) {
+    if (kind == 0 || kind == NEXT_DENIED) {
         return PEER_UNTRIED;
     }
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;

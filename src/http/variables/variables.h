@@ -43,6 +43,9 @@ void variable_client(struct variable_env *env, struct addr *out);
 void variable_follow_client(struct variable_env *env, const struct forwarded *forwarded,
                             struct addr *client);
 
+/* Of the request's connection, or NULL. */
+const struct proxy_header *variable_proxy_header(struct variable_env *env);
+
 /* The value of the first cookie of this name, in any case. */
 bool request_cookie(const struct request *request, struct str name, struct str *out);
 

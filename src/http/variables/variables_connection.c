@@ -86,7 +86,7 @@ VARIABLE_GET(get_https)
 
 /* ---- the PROXY protocol ---- */
 
-static const struct proxy_header *proxy_of(struct variable_env *env)
+const struct proxy_header *variable_proxy_header(struct variable_env *env)
 {
     const struct connection_details *details = variable_request(env)->http->details;
 
@@ -95,17 +95,17 @@ static const struct proxy_header *proxy_of(struct variable_env *env)
 
 VARIABLE_GET(get_proxy_address)
 {
-    return variable_give_proxy_address(env, out, proxy_of(env), variable->data != 0);
+    return variable_give_proxy_address(env, out, variable_proxy_header(env), variable->data != 0);
 }
 
 VARIABLE_GET(get_proxy_port)
 {
-    return variable_give_proxy_port(env, out, proxy_of(env), variable->data != 0);
+    return variable_give_proxy_port(env, out, variable_proxy_header(env), variable->data != 0);
 }
 
 VARIABLE_GET(get_proxy_tlv)
 {
-    const struct proxy_header *proxy = proxy_of(env);
+    const struct proxy_header *proxy = variable_proxy_header(env);
 
     return proxy != NULL && proxy_header_tlv(proxy, variable->rest, out);
 }

@@ -3,14 +3,7 @@
 #include "shared/geo/geo.h"
 #include "stream/session/session.h"
 
-static void find_client(struct variable_env *env, struct addr *out)
-{
-    if (env->kind == &session_subject) {
-        session_client(variable_session(env), out);
-    }
-}
-
-static const struct geo_clients clients = {.find = find_client};
+static const struct geo_clients clients = {.find = variable_session_client};
 
 static bool geo_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)

@@ -168,4 +168,7 @@ static inline struct session *variable_session(struct variable_env *env)
     return container_of(env, struct session, env);
 }
 
+/* The client's address, for variables by address. Subjects that are no session have none: *out stays as it is. */
+void variable_session_client(struct variable_env *env, struct addr *out);
+
 #endif

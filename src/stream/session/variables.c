@@ -9,6 +9,13 @@
 
 /* ---- the two ends ---- */
 
+void variable_session_client(struct variable_env *env, struct addr *out)
+{
+    if (env->kind == &session_subject) {
+        session_client(variable_session(env), out);
+    }
+}
+
 GETTER(get_binary_remote_addr)
 {
     struct session *session = variable_session(env);

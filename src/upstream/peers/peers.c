@@ -160,6 +160,7 @@ void peers_renew(struct upstream_group *group)
     struct peer_list *list = &block->list;
     list->references = 1;
     list->group = group;
+    list->number = former == NULL ? 1 : former->number + 1;
     vec_each(struct upstream_server *, server, &group->servers) {
         if ((*server)->resolves) {
             draft_watched(&drafts, &scratch, group, *server);

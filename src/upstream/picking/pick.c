@@ -93,6 +93,7 @@ struct peer *pick_now(struct upstream_pick *pick)
     }
     pick->peer = peer;
     pick->picked_ms = clock_now.now_ms;
+    pick->seen_list = 0;
     pick->tries++;
     if (pick->tried == NULL) {
         unsigned words = (pick->list->count + 63) / 64;
@@ -217,6 +218,34 @@ bool upstream_pick_has_next(const struct upstream_pick *pick)
 {
     return !pick->is_shut &&
            (has_untried(pick, &pick->list->primary) || has_untried(pick, &pick->list->backup));
+}
+
+static bool is_listed(const struct peer_set *set, const struct peer *peer)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        if (set->peers[i].cell == peer->cell) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool upstream_pick_is_gone(struct upstream_pick *pick)
+{
+    const struct peer_list *now = pick->group->peers;
+    const struct peer *peer = pick->peer;
+
+    if (peer == NULL) {
+        return false;
+    }
+    if (peer->server->is_down || LOAD(peer->cell->is_unhealthy) != 0) {
+        return true;
+    }
+    if (now == NULL || now == pick->list || now->number == pick->seen_list) {
+        return false;
+    }
+    pick->seen_list = now->number;
+    return !is_listed(&now->primary, peer) && !is_listed(&now->backup, peer);
 }
 
 void upstream_pick_connected(struct upstream_pick *pick)

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-import geo_files
-from harness import binaries, run_binary, until
+from harness import binaries, geo_files, run_binary, until
 
 MODULE = "ngx_http_geoip_module"
 

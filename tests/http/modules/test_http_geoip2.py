@@ -5,9 +5,8 @@ import random
 
 import pytest
 
-import geo_files
-from geo_files import Typed
-from harness import binaries, run_binary, until
+from harness import binaries, geo_files, run_binary, until
+from harness.geo_files import Typed
 
 MODULE = "ngx_http_geoip2_module"
 

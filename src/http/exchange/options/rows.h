@@ -53,6 +53,18 @@ exchange_row_apply exchange_temp_path_apply, exchange_store_apply, exchange_stor
          .doc = "When the request goes to another peer of the group."},                            \
         UPSTREAM_TRIES_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)
 
+/* Which peers may be asked: of nginx's own protocols. */
+#define EXCHANGE_ALLOW_ROW(PREFIX)                                                                 \
+    {                                                                                              \
+        PREFIX "_allow_upstream", IN_HTTP_ALL, TEMPLATES(EXCHANGE_S, allow_upstream),              \
+            .syntax = "string ...",                                                                \
+            .doc =                                                                                 \
+                "A server is asked only where each of these is neither empty nor \"0\", when "     \
+                "`$upstream_last_addr` and `$upstream_last_server_name` tell of it. Others are "   \
+                "passed over where `" PREFIX "_next_upstream` says `denied`, else the answer "     \
+                "is 403."                                                                          \
+    }
+
 /* Socket buffers; and with low-water marks. */
 #define EXCHANGE_SOCKET_BUFFER_ROWS(PREFIX)                                                        \
     UPSTREAM_SOCKET_BUFFER_ROWS(PREFIX, IN_HTTP_ALL, EXCHANGE_S)

@@ -73,9 +73,10 @@ struct exchange_settings {
     /* Connections and tries. */
     const struct bind_settings *bind; /* NULL = any */
     uint64_t connect_timeout_ms, send_timeout_ms,
-        read_timeout_ms;                   /* for the whole; between two writes or reads */
-    uint64_t buffer_size;                  /* bytes of the answer's head at most, and of one read */
-    unsigned next_upstream;                /* enum next_upstream bits */
+        read_timeout_ms;       /* for the whole; between two writes or reads */
+    uint64_t buffer_size;      /* bytes of the answer's head at most, and of one read */
+    unsigned next_upstream;    /* enum next_upstream bits */
+    struct vec allow_upstream; /* struct template *: all are true of peers that may be asked */
     uint64_t next_upstream_timeout_ms;     /* in which peers may be tried; 0 = no limit */
     int64_t next_upstream_tries;           /* peers at most; 0 = no limit */
     bool socket_keepalive;                 /* SO_KEEPALIVE */

@@ -147,6 +147,7 @@ static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
 
 static const struct directive memcached_family_rows[] = {
     EXCHANGE_CONNECT_ROWS("memcached", next_words),
+    EXCHANGE_ALLOW_ROW("memcached"),
     EXCHANGE_TENGINE_TRIES_ROW("memcached"),
     {0},
 };

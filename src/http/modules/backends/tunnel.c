@@ -83,6 +83,7 @@ static const struct directive_word next_words[] = {{"error", NEXT_ERROR},
 
 static const struct directive tunnel_exchange_rows[] = {
     EXCHANGE_CONNECT_ROWS("tunnel", next_words),
+    EXCHANGE_ALLOW_ROW("tunnel"),
     EXCHANGE_SOCKET_ROWS("tunnel"),
     {0},
 };

@@ -161,10 +161,11 @@ static void relay_ended(struct relay *relay, enum relay_why why, enum relay_end 
         log_info(&session->log, ETIMEDOUT, "connection timed out");
         break;
     case RELAY_ABORTED:
-        log_disconnected(session, "shutdown timeout, client");
+        log_disconnected(session, proxying->is_dropped ? "session dropped, upstream"
+                                                       : "shutdown timeout, client");
         break;
     }
-    finish(proxying, SESSION_OK);
+    finish(proxying, proxying->is_dropped ? SESSION_BAD_GATEWAY : SESSION_OK);
 }
 
 static void abort_session(struct session *session)
@@ -180,9 +181,28 @@ const struct session_holder proxy_holder = {
 
 /* ---- the relay ---- */
 
+bool proxy_is_dropped(struct proxying *proxying)
+{
+    if (!proxying->settings->session_drop || !upstream_pick_is_gone(&proxying->pick)) {
+        return false;
+    }
+    proxying->is_dropped = true;
+    log_notice(&proxying->session->log, 0, "upstream server is gone, session dropped");
+    return true;
+}
+
+static void move_on(struct proxying *proxying)
+{
+    if (proxy_is_dropped(proxying)) {
+        relay_abort(&proxying->relay);
+    } else {
+        relay_move(&proxying->relay);
+    }
+}
+
 static void moves(struct conn *conn)
 {
-    relay_move(&proxying_of(conn->user)->relay);
+    move_on(proxying_of(conn->user));
 }
 
 /* Of the backend: balancers hear when it begins to answer. */
@@ -194,7 +214,7 @@ static void answers(struct conn *conn)
         proxying->has_answered = true;
         upstream_pick_responded(&proxying->pick);
     }
-    relay_move(&proxying->relay);
+    move_on(proxying);
 }
 
 static void is_due(struct conn *conn)

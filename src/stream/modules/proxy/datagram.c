@@ -166,6 +166,17 @@ static void something_moved(struct datagram_proxying *proxying)
     timer_set(&proxying->timeout, clock_now.now_ms + proxying->base.settings->timeout_ms);
 }
 
+/* proxy_session_drop: is the session over, and gone? */
+static bool drop_if_gone(struct datagram_proxying *proxying)
+{
+    if (!proxy_is_dropped(&proxying->base)) {
+        return false;
+    }
+    log_end(proxying, "session dropped");
+    finish(proxying, SESSION_BAD_GATEWAY);
+    return true;
+}
+
 /* ---- another peer ---- */
 
 /* The peer's port is closed, and it has said nothing: the next one gets what the client said so far. */
@@ -289,6 +300,9 @@ static void from_client(struct session *session, struct str datagram)
     bool must_wait =
         proxying->held_waits || pause_of(proxying, proxying->upload_rate, proxying->forwarded) != 0;
 
+    if (drop_if_gone(proxying)) {
+        return;
+    }
     something_moved(proxying);
     proxying->requests++;
     if (proxying->requests == most) {
@@ -315,6 +329,9 @@ static void from_backend(struct datagram_link *link, struct str datagram)
     struct datagram_proxying *proxying = container_of(link, struct datagram_proxying, link);
     struct session *session = proxying->base.session;
 
+    if (drop_if_gone(proxying)) {
+        return;
+    }
     if (proxying->received == 0 && proxying->base.attempt->first_byte_ms == UINT64_MAX) {
         proxying->base.attempt->first_byte_ms = clock_now.now_ms - proxying->base.attempt_ms;
         upstream_pick_responded(&proxying->base.pick);

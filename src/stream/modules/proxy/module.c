@@ -74,6 +74,10 @@ static const struct directive rows[] = {
     UPSTREAM_SOCKET_BUFFER_ROWS("proxy", IN_BOTH, S),
     {"proxy_half_close", IN_BOTH, FLAG(S, half_close), .initial = "off",
      .doc = "One side may end while the other goes on."},
+    {"proxy_session_drop", IN_BOTH, FLAG(S, session_drop), .initial = "off",
+     .doc =
+         "Ends sessions, with the next byte either way, whose backend is none of its group any more, or unhealthy as "
+         "health_check says."},
     {"proxy_protocol", IN_BOTH, ENUM(S, proxy_protocol, protocol_words), .initial = "off",
      .doc = "Begins each connection with a header of the PROXY protocol, of version 1 or 2."},
     {"proxy_requests", IN_BOTH, NUMBER(S, requests), .initial = "0",

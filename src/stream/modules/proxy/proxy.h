@@ -28,6 +28,7 @@ struct proxy_settings {
     bool socket_keepalive;
     uint64_t socket_sndbuf, socket_rcvbuf; /* 0 = the system's */
     bool half_close;
+    bool session_drop;
     unsigned proxy_protocol;     /* enum proxy_protocol */
     int64_t requests, responses; /* datagrams; responses -1 = not told */
     bool ssl;
@@ -51,6 +52,7 @@ struct proxying {
     uint64_t preread;    /* bytes of the client that were there before */
     bool is_relaying;
     bool has_answered; /* something came of the backend */
+    bool is_dropped;   /* proxy_session_drop ends it */
 };
 
 /* connect.c: the header of this version (enum proxy_protocol) for the session, in its arena. */
@@ -67,6 +69,8 @@ enum session_step proxy_pass_session(struct session *session);
 enum session_step proxy_carry(struct proxying *proxying);
 /* … before that: lets go of what there is; the session is the caller's. */
 void proxy_let_go(struct proxying *proxying, enum peer_outcome outcome);
+/* … does proxy_session_drop end it now, since the backend is gone? Told in the log then. */
+bool proxy_is_dropped(struct proxying *proxying);
 /* … bytes per second; 0 = no limit. A value that is none is told, and limits nothing. */
 uint64_t proxy_rate(struct session *session, const struct template *template);
 /* … adds to the session's log lines what is known of the backend. */

@@ -1,0 +1,122 @@
+/* Values by the client's address, of GeoIP databases of the legacy format: what the geoip modules have in common. */
+#ifndef SHARED_GEO_GEOIP_H
+#define SHARED_GEO_GEOIP_H
+
+#include "conf/directive.h"
+#include "conf/template.h"
+#include "shared/geo/geo.h"
+#include "shared/geo/legacy.h"
+
+/* What libGeoIP is needed for: names by numbers of countries. Each gives NULL where there is none. The modules have it, by
+ * geoip_library.h: the program itself is not linked with that library. */
+struct geoip_library {
+    unsigned (*country_count)(void);
+    const char *(*code)(int country);
+    const char *(*code3)(int country);
+    const char *(*continent)(int country);
+    const char *(*name)(int country);
+    const char **utf8_names; /* by number */
+    const char *(*region_name)(const char *country_code, const char *region);
+};
+
+struct geoip_database {
+    struct geo_legacy legacy; /* .bytes is empty where no file was named */
+    bool is_utf8;             /* texts are given as UTF-8 */
+};
+
+/* Of the block that the directives stand in. */
+struct geoip_settings {
+    struct geoip_database country;
+    struct geoip_database region; /* of http alone */
+    struct geoip_database city;
+    struct geoip_database org;
+    struct forwarded forwarded; /* geoip_proxy, of http alone: who is believed about the client */
+};
+
+/* Who asks, and what there is to ask. */
+struct geoip_lookup {
+    const struct geoip_settings *settings;
+    const struct geoip_library *library;
+    const struct geo_clients *clients;
+    struct variable_env *env;
+};
+
+enum geoip_value {
+    GEOIP_COUNTRY_CODE,
+    GEOIP_COUNTRY_CODE3,
+    GEOIP_COUNTRY_NAME,
+    GEOIP_REGION_COUNTRY,
+    GEOIP_REGION_REGION,
+    GEOIP_CITY_CONTINENT,
+    GEOIP_CITY_COUNTRY_CODE,
+    GEOIP_CITY_COUNTRY_CODE3,
+    GEOIP_CITY_COUNTRY_NAME,
+    GEOIP_CITY_REGION,
+    GEOIP_CITY_REGION_NAME,
+    GEOIP_CITY_NAME,
+    GEOIP_CITY_POSTAL_CODE,
+    GEOIP_CITY_LATITUDE,
+    GEOIP_CITY_LONGITUDE,
+    GEOIP_CITY_METRO,
+    GEOIP_CITY_AREA,
+    GEOIP_ORG,
+};
+
+/* False: the database says nothing of the client, or there is none. */
+bool geoip_give(const struct geoip_lookup *lookup, enum geoip_value wanted, struct str *out);
+
+#define GEOIP_VARIABLE(NAME, GET, VALUE)                                                           \
+    {                                                                                              \
+        .name = STR_INIT(NAME), .get = GET, .data = VALUE                                          \
+    }
+
+/* Variables of all geoip modules; GET calls geoip_give with the data of its variable. */
+#define GEOIP_VARIABLES(GET)                                                                       \
+    GEOIP_VARIABLE("geoip_country_code", GET, GEOIP_COUNTRY_CODE),                                 \
+        GEOIP_VARIABLE("geoip_country_code3", GET, GEOIP_COUNTRY_CODE3),                           \
+        GEOIP_VARIABLE("geoip_country_name", GET, GEOIP_COUNTRY_NAME),                             \
+        GEOIP_VARIABLE("geoip_city_continent_code", GET, GEOIP_CITY_CONTINENT),                    \
+        GEOIP_VARIABLE("geoip_city_country_code", GET, GEOIP_CITY_COUNTRY_CODE),                   \
+        GEOIP_VARIABLE("geoip_city_country_code3", GET, GEOIP_CITY_COUNTRY_CODE3),                 \
+        GEOIP_VARIABLE("geoip_city_country_name", GET, GEOIP_CITY_COUNTRY_NAME),                   \
+        GEOIP_VARIABLE("geoip_region", GET, GEOIP_CITY_REGION),                                    \
+        GEOIP_VARIABLE("geoip_region_name", GET, GEOIP_CITY_REGION_NAME),                          \
+        GEOIP_VARIABLE("geoip_city", GET, GEOIP_CITY_NAME),                                        \
+        GEOIP_VARIABLE("geoip_postal_code", GET, GEOIP_CITY_POSTAL_CODE),                          \
+        GEOIP_VARIABLE("geoip_latitude", GET, GEOIP_CITY_LATITUDE),                                \
+        GEOIP_VARIABLE("geoip_longitude", GET, GEOIP_CITY_LONGITUDE),                              \
+        GEOIP_VARIABLE("geoip_dma_code", GET, GEOIP_CITY_METRO),                                   \
+        GEOIP_VARIABLE("geoip_area_code", GET, GEOIP_CITY_AREA),                                   \
+        GEOIP_VARIABLE("geoip_org", GET, GEOIP_ORG)
+
+/* Apply functions of rows whose settings are a struct geoip_settings: the file of a database, and "utf8". */
+bool geoip_country_apply(struct conf_scope *scope, const struct directive *row,
+                         struct conf_node *node, void *settings);
+bool geoip_region_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings);
+bool geoip_city_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings);
+bool geoip_org_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                     void *settings);
+
+/* One row: its name, the member of struct geoip_settings, what it is. */
+#define GEOIP_ROW(NAME, CONTEXT, MEMBER, APPLY, DOC)                                               \
+    {                                                                                              \
+        NAME, CONTEXT, CUSTOM_FIELD(struct geoip_settings, MEMBER, APPLY), ARGS(1, 2),             \
+            .syntax = "file [utf8]", .doc = DOC                                                    \
+    }
+
+/* The rows of all geoip modules, in blocks of this context. */
+#define GEOIP_ROWS(CONTEXT)                                                                        \
+    GEOIP_ROW("geoip_country", CONTEXT, country, geoip_country_apply,                              \
+              "The database of countries, of the legacy format, for IPv4 or IPv6: "                \
+              "`$geoip_country_*`. It is read into memory; a new one is taken with the next "      \
+              "reload. `utf8`: names are given in UTF-8, not in ISO 8859-1."),                     \
+        GEOIP_ROW("geoip_city", CONTEXT, city, geoip_city_apply,                                   \
+                  "The database of cities: `$geoip_city`, `$geoip_city_*`, `$geoip_region`, "      \
+                  "`$geoip_latitude` and the like."),                                              \
+        GEOIP_ROW("geoip_org", CONTEXT, org, geoip_org_apply,                                      \
+                  "The database of organisations, providers, domains or autonomous systems: "      \
+                  "`$geoip_org`.")
+
+#endif

@@ -1,0 +1,35 @@
+/* The geoip2 block: variables by databases of MaxMind's format. */
+#ifndef SHARED_GEO_GEOIP2_H
+#define SHARED_GEO_GEOIP2_H
+
+#include "conf/directive.h"
+#include "shared/geo/geo.h"
+
+/* Of the block that `geoip2` blocks stand in. */
+struct geoip2_settings {
+    struct forwarded forwarded; /* geoip2_proxy, of http alone: who is believed about the client */
+    struct vec databases;       /* struct geoip2_database * */
+};
+
+/*
+ * Reads a block, and defines its variables among those of the block around it. False after conf_error. Settings and clients outlive the
+ * generation's variables.
+ */
+bool geoip2_read(struct conf *conf, const struct conf_node *node, struct geoip2_settings *settings,
+                 const struct geo_clients *clients);
+
+/* The row of the block, in blocks of this context; APPLY calls geoip2_read. */
+#define GEOIP2_ROW(CONTEXT, APPLY)                                                                 \
+    {                                                                                              \
+        "geoip2", CONTEXT,                                                                         \
+            .type = TYPE_BLOCK, .apply = APPLY, .is_free_form = true, ARGS(1, 1),                  \
+            .repeat = REPEAT_CUSTOM, .syntax = "file",                                             \
+            .doc = "Variables by a database of MaxMind's format (.mmdb). Lines are "               \
+                   "`$variable [default=value] [source=$variable] key ...`, where the keys "       \
+                   "lead from the top of what the database says of the client's address, or "      \
+                   "of that in `source`, to a text or a number; `$variable metadata build_epoch "  \
+                   "| last_check | last_change`; and `auto_reload time`, after which each worker " \
+                   "looks whether the file has changed."                                           \
+    }
+
+#endif

@@ -1,0 +1,23 @@
+/* The num_map block: variables whose values are found by the value of a number. Of any subject. */
+#ifndef SHARED_VARIABLES_NUM_MAP_H
+#define SHARED_VARIABLES_NUM_MAP_H
+
+#include "conf/directive.h"
+
+/* Reads a block, and defines its variable among those of the block around it. Where the block names no number it is that of `$remote_port`. */
+bool num_map_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                   void *settings);
+
+/* The row of a num_map module, for blocks of this context; it has no settings. */
+#define NUM_MAP_ROW(CONTEXT)                                                                                              \
+    {                                                                                                                     \
+        "num_map", CONTEXT,                                                                                               \
+            .type = TYPE_BLOCK, .apply = num_map_apply, .is_free_form = true, ARGS(1, 2),                                 \
+            .repeat = REPEAT_CUSTOM, .syntax = "[number] $variable",                                                      \
+            .doc =                                                                                                        \
+                "Defines a variable by a number, `$remote_port` where none is named: the value of the smallest range "    \
+                "that has it. Lines are `number value`, `first-last value`, `<=last value`, `default value`; `volatile` " \
+                "computes it at each use."                                                                                \
+    }
+
+#endif

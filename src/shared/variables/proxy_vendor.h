@@ -1,0 +1,31 @@
+/* What clouds say in the header of the PROXY protocol, of the private endpoint that a client came through. */
+#ifndef SHARED_VARIABLES_PROXY_VENDOR_H
+#define SHARED_VARIABLES_PROXY_VENDOR_H
+
+#include "conf/template.h"
+#include "net/conn/proxy_protocol.h"
+
+enum proxy_vendor {
+    PROXY_VENDOR_AWS_VPCE_ID,  /* a text */
+    PROXY_VENDOR_AZURE_PEL_ID, /* a number */
+    PROXY_VENDOR_GCP_CONN_ID,  /* a number */
+};
+
+/* Variables of a module; GET calls variable_give_proxy_vendor with the data of its variable. */
+#define PROXY_VENDOR_VARIABLES(GET)                                                                \
+    {.name = STR_INIT("proxy_protocol_tlv_aws_vpce_id"),                                           \
+     .get = GET,                                                                                   \
+     .data = PROXY_VENDOR_AWS_VPCE_ID},                                                            \
+        {.name = STR_INIT("proxy_protocol_tlv_azure_pel_id"),                                      \
+         .get = GET,                                                                               \
+         .data = PROXY_VENDOR_AZURE_PEL_ID},                                                       \
+    {                                                                                              \
+        .name = STR_INIT("proxy_protocol_tlv_gcp_conn_id"), .get = GET,                            \
+        .data = PROXY_VENDOR_GCP_CONN_ID                                                           \
+    }
+
+/* False: the header, which may be NULL, does not say it in the vendor's form. */
+bool variable_give_proxy_vendor(struct variable_env *env, struct str *out,
+                                const struct proxy_header *proxy, enum proxy_vendor which);
+
+#endif
