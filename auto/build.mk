@@ -16,7 +16,7 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health limit listen log names tls upstream variables)
-FLOORS += $(addprefix stream/,session config)
+FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
 FLOORS += $(addprefix http/,message routing client request files codings variables v1 v2 $(addprefix exchange/,options probe) exchange $(addprefix exchange/,heads h2 cache module) config)

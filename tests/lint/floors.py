@@ -30,7 +30,7 @@ FLOORS = (
     ("upstream/balancers",),
     ("upstream/worker",),
     ("shared",),
-    ("mail/words",),
+    ("mail/words", "stream/words"),
     ("mail/session",),
     ("mail/auth",),
     ("mail/backend",),

@@ -38,6 +38,7 @@ static const struct deviation deviations[] = {
     {"ngx_stream_proxy_module", "proxy_ssl_name", DEFAULT, "",
      "the host of proxy_pass, unless it is written"},
     {"ngx_stream_proxy_module", "proxy_bind_dynamic", EXTRA, "", "the commercial nginx has it"},
+    {"ngx_stream_rdp_preread_module", "rdp_preread", EXTRA, "", "Angie has it"},
     {"ngx_stream_*_module", "*enable_ntls", MISSING, "", "of Tongsuo, a fork of OpenSSL"},
     {"ngx_stream_*_module", "*ssl_enc_certificate", MISSING, "", "of Tongsuo"},
     {"ngx_stream_*_module", "*ssl_enc_certificate_key", MISSING, "", "of Tongsuo"},

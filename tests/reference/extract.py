@@ -27,7 +27,8 @@ COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", 
               "scgi_cache_purge", "uwsgi_cache_purge", "ssl_key_log", "proxy_ssl_key_log",
               "grpc_ssl_key_log", "uwsgi_ssl_key_log", "status", "status_format", "proxy_session_drop",
               "proxy_allow_upstream", "fastcgi_allow_upstream", "uwsgi_allow_upstream", "scgi_allow_upstream", "grpc_allow_upstream",
-              "memcached_allow_upstream", "tunnel_allow_upstream", "num_map"}
+              "memcached_allow_upstream", "tunnel_allow_upstream", "num_map",
+              "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}
 
 
 def built_modules():

@@ -240,6 +240,12 @@ char *conn_input_detach(struct conn *conn, uint32_t *size);
 char *conn_buffer_alloc(uint32_t size);
 void conn_buffer_free(char *buffer, uint32_t size);
 
+/*
+ * Puts other bytes, which lie elsewhere, in the place of the first `used` of the input: whoever reads on reads these. Pointers
+ * into the buffer become stale.
+ */
+void conn_input_replace(struct conn *conn, size_t used, struct str bytes);
+
 /* A buffer for who frees it by a function of one argument: conn_buffer_release(struct conn_buffer *). */
 struct conn_buffer {
     char *data; /* of conn_buffer_alloc or conn_input_detach; NULL = none */

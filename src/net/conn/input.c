@@ -112,6 +112,27 @@ char *conn_input_detach(struct conn *conn, uint32_t *size)
     return taken;
 }
 
+void conn_input_replace(struct conn *conn, size_t used, struct str bytes)
+{
+    struct str rest = str_skip(conn_input(conn), used);
+    size_t size = bytes.len + rest.len;
+
+    assert(used <= conn->in_end - conn->in_start && size <= UINT32_MAX);
+    if (size <= conn->in_size) {
+        memmove(conn->in + bytes.len, rest.data, rest.len);
+        str_put(conn->in, bytes);
+    } else {
+        char *larger = conn_buffer_alloc((uint32_t) size);
+
+        str_put(str_put(larger, bytes), rest);
+        conn_buffer_free(conn->in, conn->in_size);
+        conn->in = larger;
+        conn->in_size = (uint32_t) size;
+    }
+    conn->in_start = 0;
+    conn->in_end = (uint32_t) size;
+}
+
 /* ---- the predictor ---- */
 
 /*

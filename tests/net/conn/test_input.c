@@ -112,6 +112,31 @@ static void a_detached_buffer_takes_its_bytes_and_leaves_the_rest(void **state)
     pair_close(&pair);
 }
 
+static void bytes_are_replaced_and_the_rest_stays(void **state)
+{
+    char text[2000];
+    struct pair pair;
+
+    memset(text, 'x', sizeof(text));
+    pair_open(&pair);
+    assert_true(conn_watch(pair.conn));
+    peer_sends(&pair, "gone head tail");
+    turn_until_input(&pair, 1);
+    conn_consume(pair.conn, 5);
+    conn_input_replace(pair.conn, 4, STR("a longer head"));
+    assert_input(pair.conn, "a longer head tail");
+    conn_input_replace(pair.conn, 14, STR(""));
+    assert_input(pair.conn, "tail");
+    conn_input_replace(pair.conn, 0, (struct str){text, sizeof(text)}); /* another buffer */
+    assert_int_equal(conn_input(pair.conn).len, sizeof(text) + 4);
+    assert_memory_equal(conn_input(pair.conn).data, text, sizeof(text));
+    conn_consume(pair.conn, sizeof(text));
+    assert_input(pair.conn, "tail");
+    conn_input_replace(pair.conn, 4, STR("end"));
+    assert_input(pair.conn, "end");
+    pair_close(&pair);
+}
+
 static void the_end_is_seen_after_the_last_bytes(void **state)
 {
     struct pair pair;
@@ -241,6 +266,7 @@ int main(void)
         TEST(the_buffer_grows_up_to_its_limit),
         TEST(an_odd_limit_is_kept),
         TEST(a_detached_buffer_takes_its_bytes_and_leaves_the_rest),
+        TEST(bytes_are_replaced_and_the_rest_stays),
         TEST(the_end_is_seen_after_the_last_bytes),
         TEST(a_reset_breaks_the_connection),
         TEST(read_takes_buffered_bytes_first),

@@ -1,0 +1,99 @@
+/* ngx_stream_rdp_preread_module: the cookie or the routing token that a client of RDP begins with. */
+#include "server/module.h"
+#include "shared/variables/give.h"
+#include "stream/modules/rdp_preread/request.h"
+#include "stream/session/hooks.h"
+#include "stream/session/session.h"
+
+struct preread_settings {
+    bool is_on;
+};
+
+static struct settings_key preread_key;
+
+/* What was found out of a session. */
+struct preread {
+    struct str cookie; /* in the session's arena; empty = none */
+    bool is_done;      /* nothing more will be */
+};
+
+static enum session_step look(struct session *session)
+{
+    struct str cookie, input = session_input(session);
+
+    if (input.len == 0) {
+        return SESSION_MORE;
+    }
+    struct preread *preread = session_data(session, &preread_key, sizeof(*preread));
+    if (preread->is_done) {
+        return SESSION_NEXT;
+    }
+    if (rdp_request_read(input, &cookie) == RDP_MORE) {
+        return SESSION_MORE;
+    }
+    preread->is_done = true;
+    preread->cookie = arena_dup(&session->arena, cookie);
+    return SESSION_NEXT;
+}
+
+static bool is_active(const struct stream_server *server)
+{
+    const struct preread_settings *settings = stream_settings(server, &preread_key);
+
+    return settings->is_on;
+}
+
+/* ---- variables ---- */
+
+static struct str cookie_of(struct variable_env *env)
+{
+    const struct preread *preread = session_data(variable_session(env), &preread_key, 0);
+
+    return preread == NULL ? STR_NONE : preread->cookie;
+}
+
+static bool get_cookie(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    *out = cookie_of(env);
+    return out->len != 0;
+}
+
+static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    return rdp_cookie_value(cookie_of(env), variable->rest, out);
+}
+
+static const struct variable variables[] = {
+    {.name = STR_INIT("rdp_cookie"), .get = get_cookie},
+    {.name = STR_INIT("rdp_cookie_"), .get = get_value, .flags = VARIABLE_PREFIX},
+    {.name = {NULL, 0}},
+};
+
+/* ---- the module ---- */
+
+static const struct directive rows[] = {
+    {"rdp_preread", IN_STREAM | IN_STREAM_SERVER, FLAG(struct preread_settings, is_on),
+     .initial = "off",
+     .doc = "Reads what a client of RDP begins with: its cookie, or its routing token."},
+    {0},
+};
+
+static const struct directive_table preread_table = {.key = &preread_key,
+                                                     .rows = rows,
+                                                     .contexts = IN_STREAM | IN_STREAM_SERVER,
+                                                     .size = sizeof(struct preread_settings)};
+static const struct directive_table *const tables[] = {&preread_table, NULL};
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_PREREAD, .run = look, .is_active = is_active},
+    {.run = NULL},
+};
+static const struct stream_module hooks = {.variables = variables, .hooks = session_hooks};
+
+const struct module ngx_stream_rdp_preread_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_rdp_preread_module",
+    .kind = MODULE_STREAM,
+    .tables = tables,
+    .hooks = &hooks,
+};
