@@ -1,15 +1,17 @@
 """Real programs that a test stands before or behind: databases, mail servers, proxies, brokers, each with files of its own.
 
-    directory = home(tmp_path_factory, "redis")                  # which the program's user owns
+    directory = home("redis")                 # which the program's user owns
     with Program([REDIS, "--port", "0"], directory, ready=lambda: os.path.exists(path)) as redis: ...
 """
 
+import atexit
 import os
 import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 
 from .wait import until
 
@@ -32,11 +34,12 @@ def own(path, user="nobody"):
     return path
 
 
-def home(factory, name, user="nobody"):
-    """A new folder, from pytest's tmp_path_factory, that this user can reach and owns."""
-    path = str(factory.mktemp(name))
-    for folder in (path, os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-        os.chmod(folder, 0o755)
+def home(name, user="nobody"):
+    """A new folder that this user owns and can reach, until this process ends. Not one of pytest's: each run of
+    pytest closes the folder above those of all runs to others."""
+    path = tempfile.mkdtemp(prefix="portunus-%s-" % name)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    os.chmod(path, 0o755)
     return own(path, user)
 
 

@@ -104,8 +104,8 @@ PASSWORD = 'se"cr\\et{5}'
 class Stage:
     """All of it, started once: `answer` is what the authentication server says besides the address."""
 
-    def __init__(self, factory):
-        self.dir = home(factory, "mail", "root")
+    def __init__(self):
+        self.dir = home("mail", "root")
         self.ports = {name: ports.take() for name in ("imap", "pop3", "smtp", "haproxy")}
         self.numbers = {name: port.number for name, port in self.ports.items()}
         self.authority = Authority(self.dir)
@@ -167,8 +167,8 @@ class Stage:
 
 
 @pytest.fixture(scope="module", name="stage")
-def make_stage(tmp_path_factory):
-    made = Stage(tmp_path_factory)
+def make_stage():
+    made = Stage()
     try:
         made.start()
         yield made

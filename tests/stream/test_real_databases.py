@@ -49,8 +49,8 @@ stream {
 class Databases:
     """The three, with a folder and ports each; all are behind `server`."""
 
-    def __init__(self, factory):
-        self.dir = home(factory, "databases")
+    def __init__(self):
+        self.dir = home("databases")
         self.ports = {name: ports.take() for name in ("postgres", "mariadb", "redis", "redis_tls")}
         self.numbers = {name: port.number for name, port in self.ports.items()}
         self.authority = Authority(self.dir)
@@ -185,8 +185,8 @@ class Redis:
 
 
 @pytest.fixture(scope="module", name="databases")
-def make_databases(tmp_path_factory):
-    made = Databases(tmp_path_factory)
+def make_databases():
+    made = Databases()
     try:
         made.start()
         yield made

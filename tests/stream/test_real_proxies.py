@@ -85,8 +85,8 @@ class Echo(Peer):
 class Stage:
     """All of it, started once."""
 
-    def __init__(self, factory):
-        self.dir = home(factory, "proxies")
+    def __init__(self):
+        self.dir = home("proxies")
         self.ports = {name: ports.take() for name in ("accepts", "mqtt", "v1", "v2", "long", "checks")}
         self.numbers = {name: port.number for name, port in self.ports.items()}
         self.peer = Echo(holds=True)
@@ -139,8 +139,8 @@ class Stage:
 
 
 @pytest.fixture(scope="module", name="stage")
-def make_stage(tmp_path_factory):
-    made = Stage(tmp_path_factory)
+def make_stage():
+    made = Stage()
     try:
         made.start()
         yield made
