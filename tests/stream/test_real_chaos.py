@@ -209,7 +209,7 @@ def change(server, workers, port):
 
 def test_a_reload_under_a_thousand_sessions(serve, echo):
     server = serve(conf=conf(2, echo.port))
-    old = set(server.children())
+    old = set(wait_workers(server, 2))
     clients = begin(server.port, 1000)
     new = change(server, 2, echo.port)
     speak(clients, b"after the reload")
@@ -259,7 +259,7 @@ def test_a_killed_worker_costs_its_own_sessions_only(serve, echo):
 
 def test_worker_shutdown_timeout_ends_sessions(serve, echo):
     server = serve(conf=conf(1, echo.port, "worker_shutdown_timeout 200ms;"))
-    old = server.children()
+    old = wait_workers(server, 1)
     clients = begin(server.port, 100)
     server.signal("reload")
     assert [hear_all(client) for client in clients] == [b""] * 100
