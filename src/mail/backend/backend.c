@@ -10,6 +10,9 @@
 #include "server/generation.h"
 #include "upstream/link.h"
 
+/* Bytes that a backend may say before the client is logged in, in whatever lines. */
+#define DIALOGUE_MOST (64u * 1024)
+
 struct settings_key mail_proxy_key;
 
 static const struct conn_owner asking = {.input = NULL};
@@ -70,6 +73,18 @@ static bool read_more(struct mail_backend *backend, size_t had, uint64_t deadlin
     return true;
 }
 
+/* A reply has an end, however many lines it has. */
+static bool says_little(const struct mail_backend *backend)
+{
+    if (backend->said <= DIALOGUE_MOST) {
+        return true;
+    }
+    counters_mine->limited++;
+    log_error(&backend->session->log, 0, "upstream sent too long response: more than %u bytes",
+              DIALOGUE_MOST);
+    return false;
+}
+
 bool backend_read(struct mail_backend *backend)
 {
     uint64_t deadline_ms = clock_now.now_ms + backend->session->server->timeout_ms;
@@ -83,8 +98,9 @@ bool backend_read(struct mail_backend *backend)
         if (end != NULL) {
             backend->reply = str_from(input.data, end);
             backend->taken = backend->reply.len + 1;
+            backend->said += (uint32_t) backend->taken;
             backend->reply.len -= str_ends(backend->reply, STR("\r"));
-            return true;
+            return says_little(backend);
         }
         seen = input.len;
         if (!read_more(backend, seen, deadline_ms)) {
