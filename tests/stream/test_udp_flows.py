@@ -1,9 +1,11 @@
 """UDP: a client's datagrams reach its session, whatever becomes of workers, their number and their configuration."""
 
+import ctypes
 import os
 import re
 import signal
 import socket
+import struct
 
 import pytest
 
@@ -325,3 +327,16 @@ def test_a_client_is_gone_in_the_middle_of_a_batch(serve):
     server.wait_log(r"\*\d+ sendmsg\(\) failed")
     assert server.children() == [worker]
     backend.socket.close()
+
+
+def test_a_unix_client_with_the_longest_path(serve):
+    """Its address was a byte longer than addresses are: no answer left."""
+    server = serve(conf=CONF % {"workers": 1, "user": USER,
+                                "more": "server { listen unix:@DIR@/udp.sock udp; return found; }"})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+        client.settimeout(15)
+        name = struct.pack("H", socket.AF_UNIX) + server.path("").encode().ljust(108, b"c")
+        assert ctypes.CDLL(None).bind(client.fileno(), name, len(name)) == 0
+        client.connect(server.path("udp.sock"))
+        client.send(b"hello")
+        assert client.recv(100) == b"found"
