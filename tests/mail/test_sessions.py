@@ -249,6 +249,17 @@ def test_a_backend_that_never_ends_its_answer(mail):
     assert len(re.findall("upstream sent too long response: more", mail.server.read("error.log"))) == 2
 
 
+def test_a_backend_that_is_this_server(mail):
+    """It went round until no connection was left for it."""
+    mail.answer = {"Auth-Port": str(mail.server.port_of("PORT1"))}
+    with mail.client("pop3", 1) as client:
+        client.read()
+        client.say(b"USER u\r\n")
+        assert client.say(b"PASS p\r\n", None).startswith(b"-ERR internal server error")
+    mail.server.wait_log("the session came round 11 times")
+    assert len(mail.auth.requests) == 12
+
+
 def test_a_line_has_a_limit(mail):
     with mail.client("imap", 8) as client:
         client.read()

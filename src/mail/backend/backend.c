@@ -6,12 +6,14 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/conn/own.h"
 #include "net/conn/proxy_protocol.h"
 #include "server/generation.h"
 #include "upstream/link.h"
 
 /* Bytes that a backend may say before the client is logged in, in whatever lines. */
 #define DIALOGUE_MOST (64u * 1024)
+#define HOPS_MOST 10 /* from this service to itself */
 
 struct settings_key mail_proxy_key;
 
@@ -233,6 +235,19 @@ static void write_proxy_header(struct mail_backend *backend)
     conn_flush(backend->conn);
 }
 
+/* Has the session come from this service itself too often, and may the place be that, too? Then told. */
+static bool comes_round(const struct mail_session *session, const struct addr *addr, unsigned *hops)
+{
+    *hops = own_may_be(addr) ? conn_hops(session->conn) : 0;
+    if (*hops <= HOPS_MOST) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&session->log, 0,
+              "the session came round %u times: its backend is this server itself", *hops);
+    return true;
+}
+
 /* MAY WAIT. False: told. */
 static bool reach(struct mail_backend *backend, const struct mail_place *place)
 {
@@ -240,11 +255,14 @@ static bool reach(struct mail_backend *backend, const struct mail_place *place)
     const struct link_target target = {.addr = place->addr,
                                        .name = place->name,
                                        .log = &session->log};
-    const struct link_options options = {.keepalive = session->server->so_keepalive};
+    struct link_options options = {.keepalive = session->server->so_keepalive};
     int error = 0;
 
     session->upstream = place->name;
     session->log.action = "connecting to upstream";
+    if (comes_round(session, &place->addr, &options.hops)) {
+        return false;
+    }
     if (link_reach(&target, &options, clock_now.now_ms + session->server->timeout_ms,
                    &backend->conn, &error) != LINK_OK) {
         backend->conn = NULL;
