@@ -155,6 +155,26 @@ def imap_backend(**special):
     return MailBackend(b"* OK backend\r\n", answer)
 
 
+def endless(protocol):
+    """A backend whose answer to the login has one more line, always."""
+    line = {"imap": b"* more\r\n", "smtp": b"250-more\r\n"}[protocol] * 100
+    backend = imap_backend() if protocol == "imap" else smtp_backend()
+    usual = backend.answer
+
+    def talk(conn):
+        conn.sendall(backend.greeting)
+        while True:
+            said = conn.recv(65536)
+            if protocol == "imap" and said.endswith(b"}\r\n"):
+                conn.sendall(usual(said))
+                continue
+            while True:
+                conn.sendall(line)
+
+    backend.talk = talk
+    return backend
+
+
 # ---- clients
 
 _complete = {

@@ -2,17 +2,19 @@
 
 import imaplib
 import poplib
+import re
 import smtplib
 import socket
 import ssl
+import threading
 
 import pytest
 
-from harness import Server, binaries
+from harness import Server, binaries, proc
 from harness.certificates import Authority
 from harness.dns import NXDOMAIN, SERVFAIL, NameServer, Pointer
 from harness.server import run_binary
-from mail.stage import AuthServer, MailClient, conf, imap_backend, plain, pop3_backend, smtp_backend
+from mail.stage import AuthServer, endless, MailClient, conf, imap_backend, plain, pop3_backend, smtp_backend
 
 CONF = """
     auth_http http://127.0.0.1:%(auth)d/;
@@ -207,6 +209,56 @@ def test_broken_proxy_header(mail):
 
 
 # ---- limits
+
+@pytest.mark.parametrize("number, command", [(1, b"CAPA\r\n"), (2, b"a CAPABILITY\r\n"), (3, b"EHLO a\r\n")])
+def test_who_takes_no_answers_is_not_heard_on(mail, number, command):
+    """Commands cost their sender less than the answers cost us: they were kept without a bound."""
+    ends = {1: b"\r\n.\r\n", 2: b"a OK completed\r\n", 3: b"250 "}
+    worker = mail.server.children()[0]
+    before = proc.resident_kb(worker)
+    with socket.create_connection(("127.0.0.1", mail.server.port_of("PORT%d" % number)), 10) as client:
+        client.settimeout(0.3)
+        sent, wave = 0, command * 4000
+        try:
+            while sent < 64 << 20:
+                sent += client.send(wave[sent % len(command):])
+        except socket.timeout:
+            pass
+        assert sent < 64 << 20
+        assert proc.resident_kb(worker) < before + binaries.resident_limit(30000)
+        # Nothing is lost when it listens after all.
+        client.settimeout(10)
+        last = threading.Thread(target=client.sendall, args=(wave[sent % len(command):],))
+        last.start()
+        sent += len(wave) - sent % len(command)
+        answers = bytearray()
+        while answers.count(ends[number]) < sent // len(command):
+            answers += client.recv(1 << 20)
+        last.join()
+
+
+def test_a_backend_that_never_ends_its_answer(mail):
+    """Lines without a last one went to the client, or on and on."""
+    mail.answer = {"Auth-Port": str(endless("imap").port)}
+    with mail.client("imap", 8) as client:
+        assert b"internal server error" in client.say(b"a LOGIN u p\r\n", None)
+    mail.answer = {"Auth-Port": str(endless("smtp").port)}
+    with mail.client("smtp", 3) as client:
+        client.say(b"EHLO a\r\n")
+        assert client.say(b"AUTH PLAIN " + plain("u", "p") + b"\r\n", None).endswith(b"451 4.3.2 Internal server error\r\n<end>")
+    assert len(re.findall("upstream sent too long response: more", mail.server.read("error.log"))) == 2
+
+
+def test_a_backend_that_is_this_server(mail):
+    """It went round until no connection was left for it."""
+    mail.answer = {"Auth-Port": str(mail.server.port_of("PORT1"))}
+    with mail.client("pop3", 1) as client:
+        client.read()
+        client.say(b"USER u\r\n")
+        assert client.say(b"PASS p\r\n", None).startswith(b"-ERR internal server error")
+    mail.server.wait_log("the session came round 11 times")
+    assert len(mail.auth.requests) == 12
+
 
 def test_a_line_has_a_limit(mail):
     with mail.client("imap", 8) as client:

@@ -32,6 +32,8 @@ static const struct deviation deviations[] = {
      "inherited from the main level, which has the default"},
     {"ngx_stream_core_module", "server_name", DEFAULT, "",
      "a server without names gets the empty one when its block was read"},
+    {"ngx_stream_core_module", "max_self_hops", EXTRA, "",
+     "ends what the server passes on to itself"},
     {"ngx_stream_core_module", "session_memory_limit", EXTRA, "",
      "ours: a bound of its own on what one session may take"},
     {"ngx_stream_log_module", "access_log", DEFAULT, "", "there is no log unless one is written"},

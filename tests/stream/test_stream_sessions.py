@@ -41,8 +41,13 @@ def server():
         server { listen 127.0.0.1:@PORT5@; pass 127.0.0.1:1; access_log nobody.log line; }
         server { listen 127.0.0.1:@PORT6@; session_memory_limit 1k; access_log full.log line;
                  return "%s"; }
+        server { listen 127.0.0.1:@PORT7@; proxy_pass 127.0.0.1:@PORT7@; access_log round.log line; }
+        server { listen unix:@DIR@/round.sock; proxy_pass unix:@DIR@/round.sock; max_self_hops 3; }
+        server { listen 127.0.0.1:@PORT8@; proxy_pass unix:@DIR@/round.sock; }
+        server { listen 127.0.0.1:@PORT9@; proxy_pass 127.0.0.1:@PORT4@; }
     }
-    http { access_log off; server { listen 127.0.0.1:@PORT4@; return 200 "by http"; } }
+    http { access_log off; server { listen 127.0.0.1:@PORT4@; location / { return 200 "by http"; }
+                                    location /round { proxy_pass http://127.0.0.1:@PORT9@; } } }
     """ % ("$remote_addr$hostname$time_local" * 100)
     with Server(conf=text) as made:
         yield made
@@ -60,6 +65,20 @@ def test_a_circle_of_passes_ends(server):
     assert say(server.port_of("PORT2")) == b""
     assert server.wait_lines("loop.log")[0].startswith("500 ")
     assert "was passed on 10 times" in server.error_log
+
+
+def test_a_circle_of_connections_ends(server):
+    """It went on after its client had left, as long as there were connections."""
+    assert say(server.port_of("PORT7")) == b""
+    assert len(server.wait_lines("round.log", 12)) == 12  # one from outside, ten, and one too many
+    server.wait_log(r"the session came round 11 times.*max_self_hops")
+    assert say(server.port_of("PORT8")) == b""
+    server.wait_log(r"the session came round 4 times")
+
+
+def test_a_circle_through_http_ends(server):
+    """Each way through stream had begun the count anew."""
+    assert say(server.port_of("PORT9"), b"GET /round HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 508 ")
 
 
 def test_pass_to_nobody(server):

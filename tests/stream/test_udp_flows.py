@@ -1,9 +1,11 @@
 """UDP: a client's datagrams reach its session, whatever becomes of workers, their number and their configuration."""
 
+import ctypes
 import os
 import re
 import signal
 import socket
+import struct
 
 import pytest
 
@@ -292,3 +294,49 @@ def test_words_that_mean_nothing_for_udp_are_refused(tmp_path, word):
         return
     assert re.search(r'"listen" directive "%s" parameter is incompatible with "udp"'
                      % word.split("=")[0], done.stderr)
+
+
+def test_a_client_is_gone_in_the_middle_of_a_batch(serve):
+    """The batch was full, its first datagrams failed, and so the session ended that was adding to it."""
+    backend = Backend()
+    server = serve(conf=CONF % {"workers": 1, "user": USER, "more":
+                                "server { listen unix:@DIR@/udp.sock udp; proxy_pass 127.0.0.1:%d; }" % backend.port})
+    worker = server.children()[0]
+
+    def say(ends, count):
+        """Each in a message of its own, since they grow; the worker finds all of them at once."""
+        os.kill(worker, signal.SIGSTOP)
+        for end in ends:
+            for size in range(count):
+                backend.answer(b"x" * (1 + size), end)
+        os.kill(worker, signal.SIGCONT)
+
+    clients = [socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(12)]
+    for number, client in enumerate(clients):
+        client.settimeout(15)
+        client.bind(server.path("client%d" % number))
+        client.connect(server.path("udp.sock"))
+        client.send(b"hello")
+    ends = [backend.take()[1] for _ in clients]
+    say(ends, 5)  # from now on these backends are read in batches
+    for client in clients:
+        assert [len(client.recv(100)) for _ in range(5)] == [1, 2, 3, 4, 5]
+    for client in clients:
+        client.close()
+    say(ends, 7)
+    server.wait_log(r"\*\d+ sendmsg\(\) failed")
+    assert server.children() == [worker]
+    backend.socket.close()
+
+
+def test_a_unix_client_with_the_longest_path(serve):
+    """Its address was a byte longer than addresses are: no answer left."""
+    server = serve(conf=CONF % {"workers": 1, "user": USER,
+                                "more": "server { listen unix:@DIR@/udp.sock udp; return found; }"})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+        client.settimeout(15)
+        name = struct.pack("H", socket.AF_UNIX) + server.path("").encode().ljust(108, b"c")
+        assert ctypes.CDLL(None).bind(client.fileno(), name, len(name)) == 0
+        client.connect(server.path("udp.sock"))
+        client.send(b"hello")
+        assert client.recv(100) == b"found"

@@ -237,3 +237,22 @@ def test_sessions_outlive_a_reload_in_one_process(serve):
             backend.answer(b"answer", address)
             assert client.recv(100) == b"answer"
     backend.socket.close()
+
+
+@pytest.mark.parametrize("options", ["", "proxy_responses 1;"])
+def test_a_datagram_that_fits_no_peer_is_no_fault_of_theirs(serve, options):
+    """With its header it was too long to be sent: all peers were taken for broken, by one datagram."""
+    backend = Backend()
+    server = serve(conf="daemon off; pid nginx.pid; error_log error.log info; %s events {} stream {"
+                   "upstream two { server 127.0.0.1:%d; server 127.0.0.1:%d backup; }"
+                   "server { listen 127.0.0.1:@PORT@ udp; proxy_pass two; proxy_protocol on; proxy_timeout 1h; %s } }"
+                   % (USER, backend.port, backend.port, options))
+    with client_of(server.port) as giant, client_of(server.port) as other:
+        giant.send(b"x" * 65507)
+        server.wait_log("a datagram of 65507 bytes is dropped")
+        other.send(b"hello")
+        assert backend.take()[0].endswith(b"\r\nhello")
+        giant.send(b"less")
+        assert backend.take()[0].endswith(b"\r\nless")
+    assert "disabled" not in server.error_log
+    backend.socket.close()

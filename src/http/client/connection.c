@@ -127,11 +127,8 @@ struct str connection_address(struct http_connection *http)
 
 unsigned connection_ask_hops(struct http_connection *http)
 {
-    struct addr peer;
-    unsigned hops;
+    unsigned hops = conn_hops(http->conn);
 
-    conn_peer(http->conn, &peer);
-    hops = own_hops(http->conn->source.fd, &peer);
     http->hops_known = (uint8_t) (hops < UINT8_MAX ? hops + 1 : UINT8_MAX);
     return hops;
 }

@@ -6,9 +6,14 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/conn/own.h"
 #include "net/conn/proxy_protocol.h"
 #include "server/generation.h"
 #include "upstream/link.h"
+
+/* Bytes that a backend may say before the client is logged in, in whatever lines. */
+#define DIALOGUE_MOST (64u * 1024)
+#define HOPS_MOST 10 /* from this service to itself */
 
 struct settings_key mail_proxy_key;
 
@@ -70,6 +75,18 @@ static bool read_more(struct mail_backend *backend, size_t had, uint64_t deadlin
     return true;
 }
 
+/* A reply has an end, however many lines it has. */
+static bool says_little(const struct mail_backend *backend)
+{
+    if (backend->said <= DIALOGUE_MOST) {
+        return true;
+    }
+    counters_mine->limited++;
+    log_error(&backend->session->log, 0, "upstream sent too long response: more than %u bytes",
+              DIALOGUE_MOST);
+    return false;
+}
+
 bool backend_read(struct mail_backend *backend)
 {
     uint64_t deadline_ms = clock_now.now_ms + backend->session->server->timeout_ms;
@@ -83,8 +100,9 @@ bool backend_read(struct mail_backend *backend)
         if (end != NULL) {
             backend->reply = str_from(input.data, end);
             backend->taken = backend->reply.len + 1;
+            backend->said += (uint32_t) backend->taken;
             backend->reply.len -= str_ends(backend->reply, STR("\r"));
-            return true;
+            return says_little(backend);
         }
         seen = input.len;
         if (!read_more(backend, seen, deadline_ms)) {
@@ -217,6 +235,19 @@ static void write_proxy_header(struct mail_backend *backend)
     conn_flush(backend->conn);
 }
 
+/* Has the session come from this service itself too often, and may the place be that, too? Then told. */
+static bool comes_round(const struct mail_session *session, const struct addr *addr, unsigned *hops)
+{
+    *hops = own_may_be(addr) ? conn_hops(session->conn) : 0;
+    if (*hops <= HOPS_MOST) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&session->log, 0,
+              "the session came round %u times: its backend is this server itself", *hops);
+    return true;
+}
+
 /* MAY WAIT. False: told. */
 static bool reach(struct mail_backend *backend, const struct mail_place *place)
 {
@@ -224,11 +255,14 @@ static bool reach(struct mail_backend *backend, const struct mail_place *place)
     const struct link_target target = {.addr = place->addr,
                                        .name = place->name,
                                        .log = &session->log};
-    const struct link_options options = {.keepalive = session->server->so_keepalive};
+    struct link_options options = {.keepalive = session->server->so_keepalive};
     int error = 0;
 
     session->upstream = place->name;
     session->log.action = "connecting to upstream";
+    if (comes_round(session, &place->addr, &options.hops)) {
+        return false;
+    }
     if (link_reach(&target, &options, clock_now.now_ms + session->server->timeout_ms,
                    &backend->conn, &error) != LINK_OK) {
         backend->conn = NULL;

@@ -27,6 +27,7 @@ struct mail_backend {
     struct conn *conn;  /* to the backend; NULL = not there yet */
     struct str reply;   /* the last line that it sent, without its end; valid until the next read */
     size_t taken;       /* bytes of input that the next read drops */
+    uint32_t said;      /* bytes of all its lines so far */
     bool has_refused;   /* reply is what the client may be told */
     struct relay relay; /* when it is logged in to */
 };

@@ -5,6 +5,8 @@
 #include "mail/session/session.h"
 #include "server/generation.h"
 
+#define UNHEARD_MOST 16384u /* bytes of answers that may wait while the client speaks on */
+
 struct str mail_input(struct mail_session *session)
 {
     struct conn *conn = session->conn;
@@ -15,6 +17,22 @@ struct str mail_input(struct mail_session *session)
         session->deadline_ms = clock_now.now_ms + session->server->timeout_ms;
     }
     return conn->in == NULL ? STR_NONE : conn_input(conn);
+}
+
+bool mail_is_heard(struct mail_session *session)
+{
+    struct conn *conn = session->conn;
+
+    if (conn_unsent(conn) < UNHEARD_MOST) {
+        return loop_share();
+    }
+    enum wait_result result =
+        conn_wait_output(conn, UNHEARD_MOST, clock_now.now_ms + session->server->timeout_ms);
+    if (result == WAIT_TIMED_OUT) {
+        counters_mine->limited++;
+        log_info(&session->log, ETIMEDOUT, "client timed out, and does not take our answers");
+    }
+    return result == WAIT_READY;
 }
 
 static enum mail_line too_long(struct mail_session *session)
@@ -58,6 +76,9 @@ enum mail_line mail_read_line(struct mail_session *session, struct str *out)
 
     for (;;) {
         struct str input = mail_input(session);
+        if (!mail_is_heard(session)) {
+            return MAIL_LINE_NONE;
+        }
         const char *end = seen < input.len ? str_find_char(str_skip(input, seen), '\n') : NULL;
 
         if (end != NULL) {

@@ -146,6 +146,9 @@ enum mail_line mail_read_line(struct mail_session *session, struct str *out);
 enum mail_line mail_read_more(struct mail_session *session, size_t had);
 /* Drops what is done, and gives what lies there. */
 struct str mail_input(struct mail_session *session);
+/* Waits until the client has taken most of what was said to it, and others have had their share of the worker: asked before
+ * each of its commands is looked at, and between lines of others for it. MAY WAIT. False: it does not, or has left; told. */
+bool mail_is_heard(struct mail_session *session);
 /* Writes to the client. */
 void mail_say(struct mail_session *session, struct str text);
 void mail_sayf(struct mail_session *session, const char *format, ...)

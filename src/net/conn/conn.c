@@ -366,6 +366,14 @@ bool conn_note_own(struct conn *conn, const struct addr *peer, unsigned hops)
     return has_room || !conn->is_at_home;
 }
 
+unsigned conn_hops(const struct conn *conn)
+{
+    struct addr peer;
+
+    conn_peer(conn, &peer);
+    return own_hops(conn->source.fd, &peer);
+}
+
 /* ---- options ---- */
 
 void conn_set_nodelay(struct conn *conn, bool on)

@@ -197,6 +197,8 @@ void conn_fail(struct conn *conn, int error);
 void conn_reset(struct conn *conn);
 
 void conn_peer(const struct conn *conn, struct addr *out);
+/* How often what comes over this accepted connection came from this service itself: see own_hops (net/conn/own.h). */
+unsigned conn_hops(const struct conn *conn);
 
 static inline uint64_t conn_number(const struct conn *conn)
 {

@@ -39,7 +39,8 @@ struct datagram_flow;
 struct datagram_owner {
     /* One more from the client; perhaps empty. The bytes are gone after the call. */
     void (*received)(struct datagram_flow *flow, struct str datagram);
-    /* One could not be sent (errno). The flow goes on unless it is closed. */
+    /* One could not be sent (errno); told at the end of the turn, never from inside datagram_send. The flow goes on unless it
+     * is closed. */
     void (*failed)(struct datagram_flow *flow, int error);
     /* The flow ends, and is closed after the call if the owner did not do it. */
     void (*ended)(struct datagram_flow *flow, enum datagram_end why);

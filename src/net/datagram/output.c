@@ -43,7 +43,14 @@ static struct {
     size_t used;           /* bytes of the room */
     struct deferred flush; /* at the end of the turn */
     struct timer retry;    /* when the socket takes no more */
-    bool is_ready;         /* deferred and timer are made */
+    struct failure {
+        struct datagram_flow *flow; /* only if its life is still this */
+        uint32_t life;
+        int error;
+    } failures[ITEMS_MOST];  /* not told yet: whoever sends is in the middle of something */
+    unsigned failure_count;  /* beyond these nobody is told */
+    struct deferred telling; /* at the end of the turn */
+    bool is_ready;           /* deferred and timer are made */
     unsigned char room[ROOM];
 } out;
 
@@ -114,10 +121,28 @@ static void prepare(unsigned i)
 
 /* ---- sending ---- */
 
+static void tell_failures(struct deferred *deferred)
+{
+    /* Whoever is told may send, and fail again. */
+    struct failure failures[ITEMS_MOST];
+    unsigned count = out.failure_count;
+
+    memcpy(failures, out.failures, count * sizeof(failures[0]));
+    out.failure_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct datagram_flow *flow = failures[i].flow;
+
+        if (flow->life == failures[i].life) {
+            flow->owner->failed(flow, failures[i].error);
+        }
+    }
+}
+
 static void item_failed(const struct item *item, int error)
 {
-    if (item->flow->life == item->life) {
-        item->flow->owner->failed(item->flow, error);
+    if (item->flow->life == item->life && out.failure_count < ITEMS_MOST) {
+        out.failures[out.failure_count++] = (struct failure){item->flow, item->life, error};
+        loop_defer(&out.telling);
     }
 }
 
@@ -206,10 +231,12 @@ void datagram_output_end(void)
 {
     if (out.is_ready) {
         loop_undefer(&out.flush);
+        loop_undefer(&out.telling);
         timer_remove(&out.retry);
     }
     out.first = out.count = 0;
     out.used = 0;
+    out.failure_count = 0;
     out.is_ready = false;
 }
 
@@ -251,6 +278,7 @@ void datagram_send(struct datagram_flow *flow, struct str datagram)
 
     if (!out.is_ready) {
         deferred_init(&out.flush, flush_deferred);
+        deferred_init(&out.telling, tell_failures);
         timer_init(&out.retry, retry_due);
         out.is_ready = true;
     }

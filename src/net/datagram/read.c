@@ -101,7 +101,9 @@ static void take(struct datagram_port *port, unsigned i)
     struct datagram datagram = {.peer = peers[i],
                                 .bytes = {pieces[i].iov_base, messages[i].msg_len}};
 
-    datagram.peer.len = message->msg_namelen;
+    /* The kernel counts a byte behind a path that fills all its room. */
+    datagram.peer.len =
+        message->msg_namelen < sizeof(peers[i].un) ? message->msg_namelen : sizeof(peers[i].un);
     make_key(port, &datagram.peer, message, &datagram.key);
     datagram_counts.received++;
     datagram_deliver(port, &datagram, false);

@@ -176,6 +176,9 @@ static const struct directive server_rows[] = {
      .doc = "Longest time for the client to say it."},
     {"proxy_protocol_timeout", IN_BOTH, MSEC(S, proxy_protocol_timeout_ms), .initial = "30s",
      .doc = "Longest time for the header of the PROXY protocol to come."},
+    {"max_self_hops", IN_BOTH, NUMBER(S, max_self_hops), .initial = "10", .min = 0, .max = 250,
+     .doc = "How often a session may come to this server from this server itself, which is its own "
+            "backend then; one more and it ends with status 500. Of Portunus."},
     {"tcp_nodelay", IN_BOTH, FLAG(S, tcp_nodelay), .initial = "on",
      .doc = "TCP_NODELAY on the connections of clients and backends."},
     {"session_memory_limit", IN_BOTH, SIZE(S, session_memory_limit), .initial = "1m",

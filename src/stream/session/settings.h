@@ -74,6 +74,7 @@ struct stream_server {
     uint64_t preread_buffer_size;
     uint64_t preread_timeout_ms;
     uint64_t proxy_protocol_timeout_ms;
+    int64_t max_self_hops;              /* how often a session may come from this service itself */
     uint64_t session_memory_limit;      /* bytes of its arena; 0 = none */
     struct resolver_settings *resolver; /* or NULL */
     uint64_t resolver_timeout_ms;

@@ -140,6 +140,9 @@ static enum mail_line read_command(struct mail_session *session, struct str *out
 
     for (;;) {
         struct str input = mail_input(session);
+        if (!mail_is_heard(session)) {
+            return MAIL_LINE_NONE;
+        }
         enum imap_extent extent = imap_command_extent(input, &seen);
 
         if (extent == IMAP_WHOLE) {
@@ -216,6 +219,9 @@ static bool is_done(struct mail_backend *backend)
             return backend_refuses(backend, rest);
         }
         mail_sayf(session, "%.*s\r\n", STR_ARG(rest));
+        if (!mail_is_heard(session)) {
+            return false;
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/conn/own.h"
 #include "net/conn/proxy_protocol.h"
 #include "server/generation.h"
 #include "shared/upstream/target.h"
@@ -134,6 +135,46 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
     }
 }
 
+/* ---- circles ---- */
+
+/* How often the session came from this service itself, if the backend may be that, too. */
+static unsigned hops_of(const struct proxying *proxying)
+{
+    const struct conn *client = proxying->session->conn;
+
+    return own_may_be(&proxying->pick.peer->addr) ? conn_hops(client) : 0;
+}
+
+/* More than it may? Told. */
+static bool came_round(const struct proxying *proxying, unsigned hops)
+{
+    const struct session *session = proxying->session;
+
+    if (__builtin_expect(hops <= session->server->max_self_hops, 1)) {
+        return false;
+    }
+    counters_mine->limited++;
+    log_error(&session->log, 0,
+              "the session came round %u times: a backend that it is passed on to is this server "
+              "itself (max_self_hops)",
+              hops);
+    return true;
+}
+
+/*
+ * A client who says nothing may be accepted before whoever connected has noted whose it is; by now that is done. Gives
+ * whether the session may go on.
+ */
+static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
+{
+    unsigned hops = hops_of(proxying);
+
+    if (hops > hops_then) {
+        own_note(proxying->link->conn->source.fd, &proxying->pick.peer->addr, hops + 1);
+    }
+    return hops == hops_then || !came_round(proxying, hops);
+}
+
 /* A connection to the peer that was picked. MAY WAIT. */
 static enum link_result connect_peer(struct proxying *proxying, struct str target)
 {
@@ -152,8 +193,15 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
     if (proxying->session->listen->is_udp) {
         return proxy_datagrams_connect(proxying, options.local);
     }
+    unsigned hops = options.hops = hops_of(proxying);
+    if (came_round(proxying, hops)) {
+        return LINK_ERROR;
+    }
     enum link_result result =
         link_open(&proxying->pick, &options, settings->connect_timeout_ms, &proxying->link, &error);
+    if (result == LINK_OK && !is_no_circle(proxying, hops)) {
+        return LINK_ERROR;
+    }
     if (result == LINK_OK) {
         proxying->attempt->connect_ms = clock_now.now_ms - proxying->attempt_ms;
         if (!settings->ssl && settings->proxy_protocol != PROXY_PROTOCOL_OFF) {

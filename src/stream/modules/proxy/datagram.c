@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/conn/proxy_protocol.h"
 #include "net/datagram/flow.h"
 #include "server/generation.h"
 #include "stream/session/story.h"
@@ -15,6 +16,10 @@
 /* What a session keeps for another backend, or until its rate allows more. */
 #define HELD_MOST 64u
 #define HELD_BYTES_MOST (256u * 1024)
+
+/* Bytes of a datagram, by what carries it. */
+#define IP4_MOST (65535u - 20 - 8)
+#define IP6_MOST (65535u - 8)
 
 struct held {
     struct held *next;
@@ -218,17 +223,35 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
 
 /* ---- from the client ---- */
 
-/* The first one of a link has the header of the PROXY protocol before it. */
+/* The first one of a link has the header of the PROXY protocol before it; valid until the next. */
 static struct str with_header(struct datagram_proxying *proxying, struct str datagram)
 {
+    static char room[PROXY_HEADER_V1_MAX + DATAGRAM_MOST];
     unsigned version = proxying->base.settings->proxy_protocol;
-    struct session *session = proxying->base.session;
 
     if (proxying->has_header || version == PROXY_PROTOCOL_OFF) {
         return datagram;
     }
-    const struct str parts[] = {proxy_header(session, version), datagram};
-    return arena_join(&session->arena, parts, 2);
+    if (proxying->header.len == 0) {
+        proxying->header = proxy_header(proxying->base.session, version);
+    }
+    char *end = str_put(str_put(room, proxying->header), datagram);
+    return str_from(room, end);
+}
+
+/* Is it too long for the peer, behind the header? Sent, it would look like a fault of the peer. */
+static bool is_too_long(struct datagram_proxying *proxying, struct str datagram)
+{
+    size_t most = proxying->base.pick.peer->addr.any.sa_family == AF_INET ? IP4_MOST : IP6_MOST;
+
+    return __builtin_expect(datagram.len > most - PROXY_HEADER_V1_MAX, 0) &&
+           with_header(proxying, datagram).len > most;
+}
+
+static void drop_long(const struct datagram_proxying *proxying, size_t size)
+{
+    counters_mine->limited++;
+    log_info(&proxying->base.session->log, EMSGSIZE, "a datagram of %zu bytes is dropped", size);
 }
 
 /* Gives whether the session is here still. */
@@ -239,6 +262,10 @@ static bool forward(struct datagram_proxying *proxying, struct str datagram)
     for (unsigned tries = 0; !datagram_link_send(&proxying->link, bytes); tries++) {
         if (errno == EAGAIN || errno == ENOBUFS) {
             return true; /* lost, as networks lose them */
+        }
+        if (errno == EMSGSIZE) {
+            drop_long(proxying, bytes.len);
+            return true;
         }
         /* ECONNREFUSED is of one before, and this one did not leave. */
         int error = errno;
@@ -304,6 +331,11 @@ static void from_client(struct session *session, struct str datagram)
         return;
     }
     something_moved(proxying);
+    if (is_too_long(proxying, datagram)) {
+        drop_long(proxying, datagram.len);
+        end_if_done(proxying);
+        return;
+    }
     proxying->requests++;
     if (proxying->requests == most) {
         datagram_unbind(session->flow);

@@ -19,6 +19,8 @@ struct datagram_proxying {
     bool held_waits; /* held has what the upload rate does not allow yet */
     bool is_refused; /* the peer was not there at last */
     bool has_header; /* the header of the PROXY protocol has left, or there is none */
+    struct str
+        header; /* … which is the same for all peers; in the session's arena; empty: not made yet */
     unsigned held_count;
     size_t held_size; /* bytes */
     struct held *held, **last_held;
