@@ -27,6 +27,8 @@ struct event_backend {
     bool (*watch)(struct event_source *source, enum watch_kind kind);
     void (*remove)(struct event_source *source);
     void (*forget)(struct event_source *source);
+    /* Another source has the descriptor from now on, registered as it is. */
+    void (*move)(struct event_source *to);
     /* Waits at most timeout_ms (-1: for ever). Events gathered are delivered by the next call. */
     void (*wait)(int timeout_ms);
     void (*deliver)(void);

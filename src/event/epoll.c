@@ -127,6 +127,11 @@ static void epoll_forget(struct event_source *source)
     sources[source->fd] &= ~SOURCE_MASK;
 }
 
+static void epoll_move(struct event_source *to)
+{
+    sources[to->fd] = (sources[to->fd] & ~SOURCE_MASK) | (uint64_t) (uintptr_t) to;
+}
+
 static void epoll_remove(struct event_source *source)
 {
     /* ENOENT and EBADF only say that it is gone already. */
@@ -194,6 +199,7 @@ const struct event_backend epoll_backend = {
     .watch = epoll_watch,
     .remove = epoll_remove,
     .forget = epoll_forget,
+    .move = epoll_move,
     .wait = epoll_wait_for_events,
     .deliver = epoll_deliver,
 };

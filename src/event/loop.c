@@ -239,3 +239,15 @@ void event_forget(struct event_source *source)
         source->is_registered = source->is_output_watched = false;
     }
 }
+
+void event_move(struct event_source *from, struct event_source *to)
+{
+    to->fd = from->fd;
+    to->is_registered = from->is_registered;
+    to->is_output_watched = from->is_output_watched;
+    if (to->is_registered) {
+        loop.backend->move(to);
+    }
+    from->fd = -1;
+    from->is_registered = from->is_output_watched = false;
+}

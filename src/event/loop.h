@@ -179,6 +179,12 @@ void event_remove(struct event_source *source);
  */
 void event_forget(struct event_source *source);
 
+/*
+ * `to`, which has a `ready` of its own, takes over the descriptor of `from` together with its registration; events of this
+ * turn that are still to be delivered go to it. `from` has no descriptor afterwards.
+ */
+void event_move(struct event_source *from, struct event_source *to);
+
 /* Signals as events (signalfd): blocks them for the process and calls back on the loop's stack. */
 bool loop_watch_signals(const sigset_t *signals, void (*on_signal)(int signo, int sender_pid));
 

@@ -18,6 +18,21 @@ HELLO = b"Hello, world\n"
 
 PHP_SCRIPT = "<?php header('Content-Type: text/plain'); header('Content-Length: 13');\n" \
     "echo \"Hello, world\\n\";\n"
+# Neither of those who are compared is behind the other; the reference's handshakes are its own affair.
+TLS_BEHIND = """\
+{user}daemon off; master_process off; pid {directory}/tls-backend.pid; error_log {directory}/tls-backend.log;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    server {{
+        listen {address} ssl backlog=4096;
+        ssl_protocols TLSv1.2 TLSv1.3;
+        ssl_certificate {directory}/tls/ecdsa.crt;
+        ssl_certificate_key {directory}/tls/ecdsa.key;
+        location / {{ return 200 "Hello, world\\n"; }}
+    }}
+}}
+"""
 PHP_FPM = """\
 [global]
 error_log = {directory}/php-fpm.log
@@ -148,6 +163,24 @@ def start_php(address, _options, directory, _programs, prepare):
     return backend
 
 
+def start_tls(address, _options, directory, _programs, prepare):
+    """Debian's nginx, which ends TLS."""
+    name = f"{directory}/tls-backend.conf"
+    with open(name, "w", encoding="ascii") as file:
+        file.write(TLS_BEHIND.format(directory=directory, address=address,
+                                     user="user root; " if os.geteuid() == 0 else ""))
+    process = subprocess.Popen(["/usr/sbin/nginx", "-c", name, "-e", f"{directory}/tls-backend.log"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, preexec_fn=prepare)
+    backend = Backend(address, [process])
+    try:
+        wait_until_ready(backend)
+    except BaseException:
+        backend.stop()
+        raise
+    return backend
+
+
 def wait_until_ready(backend):
     """Returns when something listens on the port of a backend that does not say so itself."""
     host, port = backend.address.split(":")
@@ -166,4 +199,4 @@ def wait_until_ready(backend):
 STARTERS = {"http": start_counting("http_backend"),
             "grpc": start_counting("grpc_backend"),
             "responder": start_counting("fastcgi_responder"),
-            "libfcgi": start_libfcgi, "chain": start_chain, "php": start_php}
+            "libfcgi": start_libfcgi, "chain": start_chain, "php": start_php, "tls": start_tls}

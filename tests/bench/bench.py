@@ -18,8 +18,10 @@ import time
 import backends
 import beside
 import codings
+import datagrams
 import loads
 import modes
+import peers
 import probes
 import report
 import rows
@@ -70,7 +72,7 @@ class Bench:
 
     def __init__(self, options, directory):
         self.options, self.directory = options, directory
-        self.binaries = {"portunus": os.path.abspath(options.binary),
+        self.binaries = {peers.NAME: peers.HAPROXY, "portunus": os.path.abspath(options.binary),
                          "before": options.before, "reference": options.reference}
         self.modes = [mode for mode in modes.MODES if mode.name in options.modes]
         self.server_cpu, self.client_cpu = choose_cpus()
@@ -86,7 +88,7 @@ class Bench:
         self.root = f"{directory}/html"
         rows.make_files(self.root)
         self.certificates = f"{directory}/tls"
-        if any(row.tls for row in rows.ROWS if row.name in options.rows):
+        if any(row.tls or row.tls_behind for row in rows.ROWS if row.name in options.rows):
             rows.make_certificates(self.certificates)
         os.chmod(directory, 0o755)
 
@@ -105,8 +107,13 @@ class Bench:
                                       backend=backend.address if backend else "",
                                       tls_directory=self.certificates, **settings)
             ours = side == "reference" and row.is_against_itself
+            kind = Server
+            if side == peers.NAME:
+                kind = peers.Haproxy
+                text = peers.configuration(row, port, backend.address, self.certificates,
+                                           self.descriptors // 2 - SPARE_DESCRIPTORS)
             server = stack.enter_context(
-                Server(self.binaries["portunus" if ours else side], f"{self.directory}/{side}", text, port,
+                kind(self.binaries["portunus" if ours else side], f"{self.directory}/{side}", text, port,
                        cpus or {self.server_cpu}, self.descriptors, wrapper))
             server.backend = backend
             yield server
@@ -173,7 +180,7 @@ def sum_round(slices):
 def measure_round(bench, row, servers, order):
     """One round: the servers take turns in short slices, so that whatever else the machine does
     meets both; who goes first alternates. Gives the figures of each side."""
-    taken = {side: [] for side in SIDES}
+    taken = {side: [] for side in servers}
     slices = max(1, round(bench.options.seconds / SLICE_SECONDS))
     for server in servers.values():     # caches, branch predictors, memory of the allocator
         bench.client.run(server, row, requests=row.counted[1])
@@ -219,10 +226,11 @@ def check_passed(row, servers):
 def measure_load(bench, row):
     """Rounds. Each has servers of its own, because where a process happens to lie in memory makes
     a tenth of difference; which of them is started first alternates. Gives lists by side."""
-    found = {side: [] for side in SIDES}
+    sides = (*SIDES, peers.NAME) if peers.can_play(row) else SIDES
+    found = {side: [] for side in sides}
     measure = measure_held_round if row.idle else measure_round
     for turn in range(bench.options.rounds):
-        order = SIDES if turn % 2 == 0 else SIDES[::-1]
+        order = sides if turn % 2 == 0 else sides[::-1]
         with bench.both(row, order) as servers:
             for side, figures in measure(bench, row, servers, order).items():
                 found[side].append(figures)
@@ -288,6 +296,8 @@ def measure_row(bench, row):
     """All that the row and the options ask for."""
     measures = set(bench.options.measure)
     result = {"name": row.name, "title": row.title, "targets": row.targets}
+    if row.is_datagram:
+        return {**result, **datagrams.measure_row(bench, row, SIDES)}
     if "memory" in row.measures:
         if "memory" in measures:
             measure = measure_waiting if row.waiting else measure_worker_memory

@@ -14,9 +14,9 @@ class FetchError(Exception):
 
 def command(row, uri, port):
     """The command line. The head, and the trailers, go to standard error."""
-    scheme = "https" if row.tls else "http"
+    scheme = "https" if row.tls or row.tls_behind else "http"
     words = ["curl", "-s", "-k", "--max-time", str(SECONDS), "-D", "/dev/stderr"]
-    if row.tls:
+    if row.tls or row.tls_behind:
         words.append("--tlsv1.3")
     if row.streams:
         words.append("--http2" if row.tls else "--http2-prior-knowledge")

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import modes_report
+import peers
 from probes import own_syscalls
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -174,6 +175,24 @@ def coding_table(results):
                      "its instructions", "ours to them"), lines) if lines else ""
 
 
+def peer_table(results):
+    """CPU time beside the second server, in the same rounds."""
+    lines = []
+    for result in results:
+        theirs = result.get("load", {}).get(peers.NAME)
+        if theirs:
+            mine = result["load"]["portunus"]
+            ratios = [one["cpu_us"] / other["cpu_us"] for one, other in zip(mine, theirs)]
+            first, third = quartiles(ratios)
+            lines.append([result["title"], number(median_of(mine, "cpu_us"), 2),
+                          number(median_of(theirs, "cpu_us"), 2),
+                          f"{statistics.median(ratios):.2f} ({first:.2f}–{third:.2f})",
+                          number(result.get("bytes", {}).get("portunus")),
+                          number(result.get("bytes", {}).get(peers.NAME))])
+    return markdown((f"beside {peers.version()}", "CPU µs", "haproxy", "ratio (quartiles)",
+                     "bytes a session", "haproxy"), lines) if lines else ""
+
+
 def time_wait_table(results):
     """Connections to the backend that were left in TIME_WAIT."""
     lines = []
@@ -236,7 +255,7 @@ def document(heading, results):
              if {"load", "syscalls", "instructions"} & result.keys()]
     parts = [heading, markdown(HEADER, lines) if lines else "",
              STAR if any("load" in result for result in results) else "",
-             memory_table(results), coding_table(results), beside_table(results), time_wait_table(results),
+             memory_table(results), peer_table(results), coding_table(results), beside_table(results), time_wait_table(results),
              *(modes_report.table(result, markdown) for result in results if "modes" in result),
              syscall_table(results)]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -31,6 +31,8 @@ class Row:
     only: tuple = ("", "")              # what {only} is for Portunus, and for the reference
     most_passed: int = None             # requests that the backend may see: the cache has the rest
     tls: str = ""                       # kind of certificate, see make_certificates
+    tls_behind: str = ""                # … of the backend, to which TLS passes as it is
+    is_datagram: bool = False           # of stream, by UDP: see datagrams.py
     streams: int = 0                    # HTTP/2, by h2load, with so many on a connection
     connections: int = None             # at a time, where the row sets it and not the options
     message: bytes = b""                # what each request posts, as a gRPC call

@@ -79,9 +79,13 @@ class Server:
             os.remove(f"{prefix}/logs/error.log")
         with open(f"{prefix}/output", "wb") as output:
             self.process = subprocess.Popen(
-                [*wrapper, binary, "-p", prefix, "-e", "logs/error.log", "-c",
-                 f"{prefix}/nginx.conf"], stdin=subprocess.DEVNULL, stdout=output,
+                [*wrapper, *self.command()], stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, preexec_fn=prepare_child(cpus, descriptors))
+
+    def command(self):
+        """What starts it."""
+        return [self.binary, "-p", self.prefix, "-e", "logs/error.log", "-c",
+                f"{self.prefix}/nginx.conf"]
 
     def __enter__(self):
         try:
@@ -178,7 +182,7 @@ class Server:
 
     def get(self, row, uri):
         """One request as a row makes it: status and body."""
-        if row.tls or row.streams or row.coding:
+        if row.tls or row.tls_behind or row.streams or row.coding:
             return Server.get_by_curl(self, row, uri)[:2]
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
         try:

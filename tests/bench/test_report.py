@@ -92,7 +92,7 @@ def test_rows_with_tls_have_a_certificate_and_tls_1_3(tmp_path):
     assert {row.tls for row in rows.ROWS} == {"", "ecdsa", "rsa"}
     for row in rows.ROWS:
         text = rows.configuration(row, "/files", 1001, False, tls_directory=f"{tmp_path}/tls")
-        assert ("listen 127.0.0.1:1001 ssl;" in text) == ("ssl_" in text) == (row.tls != "")
+        assert ("listen 127.0.0.1:1001 ssl;" in text) == ("ssl_cert" in text) == (row.tls != "")
         if row.tls:
             assert "ssl_protocols TLSv1.2 TLSv1.3;" in text
             name = text.partition("ssl_certificate ")[2].partition(";")[0]

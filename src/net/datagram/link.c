@@ -1,4 +1,4 @@
-/* Links to backends: one socket each, read in batches. */
+/* Links to backends: one socket each, read in batches, and handed on to the next link. */
 #define _GNU_SOURCE
 #include "net/datagram/link.h"
 
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "net/datagram/read.h"
+#include "net/datagram/spare.h"
 
 #ifndef IP_BIND_ADDRESS_NO_PORT
 #define IP_BIND_ADDRESS_NO_PORT 24
@@ -33,22 +34,52 @@ static bool bind_link(int fd, const struct datagram_link_options *options, const
     return bind(fd, &options->bind->any, options->bind->len) == 0;
 }
 
+/* False with errno. */
+static bool socket_open(struct datagram_link *link, int family, const char **what)
+{
+    const int type = SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+    *what = "socket()";
+    link->source.fd = socket(family, type, 0);
+    if (link->source.fd == -1 && (errno == EMFILE || errno == ENFILE)) {
+        datagram_spares_close();
+        link->source.fd = socket(family, type, 0);
+    }
+    return link->source.fd != -1;
+}
+
+/* One that another link had. False: there is none that will do. */
+static bool reopen(struct datagram_link *link, const struct addr *peer)
+{
+    if (!datagram_spare_take(peer->any.sa_family, &link->source)) {
+        return false;
+    }
+    if (connect(link->source.fd, &peer->any, peer->len) == 0) {
+        return true;
+    }
+    event_forget(&link->source);
+    close(link->source.fd);
+    link->source.fd = -1;
+    return false;
+}
+
 bool datagram_link_open(struct datagram_link *link, const struct addr *peer,
                         const struct datagram_link_options *options, const char **what)
 {
-    int fd = socket(peer->any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    *what = "socket()";
     link->had_many = false;
     link->last_turn = 0;
     link->is_slow = options->is_slow;
-    event_source_init(&link->source, fd, link_ready);
-    if (fd == -1) {
+    link->reused_as = options->bind == NULL ? peer->any.sa_family : 0;
+    event_source_init(&link->source, -1, link_ready);
+    if (options->bind == NULL && reopen(link, peer)) {
+        return true;
+    }
+    if (!socket_open(link, peer->any.sa_family, what)) {
         return false;
     }
-    if (options->bind == NULL || bind_link(fd, options, what)) {
+    if (options->bind == NULL || bind_link(link->source.fd, options, what)) {
         *what = "connect()";
-        if (datagram_read_begin() && connect(fd, &peer->any, peer->len) == 0) {
+        if (datagram_read_begin() && connect(link->source.fd, &peer->any, peer->len) == 0) {
             *what = "epoll_ctl()";
             if (event_add_listener(&link->source, false)) {
                 return true;
@@ -92,6 +123,9 @@ void datagram_link_close(struct datagram_link *link)
 {
     if (link->source.fd != -1) {
         datagram_read_forget(link);
+        if (datagram_spare_put(link->reused_as, &link->source)) {
+            return;
+        }
         event_forget(&link->source);
         close(link->source.fd);
         link->source.fd = -1;

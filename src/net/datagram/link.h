@@ -25,6 +25,7 @@ struct datagram_link {
     const struct datagram_link_owner *owner;
     bool is_slow;       /* one at a time is read, so that it can be paused after each */
     bool had_many;      /* the last batch was of more than one */
+    uint16_t reused_as; /* its family, when another link may have the socket after it; else 0 */
     uint64_t last_turn; /* of the loop, in which it was read */
 };
 

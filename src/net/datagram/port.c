@@ -9,6 +9,7 @@
 #include "base/fatal.h"
 #include "net/datagram/private.h"
 #include "net/datagram/read.h"
+#include "net/datagram/spare.h"
 
 #define LOOK_EVERY_MS 200 /* whether an address that is answered from is served still */
 #define RETIRE_TICK_MS 50 /* between looks at a retired socket */
@@ -241,6 +242,7 @@ void datagrams_destroy(void)
     if (look.fire != NULL) {
         timer_remove(&look);
     }
+    datagram_spares_close();
     datagram_output_end();
     mailbox_stop();
     datagram_read_end();

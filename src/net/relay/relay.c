@@ -142,15 +142,26 @@ static size_t move_by_pipe(struct relay *relay, enum relay_end from, size_t most
     return (size_t) n;
 }
 
+/* A first piece leaves at once in any case, so that a session that says one thing needs no option. */
+static void mind_delay(struct relay_side *to, bool is_second)
+{
+    if (to->wants_nodelay && is_second) {
+        to->wants_nodelay = 0;
+        conn_set_nodelay(to->conn, true);
+    }
+}
+
 /* Through the buffer. Likewise. */
 static size_t move_by_buffer(struct relay *relay, enum relay_end from, size_t most)
 {
-    struct relay_side *side = &relay->sides[from];
+    struct relay_side *side = &relay->sides[from], *to = &relay->sides[relay_other(from)];
     size_t n = read_some(side, most);
 
     if (n != 0) {
         note_received(side, n);
-        conn_write_now(relay->sides[relay_other(from)].conn, (struct str){buffer, n});
+        mind_delay(to, to->conn->queued != 0);
+        conn_write_now(to->conn, (struct str){buffer, n});
+        mind_delay(to, conn_unsent(to->conn) != 0);
     }
     return n;
 }

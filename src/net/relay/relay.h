@@ -37,6 +37,8 @@ struct relay_side {
     /* Its end is told to the other one, whose bytes go on; else it ends all, once what was read is
      * delivered. */
     unsigned is_half_close_on : 1;
+    /* Small pieces for it are not to wait for one another: TCP_NODELAY, set when one follows another. */
+    unsigned wants_nodelay : 1;
     unsigned is_input_over : 1; /* of ours: nothing more comes from it */
     unsigned is_end_told : 1;   /* of ours: the other end was told so */
     unsigned is_large : 1;      /* of ours: it sends much: buffers came full */

@@ -299,6 +299,69 @@ static void a_link_hears_its_backend_and_of_its_absence(void **state)
     datagram_link_close(&link);
 }
 
+static char link_last[16];
+
+static void link_hears(struct datagram_link *link, struct str datagram)
+{
+    link_received++;
+    assert_true(datagram.len < sizeof(link_last));
+    memcpy(link_last, datagram.data, datagram.len);
+    link_last[datagram.len] = '\0';
+}
+
+/* Sends and receives through a link, to and from a backend that is a plain socket. Gives where the backend was asked from. */
+static struct addr talk(struct datagram_link *link, int backend, const char *answer)
+{
+    struct addr from = {.len = sizeof(from.un)};
+    char bytes[16];
+    unsigned before = link_received;
+
+    assert_true(datagram_link_send(link, STR("a")));
+    assert_int_equal(recvfrom(backend, bytes, sizeof(bytes), 0, &from.any, &from.len), 1);
+    assert_int_equal(sendto(backend, answer, strlen(answer), 0, &from.any, from.len),
+                     strlen(answer));
+    turn_until(link_received != before);
+    assert_string_equal(link_last, answer);
+    return from;
+}
+
+static void a_socket_is_handed_on_without_what_came_for_it(void **state)
+{
+    static const struct datagram_link_owner link_owner = {link_hears, link_failed};
+    const struct datagram_link_options options = {.bind = NULL};
+    struct datagram_link first = {.owner = &link_owner}, second = {.owner = &link_owner};
+    struct addr to;
+    const char *what;
+
+    start_at("127.0.0.1", 1);
+    int backend = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_true(addr_parse_ip(STR("127.0.0.1"), &to));
+    assert_int_equal(bind(backend, &to.any, to.len), 0);
+    assert_int_equal(getsockname(backend, &to.any, &to.len), 0);
+
+    assert_true(datagram_link_open(&first, &to, &options, &what));
+    struct addr from = talk(&first, backend, "first");
+    int fd = first.source.fd;
+    link_received = 0;
+    /* It lies in the socket when the link ends. */
+    assert_int_equal(sendto(backend, "late", 4, 0, &from.any, from.len), 4);
+    datagram_link_close(&first);
+
+    /* Too early: it gets one of its own. */
+    assert_true(datagram_link_open(&second, &to, &options, &what));
+    assert_int_not_equal(second.source.fd, fd);
+    datagram_link_close(&second);
+
+    uint64_t ended_ms = clock_now.now_ms;
+    turn_until(clock_now.now_ms > ended_ms + 10);
+    assert_true(datagram_link_open(&second, &to, &options, &what));
+    assert_int_equal(second.source.fd, fd);
+    talk(&second, backend, "second");
+    assert_int_equal(link_received, 1);
+    datagram_link_close(&second);
+    close(backend);
+}
+
 static int teardown(void **state)
 {
     datagrams_destroy();
@@ -320,6 +383,7 @@ int main(void)
         DATAGRAM_TEST(tcp_and_udp_of_one_address_are_two),
         DATAGRAM_TEST(a_foreign_socket_is_noticed),
         DATAGRAM_TEST(a_link_hears_its_backend_and_of_its_absence),
+        DATAGRAM_TEST(a_socket_is_handed_on_without_what_came_for_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Relays: bytes both ways, ends of each kind, peers that do not drink, limits of time and rate, pipes. */
 #include "net/relay/relay_ends.h"
 
+#include <netinet/tcp.h>
 #include <poll.h>
 
 #include "net/relay/pipe.h"
@@ -39,6 +40,33 @@ static void an_idle_relay_has_no_buffer(void **state)
         assert_false(session.relay.sides[i].conn->source.is_output_watched);
     }
     assert_in_range(sizeof(struct relay), 1, 176);
+    session_close(&session);
+}
+
+static bool has_nodelay(const struct conn *conn)
+{
+    int on = 0;
+    socklen_t len = sizeof(on);
+
+    assert_int_equal(getsockopt(conn->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
+    return on != 0;
+}
+
+static void no_option_is_set_before_the_second_piece(void **state)
+{
+    struct session session;
+
+    session_open(&session);
+    struct conn *backend = session.relay.sides[RELAY_BACKEND].conn;
+    backend->is_tcp = 1;
+    session.relay.sides[RELAY_BACKEND].wants_nodelay = 1;
+    relay_start(&session.relay);
+    session_says(&session, RELAY_CLIENT, "first");
+    session_hears(&session, RELAY_BACKEND, "first");
+    assert_false(has_nodelay(backend));
+    session_says(&session, RELAY_CLIENT, "second");
+    session_hears(&session, RELAY_BACKEND, "second");
+    assert_true(has_nodelay(backend));
     session_close(&session);
 }
 
@@ -459,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(bytes_go_both_ways),
         TEST(an_idle_relay_has_no_buffer),
+        TEST(no_option_is_set_before_the_second_piece),
         TEST(what_was_read_before_goes_first),
         TEST(the_first_end_ends_it_once_all_is_delivered),
         TEST(an_end_that_was_read_before_counts),

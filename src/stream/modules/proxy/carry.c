@@ -244,19 +244,17 @@ enum session_step proxy_carry(struct proxying *proxying)
     struct conn *client = session->conn, *backend = proxying->link->conn;
 
     session->log.action = "proxying connection";
-    if (session->server->tcp_nodelay) {
-        conn_set_nodelay(client, true);
-        conn_set_nodelay(backend, true);
-    }
     proxying->relay = (struct relay){
         .buffer_size =
             settings->buffer_size > UINT32_MAX ? UINT32_MAX : (uint32_t) settings->buffer_size,
         .timeout_ms = settings->timeout_ms,
         .ended = relay_ended,
         .sides = {[RELAY_CLIENT] = {.conn = client,
+                                    .wants_nodelay = session->server->tcp_nodelay,
                                     .is_half_close_on = settings->half_close,
                                     .rate = proxy_rate(session, settings->upload_rate)},
                   [RELAY_BACKEND] = {.conn = backend,
+                                     .wants_nodelay = session->server->tcp_nodelay,
                                      .is_half_close_on = settings->half_close,
                                      .rate = proxy_rate(session, settings->download_rate)}},
     };
