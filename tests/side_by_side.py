@@ -32,8 +32,21 @@ def is_mine(file):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item):
-    return None if is_mine(item.location[0]) else True
+def pytest_runtestloop(session):
+    """pytest's own, of the items that are ours: what an item's fixtures share is ended by who comes next here."""
+    if session.testsfailed or session.config.option.collectonly:
+        return None
+    mine = (item for item in session.items if is_mine(item.location[0]))
+    item = next(mine, None)
+    while item is not None:
+        following = next(mine, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        item = following
+    return True
 
 
 def start(folder, number, words):

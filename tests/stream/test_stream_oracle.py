@@ -129,7 +129,7 @@ ROWS = {
     "preread closed": ("", PREREAD, [b"\x16\x03", None]),
     "preread of nothing": ("", PREREAD, [None]),
     "preread buffer": ("", "preread_buffer_size 16; " + PREREAD, [FOO[:40]]),
-    "preread, passed on": ("", "ssl_preread on; proxy_pass 127.0.0.1:@ECHO@;", [FOO, None]),
+    "preread, passed on": ("", "ssl_preread on; proxy_half_close on; proxy_pass 127.0.0.1:@ECHO@;", [FOO, None]),
     # proxy
     "proxy": ("", "proxy_pass 127.0.0.1:@TEXT@;", []),
     "proxy and echo": ("", "proxy_pass 127.0.0.1:@ECHO@;", [b"close"]),

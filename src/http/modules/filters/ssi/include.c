@@ -98,6 +98,7 @@ static void put_stub(struct request *request, struct str text)
     const struct ssi_settings *settings = ssi_settings_at(request->location);
     struct ssi_page *stub = arena_alloc(&request->arena, sizeof(*stub));
 
+    request->response.content_length = -1; /* what was announced was of another body */
     ssi_page_begin(stub, request, settings);
     if (settings->is_on) {
         ssi_page_put(stub, text);
