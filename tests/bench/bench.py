@@ -21,7 +21,7 @@ import codings
 import datagrams
 import loads
 import modes
-import peers
+import haproxy
 import probes
 import report
 import rows
@@ -72,7 +72,7 @@ class Bench:
 
     def __init__(self, options, directory):
         self.options, self.directory = options, directory
-        self.binaries = {peers.NAME: peers.HAPROXY, "portunus": os.path.abspath(options.binary),
+        self.binaries = {haproxy.NAME: haproxy.HAPROXY, "portunus": os.path.abspath(options.binary),
                          "before": options.before, "reference": options.reference}
         self.modes = [mode for mode in modes.MODES if mode.name in options.modes]
         self.server_cpu, self.client_cpu = choose_cpus()
@@ -108,9 +108,9 @@ class Bench:
                                       tls_directory=self.certificates, **settings)
             ours = side == "reference" and row.is_against_itself
             kind = Server
-            if side == peers.NAME:
-                kind = peers.Haproxy
-                text = peers.configuration(row, port, backend.address, self.certificates,
+            if side == haproxy.NAME:
+                kind = haproxy.Haproxy
+                text = haproxy.configuration(row, port, backend.address, self.certificates,
                                            self.descriptors // 2 - SPARE_DESCRIPTORS)
             server = stack.enter_context(
                 kind(self.binaries["portunus" if ours else side], f"{self.directory}/{side}", text, port,
@@ -226,7 +226,7 @@ def check_passed(row, servers):
 def measure_load(bench, row):
     """Rounds. Each has servers of its own, because where a process happens to lie in memory makes
     a tenth of difference; which of them is started first alternates. Gives lists by side."""
-    sides = (*SIDES, peers.NAME) if peers.can_play(row) else SIDES
+    sides = (*SIDES, haproxy.NAME) if haproxy.can_play(row) else SIDES
     found = {side: [] for side in sides}
     measure = measure_held_round if row.idle else measure_round
     for turn in range(bench.options.rounds):

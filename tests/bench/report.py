@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import modes_report
-import peers
+import haproxy
 from probes import own_syscalls
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
@@ -179,7 +179,7 @@ def peer_table(results):
     """CPU time beside the second server, in the same rounds."""
     lines = []
     for result in results:
-        theirs = result.get("load", {}).get(peers.NAME)
+        theirs = result.get("load", {}).get(haproxy.NAME)
         if theirs:
             mine = result["load"]["portunus"]
             ratios = [one["cpu_us"] / other["cpu_us"] for one, other in zip(mine, theirs)]
@@ -188,8 +188,8 @@ def peer_table(results):
                           number(median_of(theirs, "cpu_us"), 2),
                           f"{statistics.median(ratios):.2f} ({first:.2f}–{third:.2f})",
                           number(result.get("bytes", {}).get("portunus")),
-                          number(result.get("bytes", {}).get(peers.NAME))])
-    return markdown((f"beside {peers.version()}", "CPU µs", "haproxy", "ratio (quartiles)",
+                          number(result.get("bytes", {}).get(haproxy.NAME))])
+    return markdown((f"beside {haproxy.version()}", "CPU µs", "haproxy", "ratio (quartiles)",
                      "bytes a session", "haproxy"), lines) if lines else ""
 
 
