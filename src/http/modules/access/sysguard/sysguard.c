@@ -104,10 +104,11 @@ static uint64_t cpu_now(const struct guard *guard)
         !system_read_cpu(system_text("/proc/stat", room, sizeof(room)), &now)) {
         return state->usage;
     }
-    uint64_t all = now.all - state->former.all;
-    state->usage = state->former_ms == 0 || all == 0 || all > now.all
-                       ? 0
-                       : (now.busy - state->former.busy) * 100 / all;
+    /* Some of the kernel's counters fall at times. */
+    bool is_sound =
+        state->former_ms != 0 && now.all > state->former.all && now.busy >= state->former.busy;
+    state->usage =
+        is_sound ? (now.busy - state->former.busy) * 100 / (now.all - state->former.all) : 0;
     state->former = now;
     state->former_ms = clock_now.now_ms;
     return state->usage;
