@@ -15,7 +15,7 @@ include $(BUILD)/config.mk
 FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagram relay) conf \
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
-    $(addprefix shared/,access geo health limit listen log names tls upstream variables)
+    $(addprefix shared/,access geo health keyval limit listen log names tls upstream variables)
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)

@@ -25,7 +25,7 @@ SAME = {"ngx_thread_pool_module": "ngx_core_module", "ngx_http_append_header_mod
 # What only the commercial nginx has, and we have as well.
 COMMERCIAL = {"health_check", "health_check_timeout", "match", "ntlm", "queue", "proxy_cache_purge", "fastcgi_cache_purge",
               "scgi_cache_purge", "uwsgi_cache_purge", "ssl_key_log", "proxy_ssl_key_log",
-              "grpc_ssl_key_log", "uwsgi_ssl_key_log", "status", "status_format", "proxy_session_drop",
+              "grpc_ssl_key_log", "uwsgi_ssl_key_log", "status", "status_format", "proxy_session_drop", "keyval", "keyval_zone", "api",
               "proxy_allow_upstream", "fastcgi_allow_upstream", "uwsgi_allow_upstream", "scgi_allow_upstream", "grpc_allow_upstream",
               "memcached_allow_upstream", "tunnel_allow_upstream", "num_map",
               "mqtt", "mqtt_buffers", "mqtt_rewrite_buffer_size", "mqtt_set_connect", "mqtt_preread"}

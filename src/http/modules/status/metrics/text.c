@@ -14,6 +14,7 @@
 #include "http/modules/status/metrics/metrics.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
+#include "shared/keyval/keyval.h"
 #include "upstream/peer.h"
 
 /* What is written, and how. */
@@ -440,6 +441,21 @@ static void write_zones(struct text *text)
     }
 }
 
+static void write_keyvals(struct text *text)
+{
+    const struct keyval_kind *const kinds[] = {&keyval_http, &keyval_stream};
+
+    begin(text, FAMILY_GAUGE, "portunus_keyval_pairs",
+          "Keys and values in zones, of which some may have expired.");
+    for (unsigned i = 0; i < 2; i++) {
+        const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kinds[i]);
+
+        for (; zone != NULL; zone = zone->next) {
+            put(text, LABELS({"zone", zone->zone->name}), keyval_count(zone->store));
+        }
+    }
+}
+
 /* Resident memory of the worker that answers; 0: not known. */
 static uint64_t resident_bytes(void)
 {
@@ -481,6 +497,7 @@ void metrics_write(struct buf *out, struct request *request, bool is_openmetrics
     write_shards(&text);
     write_certificates(&text);
     write_zones(&text);
+    write_keyvals(&text);
     if (is_openmetrics) {
         buf_append(out, STR("# EOF\n"));
     }

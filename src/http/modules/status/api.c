@@ -1,0 +1,346 @@
+/* ngx_http_api_module, in the shape of nginx Plus' interface: keys and values of keyval_zone, shown and changed. */
+#include "base/json.h"
+#include "base/text.h"
+#include "http/request/body.h"
+#include "http/request/response.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/generation.h"
+#include "server/module.h"
+#include "shared/keyval/keyval.h"
+#include "shared/keyval/text.h"
+
+enum { VERSIONS = 9 }; /* that clients may name: what is here is the same in all of them */
+
+static struct settings_key api_key;
+
+struct api_settings {
+    bool may_write; /* write=on */
+};
+
+/* ---- answers ---- */
+
+static enum flow answer(struct request *request, unsigned status, struct buf *text)
+{
+    struct str copy = arena_dup(&request->arena, buf_str(text));
+
+    buf_free(text);
+    return response_memory(request, status, STR("application/json"), copy);
+}
+
+static enum flow refuse(struct request *request, unsigned status, const char *code,
+                        const char *text)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+    struct str id = STR_NONE;
+
+    variable_get_by_name(&request->env, STR("request_id"), &id);
+    json_open(&json, STR_NONE, '{');
+    json_open(&json, STR("error"), '{');
+    json_put_number(&json, "status", status);
+    json_put_string(&json, "text", str_of(text));
+    json_put_string(&json, "code", str_of(code));
+    json_close(&json, '}');
+    json_put_string(&json, "request_id", id);
+    json_put_string(&json, "href", STR("https://nginx.org/en/docs/http/ngx_http_api_module.html"));
+    json_close(&json, '}');
+    return answer(request, status, &out);
+}
+
+static enum flow unknown_path(struct request *request)
+{
+    return refuse(request, 404, "PathNotFound", "path not found");
+}
+
+/* A list of words: what stands below a path. */
+static enum flow answer_list(struct request *request, const char *list)
+{
+    struct buf out = {0};
+
+    buf_append(&out, str_of(list));
+    return answer(request, 200, &out);
+}
+
+/* ---- keys and values ---- */
+
+static const struct keyval_kind *kind_of(struct str protocol)
+{
+    return str_is(protocol, "http")     ? &keyval_http
+           : str_is(protocol, "stream") ? &keyval_stream
+                                        : NULL;
+}
+
+static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str name)
+{
+    struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kind);
+
+    while (zone != NULL && !str_equal(zone->zone->name, name)) {
+        zone = zone->next;
+    }
+    return zone;
+}
+
+/* The one pair that is asked for, of all that a store shows. */
+struct wanted_pair {
+    struct json *json;
+    struct str key;
+    bool is_found;
+};
+
+static void put_wanted(const struct keyval_pair *pair, void *arg)
+{
+    struct wanted_pair *wanted = arg;
+
+    if (!wanted->is_found && str_equal(pair->key, wanted->key)) {
+        wanted->is_found = true;
+        json_put_name(wanted->json, pair->key);
+        json_put_text(wanted->json, pair->value);
+    }
+}
+
+static enum flow show_zone(struct request *request, const struct keyval_zone *zone)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+    struct wanted_pair wanted = {.json = &json};
+
+    json_open(&json, STR_NONE, '{');
+    if (!request_argument(request, STR("key"), &wanted.key)) {
+        keyval_text_put(&json, zone->store, false);
+    } else {
+        wanted.key = percent_decode(&request->arena, wanted.key);
+        keyval_each(zone->store, put_wanted, &wanted);
+        if (!wanted.is_found) {
+            buf_free(&out);
+            return refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+        }
+    }
+    json_close(&json, '}');
+    return answer(request, 200, &out);
+}
+
+/* All zones; with an empty argument `fields` their names alone. */
+static enum flow show_zones(struct request *request, const struct keyval_kind *kind)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+    struct str fields;
+    bool names_only = request_argument(request, STR("fields"), &fields) && str_is_empty(fields);
+
+    json_open(&json, STR_NONE, names_only ? '[' : '{');
+    for (const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kind);
+         zone != NULL; zone = zone->next) {
+        if (names_only) {
+            json_put_name(&json, STR_NONE);
+            json_put_text(&json, zone->zone->name);
+            continue;
+        }
+        json_open(&json, zone->zone->name, '{');
+        keyval_text_put(&json, zone->store, false);
+        json_close(&json, '}');
+    }
+    json_close(&json, names_only ? ']' : '}');
+    return answer(request, 200, &out);
+}
+
+/* Does a POST bring whole pairs? */
+static bool are_whole(const struct vec *changes)
+{
+    vec_each(const struct keyval_change, change, changes) {
+        if (change->is_deleted || change->keeps_value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum flow say_result(struct request *request, struct keyval_zone *zone,
+                            enum keyval_result result, unsigned status)
+{
+    switch (result) {
+    case KEYVAL_DONE:
+        keyval_changed(zone);
+        return response_memory(request, status, STR(""), STR(""));
+    case KEYVAL_EXISTS:
+        return refuse(request, 409, "KeyvalKeyExists", "key already exists");
+    case KEYVAL_ABSENT:
+        return refuse(request, 404, "KeyvalKeyNotFound", "key not found");
+    case KEYVAL_BAD_KEY:
+        return refuse(request, 400, "KeyvalFormatError", "invalid key");
+    case KEYVAL_FULL:
+        break;
+    }
+    counters_mine->limited++;
+    log_error(&request->log, 0, "keyval_zone \"%.*s\" has no room", STR_ARG(zone->zone->name));
+    return refuse(request, 507, "KeyvalZoneFull", "zone has no room");
+}
+
+/* MAY WAIT. */
+static enum flow change_zone(struct request *request, struct keyval_zone *zone)
+{
+    const struct keyval_text_form form = {.expiry = STR("expire"),
+                                          .from_ms = keyval_now(),
+                                          .timeout_ms = zone->timeout_ms};
+    bool is_new = request->method == METHOD_POST;
+    struct vec changes = {0};
+    struct str text;
+    enum flow flow = request_read_body(request);
+
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    if (request->body->size > zone->zone->size) {
+        counters_mine->limited++;
+        log_error(&request->log, 0, "keyval_zone \"%.*s\": the body is larger than the zone",
+                  STR_ARG(zone->zone->name));
+        return refuse(request, 413, "RequestBodyTooLarge", "request body too large");
+    }
+    if (!request_body_text(request, &text)) {
+        return request_fail(request, 500);
+    }
+    if (!keyval_text_read(text, &form, &request->arena, &changes) || changes.count == 0 ||
+        (is_new && !are_whole(&changes))) {
+        return refuse(request, 400, "KeyvalFormatError", "key-value format error");
+    }
+    return say_result(request, zone,
+                      is_new ? keyval_make(zone->store, &changes)
+                             : keyval_change(zone->store, &changes),
+                      is_new ? 201 : 204);
+}
+
+/* MAY WAIT. */
+static enum flow answer_zone(struct request *request, const struct keyval_kind *kind,
+                             struct str name)
+{
+    struct keyval_zone *zone = zone_named(kind, name);
+
+    if (zone == NULL) {
+        return refuse(request, 404, "KeyvalNotFound", "keyval not found");
+    }
+    switch (request->method) {
+    case METHOD_POST:
+    case METHOD_PATCH:
+        return change_zone(request, zone);
+    case METHOD_DELETE:
+        keyval_clear(zone->store);
+        return say_result(request, zone, KEYVAL_DONE, 204);
+    default:
+        return show_zone(request, zone);
+    }
+}
+
+/* ---- paths ---- */
+
+/* What of the path stands behind the location's own part. */
+static struct str rest_of_path(const struct request *request)
+{
+    const struct http_location *location = request->location;
+    struct str rest = request->uri;
+
+    while (location->kind == LOCATION_UNNAMED && location->parent != NULL) {
+        location = location->parent;
+    }
+    if (location->kind <= LOCATION_PREFIX_NO_REGEX && str_starts(rest, location->name)) {
+        rest = str_skip(rest, location->name.len);
+    } else {
+        rest = str_skip(rest, 1);
+        str_cut(&rest, '/'); /* an expression has matched: its own part is the first segment */
+    }
+    return rest.len != 0 && *rest.data == '/' ? str_skip(rest, 1) : rest;
+}
+
+/* The next segment; empty behind the last one. */
+static struct str next_segment(struct str *path)
+{
+    return path->data == NULL ? STR_NONE : str_cut(path, '/');
+}
+
+static bool is_read(const struct request *request)
+{
+    return (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
+}
+
+/* May this method be used at all here? */
+static bool may_do(const struct request *request)
+{
+    const struct api_settings *settings = location_settings(request->location, &api_key);
+    const unsigned writing = METHOD_POST | METHOD_PATCH | METHOD_DELETE;
+
+    return is_read(request) || (settings->may_write && (request->method & writing) != 0);
+}
+
+/* MAY WAIT. */
+static enum flow api_answer(struct request *request)
+{
+    struct str path = rest_of_path(request), version = next_segment(&path);
+    struct str protocol = next_segment(&path), what = next_segment(&path);
+    struct str name = next_segment(&path);
+    const struct keyval_kind *kind = kind_of(protocol);
+
+    fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
+    if (!may_do(request)) {
+        return refuse(request, 405, "MethodDisabled", "method disabled");
+    }
+    if (version.len != 0 &&
+        (version.len != 1 || *version.data < '1' || *version.data > '0' + VERSIONS)) {
+        return refuse(request, 404, "UnknownVersion", "unknown version");
+    }
+    if (kind != NULL && str_is(what, "keyvals") && name.len != 0) {
+        return next_segment(&path).len != 0 ? unknown_path(request)
+                                            : answer_zone(request, kind, name);
+    }
+    if (!is_read(request)) {
+        return refuse(request, 405, "MethodNotSupported", "method not supported");
+    }
+    if (version.len == 0) {
+        return answer_list(request, "[1,2,3,4,5,6,7,8,9]");
+    }
+    if (protocol.len == 0) {
+        return answer_list(request, "[\"http\",\"stream\"]");
+    }
+    if (kind == NULL) {
+        return unknown_path(request);
+    }
+    if (what.len == 0) {
+        return answer_list(request, "[\"keyvals\"]");
+    }
+    return str_is(what, "keyvals") ? show_zones(request, kind) : unknown_path(request);
+}
+
+/* ---- directives ---- */
+
+static bool api_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *arg)
+{
+    struct api_settings *settings = arg;
+
+    settings->may_write = node->count == 2 && str_is(node->args[1], "write=on");
+    if (node->count == 2 && !settings->may_write && !str_is(node->args[1], "write=off")) {
+        return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[1]));
+    }
+    content_set(scope_location(scope), api_answer, NULL);
+    return true;
+}
+
+static const struct directive rows[] = {
+    {"api", IN_LOCATION, CUSTOM_FIELD(struct api_settings, may_write, api_apply), ARGS(0, 1),
+     .inherit = INHERIT_NEVER, .syntax = "[write=on | write=off]",
+     .doc = "Answers as nginx Plus' interface does for zones of keys and values: GET "
+            "`/VERSION/http/keyvals/ZONE`, and with `write=on` POST, PATCH and DELETE; `stream` "
+            "instead of `http` for those of stream. Whoever may come here may change what the "
+            "configuration does: see `allow`."},
+    {0},
+};
+static const struct directive_table table = {.key = &api_key,
+                                             .rows = rows,
+                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                             .size = sizeof(struct api_settings)};
+static const struct directive_table *const tables[] = {&table, NULL};
+
+const struct module ngx_http_api_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_api_module",
+    .kind = MODULE_HTTP,
+    .tables = tables,
+};

@@ -1,0 +1,230 @@
+/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service runs. */
+#include "shared/keyval/keyval.h"
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "conf/template.h"
+#include "server/generation.h"
+#include "shared/keyval/file.h"
+
+#define ZONE_LEAST (8 * 4096)
+
+enum {
+    SAVE_AFTER_MS = 100,   /* changes that come together are written together */
+    SAVE_AGAIN_MS = 10000, /* when the file could not be written */
+};
+
+const struct keyval_kind keyval_http = {.state = "http keyvals"};
+const struct keyval_kind keyval_stream = {.state = "stream keyvals"};
+
+/* A `keyval`. */
+struct keyval_variable {
+    struct template *key;
+    struct keyval_zone *zone;
+};
+
+static struct keyval_zone **list_of(struct conf *conf, const struct keyval_kind *kind)
+{
+    return conf_state(conf, kind->state, sizeof(struct keyval_zone *));
+}
+
+struct keyval_zone *keyval_zones_of(struct conf *conf, const struct keyval_kind *kind)
+{
+    return *list_of(conf, kind);
+}
+
+/* ---- in use ---- */
+
+static bool get_value(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    const struct keyval_variable *keyval = (const struct keyval_variable *) variable->data;
+
+    return keyval_find(keyval->zone->store, template_text(keyval->key, env), env->arena, out);
+}
+
+static void save(struct timer *fired)
+{
+    struct keyval_zone *zone = container_of(fired, struct keyval_zone, saving);
+
+    if (!keyval_file_write(zone) || keyval_file_is_old(zone)) {
+        timer_set(fired, clock_now.now_ms + SAVE_AGAIN_MS);
+    }
+}
+
+void keyval_changed(struct keyval_zone *zone)
+{
+    if (zone->file.len != 0 && zone->saving.deadline_ms == NO_DEADLINE) {
+        timer_set(&zone->saving, clock_now.now_ms + SAVE_AFTER_MS);
+    }
+}
+
+void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind)
+{
+    for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
+        timer_init(&zone->saving, save);
+        if (keyval_file_is_old(zone)) {
+            keyval_changed(zone); /* of a worker that died */
+        }
+    }
+}
+
+void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind)
+{
+    for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
+        timer_remove(&zone->saving);
+        if (keyval_file_is_old(zone)) {
+            keyval_file_write(zone);
+        }
+    }
+}
+
+/* ---- while the configuration is read ---- */
+
+static struct keyval_zone *find_or_make(struct conf *conf, struct conf_node *node,
+                                        const struct keyval_kind *kind, struct str name,
+                                        uint64_t size)
+{
+    struct zone *zone = generation_zone(conf->generation, node, name, size, kind);
+    struct keyval_zone **link = list_of(conf, kind);
+
+    if (zone == NULL) {
+        return NULL;
+    }
+    while (*link != NULL && (*link)->zone != zone) {
+        link = &(*link)->next;
+    }
+    if (*link == NULL) {
+        *link = arena_new(conf->arena, struct keyval_zone);
+        (*link)->zone = zone;
+    }
+    return *link;
+}
+
+/* "NAME=" before a value? */
+static bool word_takes(struct str word, struct str name, struct str *value)
+{
+    if (!str_starts(word, name)) {
+        return false;
+    }
+    *value = str_skip(word, name.len);
+    return true;
+}
+
+bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind)
+{
+    struct keyval_variable *keyval = arena_new(conf->arena, struct keyval_variable);
+    struct str name;
+
+    if (!word_takes(node->args[3], STR("zone="), &name) || name.len == 0) {
+        return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[3]));
+    }
+    keyval->key = template_compile(conf, node, node->args[1]);
+    if (keyval->key == NULL) {
+        return false;
+    }
+    struct variable *variable = variable_define_word(conf, node, node->args[2]);
+    if (variable == NULL) {
+        return false;
+    }
+    keyval->zone = find_or_make(conf, node, kind, name, 0);
+    if (keyval->zone == NULL) {
+        return false;
+    }
+    variable_compute(variable, get_value, keyval);
+    return true;
+}
+
+/* What a `keyval_zone` says. */
+struct zone_words {
+    struct str name, file;
+    uint64_t size, timeout_ms;
+    enum keyval_type type;
+};
+
+static bool read_size(struct conf *conf, const struct conf_node *node, struct str word,
+                      struct str value, struct zone_words *words)
+{
+    words->name = str_cut(&value, ':');
+    if (words->name.len == 0 || value.data == NULL || !parse_size(value, &words->size)) {
+        return conf_error(conf, node, "invalid zone size \"%.*s\"", STR_ARG(word));
+    }
+    if (words->size < ZONE_LEAST) {
+        return conf_error(conf, node, "zone \"%.*s\" is too small", STR_ARG(word));
+    }
+    return true;
+}
+
+static bool read_word(struct conf *conf, const struct conf_node *node, struct str word,
+                      struct zone_words *words)
+{
+    static const struct str types[] = {[KEYVAL_STRING] = STR_INIT("string"),
+                                       [KEYVAL_IP] = STR_INIT("ip"),
+                                       [KEYVAL_PREFIX] = STR_INIT("prefix")};
+    struct str value;
+
+    if (word_takes(word, STR("zone="), &value)) {
+        return read_size(conf, node, word, value, words);
+    }
+    if (word_takes(word, STR("state="), &value) && value.len != 0) {
+        words->file = conf_full_name(conf, value, false);
+        return true;
+    }
+    if (word_takes(word, STR("timeout="), &value) && parse_msec(value, &words->timeout_ms) &&
+        words->timeout_ms != 0 && words->timeout_ms <= INT64_MAX / 2) {
+        return true;
+    }
+    if (word_takes(word, STR("type="), &value)) {
+        for (unsigned type = 0; type <= KEYVAL_PREFIX; type++) {
+            if (str_equal(value, types[type])) {
+                words->type = (enum keyval_type) type;
+                return true;
+            }
+        }
+    }
+    if (str_is(word, "sync")) {
+        return conf_error(conf, node, "\"sync\" is not supported: there is no module zone_sync");
+    }
+    return conf_error(conf, node, "invalid parameter \"%.*s\"", STR_ARG(word));
+}
+
+static bool make_store(struct conf *conf, struct conf_node *node, struct keyval_zone *zone,
+                       const struct zone_words *words)
+{
+    bool is_new = zone->zone->root == NULL;
+
+    zone->store = keyval_store_of(zone->zone, words->type);
+    if (zone->store == NULL) {
+        return conf_error(conf, node, "zone \"%.*s\" is too small", STR_ARG(words->name));
+    }
+    if (keyval_store_type(zone->store) != words->type) {
+        return conf_error(conf, node,
+                          "keyval_zone \"%.*s\" has another type than before: give it another "
+                          "name or size",
+                          STR_ARG(words->name));
+    }
+    return !is_new || zone->file.len == 0 || keyval_file_read(conf, node, zone);
+}
+
+bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind)
+{
+    struct zone_words words = {.type = KEYVAL_STRING};
+
+    for (unsigned i = 1; i < node->count; i++) {
+        if (!read_word(conf, node, node->args[i], &words)) {
+            return false;
+        }
+    }
+    if (words.name.len == 0) {
+        return conf_error(conf, node, "\"keyval_zone\" must have \"zone\" parameter");
+    }
+    struct keyval_zone *zone = find_or_make(conf, node, kind, words.name, words.size);
+    if (zone == NULL) {
+        return false;
+    }
+    if (zone->store != NULL) {
+        return conf_error(conf, node, "duplicate zone \"%.*s\"", STR_ARG(words.name));
+    }
+    zone->file = words.file;
+    zone->timeout_ms = words.timeout_ms;
+    return make_store(conf, node, zone, &words);
+}

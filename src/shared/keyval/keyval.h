@@ -1,0 +1,63 @@
+/* keyval and keyval_zone: variables whose values are found in a zone that changes while the service runs. Of any subject. */
+#ifndef SHARED_KEYVAL_KEYVAL_H
+#define SHARED_KEYVAL_KEYVAL_H
+
+#include "conf/directive.h"
+#include "event/loop.h"
+#include "shared/keyval/store.h"
+
+/* What a protocol's zones are kept under; its address tells them from others'. */
+struct keyval_kind {
+    const char *state; /* of conf_state */
+};
+
+extern const struct keyval_kind keyval_http;
+extern const struct keyval_kind keyval_stream;
+
+/* A zone of a reading; made at its first mention. */
+struct keyval_zone {
+    struct keyval_zone *next; /* of this kind and reading, in the order of the file */
+    struct zone *zone;
+    struct keyval_store *store; /* NULL until it was declared */
+    struct str file;            /* `state`, full and NUL-terminated; empty = none */
+    uint64_t timeout_ms;        /* of pairs that say none; 0 = they stay */
+    struct timer saving;        /* in a worker: the file is to be written */
+};
+
+/* All of a kind; NULL when there is none. */
+struct keyval_zone *keyval_zones_of(struct conf *conf, const struct keyval_kind *kind);
+
+/* keyval KEY $VARIABLE zone=NAME; */
+bool keyval_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind);
+/* keyval_zone zone=NAME:SIZE …; */
+bool keyval_zone_read(struct conf *conf, struct conf_node *node, const struct keyval_kind *kind);
+
+/* What is in the zone has changed: it will be in the file soon, if there is one. */
+void keyval_changed(struct keyval_zone *zone);
+
+/* This worker begins, and ends: what the files lack by then is written. */
+void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind);
+void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind);
+
+/* The rows of a module; APPLY and APPLY_ZONE read a line each. */
+#define KEYVAL_ROWS(CONTEXT, APPLY, APPLY_ZONE)                                                    \
+    {"keyval",                                                                                     \
+     CONTEXT,                                                                                      \
+     CUSTOM(APPLY),                                                                                \
+     ARGS(3, 3),                                                                                   \
+     .repeat = REPEAT_CUSTOM,                                                                      \
+     .syntax = "key $variable zone=name",                                                          \
+     .doc = "Defines a variable whose value is found in the zone by the value of this text; "      \
+            "where nothing is found it is empty."},                                                \
+    {                                                                                              \
+        "keyval_zone", CONTEXT, CUSTOM(APPLY_ZONE), ARGS(1, 5),                                    \
+            .repeat = REPEAT_CUSTOM,                                                               \
+            .syntax = "zone=name:size [state=file] [timeout=time] [type=string|ip|prefix]",        \
+            .doc = "Shared memory for keys and values, which `api` shows and changes, and which "  \
+                   "outlive a reload; with `state` they are in a file, as JSON, too, and outlive " \
+                   "a restart. After `timeout` a pair is gone. A text is compared with whole "     \
+                   "keys, as an address with networks, or by its beginning: then the longest "     \
+                   "key holds."                                                                    \
+    }
+
+#endif

@@ -1,0 +1,484 @@
+/* Keys and values in a zone of shared memory. */
+#include "shared/keyval/store.h"
+
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "net/addr/addr.h"
+
+enum {
+    BYTES_PER_HEAD = 256, /* of the zone, for one head of the hash */
+    LENGTHS =
+        KEYVAL_KEY_MAX + 1, /* lengths that keys may have: of prefixes, or as ip_length counts */
+    V6_LENGTHS = 33,        /* where those of IPv6 begin: IPv4 has 0 to 32 */
+    INDEX_MAX = 18          /* bytes of the index of a network: family, bits, address */
+};
+
+/* One pair. Once it is linked only expires_ms changes. */
+struct entry {
+    struct entry *next;  /* of the same head */
+    uint64_t expires_ms; /* since the epoch; KEYVAL_NEVER */
+    uint32_t length;     /* that counts in `lengths` */
+    uint32_t index_size; /* bytes by which it is found; 0: those of the key */
+    uint32_t key_size;
+    uint32_t value_size;
+    char bytes[]; /* index, key, value */
+};
+
+struct keyval_store {
+    struct shm_lock lock;      /* of all below, but the file's */
+    struct shm_lock file_lock; /* of file_version, and the file */
+    uint64_t file_version;     /* that the file has */
+    uint64_t version;
+    uint64_t count; /* pairs */
+    struct slab *slab;
+    uint64_t secret[2]; /* of the hash */
+    uint32_t type;      /* enum keyval_type */
+    uint32_t heads_mask;
+    struct entry **heads;
+    uint32_t *
+        lengths; /* pairs by length of the key, or of the network's prefix; NULL of KEYVAL_STRING */
+};
+
+/* By what a key is found. */
+struct index {
+    struct str bytes;
+    uint32_t length; /* as in struct entry */
+    char room[INDEX_MAX];
+};
+
+uint64_t keyval_now(void)
+{
+    return (uint64_t) clock_now.seconds * 1000 + clock_now.milliseconds;
+}
+
+/* ---- making ---- */
+
+struct keyval_store *keyval_store_of(struct zone *zone, enum keyval_type type)
+{
+    struct keyval_store *store = zone->root;
+    size_t heads = 1;
+
+    if (store != NULL) {
+        return store;
+    }
+    store = slab_alloc(zone->slab, sizeof(*store));
+    if (store == NULL) {
+        return NULL;
+    }
+    while (heads * 2 * BYTES_PER_HEAD <= zone->size) {
+        heads *= 2;
+    }
+    store->slab = zone->slab;
+    store->type = type;
+    store->heads_mask = (uint32_t) heads - 1;
+    store->heads = slab_alloc(zone->slab, heads * sizeof(*store->heads));
+    if (type != KEYVAL_STRING) {
+        store->lengths = slab_alloc(zone->slab, LENGTHS * sizeof(*store->lengths));
+    }
+    if (store->heads == NULL || (type != KEYVAL_STRING && store->lengths == NULL)) {
+        return NULL; /* the zone is of no use to anybody: nothing of it is given back */
+    }
+    random_bytes(store->secret, sizeof(store->secret));
+    shm_lock_init(&store->lock);
+    shm_lock_init(&store->file_lock);
+    zone->root = store;
+    return store;
+}
+
+enum keyval_type keyval_store_type(const struct keyval_store *store)
+{
+    return (enum keyval_type) store->type;
+}
+
+uint64_t keyval_count(const struct keyval_store *store)
+{
+    return store->count;
+}
+
+uint64_t keyval_version(const struct keyval_store *store)
+{
+    return store->version;
+}
+
+struct shm_lock *keyval_file_lock(struct keyval_store *store)
+{
+    return &store->file_lock;
+}
+
+uint64_t *keyval_file_version(struct keyval_store *store)
+{
+    return &store->file_version;
+}
+
+/* ---- what is found by what ---- */
+
+static unsigned bits_of(const struct cidr *cidr, unsigned size)
+{
+    unsigned bits = 0;
+
+    for (unsigned i = 0; i < size; i++) {
+        bits += (unsigned) __builtin_popcount(cidr->mask[i]);
+    }
+    return bits;
+}
+
+/* The first `bits` of an address of `size` bytes, as a network. */
+static void index_network(struct index *index, const unsigned char *address, unsigned size,
+                          unsigned bits)
+{
+    index->room[0] = (char) size;
+    index->room[1] = (char) bits;
+    memset(index->room + 2, 0, 16);
+    memcpy(index->room + 2, address, bits / 8);
+    if (bits % 8 != 0) {
+        index->room[2 + bits / 8] = (char) (address[bits / 8] & (0xff00 >> bits % 8));
+    }
+    index->bytes = (struct str){index->room, 2 + size};
+    index->length = size == 4 ? bits : V6_LENGTHS + bits;
+}
+
+/* False: it cannot be a key of this store. */
+static bool index_key(const struct keyval_store *store, struct str key, struct index *index)
+{
+    struct cidr cidr;
+
+    if (key.len == 0 || key.len > KEYVAL_KEY_MAX) {
+        return false;
+    }
+    index->bytes = key;
+    index->length = (uint32_t) key.len;
+    if (store->type != KEYVAL_IP) {
+        return true;
+    }
+    if (!cidr_parse(key, &cidr) || (cidr.family != AF_INET && cidr.family != AF_INET6)) {
+        return false;
+    }
+    unsigned size = cidr.family == AF_INET ? 4 : 16;
+    index_network(index, cidr.address, size, bits_of(&cidr, size));
+    return true;
+}
+
+static struct str index_of(const struct entry *entry)
+{
+    return (struct str){entry->bytes, entry->index_size == 0 ? entry->key_size : entry->index_size};
+}
+
+static void pair_of(const struct entry *entry, struct keyval_pair *pair)
+{
+    pair->key = (struct str){entry->bytes + entry->index_size, entry->key_size};
+    pair->value = (struct str){pair->key.data + pair->key.len, entry->value_size};
+    pair->expires_ms = entry->expires_ms;
+}
+
+static bool is_expired(const struct entry *entry, uint64_t now_ms)
+{
+    return entry->expires_ms != KEYVAL_NEVER && entry->expires_ms <= now_ms;
+}
+
+/* ---- under the lock ---- */
+
+/* Where the entry with this index hangs, or would. */
+static struct entry **place_of(struct keyval_store *store, struct str index)
+{
+    struct entry **at = &store->heads[siphash_1_3(index, store->secret) & store->heads_mask];
+
+    while (*at != NULL && !str_equal(index_of(*at), index)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void count_entry(struct keyval_store *store, const struct entry *entry, int change)
+{
+    store->count += (uint64_t) (int64_t) change;
+    if (store->lengths != NULL) {
+        store->lengths[entry->length] += (uint32_t) change;
+    }
+}
+
+/* A single store takes it out of the list, should the process die. */
+static void drop(struct keyval_store *store, struct entry **place)
+{
+    struct entry *entry = *place;
+
+    *place = entry->next;
+    count_entry(store, entry, -1);
+    slab_free(store->slab, entry);
+}
+
+/* All entries that have expired go. */
+static void sweep(struct keyval_store *store)
+{
+    uint64_t now_ms = keyval_now();
+
+    for (uint32_t i = 0; i <= store->heads_mask; i++) {
+        struct entry **at = &store->heads[i];
+
+        while (*at != NULL) {
+            if (is_expired(*at, now_ms)) {
+                drop(store, at);
+            } else {
+                at = &(*at)->next;
+            }
+        }
+    }
+}
+
+static void lock(struct keyval_store *store)
+{
+    if (!shm_lock_take(&store->lock)) {
+        return;
+    }
+    store->count = 0;
+    if (store->lengths != NULL) {
+        memset(store->lengths, 0, LENGTHS * sizeof(*store->lengths));
+    }
+    for (uint32_t i = 0; i <= store->heads_mask; i++) {
+        for (const struct entry *entry = store->heads[i]; entry != NULL; entry = entry->next) {
+            count_entry(store, entry, 1);
+        }
+    }
+    log_alert(log_main, 0, "a process died inside a zone of keys and values; it was mended");
+}
+
+/* The live entry with this index, or NULL. */
+static struct entry *find_live(struct keyval_store *store, struct str index)
+{
+    struct entry **place = place_of(store, index);
+
+    if (*place != NULL && is_expired(*place, keyval_now())) {
+        drop(store, place);
+        return NULL;
+    }
+    return *place;
+}
+
+/* ---- asking ---- */
+
+static struct entry *find_address(struct keyval_store *store, struct str text)
+{
+    struct index index;
+    struct addr addr;
+
+    if (!addr_parse_ip(text, &addr)) {
+        return NULL;
+    }
+    bool is_v4 = addr.any.sa_family == AF_INET;
+    unsigned size = is_v4 ? 4 : 16, first = is_v4 ? 0 : V6_LENGTHS;
+    const unsigned char *bytes = is_v4 ? (const unsigned char *) &addr.v4.sin_addr
+                                       : (const unsigned char *) &addr.v6.sin6_addr;
+    for (unsigned bits = 8 * size + 1; bits-- > 0;) {
+        if (store->lengths[first + bits] == 0) {
+            continue;
+        }
+        index_network(&index, bytes, size, bits);
+        struct entry *found = find_live(store, index.bytes);
+        if (found != NULL) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static struct entry *find_prefix(struct keyval_store *store, struct str text)
+{
+    for (size_t len = str_head(text, KEYVAL_KEY_MAX).len; len > 0; len--) {
+        struct entry *found =
+            store->lengths[len] == 0 ? NULL : find_live(store, str_head(text, len));
+
+        if (found != NULL) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+bool keyval_find(struct keyval_store *store, struct str text, struct arena *arena, struct str *out)
+{
+    struct keyval_pair pair;
+
+    lock(store);
+    const struct entry *entry = store->type == KEYVAL_IP       ? find_address(store, text)
+                                : store->type == KEYVAL_PREFIX ? find_prefix(store, text)
+                                                               : find_live(store, text);
+    if (entry != NULL) {
+        pair_of(entry, &pair);
+        *out = arena_dup(arena, pair.value);
+    }
+    shm_lock_release(&store->lock);
+    return entry != NULL;
+}
+
+void keyval_each(struct keyval_store *store,
+                 void (*visit)(const struct keyval_pair *pair, void *arg), void *arg)
+{
+    struct keyval_pair pair;
+
+    lock(store);
+    sweep(store);
+    for (uint32_t i = 0; i <= store->heads_mask; i++) {
+        for (const struct entry *entry = store->heads[i]; entry != NULL; entry = entry->next) {
+            pair_of(entry, &pair);
+            visit(&pair, arg);
+        }
+    }
+    shm_lock_release(&store->lock);
+}
+
+/* ---- changing ---- */
+
+/* A new entry in no list; NULL: no room. */
+static struct entry *entry_new(struct keyval_store *store, const struct keyval_pair *pair)
+{
+    struct index index;
+
+    index_key(store, pair->key, &index);
+    size_t index_size = store->type == KEYVAL_IP ? index.bytes.len : 0;
+    size_t size = sizeof(struct entry) + index_size + pair->key.len + pair->value.len;
+    struct entry *entry = pair->value.len > UINT32_MAX ? NULL : slab_alloc(store->slab, size);
+    if (entry == NULL) {
+        return NULL;
+    }
+    entry->expires_ms = pair->expires_ms;
+    entry->length = index.length;
+    entry->index_size = (uint32_t) index_size;
+    entry->key_size = (uint32_t) pair->key.len;
+    entry->value_size = (uint32_t) pair->value.len;
+    char *at = str_put(entry->bytes, str_head(index.bytes, index_size));
+    str_put(str_put(at, pair->key), pair->value);
+    return entry;
+}
+
+/* One store puts it where a former one of its index was, or to the end of the list. */
+static void put(struct keyval_store *store, struct entry *entry)
+{
+    struct entry **place = place_of(store, index_of(entry)), *former = *place;
+
+    entry->next = former == NULL ? NULL : former->next;
+    *place = entry;
+    count_entry(store, entry, 1);
+    if (former != NULL) {
+        count_entry(store, former, -1);
+        slab_free(store->slab, former);
+    }
+}
+
+static void apply(struct keyval_store *store, const struct keyval_change *change,
+                  struct entry *made)
+{
+    struct index index;
+
+    if (made != NULL) {
+        put(store, made);
+        return;
+    }
+    index_key(store, change->pair.key, &index);
+    struct entry **place = place_of(store, index.bytes);
+    if (*place == NULL) {
+        return; /* another of these changes took it */
+    }
+    if (change->is_deleted) {
+        drop(store, place);
+    } else {
+        (*place)->expires_ms = change->pair.expires_ms;
+    }
+}
+
+/* May all of them be made? */
+static enum keyval_result check(struct keyval_store *store, const struct vec *changes, bool is_new)
+{
+    vec_each(const struct keyval_change, change, changes) {
+        struct index index;
+
+        if (!index_key(store, change->pair.key, &index)) {
+            return KEYVAL_BAD_KEY;
+        }
+        bool exists = find_live(store, index.bytes) != NULL;
+        if (exists == is_new) {
+            return exists ? KEYVAL_EXISTS : KEYVAL_ABSENT;
+        }
+    }
+    return KEYVAL_DONE;
+}
+
+/* New entries where changes need them, in the order of these; false: there is no room for all, and none is taken. */
+static bool make_entries(struct keyval_store *store, const struct vec *changes,
+                         struct entry **entries)
+{
+    size_t made = 0;
+
+    vec_each(const struct keyval_change, change, changes) {
+        bool needs_one = !change->is_deleted && !change->keeps_value;
+
+        entries[made] = needs_one ? entry_new(store, &change->pair) : NULL;
+        if (needs_one && entries[made] == NULL) {
+            while (made-- > 0) {
+                if (entries[made] != NULL) {
+                    slab_free(store->slab, entries[made]);
+                }
+            }
+            return false;
+        }
+        made++;
+    }
+    return true;
+}
+
+static enum keyval_result change_all(struct keyval_store *store, const struct vec *changes,
+                                     struct entry **entries, bool is_new)
+{
+    enum keyval_result result = check(store, changes, is_new);
+
+    if (result != KEYVAL_DONE) {
+        return result;
+    }
+    if (!make_entries(store, changes, entries)) {
+        sweep(store);
+        result = check(store, changes, is_new);
+        if (result != KEYVAL_DONE || !make_entries(store, changes, entries)) {
+            return KEYVAL_FULL;
+        }
+    }
+    for (size_t i = 0; i < changes->count; i++) {
+        apply(store, vec_at(changes, struct keyval_change, i), entries[i]);
+    }
+    store->version++;
+    return KEYVAL_DONE;
+}
+
+static enum keyval_result change_locked(struct keyval_store *store, const struct vec *changes,
+                                        bool is_new)
+{
+    struct arena arena;
+
+    arena_init(&arena);
+    struct entry **entries = arena_array(&arena, changes->count, sizeof(struct entry *));
+    lock(store);
+    enum keyval_result result = change_all(store, changes, entries, is_new);
+    shm_lock_release(&store->lock);
+    arena_free(&arena);
+    return result;
+}
+
+enum keyval_result keyval_make(struct keyval_store *store, const struct vec *changes)
+{
+    return change_locked(store, changes, true);
+}
+
+enum keyval_result keyval_change(struct keyval_store *store, const struct vec *changes)
+{
+    return change_locked(store, changes, false);
+}
+
+void keyval_clear(struct keyval_store *store)
+{
+    lock(store);
+    for (uint32_t i = 0; i <= store->heads_mask; i++) {
+        while (store->heads[i] != NULL) {
+            drop(store, &store->heads[i]);
+        }
+    }
+    store->version++;
+    shm_lock_release(&store->lock);
+}
