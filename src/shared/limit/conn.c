@@ -94,6 +94,18 @@ static bool limit_take(const struct conn_rules *rules, const struct conn_limit *
     return false;
 }
 
+/* All limits let it pass: the zones of those that hold for it, which have a share each, count that. */
+static void count_passed(const struct vec *limits, const struct conn_outcome *outcome)
+{
+    vec_each(const struct conn_limit, limit, limits) {
+        for (unsigned i = 0; i < outcome->count; i++) {
+            if (outcome->shares[i].table == limit->zone->limit.table) {
+                limit_count(&limit->zone->limit, LIMIT_PASSED);
+            }
+        }
+    }
+}
+
 bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, struct arena *arena,
                       struct conn_outcome *outcome)
 {
@@ -111,6 +123,8 @@ bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, 
             arena_on_free(arena, share_release, share);
             continue;
         }
+        limit_count(&limit->zone->limit,
+                    rules->is_dry_run ? LIMIT_REJECTED_DRY_RUN : LIMIT_REJECTED);
         while (outcome->count > 0) {
             count_release(&outcome->shares[--outcome->count]);
         }
@@ -118,6 +132,7 @@ bool conn_limits_take(const struct conn_rules *rules, struct variable_env *env, 
         counters_mine->limited += !rules->is_dry_run;
         return rules->is_dry_run;
     }
+    count_passed(rules->limits, outcome);
     return true;
 }
 

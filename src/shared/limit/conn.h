@@ -17,10 +17,11 @@ struct conn_limit {
     uint32_t most; /* at one time */
 };
 
-/* The zones of one module; STATE names it. */
-#define CONN_ZONES(STATE)                                                                          \
+/* The zones of the module of one protocol, which is named by a literal. */
+#define CONN_ZONES(PROTOCOL)                                                                       \
     {                                                                                              \
-        .state = STATE, .directive = "limit_conn_zone", .label = "limit_conn_zone",                \
+        .state = PROTOCOL " limit_conn_zone", .protocol = PROTOCOL,                                \
+        .directive = "limit_conn_zone", .label = "limit_conn_zone",                                \
         .size = sizeof(struct conn_zone), .record_size = COUNT_RECORD_SIZE,                        \
         .head_size = sizeof(struct count_head)                                                     \
     }

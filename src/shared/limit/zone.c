@@ -1,13 +1,15 @@
 /* Zones in which requests or sessions are counted by a key: what limit_conn and limit_req share. */
 #include "shared/limit/zone.h"
 
+#include "base/json.h"
 #include "base/parse.h"
 #include "server/generation.h"
 
 #define ZONE_LEAST (8 * 4096)
 
-/* At the end of a table's head: by which keys it counts, for the next reading. */
+/* At the end of a table's head: what became of those that it counted, and by which keys it counts, for the next reading. */
 struct source_note {
+    struct limit_counts counts;
     uint32_t len;
     char text[];
 };
@@ -17,6 +19,12 @@ const struct directive_word limit_log_levels[] = {{"info", LOG_INFO},
                                                   {"warn", LOG_WARN},
                                                   {"error", LOG_ERROR},
                                                   {NULL, 0}};
+
+const struct str limit_outcome_names[] = {[LIMIT_PASSED] = STR_INIT("passed"),
+                                          [LIMIT_DELAYED] = STR_INIT("delayed"),
+                                          [LIMIT_REJECTED] = STR_INIT("rejected"),
+                                          [LIMIT_DELAYED_DRY_RUN] = STR_INIT("delayed_dry_run"),
+                                          [LIMIT_REJECTED_DRY_RUN] = STR_INIT("rejected_dry_run")};
 
 static struct limit_zone **list_of(struct conf *conf, const struct limit_kind *kind)
 {
@@ -28,6 +36,16 @@ struct limit_zone *limit_zones_of(struct conf *conf, const struct limit_kind *ki
     return *list_of(conf, kind);
 }
 
+static struct limit_zone **list_of_all(struct conf *conf)
+{
+    return conf_state(conf, "limit zones", sizeof(struct limit_zone *));
+}
+
+struct limit_zone *limit_zones_all(struct conf *conf)
+{
+    return *list_of_all(conf);
+}
+
 /* ---- while the configuration is read ---- */
 
 static struct limit_zone *find_or_make(struct conf *conf, struct conf_node *node,
@@ -35,7 +53,7 @@ static struct limit_zone *find_or_make(struct conf *conf, struct conf_node *node
                                        uint64_t size)
 {
     struct zone *zone = generation_zone(conf->generation, node, name, size, kind);
-    struct limit_zone **list = list_of(conf, kind), *found = *list;
+    struct limit_zone **list = list_of(conf, kind), **all = list_of_all(conf), *found = *list;
 
     if (zone == NULL) {
         return NULL;
@@ -46,8 +64,11 @@ static struct limit_zone *find_or_make(struct conf *conf, struct conf_node *node
     if (found == NULL) {
         found = arena_zalloc(conf->arena, kind->size);
         found->zone = zone;
+        found->kind = kind;
         found->next = *list;
         *list = found;
+        found->beside = *all;
+        *all = found;
     }
     return found;
 }
@@ -93,11 +114,12 @@ static bool compile_keys(struct conf *conf, const struct conf_node *node, struct
 
 /* The table of a zone that the generation in force has as well counts by the same keys, or the reading fails. */
 static bool check_source(struct conf *conf, const struct conf_node *node,
-                         const struct limit_kind *kind, const struct limit_zone *zone, bool is_new)
+                         const struct limit_kind *kind, struct limit_zone *zone, bool is_new)
 {
     struct source_note *note =
         (struct source_note *) (void *) ((char *) shm_table_head(zone->table) + kind->head_size);
 
+    zone->counts = &note->counts;
     if (is_new) {
         note->len = (uint32_t) zone->source.len;
         str_put(note->text, zone->source);
@@ -158,4 +180,20 @@ bool limit_zone_key(const struct limit_zone *zone, struct variable_env *env, str
     }
     *key = pair[0];
     return is_counted;
+}
+
+void limit_counts_put(struct json *json, const struct limit_zone *zone)
+{
+    for (unsigned i = 0; i < LIMIT_OUTCOMES; i++) {
+        if (zone->kind->delays || (i != LIMIT_DELAYED && i != LIMIT_DELAYED_DRY_RUN)) {
+            json_put_number(json, limit_outcome_names[i].data, atomic_load(&zone->counts->of[i]));
+        }
+    }
+}
+
+void limit_counts_reset(const struct limit_zone *zone)
+{
+    for (unsigned i = 0; i < LIMIT_OUTCOMES; i++) {
+        atomic_store(&zone->counts->of[i], 0);
+    }
 }

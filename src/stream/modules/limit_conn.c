@@ -12,7 +12,7 @@ struct conn_settings {
 
 static struct settings_key conn_key;
 
-static const struct limit_kind conn_zones = CONN_ZONES("stream limit_conn_zone");
+static const struct limit_kind conn_zones = CONN_ZONES("stream");
 
 static enum session_step limit_sessions(struct session *session)
 {

@@ -109,6 +109,68 @@ def test_peers(serve, backend):
     assert value(seen, "upstream_up", upstream="u", peer=two) == 0
 
 
+def test_groups_that_came_while_the_service_runs(serve):
+    server = serve("""upstream u { server 127.0.0.1:@PORT1@; }
+        server { listen 127.0.0.1:@PORT@; location /metrics { metrics; } location /status { status; } location /upstream/ { dyups_interface; } }
+        server { listen 127.0.0.1:@PORT1@; return 200; }""")
+    one = "127.0.0.1:%d" % server.port_of("PORT1")
+    assert server.get("/upstream/new", method="POST", body="server 127.0.0.1:81; server 127.0.0.1:82 backup;").status == 200
+    assert server.get("/upstream/U", method="POST", body="server %s; server 127.0.0.1:83 down;" % one).status == 200
+    samples = scrape(server)
+    for group, peer, state in (("new", "127.0.0.1:81", 1), ("new", "127.0.0.1:82", 1), ("u", one, 1), ("u", "127.0.0.1:83", 0)):
+        assert value(samples, "upstream_up", upstream=group, peer=peer) == state
+    shown = json.loads(server.get("/status").text)["upstreams"]
+    assert [peer["server"] for peer in shown["new"]["peers"]] == ["127.0.0.1:81", "127.0.0.1:82"]
+    assert [peer["server"] for peer in shown["u"]["peers"]] == [one, "127.0.0.1:83"]
+    assert server.get("/upstream/new", method="DELETE").status == 200
+    assert "new" not in json.loads(server.get("/status").text)["upstreams"]
+
+
+LIMITS = """limit_req_zone $arg_a zone=a:64k rate=1r/m; limit_req_zone $arg_b zone=b:64k rate=100r/s;
+    limit_conn_zone $arg_c zone=c:64k; limit_req_zone $uri zone=idle:64k rate=1r/s;
+    server { listen 127.0.0.1:@PORT@; location /metrics { metrics; } location /status { status; } location /api { api write=on; }
+             location / { limit_req zone=a; limit_req zone=b burst=5; limit_conn c 1; empty_gif; }
+             location /dry { limit_req zone=a; limit_req_dry_run on; empty_gif; } }"""
+LIMITS_STREAM = """worker_processes 1; stream { limit_conn_zone $remote_addr zone=s:64k; upstream su { server 127.0.0.1:@PORT@; server 127.0.0.1:9 down; }
+    server { listen 127.0.0.1:@PORT2@; limit_conn s 1; proxy_pass su; } }"""
+
+
+def test_zones_of_limits(serve):
+    server = serve(LIMITS, main=LIMITS_STREAM)
+    assert [server.get("/x?a=1&b=1&c=1").status for _ in range(3)] == [200, 503, 503]
+    assert server.get("/dry?a=1").status == 200 and server.get("/x?a=2&b=1").status == 200 and server.get("/x").status == 200
+    with server.client(port=server.port_of("PORT2")) as first:
+        assert first.request("/metrics").status == 200
+        with server.client(port=server.port_of("PORT2")) as second:
+            second.expect_closed()
+    samples = scrape(server)
+
+    def decided(zone, decision, limit="limit_req", protocol="http"):
+        return value(samples, "limit_zone_decisions_total", zone=zone, limit=limit, protocol=protocol, decision=decision)
+
+    assert [decided("a", word) for word in ("passed", "delayed", "rejected", "delayed_dry_run", "rejected_dry_run")] == [2, 0, 2, 0, 1]
+    assert decided("b", "passed") + decided("b", "delayed") == 2 and decided("b", "rejected") == 0
+    assert decided("idle", "passed") == 0
+    assert [decided("c", word, "limit_conn") for word in ("passed", "rejected", "rejected_dry_run")] == [1, 0, 0]
+    assert [decided("s", word, "limit_conn", "stream") for word in ("passed", "rejected")] == [1, 1]
+    up = {peer: value(samples, "stream_upstream_up", upstream="su", peer="127.0.0.1:%d" % peer) for peer in (server.port, 9)}
+    assert up == {server.port: 1, 9: 0}
+    shown = json.loads(server.get("/status").text)
+    assert shown["limit_reqs"]["a"] == {"passed": 2, "delayed": 0, "rejected": 2, "delayed_dry_run": 0, "rejected_dry_run": 1}
+    assert shown["stream"]["limit_conns"]["s"] == {"passed": 1, "rejected": 1, "rejected_dry_run": 0}
+    assert [(peer["server"], peer["state"]) for peer in shown["stream"]["upstreams"]["su"]["peers"]] == [
+        ("127.0.0.1:%d" % server.port, "up"), ("127.0.0.1:9", "down")]
+    assert json.loads(server.get("/api/9/http/limit_reqs").text)["a"] == shown["limit_reqs"]["a"]
+    assert server.get("/api/9/http/limit_reqs/a", method="POST", body="{}").status == 405
+    assert server.get("/api/9/http/limit_reqs/a", method="DELETE").status == 204
+    assert json.loads(server.get("/api/9/http/limit_reqs/a").text) == {
+        "passed": 0, "delayed": 0, "rejected": 0, "delayed_dry_run": 0, "rejected_dry_run": 0}
+    old = server.children()
+    server.reload()
+    wait_workers(server, 1, without=old)
+    assert json.loads(server.get("/api/9/stream/limit_conns/s").text)["rejected"] == 1
+
+
 def test_cache_zones_and_service(serve):
     server = serve("""proxy_cache_path cache keys_zone=c:1m; limit_req_zone $uri zone=l:1m rate=1r/m;
                       server { listen 127.0.0.1:@PORT@; %s location / { proxy_pass http://127.0.0.1:@PORT1@; proxy_cache c; proxy_cache_valid 1h; }

@@ -16,7 +16,7 @@ struct conn_settings {
 
 static struct settings_key conn_key;
 
-static const struct limit_kind conn_zones = CONN_ZONES("http limit_conn_zone");
+static const struct limit_kind conn_zones = CONN_ZONES("http");
 
 static const struct conn_settings *settings_at(const struct http_location *location)
 {

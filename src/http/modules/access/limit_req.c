@@ -55,8 +55,10 @@ struct req_outcome {
 static struct settings_key req_key;
 
 static const struct limit_kind req_kind = {.state = "http limit_req_zone",
+                                           .protocol = "http",
                                            .directive = "limit_req_zone",
                                            .label = "limit_req",
+                                           .delays = true,
                                            .size = sizeof(struct req_zone),
                                            .record_size = BUCKET_RECORD_SIZE,
                                            .head_size = 0};
@@ -150,6 +152,8 @@ static enum flow limit_refuse(struct request *request, const struct req_limit *l
            "limiting requests%s, excess: %llu.%03u by zone \"%.*s\"",
            settings->is_dry_run ? ", dry run" : "", EXCESS_ARG(excess),
            STR_ARG(limit->zone->limit.zone->name));
+    limit_count(&limit->zone->limit,
+                settings->is_dry_run ? LIMIT_REJECTED_DRY_RUN : LIMIT_REJECTED);
     if (settings->is_dry_run) {
         outcome->status = REQ_REJECTED_DRY_RUN;
         return FLOW_NEXT;
@@ -206,13 +210,28 @@ static enum flow delay(struct request *request, const struct req_limit *limit, u
     return fiber_sleep(clock_now.now_ms + delay_ms) == WAIT_CANCELLED ? FLOW_CLOSED : FLOW_NEXT;
 }
 
+/* No limit refuses it: the zones of those that hold for it count it, that of `delaying` (or NULL) as delayed. */
+static void count_passed(const struct req_settings *settings, const struct bucket_ask *asks,
+                         const struct req_limit *delaying)
+{
+    enum limit_outcome delayed = settings->is_dry_run ? LIMIT_DELAYED_DRY_RUN : LIMIT_DELAYED;
+
+    for (size_t i = 0; i < settings->limits.count; i++) {
+        const struct req_limit *limit = vec_at(&settings->limits, struct req_limit, i);
+
+        if (asks[i].per_minute != 0) {
+            limit_count(&limit->zone->limit, limit == delaying ? delayed : LIMIT_PASSED);
+        }
+    }
+}
+
 /* MAY WAIT. */
 static enum flow limit_requests(struct request *request)
 {
     const struct req_settings *settings = settings_at(request->location);
     const struct vec *limits = &settings->limits;
     struct req_outcome *outcome = request_data(request->main, &req_key, sizeof(struct req_outcome));
-    uint64_t delay_ms, excess;
+    uint64_t delay_ms, excess = 0;
     bool holds;
 
     if (outcome->status != REQ_UNLIMITED || is_exempt(settings, request)) {
@@ -228,6 +247,7 @@ static enum flow limit_requests(struct request *request)
         return FLOW_NEXT;
     }
     limit = find_delay(limits, asks, &delay_ms, &excess);
+    count_passed(settings, asks, limit);
     if (limit != NULL) {
         return delay(request, limit, excess, delay_ms, outcome);
     }

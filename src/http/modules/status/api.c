@@ -1,4 +1,4 @@
-/* ngx_http_api_module, in the shape of nginx Plus' interface: keys and values of keyval_zone, shown and changed. */
+/* ngx_http_api_module, in the shape of nginx Plus' interface: keys and values of keyval_zone, shown and changed; what limits decided. */
 #include "base/json.h"
 #include "base/text.h"
 #include "http/request/body.h"
@@ -9,6 +9,7 @@
 #include "server/module.h"
 #include "shared/keyval/keyval.h"
 #include "shared/keyval/text.h"
+#include "shared/limit/zone.h"
 
 enum { VERSIONS = 9 }; /* that clients may name: what is here is the same in all of them */
 
@@ -19,6 +20,11 @@ struct api_settings {
 };
 
 /* ---- answers ---- */
+
+static bool is_read(const struct request *request)
+{
+    return (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
+}
 
 static enum flow answer(struct request *request, unsigned status, struct buf *text)
 {
@@ -230,6 +236,63 @@ static enum flow answer_zone(struct request *request, const struct keyval_kind *
     }
 }
 
+/* ---- limits ---- */
+
+/* "limit_reqs", "limit_conns" of a protocol: is the zone one of them? */
+static bool is_of_limits(const struct limit_zone *zone, struct str protocol, struct str what)
+{
+    struct str label = zone->kind->delays ? STR("limit_reqs") : STR("limit_conns");
+
+    return str_equal(label, what) && str_is(protocol, zone->kind->protocol);
+}
+
+static enum flow show_limits(struct request *request, struct str protocol, struct str what)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+    const struct limit_zone *zone = limit_zones_all(&generation_now->conf);
+
+    json_open(&json, STR_NONE, '{');
+    for (; zone != NULL; zone = zone->beside) {
+        if (is_of_limits(zone, protocol, what)) {
+            json_open(&json, zone->zone->name, '{');
+            limit_counts_put(&json, zone);
+            json_close(&json, '}');
+        }
+    }
+    json_close(&json, '}');
+    return answer(request, 200, &out);
+}
+
+static enum flow answer_limit(struct request *request, struct str protocol, struct str what,
+                              struct str name)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out, .arena = &request->arena};
+    const struct limit_zone *zone = limit_zones_all(&generation_now->conf);
+
+    while (zone != NULL &&
+           !(is_of_limits(zone, protocol, what) && str_equal(zone->zone->name, name))) {
+        zone = zone->beside;
+    }
+    if (zone == NULL) {
+        return str_is(what, "limit_reqs")
+                   ? refuse(request, 404, "LimitReqNotFound", "limit_req not found")
+                   : refuse(request, 404, "LimitConnNotFound", "limit_conn not found");
+    }
+    if (request->method == METHOD_DELETE) {
+        limit_counts_reset(zone);
+        return response_memory(request, 204, STR(""), STR(""));
+    }
+    if (!is_read(request)) {
+        return refuse(request, 405, "MethodNotSupported", "method not supported");
+    }
+    json_open(&json, STR_NONE, '{');
+    limit_counts_put(&json, zone);
+    json_close(&json, '}');
+    return answer(request, 200, &out);
+}
+
 /* ---- paths ---- */
 
 /* What of the path stands behind the location's own part. */
@@ -256,11 +319,6 @@ static struct str next_segment(struct str *path)
     return path->data == NULL ? STR_NONE : str_cut(path, '/');
 }
 
-static bool is_read(const struct request *request)
-{
-    return (request->method & (METHOD_GET | METHOD_HEAD)) != 0;
-}
-
 /* May this method be used at all here? */
 static bool may_do(const struct request *request)
 {
@@ -270,42 +328,87 @@ static bool may_do(const struct request *request)
     return is_read(request) || (settings->may_write && (request->method & writing) != 0);
 }
 
+/* The words of a path behind the location's own part. */
+struct api_path {
+    struct str version, protocol, what, name;
+    bool has_more; /* behind the name */
+};
+
+static struct api_path path_of(const struct request *request)
+{
+    struct str rest = rest_of_path(request);
+    struct api_path path = {.version = next_segment(&rest)};
+
+    path.protocol = next_segment(&rest);
+    path.what = next_segment(&rest);
+    path.name = next_segment(&rest);
+    path.has_more = next_segment(&rest).len != 0;
+    return path;
+}
+
+static bool is_limit(const struct api_path *path)
+{
+    return str_is(path->what, "limit_conns") ||
+           (str_is(path->what, "limit_reqs") && str_is(path->protocol, "http"));
+}
+
+/* What is there of a protocol, all of a kind. */
+static enum flow show_all(struct request *request, const struct api_path *path)
+{
+    bool is_http = str_is(path->protocol, "http");
+
+    if (path->what.len == 0) {
+        return answer_list(request, is_http ? "[\"limit_conns\",\"limit_reqs\",\"keyvals\"]"
+                                            : "[\"limit_conns\",\"keyvals\"]");
+    }
+    if (is_limit(path)) {
+        return show_limits(request, path->protocol, path->what);
+    }
+    return str_is(path->what, "keyvals") ? show_zones(request, kind_of(path->protocol))
+                                         : unknown_path(request);
+}
+
+/* One of a kind. MAY WAIT. */
+static enum flow answer_one(struct request *request, const struct api_path *path)
+{
+    if (is_limit(path)) {
+        return answer_limit(request, path->protocol, path->what, path->name);
+    }
+    return str_is(path->what, "keyvals") ? answer_zone(request, kind_of(path->protocol), path->name)
+                                         : unknown_path(request);
+}
+
+static bool is_known_version(struct str version)
+{
+    return version.len == 1 && *version.data >= '1' && *version.data <= '0' + VERSIONS;
+}
+
 /* MAY WAIT. */
 static enum flow api_answer(struct request *request)
 {
-    struct str path = rest_of_path(request), version = next_segment(&path);
-    struct str protocol = next_segment(&path), what = next_segment(&path);
-    struct str name = next_segment(&path);
-    const struct keyval_kind *kind = kind_of(protocol);
+    struct api_path path = path_of(request);
 
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
     if (!may_do(request)) {
         return refuse(request, 405, "MethodDisabled", "method disabled");
     }
-    if (version.len != 0 &&
-        (version.len != 1 || *version.data < '1' || *version.data > '0' + VERSIONS)) {
+    if (path.version.len != 0 && !is_known_version(path.version)) {
         return refuse(request, 404, "UnknownVersion", "unknown version");
     }
-    if (kind != NULL && str_is(what, "keyvals") && name.len != 0) {
-        return next_segment(&path).len != 0 ? unknown_path(request)
-                                            : answer_zone(request, kind, name);
+    if (path.has_more || (path.protocol.len != 0 && kind_of(path.protocol) == NULL)) {
+        return unknown_path(request);
+    }
+    if (path.name.len != 0) {
+        return answer_one(request, &path);
     }
     if (!is_read(request)) {
         return refuse(request, 405, "MethodNotSupported", "method not supported");
     }
-    if (version.len == 0) {
+    if (path.version.len == 0) {
         return answer_list(request, "[1,2,3,4,5,6,7,8,9]");
     }
-    if (protocol.len == 0) {
-        return answer_list(request, "[\"http\",\"stream\"]");
-    }
-    if (kind == NULL) {
-        return unknown_path(request);
-    }
-    if (what.len == 0) {
-        return answer_list(request, "[\"keyvals\"]");
-    }
-    return str_is(what, "keyvals") ? show_zones(request, kind) : unknown_path(request);
+    return path.protocol.len == 0 ? answer_list(request, "[\"http\",\"stream\"]")
+                                  : show_all(request, &path);
 }
 
 /* ---- directives ---- */
@@ -326,10 +429,11 @@ static bool api_apply(struct conf_scope *scope, const struct directive *row, str
 static const struct directive rows[] = {
     {"api", IN_LOCATION, CUSTOM_FIELD(struct api_settings, may_write, api_apply), ARGS(0, 1),
      .inherit = INHERIT_NEVER, .syntax = "[write=on | write=off]",
-     .doc = "Answers as nginx Plus' interface does for zones of keys and values: GET "
-            "`/VERSION/http/keyvals/ZONE`, and with `write=on` POST, PATCH and DELETE; `stream` "
-            "instead of `http` for those of stream. Whoever may come here may change what the "
-            "configuration does: see `allow`."},
+     .doc =
+         "Answers as nginx Plus' interface does for zones of keys and values: GET "
+         "`/VERSION/http/keyvals/ZONE`, and with `write=on` POST, PATCH and DELETE; and for what "
+         "limits decided, `limit_reqs` and `limit_conns`. `stream` instead of `http` for those of "
+         "stream. Whoever may write here may change what the configuration does: see `allow`."},
     {0},
 };
 static const struct directive_table table = {.key = &api_key,

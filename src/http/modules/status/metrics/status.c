@@ -11,7 +11,9 @@
 #include "http/client/connection.h"
 #include "http/modules/status/metrics/counters.h"
 #include "http/modules/status/metrics/metrics.h"
+#include "http/modules/status/metrics/peers.h"
 #include "server/generation.h"
+#include "shared/limit/zone.h"
 #include "upstream/peer.h"
 
 #define SHAPE_VERSION 8 /* of the data, as `status` counted */
@@ -98,13 +100,31 @@ static struct str state_of(const struct peer *peer)
                : STR("up");
 }
 
-static void put_peer(struct json *json, const struct upstream_group *group, const struct peer *peer,
-                     unsigned id)
+static void put_times(struct json *json, const struct peer *peer, bool is_stream)
 {
+    static const struct {
+        const char *http, *stream; /* names; NULL: not of this one */
+        enum peer_time time;
+    } times[] = {{NULL, "connect_time", PEER_TIME_CONNECT},
+                 {"header_time", "first_byte_time", PEER_TIME_FIRST_BYTE},
+                 {"response_time", "response_time", PEER_TIME_LAST_BYTE}};
+
+    for (unsigned i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        const char *name = is_stream ? times[i].stream : times[i].http;
+
+        if (name != NULL) {
+            json_put_number(json, name, atomic_load(&peer->cell->times_us[times[i].time]) / 1000);
+        }
+    }
+}
+
+static void put_peer(struct json *json, const struct shown_peer *shown, bool is_stream)
+{
+    const struct peer *peer = shown->peer;
     unsigned series;
 
     json_open(json, STR_NONE, '{');
-    json_put_number(json, "id", id);
+    json_put_number(json, "id", shown->id);
     json_put_string(json, "server", peer->name);
     json_put_string(json, "name", peer->server->written);
     json_put_flag(json, "backup", peer->server->is_backup);
@@ -114,39 +134,64 @@ static void put_peer(struct json *json, const struct upstream_group *group, cons
     if (peer->server->max_conns != 0) {
         json_put_number(json, "max_conns", peer->server->max_conns);
     }
-    if (find_peer(group->name, peer->name, &series)) {
+    if (!is_stream && find_peer(shown->group, peer->name, &series)) {
         put_series(json, series);
-    } else {
+    } else if (!is_stream) {
         json_put_number(json, "requests", 0);
     }
     json_put_number(json, "fails", atomic_load(&peer->cell->fails));
-    json_put_number(json, "header_time",
-                    atomic_load(&peer->cell->times_us[PEER_TIME_FIRST_BYTE]) / 1000);
-    json_put_number(json, "response_time",
-                    atomic_load(&peer->cell->times_us[PEER_TIME_LAST_BYTE]) / 1000);
+    put_times(json, peer, is_stream);
     json_close(json, '}');
 }
 
-static void write_groups(struct json *json)
+static void write_groups(struct json *json, const struct upstream_subsystem *subsystem)
 {
-    const struct upstream_set *set = upstream_set_of(&generation_now->conf, &upstream_http);
+    struct vec peers = shown_peers(subsystem, json->arena);
+    bool is_open = false;
 
     json_open(json, STR("upstreams"), '{');
-    vec_each(struct upstream_group *, group, &set->groups) {
-        const struct peer_list *list = (*group)->peers;
-
-        json_open(json, (*group)->name, '{');
-        json_open(json, STR("peers"), '[');
-        for (unsigned i = 0; list != NULL && i < list->count; i++) {
-            bool is_backup = i >= list->primary.count;
-            put_peer(json, *group,
-                     is_backup ? &list->backup.peers[i - list->primary.count]
-                               : &list->primary.peers[i],
-                     i);
+    vec_each(const struct shown_peer, shown, &peers) {
+        if (shown->id == 0) {
+            if (is_open) {
+                json_close(json, ']');
+                json_close(json, '}');
+            }
+            is_open = true;
+            json_open(json, shown->group, '{');
+            json_open(json, STR("peers"), '[');
         }
+        if (shown->peer != NULL) {
+            put_peer(json, shown, subsystem == &upstream_stream);
+        }
+    }
+    if (is_open) {
         json_close(json, ']');
         json_close(json, '}');
     }
+    json_close(json, '}');
+}
+
+/* ---- limits ---- */
+
+static void write_limits(struct json *json, const char *name, const char *protocol, bool delays)
+{
+    json_open(json, str_of(name), '{');
+    for (const struct limit_zone *zone = limit_zones_all(&generation_now->conf); zone != NULL;
+         zone = zone->beside) {
+        if (zone->kind->delays == delays && str_is(str_of(protocol), zone->kind->protocol)) {
+            json_open(json, zone->zone->name, '{');
+            limit_counts_put(json, zone);
+            json_close(json, '}');
+        }
+    }
+    json_close(json, '}');
+}
+
+static void write_stream(struct json *json)
+{
+    json_open(json, STR("stream"), '{');
+    write_groups(json, &upstream_stream);
+    write_limits(json, "limit_conns", "stream", false);
     json_close(json, '}');
 }
 
@@ -267,7 +312,10 @@ void metrics_write_status(struct buf *out, struct request *request)
     write_zones(&json);
     write_series(&json, "server_zones", SERIES_SERVER);
     write_series(&json, "location_zones", SERIES_ZONE);
-    write_groups(&json);
+    write_groups(&json, &upstream_http);
+    write_limits(&json, "limit_reqs", "http", true);
+    write_limits(&json, "limit_conns", "http", false);
+    write_stream(&json);
     json_open(&json, STR("caches"), '{');
     cache_each(generation_now, put_cache, &json);
     json_close(&json, '}');

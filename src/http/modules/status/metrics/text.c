@@ -12,9 +12,11 @@
 #include "http/client/protocol.h"
 #include "http/modules/status/metrics/counters.h"
 #include "http/modules/status/metrics/metrics.h"
+#include "http/modules/status/metrics/peers.h"
 #include "net/shards/listener.h"
 #include "server/generation.h"
 #include "shared/keyval/keyval.h"
+#include "shared/limit/zone.h"
 #include "upstream/peer.h"
 
 /* What is written, and how. */
@@ -316,25 +318,6 @@ static void write_shards(struct text *text)
 
 /* ---- groups ---- */
 
-static void each_peer(struct text *text,
-                      void (*write)(struct text *text, const struct label *labels,
-                                    const struct peer *peer))
-{
-    const struct upstream_set *set = upstream_set_of(&generation_now->conf, &upstream_http);
-
-    vec_each(struct upstream_group *, group, &set->groups) {
-        struct peer_list *list = (*group)->peers;
-
-        for (unsigned i = 0; list != NULL && i < list->count; i++) {
-            const struct peer *peer = i < list->primary.count
-                                          ? &list->primary.peers[i]
-                                          : &list->backup.peers[i - list->primary.count];
-
-            write(text, LABELS({"upstream", (*group)->name}, {"peer", peer->name}), peer);
-        }
-    }
-}
-
 static void put_up(struct text *text, const struct label *labels, const struct peer *peer)
 {
     put(text, labels, !peer->server->is_down && atomic_load(&peer->cell->is_unhealthy) == 0);
@@ -361,25 +344,72 @@ static void put_response_time(struct text *text, const struct label *labels,
     put_seconds(text, "", labels, atomic_load(&peer->cell->times_us[PEER_TIME_LAST_BYTE]));
 }
 
-static void write_peers(struct text *text)
-{
-    static const struct {
-        const char *name;
-        const char *help;
-        void (*write)(struct text *text, const struct label *labels, const struct peer *peer);
-    } families[] = {
-        {"portunus_upstream_up",
-         "1: no check says that the peer is unhealthy, and it is not set down.", put_up},
-        {"portunus_upstream_active_requests", "Requests in progress at the peer.", put_active},
-        {"portunus_upstream_open_connections", "Connections to the peer, idle ones too.", put_open},
-        {"portunus_upstream_recent_failures", "Failures within fail_timeout.", put_fails},
-        {"portunus_upstream_response_seconds", "Moving average of response times; 0: not known.",
-         put_response_time},
-    };
+/* A family about peers as they are now. */
+struct peer_family {
+    const char *name;
+    const char *help;
+    void (*write)(struct text *text, const struct label *labels, const struct peer *peer);
+};
 
-    for (unsigned i = 0; i < sizeof(families) / sizeof(*families); i++) {
-        begin(text, FAMILY_GAUGE, families[i].name, families[i].help);
-        each_peer(text, families[i].write);
+static const struct peer_family http_peer_families[] = {
+    {"portunus_upstream_up", "1: no check says that the peer is unhealthy, and it is not set down.",
+     put_up},
+    {"portunus_upstream_active_requests", "Requests in progress at the peer.", put_active},
+    {"portunus_upstream_open_connections", "Connections to the peer, idle ones too.", put_open},
+    {"portunus_upstream_recent_failures", "Failures within fail_timeout.", put_fails},
+    {"portunus_upstream_response_seconds", "Moving average of response times; 0: not known.",
+     put_response_time},
+    {NULL, NULL, NULL},
+};
+
+static const struct peer_family stream_peer_families[] = {
+    {"portunus_stream_upstream_up",
+     "1: no check says that the peer is unhealthy, and it is not set down.", put_up},
+    {"portunus_stream_upstream_active_sessions", "Sessions in progress with the peer.", put_active},
+    {"portunus_stream_upstream_recent_failures", "Failures within fail_timeout.", put_fails},
+    {NULL, NULL, NULL},
+};
+
+static void write_peers(struct text *text, const struct upstream_subsystem *subsystem,
+                        const struct peer_family *families)
+{
+    struct vec peers = shown_peers(subsystem, &text->request->arena);
+
+    for (const struct peer_family *family = families; family->name != NULL; family++) {
+        begin(text, FAMILY_GAUGE, family->name, family->help);
+        vec_each(const struct shown_peer, shown, &peers) {
+            if (shown->peer != NULL) {
+                family->write(text, LABELS({"upstream", shown->group}, {"peer", shown->peer->name}),
+                              shown->peer);
+            }
+        }
+    }
+}
+
+/* ---- limits ---- */
+
+static void write_limits(struct text *text)
+{
+    const struct limit_zone *zone = limit_zones_all(&generation_now->conf);
+
+    begin(text, FAMILY_COUNTER, "portunus_limit_zone_decisions",
+          "What zones of limits decided, of requests or sessions; each counts its own.");
+    for (; zone != NULL; zone = zone->beside) {
+        struct label labels[] = {
+            {"limit", limit_kind_word(zone->kind)},
+            {"protocol", str_of(zone->kind->protocol)},
+            {"zone", zone->zone->name},
+            {"decision", STR_NONE},
+            {NULL, STR_NONE},
+        };
+
+        for (unsigned i = 0; i < LIMIT_OUTCOMES; i++) {
+            if ((i == LIMIT_DELAYED || i == LIMIT_DELAYED_DRY_RUN) && !zone->kind->delays) {
+                continue;
+            }
+            labels[3].value = limit_outcome_names[i];
+            put(text, labels, atomic_load(&zone->counts->of[i]));
+        }
     }
 }
 
@@ -492,7 +522,9 @@ void metrics_write(struct buf *out, struct request *request, bool is_openmetrics
     write_service(&text);
     write_connections(&text);
     write_requests(&text);
-    write_peers(&text);
+    write_peers(&text, &upstream_http, http_peer_families);
+    write_peers(&text, &upstream_stream, stream_peer_families);
+    write_limits(&text);
     write_caches(&text);
     write_shards(&text);
     write_certificates(&text);
