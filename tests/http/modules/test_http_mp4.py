@@ -37,12 +37,20 @@ def make(path, *args, duration=6):
                     *args, str(path)], check=True, timeout=120)
 
 
+# Places from the beginning of the file, of the moof box; samples in the moov box; indexes before and behind the fragments.
+FRAGMENTED = {"fragments.mp4": "+frag_keyframe+empty_moov", "relative.mp4": "+frag_keyframe+empty_moov+default_base_moof",
+              "hybrid.mp4": "+frag_keyframe", "segments.mp4": "+frag_keyframe+empty_moov+dash+global_sidx+skip_trailer",
+              "each.mp4": "+frag_keyframe+empty_moov+dash", "scanned.mp4": "+frag_keyframe+empty_moov+default_base_moof+skip_trailer",
+              "separate.mp4": "+frag_keyframe+empty_moov+separate_moof"}
+
+
 @pytest.fixture(scope="module")
 def films(tmp_path_factory):
     directory = tmp_path_factory.mktemp("films")
     make(directory / "a.mp4")
     make(directory / "front.mp4", "-movflags", "+faststart")
-    make(directory / "fragments.mp4", "-movflags", "+frag_keyframe+empty_moov")
+    for name, flags in FRAGMENTED.items():
+        make(directory / name, "-movflags", flags)
     files = {"html/" + name: (directory / name).read_bytes() for name in os.listdir(directory)}
     files.update({"html/large.mp4": with_large_boxes(files["html/a.mp4"]), "html/x.txt": "sorry\n", "html/dir/x": "x"})
     return files
@@ -181,9 +189,73 @@ def test_ways_of_reading(server, place):
         assert server.get("%s/%s?start=2&end=4" % (place, name)).body == server.get("/%s?start=2&end=4" % name).body
 
 
-def test_fragments_are_sent_whole(server, films):
-    assert server.get("/fragments.mp4?start=2").body == films["html/fragments.mp4"]
-    server.wait_log("is in fragments, and sent whole")
+@pytest.mark.parametrize("name", FRAGMENTED)
+def test_fragments(server, films, tmp_path, name):
+    """A second is a fragment, which begins with a key frame; the pictures begin some milliseconds after the sound."""
+    whole = frames(films["html/" + name], tmp_path)
+    assert len(whole) == 60
+    for start, end in ((0, 6), (1.05, 2.95), (2.5, 6), (2.5, 2.6)):
+        response = server.get("/%s?start=%g%s" % (name, start, "&end=%g" % end if end < 6 else ""))
+        assert response.status == 200
+        first, last = int(start), min(6, -int(-end // 1))
+        assert frames(response.body, tmp_path) == whole[10 * first:10 * last], (start, end)
+        streams = probe(response.body, tmp_path)
+        assert [stream["codec_type"] for stream in streams] == ["video", "audio"]
+        for stream in streams:
+            assert abs(float(stream["start_time"])) < 0.13, (start, end)
+        assert abs(int(streams[1]["nb_read_packets"]) - 44100 / 1024 * (last - first)) < 4
+    if "skip_trailer" in FRAGMENTED[name]:
+        assert server.get("/%s?start=6.5" % name).status == 500
+    else:
+        assert server.get("/%s?start=6.5" % name).status in (200, 500)   # an index of key frames does not tell the end
+
+
+@pytest.mark.parametrize("name", ["fragments.mp4", "segments.mp4", "scanned.mp4"])
+def test_fragments_tell_how_long_they_last(server, tmp_path, name):
+    streams = probe(server.get("/%s?start=2.05&end=3.95" % name).body, tmp_path)
+    assert abs(float(streams[0]["duration"]) - 2) < 0.11
+
+
+def test_the_same_by_index_and_by_search(server, films):
+    film = films["html/relative.mp4"]
+    server.write("html/noindex.mp4", film[:film.rindex(b"mfra") - 4], mtime=None)
+    server.write("html/wrongindex.mp4", film[:film.rindex(b"tfra") + 20] + b"\xff" * 20 + film[film.rindex(b"tfra") + 40:], mtime=None)
+    for args in ("start=2&end=4", "start=1.5", "end=3"):
+        found = server.get("/noindex.mp4?" + args).body
+        parts = [kind for kind, _ in boxes(found)]
+        assert parts[:3] == ["ftyp", "moov", "moof"] and set(parts[3:]) <= {"moof", "mdat", "free"}
+        for name in ("relative", "wrongindex"):
+            other = server.get("/%s.mp4?%s" % (name, args)).body
+            assert other[other.index(b"moof"):] == found[found.index(b"moof"):]
+
+
+@pytest.mark.parametrize("place", ["/read", "/direct", "/aio", "/key"])
+def test_ways_of_reading_fragments(server, place):
+    with server.client() as client:
+        whole = client.request("/fragments.mp4?start=2&end=4").body
+        assert client.request(place + "/fragments.mp4?start=2&end=4").body == whole
+        assert client.request(place + "/fragments.mp4?start=2&end=4", method="HEAD").header("Content-Length") == str(len(whole))
+        part = client.request(place + "/fragments.mp4?start=2&end=4", "Range: bytes=700-40000")
+        assert part.status == 206 and part.body == whole[700:40001]
+
+
+def test_broken_fragments(site, films):
+    for name in ("scanned.mp4", "relative.mp4", "segments.mp4", "fragments.mp4"):
+        film = films["html/" + name]
+        broken = [film[:film.index(b"moof") + n] for n in (-4, 0, 4, 20, 60, 200, 5000)]
+        for kind in (b"moof", b"traf", b"tfhd", b"tfdt", b"trun", b"mdat", b"sidx", b"mvex", b"trex", b"mfra", b"tfra", b"mfro"):
+            at = film.find(kind)
+            if at != -1:
+                for size in (b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\7", b"\xff\xff\xff\xff"):
+                    broken.append(film[:at - 4] + size + film[at:])
+                for junk in (b"\xff", b"\0"):
+                    broken.append(film[:at + 4] + junk * 24 + film[at + 28:])
+        for number, data in enumerate(broken):
+            site.write("html/bad.mp4", data, mtime=None)
+            for args in ("start=2", "start=1&end=2", "end=0.1"):
+                assert site.get("/bad.mp4?" + args).status in (200, 500), (name, number)
+    assert site.get("/small/fragments.mp4?start=2").status == 500
+    assert site.get("/fragments.mp4?start=2").status == 200
 
 
 def test_head_ranges_and_keepalive(server):

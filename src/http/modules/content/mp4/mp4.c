@@ -6,15 +6,12 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "http/files/file.h"
-#include "http/modules/content/mp4/cut.h"
-#include "http/request/request.h"
+#include "http/modules/content/mp4/film.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/module.h"
 #include "server/process/cells.h"
 
-#define FTYP_MAX 1024                    /* bytes of the box that tells the kind of file */
 #define BOXES_MAX 1000                   /* that are looked at for the moov box */
 #define TIME_MAX_MS ((uint64_t) 1 << 40) /* later ones are as late as that */
 
@@ -31,19 +28,7 @@ static const struct mp4_settings *settings_at(const struct request *request)
     return location_settings(request->location, &mp4_key);
 }
 
-/* A film that is being cut. */
-struct film {
-    struct request *request;
-    struct file *file;
-    struct cut cut;
-    char ftyp[FTYP_MAX];
-    size_t ftyp_length;
-    uint64_t moov_at; /* contents of the moov box: where, and how many bytes */
-    uint64_t moov_size;
-    bool is_fragmented; /* its samples are told of elsewhere */
-};
-
-static enum flow refuse(struct film *film, const char *problem)
+enum flow film_refuse(struct film *film, const char *problem)
 {
     log_error(&film->request->log, 0, "mp4: \"%.*s\": %s", STR_ARG(film->file->path), problem);
     return request_fail(film->request, 500);
@@ -51,9 +36,9 @@ static enum flow refuse(struct film *film, const char *problem)
 
 /* ---- reading ---- */
 
-/* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for the disk. */
-static size_t read_at(const struct file *file, uint64_t offset, char *at, size_t size)
+size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size)
 {
+    const struct file *file = film->file;
     size_t taken = 0;
 
     if (file->contents.data != NULL) {
@@ -70,6 +55,15 @@ static size_t read_at(const struct file *file, uint64_t offset, char *at, size_t
     return taken;
 }
 
+bool film_box_at(const struct film *film, uint64_t at, struct box_head *out)
+{
+    char bytes[BOX_HEAD_LARGE];
+    size_t length = film_read(film, at, bytes, sizeof(bytes));
+
+    return at < film->file->size &&
+           box_head_read((struct str){bytes, length}, film->file->size - at, out);
+}
+
 /* Direct I/O takes whole blocks only, and boxes are none. */
 static void leave_direct_io(const struct file *file)
 {
@@ -83,25 +77,19 @@ static void leave_direct_io(const struct file *file)
 /* Looks for the boxes that are needed. NULL, or what is wrong. */
 static const char *scan_boxes(struct film *film)
 {
-    const struct file *file = film->file;
     uint64_t at = 0;
 
-    for (unsigned i = 0; i < BOXES_MAX && at < file->size; i++) {
-        char bytes[BOX_HEAD_LARGE];
+    for (unsigned i = 0; i < BOXES_MAX && at < film->file->size; i++) {
         struct box_head head;
 
-        size_t length = read_at(file, at, bytes, sizeof(bytes));
-        if (!box_head_read((struct str){bytes, length}, file->size - at, &head)) {
+        if (!film_box_at(film, at, &head)) {
             return "a box that is not whole";
         }
         if (head.type == BOX('f', 't', 'y', 'p') && film->ftyp_length == 0) {
-            if (head.size > FTYP_MAX || read_at(file, at, film->ftyp, head.size) != head.size) {
+            if (head.size > FTYP_MAX || film_read(film, at, film->ftyp, head.size) != head.size) {
                 return "a ftyp box that is too large";
             }
             film->ftyp_length = head.size;
-        } else if (head.type == BOX('m', 'o', 'o', 'f')) {
-            film->is_fragmented = true;
-            return NULL;
         } else if (head.type == BOX('m', 'o', 'o', 'v')) {
             film->moov_at = at + head.length;
             film->moov_size = head.size - head.length;
@@ -160,62 +148,61 @@ static enum flow send_film(struct film *film)
                                                                                   : FLOW_CLOSED;
 }
 
-/* FLOW_NEXT: film->cut tells of the part. Else the answer was given, or refused. */
-static enum flow cut_by_moov(struct film *film, char *moov)
+/* Finds the moov box and reads it. FLOW_NEXT: film->moov has it. */
+static enum flow read_moov(struct film *film)
 {
-    struct cut *cut = &film->cut;
-    struct str contents = {moov, film->moov_size};
-
-    if (read_at(film->file, film->moov_at, moov, film->moov_size) != film->moov_size) {
-        return refuse(film, "the moov box could not be read");
-    }
-    if (cut_is_fragmented(contents)) {
-        film->is_fragmented = true;
-        return FLOW_NEXT;
-    }
-    cut->file_size = film->file->size;
-    cut->is_large = film->file->size + film->moov_size > UINT32_MAX;
-    return cut_film(cut, contents) ? FLOW_NEXT : refuse(film, cut->problem);
-}
-
-static enum flow cut_and_check(struct film *film)
-{
-    uint64_t most = settings_at(film->request)->max_buffer_size;
     const char *problem = scan_boxes(film);
 
     if (problem != NULL) {
-        return refuse(film, problem);
+        return film_refuse(film, problem);
     }
-    if (film->is_fragmented) {
-        return FLOW_NEXT;
-    }
-    if (film->moov_size > most) {
+    if (film->moov_size > film->box_most) {
         counters_mine->limited++;
-        return refuse(film,
-                      "the moov box is too large, you may want to increase mp4_max_buffer_size");
+        return film_refuse(
+            film, "the moov box is too large, you may want to increase mp4_max_buffer_size");
     }
-    struct buf moov = {0};
-    enum flow flow = cut_by_moov(film, buf_reserve(&moov, film->moov_size + 1));
-    buf_free(&moov);
-    return flow;
+    char *bytes = buf_reserve(&film->moov, film->moov_size + 1);
+    film->moov.len = film_read(film, film->moov_at, bytes, film->moov_size);
+    return film->moov.len == film->moov_size ? FLOW_NEXT
+                                             : film_refuse(film, "the moov box could not be read");
+}
+
+/* Takes over the file. MAY WAIT. */
+static enum flow answer_by_tables(struct film *film)
+{
+    struct cut *cut = &film->cut;
+
+    cut->file_size = film->file->size;
+    cut->is_large = film->file->size + film->moov_size > UINT32_MAX;
+    if (!cut_film(cut, buf_str(&film->moov))) {
+        enum flow flow = film_refuse(film, cut->problem);
+        file_release(film->file);
+        return flow;
+    }
+    buf_free(&film->moov);
+    return send_film(film);
+}
+
+static void free_buffers(void *arg)
+{
+    struct film *film = arg;
+
+    buf_free(&film->moov);
+    buf_free(&film->cut.moov);
 }
 
 /* Takes over the file. MAY WAIT. */
 static enum flow answer_part(struct film *film)
 {
     leave_direct_io(film->file);
-    enum flow flow = cut_and_check(film);
+    arena_on_free(&film->request->arena, free_buffers, film);
+    enum flow flow = read_moov(film);
     if (flow != FLOW_NEXT) {
         file_release(film->file);
-    } else if (film->is_fragmented) {
-        log_info(&film->request->log, 0, "mp4: \"%.*s\" is in fragments, and sent whole",
-                 STR_ARG(film->file->path));
-        flow = response_file(film->request, film->file);
-    } else {
-        flow = send_film(film);
+        return flow;
     }
-    buf_free(&film->cut.moov);
-    return flow;
+    return cut_is_fragmented(buf_str(&film->moov)) ? film_answer_fragments(film)
+                                                   : answer_by_tables(film);
 }
 
 /* A time in seconds, with up to three digits behind the point. */
@@ -258,6 +245,7 @@ static enum flow mp4_answer(struct request *request)
     film->request = request;
     film->file = file;
     film->cut = cut;
+    film->box_most = settings_at(request)->max_buffer_size;
     return answer_part(film);
 }
 
@@ -275,12 +263,12 @@ static const struct directive mp4_rows[] = {
     {"mp4", IN_LOCATION, CUSTOM(mp4_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
      .doc =
          "Serves films of the MP4 family, with the arguments start= and end= (seconds) the part between these times, as a film "
-         "of its own. Films in fragments are sent whole."},
+         "of its own. Films in fragments are cut between fragments: from the last key frame at or before the start on."},
     {"mp4_buffer_size", IN_HTTP_ALL, SIZE(S, buffer_size), .initial = "512K",
      .doc = "Understood: a box is read by the size that it tells."},
     {"mp4_max_buffer_size", IN_HTTP_ALL, SIZE(S, max_buffer_size), .initial = "10M",
      .doc =
-         "The largest moov box that is cut. Films with a larger one get 500, where a part of them is asked for."},
+         "The largest moov box that is cut, and the largest index or moof box. Films with a larger one get 500, where a part of them is asked for."},
     {"mp4_start_key_frame", IN_HTTP_ALL, FLAG(S, start_key_frame), .initial = "off",
      .doc =
          "Puts what is needed to decode the first picture before it, from the last key frame on, and has players not show it."},

@@ -1,0 +1,35 @@
+/* A film that is being cut: what the files of the module share that read and send. */
+#ifndef HTTP_MODULES_CONTENT_MP4_FILM_H
+#define HTTP_MODULES_CONTENT_MP4_FILM_H
+
+#include "http/files/file.h"
+#include "http/modules/content/mp4/cut.h"
+#include "http/request/request.h"
+
+#define FTYP_MAX 1024 /* bytes of the box that tells the kind of file */
+
+struct film {
+    struct request *request;
+    struct file *file;
+    struct cut cut;
+    char ftyp[FTYP_MAX];
+    size_t ftyp_length;
+    uint64_t moov_at; /* contents of the moov box: where, and how many bytes */
+    uint64_t moov_size;
+    struct buf moov;   /* … read; goes with the request */
+    uint64_t box_most; /* bytes of a box that is read */
+};
+
+/* 500, with a line about the file. */
+enum flow film_refuse(struct film *film, const char *problem);
+
+/* So many bytes from there, as far as the file goes; fewer where it could not be read. Blocks for the disk. */
+size_t film_read(const struct film *film, uint64_t offset, char *at, size_t size);
+
+/* The head of the box that begins there. False: there is none, or it is longer than the file. Blocks for the disk. */
+bool film_box_at(const struct film *film, uint64_t at, struct box_head *out);
+
+/* Answers with the fragments that hold the part. Takes over the file. MAY WAIT. */
+enum flow film_answer_fragments(struct film *film);
+
+#endif

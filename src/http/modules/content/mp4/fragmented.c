@@ -1,0 +1,360 @@
+/* Films in fragments: the search for those that hold the part, and the answer. */
+#include <stdlib.h>
+
+#include "event/loop.h"
+#include "http/modules/content/mp4/film.h"
+#include "http/modules/content/mp4/fragments.h"
+#include "server/process/cells.h"
+
+enum {
+    BOXES_MAX = 1 << 20,  /* that are looked at where no index tells */
+    BOXES_IN_A_TURN = 64, /* … before others get theirs */
+    BOXES_BEFORE_MAX = 16 /* that stand between the beginning of a segment and its moof */
+};
+
+#define MOOF BOX('m', 'o', 'o', 'f')
+#define SIDX BOX('s', 'i', 'd', 'x')
+#define MFRA BOX('m', 'f', 'r', 'a')
+
+/* What is known of the fragments of a film. */
+struct search {
+    struct film *film;
+    struct fragments fragments;
+    struct fragment_choice choice;
+    uint64_t begin; /* behind the moov box */
+    uint64_t end;   /* of the last fragment */
+    uint64_t time;  /* of the first fragment of the part, in units of the main track */
+};
+
+/* The contents of a box; data == NULL: it is too large, or cannot be read. The caller frees it. */
+static char *read_box(const struct film *film, uint64_t at, const struct box_head *head,
+                      struct str *out)
+{
+    size_t size = head->size - head->length;
+    char *bytes = head->size > film->box_most ? NULL : malloc(size + 1);
+
+    if (bytes != NULL && film_read(film, at + head->length, bytes, size) != size) {
+        free(bytes);
+        bytes = NULL;
+    }
+    *out = (struct str){bytes, bytes == NULL ? 0 : size};
+    return bytes;
+}
+
+/* What the moof box that begins there tells. False: there is none, or it is malformed. */
+static bool read_fragment(struct search *search, uint64_t at, const struct box_head *head,
+                          struct fragment *out)
+{
+    struct str moof;
+    char *bytes = read_box(search->film, at, head, &moof);
+    bool is_good = bytes != NULL && fragment_read(&search->fragments, moof, out);
+
+    free(bytes);
+    return is_good;
+}
+
+/* ---- indexes ---- */
+
+static void begin_choice(struct search *search)
+{
+    search->choice = (struct fragment_choice){.start_ms = search->film->cut.start_ms,
+                                              .end_ms = search->film->cut.end_ms};
+}
+
+/* Does a segment begin there? Reads the time of its first fragment. */
+static bool check_first(struct search *search)
+{
+    uint64_t at = search->choice.first;
+    struct fragment fragment;
+    struct box_head head;
+
+    if (at < search->begin) {
+        return false;
+    }
+    for (unsigned i = 0; i < BOXES_BEFORE_MAX && film_box_at(search->film, at, &head); i++) {
+        if (head.type == MOOF) {
+            search->time = 0;
+            if (!read_fragment(search, at, &head, &fragment) || !fragment.has_main) {
+                return false;
+            }
+            search->time = fragment.time;
+            return true;
+        }
+        if (head.type == BOX('m', 'd', 'a', 't')) {
+            return false;
+        }
+        at += head.size;
+    }
+    return false;
+}
+
+/* Can the part be that which an index has chosen? */
+static bool check_choice(struct search *search)
+{
+    const struct fragment_choice *choice = &search->choice;
+    struct box_head head;
+
+    return choice->has_first && choice->first < search->end &&
+           (choice->last == 0 || (choice->last > choice->first && choice->last <= search->end &&
+                                  film_box_at(search->film, choice->last, &head))) &&
+           check_first(search);
+}
+
+/* By a sidx box before the first fragment that tells of all of them. */
+static bool search_segments(struct search *search)
+{
+    uint64_t at = search->begin, end = 0;
+    struct box_head head;
+    struct str sidx;
+
+    for (unsigned i = 0; i < BOXES_BEFORE_MAX && film_box_at(search->film, at, &head); i++) {
+        if (head.type == MOOF) {
+            return false;
+        }
+        if (head.type == SIDX) {
+            char *bytes = read_box(search->film, at, &head, &sidx);
+            begin_choice(search);
+            bool is_good = fragments_by_segments(sidx, at + head.size, &search->choice, &end);
+            free(bytes);
+            return is_good && end >= search->end && check_choice(search);
+        }
+        at += head.size;
+    }
+    return false;
+}
+
+/* The mfra box, which the last bytes of the file lead to: where it begins; 0: there is none. */
+static uint64_t find_access(const struct film *film, struct box_head *head)
+{
+    uint64_t size = film->file->size;
+    char bytes[16];
+
+    if (size < 32 || film_read(film, size - 16, bytes, 16) != 16 ||
+        box_get32(bytes + 4) != BOX('m', 'f', 'r', 'o') || box_get32(bytes + 12) > size) {
+        return 0;
+    }
+    uint64_t at = size - box_get32(bytes + 12);
+    return film_box_at(film, at, head) && head->type == MFRA ? at : 0;
+}
+
+static bool search_access(struct search *search, uint64_t at, const struct box_head *head)
+{
+    struct str mfra;
+    char *bytes = read_box(search->film, at, head, &mfra);
+
+    begin_choice(search);
+    bool is_good = fragments_by_access(&search->fragments, mfra, &search->choice);
+    free(bytes);
+    return is_good && check_choice(search);
+}
+
+/* ---- without an index ---- */
+
+/* A fragment is a point where it has samples of the main track. */
+static bool look_at_fragment(struct search *search, uint64_t at, const struct box_head *head)
+{
+    struct fragment fragment;
+    struct fragment_choice *choice = &search->choice;
+
+    if (!read_fragment(search, at, head, &fragment)) {
+        return false;
+    }
+    if (fragment.has_main) {
+        fragment_choose(choice, at, fragment.time_ms, fragment.is_key);
+        if (choice->first == at) {
+            search->time = fragment.time;
+        }
+        if (choice->last == 0) {
+            choice->last_ms = fragment.end_ms;
+        }
+    }
+    return true;
+}
+
+/* Looks at one fragment after the other. NULL, or what is wrong. MAY WAIT. */
+static const char *search_all(struct search *search, bool *is_gone)
+{
+    uint64_t at = search->begin;
+    struct box_head head;
+
+    begin_choice(search);
+    for (unsigned i = 0; at < search->end && search->choice.last == 0; i++) {
+        if (i % BOXES_IN_A_TURN == 0 && !loop_share()) {
+            *is_gone = true;
+            return NULL;
+        }
+        if (i == BOXES_MAX) {
+            counters_mine->limited++;
+            return "too many boxes";
+        }
+        if (!film_box_at(search->film, at, &head)) {
+            return "a box that is not whole";
+        }
+        if (head.type == MOOF && !look_at_fragment(search, at, &head)) {
+            return "a moof box that is malformed, or larger than mp4_max_buffer_size";
+        }
+        at += head.size;
+    }
+    if (!search->choice.has_first) {
+        search->choice.first_ms = UINT64_MAX; /* all samples are before them */
+    }
+    return search->choice.has_first || search->fragments.has_samples ? NULL : "no fragments";
+}
+
+/* NULL, or what is wrong. MAY WAIT. */
+static const char *search_part(struct search *search, bool *is_gone)
+{
+    struct box_head head;
+    uint64_t access = find_access(search->film, &head);
+
+    search->end = access != 0 ? access : search->film->file->size;
+    if (search_segments(search) || (access != 0 && search_access(search, access, &head))) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < search->fragments.count; i++) {
+        search->fragments.tracks[i].time = 0; /* an index may have had fragments read */
+    }
+    return search_all(search, is_gone);
+}
+
+/* ---- the answer ---- */
+
+/* A part of the file as it is. MAY WAIT. */
+static bool send_bytes(struct film *film, uint64_t from, uint64_t to)
+{
+    if (from == to) {
+        return true;
+    }
+    film->file->references++;
+    return response_send_part(film->request, film->file, from, to - from, false);
+}
+
+/* MAY WAIT. */
+static bool send_moof(struct search *search, uint64_t at, const struct box_head *head,
+                      const struct fragment_move *move)
+{
+    struct film *film = search->film;
+    char *bytes = malloc(head->size);
+
+    if (bytes == NULL || film_read(film, at, bytes, head->size) != head->size) {
+        free(bytes);
+        return false; /* the file became shorter: the response is not whole, and its connection ends */
+    }
+    fragment_move(&search->fragments, bytes + head->length, head->size - head->length, move);
+    const struct body_piece piece = {.bytes = {bytes, head->size},
+                                     .fd = -1,
+                                     .release = free,
+                                     .release_arg = bytes};
+    return response_send(film->request, &piece, false);
+}
+
+/* Nothing is to jump by an index that tells of the whole film: MAY WAIT. */
+static bool send_unnamed(struct film *film)
+{
+    const struct body_piece piece = {.bytes = STR_INIT("free"), .fd = -1};
+
+    return response_send(film->request, &piece, false);
+}
+
+/* The fragments, each told as one of the new film. MAY WAIT. */
+static bool send_fragments(struct search *search, const struct fragment_move *move, uint64_t last)
+{
+    struct film *film = search->film;
+    uint64_t at = search->choice.first, from = at;
+    struct box_head head;
+
+    /* A box that goes beyond the part is cut there. */
+    while (at < last && film_box_at(film, at, &head) && head.size <= last - at) {
+        if (head.type == MOOF && head.size <= film->box_most) {
+            if (!send_bytes(film, from, at) || !send_moof(search, at, &head, move)) {
+                return false;
+            }
+            from = at + head.size;
+        } else if (head.type == SIDX || head.type == MFRA) {
+            if (!send_bytes(film, from, at + 4) || !send_unnamed(film)) {
+                return false;
+            }
+            from = at + BOX_HEAD;
+        }
+        at += head.size;
+    }
+    return from >= last || send_bytes(film, from, last);
+}
+
+/* MAY WAIT. */
+static enum flow end_body(struct film *film, bool was_sent)
+{
+    const struct body_piece end = {.bytes = STR_INIT(""), .fd = -1};
+
+    return was_sent && response_send(film->request, &end, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+/* Head and fragments. MAY WAIT. */
+static enum flow send_part(struct search *search, uint64_t last)
+{
+    struct film *film = search->film;
+    const struct fragment_choice *choice = &search->choice;
+    bool is_told = choice->last_ms > choice->first_ms;
+    struct buf head = {0};
+
+    buf_append(&head, (struct str){film->ftyp, film->ftyp_length});
+    fragments_put_moov(&head, buf_str(&film->moov),
+                       is_told ? choice->last_ms - choice->first_ms : 0);
+    const struct fragment_move move = {.time = search->time, .offset = head.len - choice->first};
+    const struct body_piece piece = {.bytes = buf_str(&head),
+                                     .fd = -1,
+                                     .release = free,
+                                     .release_arg = head.data};
+    response_describe_file(film->request, film->file, head.len + (last - choice->first));
+    film->request->response.is_single_range = true;
+    enum flow flow = response_start(film->request);
+    if (flow != FLOW_NEXT) {
+        buf_free(&head);
+        return flow;
+    }
+    return end_body(film, response_send(film->request, &piece, false) &&
+                              send_fragments(search, &move, last));
+}
+
+/* The beginning of the file: samples that the moov box tells of are wanted. MAY WAIT. */
+static enum flow send_beginning(struct film *film, uint64_t last)
+{
+    response_describe_file(film->request, film->file, last);
+    enum flow flow = response_start(film->request);
+    return flow != FLOW_NEXT ? flow : end_body(film, send_bytes(film, 0, last));
+}
+
+/* MAY WAIT. */
+static enum flow answer_part(struct search *search)
+{
+    struct film *film = search->film;
+    const struct fragment_choice *choice = &search->choice;
+    bool is_gone = false;
+    const char *problem = fragments_read(&search->fragments, buf_str(&film->moov));
+
+    problem = problem != NULL ? problem : search_part(search, &is_gone);
+    if (is_gone) {
+        return FLOW_CLOSED;
+    }
+    if (problem == NULL && choice->last_ms != 0 && film->cut.start_ms >= choice->last_ms) {
+        problem = "no samples from there on";
+    }
+    if (problem != NULL) {
+        return film_refuse(film, problem);
+    }
+    uint64_t last = choice->last != 0 ? choice->last : search->end;
+    return search->fragments.has_samples && choice->first_ms > film->cut.start_ms
+               ? send_beginning(film, last)
+               : send_part(search, last);
+}
+
+enum flow film_answer_fragments(struct film *film)
+{
+    struct search *search = arena_new(&film->request->arena, struct search);
+
+    search->film = film;
+    search->begin = film->moov_at + film->moov_size;
+    enum flow flow = answer_part(search);
+    file_release(film->file);
+    return flow;
+}
