@@ -147,6 +147,17 @@ def test_crop_offsets(images_at):
     assert server.get("/6/i.png?x=nowhere").status == 415
 
 
+@pytest.mark.parametrize("way, size", [
+    ("crop_keepx 60 20", (60, 20)), ("crop_keepx 60 500", (60, 45)), ("crop_keepx 500 20", (120, 20)), ("crop_keepx - 20", (120, 20)),
+    ("crop_keepx 60 -", (60, 45)), ("crop_keepy 30 45", (30, 45)), ("crop_keepy 500 45", (60, 45)), ("crop_keepy 30 500", (30, 90)),
+    ("crop_keepy - 45", (60, 45)), ("crop_keepy 500 500", (120, 90)), ("crop_keepx 60 20; image_filter rotate 90", (45, 20)),
+    ("crop_keepx $arg_w 20", (60, 20)),
+])
+def test_crops_that_keep_a_side(images_at, way, size):
+    data = images_at("image_filter %s;" % way).get("/0/i.png?w=60").body
+    assert struct.unpack(">II", data[16:24]) == size
+
+
 # what else there is
 
 def test_pixels_are_bounded_before_decoding(images_at):

@@ -100,7 +100,7 @@ static bool read_wish(struct request *request, const struct image_settings *sett
                    read_offset(template_text(settings->offset_x, env), &wish->offset_x) &&
                    read_offset(template_text(settings->offset_y, env), &wish->offset_y);
     wish->sharpen = (unsigned) sharpen;
-    if (settings->way == WAY_RESIZE || settings->way == WAY_CROP) {
+    if (way_has_sides(settings->way)) {
         wish->width = read_number(template_text(settings->width, env), SIDE_MAX, true);
         wish->height = read_number(template_text(settings->height, env), SIDE_MAX, true);
     }
@@ -364,7 +364,7 @@ static bool read_rotate(struct conf_scope *scope, struct conf_node *node,
     if (own->angle->is_constant && !read_angle(own->angle->constant, &angle)) {
         return invalid(scope, node, 2);
     }
-    if (!is_beside || (own->way != WAY_RESIZE && own->way != WAY_CROP)) {
+    if (!is_beside || !way_has_sides(own->way)) {
         own->way = WAY_ROTATE;
     }
     return true;
@@ -380,19 +380,20 @@ static bool filter_apply(struct conf_scope *scope, const struct directive *row,
         {"size", WAY_SIZE},
         {"resize", WAY_RESIZE},
         {"crop", WAY_CROP},
+        {"crop_keepx", WAY_CROP_KEEP_X},
+        {"crop_keepy", WAY_CROP_KEEP_Y},
         {"rotate", WAY_ROTATE},
         {NULL, 0},
     };
     /* clang-format on */
-    static const unsigned counts[] = {[WAY_OFF] = 2,    [WAY_TEST] = 2, [WAY_SIZE] = 2,
-                                      [WAY_RESIZE] = 4, [WAY_CROP] = 4, [WAY_ROTATE] = 3};
     struct image_settings *own = settings;
     const struct directive_word *word = words;
 
     while (word->word != NULL && !str_is(node->args[1], word->word)) {
         word++;
     }
-    if (word->word == NULL || node->count != counts[word->value]) {
+    unsigned count = way_has_sides(word->value) ? 4 : word->value == WAY_ROTATE ? 3 : 2;
+    if (word->word == NULL || node->count != count) {
         return invalid(scope, node, 1);
     }
     if (word->value == WAY_ROTATE) {
@@ -402,7 +403,7 @@ static bool filter_apply(struct conf_scope *scope, const struct directive *row,
         own->angle = NULL; /* an outer block's */
     }
     own->way = word->value;
-    if (word->value != WAY_RESIZE && word->value != WAY_CROP) {
+    if (!way_has_sides(word->value)) {
         own->angle = NULL;
         return true;
     }
@@ -449,10 +450,13 @@ static bool offset_apply(struct conf_scope *scope, const struct directive *row,
 static const struct directive image_rows[] = {
     {"image_filter", IN_LOCATION, CUSTOM_FIELD(S, way, filter_apply), ARGS(1, 3),
      .repeat = REPEAT_CUSTOM, .initial = "off",
-     .syntax = "off | test | size | rotate 90|180|270 | resize width height | crop width height",
+     .syntax =
+         "off | test | size | rotate 90|180|270 | resize width height | crop width height | crop_keepx width "
+         "height | crop_keepy width height",
      .doc =
          "What is done with images (JPEG, GIF, PNG, WebP): `test` lets nothing else pass, `size` tells width, height and kind as "
-         "JSON, `resize` makes them smaller until they fit, `crop` until they cover and cuts off the rest, `rotate` turns "
+         "JSON, `resize` makes them smaller until they fit, `crop` until they cover and cuts off the rest, `crop_keepx` until they are as wide "
+         "(`crop_keepy`: as high) and cuts the other side, `rotate` turns "
          "counter-clockwise, alone or after one of both. A side may be `-`. What is no image is 415. Images are made on threads: "
          "`thread_pool image_filter` says how many (2), and how many requests wait (64)."},
     {"image_filter_buffer", IN_HTTP_ALL, SIZE(S, buffer), .initial = "1M",

@@ -57,10 +57,18 @@ static struct size cover(struct size size, uint32_t width, uint32_t height)
     return (struct size){width, scaled(size.height, width, size.width)};
 }
 
+/* Of the same shape, and one side as wanted, if it is longer; the other as it comes. */
+static struct size fit_side(struct size size, const struct image_wish *wish)
+{
+    return wish->way == WAY_CROP_KEEP_X ? fit(size, wish->width, IMAGE_UNBOUNDED)
+                                        : fit(size, IMAGE_UNBOUNDED, wish->height);
+}
+
 static struct size wanted_size(const struct image_wish *wish, struct size size)
 {
     return wish->way == WAY_RESIZE ? fit(size, wish->width, wish->height)
            : wish->way == WAY_CROP ? cover(size, wish->width, wish->height)
+           : way_crops(wish->way)  ? fit_side(size, wish)
                                    : size;
 }
 
@@ -148,7 +156,7 @@ static int place(int offset, int surplus)
 
 static gdImagePtr crop(gdImagePtr image, const struct image_wish *wish)
 {
-    if (image == NULL || wish->way != WAY_CROP) {
+    if (image == NULL || !way_crops(wish->way)) {
         return image;
     }
     int width = gdImageSX(image), height = gdImageSY(image);

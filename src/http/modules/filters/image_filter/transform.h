@@ -4,13 +4,33 @@
 
 #include "http/message/image_head.h"
 
-enum image_way { WAY_OFF, WAY_TEST, WAY_SIZE, WAY_RESIZE, WAY_CROP, WAY_ROTATE };
+enum image_way {
+    WAY_OFF,
+    WAY_TEST,
+    WAY_SIZE,
+    WAY_RESIZE,
+    WAY_CROP,
+    WAY_CROP_KEEP_X, /* nothing of the width is cut off */
+    WAY_CROP_KEEP_Y, /* … of the height */
+    WAY_ROTATE
+};
+
+static inline bool way_crops(unsigned way)
+{
+    return way >= WAY_CROP && way <= WAY_CROP_KEEP_Y;
+}
+
+/* Has it a width and a height? */
+static inline bool way_has_sides(unsigned way)
+{
+    return way == WAY_RESIZE || way_crops(way);
+}
 
 #define IMAGE_UNBOUNDED UINT32_MAX /* "-": the other side decides */
 
 /* What is wanted; all numbers are checked. */
 struct image_wish {
-    enum image_way way; /* RESIZE, CROP or ROTATE */
+    enum image_way way; /* that makes an image: RESIZE and beyond */
     uint32_t width;     /* that it has at most, before it is turned; or IMAGE_UNBOUNDED */
     uint32_t height;
     unsigned angle; /* 0, 90, 180, 270: counter-clockwise */
