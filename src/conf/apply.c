@@ -237,19 +237,43 @@ static bool misplaced_directive(struct conf_scope *scope, const struct conf_node
     return false;
 }
 
+static bool takes_arguments(const struct directive *row, const struct conf_node *node)
+{
+    unsigned least, most;
+
+    conf_row_arity(row, &least, &most);
+    return node->count - 1 >= least && node->count - 1 <= most;
+}
+
+/* The row that may stand here: of several the first that takes so many arguments, or the first of all; NULL: none may. */
+static const struct row_entry *choose_row(const struct conf_scope *scope,
+                                          const struct conf_node *node,
+                                          const struct row_entry *entry)
+{
+    const struct row_entry *chosen = NULL;
+
+    for (; entry != NULL; entry = entry->next) {
+        if ((entry->row->contexts & scope->context) == 0) {
+            continue;
+        }
+        if (takes_arguments(entry->row, node)) {
+            return entry;
+        }
+        chosen = chosen == NULL ? entry : chosen;
+    }
+    return chosen;
+}
+
 /* The row for this use of the name, its shape checked. NULL after an error. */
 static const struct row_entry *find_row(struct conf_scope *scope, const struct conf_node *node)
 {
     const struct row_entry *first = map_get(&scope->conf->engine->rows, node->args[0]);
-    const struct row_entry *entry = first;
 
     if (first == NULL) {
         unknown_directive(scope, node);
         return NULL;
     }
-    while (entry != NULL && (entry->row->contexts & scope->context) == 0) {
-        entry = entry->next;
-    }
+    const struct row_entry *entry = choose_row(scope, node, first);
     if (entry == NULL) {
         misplaced_directive(scope, node, first);
         return NULL;
@@ -266,9 +290,7 @@ static const struct row_entry *find_row(struct conf_scope *scope, const struct c
         conf_drop_brace_error(scope->conf, node, 1);
         return NULL;
     }
-    unsigned least, most;
-    conf_row_arity(entry->row, &least, &most);
-    if (node->count - 1 < least || node->count - 1 > most) {
+    if (!takes_arguments(entry->row, node)) {
         conf_error(scope->conf, node, "invalid number of arguments in \"%s\" directive",
                    entry->row->name);
         return NULL;

@@ -103,6 +103,8 @@ static const struct {
     {"stream-upstream", IN_STREAM_UPSTREAM},
     {"mail", IN_MAIL},
     {"mail-server", IN_MAIL_SERVER},
+    {"processes", IN_PROCESSES},
+    {"process", IN_PROCESS},
 };
 
 static struct str contexts_text(uint32_t contexts)

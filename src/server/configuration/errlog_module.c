@@ -63,3 +63,19 @@ const struct module ngx_errlog_module = {
     .tables = tables,
     .configured = configured,
 };
+
+/* Tengine 2's: targets `syslog:…` are of error_log and access_log. */
+static const struct directive syslog_rows[] = {
+    {"syslog_retry_interval", IN_MAIN, .type = TYPE_OBSOLETE, ARGS(1, 1), .syntax = "time",
+     .doc = "Of Tengine 2.1: a target that failed is tried again with the next line."},
+    {0},
+};
+static const struct directive_table syslog_table = {.rows = syslog_rows};
+static const struct directive_table *const syslog_tables[] = {&syslog_table, NULL};
+
+const struct module ngx_syslog_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_syslog_module",
+    .kind = MODULE_CORE,
+    .tables = syslog_tables,
+};

@@ -1,0 +1,139 @@
+/* ngx_http_slice_module, Tengine's: a part of a file, between two arguments. */
+#include "base/parse.h"
+#include "http/files/file.h"
+#include "http/request/request.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+struct slice_settings {
+    struct str begin, end;     /* names of the arguments */
+    struct str header, footer; /* before, and behind a part */
+    bool header_first;         /* also before the part with the first byte of the file */
+    bool footer_last;          /* … behind the one with the last */
+};
+
+static struct settings_key slice_key;
+
+/* A part of a file, and what stands around it. */
+struct slice {
+    struct file *file;
+    uint64_t begin, end;
+    struct str header, footer;
+};
+
+/* A place in the file; `missing` where the argument has none. */
+static uint64_t place_of(const struct request *request, struct str name, uint64_t size,
+                         uint64_t missing)
+{
+    struct str text;
+    uint64_t place;
+
+    return request_argument(request, name, &text) && parse_uint(text, &place) && place <= size
+               ? place
+               : missing;
+}
+
+static void read_slice(const struct request *request, struct slice *slice)
+{
+    const struct slice_settings *settings = location_settings(request->location, &slice_key);
+    uint64_t size = slice->file->size;
+
+    slice->begin = place_of(request, settings->begin, size, 0);
+    slice->end = place_of(request, settings->end, size, size);
+    if (slice->end < slice->begin) {
+        slice->end = size;
+    }
+    if (slice->begin == slice->end) {
+        return;
+    }
+    if (slice->begin != 0 || settings->header_first) {
+        slice->header = settings->header;
+    }
+    if (slice->end != size || settings->footer_last) {
+        slice->footer = settings->footer;
+    }
+}
+
+/* MAY WAIT. */
+static bool send_text(struct request *request, struct str text, bool is_last)
+{
+    const struct body_piece piece = {.bytes = text.data == NULL ? STR("") : text, .fd = -1};
+
+    return (text.len == 0 && !is_last) || response_send(request, &piece, is_last);
+}
+
+/* Takes over the file. MAY WAIT. */
+static enum flow send_slice(struct request *request, const struct slice *slice)
+{
+    uint64_t size = slice->end - slice->begin;
+
+    response_describe_file(request, slice->file, slice->header.len + size + slice->footer.len);
+    request->response.is_single_range = true; /* it comes in pieces */
+    enum flow flow = response_start(request);
+    if (flow == FLOW_NEXT && !send_text(request, slice->header, false)) {
+        flow = FLOW_CLOSED;
+    }
+    if (flow != FLOW_NEXT) {
+        file_release(slice->file);
+        return flow;
+    }
+    if (size == 0) {
+        file_release(slice->file);
+    } else if (!response_send_part(request, slice->file, slice->begin, size, false)) {
+        return FLOW_CLOSED;
+    }
+    return send_text(request, slice->footer, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+static enum flow slice_answer(struct request *request)
+{
+    enum flow flow;
+    struct slice slice = {.file = request_open_file(request, &flow)};
+
+    if (slice.file == NULL) {
+        return flow;
+    }
+    read_slice(request, &slice);
+    return send_slice(request, &slice);
+}
+
+static bool slice_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    content_set(scope_location(scope), slice_answer, NULL);
+    return true;
+}
+
+#define S struct slice_settings
+static const struct directive slice_rows[] = {
+    {"slice", IN_LOCATION, CUSTOM(slice_apply), ARGS(0, 0), .repeat = REPEAT_CUSTOM,
+     .doc =
+         "Without a size, Tengine's: serves the part of a file from the argument begin= to before end=. With one it is "
+         "another directive, see there."},
+    {"slice_arg_begin", IN_HTTP_ALL, STRING(S, begin), .initial = "begin",
+     .doc = "The name of the argument that says where a part begins."},
+    {"slice_arg_end", IN_HTTP_ALL, STRING(S, end), .initial = "end",
+     .doc = "The name of the argument that says where a part ends: before this byte."},
+    {"slice_header", IN_HTTP_ALL, STRING(S, header), .doc = "Goes before each part."},
+    {"slice_header_first", IN_HTTP_ALL, FLAG(S, header_first), .initial = "on",
+     .doc = "Whether slice_header goes before the part with the first byte, too."},
+    {"slice_footer", IN_HTTP_ALL, STRING(S, footer), .doc = "Goes behind each part."},
+    {"slice_footer_last", IN_HTTP_ALL, FLAG(S, footer_last), .initial = "on",
+     .doc = "Whether slice_footer goes behind the part with the last byte, too."},
+    {0},
+};
+#undef S
+
+static const struct directive_table slice_table = {.key = &slice_key,
+                                                   .rows = slice_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct slice_settings)};
+static const struct directive_table *const slice_tables[] = {&slice_table, NULL};
+
+const struct module ngx_http_slice_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_slice_module",
+    .kind = MODULE_HTTP,
+    .tables = slice_tables,
+};
