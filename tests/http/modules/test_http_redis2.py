@@ -67,12 +67,13 @@ def test_links_are_kept_behind_known_queries_alone(serve):
     server = serve(conf(backend.port, "redis2_query get $arg_k;",
                         "location /command { redis2_query $arg_k x; redis2_pass u; }",
                         "location /select { redis2_query SELECT 1; redis2_pass u; }",
+                        "location /asking { redis2_query Asking; redis2_pass u; }",
                         "location /raw { redis2_raw_query $arg_k; redis2_pass u; }",
                         r"location /literal { redis2_literal_raw_query 'ping\r\n'; redis2_pass u; }"))
     for _ in range(3):
         assert server.get("/?k=1").text == "+OK\r\n"
     assert backend.connections == 1
-    for target in ("/command?k=get", "/select", "/raw?k=ping", "/literal"):
+    for target in ("/command?k=get", "/select", "/asking", "/raw?k=ping", "/literal"):
         before = backend.connections
         for _ in range(2):
             assert server.get(target).text == "+OK\r\n"

@@ -208,11 +208,11 @@ static bool redis2_pass_apply(struct conf_scope *scope, const struct directive *
 static bool changes_link(struct str command)
 {
     static const char *const commands[] = {
-        "auth",      "client",       "discard",     "exec",         "hello",
-        "monitor",   "multi",        "psubscribe",  "punsubscribe", "quit",
-        "readonly",  "readwrite",    "reset",       "select",       "ssubscribe",
-        "subscribe", "sunsubscribe", "unsubscribe", "watch",        "psync",
-        "replicaof", "shutdown",     "slaveof",     "sync",         "unwatch",
+        "asking",      "auth",    "client",     "discard",      "exec",      "hello",
+        "monitor",     "multi",   "psubscribe", "punsubscribe", "quit",      "readonly",
+        "readwrite",   "reset",   "select",     "ssubscribe",   "subscribe", "sunsubscribe",
+        "unsubscribe", "watch",   "psync",      "replicaof",    "shutdown",  "slaveof",
+        "sync",        "unwatch",
     };
 
     for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
