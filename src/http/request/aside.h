@@ -6,12 +6,25 @@
 #include "event/loop.h"
 #include "http/request/request.h"
 
+/* What clients have at work in one pool, by a hash of their addresses: those that meet there share. */
+#define ASIDE_CLIENTS 1024
+struct aside_shares {
+    struct aside_share {
+        uint32_t inside;     /* jobs that are with the pool */
+        uint32_t waiting;    /* requests that wait for a place of their client */
+        struct list waiters; /* … first come, first served; all zero: none ever was */
+    } of[ASIDE_CLIENTS];
+};
+
 /* The threads for one kind of work; `thread_pool NAME …` of the configuration comes before these numbers. */
 struct aside_pool {
     struct str name;     /* as in thread_pool */
     const char *waiting; /* what waits, for the log: "passwords wait to be verified" */
     unsigned threads;    /* where nothing is configured */
     unsigned queue;      /* jobs that may wait, there */
+    /* Where a client decides how long work takes: it has half of the threads at a time, and further requests of its wait
+     * outside, as many as the pool has room for. NULL: who comes first has all. */
+    struct aside_shares *shares;
 };
 
 /*

@@ -111,6 +111,27 @@ def test_nobody_waits_for_a_slow_answer(serve, tmp_path):
     assert 503 in statuses and set(statuses) <= {200, 503}
 
 
+def test_one_client_leaves_threads_to_others(serve, tmp_path):
+    server = serving(serve, tmp_path, server="set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;",
+                     main="worker_processes 1; thread_pool auth_pam threads=2 max_queue=10;")
+    os.mkfifo(tmp_path / "gate")
+    os.chmod(tmp_path / "gate", 0o666)
+    question = "GET / HTTP/1.1\r\nHost: x\r\nX-Real-IP: %s\r\n%s\r\n\r\n"
+    slow = [server.client() for _ in range(8)]
+    for client in slow:
+        client.send((question % ("192.0.2.1", basic("slow", "secret of slow"))).encode())
+    for _ in range(3):
+        assert server.get("/", basic("ann", "secret of ann"), "X-Real-IP: 192.0.2.2").status == 200
+    slow.pop(5).reset()
+    with open(tmp_path / "gate", "w", encoding="ascii") as gate:
+        gate.write("\n" * 100)
+        gate.flush()
+        assert [client.response().status for client in slow] == [200] * 7
+    for client in slow:
+        client.close()
+    assert "too many passwords" not in server.error_log
+
+
 def test_satisfy_any(serve, tmp_path):
     server = serving(serve, tmp_path, "location /any { satisfy any; allow 127.0.0.1; deny all; auth_pam x; try_files /none @shown; }",
                      "location /none { satisfy any; deny all; auth_pam x; try_files /none @shown; }")

@@ -18,10 +18,12 @@ struct pam_settings {
 
 static struct settings_key pam_key;
 
+static struct aside_shares pam_shares;
 static const struct aside_pool pam_pool = {.name = STR_INIT("auth_pam"),
                                            .waiting = "passwords wait for PAM",
                                            .threads = 4,
-                                           .queue = 128};
+                                           .queue = 128,
+                                           .shares = &pam_shares};
 
 static const struct pam_settings *settings_at(const struct http_location *location)
 {
@@ -207,7 +209,7 @@ static const struct directive pam_rows[] = {
      .doc =
          "Lets in who gives a name and a password that PAM takes; others are asked for them, by 401 and this text. PAM is asked "
          "on threads, of which `thread_pool auth_pam` tells the number (4) and how many requests may wait (128); more are "
-         "answered with 503."},
+         "answered with 503. One client has half of the threads at a time."},
     {"auth_pam_service_name", IN_ALL, CUSTOM_FIELD(S, service, service_apply), ARGS(1, 1),
      .initial = "nginx", .syntax = "name",
      .doc = "The name of PAM's configuration: a file in /etc/pam.d."},

@@ -18,10 +18,12 @@ struct ldap_settings {
 
 static struct settings_key ldap_key;
 
+static struct aside_shares ldap_shares;
 static const struct aside_pool ldap_pool = {.name = STR_INIT("auth_ldap"),
                                             .waiting = "requests wait for LDAP",
                                             .threads = 4,
-                                            .queue = 128};
+                                            .queue = 128,
+                                            .shares = &ldap_shares};
 
 static const struct ldap_settings *settings_at(const struct http_location *location)
 {
