@@ -45,6 +45,11 @@ def server():
         server { listen unix:@DIR@/round.sock; proxy_pass unix:@DIR@/round.sock; max_self_hops 3; }
         server { listen 127.0.0.1:@PORT8@; proxy_pass unix:@DIR@/round.sock; }
         server { listen 127.0.0.1:@PORT9@; proxy_pass 127.0.0.1:@PORT4@; }
+        server { listen 127.0.0.1:@PORT10@ udp; proxy_pass 127.0.0.1:@PORT10@; access_log udp.log line; }
+        server { listen @PORT11@ udp; proxy_pass 127.0.0.2:@PORT11@; max_self_hops 2; access_log wild.log line; }
+        server { listen 127.0.0.1:@PORT12@ udp; proxy_pass 127.0.0.1:@PORT13@; max_self_hops 0; proxy_responses 1; }
+        server { listen 127.0.0.1:@PORT13@ udp; proxy_pass 127.0.0.1:@PORT14@; max_self_hops 1; proxy_responses 1; }
+        server { listen 127.0.0.1:@PORT14@ udp; return "by udp"; }
     }
     http { access_log off; server { listen 127.0.0.1:@PORT4@; location / { return 200 "by http"; }
                                     location /round { proxy_pass http://127.0.0.1:@PORT9@; } } }
@@ -74,6 +79,25 @@ def test_a_circle_of_connections_ends(server):
     server.wait_log(r"the session came round 11 times.*max_self_hops")
     assert say(server.port_of("PORT8")) == b""
     server.wait_log(r"the session came round 4 times")
+
+
+def test_a_circle_of_datagrams_ends(server):
+    """One datagram made as many sessions as there could be."""
+    for port, log, rounds in (("PORT10", "udp.log", 11), ("PORT11", "wild.log", 3)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.connect(("127.0.0.1", server.port_of(port)))
+            client.send(b"round")
+            server.wait_log(r"the session came round %d times.*max_self_hops.* udp client" % rounds)
+            assert server.wait_lines(log)[0].startswith("500 ")  # of the last one; the others wait for an answer
+
+
+def test_datagrams_through_servers_of_our_own(server):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(15)
+        client.connect(("127.0.0.1", server.port_of("PORT12")))
+        for _ in range(20):
+            client.send(b"x")
+            assert client.recv(100) == b"by udp"
 
 
 def test_a_circle_through_http_ends(server):

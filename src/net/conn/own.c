@@ -30,7 +30,9 @@
 struct own {
     _Atomic uint32_t is_used; /* something was noted since the start */
     char pad[60];
-    _Atomic uint64_t listened[PORTS / 64]; /* a bit for each port; for paths by their hash */
+    _Atomic uint64_t
+        listened[2]
+                [PORTS / 64]; /* a bit for each port, of TCP and of UDP; for paths by their hash */
     _Alignas(64) _Atomic uint64_t entries[BUCKETS][WAYS];
 };
 
@@ -52,22 +54,33 @@ static unsigned place_of(const struct addr *addr)
                                           : addr_port(addr);
 }
 
-void own_listens(const struct addr *addr)
+void own_listens(const struct addr *addr, bool is_datagram)
 {
     unsigned place = place_of(addr);
 
     if (own != NULL) {
-        atomic_fetch_or(&own->listened[place / 64], UINT64_C(1) << place % 64);
+        atomic_fetch_or(&own->listened[is_datagram][place / 64], UINT64_C(1) << place % 64);
     }
 }
 
-bool own_may_be(const struct addr *addr)
+static bool is_listened(const struct addr *addr, bool is_datagram)
 {
     unsigned place = place_of(addr);
 
     return own != NULL &&
-           (atomic_load_explicit(&own->listened[place / 64], memory_order_relaxed) >> place % 64 &
+           (atomic_load_explicit(&own->listened[is_datagram][place / 64], memory_order_relaxed) >>
+                place % 64 &
             1) != 0;
+}
+
+bool own_may_be(const struct addr *addr)
+{
+    return is_listened(addr, false);
+}
+
+bool own_may_take_datagrams(const struct addr *addr)
+{
+    return is_listened(addr, true);
 }
 
 /* ---- the table ---- */
@@ -233,6 +246,11 @@ bool own_note(int fd, const struct addr *peer, unsigned hops)
     return is_at_home(fd, peer);
 }
 
+bool own_note_at_home(int fd, const struct addr *peer, unsigned hops)
+{
+    return own != NULL && is_at_home(fd, peer) && own_note(fd, peer, hops);
+}
+
 void own_forget(int fd, const struct addr *peer)
 {
     struct end from = local_end(fd);
@@ -245,20 +263,45 @@ void own_forget(int fd, const struct addr *peer)
     }
 }
 
+/* Is something noted of this end? */
+static bool is_ours(const struct end *from)
+{
+    const struct end nowhere = {0, true};
+
+    return own != NULL && atomic_load_explicit(&own->is_used, memory_order_acquire) != 0 &&
+           from->has_name && own_entry_find(from, marks_of(from, &nowhere), OUR_END) != NULL;
+}
+
+/* Others may use an address of ours towards other ends. */
+static unsigned hops_between(const struct end *from, const struct end *to)
+{
+    const _Atomic uint64_t *at = own_entry_find(from, marks_of(from, to), BOTH_ENDS);
+    uint64_t entry = at == NULL ? 0 : atomic_load(at);
+
+    return is_over(entry) ? 0 : (unsigned) (entry & OWN_HOPS_MOST);
+}
+
 unsigned own_hops(int fd, const struct addr *peer)
 {
-    if (own == NULL || atomic_load_explicit(&own->is_used, memory_order_acquire) == 0) {
-        return 0;
-    }
     struct end from = end_of(peer);
-    struct end to = {0, true};
-    if (!from.has_name || own_entry_find(&from, marks_of(&from, &to), OUR_END) == NULL) {
+
+    if (!is_ours(&from)) {
         return 0;
     }
+    struct end to = {0, true};
     if (peer->any.sa_family != AF_UNIX) {
-        to = local_end(fd); /* others may use an address of ours towards other ends */
+        to = local_end(fd);
     }
-    const _Atomic uint64_t *at = own_entry_find(&from, marks_of(&from, &to), BOTH_ENDS);
-    uint64_t entry = at == NULL ? 0 : atomic_load(at);
-    return is_over(entry) ? 0 : (unsigned) (entry & OWN_HOPS_MOST);
+    return hops_between(&from, &to);
+}
+
+unsigned own_hops_at(const struct addr *local, const struct addr *peer)
+{
+    struct end from = end_of(peer);
+
+    if (!is_ours(&from)) {
+        return 0;
+    }
+    struct end to = far_end(local);
+    return hops_between(&from, &to);
 }

@@ -19,9 +19,10 @@
 bool own_init(void);
 
 /* The service listens on this address; remembered by its port, or its path, for the life of the service. */
-void own_listens(const struct addr *addr);
-/* May the address be ours? False is certain. */
+void own_listens(const struct addr *addr, bool is_datagram);
+/* May the address be ours? False is certain. The second: of UDP. */
 bool own_may_be(const struct addr *addr);
+bool own_may_take_datagrams(const struct addr *addr);
 
 /*
  * Before connect(): what needs a name of its own, so that the other end can tell whose it is, gets one: a
@@ -34,6 +35,8 @@ void own_name(int fd, const struct addr *peer);
  * have come round `hops` times. Gives whether it surely leads to this machine.
  */
 bool own_note(int fd, const struct addr *peer, unsigned hops);
+/* The same, where it surely leads to this machine; gives whether it was noted: for what is short-lived and many. */
+bool own_note_at_home(int fd, const struct addr *peer, unsigned hops);
 /* It is about to be closed. Who accepted it may still look for a while: it has perhaps not come to it yet. */
 void own_forget(int fd, const struct addr *peer);
 
@@ -42,5 +45,8 @@ void own_forget(int fd, const struct addr *peer);
  * elsewhere. To be asked when something was read.
  */
 unsigned own_hops(int fd, const struct addr *peer);
+
+/* The same of a datagram's client, who asked this address of ours. */
+unsigned own_hops_at(const struct addr *local, const struct addr *peer);
 
 #endif

@@ -48,9 +48,7 @@ struct shard_set *shard_set_new(const struct addr *addr, bool is_datagram)
     set->number = ++sets_so_far;
     set->addr = *addr;
     set->options.is_datagram = is_datagram;
-    if (!is_datagram) {
-        own_listens(addr);
-    }
+    own_listens(addr, is_datagram);
     while (*end != NULL) {
         end = &(*end)->next;
     }

@@ -134,6 +134,8 @@ static enum log_level level_of(int error)
     case ECONNREFUSED:
     case EAGAIN:
     case ECONNRESET:
+    case EPIPE:
+    case ETIMEDOUT:
     case ENETDOWN:
     case ENETUNREACH:
     case EHOSTDOWN:

@@ -53,14 +53,39 @@ static void ports_are_remembered(void **state)
     assert_true(addr_parse_ip(STR("10.1.2.3"), &addr));
     addr_set_port(&addr, 8081);
     assert_false(own_may_be(&addr));
-    own_listens(&addr);
+    own_listens(&addr, false);
     assert_true(own_may_be(&addr));
+    assert_false(own_may_take_datagrams(&addr));
+    own_listens(&addr, true);
+    assert_true(own_may_take_datagrams(&addr));
     assert_true(addr_parse_ip(STR("::1"), &addr));
     addr_set_port(&addr, 8081);
     assert_true(own_may_be(
         &addr)); /* the port decides: who listens on all addresses is met by any of them */
     addr_set_port(&addr, 8082);
     assert_false(own_may_be(&addr));
+}
+
+static void a_client_of_datagrams_is_found_by_the_address_that_it_asked(void **state)
+{
+    struct addr asked, other, client = {.len = sizeof(client.un)};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    assert_true(addr_parse_ip(STR("127.0.0.1"), &asked));
+    addr_set_port(&asked, 8083);
+    other = asked;
+    addr_set_port(&other, 8084);
+    assert_int_equal(connect(fd, &asked.any, asked.len), 0);
+    assert_int_equal(getsockname(fd, &client.any, &client.len), 0);
+    assert_int_equal(own_hops_at(&asked, &client), 0);
+    assert_true(own_note_at_home(fd, &asked, 2));
+    assert_int_equal(own_hops_at(&asked, &client), 2);
+    assert_int_equal(own_hops_at(&other, &client), 0);
+    assert_int_equal(own_hops_at(&asked, &other), 0);
+    assert_true(addr_parse_ip(STR("192.0.2.1"), &other));
+    addr_set_port(&other, 8083);
+    assert_false(own_note_at_home(fd, &other, 2));
+    close(fd);
 }
 
 static void a_noted_end_is_found_and_others_are_not(void **state)
@@ -137,7 +162,7 @@ static void an_end_of_the_unix_kind_gets_a_name(void **state)
     assert_int_equal(bind(ends.listening, &address->any, address->len), 0);
     assert_int_equal(listen(ends.listening, 5), 0);
     assert_false(own_may_be(address));
-    own_listens(address);
+    own_listens(address, false);
     assert_true(own_may_be(address));
     join(&ends, address);
     assert_true(own_note(ends.connected, address, 4));
@@ -196,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ports_are_remembered),
+        cmocka_unit_test(a_client_of_datagrams_is_found_by_the_address_that_it_asked),
         cmocka_unit_test(a_noted_end_is_found_and_others_are_not),
         cmocka_unit_test(another_end_of_the_same_address_is_another),
         cmocka_unit_test(an_ipv4_end_is_found_by_a_socket_of_ipv6),

@@ -140,9 +140,19 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
 /* How often the session came from this service itself, if the backend may be that, too. */
 static unsigned hops_of(const struct proxying *proxying)
 {
-    const struct conn *client = proxying->session->conn;
+    const struct session *session = proxying->session;
+    const struct addr *backend = &proxying->pick.peer->addr;
+    struct addr local;
+    struct addr peer;
 
-    return own_may_be(&proxying->pick.peer->addr) ? conn_hops(client) : 0;
+    if (!session->listen->is_udp) {
+        return own_may_be(backend) ? conn_hops(session->conn) : 0;
+    }
+    if (!own_may_take_datagrams(backend) || !session_local(session, &local)) {
+        return 0;
+    }
+    session_peer(session, &peer);
+    return own_hops_at(&local, &peer);
 }
 
 /* More than it may? Told. */
@@ -190,12 +200,12 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
     int error;
 
     choose_way(proxying, target, &way, &options);
-    if (proxying->session->listen->is_udp) {
-        return proxy_datagrams_connect(proxying, options.local);
-    }
     unsigned hops = options.hops = hops_of(proxying);
     if (came_round(proxying, hops)) {
         return LINK_ERROR;
+    }
+    if (proxying->session->listen->is_udp) {
+        return proxy_datagrams_connect(proxying, options.local, hops);
     }
     enum link_result result =
         link_open(&proxying->pick, &options, settings->connect_timeout_ms, &proxying->link, &error);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/conn/own.h"
 #include "net/conn/proxy_protocol.h"
 #include "net/datagram/flow.h"
 #include "server/generation.h"
@@ -83,11 +84,24 @@ static bool held_add(struct datagram_proxying *proxying, struct str datagram)
 
 /* ---- its end ---- */
 
+static void close_link(struct datagram_proxying *proxying)
+{
+    struct addr peer = {.len = sizeof(peer.un)};
+
+    if (proxying->is_noted) {
+        proxying->is_noted = false;
+        if (getpeername(proxying->link.source.fd, &peer.any, &peer.len) == 0) {
+            own_forget(proxying->link.source.fd, &peer);
+        }
+    }
+    datagram_link_close(&proxying->link);
+}
+
 void proxy_datagrams_let_go(struct proxying *base)
 {
     struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
 
-    datagram_link_close(&proxying->link);
+    close_link(proxying);
     if (proxying->is_timed) {
         timer_remove(&proxying->timeout);
         timer_remove(&proxying->pace);
@@ -209,7 +223,7 @@ static bool refused(struct datagram_proxying *proxying, int error, bool is_send)
         proxying->base.attempt->bytes_sent = proxying->sent;
         proxying->base.attempt->response_ms = clock_now.now_ms - proxying->base.attempt_ms;
         timer_clear(&proxying->timeout);
-        datagram_link_close(&proxying->link);
+        close_link(proxying);
         upstream_pick_done(&proxying->base.pick, PEER_FAILED);
         session_content(session, go_to_next);
         return true;
@@ -408,7 +422,8 @@ static void pace_is_due(struct timer *timer)
 
 /* ---- its beginning ---- */
 
-enum link_result proxy_datagrams_connect(struct proxying *base, const struct addr *local)
+enum link_result proxy_datagrams_connect(struct proxying *base, const struct addr *local,
+                                         unsigned hops)
 {
     struct datagram_proxying *proxying = container_of(base, struct datagram_proxying, base);
     const struct proxy_settings *settings = base->settings;
@@ -426,6 +441,9 @@ enum link_result proxy_datagrams_connect(struct proxying *base, const struct add
 
     proxying->link.owner = &link_owner_of_proxy;
     if (datagram_link_open(&proxying->link, &base->pick.peer->addr, &options, &what)) {
+        const struct addr *peer = &base->pick.peer->addr;
+        proxying->is_noted = own_may_take_datagrams(peer) &&
+                             own_note_at_home(proxying->link.source.fd, peer, hops + 1);
         base->attempt->connect_ms = 0;
         upstream_pick_connected(&base->pick);
         return LINK_OK;
