@@ -217,6 +217,16 @@ static bool is_relative_path(const struct str *values, unsigned count)
     return true;
 }
 
+/* "$value": nothing is put together. */
+static struct str eval_one(const struct template *template, struct variable_env *env)
+{
+    struct str value = part_value(&template->parts[0], env);
+    char *text = arena_text(env->arena, value.len + 1);
+
+    *str_put(text, value) = '\0';
+    return (struct str){text, value.len};
+}
+
 struct str template_eval(const struct template *template, struct variable_env *env)
 {
     struct str few[PARTS_ON_STACK];
@@ -225,6 +235,9 @@ struct str template_eval(const struct template *template, struct variable_env *e
 
     if (template->is_constant) {
         return template->constant;
+    }
+    if (template->count == 1 && !template->is_path) {
+        return eval_one(template, env);
     }
     if (template->count > PARTS_ON_STACK) {
         values = arena_array(env->arena, template->count, sizeof(*values));

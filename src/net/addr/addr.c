@@ -181,30 +181,33 @@ static void set_v4(struct addr *out, struct in_addr address)
 /* Four decimal numbers; zeros before them do not make them octal, as with nginx. */
 static bool parse_v4(struct str text, struct addr *out)
 {
-    struct in_addr address = {0};
-    unsigned numbers = 0;
+    uint32_t address = 0;
+    unsigned n = 0, dots = 0;
+    bool has_digit = false;
 
-    while (text.data != NULL) {
-        struct str part = str_cut(&text, '.');
-        unsigned n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char) text.data[i];
 
-        for (size_t i = 0; i < part.len; i++) {
-            if (!ascii_is_digit((unsigned char) part.data[i])) {
-                return false;
-            }
-            n = n * 10 + (unsigned) (part.data[i] - '0');
+        if (ascii_is_digit(c)) {
+            n = n * 10 + (unsigned) (c - '0');
+            has_digit = true;
             if (n > 255) {
                 return false;
             }
-        }
-        if (part.len == 0 || ++numbers > 4) {
+        } else if (c == '.' && has_digit && dots < 3) {
+            address = address << 8 | n;
+            n = 0;
+            has_digit = false;
+            dots++;
+        } else {
             return false;
         }
-        address.s_addr = address.s_addr << 8 | n;
     }
-    address.s_addr = htonl(address.s_addr);
-    set_v4(out, address);
-    return numbers == 4;
+    if (!has_digit || dots != 3) {
+        return false;
+    }
+    set_v4(out, (struct in_addr){htonl(address << 8 | n)});
+    return true;
 }
 
 static bool parse_v6(struct str text, struct addr *out)

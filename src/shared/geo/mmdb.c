@@ -266,36 +266,51 @@ bool geo_mmdb_value(const struct geo_mmdb *db, size_t place, const struct str *p
 
 /* ---- the tree ---- */
 
-static inline uint32_t three_bytes(const unsigned char *at)
+static inline uint32_t four_bytes(const unsigned char *at)
 {
-    return (uint32_t) at[0] << 16 | (uint32_t) at[1] << 8 | at[2];
+    uint32_t word;
+
+    memcpy(&word, at, sizeof(word));
+    return ntohl(word);
 }
 
-/* A record of a node that is there. On the way of each lookup, once for each bit. */
-static inline uint32_t record_at(const struct geo_mmdb *db, uint32_t node, unsigned branch)
+/* A record of a node that is there, of which no byte beyond is read. */
+static inline uint32_t record_at(const unsigned char *node, unsigned size, unsigned branch)
 {
-    const unsigned char *at =
-        (const unsigned char *) db->tree.data + (size_t) node * (db->record_size / 4);
-
-    if (db->record_size == 24) {
-        return three_bytes(at + 3 * (size_t) branch);
+    if (size == 24) {
+        return four_bytes(node + 2 * branch) >> (8 - 8 * branch) & 0xffffff;
     }
-    if (db->record_size == 28) {
-        return branch == 0 ? (uint32_t) (at[3] >> 4) << 24 | three_bytes(at)
-                           : (uint32_t) (at[3] & 15) << 24 | three_bytes(at + 4);
+    if (size == 28) {
+        uint32_t word = four_bytes(node + 3 * branch);
+        return branch != 0 ? word & 0xfffffff : (word & 0xf0) << 20 | word >> 8;
     }
-    at += 4 * (size_t) branch;
-    return (uint32_t) at[0] << 24 | three_bytes(at + 1);
+    return four_bytes(node + 4 * branch);
 }
 
-/* Follows bits from a node, until they are used up or it is none. */
+/* Follows bits from a node, until they are used up or it is none. `size`, of records, is a constant: once for each bit of each
+ * lookup it would be asked for else. */
+static inline __attribute__((always_inline)) uint32_t follow_records(const struct geo_mmdb *db,
+                                                                     uint32_t node,
+                                                                     const unsigned char *bits,
+                                                                     unsigned count, unsigned size)
+{
+    const unsigned char *tree = (const unsigned char *) db->tree.data;
+    uint32_t nodes = db->node_count;
+
+    for (unsigned i = 0; i < count && node < nodes; i++) {
+        unsigned branch = bits[i / 8] >> (~i & 7) & 1;
+
+        node = record_at(tree + (size_t) node * (size / 4), size, branch);
+    }
+    return node;
+}
+
 static uint32_t follow(const struct geo_mmdb *db, uint32_t node, const unsigned char *bits,
                        unsigned count)
 {
-    for (unsigned i = 0; i < count && node < db->node_count; i++) {
-        node = record_at(db, node, bits[i / 8] >> (7 - i % 8) & 1);
-    }
-    return node;
+    return db->record_size == 24   ? follow_records(db, node, bits, count, 24)
+           : db->record_size == 28 ? follow_records(db, node, bits, count, 28)
+                                   : follow_records(db, node, bits, count, 32);
 }
 
 bool geo_mmdb_find(const struct geo_mmdb *db, const struct addr *addr, size_t *place)

@@ -92,6 +92,27 @@ static size_t node_size(const struct geo_tree *tree, unsigned level, size_t star
     return left < GEO_FAN_OUT ? left : GEO_FAN_OUT;
 }
 
+/* How many keys are not above the address. Of a whole node: so many comparisons at once as the machine has. */
+static size_t count_whole(const uint32_t *keys, uint32_t address)
+{
+    uint32_t below = 0;
+
+    for (unsigned i = 0; i < GEO_FAN_OUT; i++) {
+        below += keys[i] <= address;
+    }
+    return below;
+}
+
+static size_t count_some(const uint32_t *keys, size_t count, uint32_t address)
+{
+    size_t below = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        below += keys[i] <= address;
+    }
+    return below;
+}
+
 /* In each node the last key that is not above the address: the first one never is, as the node above says. */
 uint32_t geo_tree_find_v4(const struct geo_tree *tree, uint32_t address)
 {
@@ -103,11 +124,9 @@ uint32_t geo_tree_find_v4(const struct geo_tree *tree, uint32_t address)
     for (unsigned level = tree->depth; level-- > 0;) {
         const uint32_t *keys = (const uint32_t *) tree->levels[level] + at * GEO_FAN_OUT;
         size_t count = node_size(tree, level, at * GEO_FAN_OUT);
-        size_t below = 0;
+        size_t below =
+            count == GEO_FAN_OUT ? count_whole(keys, address) : count_some(keys, count, address);
 
-        for (size_t i = 0; i < count; i++) {
-            below += keys[i] <= address;
-        }
         at = at * GEO_FAN_OUT + below - 1;
     }
     return tree->values[at];

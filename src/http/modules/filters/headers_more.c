@@ -10,6 +10,7 @@ struct change {
     struct str name;
     enum field_id id;
     struct template *value; /* NULL = the field is removed */
+    struct str constant;    /* … or its text, where that never changes; empty = it is removed */
     bool is_wildcard;       /* name is a prefix: all that begin with it are removed */
 };
 
@@ -36,9 +37,10 @@ static const struct headers_more_settings *settings_at(const struct http_locatio
 
 static struct str value_of(struct request *request, const struct change *change)
 {
-    return change->value == NULL
-               ? STR_NONE
-               : field_value_safe(&request->arena, template_text(change->value, &request->env));
+    if (change->value == NULL || change->value->is_constant) {
+        return change->constant;
+    }
+    return field_value_safe(&request->arena, template_text(change->value, &request->env));
 }
 
 static bool is_named(const struct change *change, struct str name)
@@ -70,14 +72,20 @@ static bool replace_field(struct fields *fields, const struct change *change, st
     return is_set;
 }
 
+/* Is it for this media type, whatever parameters that has? */
 static bool lists_type(const struct rule *rule, struct str type)
 {
+    if (rule->types.count == 0) {
+        return true;
+    }
+    struct str rest = type;
+    struct str media = str_cut(&rest, ';');
     vec_each(const struct str, item, &rule->types) {
-        if (str_equal(*item, type)) {
+        if (str_equal(*item, media)) {
             return true;
         }
     }
-    return rule->types.count == 0;
+    return false;
 }
 
 /* ---- responses ---- */
@@ -198,9 +206,7 @@ static void headers_more_filter(struct request *request)
     const struct response *response = &request->response;
 
     vec_each(const struct rule, rule, &settings_at(request->location)->output) {
-        struct str rest = response->content_type;
-
-        if (!lists_status(rule, response->status) || !lists_type(rule, str_cut(&rest, ';'))) {
+        if (!lists_status(rule, response->status) || !lists_type(rule, response->content_type)) {
             continue;
         }
         vec_each(const struct change, change, &rule->changes) {
@@ -367,6 +373,9 @@ static bool read_change(struct reading *reading, struct str text)
         change.value = template_compile(conf, reading->node, value);
         if (change.value == NULL) {
             return false;
+        }
+        if (change.value->is_constant) {
+            change.constant = field_value_safe(conf->arena, change.value->constant);
         }
     }
     if (reading->rule.appends && (FIELD_BIT(change.id) & ONCE_IDS) != 0) {
