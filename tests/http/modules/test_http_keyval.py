@@ -258,6 +258,16 @@ def test_a_zone_outlives_reload_and_restart(serve):
     assert os.listdir(server.path("logs")).count("plain.json.new") == 0
 
 
+def test_another_type_is_refused_by_a_reload(serve):
+    text = "keyval_zone zone=z:64k%s; keyval $arg_k $v zone=z; server { listen 127.0.0.1:@PORT@; location /api { api write=on; } location / { return 200 $v; } }"
+    server = serve(text % "", allow=["has another type than before"])
+    assert post(server, "z", {"10.0.0.1": "x"})[0] == 201
+    server.configure(http=text % " type=ip")
+    server.signal("reload")
+    server.wait_log("has another type than before")
+    assert server.get("/?k=10.0.0.1").text == "x"
+
+
 def test_a_zone_outlives_its_workers(serve):
     server = serve(HTTP, main=STREAM, allow=[r"exited on signal 9"])
     assert post(server, "path", {"/a": "1"})[0] == 201
