@@ -22,6 +22,8 @@ HTTP = """
              location /api { api write=on; }
              location /slash/ { api write=off; }
              location /look { api; }
+             location /ask { limit_except GET { allow 127.0.0.1; deny all; } api write=on; }
+             location /told { limit_except GET { deny all; } api write=on; }
              location ~ ^/re/ { api write=on; }
              location / { return 200 "$plain|$brief|$net|$path"; } }
 """
@@ -143,6 +145,9 @@ def test_who_may_write(site):
     assert pairs_of(site, "plain") == {}
     assert api(site, "POST", path, {"k": "v"}, root="/re") == (201, None)
     assert pairs_of(site, "plain") == {"k": "v"}
+    assert api(site, "PATCH", path, {"k": "w"}, root="/ask") == (204, None)
+    assert site.get("/told" + path, method="PATCH", body="{}").status == 403
+    assert api(site, "GET", path, root="/told") == (200, {"k": "w"})
     assert refusal(api(site, "PUT", "/http/keyvals/plain", {})) == (405, "MethodDisabled")
     assert refusal(api(site, "POST", "/http/keyvals", {"k": "v"})) == (405, "MethodNotSupported")
 

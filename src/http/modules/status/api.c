@@ -13,8 +13,7 @@
 
 enum { VERSIONS = 9 }; /* that clients may name: what is here is the same in all of them */
 
-static struct settings_key api_key;
-
+/* Of a location, and of the limit_except and `if` blocks in it: what is asked is the same there. */
 struct api_settings {
     bool may_write; /* write=on */
 };
@@ -322,7 +321,7 @@ static struct str next_segment(struct str *path)
 /* May this method be used at all here? */
 static bool may_do(const struct request *request)
 {
-    const struct api_settings *settings = location_settings(request->location, &api_key);
+    const struct api_settings *settings = request->answering->content.settings;
     const unsigned writing = METHOD_POST | METHOD_PATCH | METHOD_DELETE;
 
     return is_read(request) || (settings->may_write && (request->method & writing) != 0);
@@ -414,21 +413,23 @@ static enum flow api_answer(struct request *request)
 /* ---- directives ---- */
 
 static bool api_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                      void *arg)
+                      void *none)
 {
-    struct api_settings *settings = arg;
+    struct http_location *location = scope_location(scope);
+    struct api_settings *settings = arena_new(scope->conf->arena, struct api_settings);
 
     settings->may_write = node->count == 2 && str_is(node->args[1], "write=on");
     if (node->count == 2 && !settings->may_write && !str_is(node->args[1], "write=off")) {
         return conf_error(scope->conf, node, "invalid parameter \"%.*s\"", STR_ARG(node->args[1]));
     }
-    content_set(scope_location(scope), api_answer, NULL);
+    content_set(location, api_answer, settings);
+    location->content.carries = true;
     return true;
 }
 
 static const struct directive rows[] = {
-    {"api", IN_LOCATION, CUSTOM_FIELD(struct api_settings, may_write, api_apply), ARGS(0, 1),
-     .inherit = INHERIT_NEVER, .syntax = "[write=on | write=off]",
+    {"api", IN_LOCATION, CUSTOM(api_apply), ARGS(0, 1), .repeat = REPEAT_CUSTOM,
+     .syntax = "[write=on | write=off]",
      .doc =
          "Answers as nginx Plus' interface does for zones of keys and values: GET "
          "`/VERSION/http/keyvals/ZONE`, and with `write=on` POST, PATCH and DELETE; and for what "
@@ -436,10 +437,7 @@ static const struct directive rows[] = {
          "stream. Whoever may write here may change what the configuration does: see `allow`."},
     {0},
 };
-static const struct directive_table table = {.key = &api_key,
-                                             .rows = rows,
-                                             .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                             .size = sizeof(struct api_settings)};
+static const struct directive_table table = {.rows = rows};
 static const struct directive_table *const tables[] = {&table, NULL};
 
 const struct module ngx_http_api_module = {
