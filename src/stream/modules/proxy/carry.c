@@ -250,6 +250,8 @@ enum session_step proxy_carry(struct proxying *proxying)
         .timeout_ms = settings->timeout_ms,
         .ended = relay_ended,
         .sides = {[RELAY_CLIENT] = {.conn = client,
+                                    .received = proxying->first_sent,
+                                    .first_ms = proxying->first_sent != 0 ? clock_now.now_ms : 0,
                                     .wants_nodelay = session->server->tcp_nodelay,
                                     .is_half_close_on = settings->half_close,
                                     .rate = proxy_rate(session, settings->upload_rate)},
@@ -258,8 +260,8 @@ enum session_step proxy_carry(struct proxying *proxying)
                                      .is_half_close_on = settings->half_close,
                                      .rate = proxy_rate(session, settings->download_rate)}},
     };
+    conn_consume(client, proxying->first_sent);
     proxying->is_relaying = true;
-    proxying->preread = session_input(session).len;
     client->owner = &client_owner;
     backend->owner = &backend_owner;
     backend->user = session;
