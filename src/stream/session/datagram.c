@@ -12,6 +12,7 @@
 /* What one session keeps until its content takes them. */
 #define WAITING_MOST 64u
 #define WAITING_BYTES_MOST (256u * 1024)
+#define FLOW_KEY_MOST 1024u /* bytes of a key that count */
 
 /* Datagrams that wait, and the one that is being told of, which lies in its reader's room. */
 struct datagram_queue {
@@ -183,7 +184,44 @@ static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
     session_abort(session);
 }
 
-static const struct datagram_owner flow_owner = {flow_received, flow_failed, flow_ended};
+/* The client is elsewhere: may it be there? */
+static bool flow_moves(struct datagram_flow *flow)
+{
+    struct session *session = flow->user;
+    char room[ADDR_TEXT_MAX];
+
+    if (!session_is_let_in(session)) {
+        counters_mine->limited++;
+        return false;
+    }
+    session->is_held_back = false;
+    log_info(&session->log, 0, "udp client speaks from %.*s now",
+             (int) addr_format(&flow->peer, true, room), room);
+    return true;
+}
+
+static const struct datagram_owner flow_owner = {flow_received, flow_failed, flow_ended,
+                                                 flow_moves};
+
+/* ---- what tells clients apart ---- */
+
+struct str stream_flow_key(struct listener *listener, const struct addr *peer)
+{
+    static char room[FLOW_KEY_MOST];
+    const struct stream_listen *listen = listener->user;
+    struct session *asked = calloc(1, sizeof(*asked));
+
+    if (asked == NULL) {
+        fatal_no_memory(sizeof(*asked));
+    }
+    session_to_ask(asked, listen, peer);
+    struct str key =
+        str_head(template_text(listen->default_server->udp_flow_key, &asked->env), sizeof(room));
+    str_put(room, key);
+    arena_free(&asked->arena);
+    free(asked);
+    return (struct str){room, key.len};
+}
 
 void stream_began(struct listener *listener, struct datagram_flow *flow)
 {
@@ -216,8 +254,17 @@ void session_leave_flow(struct session *session)
 
 void session_send_datagram(struct session *session, struct str datagram)
 {
-    if (session->flow != NULL) {
+    if (session->flow == NULL) {
+        return;
+    }
+    if (datagram_send(session->flow, datagram)) {
         session->sent += datagram.len;
-        datagram_send(session->flow, datagram);
+        return;
+    }
+    counters_mine->limited++;
+    if (!session->is_held_back) {
+        session->is_held_back = true;
+        log_info(&session->log, 0,
+                 "udp client gets no more where it speaks from now, until it speaks again");
     }
 }
