@@ -133,13 +133,14 @@ struct datagram_flow *identity_find(const struct datagram_port *port, struct str
             continue;
         }
         uint64_t hash = hash_of(port->set, str_head(borne, len));
-        struct identity *identity = find(hash);
-        if (identity != NULL) {
-            return identity->flow;
-        }
         uint32_t owner = directory_find(hash);
         if (owner != 0 && owner != mailbox_own) {
-            *elsewhere = owner;
+            *elsewhere = owner; /* even if it was a client's of this worker before */
+            continue;
+        }
+        const struct identity *identity = find(hash);
+        if (identity != NULL) {
+            return identity->flow;
         }
     }
     return NULL;
