@@ -195,7 +195,7 @@ def test_proxy_protocol_before_tls_and_towards_backends(mail):
         client.read()
         client.say(b"USER tom\r\n")
         client.say(b"PASS pw\r\n")
-    mail.backends["pop3"].wait(lambda: b"" in mail.backends["pop3"].lines)
+    mail.backends["pop3"].wait(lambda: b"PASS pw\r\n" in mail.backends["pop3"].lines)
     fields = mail.auth.fields()
     assert fields["Proxy-Protocol-Addr"] == "192.0.2.1" and fields["Proxy-Protocol-Server-Port"] == "2222"
     assert fields["Client-IP"] == "127.0.0.1"  # nobody is trusted
