@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/wire.h"
+
 enum {
     QUIC_LONG = 0x80, /* a long header, which tells the lengths of its ids */
     QUIC_VERSION_SIZE = 4,
@@ -19,37 +21,6 @@ enum {
     DTLS_EXTENSION_ID = 54,
 };
 
-static bool take_number(struct str *from, unsigned bytes, size_t *out)
-{
-    if (from->len < bytes) {
-        return false;
-    }
-    *out = 0;
-    for (unsigned i = 0; i < bytes; i++) {
-        *out = *out << 8 | (unsigned char) from->data[i];
-    }
-    *from = str_skip(*from, bytes);
-    return true;
-}
-
-static bool take_bytes(struct str *from, size_t size, struct str *out)
-{
-    if (size > from->len) {
-        return false;
-    }
-    *out = str_head(*from, size);
-    *from = str_skip(*from, size);
-    return true;
-}
-
-/* A piece after its length, which has so many bytes. */
-static bool take_piece(struct str *from, unsigned length_bytes, struct str *out)
-{
-    size_t size;
-
-    return take_number(from, length_bytes, &size) && take_bytes(from, size, out);
-}
-
 static unsigned first_byte(struct str datagram)
 {
     return datagram.len == 0 ? 0 : (unsigned char) datagram.data[0];
@@ -62,8 +33,8 @@ static bool read_long(struct str datagram, size_t *version, struct str *to, stru
 {
     struct str rest = str_skip(datagram, 1);
 
-    return take_number(&rest, QUIC_VERSION_SIZE, version) && take_piece(&rest, 1, to) &&
-           take_piece(&rest, 1, from);
+    return wire_number(&rest, QUIC_VERSION_SIZE, version) && wire_piece(&rest, 1, to) &&
+           wire_piece(&rest, 1, from);
 }
 
 static struct str quic_given(struct str datagram)
@@ -98,13 +69,13 @@ static struct str hello_id(struct str hello)
     struct str unused, extensions, body, id;
     size_t type;
 
-    if (!take_bytes(&hello, 2 + DTLS_RANDOM_SIZE, &unused) || !take_piece(&hello, 1, &unused) ||
-        !take_bytes(&hello, 2 + 1, &unused) || !take_piece(&hello, 2, &extensions)) {
+    if (!wire_bytes(&hello, 2 + DTLS_RANDOM_SIZE, &unused) || !wire_piece(&hello, 1, &unused) ||
+        !wire_bytes(&hello, 2 + 1, &unused) || !wire_piece(&hello, 2, &extensions)) {
         return STR_NONE;
     }
-    while (take_number(&extensions, 2, &type) && take_piece(&extensions, 2, &body)) {
+    while (wire_number(&extensions, 2, &type) && wire_piece(&extensions, 2, &body)) {
         if (type == DTLS_EXTENSION_ID) {
-            return take_piece(&body, 1, &id) ? id : STR_NONE;
+            return wire_piece(&body, 1, &id) ? id : STR_NONE;
         }
     }
     return STR_NONE;
@@ -116,9 +87,9 @@ static struct str messages_id(struct str record)
     size_t type, length, number, offset;
     struct str part;
 
-    while (take_number(&record, 1, &type) && take_number(&record, 3, &length) &&
-           take_number(&record, 2, &number) && take_number(&record, 3, &offset) &&
-           take_piece(&record, 3, &part)) {
+    while (wire_number(&record, 1, &type) && wire_number(&record, 3, &length) &&
+           wire_number(&record, 2, &number) && wire_number(&record, 3, &offset) &&
+           wire_piece(&record, 3, &part)) {
         if (type == DTLS_SERVER_HELLO && offset == 0 && part.len == length) {
             return hello_id(part);
         }
@@ -134,9 +105,9 @@ static struct str dtls_given(struct str datagram)
     if (first_byte(datagram) != DTLS_HANDSHAKE) {
         return STR_NONE;
     }
-    while (take_number(&datagram, 1, &type) && take_number(&datagram, 2, &version) &&
-           version >> 8 == DTLS_MAJOR && take_number(&datagram, 2, &epoch) &&
-           take_number(&datagram, 6, &number) && take_piece(&datagram, 2, &record)) {
+    while (wire_number(&datagram, 1, &type) && wire_number(&datagram, 2, &version) &&
+           version >> 8 == DTLS_MAJOR && wire_number(&datagram, 2, &epoch) &&
+           wire_number(&datagram, 6, &number) && wire_piece(&datagram, 2, &record)) {
         struct str id = type == DTLS_HANDSHAKE && epoch == 0 ? messages_id(record) : STR_NONE;
 
         if (id.len != 0) {
