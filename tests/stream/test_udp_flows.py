@@ -223,12 +223,14 @@ def test_those_who_never_came_back_give_way(serve):
     wait_workers(server, 1)
     flows = Flows(server, backend, 5)
     flows.check()
-    for number in range(60):
-        with client_of(server.port) as client:
-            client.send(b"flood %d" % number)
-            assert backend.take()[0] == b"flood %d" % number
+    flood = [client_of(server.port) for _ in range(60)]     # all at once: no port is used twice
+    for number, client in enumerate(flood):
+        client.send(b"flood %d" % number)
+        assert backend.take()[0] == b"flood %d" % number
     flows.check()
     assert server.read("error.log").count("udp client gives way to others") == 60 - 25
+    for client in flood:
+        client.close()
     server.wait_log("30 worker_connections are not enough, the oldest unproved udp clients give way")
     flows.close()
 
