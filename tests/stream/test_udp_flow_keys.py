@@ -8,7 +8,7 @@ import pytest
 from harness import until
 from harness.server import Server, run_binary
 from harness.workers import is_working, wait_workers
-from stream.test_udp_flows import Backend, client_of
+from stream.test_udp_flows import Backend
 
 CONF = """
 daemon off; pid nginx.pid; error_log error.log info; worker_processes 2; %(user)s
@@ -45,11 +45,19 @@ def server(backend):
         yield one
 
 
+_met = set()
+
+
 def at(host, port):
-    """A client at another address of this machine."""
-    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    """A client at an address of this machine, whose port nobody had before: sessions stay where they were."""
+    while True:
+        client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        client.bind((host, 0))
+        if client.getsockname() not in _met:
+            break
+        client.close()
+    _met.add(client.getsockname())
     client.settimeout(15)
-    client.bind((host, 0))
     client.connect(("127.0.0.1", port))
     return client
 
@@ -79,7 +87,7 @@ def exchange(backend, client, question, answer):
 
 
 def begin(server, backend, port, ident, number=1):
-    client = client_of(port)
+    client = at("127.0.0.1", port)
     return client, exchange(backend, client, quic_first(number), quic_answer(ident))
 
 
@@ -172,7 +180,7 @@ def dtls_hello(ident):
 
 def test_a_client_of_dtls_keeps_its_session(server, backend):
     port = server.port_of("PORT2")
-    client = client_of(port)
+    client = at("127.0.0.1", port)
     link = exchange(backend, client, b"\x16\xfe\xfd hello", dtls_hello(b"device-7"))
     for number in range(6):
         with at("127.0.0.2", port) as moved:        # DTLS 1.2, then 1.3
