@@ -29,10 +29,11 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);
+    uint64_t passed = proxying != NULL && proxying->is_relaying
+                          ? proxying->relay.sides[RELAY_CLIENT].received
+                          : 0;
 
-    *received = proxying != NULL && proxying->is_relaying
-                    ? proxying->relay.sides[RELAY_CLIENT].received - proxying->preread
-                    : 0;
+    *received = proxying != NULL && passed > proxying->preread ? passed - proxying->preread : 0;
     *sent = 0;
 }
 
