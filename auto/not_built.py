@@ -17,7 +17,9 @@ import textwrap
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 TARGET = os.path.join(ROOT, "src/server/configuration/not_built_rows.h")
 CONTEXTS = {"main", "events", "dso", "http", "server", "location", "server-if", "location-if",
-            "limit_except", "upstream", "any"}
+            "limit_except", "upstream", "any", "stream", "stream-server", "stream-upstream", "mail",
+            "mail-server"}
+PROTOCOLS = ("ngx_stream_", "ngx_mail_", "")    # beginnings of modules' names; each has names of its own
 ORIGINS = ["nginx-oss", "tengine", "echo", "headers-more", "redis2", "slowfs", "cache_purge", "lua",
            "brotli", "nginx-commercial"]  # who is named when several have the directive
 
@@ -63,14 +65,15 @@ def always_there():
 
 
 def owners(directives, there):
-    """Directive: module."""
+    """Protocol and directive: module."""
     chosen = {}
     for origin in ORIGINS:
         for row in directives:
             name, module = row["directive"], row["module"]
             if row["origin"] == origin and (module not in there or name in LACKING) \
                     and not name.startswith("(") and CONTEXTS & set(row["contexts"].split(",")):
-                chosen.setdefault(name, module)
+                protocol = next(one for one in PROTOCOLS if module.startswith(one))
+                chosen.setdefault((protocol, name), module)
     return chosen
 
 
@@ -79,7 +82,7 @@ def main():
     directives = table(os.path.join(sys.argv[1], "directives.tsv"))
     names = {row["module"]: [] for row in table(os.path.join(sys.argv[1], "modules.tsv"))
              if row["module"] not in there}
-    for name, module in sorted(owners(directives, there).items()):
+    for (_, name), module in sorted(owners(directives, there).items()):
         names.setdefault(module, []).append(name)
     with open(TARGET, "w", encoding="utf-8") as out:
         out.write(HEAD)

@@ -193,8 +193,9 @@ static bool unknown_directive(struct conf_scope *scope, const struct conf_node *
     struct conf *conf = scope->conf;
     struct vec here = {0};
     struct vec elsewhere = {0};
-    struct str known =
-        conf->explain_unknown == NULL ? STR_NONE : conf->explain_unknown(conf, node->args[0]);
+    struct str known = conf->explain_unknown == NULL
+                           ? STR_NONE
+                           : conf->explain_unknown(conf, node->args[0], scope->context);
 
     if (known.len != 0) {
         return conf_error(conf, node, "unknown directive \"%.*s\" (%.*s)", STR_ARG(node->args[0]),

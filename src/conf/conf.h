@@ -88,8 +88,8 @@ struct conf {
     unsigned table_count;
     void *generation; /* struct generation *, of the server floor */
     /* Handed down by the server floor, or NULL: what is known of a directive that no table has, put
-     * in parentheses after "unknown directive"; empty when nothing is. */
-    struct str (*explain_unknown)(struct conf *conf, struct str directive);
+     * in parentheses after "unknown directive"; empty when nothing is. context: where it stands (enum context). */
+    struct str (*explain_unknown)(struct conf *conf, struct str directive, uint32_t context);
 };
 
 /*

@@ -38,7 +38,12 @@ struct link_options {
     bool is_datagram;     /* UDP, of one peer: no connection is made, and no TLS */
     unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
     bool tells_timeout;   /* who asks logs a timeout itself */
-    unsigned open_max;    /* connections to the peer in all workers; 0 = no limit. Above it the
+    /*
+     * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued, when it is given. Over TCP it
+     * leaves with the segment that ends the handshake: a segment, and a wake-up of the peer, less.
+     */
+    struct str first;
+    unsigned open_max; /* connections to the peer in all workers; 0 = no limit. Above it the
                                      request waits for one in the order of coming */
 };
 

@@ -1,4 +1,4 @@
-"""dovecot and OpenSMTPD behind us, asked by Python's clients and by openssl s_client."""
+"""dovecot (imap, pop3, submission) and OpenSMTPD behind us, asked by Python's clients and by openssl s_client."""
 
 import base64
 import hashlib
@@ -22,9 +22,11 @@ DOVECOT = find("dovecot")
 SMTPD = find("smtpd")
 IS_ROOT = os.getuid() == 0
 
+LIBEXEC = "/usr/lib/dovecot"
 LOGINS = ["/usr/lib/dovecot/imap-login", "/usr/lib/dovecot/pop3-login"]
 
 needs_dovecot = pytest.mark.skipif(not (DOVECOT and IS_ROOT and all(map(os.path.exists, LOGINS))), reason="no dovecot, or not root")
+has_submission = bool(DOVECOT and os.path.exists(LIBEXEC + "/submission-login"))
 needs_smtpd = pytest.mark.skipif(not (SMTPD and IS_ROOT and subprocess.run(["unshare", "-m", "true"], check=False).returncode == 0),
                                  reason="no OpenSMTPD, or no mount namespaces")
 
@@ -41,6 +43,7 @@ CONF = """
     server { listen 127.0.0.1:@PORT3@; protocol smtp; starttls on; smtp_auth none; xclient off; }
     server { listen 127.0.0.1:@PORT4@ ssl; protocol imap; proxy_protocol on; }
     server { listen 127.0.0.1:@PORT5@; protocol smtp; starttls only; smtp_auth plain login cram-md5; xclient off; }
+    server { listen 127.0.0.1:@PORT6@; protocol smtp; proxy_smtp_auth on; xclient on; smtp_auth plain login; timeout 20s; }
 """
 
 DOVECOT_CONF = """
@@ -48,7 +51,7 @@ base_dir = %(dir)s/run
 state_dir = %(dir)s/run
 log_path = %(dir)s/dovecot.log
 info_log_path = %(dir)s/dovecot.log
-protocols = imap pop3
+protocols = imap pop3 %(submission_protocol)s
 listen = 127.0.0.1
 ssl = no
 disable_plaintext_auth = no
@@ -81,12 +84,28 @@ service imap-login {
     haproxy = yes
   }
 }
+%(submission_services)s
 service pop3-login {
   inet_listener pop3 {
     port = %(pop3)d
   }
   inet_listener pop3s {
     port = 0
+  }
+}
+"""
+
+SUBMISSION = """
+login_trusted_networks = 127.0.0.0/8
+submission_relay_host = 127.0.0.1
+submission_relay_port = %(smtp)d
+service submission {
+  executable = %(libexec)s/submission
+}
+service submission-login {
+  executable = %(libexec)s/submission-login
+  inet_listener submission {
+    port = %(submission)d
   }
 }
 """
@@ -106,7 +125,7 @@ class Stage:
 
     def __init__(self):
         self.dir = home("mail", "root")
-        self.ports = {name: ports.take() for name in ("imap", "pop3", "smtp", "haproxy")}
+        self.ports = {name: ports.take() for name in ("imap", "pop3", "smtp", "haproxy", "submission")}
         self.numbers = {name: port.number for name, port in self.ports.items()}
         self.authority = Authority(self.dir)
         self.authority.issue("mx", "DNS:mx.example")
@@ -134,7 +153,9 @@ class Stage:
 
     def start(self):
         self.server.start()
-        names = dict(self.numbers, dir=self.dir)
+        names = dict(self.numbers, dir=self.dir, libexec=LIBEXEC, submission_protocol="", submission_services="")
+        if has_submission:
+            names.update(submission_protocol="submission", submission_services=SUBMISSION % names)
         if needs_dovecot.args[0] is False:
             self.write("users", "tom:{PLAIN}%s::::::\n" % PASSWORD.replace(":", ""))
             path = self.write("dovecot.conf", DOVECOT_CONF % names)
@@ -360,3 +381,41 @@ def test_smtpd_behind_openssl(mail):
                 said = client.stdout.readline()
             assert said.startswith(reply), (line, said)
     until(lambda: delivered(mail, "by openssl\n"), mail.programs["smtpd"].log)
+
+
+# ---- dovecot's submission, which takes XCLIENT and a login, and gives letters to OpenSMTPD
+
+needs_both = pytest.mark.skipif(not has_submission or needs_dovecot.args[0] or needs_smtpd.args[0], reason="no dovecot-submissiond, or no OpenSMTPD")
+
+
+@needs_both
+@pytest.mark.parametrize("method", ["PLAIN", "LOGIN"])
+def test_submission_hears_of_client_and_login(mail, method):
+    """The address of the client goes by XCLIENT, its password by AUTH; the letter goes the whole way."""
+    mail.answer = {"Auth-Port": str(mail.numbers["submission"])}
+    host = {"PLAIN": "127.0.0.5", "LOGIN": "127.0.0.6"}[method]
+    client = smtplib.SMTP("127.0.0.1", mail.port(6), "me.example", timeout=20, source_address=(host, 0))
+    client.ehlo()
+    client.user, client.password = "tom", PASSWORD
+    challenged = {"PLAIN": client.auth_plain, "LOGIN": client.auth_login}
+    assert client.auth(method, challenged[method])[0] == 235
+    client.sendmail("tom@mx.example", ["tom@mx.example"], "Subject: x\r\n\r\nsubmitted by %s\r\n" % method)
+    client.quit()
+    until(lambda: delivered(mail, "submitted by %s\n" % method), mail.programs["smtpd"].log)
+
+    def logged():
+        with open(mail.path("dovecot.log"), encoding="latin-1") as log:
+            return re.search(r"submission-login: Info: Login: user=<tom>, method=PLAIN, rip=%s," % re.escape(host), log.read())
+    until(logged, mail.programs["dovecot"].log)
+
+
+@needs_both
+def test_submission_refuses_in_its_own_words(mail):
+    mail.answer = {"Auth-Port": str(mail.numbers["submission"])}
+    client = smtplib.SMTP("127.0.0.1", mail.port(6), "me.example", timeout=20)
+    client.ehlo()
+    client.user, client.password = "tom", "wrong"
+    with pytest.raises(smtplib.SMTPAuthenticationError) as refused:
+        client.auth("PLAIN", client.auth_plain)
+    assert (refused.value.smtp_code, refused.value.smtp_error) == (535, b"5.7.8 Authentication failed.")
+    client.close()

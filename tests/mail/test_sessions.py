@@ -14,7 +14,7 @@ from harness import Server, binaries, proc
 from harness.certificates import Authority
 from harness.dns import NXDOMAIN, SERVFAIL, NameServer, Pointer
 from harness.server import run_binary
-from mail.stage import AuthServer, endless, MailClient, conf, imap_backend, plain, pop3_backend, smtp_backend
+from mail.stage import AuthServer, b64, endless, MailClient, conf, imap_backend, plain, pop3_backend, smtp_backend
 
 CONF = """
     auth_http http://127.0.0.1:%(auth)d/;
@@ -195,7 +195,7 @@ def test_proxy_protocol_before_tls_and_towards_backends(mail):
         client.read()
         client.say(b"USER tom\r\n")
         client.say(b"PASS pw\r\n")
-    mail.backends["pop3"].wait(lambda: b"" in mail.backends["pop3"].lines)
+    mail.backends["pop3"].wait(lambda: b"PASS pw\r\n" in mail.backends["pop3"].lines)
     fields = mail.auth.fields()
     assert fields["Proxy-Protocol-Addr"] == "192.0.2.1" and fields["Proxy-Protocol-Server-Port"] == "2222"
     assert fields["Client-IP"] == "127.0.0.1"  # nobody is trusted
@@ -339,6 +339,106 @@ def test_passwords_do_not_reach_the_log(mail):
         client.say(b"a LOGIN tom hunter2" + b" " * 500, None)
     log = mail.server.error_log
     assert "hunter2" not in log and plain("tom", "hunter2").decode() not in log
+
+
+DEBUGGED = """
+    auth_http http://127.0.0.1:%d/;
+    proxy_smtp_auth on;
+    proxy_pass_error_message on;
+    pop3_auth plain apop cram-md5;
+    imap_auth plain login cram-md5;
+    smtp_auth plain login cram-md5;
+    server { listen 127.0.0.1:@PORT1@; protocol pop3; }
+    server { listen 127.0.0.1:@PORT2@; protocol imap; }
+    server { listen 127.0.0.1:@PORT3@; protocol smtp; }
+"""
+SECRET = "hunter2 and more"
+WORD = plain("tom", SECRET)
+# What a client says, line by line, up to the end of its login.
+LOGINS = [
+    ("pop3", [b"USER tom\r\n", b"PASS %s\r\n" % SECRET.encode()]),
+    ("pop3", [b"AUTH PLAIN\r\n", WORD + b"\r\n"]),
+    ("pop3", [b"AUTH CRAM-MD5\r\n", b64("tom " + "0123456789abcdef" * 2) + b"\r\n"]),
+    ("pop3", [b"APOP tom 0123456789abcdef0123456789abcdef\r\n"]),
+    ("imap", [b'a LOGIN tom "%s"\r\n' % SECRET.encode()]),
+    ("imap", [b"a LOGIN tom {%d}\r\n" % len(SECRET), SECRET.encode() + b"\r\n"]),
+    ("imap", [b"a AUTHENTICATE LOGIN\r\n", b64("tom") + b"\r\n", b64(SECRET) + b"\r\n"]),
+    ("imap", [b"a AUTHENTICATE PLAIN " + WORD + b"\r\n"]),
+    ("smtp", [b"EHLO me\r\n", b"AUTH PLAIN " + WORD + b"\r\n"]),
+    ("smtp", [b"EHLO me\r\n", b"AUTH LOGIN\r\n", b64("tom") + b"\r\n", b64(SECRET) + b"\r\n"]),
+]
+
+
+def test_no_log_level_has_credentials(mail, serve):
+    """Logins that are passed on, refused, and sent to a backend that refuses them, all of it at level debug."""
+    text = conf(DEBUGGED % mail.auth.port).replace("error.log info", "error.log debug")
+    server = serve(conf=text)
+    refusing = {"Auth-Status": "no, not you", "Auth-Wait": "0"}
+    given = {"Auth-User": "ann", "Auth-Pass": "swordfish too"}
+    bad = smtp_backend(AUTH=b"535 no\r\n")
+    for answer in ({}, given, refusing, {"Auth-Port": str(bad.port)}):
+        mail.answer = answer
+        for protocol, said in LOGINS:
+            port = server.port_of("PORT%d" % (1 + ("pop3", "imap", "smtp").index(protocol)))
+            if "Auth-Port" in answer and protocol != "smtp":
+                continue
+            with MailClient(protocol, port) as client:
+                client.read()
+                for line in said:
+                    client.say(line)
+    bad.close()
+    assert b"AUTH PLAIN" in b"".join(bad.lines) and b"swordfish too" in mail.said("pop3")
+    log = server.error_log
+    assert "[debug]" in log or "[info]" in log
+    for secret in (SECRET, "swordfish", "0123456789abcdef"):
+        assert secret not in log and b64(secret).decode() not in log
+    for word in (WORD, plain("ann", "swordfish too"), b64("tom " + "0123456789abcdef" * 2)):
+        assert word.decode() not in log
+
+
+# ---- two servers that share a port
+
+def test_servers_of_unlike_tls_on_one_port(mail, serve):
+    """By the address that the client asked: one in the clear with STARTTLS, one that begins with TLS and wants a certificate."""
+    text = conf("""
+        auth_http http://127.0.0.1:%d/;
+        server { listen *:@PORT1@; protocol imap; starttls on; ssl_certificate mx.crt; ssl_certificate_key mx.key; }
+        server { listen 127.0.0.2:@PORT1@ ssl; protocol pop3; ssl_certificate other.crt; ssl_certificate_key other.key;
+                 ssl_verify_client on; ssl_client_certificate root.crt; ssl_protocols TLSv1.2; }
+        server { listen 127.0.0.3:@PORT1@; protocol smtp; starttls off; }
+    """ % mail.auth.port)
+    mail.authority.issue("other", "DNS:other.example")
+    files = {name: mail.authority.read(name) for name in ("mx.crt", "mx.key", "other.crt", "other.key", "root.crt")}
+    server = serve(conf=text, files=files)
+    port = server.port_of("PORT1")
+    names = {}
+    for _ in range(2):      # a session that is resumed keeps to its server
+        with MailClient("imap", port) as client:
+            assert b"STARTTLS" in client.read() + client.say(b"a CAPABILITY\r\n")
+            assert client.say(b"b STARTTLS\r\n").startswith(b"b OK")
+            client.secure(mail.context())
+            names["imap"] = client.socket.getpeercert()["subjectAltName"], client.socket.version()
+        with MailClient("pop3", port, host="127.0.0.2", context=mail.context("client")) as client:
+            assert client.read().startswith(b"+OK")
+            names["pop3"] = client.socket.getpeercert()["subjectAltName"], client.socket.version()
+        with MailClient("smtp", port, host="127.0.0.3") as client:
+            assert client.read().startswith(b"220 ")
+            assert b"STARTTLS" not in client.say(b"EHLO me\r\n")
+            assert client.say(b"STARTTLS\r\n").startswith(b"5")
+    assert names["imap"][0] == (("DNS", "mx.example"),) and names["imap"][1] == "TLSv1.3"
+    assert names["pop3"] == ((("DNS", "other.example"),), "TLSv1.2")
+    with MailClient("pop3", port, host="127.0.0.2", context=mail.context()) as client:
+        assert client.read(None) != b"+OK POP3 ready\r\n"     # it showed no certificate
+    with MailClient("pop3", port, host="127.0.0.2", raw=b"CAPA\r\n") as client:      # a plain word to TLS
+        assert b"+OK" not in client.read(None)
+
+
+def test_two_servers_of_one_address_are_refused(tmp_path):
+    (tmp_path / "nginx.conf").write_text(
+        "events { } mail { auth_http localhost; server { listen 127.0.0.1:2110; protocol pop3; }"
+        " server { listen 127.0.0.1:2110 ssl; protocol imap; } }")
+    done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr")
+    assert done.returncode == 1 and 'duplicate "127.0.0.1:2110" address and port pair' in done.stderr
 
 
 # ---- SMTP

@@ -34,6 +34,8 @@ static const struct deviation deviations[] = {
      "a server without names gets the empty one when its block was read"},
     {"ngx_stream_core_module", "max_self_hops", EXTRA, "",
      "ends what the server passes on to itself"},
+    {"ngx_stream_core_module", "udp_flow_key", EXTRA, "",
+     "ours: sessions that clients keep when their address changes"},
     {"ngx_stream_core_module", "session_memory_limit", EXTRA, "",
      "ours: a bound of its own on what one session may take"},
     {"ngx_stream_log_module", "access_log", DEFAULT, "", "there is no log unless one is written"},

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from harness import Server, proc, until
+from harness import Server, binaries, proc, until
 from harness.workers import wait_workers
 
 FRAME = """
@@ -218,6 +218,25 @@ def test_a_reload_under_a_thousand_sessions(serve, echo):
     until(lambda: set(server.children()) == new, "the end of the old workers")
     lines = server.wait_lines("access.log", 1000)
     assert sum(line in ["200 %d" % pid for pid in old] for line in lines) == 1000
+
+
+@pytest.mark.skipif("--with-sanitizer" in binaries.version_text(binaries.under_test()), reason="takes long, and its memory says nothing")
+def test_ten_thousand_idle_sessions(serve, echo):
+    """Two kilobytes each, both connections together; a reload keeps all of them, and they cost no time."""
+    count, text = 10000, conf(2, echo.port).replace("worker_connections 4096", "worker_connections 16384")
+    server = serve(conf=text)
+    workers = wait_workers(server, 2)
+    clients = begin(server.port, count // 2)
+    before = sum(map(proc.resident_kb, workers))
+    clients += begin(server.port, count // 2)
+    assert (sum(map(proc.resident_kb, workers)) - before) * 1024 / (count // 2) < 2560
+    server.signal("reload")
+    until(lambda: len(server.children()) == 4 and all(
+        proc.title(pid) == "nginx: worker process is shutting down" for pid in workers), server.evidence)
+    speak(clients, b"there are many of us")
+    close(clients)
+    until(lambda: not set(server.children()) & set(workers), server.evidence)
+    assert len(server.wait_lines("access.log", count)) == count
 
 
 def test_growing_and_shrinking_lose_no_session(serve, echo):

@@ -62,6 +62,39 @@ def test_pass_to_stream(server):
     assert say(server.port) == b"passed on"
 
 
+@pytest.mark.parametrize("options, before", [("", b""), ("proxy_protocol on;", b"PROXY TCP4 127.0.0.1 127.0.0.1 %d %d\r\n")])
+def test_what_the_client_said_first_reaches_the_peer_that_is_there(serve, options, before):
+    """One peer refuses, the next one gets all, once: words that come with the connection, and those that come later."""
+    nobody = Peer(listens=False)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        server = serve(conf=MAIN + """
+        stream {
+            log_format line "$bytes_received $bytes_sent $upstream_bytes_sent";
+            upstream u { server 127.0.0.1:%d; server 127.0.0.1:%d backup; }
+            server { listen 127.0.0.1:@PORT@; proxy_pass u; access_log access.log line; %s }
+        }""" % (nobody.port, port, options), allow=["Connection refused"])
+        sent = 0
+        for words in (b"first", b"x" * 3000, b"y" * 9000):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+                client.sendall(words)
+                link = listener.accept()[0]
+                client.sendall(b" and more")
+                header = before and before % (client.getsockname()[1], server.port)
+                expected, heard = header + words + b" and more", b""
+                with link:
+                    link.settimeout(10)
+                    while len(heard) < len(expected):
+                        heard += link.recv(65536)
+                    assert heard == expected
+                    link.sendall(b"heard")
+                    assert client.recv(100) == b"heard"
+            sent += 1
+            line = server.wait_lines("access.log", sent)[-1]
+            assert line.split()[:2] == ["%d" % len(words + b" and more"), "5"]
+            assert line.split()[-1] == "%d" % len(expected)
+
+
 def test_pass_to_http(server):
     assert say(server.port_of("PORT3"), b"GET / HTTP/1.0\r\n\r\n").endswith(b"by http")
 

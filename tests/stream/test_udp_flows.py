@@ -223,14 +223,72 @@ def test_those_who_never_came_back_give_way(serve):
     wait_workers(server, 1)
     flows = Flows(server, backend, 5)
     flows.check()
-    for number in range(60):
-        with client_of(server.port) as client:
-            client.send(b"flood %d" % number)
-            assert backend.take()[0] == b"flood %d" % number
+    flood = [client_of(server.port) for _ in range(60)]     # all at once: no port is used twice
+    for number, client in enumerate(flood):
+        client.send(b"flood %d" % number)
+        assert backend.take()[0] == b"flood %d" % number
     flows.check()
     assert server.read("error.log").count("udp client gives way to others") == 60 - 25
+    for client in flood:
+        client.close()
     server.wait_log("30 worker_connections are not enough, the oldest unproved udp clients give way")
     flows.close()
+
+
+DROPPED = "datagrams are dropped: the worker that has their flows does not read"
+
+
+def waiting_at(port):
+    """Bytes that nobody has read of the sockets of a port."""
+    with open("/proc/net/udp", encoding="ascii") as table:
+        rows = [line.split() for line in list(table)[1:]]
+    return sum(int(row[4].split(":")[1], 16) for row in rows if row[1].endswith(":%04X" % port))
+
+
+def test_a_worker_that_reads_no_mail_costs_nobody_else(start):
+    """A flow of an older worker that stands still: what is passed on to it has a bound, and others are served."""
+    server, flows = start(1, count=2, allow=[DROPPED])
+    (old,) = server.children()
+    (fresh,) = reload_to(server, flows.backend, 1, [old])
+    flows.check()
+    speaker, piece, total = flows.clients[0], b"x" * 1400, 4000
+    os.kill(old, signal.SIGSTOP)
+    try:
+        before = proc.resident_kb(fresh)
+        for number in range(0, total, 50):
+            for _ in range(50):
+                speaker.send(piece)
+            until(lambda: waiting_at(server.port) == 0, server.evidence)
+            if number % 1000 == 0:
+                assert served_by(server) == fresh
+        more = Flows(server, flows.backend, 5)
+        assert proc.resident_kb(fresh) - before < 2048
+    finally:
+        os.kill(old, signal.SIGCONT)
+    flows.backend.socket.settimeout(0.2)
+    came = sent = 0
+
+    def is_through():
+        """The mailbox has room again, since the worker reads. In order: behind the last one nothing is under way."""
+        nonlocal came, sent
+        sent += 1
+        speaker.send(b"number %d" % sent)
+        try:
+            while True:
+                data, address = flows.backend.take()
+                came += data == piece
+                if data == b"number %d" % sent:
+                    return address == flows.ends[0]
+        except TimeoutError:
+            return False
+    until(is_through, server.evidence)
+    assert 0 < came < total
+    server.wait_log(DROPPED)
+    flows.backend.socket.settimeout(15)
+    more.check()
+    flows.check()
+    for client in more.clients:
+        client.close()
 
 
 def test_sockets_pass_to_a_new_binary():

@@ -326,6 +326,16 @@ enum xml_event xml_next(struct xml_reader *reader)
     }
 }
 
+enum xml_event xml_next_child(struct xml_reader *reader)
+{
+    enum xml_event event;
+
+    do {
+        event = xml_next(reader);
+    } while (event == XML_TEXT);
+    return event;
+}
+
 bool xml_skip(struct xml_reader *reader)
 {
     unsigned depth = reader->depth - 1;

@@ -95,6 +95,14 @@ enum mail_line mail_read_line(struct mail_session *session, struct str *out)
     }
 }
 
+bool mail_has_command(struct mail_session *session, enum mail_line read, struct str complaint)
+{
+    if (read == MAIL_LINE_TOO_LONG) {
+        mail_say(session, complaint);
+    }
+    return read == MAIL_LINE;
+}
+
 void mail_say(struct mail_session *session, struct str text)
 {
     conn_write(session->conn, text);

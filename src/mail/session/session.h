@@ -137,6 +137,9 @@ enum mail_line {
     MAIL_LINE_NONE,     /* the client left, or was silent for too long: the session is over */
 };
 
+/* Is the session to go on, as that was read? To a client whose command is too long `complaint` is said before. */
+bool mail_has_command(struct mail_session *session, enum mail_line read, struct str complaint);
+
 /* The next line, without its end, valid until the next read. MAY WAIT. */
 enum mail_line mail_read_line(struct mail_session *session, struct str *out);
 /*

@@ -230,6 +230,9 @@ static inline void conn_consume(struct conn *conn, size_t n)
  */
 bool conn_fill(struct conn *conn, size_t first_size, size_t max_size);
 
+/* Are the first bytes of a new connection likely to be there already, as experience says? */
+bool conn_expects_input(void);
+
 /* Gives the input buffer back when it holds no unread byte. */
 void conn_input_release(struct conn *conn);
 
@@ -367,6 +370,12 @@ bool conn_flush(struct conn *conn);
  * something waits already. false: it is broken.
  */
 bool conn_write_now(struct conn *conn, struct str bytes);
+
+/*
+ * The same while nothing waits, but nothing is copied: gives how many of the bytes the socket took. None, and not broken: one
+ * that connects is not up yet.
+ */
+size_t conn_offer(struct conn *conn, struct str bytes);
 
 /*
  * Moves up to `size` bytes out of a pipe to a plain socket whose queue is empty. Those that it took; with fewer than `size`

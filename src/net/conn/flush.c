@@ -270,6 +270,13 @@ static size_t send_directly(struct conn *conn, struct str bytes)
     return total;
 }
 
+size_t conn_offer(struct conn *conn, struct str bytes)
+{
+    CHECK_MAGIC(conn, CONN_MAGIC);
+    assert(conn->out == NULL);
+    return send_directly(conn, bytes);
+}
+
 bool conn_write_now(struct conn *conn, struct str bytes)
 {
     CHECK_MAGIC(conn, CONN_MAGIC);

@@ -48,11 +48,6 @@ void conn_call_input(struct conn *conn);
 /* Has broken: nothing goes out any more. The owner learns it from is_broken. */
 void conn_break(struct conn *conn, int error);
 
-/* ---- input.c ---- */
-
-/* Whether the first bytes of a new connection are likely to be there already. */
-bool conn_expects_input(void);
-
 /* ---- output.c ---- */
 
 /* Takes n sent bytes off the head of the queue. */

@@ -18,19 +18,22 @@ struct bucket {
     _Alignas(64) _Atomic uint64_t words[WORDS]; /* 0 = free */
 };
 
-static struct bucket *buckets;
+static struct directory {
+    _Atomic uint32_t lengths; /* a bit for each length that an id had, of all that were learned */
+    struct bucket buckets[1u << BUCKET_BITS];
+} * directory;
 
 bool directory_make(void)
 {
-    if (buckets == NULL) {
-        buckets = shm_map(sizeof(*buckets) << BUCKET_BITS);
+    if (directory == NULL) {
+        directory = shm_map(sizeof(*directory));
     }
-    return buckets != NULL;
+    return directory != NULL;
 }
 
 static struct bucket *bucket_of(uint64_t hash)
 {
-    return &buckets[hash & ((1u << BUCKET_BITS) - 1)];
+    return &directory->buckets[hash & ((1u << BUCKET_BITS) - 1)];
 }
 
 static uint64_t word_of(uint64_t hash, uint32_t owner)
@@ -54,10 +57,10 @@ static bool swap(uint64_t hash, uint64_t from, uint64_t to)
     return false;
 }
 
-uint32_t directory_claim(uint64_t hash, uint32_t me)
+uint32_t directory_find(uint64_t hash)
 {
-    if (buckets == NULL || me == 0) {
-        return me;
+    if (directory == NULL) {
+        return 0;
     }
     const struct bucket *bucket = bucket_of(hash);
 
@@ -68,20 +71,56 @@ uint32_t directory_claim(uint64_t hash, uint32_t me)
             return (uint32_t) (word & OWNER_MASK);
         }
     }
+    return 0;
+}
+
+uint32_t directory_claim(uint64_t hash, uint32_t me)
+{
+    if (directory == NULL || me == 0) {
+        return me;
+    }
+    uint32_t owner = directory_find(hash);
+    if (owner != 0) {
+        return owner;
+    }
     swap(hash, 0, word_of(hash, me));
     return me;
 }
 
+void directory_take(uint64_t hash, uint32_t me)
+{
+    uint32_t owner = directory_claim(hash, me);
+
+    if (owner != me) {
+        directory_seize(hash, owner, me);
+    }
+}
+
+void directory_note_length(unsigned length)
+{
+    uint32_t bit = UINT32_C(1) << length;
+
+    if (directory != NULL &&
+        (atomic_load_explicit(&directory->lengths, memory_order_relaxed) & bit) == 0) {
+        atomic_fetch_or(&directory->lengths, bit);
+    }
+}
+
+uint32_t directory_lengths(void)
+{
+    return directory == NULL ? 0 : atomic_load_explicit(&directory->lengths, memory_order_relaxed);
+}
+
 void directory_seize(uint64_t hash, uint32_t former, uint32_t me)
 {
-    if (buckets != NULL && me != 0) {
+    if (directory != NULL && me != 0) {
         swap(hash, word_of(hash, former), word_of(hash, me));
     }
 }
 
 void directory_leave(uint64_t hash, uint32_t me)
 {
-    if (buckets != NULL && me != 0) {
+    if (directory != NULL && me != 0) {
         swap(hash, word_of(hash, me), 0);
     }
 }

@@ -8,29 +8,26 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/conn/conn.h"
+#include "net/datagram/ids.h"
 
-#define BUCKETS_LEAST 256u
-#define POOL_MOST 1024u /* closed ones that are kept */
 #define LOG_EVERY_MS 1000
+#define CREDIT 3u /* times what a client sent from where it moved to */
 
 struct datagram_counts datagram_counts;
 bool datagrams_have_stopped;
 
-static struct {
-    struct datagram_flow **buckets;
-    size_t size; /* a power of two; 0 = none yet */
-    size_t count;
-} table;
+static struct hashed_table table; /* of those that are bound */
+static size_t flow_count;         /* of all */
 
 /* Those whose client has not come back after an answer, oldest first, and the others. */
 static struct list fresh = {&fresh, &fresh};
 static struct list settled = {&settled, &settled};
-static struct datagram_flow *pool;
+static struct hashed *pool;
 static uint64_t logged_ms; /* when running short was logged last */
 
 size_t datagram_flows(void)
 {
-    return table.count;
+    return flow_count;
 }
 
 struct listener *datagram_flow_listener(const struct datagram_flow *flow)
@@ -53,44 +50,31 @@ void datagram_flow_local(const struct datagram_flow *flow, struct addr *local)
 
 /* ---- the table ---- */
 
-static void table_grow(void)
+static struct datagram_flow *flow_of(struct hashed *entry)
 {
-    size_t size = table.size == 0 ? BUCKETS_LEAST : table.size * 2;
-    struct datagram_flow **buckets = calloc(size, sizeof(struct datagram_flow *));
-
-    if (buckets == NULL) {
-        fatal_no_memory(size * sizeof(struct datagram_flow *));
-    }
-    for (size_t i = 0; i < table.size; i++) {
-        for (struct datagram_flow *flow = table.buckets[i], *next; flow != NULL; flow = next) {
-            struct datagram_flow **bucket = &buckets[flow->hash >> 16 & (size - 1)];
-
-            next = flow->next;
-            flow->next = *bucket;
-            *bucket = flow;
-        }
-    }
-    free(table.buckets);
-    table.buckets = buckets;
-    table.size = size;
-}
-
-static struct datagram_flow **bucket_of(uint64_t hash)
-{
-    return &table.buckets[hash >> 16 & (table.size - 1)];
+    return container_of(entry, struct datagram_flow, entry);
 }
 
 static struct datagram_flow *flow_find(const struct datagram_key *key, uint64_t hash)
 {
-    if (table.size == 0) {
+    struct hashed *entry = hashed_first(&table, hash);
+
+    while (entry != NULL &&
+           (entry->hash != hash || memcmp(&flow_of(entry)->key, key, sizeof(*key)) != 0)) {
+        entry = entry->next;
+    }
+    return entry == NULL ? NULL : flow_of(entry);
+}
+
+static struct datagram_flow *pool_take(void)
+{
+    struct hashed *first = pool;
+
+    if (first == NULL) {
         return NULL;
     }
-    struct datagram_flow *flow = *bucket_of(hash);
-    while (flow != NULL &&
-           (flow->hash != hash || memcmp(&flow->key, key, sizeof(flow->key)) != 0)) {
-        flow = flow->next;
-    }
-    return flow;
+    pool = first->next;
+    return flow_of(first);
 }
 
 /* ---- beginning and ending ---- */
@@ -98,57 +82,46 @@ static struct datagram_flow *flow_find(const struct datagram_key *key, uint64_t 
 static struct datagram_flow *flow_new(struct datagram_port *port, const struct datagram *datagram,
                                       uint64_t hash)
 {
-    struct datagram_flow *flow = pool;
+    struct datagram_flow *flow = pool_take();
 
-    if (table.count >= table.size) {
-        table_grow();
-    }
-    if (flow != NULL) {
-        pool = flow->next;
-    } else if ((flow = calloc(1, sizeof(*flow))) == NULL) {
+    if (flow == NULL && (flow = calloc(1, sizeof(*flow))) == NULL) {
         fatal_no_memory(sizeof(*flow));
     }
     flow->magic = DATAGRAM_FLOW_MAGIC;
     flow->owner = NULL;
     flow->user = NULL;
     flow->port = port;
-    flow->hash = hash;
     flow->key = datagram->key;
     flow->peer = datagram->peer;
-    flow->was_answered = flow->is_settled = flow->is_unbound = false;
-    flow->next = *bucket_of(hash);
-    *bucket_of(hash) = flow;
+    flow->was_answered = flow->is_settled = flow->is_unbound = flow->is_unproved = false;
+    hashed_add(&table, &flow->entry, hash);
     list_push_back(&fresh, &flow->link);
-    table.count++;
+    flow_count++;
     datagram_counts.begun++;
     return flow;
 }
 
 void datagram_unbind(struct datagram_flow *flow)
 {
-    struct datagram_flow **link = bucket_of(flow->hash);
-
     if (flow->is_unbound) {
         return;
     }
-    while (*link != flow) {
-        link = &(*link)->next;
-    }
-    *link = flow->next;
+    hashed_remove(&table, &flow->entry);
     flow->is_unbound = true;
-    directory_leave(flow->hash, mailbox_own);
+    directory_leave(flow->entry.hash, mailbox_own);
+    identity_forget(flow);
 }
 
 void datagram_close(struct datagram_flow *flow)
 {
     CHECK_MAGIC(flow, DATAGRAM_FLOW_MAGIC);
     datagram_unbind(flow);
-    table.count--;
+    flow_count--;
     list_remove(&flow->link);
     flow->magic = 0;
     flow->life++;
-    flow->next = pool;
-    pool = flow;
+    flow->entry.next = pool;
+    pool = &flow->entry;
 }
 
 /* Tells the owner, and closes it if that did not. */
@@ -188,20 +161,17 @@ void datagram_flows_end(const struct datagram_port *port, enum datagram_end why)
 void datagram_flows_free(void)
 {
     while (pool != NULL) {
-        struct datagram_flow *next = pool->next;
-
-        free(pool);
-        pool = next;
+        free(pool_take());
     }
-    free(table.buckets);
-    memset(&table, 0, sizeof(table));
+    hashed_free(&table);
+    identities_free();
 }
 
 /* ---- room ---- */
 
 static bool is_full(void)
 {
-    return table.count + conn_pool.used >= conn_pool.limit;
+    return flow_count + conn_pool.used >= conn_pool.limit;
 }
 
 /*
@@ -265,6 +235,97 @@ static struct datagram_flow *begin(struct datagram_port *port, const struct data
     return flow->life == life ? flow : NULL;
 }
 
+/* ---- clients that come from another address ---- */
+
+static bool is_same_host(const struct addr *a, const struct addr *b)
+{
+    struct addr other = *b;
+
+    if (a->any.sa_family != AF_UNIX) {
+        addr_set_port(&other, addr_port(a));
+    }
+    return addr_equal(a, &other);
+}
+
+/* The client is where the datagram comes from. False: its owner does not want it there. */
+static bool go_along(struct datagram_flow *flow, const struct datagram *datagram)
+{
+    struct addr former = flow->peer;
+
+    flow->peer = datagram->peer;
+    datagram_counts.moved++;
+    if (is_same_host(&former, &flow->peer)) {
+        return true;
+    }
+    if (flow->owner->moves != NULL && !flow->owner->moves(flow)) {
+        flow->peer = former;
+        datagram_counts.dropped++;
+        return false;
+    }
+    flow->was_answered = false;
+    flow->is_unproved = true;
+    flow->credit = 0;
+    return true;
+}
+
+/* The flow is found at this address from now on. */
+static void bind_anew(struct datagram_flow *flow, const struct datagram *datagram, uint64_t hash)
+{
+    hashed_remove(&table, &flow->entry);
+    directory_leave(flow->entry.hash, mailbox_own);
+    flow->key = datagram->key;
+    hashed_add(&table, &flow->entry, hash);
+    directory_take(hash, mailbox_own);
+}
+
+/*
+ * Nobody has a flow at this address: does the datagram bear the id of one? Gives whether it was dealt with: *flow gets it, or
+ * another worker, or it was dropped.
+ */
+static bool follow_id(struct datagram_port *port, const struct datagram *datagram, uint64_t hash,
+                      bool was_passed, struct datagram_flow **flow)
+{
+    uint32_t elsewhere;
+
+    *flow = identity_find(port, datagram->bytes, &elsewhere);
+    if (*flow != NULL) {
+        if (go_along(*flow, datagram)) {
+            bind_anew(*flow, datagram, hash);
+        } else {
+            directory_leave(hash, mailbox_own);
+            *flow = NULL;
+        }
+        return true;
+    }
+    if (was_passed || elsewhere == 0) {
+        return false;
+    }
+    directory_leave(hash, mailbox_own); /* it will be the other's */
+    if (mailbox_pass(elsewhere, datagram)) {
+        return true;
+    }
+    directory_claim(hash, mailbox_own);
+    return false;
+}
+
+/* ---- delivering, in full ---- */
+
+/* What the datagram says of its client. */
+static void note_heard(struct datagram_flow *flow, size_t len)
+{
+    if (flow->was_answered) {
+        flow->is_unproved = false;
+        if (!flow->is_settled) {
+            flow->is_settled = true;
+            list_remove(&flow->link);
+            list_push_back(&settled, &flow->link);
+        }
+    }
+    if (flow->is_unproved) {
+        flow->credit += CREDIT * len;
+    }
+}
+
 void datagram_deliver(struct datagram_port *port, const struct datagram *datagram, bool was_passed)
 {
     const struct str key = {(const char *) &datagram->key, sizeof(datagram->key)};
@@ -275,17 +336,20 @@ void datagram_deliver(struct datagram_port *port, const struct datagram *datagra
         if (!was_passed && pass_to_owner(datagram, hash)) {
             return;
         }
-        if (datagrams_have_stopped) {
-            datagram_counts.dropped++;
-            return;
+        if (port->listener->flow_ids == DATAGRAM_IDS_NONE ||
+            !follow_id(port, datagram, hash, was_passed, &flow)) {
+            if (datagrams_have_stopped) {
+                datagram_counts.dropped++;
+                return;
+            }
+            flow = begin(port, datagram, hash);
         }
-        flow = begin(port, datagram, hash);
-    } else if (flow->was_answered && !flow->is_settled) {
-        flow->is_settled = true;
-        list_remove(&flow->link);
-        list_push_back(&settled, &flow->link);
+    } else if (__builtin_expect(port->listener->flow_key != NULL, 0) &&
+               !addr_equal(&flow->peer, &datagram->peer) && !go_along(flow, datagram)) {
+        return;
     }
     if (flow != NULL) {
+        note_heard(flow, datagram->bytes.len);
         flow->owner->received(flow, datagram->bytes);
     }
 }

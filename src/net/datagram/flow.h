@@ -9,7 +9,9 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "net/addr/addr.h"
+#include "net/datagram/table.h"
 
+struct identity;
 struct listener;
 struct datagram_port;
 
@@ -17,7 +19,9 @@ struct datagram_port;
 
 /* What tells flows apart: two are the same if all bytes are. */
 struct datagram_key {
-    unsigned char peer[16]; /* the client's address; of a unix socket a hash of its path */
+    unsigned char peer
+        [16]; /* the client's address; of a unix socket a hash of its path; where the listener has keys of its
+                               own a hash of the key, and the port and scope are zero */
     unsigned char
         local[16];  /* the address that was asked, where the listener's is a wildcard; else zero */
     uint32_t scope; /* of the client's address, if it is of one link only */
@@ -44,6 +48,9 @@ struct datagram_owner {
     void (*failed)(struct datagram_flow *flow, int error);
     /* The flow ends, and is closed after the call if the owner did not do it. */
     void (*ended)(struct datagram_flow *flow, enum datagram_end why);
+    /* The client speaks from another address, which is flow->peer while it is asked. False: what it says from there is
+     * dropped. NULL: always. The flow may not be closed in it. */
+    bool (*moves)(struct datagram_flow *flow);
 };
 
 #define DATAGRAM_FLOW_MAGIC 0xf1080a7eu
@@ -56,12 +63,14 @@ struct datagram_flow {
         *owner; /* set by listener->began; else the flow is closed after that call */
     void *user; /* the owner's */
     struct datagram_port *port; /* where its client speaks to us */
-    struct datagram_flow *next; /* in its bucket, or in the pool */
+    struct hashed entry;        /* by the hash of the key; in no table: of the pool */
     struct list link;           /* of those that may give way, oldest first, or of the others */
-    uint64_t hash;              /* of the key */
+    struct identity *ids;       /* what its client may call itself, newest first; owned */
+    size_t credit;              /* bytes that it may be sent where it moved to, while is_unproved */
     struct datagram_key key;
     struct addr peer;
-    bool was_answered; /* something was sent to the client */
+    bool was_answered; /* something was sent to the client, where it is now */
+    bool is_unproved;  /* it moved, and has not spoken again from there after an answer */
     bool is_unbound;   /* no more comes: see datagram_unbind */
     bool is_settled;   /* and the client spoke again after that: so it is where it says to be */
 };
@@ -73,9 +82,11 @@ struct listener *datagram_flow_listener(const struct datagram_flow *flow);
 
 /*
  * Sends one datagram to the client, from the address that it asked, at the end of this turn of the loop at the latest.
- * Copies. What the kernel does not take for long is dropped and counted, as networks do. At most DATAGRAM_MOST bytes.
+ * Copies. What the kernel does not take for long is dropped and counted, as networks do. At most DATAGRAM_MOST bytes. False: it
+ * is dropped, since the client came to its address by a key or an id, and has not proved yet to be there: until it speaks again
+ * after an answer, it gets three times what it sent from there (as RFC 9000, 8.1, has it).
  */
-void datagram_send(struct datagram_flow *flow, struct str datagram);
+bool datagram_send(struct datagram_flow *flow, struct str datagram);
 
 /* The client's next datagram begins another flow; this one can send until it is closed. */
 void datagram_unbind(struct datagram_flow *flow);
@@ -92,6 +103,7 @@ struct datagram_counts {
     uint64_t sent;      /* … to clients */
     uint64_t begun;     /* flows */
     uint64_t evicted;   /* flows that gave way to others */
+    uint64_t moved;     /* times that a client came from another address */
     uint64_t refused;   /* datagrams of new clients for whom there was no place */
     uint64_t passed_on; /* to the worker that has the flow */
     uint64_t taken;     /* … from others that read them */

@@ -18,6 +18,7 @@
 #define MESSAGE_MOST ((size_t) 96 * 1024)
 #define MESSAGES_A_TURN 16
 #define RETRY_MS 1
+#define TELL_EVERY_MS 1000
 
 /* One datagram in a message; its bytes follow, and what makes the next one aligned. */
 struct passed {
@@ -266,6 +267,19 @@ void mailboxes_flush(void)
     }
 }
 
+/* The worker that has the flow does not read. */
+static void drop(void)
+{
+    static uint64_t told_ms;
+
+    datagram_counts.dropped++;
+    if (told_ms == 0 || clock_now.now_ms - told_ms >= TELL_EVERY_MS) {
+        told_ms = clock_now.now_ms;
+        log_warn(log_main, 0,
+                 "datagrams are dropped: the worker that has their flows does not read");
+    }
+}
+
 bool mailbox_pass(uint32_t to, const struct datagram *datagram)
 {
     const struct passed passed = {.size = (uint32_t) datagram->bytes.len,
@@ -281,7 +295,7 @@ bool mailbox_pass(uint32_t to, const struct datagram *datagram)
         fatal_no_memory(MESSAGE_MOST);
     }
     if (mailbox->waiting + size > MESSAGE_MOST && !mailbox_flush(mailbox)) {
-        datagram_counts.dropped++; /* it does not read */
+        drop();
         return true;
     }
     memcpy(mailbox->room + mailbox->waiting, &passed, sizeof(passed));

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "net/datagram/ids.h"
 #include "net/datagram/private.h"
 
 #ifndef UDP_SEGMENT
@@ -272,10 +273,30 @@ static struct item *item_new(struct datagram_flow *flow)
     return item;
 }
 
-void datagram_send(struct datagram_flow *flow, struct str datagram)
+/* Whoever moved may be somebody who sends in another's name. */
+static bool may_have(struct datagram_flow *flow, size_t len)
+{
+    if (!flow->is_unproved) {
+        return true;
+    }
+    if (flow->credit < len) {
+        datagram_counts.dropped++;
+        return false;
+    }
+    flow->credit -= len;
+    return true;
+}
+
+bool datagram_send(struct datagram_flow *flow, struct str datagram)
 {
     struct item *item;
 
+    if (__builtin_expect(flow->port->listener->flow_ids != DATAGRAM_IDS_NONE, 0)) {
+        identity_learn(flow, datagram);
+    }
+    if (!may_have(flow, datagram.len)) {
+        return false;
+    }
     if (!out.is_ready) {
         deferred_init(&out.flush, flush_deferred);
         deferred_init(&out.telling, tell_failures);
@@ -287,7 +308,7 @@ void datagram_send(struct datagram_flow *flow, struct str datagram)
         flush();
         if (out.count != 0 && (out.port != flow->port || !has_room(datagram.len))) {
             datagram_counts.dropped++;
-            return;
+            return true;
         }
         out.port = flow->port;
     }
@@ -303,4 +324,5 @@ void datagram_send(struct datagram_flow *flow, struct str datagram)
     item->count++;
     out.used += datagram.len;
     loop_defer(&out.flush);
+    return true;
 }

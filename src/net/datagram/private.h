@@ -4,6 +4,7 @@
 
 #include "event/loop.h"
 #include "net/datagram/flow.h"
+#include "net/datagram/table.h"
 #include "net/shards/listener.h"
 
 /* An address of this worker. Lives until the process ends, or in one process a reload drops the address. */
@@ -53,12 +54,30 @@ void datagram_output_end(void);
 
 /* Makes it, once, in the first process. False with errno. */
 bool directory_make(void);
+/* Who has it; 0 = nobody is known to. */
+uint32_t directory_find(uint64_t hash);
 /* Who has the flow, if that is another one than `me`; else it belongs to me from now on, and that gives me. */
 uint32_t directory_claim(uint64_t hash, uint32_t me);
 /* The same, though another one had it, who is gone. */
 void directory_seize(uint64_t hash, uint32_t former, uint32_t me);
+/* It is mine, whoever had it. */
+void directory_take(uint64_t hash, uint32_t me);
 /* It ends. */
 void directory_leave(uint64_t hash, uint32_t me);
+/* Lengths of the ids that were learned (identity.c), by all: a bit for each. Below 32. */
+void directory_note_length(unsigned length);
+uint32_t directory_lengths(void);
+
+/* ---- identity.c: flows by the ids that backends gave their clients */
+
+/* The answer may say what the client will call itself. */
+void identity_learn(struct datagram_flow *flow, struct str answer);
+/* The flow whose id a client's datagram bears; NULL: none of this worker, *elsewhere says of which one, or 0. */
+struct datagram_flow *identity_find(const struct datagram_port *port, struct str datagram,
+                                    uint32_t *elsewhere);
+/* The flow ends. */
+void identity_forget(struct datagram_flow *flow);
+void identities_free(void);
 
 /* ---- mailbox.c ---- */
 

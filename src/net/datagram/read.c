@@ -72,6 +72,21 @@ static void find_local(struct msghdr *message, struct datagram_key *key)
     }
 }
 
+/* The client is told from others by what the listener says, instead of by its address. */
+static void key_by_text(struct listener *listener, const struct addr *peer,
+                        struct datagram_key *key)
+{
+    struct str text = listener->flow_key(listener, peer);
+
+    if (text.len == 0) {
+        return;
+    }
+    const uint64_t halves[] = {keyed_hash(text), (uint64_t) text.len << 32 | murmur2_of(text)};
+    memcpy(key->peer, halves, sizeof(key->peer));
+    key->peer_port = 0;
+    key->scope = 0;
+}
+
 static void make_key(const struct datagram_port *port, const struct addr *peer,
                      struct msghdr *message, struct datagram_key *key)
 {
@@ -92,6 +107,9 @@ static void make_key(const struct datagram_port *port, const struct addr *peer,
     }
     if (port->is_wildcard) {
         find_local(message, key);
+    }
+    if (__builtin_expect(port->listener->flow_key != NULL, 0)) {
+        key_by_text(port->listener, peer, key);
     }
 }
 

@@ -59,6 +59,11 @@ struct listener {
     void (*passed)(struct listener *listener, struct conn *conn);
     /* For datagrams: a client speaks for the first time (net/datagram/flow.h); NULL for others. */
     void (*began)(struct listener *listener, struct datagram_flow *flow);
+    /* … what tells its clients apart, if not their addresses: a text, in room that stays until the next call. Empty: the
+     * address after all. NULL: it always does. */
+    struct str (*flow_key)(struct listener *listener, const struct addr *peer);
+    unsigned
+        flow_ids; /* … by which ids clients are found that come from another address: enum datagram_ids */
     /* A parked connection comes over from an older generation. */
     void (*handed_over)(struct listener *listener, int fd, const struct addr *peer,
                         const void *state, size_t size);

@@ -67,6 +67,59 @@ static bool has_name(struct str names, struct str name)
     return false;
 }
 
+/* The protocols whose modules may share names of directives. */
+enum protocol { HTTP_OR_ANY, STREAM, MAIL, PROTOCOLS };
+
+static const struct {
+    uint32_t contexts;
+    struct str prefix; /* of its modules' names; of HTTP_OR_ANY: all others */
+    const char *tls;   /* its module for TLS */
+} protocols[PROTOCOLS] = {
+    [HTTP_OR_ANY] = {0, STR_INIT(""), "ngx_http_ssl_module"},
+    [STREAM] = {IN_STREAM | IN_STREAM_SERVER | IN_STREAM_UPSTREAM, STR_INIT("ngx_stream_"),
+                "ngx_stream_ssl_module"},
+    [MAIL] = {IN_MAIL | IN_MAIL_SERVER, STR_INIT("ngx_mail_"), "ngx_mail_ssl_module"},
+};
+
+static enum protocol protocol_of_context(uint32_t context)
+{
+    enum protocol protocol = MAIL;
+
+    while (protocol != HTTP_OR_ANY && (protocols[protocol].contexts & context) == 0) {
+        protocol--;
+    }
+    return protocol;
+}
+
+static enum protocol protocol_of_module(const char *module)
+{
+    enum protocol protocol = MAIL;
+
+    while (protocol != HTTP_OR_ANY && !str_starts(str_of(module), protocols[protocol].prefix)) {
+        protocol--;
+    }
+    return protocol;
+}
+
+/* Who has the directive in that context; else who has it elsewhere; or NULL. */
+static const struct not_built_row *find_row(struct str directive, uint32_t context)
+{
+    const struct not_built_row *elsewhere = NULL;
+
+    for (size_t i = 0; i < ROW_COUNT && directive.len != 0; i++) {
+        const struct not_built_row *row = &not_built_rows[i];
+
+        if (!has_name(str_of(row->names), directive)) {
+            continue;
+        }
+        if (protocol_of_module(row->module) == protocol_of_context(context)) {
+            return row;
+        }
+        elsewhere = elsewhere == NULL ? row : elsewhere;
+    }
+    return elsewhere;
+}
+
 /* Could it be in a build of Portunus of this version? */
 static bool is_left_out(const char *module)
 {
@@ -86,14 +139,11 @@ static const char *why_absent(const char *module)
                                  : "not in Portunus yet";
 }
 
-struct str not_built_explain(struct conf *conf, struct str directive)
+struct str not_built_explain(struct conf *conf, struct str directive, uint32_t context)
 {
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        const struct not_built_row *row = &not_built_rows[i];
+    const struct not_built_row *row = find_row(directive, context);
 
-        if (directive.len == 0 || !has_name(str_of(row->names), directive)) {
-            continue;
-        }
+    if (row != NULL) {
         if (!is_present(conf, row->module)) {
             return arena_printf(conf->arena, "it belongs to %s, which is %s", row->module,
                                 why_absent(row->module));
@@ -102,7 +152,8 @@ struct str not_built_explain(struct conf *conf, struct str directive)
         if (library != NULL) {
             return str_of(library);
         }
-        if (needs_tls(directive) && !is_present(conf, "ngx_http_ssl_module")) {
+        if (needs_tls(directive) &&
+            !is_present(conf, protocols[protocol_of_module(row->module)].tls)) {
             return STR("it needs TLS, which is not built");
         }
         return arena_printf(conf->arena, "%s is built without it", row->module);

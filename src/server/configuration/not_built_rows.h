@@ -370,15 +370,17 @@ static const struct not_built_row not_built_rows[] = {
      "ingress_gateway_pool_size ingress_gateway_shm_config ingress_gateway_update_interval"},
     {"ngx_iocp_module", "acceptex_read iocp_threads post_acceptex"},
     {"ngx_kqueue_module", "kqueue_changes kqueue_events"},
-    {"ngx_mail_auth_http_module", ""},
-    {"ngx_mail_core_module", ""},
-    {"ngx_mail_imap_module", ""},
+    {"ngx_mail_imap_module", "imap_auth imap_capabilities imap_client_buffer"},
     {"ngx_mail_module", "imap mail"},
-    {"ngx_mail_pop3_module", ""},
-    {"ngx_mail_proxy_module", ""},
-    {"ngx_mail_realip_module", ""},
-    {"ngx_mail_smtp_module", ""},
-    {"ngx_mail_ssl_module", ""},
+    {"ngx_mail_pop3_module", "pop3_auth pop3_capabilities"},
+    {"ngx_mail_smtp_module",
+     "smtp_auth smtp_capabilities smtp_client_buffer smtp_greeting_delay"},
+    {"ngx_mail_ssl_module",
+     "ssl ssl_certificate ssl_certificate_compression ssl_certificate_key ssl_ciphers "
+     "ssl_client_certificate ssl_conf_command ssl_crl ssl_dhparam ssl_ecdh_curve "
+     "ssl_pass_phrase_dialog ssl_password_file ssl_prefer_server_ciphers ssl_protocols "
+     "ssl_session_cache ssl_session_ticket_key ssl_session_tickets ssl_session_timeout "
+     "ssl_trusted_certificate ssl_verify_client ssl_verify_depth starttls"},
     {"ngx_mgmt_module", ""},
     {"ngx_otel_module",
      "otel_exporter otel_resource_attr otel_service_name otel_span_attr otel_span_name "
@@ -392,34 +394,59 @@ static const struct not_built_row not_built_rows[] = {
     {"ngx_rtsig_module",
      "rtsig_overflow_events rtsig_overflow_test rtsig_overflow_threshold rtsig_signo"},
     {"ngx_select_module", ""},
-    {"ngx_stream_access_module", ""},
-    {"ngx_stream_geo_module", ""},
-    {"ngx_stream_geoip_module", ""},
-    {"ngx_stream_js_module", "js_load_stream_native_module"},
-    {"ngx_stream_keyval_module", ""},
-    {"ngx_stream_limit_conn_module", ""},
-    {"ngx_stream_map_module", ""},
+    {"ngx_stream_access_module", "allow deny"},
+    {"ngx_stream_geo_module", "geo"},
+    {"ngx_stream_geoip_module", "geoip_city geoip_country geoip_org"},
+    {"ngx_stream_js_module",
+     "js_access js_context_reuse js_engine js_fetch_buffer_size js_fetch_ciphers "
+     "js_fetch_keepalive js_fetch_keepalive_requests js_fetch_keepalive_time "
+     "js_fetch_keepalive_timeout js_fetch_max_response_buffer_size js_fetch_protocols "
+     "js_fetch_proxy js_fetch_timeout js_fetch_trusted_certificate js_fetch_verify "
+     "js_fetch_verify_depth js_filter js_import js_include js_load_stream_native_module "
+     "js_path js_periodic js_preload_object js_preread js_set js_shared_dict_zone js_var"},
+    {"ngx_stream_keyval_module", "keyval keyval_zone"},
+    {"ngx_stream_limit_conn_module",
+     "limit_conn limit_conn_dry_run limit_conn_log_level limit_conn_zone"},
+    {"ngx_stream_map_module", "map map_hash_bucket_size map_hash_max_size"},
     {"ngx_stream_module", "stream"},
-    {"ngx_stream_mqtt_filter_module", ""},
-    {"ngx_stream_mqtt_preread_module", ""},
-    {"ngx_stream_multi_upstream_module", ""},
-    {"ngx_stream_num_map_module", ""},
-    {"ngx_stream_pass_module", ""},
+    {"ngx_stream_mqtt_filter_module",
+     "mqtt mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect"},
+    {"ngx_stream_mqtt_preread_module", "mqtt_preread"},
+    {"ngx_stream_multi_upstream_module", "multi"},
+    {"ngx_stream_num_map_module", "num_map"},
+    {"ngx_stream_pass_module", "pass"},
     {"ngx_stream_proxy_protocol_vendor_module", ""},
-    {"ngx_stream_realip_module", ""},
-    {"ngx_stream_return_module", ""},
-    {"ngx_stream_set_module", ""},
-    {"ngx_stream_split_clients_module", ""},
-    {"ngx_stream_ssl_module", ""},
-    {"ngx_stream_ssl_preread_module", ""},
-    {"ngx_stream_upstream_hash_module", ""},
-    {"ngx_stream_upstream_hc_module", ""},
-    {"ngx_stream_upstream_least_conn_module", ""},
-    {"ngx_stream_upstream_least_time_module", ""},
-    {"ngx_stream_upstream_random_module", ""},
-    {"ngx_stream_upstream_zone_module", ""},
+    {"ngx_stream_realip_module", "set_real_ip_from"},
+    {"ngx_stream_return_module", "return"},
+    {"ngx_stream_set_module", "set"},
+    {"ngx_stream_split_clients_module", "split_clients"},
+    {"ngx_stream_ssl_module",
+     "enable_ntls ssl_alpn ssl_certificate ssl_certificate_cache ssl_certificate_compression "
+     "ssl_certificate_key ssl_ciphers ssl_client_certificate ssl_conf_command ssl_crl "
+     "ssl_dhparam ssl_ecdh_curve ssl_ech_file ssl_enc_certificate ssl_enc_certificate_key "
+     "ssl_handshake_timeout ssl_key_log ssl_ocsp ssl_ocsp_cache ssl_ocsp_responder "
+     "ssl_password_file ssl_prefer_server_ciphers ssl_protocols ssl_reject_handshake "
+     "ssl_session_cache ssl_session_ticket_key ssl_session_tickets ssl_session_timeout "
+     "ssl_sign_certificate ssl_sign_certificate_key ssl_sni_force ssl_stapling "
+     "ssl_stapling_file ssl_stapling_responder ssl_stapling_verify ssl_trusted_certificate "
+     "ssl_verify_client ssl_verify_depth"},
+    {"ngx_stream_ssl_preread_module", "ssl_preread"},
+    {"ngx_stream_upstream_hash_module", "hash"},
+    {"ngx_stream_upstream_hc_module", "health_check health_check_timeout match"},
+    {"ngx_stream_upstream_least_conn_module", "least_conn"},
+    {"ngx_stream_upstream_least_time_module", "least_time"},
+    {"ngx_stream_upstream_module", "state"},
+    {"ngx_stream_upstream_random_module", "random"},
+    {"ngx_stream_upstream_zone_module", "zone"},
     {"ngx_stream_write_filter_module", ""},
-    {"ngx_stream_zone_sync_module", ""},
+    {"ngx_stream_zone_sync_module",
+     "zone_sync zone_sync_buffers zone_sync_connect_retry_interval zone_sync_connect_timeout "
+     "zone_sync_interval zone_sync_recv_buffer_size zone_sync_server zone_sync_ssl "
+     "zone_sync_ssl_certificate zone_sync_ssl_certificate_key zone_sync_ssl_ciphers "
+     "zone_sync_ssl_conf_command zone_sync_ssl_crl zone_sync_ssl_name "
+     "zone_sync_ssl_password_file zone_sync_ssl_protocols zone_sync_ssl_server_name "
+     "zone_sync_ssl_trusted_certificate zone_sync_ssl_verify zone_sync_ssl_verify_depth "
+     "zone_sync_timeout"},
     {"ngx_syslog_module", "syslog_retry_interval"},
     {"ngx_xudp_core_module",
      "max_retries xudp_core_path xudp_no_tx xudp_off xudp_rcvnum xudp_retries_interval "

@@ -236,8 +236,8 @@ static bool apply_target(struct conf *conf, const struct conf_node *node,
     return apply_path(conf, node, target, parameters, log);
 }
 
-bool access_log_read(struct conf *conf, const struct conf_node *node,
-                     const struct log_family *family, struct access_logs *logs)
+static bool access_log_read(struct conf *conf, const struct conf_node *node,
+                            const struct log_family *family, struct access_logs *logs)
 {
     struct access_log log = {.ratio = RATIO_ONE};
     struct parameters parameters = {0};
@@ -280,4 +280,24 @@ bool access_log_add_file(struct conf *conf, const struct conf_node *node,
     log->is_plain = true;
     log->lines = log_lines_for(conf, node, path, &none);
     return log->lines != NULL;
+}
+
+bool log_format_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    return log_format_read(scope->conf, node, ((struct log_settings *) settings)->family);
+}
+
+bool access_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings)
+{
+    struct log_settings *log = settings;
+
+    return access_log_read(scope->conf, node, log->family, &log->logs);
+}
+
+bool open_log_file_cache_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    return log_path_cache_read(scope->conf, node, &((struct log_settings *) settings)->paths);
 }

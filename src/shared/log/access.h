@@ -29,8 +29,9 @@ struct access_logs {
 /* Settings of a location; the struct of a module begins with them. */
 struct log_settings {
     struct access_logs logs;
-    struct log_path_cache *paths; /* open_log_file_cache; NULL = off */
-    unsigned escape;              /* enum log_escape, for formats that name none */
+    struct log_path_cache *paths;    /* open_log_file_cache; NULL = off */
+    const struct log_family *family; /* set by the table's `fresh` */
+    unsigned escape;                 /* enum log_escape, for formats that name none */
 };
 
 /*
@@ -57,9 +58,13 @@ static inline void access_logs_write(const struct log_settings *settings, struct
 /* What is buffered leaves with the worker. */
 void access_logs_flush_all(struct generation *generation);
 
-/* What an `access_log` says. False after conf_error. */
-bool access_log_read(struct conf *conf, const struct conf_node *node,
-                     const struct log_family *family, struct access_logs *logs);
+/* `apply` of the rows log_format, access_log and open_log_file_cache; settings: struct log_settings. */
+bool log_format_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings);
+bool access_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                      void *settings);
+bool open_log_file_cache_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings);
 /* A log that nobody wrote down: the format "combined". False after conf_error. */
 bool access_log_add_file(struct conf *conf, const struct conf_node *node,
                          const struct log_family *family, struct str path,

@@ -1,4 +1,5 @@
 /* ngx_stream_module and ngx_stream_core_module: the blocks of stream, and the rows that no module owns. */
+#include "net/datagram/ids.h"
 #include "server/module.h"
 #include "shared/variables/give.h"
 #include "stream/session/hooks.h"
@@ -151,13 +152,36 @@ static void server_fresh(void *settings)
     server->tls = NULL;
 }
 
+/* What udp_flow_key comes to. False after conf_error. */
+static bool flow_key_read(struct conf_scope *scope, struct stream_server *server)
+{
+    const struct template *key = server->udp_flow_key;
+
+    server->flow_ids = DATAGRAM_IDS_NONE;
+    if (!key->is_constant || str_is(key->constant, "address")) {
+        return true;
+    }
+    if (str_is(key->constant, "quic")) {
+        server->flow_ids = DATAGRAM_IDS_QUIC;
+    } else if (str_is(key->constant, "dtls")) {
+        server->flow_ids = DATAGRAM_IDS_DTLS;
+    } else {
+        return conf_error(
+            scope->conf, scope->node,
+            "invalid value \"%.*s\" in \"udp_flow_key\": it is \"address\", \"quic\", "
+            "\"dtls\", or a text with variables",
+            STR_ARG(key->constant));
+    }
+    return true;
+}
+
 static bool server_finish(struct conf_scope *scope, void *settings)
 {
     struct stream_server *server = settings;
 
     server->main = conf_settings(scope, &stream_main_key);
     server->settings = scope->settings;
-    return true;
+    return flow_key_read(scope, server);
 }
 
 #define S struct stream_server
@@ -181,6 +205,12 @@ static const struct directive server_rows[] = {
             "backend then; one more and it ends with status 500. Of Portunus."},
     {"tcp_nodelay", IN_BOTH, FLAG(S, tcp_nodelay), .initial = "on",
      .doc = "TCP_NODELAY on the connections of clients and backends."},
+    {"udp_flow_key", IN_BOTH, TEMPLATE(S, udp_flow_key), .initial = "address",
+     .syntax = "address | quic | dtls | text",
+     .doc =
+         "What tells the clients of UDP apart: their address and port; these and the connection ids of QUIC or of DTLS, "
+         "which a client keeps when its address changes; or a text with variables, such as $remote_addr. Of the default "
+         "server of the address. Of Portunus."},
     {"session_memory_limit", IN_BOTH, SIZE(S, session_memory_limit), .initial = "1m",
      .doc =
          "Most memory that one session takes for its variables and what is made of them, without "

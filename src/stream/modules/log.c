@@ -63,23 +63,10 @@ static bool is_active(const struct stream_server *server)
 
 /* ---- directives ---- */
 
-static bool log_format_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings)
+/* Copied down with the rest. */
+static void log_fresh(void *settings)
 {
-    return log_format_read(scope->conf, node, &stream_logs);
-}
-
-static bool access_log_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings)
-{
-    return access_log_read(scope->conf, node, &stream_logs,
-                           &((struct log_settings *) settings)->logs);
-}
-
-static bool open_log_file_cache_apply(struct conf_scope *scope, const struct directive *row,
-                                      struct conf_node *node, void *settings)
-{
-    return log_path_cache_read(scope->conf, node, &((struct log_settings *) settings)->paths);
+    ((struct log_settings *) settings)->family = &stream_logs;
 }
 
 /* `off` wins over what stands beside it. */
@@ -116,6 +103,7 @@ static const struct directive_table log_table = {.key = &log_key,
                                                  .rows = log_rows,
                                                  .contexts = IN_STREAM | IN_STREAM_SERVER,
                                                  .size = sizeof(struct log_settings),
+                                                 .fresh = log_fresh,
                                                  .finish = log_finish};
 static const struct directive_table *const tables[] = {&log_table, NULL};
 

@@ -6,22 +6,15 @@
 #include "base/fatal.h"
 #include "net/conn/conn.h"
 #include "net/datagram/flow.h"
+#include "net/datagram/kept.h"
 #include "server/generation.h"
 #include "stream/session/story.h"
 
-/* What one session keeps until its content takes them. */
-#define WAITING_MOST 64u
-#define WAITING_BYTES_MOST (256u * 1024)
+#define FLOW_KEY_MOST 1024u /* bytes of a key that count */
 
 /* Datagrams that wait, and the one that is being told of, which lies in its reader's room. */
 struct datagram_queue {
-    struct waiting {
-        struct waiting *next;
-        size_t len;
-        char bytes[];
-    } * first, **last;
-    unsigned count;     /* of these */
-    size_t size;        /* bytes in them */
+    struct kept_datagrams kept;
     struct str passing; /* the first, while it is told of; then it is copied */
     bool is_begun;      /* the story has begun */
     bool is_told;       /* the log knows that some are dropped */
@@ -34,7 +27,6 @@ static struct datagram_queue *queue_of(struct session *session)
         if (session->waiting == NULL) {
             fatal_no_memory(sizeof(*session->waiting));
         }
-        session->waiting->last = &session->waiting->first;
     }
     return session->waiting;
 }
@@ -46,10 +38,7 @@ static void queue_free(struct session *session)
     if (queue == NULL) {
         return;
     }
-    for (struct waiting *one = queue->first, *next; one != NULL; one = next) {
-        next = one->next;
-        free(one);
-    }
+    kept_free(&queue->kept);
     free(queue);
     session->waiting = NULL;
 }
@@ -59,28 +48,14 @@ static void queue_add(struct session *session, struct str datagram)
 {
     struct datagram_queue *queue = queue_of(session);
 
-    if (queue->count == WAITING_MOST || queue->size + datagram.len > WAITING_BYTES_MOST) {
-        if (!queue->is_told) {
-            queue->is_told = true;
-            log_warn(&session->log, 0,
-                     "datagrams of the client are dropped: the session is not ready");
-        }
-        counters_mine->limited++;
+    if (kept_add(&queue->kept, datagram)) {
         return;
     }
-    struct waiting *one = malloc(sizeof(*one) + datagram.len);
-    if (one == NULL) {
-        fatal_no_memory(sizeof(*one) + datagram.len);
+    if (!queue->is_told) {
+        queue->is_told = true;
+        log_warn(&session->log, 0, "datagrams of the client are dropped: the session is not ready");
     }
-    one->next = NULL;
-    one->len = datagram.len;
-    if (datagram.len != 0) {
-        memcpy(one->bytes, datagram.data, datagram.len);
-    }
-    *queue->last = one;
-    queue->last = &one->next;
-    queue->count++;
-    queue->size += datagram.len;
+    counters_mine->limited++;
 }
 
 struct str session_first_datagram(const struct session *session)
@@ -93,7 +68,7 @@ struct str session_first_datagram(const struct session *session)
     if (queue->passing.data != NULL) {
         return queue->passing;
     }
-    return queue->first == NULL ? STR_NONE : (struct str){queue->first->bytes, queue->first->len};
+    return kept_first(&queue->kept);
 }
 
 void session_take_datagrams(struct session *session)
@@ -107,19 +82,17 @@ void session_take_datagrams(struct session *session)
     /* The session, or what it is made of, may be gone after any of them. */
     struct datagram_flow *flow = session->flow;
     uint32_t life = flow->life;
-    struct waiting *one = queue->first;
+    struct kept_datagrams kept = queue->kept;
     struct str passing = queue->passing;
     session->waiting = NULL;
     free(queue);
     if (passing.data != NULL) {
         received(session, passing);
     }
-    for (struct waiting *next; one != NULL; one = next) {
-        next = one->next;
+    for (struct kept_datagram *one; (one = kept_take(&kept)) != NULL; free(one)) {
         if (flow->life == life) {
             received(session, (struct str){one->bytes, one->len});
         }
-        free(one);
     }
 }
 
@@ -183,7 +156,44 @@ static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
     session_abort(session);
 }
 
-static const struct datagram_owner flow_owner = {flow_received, flow_failed, flow_ended};
+/* The client is elsewhere: may it be there? */
+static bool flow_moves(struct datagram_flow *flow)
+{
+    struct session *session = flow->user;
+    char room[ADDR_TEXT_MAX];
+
+    if (!session_is_let_in(session)) {
+        counters_mine->limited++;
+        return false;
+    }
+    session->is_held_back = false;
+    log_info(&session->log, 0, "udp client speaks from %.*s now",
+             (int) addr_format(&flow->peer, true, room), room);
+    return true;
+}
+
+static const struct datagram_owner flow_owner = {flow_received, flow_failed, flow_ended,
+                                                 flow_moves};
+
+/* ---- what tells clients apart ---- */
+
+struct str stream_flow_key(struct listener *listener, const struct addr *peer)
+{
+    static char room[FLOW_KEY_MOST];
+    const struct stream_listen *listen = listener->user;
+    struct session *asked = calloc(1, sizeof(*asked));
+
+    if (asked == NULL) {
+        fatal_no_memory(sizeof(*asked));
+    }
+    session_to_ask(asked, listen, peer);
+    struct str key =
+        str_head(template_text(listen->default_server->udp_flow_key, &asked->env), sizeof(room));
+    str_put(room, key);
+    arena_free(&asked->arena);
+    free(asked);
+    return (struct str){room, key.len};
+}
 
 void stream_began(struct listener *listener, struct datagram_flow *flow)
 {
@@ -216,8 +226,17 @@ void session_leave_flow(struct session *session)
 
 void session_send_datagram(struct session *session, struct str datagram)
 {
-    if (session->flow != NULL) {
+    if (session->flow == NULL) {
+        return;
+    }
+    if (datagram_send(session->flow, datagram)) {
         session->sent += datagram.len;
-        datagram_send(session->flow, datagram);
+        return;
+    }
+    counters_mine->limited++;
+    if (!session->is_held_back) {
+        session->is_held_back = true;
+        log_info(&session->log, 0,
+                 "udp client gets no more where it speaks from now, until it speaks again");
     }
 }

@@ -162,6 +162,13 @@ static bool finish_one(struct conf *conf, struct stream_listen *listen)
     }
     server_names_finish(&listen->names, conf);
     listen->has_names = !is_alone || listen->names.regexes != NULL;
+    if (listen->is_udp) {
+        const struct stream_server *server = listen->default_server;
+        struct listener *listener = listen->address.listener;
+
+        listener->flow_ids = server->flow_ids;
+        listener->flow_key = server->udp_flow_key->is_constant ? NULL : stream_flow_key;
+    }
     return is_good;
 }
 

@@ -84,14 +84,13 @@ static void memory_is_over(struct arena_account *account)
     }
 }
 
-struct session *session_new(const struct stream_listen *listen, struct conn *conn)
+/* What a cleared one begins with. */
+static void session_set_up(struct session *session, const struct stream_listen *listen)
 {
     const struct stream_server *server = listen->default_server;
-    struct session *session = session_take();
 
     session->magic = SESSION_MAGIC;
     session->stage = SESSION_BEGINNING;
-    session->conn = conn;
     session->listen = listen;
     session->server = server;
     session->start_ms = clock_now.now_ms;
@@ -108,6 +107,22 @@ struct session *session_new(const struct stream_listen *listen, struct conn *con
         .arena = &session->arena,
         .log = &session->log,
     };
+}
+
+void session_to_ask(struct session *session, const struct stream_listen *listen,
+                    const struct addr *client)
+{
+    session_set_up(session, listen);
+    session->client = client;
+    session->has_client = true;
+}
+
+struct session *session_new(const struct stream_listen *listen, struct conn *conn)
+{
+    struct session *session = session_take();
+
+    session_set_up(session, listen);
+    session->conn = conn;
     if (conn != NULL) {
         session->log.connection = conn_number(conn);
         conn->user = session;

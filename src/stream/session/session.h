@@ -69,6 +69,7 @@ struct session {
     bool is_secure : 1;         /* the handshake of TLS is done */
     bool is_over : 1;           /* it is ending: nothing is to be begun */
     bool is_over_memory : 1;    /* session_memory_limit was reached */
+    bool is_held_back : 1;      /* the log knows that answers of UDP were: see datagram_send */
     bool has_client : 1;        /* client says whom the other end speaks for (realip) */
     struct conn *conn;          /* of TCP, to the client; NULL of UDP, and when it was passed on */
     struct datagram_flow *flow; /* of UDP; NULL of TCP, and when it was ended */

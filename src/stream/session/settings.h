@@ -74,8 +74,10 @@ struct stream_server {
     uint64_t preread_buffer_size;
     uint64_t preread_timeout_ms;
     uint64_t proxy_protocol_timeout_ms;
-    int64_t max_self_hops;              /* how often a session may come from this service itself */
-    uint64_t session_memory_limit;      /* bytes of its arena; 0 = none */
+    int64_t max_self_hops;         /* how often a session may come from this service itself */
+    uint64_t session_memory_limit; /* bytes of its arena; 0 = none */
+    struct template *udp_flow_key;
+    unsigned flow_ids;                  /* … enum datagram_ids, where it names some */
     struct resolver_settings *resolver; /* or NULL */
     uint64_t resolver_timeout_ms;
     struct log_sink *error_log;     /* main's, when it has none of its own */

@@ -38,6 +38,19 @@ static enum session_step pass(struct session *session, enum stream_phase phase)
     }
 }
 
+bool session_is_let_in(struct session *session)
+{
+    const struct session_handlers *handlers = &session->server->phases[STREAM_ACCESS];
+    unsigned status = session->status;
+    bool is_let_in = true;
+
+    for (unsigned i = 0; i < handlers->count && is_let_in; i++) {
+        is_let_in = handlers->items[i](session) != SESSION_ENDED;
+    }
+    session->status = (uint16_t) status;
+    return is_let_in;
+}
+
 /* More of the client's first words. NEXT: some have come; MORE: they are awaited. */
 static enum session_step read_more(struct session *session)
 {

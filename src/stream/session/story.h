@@ -5,6 +5,13 @@
 
 #include "stream/session/session.h"
 
+/* Asks who is let in, once more, of a client that came from another address. False, told in the log: not this one. */
+bool session_is_let_in(struct session *session);
+
+/* A session that is asked for values of variables alone: of that client, cleared before. The arena is the caller's to free. */
+void session_to_ask(struct session *session, const struct stream_listen *listen,
+                    const struct addr *client);
+
 /* A session in its first stage, on a connection or a flow, which it owns from here on; counted. */
 struct session *session_new(const struct stream_listen *listen, struct conn *conn);
 
@@ -14,6 +21,9 @@ void stream_passed(struct listener *listener, struct conn *conn);
 
 /* Called for each listener of UDP (struct listener.began). */
 void stream_began(struct listener *listener, struct datagram_flow *flow);
+/* What tells a client of that listener from others, where udp_flow_key has variables; in room that the next call uses
+ * (struct listener.flow_key). */
+struct str stream_flow_key(struct listener *listener, const struct addr *peer);
 /* The session lets its flow and what waits of it go. */
 void session_leave_flow(struct session *session);
 /* The first datagram that waits; empty if none does. */

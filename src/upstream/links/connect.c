@@ -167,12 +167,31 @@ static enum link_result timed_out(const struct link_target *target,
     return LINK_TIMED_OUT;
 }
 
-/* Over loopback the handshake is done by the time that connect() returns. */
-static bool is_up_already(int fd, const struct addr *addr)
+/* The handshake's last segment waits for the first bytes. An optimisation only. */
+static void hold_last_segment(int fd)
 {
-    struct pollfd waited = {.fd = fd, .events = POLLOUT};
+    int off = 0;
 
-    return addr_is_loopback(addr) && poll(&waited, 1, 0) == 1 && waited.revents == POLLOUT;
+    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
+}
+
+/*
+ * Over loopback the handshake is done by the time that connect() returns. What is said first tells, and leaves, as far as the
+ * socket takes it; else the socket is asked.
+ */
+static bool is_up_already(struct conn *conn, const struct addr *addr, struct str *first)
+{
+    struct pollfd waited = {.fd = conn->source.fd, .events = POLLOUT};
+
+    if (!addr_is_loopback(addr)) {
+        return false;
+    }
+    if (first->len == 0) {
+        return poll(&waited, 1, 0) == 1 && waited.revents == POLLOUT;
+    }
+    size_t n = conn_offer(conn, *first);
+    *first = str_skip(*first, n);
+    return n != 0;
 }
 
 static enum link_result await(const struct link_target *target, const struct link_options *options,
@@ -249,6 +268,7 @@ enum link_result link_reach(const struct link_target *target, const struct link_
                             uint64_t deadline_ms, struct conn **out, int *error)
 {
     const struct addr addr = target->addr;
+    struct str none = STR_NONE;
     enum link_result result = LINK_OK;
     int fd = socket_open(&addr, options->is_datagram, target->log);
 
@@ -262,8 +282,11 @@ enum link_result link_reach(const struct link_target *target, const struct link_
         return LINK_ERROR;
     }
     bool may_be_own = !options->is_datagram && own_may_be(&addr);
+    struct str first = options->first;
     if (may_be_own) {
         own_name(fd, &addr);
+    } else if (first.len != 0 && addr.any.sa_family != AF_UNIX) {
+        hold_last_segment(fd);
     }
     bool is_pending = connect(fd, &addr.any, addr.len) == -1;
     if (is_pending && errno != EINPROGRESS) {
@@ -279,7 +302,8 @@ enum link_result link_reach(const struct link_target *target, const struct link_
     }
     conn->is_tcp = conn->is_tcp && !options->is_datagram;
     conn->is_readable = 0; /* the loop tells when there is something */
-    if (is_pending && !is_up_already(fd, &addr)) {
+    /* One that is ourselves is to find the note first. */
+    if (is_pending && !is_up_already(conn, &addr, may_be_own ? &none : &first)) {
         result = await(target, options, conn, deadline_ms, error);
     } else if (!conn_watch(conn)) {
         *error = errno;
@@ -295,6 +319,9 @@ enum link_result link_reach(const struct link_target *target, const struct link_
     if (result != LINK_OK) {
         conn_close(conn);
         return result;
+    }
+    if (first.len != 0) {
+        conn_write_now(conn, first); /* who gets it finds out whether it broke */
     }
     *out = conn;
     return LINK_OK;

@@ -32,7 +32,7 @@ static void flow_ended(struct datagram_flow *flow, enum datagram_end why)
     ended++;
 }
 
-static const struct datagram_owner owner = {flow_received, flow_failed, flow_ended};
+static const struct datagram_owner owner = {flow_received, flow_failed, flow_ended, NULL};
 
 static void flow_began(struct listener *of, struct datagram_flow *flow)
 {

@@ -12,10 +12,26 @@ static struct conf conf = {.arena = &arena};
 /* auth_jwt and auth_require are of the commercial nginx. */
 static void a_directive_leads_to_its_module(void **state)
 {
-    assert_text(not_built_explain(&conf, STR("auth_jwt_key_file")),
+    assert_text(not_built_explain(&conf, STR("auth_jwt_key_file"), IN_HTTP),
                 "it belongs to ngx_http_auth_jwt_module, which is not in Portunus yet");
-    assert_text(not_built_explain(&conf, STR("auth_require")),
+    assert_text(not_built_explain(&conf, STR("auth_require"), IN_HTTP),
                 "it belongs to ngx_http_auth_require_module, which is not in Portunus yet");
+}
+
+/* njs has modules for both; keyval is of one protocol where it stands. */
+static void the_context_says_whose_it_is(void **state)
+{
+    assert_text(not_built_explain(&conf, STR("js_import"), IN_LOCATION),
+                "it belongs to ngx_http_js_module, which is not in Portunus yet");
+    assert_text(not_built_explain(&conf, STR("js_import"), IN_STREAM_SERVER),
+                "it belongs to ngx_stream_js_module, which is not in Portunus yet");
+    assert_text(not_built_explain(&conf, STR("js_preread"), IN_STREAM),
+                "it belongs to ngx_stream_js_module, which is not in Portunus yet");
+    assert_text(not_built_explain(&conf, STR("zone_sync"), IN_STREAM_SERVER),
+                "it belongs to ngx_stream_zone_sync_module, which is not in Portunus yet");
+    /* in a foreign block it is at least told what it is */
+    assert_text(not_built_explain(&conf, STR("auth_jwt"), IN_MAIL_SERVER),
+                "it belongs to ngx_http_auth_jwt_module, which is not in Portunus yet");
 }
 
 static bool is_linked(const char *name)
@@ -31,17 +47,17 @@ static bool is_linked(const char *name)
 /* proxy_bind_dynamic is of the commercial nginx, proxy_ssl_verify waits for TLS. */
 static void a_module_that_is_there_lacks_the_directive(void **state)
 {
-    assert_text(not_built_explain(&conf, STR("retry_cached_connection")),
+    assert_text(not_built_explain(&conf, STR("retry_cached_connection"), IN_HTTP),
                 "ngx_http_core_module is built without it");
     if (!is_linked("ngx_http_proxy_module")) {
-        assert_true(str_starts(not_built_explain(&conf, STR("proxy_ssl_verify")),
+        assert_true(str_starts(not_built_explain(&conf, STR("proxy_ssl_verify"), IN_HTTP),
                                STR("it belongs to ngx_http_proxy_module, which is not ")));
         return;
     }
-    assert_str(not_built_explain(&conf, STR("proxy_ssl_verify")),
+    assert_str(not_built_explain(&conf, STR("proxy_ssl_verify"), IN_HTTP),
                is_linked("ngx_http_ssl_module") ? STR("ngx_http_proxy_module is built without it")
                                                 : STR("it needs TLS, which is not built"));
-    assert_text(not_built_explain(&conf, STR("proxy_bind_dynamic")),
+    assert_text(not_built_explain(&conf, STR("proxy_bind_dynamic"), IN_HTTP),
                 "ngx_http_proxy_module is built without it");
 }
 
@@ -50,7 +66,7 @@ static void only_whole_names_count(void **state)
     static const char *const words[] = {"", "auth_jwt_key", "auth_jwt auth_jwt_type", " ", "foo"};
 
     for (size_t i = 0; i < COUNT(words); i++) {
-        assert_int_equal(not_built_explain(&conf, str_of(words[i])).len, 0);
+        assert_int_equal(not_built_explain(&conf, str_of(words[i]), IN_HTTP).len, 0);
     }
 }
 
@@ -79,6 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_directive_leads_to_its_module),
+        cmocka_unit_test(the_context_says_whose_it_is),
         cmocka_unit_test(a_module_that_is_there_lacks_the_directive),
         cmocka_unit_test(only_whole_names_count),
         cmocka_unit_test(modules_that_are_here_are_built),

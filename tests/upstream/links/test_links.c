@@ -265,6 +265,46 @@ static void unix_sockets(void **state)
     unlink(name.sun_path);
 }
 
+/* One that says this as soon as it is up. */
+static struct opening open_saying(struct str first)
+{
+    return open_with((struct link_options){.wants_fresh = true, .first = first}, 10000);
+}
+
+static void what_is_said_first(void **state)
+{
+    static char much[8 * 1024 * 1024];
+    char room[16];
+
+    start_peer("", "");
+    struct opening opening = open_saying(STR("hello"));
+    assert_int_equal(opening.result, LINK_OK);
+    assert_int_equal(opening.link->conn->sent, 5);
+    int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+    assert_int_equal(recv(fd, room, sizeof(room), MSG_DONTWAIT), 5);
+    assert_memory_equal(room, "hello", 5);
+    link_close(opening.link);
+    over(&opening);
+    close(fd);
+
+    /* What the socket does not take waits in the queue. */
+    opening = open_saying((struct str){much, sizeof(much)});
+    assert_int_equal(opening.result, LINK_OK);
+    assert_in_range(opening.link->conn->sent, 1, sizeof(much) - 1);
+    assert_int_equal(opening.link->conn->sent + conn_unsent(opening.link->conn), sizeof(much));
+    link_close(opening.link);
+    over(&opening);
+
+    close(listening);
+    listening = -1;
+    opening = open_saying(STR("hello"));
+    assert_int_equal(opening.result, LINK_FAILED);
+    assert_int_equal(opening.error, ECONNREFUSED);
+    assert_true(was_logged("[error] connect() failed (111: Connection refused)"));
+    over(&opening);
+    stop_peer();
+}
+
 static void where_it_comes_from(void **state)
 {
     struct addr local, foreign;
@@ -490,6 +530,7 @@ int main(void)
         cmocka_unit_test(unsent_output_is_doubt),
         cmocka_unit_test(refusal_and_time_out),
         cmocka_unit_test(unix_sockets),
+        cmocka_unit_test(what_is_said_first),
         cmocka_unit_test(where_it_comes_from),
         cmocka_unit_test(connections_in_turn),
         cmocka_unit_test(waiting_for_a_turn_has_an_end),

@@ -227,23 +227,10 @@ static bool make_combined(struct conf *conf, struct http_main *main)
             "\"$http_referer\" \"$http_user_agent\""));
 }
 
-static bool log_format_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings)
+/* Copied down with the rest. */
+static void log_fresh(void *settings)
 {
-    return log_format_read(scope->conf, node, &http_logs);
-}
-
-static bool access_log_apply(struct conf_scope *scope, const struct directive *row,
-                             struct conf_node *node, void *settings)
-{
-    return access_log_read(scope->conf, node, &http_logs,
-                           &((struct log_settings *) settings)->logs);
-}
-
-static bool open_log_file_cache_apply(struct conf_scope *scope, const struct directive *row,
-                                      struct conf_node *node, void *settings)
-{
-    return log_path_cache_read(scope->conf, node, &((struct log_settings *) settings)->paths);
+    ((struct log_settings *) settings)->family = &http_logs;
 }
 
 /* A server that has no access_log, neither of its own nor of http, writes the usual one. `off` wins over what stands beside it. */
@@ -305,6 +292,7 @@ static const struct directive_table log_table = {.key = &log_key,
                                                  .rows = log_rows,
                                                  .contexts = IN_HTTP_LOCATION_SETTINGS,
                                                  .size = sizeof(struct http_log_settings),
+                                                 .fresh = log_fresh,
                                                  .finish = log_finish};
 
 static const struct directive_table *const log_tables[] = {&log_table, NULL};

@@ -169,13 +169,8 @@ static enum mail_step serve(struct mail_session *session)
         struct mail_command command;
         struct str text;
 
-        switch (read_command(session, &text)) {
-        case MAIL_LINE:
-            break;
-        case MAIL_LINE_TOO_LONG:
-            mail_say(session, STR("* BAD invalid command\r\n"));
-            return MAIL_OVER;
-        case MAIL_LINE_NONE:
+        if (!mail_has_command(session, read_command(session, &text),
+                              STR("* BAD invalid command\r\n"))) {
             return MAIL_OVER;
         }
         mail_attempt_begin(session, 0);

@@ -196,13 +196,7 @@ static enum mail_step serve(struct mail_session *session)
         struct mail_command command;
         struct str line;
 
-        switch (mail_read_line(session, &line)) {
-        case MAIL_LINE:
-            break;
-        case MAIL_LINE_TOO_LONG:
-            mail_say(session, INVALID);
-            return MAIL_OVER;
-        case MAIL_LINE_NONE:
+        if (!mail_has_command(session, mail_read_line(session, &line), INVALID)) {
             return MAIL_OVER;
         }
         if (!pop3_command_read(line, &command) || !is_known(&command)) {

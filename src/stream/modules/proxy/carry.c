@@ -29,10 +29,11 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);
+    uint64_t passed = proxying != NULL && proxying->is_relaying
+                          ? proxying->relay.sides[RELAY_CLIENT].received
+                          : 0;
 
-    *received = proxying != NULL && proxying->is_relaying
-                    ? proxying->relay.sides[RELAY_CLIENT].received - proxying->preread
-                    : 0;
+    *received = proxying != NULL && passed > proxying->preread ? passed - proxying->preread : 0;
     *sent = 0;
 }
 
@@ -250,6 +251,8 @@ enum session_step proxy_carry(struct proxying *proxying)
         .timeout_ms = settings->timeout_ms,
         .ended = relay_ended,
         .sides = {[RELAY_CLIENT] = {.conn = client,
+                                    .received = proxying->first_sent,
+                                    .first_ms = proxying->first_sent != 0 ? clock_now.now_ms : 0,
                                     .wants_nodelay = session->server->tcp_nodelay,
                                     .is_half_close_on = settings->half_close,
                                     .rate = proxy_rate(session, settings->upload_rate)},
@@ -258,8 +261,8 @@ enum session_step proxy_carry(struct proxying *proxying)
                                      .is_half_close_on = settings->half_close,
                                      .rate = proxy_rate(session, settings->download_rate)}},
     };
+    conn_consume(client, proxying->first_sent);
     proxying->is_relaying = true;
-    proxying->preread = session_input(session).len;
     client->owner = &client_owner;
     backend->owner = &backend_owner;
     backend->user = session;

@@ -13,7 +13,8 @@
 #include "stream/modules/proxy/datagram.h"
 #include "upstream/peer.h"
 
-#define ALPN_MAX 255 /* bytes of one name (RFC 7301, 3.1) */
+#define ALPN_MAX 255     /* bytes of one name (RFC 7301, 3.1) */
+#define FIRST_WORDS 4096 /* bytes of the client that may go with the connect */
 
 /* ---- the target ---- */
 
@@ -185,6 +186,26 @@ static bool is_no_circle(struct proxying *proxying, unsigned hops_then)
     return hops == hops_then || !came_round(proxying, hops);
 }
 
+/*
+ * What the backend hears first: the PROXY header, or what the client has said by now, unless a rate may hold that back.
+ */
+static struct str first_words(struct proxying *proxying)
+{
+    const struct proxy_settings *settings = proxying->settings;
+    struct session *session = proxying->session;
+
+    if (settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
+        return proxy_header(session, settings->proxy_protocol);
+    }
+    if (!settings->upload_rate->is_constant || !str_is(settings->upload_rate->constant, "0")) {
+        return STR_NONE;
+    }
+    if (session_input(session).len == 0 && conn_expects_input()) {
+        conn_fill(session->conn, FIRST_WORDS, FIRST_WORDS);
+    }
+    return str_head(session_input(session), (size_t) settings->buffer_size);
+}
+
 /* A connection to the peer that was picked. MAY WAIT. */
 static enum link_result connect_peer(struct proxying *proxying, struct str target)
 {
@@ -207,6 +228,9 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
     if (proxying->session->listen->is_udp) {
         return proxy_datagrams_connect(proxying, options.local, hops);
     }
+    if (options.tls == NULL) {
+        options.first = first_words(proxying);
+    }
     enum link_result result =
         link_open(&proxying->pick, &options, settings->connect_timeout_ms, &proxying->link, &error);
     if (result == LINK_OK && !is_no_circle(proxying, hops)) {
@@ -214,10 +238,8 @@ static enum link_result connect_peer(struct proxying *proxying, struct str targe
     }
     if (result == LINK_OK) {
         proxying->attempt->connect_ms = clock_now.now_ms - proxying->attempt_ms;
-        if (!settings->ssl && settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
-            conn_write(proxying->link->conn,
-                       proxy_header(proxying->session, settings->proxy_protocol));
-            conn_flush_later(proxying->link->conn); /* the client may say nothing for long */
+        if (settings->proxy_protocol == PROXY_PROTOCOL_OFF) {
+            proxying->first_sent = (uint32_t) options.first.len;
         }
     }
     return result;
@@ -337,6 +359,7 @@ enum session_step proxy_pass_session(struct session *session)
     }
     proxying->session = session;
     proxying->settings = settings;
+    proxying->preread = session->conn != NULL ? (uint32_t) session_input(session).len : 0;
     session->content = proxying;
     session->holder = &proxy_holder;
     struct upstream_group *group = find_group(session, settings, &target);

@@ -14,19 +14,9 @@
 #include "stream/session/story.h"
 #include "upstream/peer.h"
 
-/* What a session keeps for another backend, or until its rate allows more. */
-#define HELD_MOST 64u
-#define HELD_BYTES_MOST (256u * 1024)
-
 /* Bytes of a datagram, by what carries it. */
 #define IP4_MOST (65535u - 20 - 8)
 #define IP6_MOST (65535u - 8)
-
-struct held {
-    struct held *next;
-    size_t len;
-    char bytes[];
-};
 
 static struct datagram_proxying *datagrams_of(const struct session *session)
 {
@@ -41,45 +31,18 @@ struct proxying *proxy_datagrams_new(void)
         fatal_no_memory(sizeof(*proxying));
     }
     proxying->link.source.fd = -1;
-    proxying->last_held = &proxying->held;
     return &proxying->base;
 }
 
 /* ---- what is kept ---- */
 
-static void held_free(struct datagram_proxying *proxying)
-{
-    for (struct held *one = proxying->held, *next; one != NULL; one = next) {
-        next = one->next;
-        free(one);
-    }
-    proxying->held = NULL;
-    proxying->last_held = &proxying->held;
-    proxying->held_count = 0;
-    proxying->held_size = 0;
-}
-
 /* False: it has too many. */
 static bool held_add(struct datagram_proxying *proxying, struct str datagram)
 {
-    if (proxying->held_count == HELD_MOST || proxying->held_size + datagram.len > HELD_BYTES_MOST) {
-        counters_mine->limited++;
-        return false;
-    }
-    struct held *one = malloc(sizeof(*one) + datagram.len);
-    if (one == NULL) {
-        fatal_no_memory(sizeof(*one) + datagram.len);
-    }
-    one->next = NULL;
-    one->len = datagram.len;
-    if (datagram.len != 0) {
-        memcpy(one->bytes, datagram.data, datagram.len);
-    }
-    *proxying->last_held = one;
-    proxying->last_held = &one->next;
-    proxying->held_count++;
-    proxying->held_size += datagram.len;
-    return true;
+    bool is_kept = kept_add(&proxying->held, datagram);
+
+    counters_mine->limited += !is_kept;
+    return is_kept;
 }
 
 /* ---- its end ---- */
@@ -106,7 +69,7 @@ void proxy_datagrams_let_go(struct proxying *base)
         timer_remove(&proxying->timeout);
         timer_remove(&proxying->pace);
     }
-    held_free(proxying);
+    kept_free(&proxying->held);
 }
 
 void proxy_datagrams_count(const struct proxying *base, uint64_t *received, uint64_t *sent)
@@ -310,20 +273,14 @@ static void forward_held(struct datagram_proxying *proxying)
 {
     struct session *session = proxying->base.session;
 
-    while (proxying->held != NULL) {
+    while (proxying->held.count != 0) {
         uint64_t wait_ms = pause_of(proxying, proxying->upload_rate, proxying->forwarded);
-        struct held *one = proxying->held;
 
         if (wait_ms != 0) {
             timer_set(&proxying->pace, clock_now.now_ms + wait_ms);
             return;
         }
-        proxying->held = one->next;
-        proxying->held_count--;
-        proxying->held_size -= one->len;
-        if (proxying->held == NULL) {
-            proxying->last_held = &proxying->held;
-        }
+        struct kept_datagram *one = kept_take(&proxying->held);
         bool is_here = forward(proxying, (struct str){one->bytes, one->len});
         free(one);
         if (!is_here || session->content == NULL) {
@@ -384,7 +341,7 @@ static void from_backend(struct datagram_link *link, struct str datagram)
     }
     if (proxying->keeps) {
         proxying->keeps = false;
-        held_free(proxying);
+        kept_free(&proxying->held);
     }
     something_moved(proxying);
     proxying->is_refused = false;
@@ -481,7 +438,7 @@ static void forward_again(struct datagram_proxying *proxying)
 {
     struct session *session = proxying->base.session;
 
-    for (struct held *one = proxying->held, *next; one != NULL; one = next) {
+    for (struct kept_datagram *one = proxying->held.first, *next; one != NULL; one = next) {
         next = one->next;
         if (!forward(proxying, (struct str){one->bytes, one->len}) || session->content == NULL) {
             return;

@@ -2,10 +2,9 @@
 #ifndef STREAM_MODULES_PROXY_DATAGRAM_H
 #define STREAM_MODULES_PROXY_DATAGRAM_H
 
+#include "net/datagram/kept.h"
 #include "net/datagram/link.h"
 #include "stream/modules/proxy/proxy.h"
-
-struct held;
 
 /* A session of UDP. */
 struct datagram_proxying {
@@ -23,9 +22,7 @@ struct datagram_proxying {
     bool has_header; /* the header of the PROXY protocol has left, or there is none */
     struct str
         header; /* … which is the same for all peers; in the session's arena; empty: not made yet */
-    unsigned held_count;
-    size_t held_size; /* bytes */
-    struct held *held, **last_held;
+    struct kept_datagrams held;
     uint64_t requests, responses;        /* datagrams of the client, of the backend */
     uint64_t received, sent;             /* bytes from and to the backend */
     uint64_t forwarded;                  /* … to it, without headers */

@@ -49,7 +49,8 @@ struct proxying {
     struct relay relay;
     uint64_t attempt_ms; /* when it began */
     uint64_t start_ms;   /* when the first one began */
-    uint64_t preread;    /* bytes of the client that were there before */
+    uint32_t preread;    /* bytes of the client that were there before */
+    uint32_t first_sent; /* bytes of its input that went with the connect */
     bool is_relaying;
     bool has_answered; /* something came of the backend */
     bool is_dropped;   /* proxy_session_drop ends it */

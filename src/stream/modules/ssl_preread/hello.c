@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "base/wire.h"
+
 enum {
     RECORD_HEAD = 5, /* type, version, length */
     RECORD_HANDSHAKE = 22,
@@ -22,32 +24,6 @@ static unsigned byte_at(struct str s, size_t at)
     return (unsigned char) s.data[at];
 }
 
-static bool take_number(struct str *from, unsigned bytes, size_t *out)
-{
-    if (from->len < bytes) {
-        return false;
-    }
-    *out = 0;
-    for (unsigned i = 0; i < bytes; i++) {
-        *out = *out << 8 | byte_at(*from, i);
-    }
-    *from = str_skip(*from, bytes);
-    return true;
-}
-
-/* A piece after its length, which has so many bytes. */
-static bool take_piece(struct str *from, unsigned length_bytes, struct str *out)
-{
-    size_t size;
-
-    if (!take_number(from, length_bytes, &size) || size > from->len) {
-        return false;
-    }
-    *out = str_head(*from, size);
-    *from = str_skip(*from, size);
-    return true;
-}
-
 /* ---- extensions */
 
 /* The first name of a host. */
@@ -56,11 +32,11 @@ static bool read_server_name(struct str body, struct hello *hello)
     struct str list, name;
     size_t type;
 
-    if (!take_piece(&body, 2, &list)) {
+    if (!wire_piece(&body, 2, &list)) {
         return false;
     }
     while (list.len != 0) {
-        if (!take_number(&list, 1, &type) || !take_piece(&list, 2, &name)) {
+        if (!wire_number(&list, 1, &type) || !wire_piece(&list, 2, &name)) {
             return false;
         }
         if (type == NAME_HOST) {
@@ -73,13 +49,13 @@ static bool read_server_name(struct str body, struct hello *hello)
 
 static bool read_alpn(struct str body, struct hello *hello, struct arena *arena)
 {
-    struct str list, name, rest;
+    struct str list, rest, name = STR_NONE;
 
-    if (!take_piece(&body, 2, &list)) {
+    if (!wire_piece(&body, 2, &list)) {
         return false;
     }
     for (rest = list; rest.len != 0;) {
-        if (!take_piece(&rest, 1, &name) || name.len == 0) {
+        if (!wire_piece(&rest, 1, &name) || name.len == 0) {
             return false;
         }
     }
@@ -90,7 +66,7 @@ static bool read_alpn(struct str body, struct hello *hello, struct arena *arena)
     char *text = arena_text(arena, list.len);
     size_t used = 0;
     for (rest = list; rest.len != 0;) {
-        take_piece(&rest, 1, &name);
+        wire_piece(&rest, 1, &name);
         if (used != 0) {
             text[used++] = ',';
         }
@@ -107,10 +83,10 @@ static bool read_versions(struct str body, struct hello *hello)
     struct str list;
     size_t version;
 
-    if (!take_piece(&body, 1, &list)) {
+    if (!wire_piece(&body, 1, &list)) {
         return false;
     }
-    while (take_number(&list, 2, &version)) {
+    while (wire_number(&list, 2, &version)) {
         if (version >> 8 == 3 && version > hello->version) {
             hello->version = (unsigned) version;
         }
@@ -125,7 +101,7 @@ static bool read_extensions(struct str list, struct hello *hello, struct arena *
     bool is_good = true;
 
     while (list.len != 0 && is_good) {
-        if (!take_number(&list, 2, &type) || !take_piece(&list, 2, &body)) {
+        if (!wire_number(&list, 2, &type) || !wire_piece(&list, 2, &body)) {
             return false;
         }
         switch (type) {
@@ -152,17 +128,17 @@ static bool read_message(struct str body, struct hello *hello, struct arena *are
     struct str session, ciphers, compressions, extensions;
     size_t version;
 
-    if (!take_number(&body, 2, &version) || body.len < RANDOM_SIZE) {
+    if (!wire_number(&body, 2, &version) || body.len < RANDOM_SIZE) {
         return false;
     }
     hello->version = (unsigned) version;
     body = str_skip(body, RANDOM_SIZE);
-    if (!take_piece(&body, 1, &session) || !take_piece(&body, 2, &ciphers) ||
-        !take_piece(&body, 1, &compressions)) {
+    if (!wire_piece(&body, 1, &session) || !wire_piece(&body, 2, &ciphers) ||
+        !wire_piece(&body, 1, &compressions)) {
         return false;
     }
     return body.len == 0 || /* older clients have no extensions */
-           (take_piece(&body, 2, &extensions) && read_extensions(extensions, hello, arena));
+           (wire_piece(&body, 2, &extensions) && read_extensions(extensions, hello, arena));
 }
 
 /* The first bytes of the message, wherever its records lie: there are so many. */
@@ -235,7 +211,7 @@ enum hello_result hello_read(struct hello *hello, struct str input, struct arena
     }
     gather(input, head, MESSAGE_HEAD);
     rest = str_skip(rest, 1);
-    take_number(&rest, 3, &size);
+    wire_number(&rest, 3, &size);
     if (hello->gathered - MESSAGE_HEAD < size) {
         return unless_whole;
     }

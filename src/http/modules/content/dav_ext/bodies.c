@@ -28,21 +28,14 @@ static bool want(struct arena *arena, const struct xml_name *name, struct wanted
 
 static bool read_prop(struct xml_reader *reader, struct wanted *out)
 {
-    for (;;) {
-        switch (xml_next(reader)) {
-        case XML_START:
-            if (!want(reader->arena, &reader->name, out) || !xml_skip(reader)) {
-                return false;
-            }
-            break;
-        case XML_TEXT:
-            break;
-        case XML_END:
-            return true;
-        default:
+    enum xml_event event;
+
+    while ((event = xml_next_child(reader)) == XML_START) {
+        if (!want(reader->arena, &reader->name, out) || !xml_skip(reader)) {
             return false;
         }
     }
+    return event == XML_END;
 }
 
 /* A child of propfind, which has begun. */
@@ -61,7 +54,7 @@ static bool read_propfind_child(struct xml_reader *reader, struct wanted *out)
 bool propfind_parse(struct arena *arena, struct str body, struct wanted *out)
 {
     struct xml_reader *reader = arena_new(arena, struct xml_reader);
-    enum xml_event event = XML_TEXT;
+    enum xml_event event;
 
     *out = (struct wanted){.properties = PROPERTY_ALL};
     if (body.len == 0) {
@@ -72,9 +65,8 @@ bool propfind_parse(struct arena *arena, struct str body, struct wanted *out)
     if (!xml_read_root(reader, "propfind")) {
         return false;
     }
-    while (event == XML_TEXT || event == XML_START) {
-        event = xml_next(reader);
-        if (event == XML_START && !read_propfind_child(reader, out)) {
+    while ((event = xml_next_child(reader)) == XML_START) {
+        if (!read_propfind_child(reader, out)) {
             return false;
         }
     }

@@ -182,77 +182,58 @@ static bool read_element(struct xml_reader *reader, struct dead_change *change)
 /* The children of a prop that has begun. */
 static bool read_prop(struct xml_reader *reader, bool sets, struct vec *out, size_t *total)
 {
-    for (;;) {
-        struct dead_change change = {.element = STR_NONE};
+    enum xml_event event;
 
-        switch (xml_next(reader)) {
-        case XML_START:
-            change.name = reader->name;
-            if (sets ? !read_element(reader, &change) : !xml_skip(reader)) {
-                return false;
-            }
-            *total += change.element.len + change.name.space.len + change.name.local.len;
-            if (*total > 2 * (size_t) DEAD_MAX || out->count == DEAD_CHANGES_MAX) {
-                return false;
-            }
-            *vec_add(out, reader->arena, struct dead_change) = change;
-            break;
-        case XML_TEXT:
-            break;
-        case XML_END:
-            return true;
-        default:
+    while ((event = xml_next_child(reader)) == XML_START) {
+        struct dead_change change = {.name = reader->name};
+
+        if (sets ? !read_element(reader, &change) : !xml_skip(reader)) {
             return false;
         }
+        *total += change.element.len + change.name.space.len + change.name.local.len;
+        if (*total > 2 * (size_t) DEAD_MAX || out->count == DEAD_CHANGES_MAX) {
+            return false;
+        }
+        *vec_add(out, reader->arena, struct dead_change) = change;
     }
+    return event == XML_END;
 }
 
 /* set or remove, which has begun. */
 static bool read_changes(struct xml_reader *reader, bool sets, struct vec *out, size_t *total)
 {
-    for (;;) {
-        bool is_sound;
+    enum xml_event event;
 
-        switch (xml_next(reader)) {
-        case XML_START:
-            is_sound = xml_is(&reader->name, "DAV:", "prop") ? read_prop(reader, sets, out, total)
-                                                             : xml_skip(reader);
-            if (!is_sound) {
-                return false;
-            }
-            break;
-        case XML_TEXT:
-            break;
-        case XML_END:
-            return true;
-        default:
+    while ((event = xml_next_child(reader)) == XML_START) {
+        if (xml_is(&reader->name, "DAV:", "prop") ? !read_prop(reader, sets, out, total)
+                                                  : !xml_skip(reader)) {
             return false;
         }
     }
+    return event == XML_END;
 }
 
 bool proppatch_parse(struct arena *arena, struct str body, struct vec *out)
 {
     struct xml_reader *reader = arena_new(arena, struct xml_reader);
-    enum xml_event event = XML_TEXT;
+    enum xml_event event;
     size_t total = 0;
-    bool is_sound = true;
 
     *out = (struct vec){0};
     xml_begin(reader, arena, body);
     if (!xml_read_root(reader, "propertyupdate")) {
         return false;
     }
-    while (is_sound && (event == XML_TEXT || event == XML_START)) {
-        event = xml_next(reader);
-        if (event == XML_START) {
-            bool sets = xml_is(&reader->name, "DAV:", "set");
-            is_sound = sets || xml_is(&reader->name, "DAV:", "remove")
-                           ? read_changes(reader, sets, out, &total)
-                           : xml_skip(reader);
+    while ((event = xml_next_child(reader)) == XML_START) {
+        bool sets = xml_is(&reader->name, "DAV:", "set");
+
+        if (sets || xml_is(&reader->name, "DAV:", "remove")
+                ? !read_changes(reader, sets, out, &total)
+                : !xml_skip(reader)) {
+            return false;
         }
     }
-    return is_sound && event == XML_END && out->count != 0 && xml_read_end(reader);
+    return event == XML_END && out->count != 0 && xml_read_end(reader);
 }
 
 /* ---- the attribute ---- */
