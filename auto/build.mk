@@ -16,6 +16,9 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health limit listen log names tls upstream variables)
+ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
+FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config)
+endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
@@ -100,6 +103,8 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 
 # What the assembler takes in is read by it alone.
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
+
+$(BUILD)/lua/vm/library.o: $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
 
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):

@@ -29,6 +29,7 @@ struct conf_node {
     const bool *quoted; /* by argument: was it quoted (so "" and "$" in map keys can be told) */
     unsigned count;     /* of args, the name included */
     bool is_block;
+    bool is_code; /* the last argument is the text that stood in braces: Lua */
     const struct conf_file *file;
     unsigned line;        /* where the name stands (caret lines, "in F:L" of duplicates) */
     unsigned end_line;    /* line of the ';' or '{': what messages quote, as nginx does */
@@ -98,6 +99,9 @@ struct conf {
  * there was any. Waits for the disk.
  */
 bool conf_read(struct conf *conf, struct str file_name, struct str extra);
+
+/* Is what stands in the braces of this directive Lua, and no directives? */
+bool conf_is_code_block(struct str name);
 
 /* The lexer alone, for tests and fuzzing: one text to nodes under conf->root. */
 bool conf_parse_text(struct conf *conf, const struct conf_file *file);

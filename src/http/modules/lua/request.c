@@ -1,0 +1,48 @@
+/* Requests as subjects of Lua. */
+#include "http/modules/lua/lua.h"
+#include "http/request/engine.h"
+
+static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
+                                struct fiber_handle *handle)
+{
+    (void) subject;
+    return request_fiber_start(run, arg, handle);
+}
+
+static struct variable_env *variables(struct script_subject *subject)
+{
+    return &container_of(subject, struct lua_request, subject)->request->env;
+}
+
+const struct script_subject_kind lua_request_kind = {.name = "http", .start = start, .variables = variables};
+
+static void request_ends(void *arg)
+{
+    struct lua_request *lua = arg;
+
+    script_subject_end(&lua->subject);
+}
+
+struct lua_request *lua_request_of(struct request *request)
+{
+    struct lua_request *lua = request_data(request, &lua_key, sizeof(*lua));
+
+    if (!lua->has_begun) {
+        const struct lua_main *main = location_settings(request->location, &lua_main_key);
+
+        lua->has_begun = true;
+        lua->request = request;
+        script_subject_begin(&lua->subject, &lua_request_kind, main->vm, &request->log);
+        arena_on_free(&request->arena, request_ends, lua);
+    }
+    lua->subject.settings = &lua_settings_of(request)->script;
+    return lua;
+}
+
+struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread)
+{
+    if (thread->subject->kind != &lua_request_kind) {
+        luaL_error(L, "no request found");
+    }
+    return container_of(thread->subject, struct lua_request, subject);
+}

@@ -1,0 +1,66 @@
+/* Rows that http and stream have in common, with the contexts as arguments. */
+#ifndef LUA_CONFIG_ROWS_H
+#define LUA_CONFIG_ROWS_H
+
+#include "conf/directive.h"
+#include "lua/vm/settings.h"
+#include "lua/vm/vm.h"
+
+/*
+ * The three ways to write a Lua text: NAME_block { … }, NAME 'text', NAME_file path; all fill the same member, a
+ * struct script_code *. APPLY is script_code_apply, or calls it.
+ */
+#define SCRIPT_CODE_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                             \
+    {NAME "_block", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                   \
+     .repeat = REPEAT_CUSTOM, .syntax = "{ Lua }", .doc = DOC},                                    \
+        {NAME, CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                        \
+         .repeat = REPEAT_CUSTOM, .syntax = "Lua", .doc = DOC},                                    \
+    {                                                                                              \
+        NAME "_file", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                 \
+            .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
+    }
+
+/* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
+#define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                      \
+    {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),            \
+     .initial = "60s", .doc = "How long a cosocket tries to connect."},                            \
+        {"lua_socket_send_timeout", CONTEXTS, MSEC(SETTINGS, script.send_timeout_ms),              \
+         .initial = "60s", .doc = "How long a cosocket waits between two writes."},                \
+        {"lua_socket_read_timeout", CONTEXTS, MSEC(SETTINGS, script.read_timeout_ms),              \
+         .initial = "60s", .doc = "How long a cosocket waits between two reads."},                 \
+        {"lua_socket_keepalive_timeout", CONTEXTS, MSEC(SETTINGS, script.keepalive_timeout_ms),    \
+         .initial = "60s", .doc = "How long a cosocket's connection may rest in its pool."},       \
+        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size),                   \
+         .initial = "4k", .doc = "The first buffer for what a cosocket reads."},                   \
+        {"lua_socket_pool_size", CONTEXTS, NUMBER(SETTINGS, script.pool_size), .initial = "30",    \
+         .min = 1, .max = 1000000, .doc = "Idle connections that a pool of cosockets keeps."},     \
+        {"lua_socket_log_errors", CONTEXTS, FLAG(SETTINGS, script.log_errors), .initial = "on",    \
+         .doc = "Whether failures of cosockets are logged."},                                      \
+        {"lua_check_client_abort", CONTEXTS, FLAG(SETTINGS, script.check_client_abort),            \
+         .initial = "off", .doc = "Whether Lua is told of a client that leaves."},                 \
+    {                                                                                              \
+        "lua_code_cache", CONTEXTS, FLAG(SETTINGS, script.code_cache), .initial = "on",            \
+            .doc = "Whether Lua files are read once; off: anew for each request, in a VM of its own." \
+    }
+
+/* Main level: SETTINGS has a member `options`, a struct script_vm_options. */
+#define SCRIPT_MAIN_ROWS(CONTEXTS, SETTINGS)                                                       \
+    {"lua_package_path", CONTEXTS, STRING(SETTINGS, options.package_path),                         \
+     .doc = "Where require looks for modules in Lua; \";;\" stands for the default."},             \
+    {                                                                                              \
+        "lua_package_cpath", CONTEXTS, STRING(SETTINGS, options.package_cpath),                    \
+            .doc = "Where require looks for modules in C; \";;\" stands for the default."          \
+    }
+
+/* Reads a row of SCRIPT_CODE_ROWS. Several ways at one place are a duplicate. */
+bool script_code_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings);
+
+/* A text in an argument of the node; `name` is the directive's without _block and _file. NULL after conf_error. */
+struct script_code *script_code_new(struct conf_scope *scope, const struct conf_node *node, struct str name,
+                                    struct str text);
+
+/* So many chunks the subsystem of this scope has: for script_vm_options. */
+unsigned script_code_count(struct conf *conf, const char *subsystem);
+
+#endif

@@ -1,0 +1,22 @@
+/* The settings that http and stream have in common for Lua: what lua_* directives say of a place. */
+#ifndef LUA_VM_SETTINGS_H
+#define LUA_VM_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct script_settings {
+    uint64_t connect_timeout_ms;   /* lua_socket_connect_timeout, and so on */
+    uint64_t send_timeout_ms;
+    uint64_t read_timeout_ms;
+    uint64_t keepalive_timeout_ms;
+    uint64_t buffer_size;          /* bytes of the first buffer for what a cosocket reads */
+    int64_t pool_size;             /* idle connections in a pool of one worker */
+    bool log_errors;               /* lua_socket_log_errors */
+    bool check_client_abort;
+    bool code_cache;
+};
+
+#endif

@@ -1,0 +1,85 @@
+/* A virtual machine of LuaJIT, and the chunks of the configuration in it. */
+#ifndef LUA_VM_VM_H
+#define LUA_VM_VM_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/str.h"
+
+struct conf_node;
+struct script_vm;
+
+/* A Lua text of the configuration: a directive's, or a file that one names. Lives as long as the generation. */
+struct script_code {
+    struct str text;      /* the source; of a file: empty */
+    struct str file;      /* its full path, NUL-terminated; or empty */
+    struct str chunk;     /* the name of the chunk, as Lua takes it: "=content_by_lua(nginx.conf:41)" or "@/path" */
+    unsigned number;      /* from 1, of its subsystem: where a VM keeps the function */
+    bool is_cached;       /* lua_code_cache: a file is read once */
+    const struct conf_node *node; /* where it stands */
+};
+
+/* What a subsystem (http, stream) hands down: what scripts find there. */
+struct script_subsystem {
+    const char *name;           /* ngx.config.subsystem */
+    unsigned api_version;       /* ngx.config.ngx_lua_version */
+    /* Adds what the subsystem has to the table ngx, which is on top of the stack. */
+    void (*add)(struct script_vm *vm, lua_State *L);
+};
+
+/* What main-level directives of the subsystem say of its VMs. */
+struct script_vm_options {
+    const struct script_subsystem *subsystem;
+    struct str package_path;  /* lua_package_path; empty = not said */
+    struct str package_cpath;
+    uint64_t memory_limit;    /* bytes that a VM may take; 0 = none */
+    bool loads_core;          /* lua_load_resty_core */
+    unsigned code_count;      /* chunks of the configuration: numbers are below */
+    void *main;               /* of the subsystem: its settings of the main level */
+};
+
+#define SCRIPT_VM_MAGIC 0x10a0517eu
+
+/*
+ * A VM. One for each subsystem, made in the master when the configuration was read, and shared with workers by fork(2);
+ * with `lua_code_cache off` one for each request.
+ */
+struct script_vm {
+    uint32_t magic;
+    lua_State *state; /* its main thread */
+    const struct script_vm_options *options;
+    int *functions;   /* by number of the code: reference to its function, or LUA_NOREF */
+    struct list idle; /* struct script_thread: ended ones, whose Lua threads are used again */
+    unsigned idle_count;
+    unsigned thread_count; /* that live */
+    uint64_t memory;       /* bytes that it has */
+    bool is_over_memory;   /* the limit was reached, and told of */
+    struct list subjects;  /* struct script_subject that are at work */
+    void *rooms[8];        /* what the rooms of this floor keep for a VM, by enum script_room */
+};
+
+/* Who keeps something in script_vm.rooms. */
+enum script_room { SCRIPT_ROOM_TASKS, SCRIPT_ROOM_SOCKETS, SCRIPT_ROOM_VALUES, SCRIPT_ROOM_TLS };
+
+/* A VM with all of ngx.* in it. NULL: no memory, or a message in the log. */
+struct script_vm *script_vm_new(const struct script_vm_options *options, const struct log *log);
+void script_vm_free(struct script_vm *vm);
+
+/* The VM that a Lua thread belongs to. */
+struct script_vm *script_vm_of(lua_State *L);
+
+/* Compiles alone: the message, in arena, or an empty text when it is well. For -t. */
+struct str script_code_check(const struct script_code *code, struct arena *arena);
+
+/*
+ * Pushes the function of the code onto L, compiled at its first use there. False: there is a message on the stack
+ * instead ("failed to load inlined Lua code: …").
+ */
+bool script_code_push(struct script_vm *vm, lua_State *L, const struct script_code *code);
+
+#endif
