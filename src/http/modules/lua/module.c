@@ -3,6 +3,7 @@
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
 #include "lua/tasks/tasks.h"
+#include "lua/values/args.h"
 #include "server/module.h"
 
 #define API_VERSION 10032            /* ngx.config.ngx_lua_version */
@@ -60,6 +61,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     (void) vm;
     script_tasks_add(L);
+    script_args_add(L);
     lua_output_add(L);
 }
 
