@@ -72,41 +72,55 @@ static void store(lua_State *L)
     }
 }
 
-/* One argument into the table on top. Those without a name count for nothing. */
-static void read_one(lua_State *L, struct str part, char *room)
+int script_ffi_args_next(struct script_args *args, char *room, struct script_arg *out)
 {
-    const char *equals = str_find_char(part, '=');
-    struct str name = equals == NULL ? part : str_from(part.data, equals);
+    struct str part;
+    const char *equals;
 
-    if (name.len == 0) {
-        return;
+    if (args->rest.data == NULL || args->rest.len == 0) {
+        return SCRIPT_ARGS_END;
     }
-    script_push_str(L, decoded(name, room));
-    if (equals == NULL) {
-        lua_pushboolean(L, true);
-    } else {
-        script_push_str(L, decoded(str_from(equals + 1, part.data + part.len), room));
+    if (args->max != 0 && args->count == args->max) {
+        return SCRIPT_ARGS_MORE;
     }
-    store(L);
+    part = str_cut(&args->rest, '&');
+    args->count++;
+    /* What ends in a separator has one more, which is empty. */
+    if (args->rest.data != NULL && args->rest.len == 0 && args->count == args->max) {
+        args->rest = STR("&");
+    }
+    equals = str_find_char(part, '=');
+    out->name = decoded(equals == NULL ? part : str_from(part.data, equals), room);
+    out->value = STR_NONE;
+    if (equals != NULL) {
+        out->value = decoded(str_from(equals + 1, part.data + part.len), room + out->name.len);
+    }
+    return out->name.len == 0 ? SCRIPT_ARGS_NAMELESS : SCRIPT_ARGS_ONE;
 }
 
 bool script_args_read(lua_State *L, struct str text, unsigned max)
 {
+    struct script_args args = {.rest = text, .max = max};
     char *room = lua_newuserdata(L, text.len + 1);
-    unsigned count = 0;
-    bool is_whole = true;
+    struct script_arg arg;
+    enum script_args_result result;
 
     luaL_checkstack(L, 6, NULL);
     lua_insert(L, -2);
-    while (text.data != NULL && text.len != 0) {
-        read_one(L, str_cut(&text, '&'), room);
-        if (text.data != NULL && ++count == max) {
-            is_whole = false;
-            break;
+    while ((result = script_ffi_args_next(&args, room, &arg)) < SCRIPT_ARGS_END) {
+        if (result == SCRIPT_ARGS_NAMELESS) {
+            continue;
         }
+        script_push_str(L, arg.name);
+        if (arg.value.data == NULL) {
+            lua_pushboolean(L, true);
+        } else {
+            script_push_str(L, arg.value);
+        }
+        store(L);
     }
     lua_remove(L, -2);
-    return is_whole;
+    return result == SCRIPT_ARGS_END;
 }
 
 int script_args_give(lua_State *L, struct str text, unsigned max)

@@ -9,6 +9,28 @@
 
 #define SCRIPT_ARGS_MAX 100 /* arguments that are read unless a script says how many */
 
+/* Arguments that are read one after the other. */
+struct script_args {
+    struct str rest; /* of the text */
+    unsigned max;    /* so many at most; 0 = all */
+    unsigned count;  /* so far, those without a name, too */
+};
+
+struct script_arg {
+    struct str name;
+    struct str value; /* data NULL: it has no `=` */
+};
+
+enum script_args_result {
+    SCRIPT_ARGS_ONE,
+    SCRIPT_ARGS_NAMELESS, /* one without a name, which counts for nothing */
+    SCRIPT_ARGS_END,
+    SCRIPT_ARGS_MORE, /* there is more, and max was reached */
+};
+
+/* The next one, decoded where it has to be into `room`, which is as long as the text. Gives an enum script_args_result. */
+int script_ffi_args_next(struct script_args *args, char *room, struct script_arg *out);
+
 /*
  * Reads arguments into the table on top of the stack: a name without `=` is true, one that comes again a list. `max`: so many at most, 0 =
  * all of them. False: there were more.

@@ -1,40 +1,44 @@
-/* Modules in Lua that are built in: their texts are taken in by the assembler, and compiled when they are required. */
+/* Modules in Lua that are built in: compiled when they are required. */
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
 
-#include "base/str.h"
-
-/* The text of src/lua/library/FILE, as NAME_begin and NAME_end. */
-#define TEXT(name, file)                                                                           \
-    extern const char name##_begin[], name##_end[];                                                \
-    __asm__(".pushsection .rodata\n"                                                               \
-            ".global " #name "_begin\n" #name "_begin:\n"                                          \
-            ".incbin \"src/lua/library/" file "\"\n"                                               \
-            ".global " #name "_end\n" #name "_end:\n"                                              \
-            ".byte 0\n"                                                                            \
-            ".popsection\n");
-
-TEXT(script_library_table_new, "table/new.lua")
+SCRIPT_TEXT(script_library_properties, "src/lua/library/properties.lua")
+SCRIPT_TEXT(script_library_table_new, "src/lua/library/table/new.lua")
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
 } library[] = {
+    {"portunus.properties", script_library_properties_begin, script_library_properties_end},
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
 };
+
+/* Pushes the text as a function. */
+static void load(lua_State *L, const char *name, struct str text)
+{
+    lua_pushfstring(L, "=%s", name);
+    if (luaL_loadbuffer(L, text.data, text.len, lua_tostring(L, -1)) != 0) {
+        lua_error(L);
+    }
+    lua_remove(L, -2);
+}
 
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    lua_pushfstring(L, "=%s", library[i].name);
-    if (luaL_loadbuffer(L, library[i].begin, (size_t) (library[i].end - library[i].begin), lua_tostring(L, -1)) != 0) {
-        return lua_error(L);
-    }
+    load(L, library[i].name, str_from(library[i].begin, library[i].end));
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;
+}
+
+void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
+{
+    load(L, name, text);
+    lua_insert(L, -1 - arguments);
+    lua_call(L, arguments, 0);
 }
 
 void script_library_add(lua_State *L)

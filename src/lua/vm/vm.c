@@ -69,10 +69,10 @@ static int fill(lua_State *L)
     set_path(L, "cpath", vm->options->package_cpath);
     script_library_add(L);
     lua_newtable(L);
-    script_log_add(L);
-    vm->options->subsystem->add(vm, L);
     lua_pushvalue(L, -1);
     lua_setglobal(L, "ngx");
+    script_log_add(L);
+    vm->options->subsystem->add(vm, L);
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "loaded");
     lua_pushvalue(L, -3);

@@ -4,6 +4,7 @@
 #include "lua/config/rows.h"
 #include "lua/tasks/tasks.h"
 #include "lua/values/args.h"
+#include "lua/values/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032            /* ngx.config.ngx_lua_version */
@@ -28,6 +29,11 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, script_code_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
@@ -62,6 +68,11 @@ static void add_api(struct script_vm *vm, lua_State *L)
     (void) vm;
     script_tasks_add(L);
     script_args_add(L);
+    script_context_add(L);
+    lua_req_line_add(L);
+    lua_uri_add(L);
+    lua_exec_add(L);
+    lua_library_add(L);
     lua_output_add(L);
 }
 
