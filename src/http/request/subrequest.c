@@ -204,26 +204,6 @@ static void share_variables(struct request *parent, struct request *child)
     child->env.values = env->values;
 }
 
-/* A body of its own is the child's alone, and so is what its head says of one. */
-static void give_body(struct request *child, struct request_body *body)
-{
-    struct fields *fields = &child->headers;
-    struct arena *arena = &child->arena;
-    char digits[20];
-    struct str length = arena_dup(arena, str_from(digits, format_uint(digits, body->size)));
-    struct field *items = arena_array(arena, fields->count + 1, sizeof(*items));
-
-    if (fields->count != 0) {
-        memcpy(items, fields->items, fields->count * sizeof(*items));
-    }
-    fields->items = items;
-    fields->capacity = fields->count + 1;
-    fields_set(fields, arena, FIELD_CONTENT_LENGTH, length);
-    fields_set(fields, arena, FIELD_TRANSFER_ENCODING, STR_NONE);
-    child->body = body;
-    child->content_length = (int64_t) body->size;
-}
-
 /* A child with the parent's head; what is asked is its own. */
 static struct request *make_child(struct request *parent, struct subrequest *sub)
 {
@@ -254,7 +234,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
     child->content_length = -1;
     child->is_body_read = true;
     if (sub->given != NULL) {
-        give_body(child, sub->given);
+        request_give_body(child, sub->given);
     } else if (sub->passes_body) {
         child->body = parent->body;
         child->content_length = parent->body == NULL ? -1 : (int64_t) parent->body->size;

@@ -34,6 +34,8 @@ struct lua_request {
     bool has_begun;    /* subject is valid */
     unsigned redirects; /* of the request, when ngx.ctx was made */
     bool has_type;     /* a script has set Content-Type, or removed it */
+    bool is_reading_body;      /* ngx.req.read_body waits */
+    struct body_writer *writer; /* of ngx.req.init_body; or NULL */
     unsigned captures; /* ngx.location.capture and its kin that wait */
 };
 
@@ -74,6 +76,7 @@ void lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … 
 void lua_library_add(lua_State *L);   /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
 
 void lua_uri_add(lua_State *L);       /* ngx.req.set_uri and its kin (uri.c) */
+void lua_req_body_add(lua_State *L);  /* ngx.req.read_body and its kin (req_body.c) */
 void lua_exec_add(lua_State *L);      /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */

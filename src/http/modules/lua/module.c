@@ -71,6 +71,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_context_add(L);
     lua_req_line_add(L);
     lua_uri_add(L);
+    lua_req_body_add(L);
     lua_exec_add(L);
     lua_library_add(L);
     lua_output_add(L);
