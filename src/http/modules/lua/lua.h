@@ -20,6 +20,7 @@ extern struct settings_key lua_main_key;
 struct lua_settings {
     struct script_settings script;
     struct script_code *rewrite, *access, *content, *log;
+    uint64_t capture_max;  /* lua_capture_max_size: bytes of a captured body */
     bool transforms_names; /* lua_transform_underscores_in_response_headers */
     bool needs_body;       /* lua_need_request_body */
 };
@@ -77,6 +78,7 @@ void lua_library_add(lua_State *L);   /* request.lua: ngx.var, ngx.header, ngx.s
 
 void lua_uri_add(lua_State *L);       /* ngx.req.set_uri and its kin (uri.c) */
 void lua_req_body_add(lua_State *L);  /* ngx.req.read_body and its kin (req_body.c) */
+void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
 void lua_exec_add(lua_State *L);      /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */

@@ -32,6 +32,8 @@ static const struct directive place_rows[] = {
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct lua_settings, transforms_names), .initial = "on",
      .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
+     .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
     {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
      .doc = "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, script_code_apply,
@@ -71,6 +73,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_context_add(L);
     lua_req_line_add(L);
     lua_uri_add(L);
+    lua_subrequests_add(L);
     lua_req_body_add(L);
     lua_exec_add(L);
     lua_library_add(L);
