@@ -26,9 +26,9 @@ extern struct settings_key lua_key;
 struct lua_request {
     struct script_subject subject; /* magic of its kind: lua_request_kind */
     struct request *request;
-    enum flow flow;    /* what a handler returns, once Lua has decided: ngx.exit, ngx.exec … */
-    bool has_decided;  /* flow holds */
-    bool has_begun;    /* subject is valid */
+    enum flow flow;   /* what a handler returns, once Lua has decided: ngx.exit, ngx.exec … */
+    bool has_decided; /* flow holds */
+    bool has_begun;   /* subject is valid */
 };
 
 extern const struct script_subject_kind lua_request_kind;

@@ -49,7 +49,8 @@ static int print(lua_State *L, struct script_thread *thread)
     return give(L, thread, false);
 }
 
-#define OUTPUT_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define OUTPUT_PHASES                                                                              \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
 static const struct script_row output_rows[] = {
     {"say", say, OUTPUT_PHASES, .waits = true},

@@ -3,7 +3,8 @@
 #include "http/request/response.h"
 
 /* Runs the code of a phase; gives what its handler returns. */
-static enum flow run(struct request *request, enum script_phase phase, const struct script_code *code)
+static enum flow run(struct request *request, enum script_phase phase,
+                     const struct script_code *code)
 {
     struct lua_request *lua = lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
@@ -19,7 +20,8 @@ static enum flow run(struct request *request, enum script_phase phase, const str
     case SCRIPT_FAILED:
         break;
     }
-    return request->response.is_head_sent ? FLOW_CUT : request_fail(request, 500);
+    return request->response.is_head_sent ? FLOW_CUT
+                                          : request_fail(request, lua->subject.failed_with);
 }
 
 enum flow lua_rewrite(struct request *request)
