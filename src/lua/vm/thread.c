@@ -116,8 +116,7 @@ static struct script_thread *thread_of_entry(struct script_subject *subject,
     return thread_new(subject, phase, made.state, made.reference);
 }
 
-/* The table of spawned threads, pushed. */
-static void push_threads(lua_State *L)
+void script_push_threads(lua_State *L)
 {
     lua_pushlightuserdata(L, &threads_key);
     lua_rawget(L, LUA_REGISTRYINDEX);
@@ -138,7 +137,7 @@ static void push_threads(lua_State *L)
 /* In the table of spawned threads: this one is what it is, or, with NULL, was one. L has room for a few values. */
 static void note_thread(lua_State *L, const struct script_thread *thread, const void *what)
 {
-    push_threads(L);
+    script_push_threads(L);
     lua_rawgeti(L, LUA_REGISTRYINDEX, thread->reference);
     if (what != NULL) {
         lua_pushlightuserdata(L, (void *) what);
@@ -341,7 +340,7 @@ static void run_spawned(void *arg)
 enum script_coroutine script_thread_of(lua_State *L, int index, struct script_thread **out)
 {
     lua_pushvalue(L, index);
-    push_threads(L);
+    script_push_threads(L);
     lua_insert(L, -2);
     lua_rawget(L, -2);
     enum script_coroutine kind = lua_isnil(L, -1)       ? COROUTINE_PLAIN

@@ -19,6 +19,7 @@
 #include "lua/vm/phase.h"
 #include "lua/vm/vm.h"
 
+struct room;
 struct script_settings;
 struct script_subject;
 struct script_thread;
@@ -38,6 +39,8 @@ struct script_subject_kind {
                                 struct fiber_handle *handle);
     /* Where its variables are; NULL = it has none. */
     struct variable_env *(*variables)(struct script_subject *subject);
+    /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
+    void (*whom)(struct script_subject *subject, struct room *out);
 };
 
 /* Whom Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the upper floor has. */
@@ -133,6 +136,9 @@ enum script_coroutine {
 };
 enum script_coroutine script_thread_of(lua_State *L, int index, struct script_thread **out);
 
+/* Pushes the table of all spawned threads, by coroutine: what is not in there is COROUTINE_PLAIN. May throw. */
+void script_push_threads(lua_State *L);
+
 /* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For ngx.exit and its kin. */
 void script_demand_abortable(lua_State *L, const struct script_thread *thread);
 
@@ -149,7 +155,6 @@ _Noreturn void script_leave(struct script_thread *thread, enum script_end end);
 void script_resumed(struct script_thread *thread);
 
 /* "CHUNK:LINE: " of the Lua code that called, for messages, into `out`; empty when it is not known. */
-struct room;
 void script_where(lua_State *L, struct room *out);
 
 #endif

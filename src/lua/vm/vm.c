@@ -129,6 +129,9 @@ void script_vm_free(struct script_vm *vm)
         free(container_of(item, struct script_thread, link));
     }
     lua_close(vm->state);
+    for (size_t i = 0; i < sizeof(vm->rooms) / sizeof(vm->rooms[0]); i++) {
+        free(vm->rooms[i]);
+    }
     free(vm->functions);
     free(vm);
 }

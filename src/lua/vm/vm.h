@@ -73,7 +73,8 @@ struct script_vm {
     bool is_over_memory;   /* the limit was reached, and told of */
     bool is_private;       /* lua_code_cache off: ends with the last of its subjects */
     struct list subjects;  /* struct script_subject that are at work */
-    void *rooms[8];        /* what the rooms of this floor keep for a VM, by enum script_room */
+    void *rooms
+        [8]; /* what the rooms of this floor keep for a VM, by enum script_room; freed with free(3) after Lua */
 };
 
 /* Who keeps something in script_vm.rooms. */

@@ -126,6 +126,11 @@ static bool worker_start(struct generation *generation)
     return true;
 }
 
+static void worker_quit(struct generation *generation)
+{
+    script_timers_end(generation);
+}
+
 static void worker_end(struct generation *generation)
 {
     const struct lua_main *main = main_of(generation);
@@ -177,5 +182,6 @@ const struct module ngx_http_lua_module = {
     .hooks = &hooks,
     .opened = opened,
     .worker_start = worker_start,
+    .worker_quit = worker_quit,
     .worker_end = worker_end,
 };
