@@ -94,6 +94,7 @@ enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
         request->keepalive = false;
         return FLOW_CLOSED;
     }
+    lua->exit_status = (unsigned) code;
     return request_fail(request, (unsigned) code);
 }
 

@@ -14,6 +14,7 @@ struct lua_main {
     bool rewrite_is_early; /* rewrite_by_lua_no_postpone */
     bool access_is_early;  /* access_by_lua_no_postpone */
     bool precontent_is_early; /* precontent_by_lua_no_postpone */
+    bool has_if_rewrite;   /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
     struct script_vm_options options;
     struct script_vm *vm;
 };
@@ -52,6 +53,7 @@ struct lua_request {
     bool has_begun;    /* subject is valid */
     bool has_exited;   /* ngx.exit was called, with exit_code */
     int exit_code;
+    unsigned exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
     struct lua_output output;
     struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
     unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */

@@ -20,6 +20,15 @@ static bool content_apply(struct conf_scope *scope, const struct directive *row,
     return script_code_apply(scope, row, node, settings);
 }
 
+static bool rewrite_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                          void *settings)
+{
+    if ((scope->context & IN_LOCATION_IF) != 0) {
+        *(bool *) conf_state(scope->conf, "lua if rewrite", sizeof(bool)) = true;
+    }
+    return script_code_apply(scope, row, node, settings);
+}
+
 static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_HTTP, struct lua_main),
     {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early), .initial = "off",
@@ -41,7 +50,7 @@ static const struct directive place_rows[] = {
      .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
                            script_code_apply, "Lua that runs before a location is searched."),
-    SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, script_code_apply,
+    SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
                      "Lua that runs in the access phase, after the checks of other modules."),
@@ -92,6 +101,7 @@ static bool lua_end(struct conf *conf, struct http_main *http)
 {
     struct lua_main *main = *(struct lua_main **) conf_state(conf, "lua http", sizeof(struct lua_main *));
 
+    main->has_if_rewrite = *(bool *) conf_state(conf, "lua if rewrite", sizeof(bool));
     main->options.subsystem = &subsystem;
     main->options.code_count = script_code_count(conf, "http");
     main->options.main = main;
@@ -120,14 +130,19 @@ static bool has_server_rewrite(const struct http_location *location)
     return settings_at(location)->server_rewrite != NULL;
 }
 
+static bool may_rewrite(const struct http_location *location)
+{
+    return settings_at(location)->rewrite != NULL || main_at(location)->has_if_rewrite;
+}
+
 static bool has_late_rewrite(const struct http_location *location)
 {
-    return settings_at(location)->rewrite != NULL && !main_at(location)->rewrite_is_early;
+    return may_rewrite(location) && !main_at(location)->rewrite_is_early;
 }
 
 static bool has_early_rewrite(const struct http_location *location)
 {
-    return settings_at(location)->rewrite != NULL && main_at(location)->rewrite_is_early;
+    return may_rewrite(location) && main_at(location)->rewrite_is_early;
 }
 
 static bool has_late_access(const struct http_location *location)

@@ -251,7 +251,7 @@ static const char *drain(struct lua_request *lua)
         return "aborted";
     }
     if (!request->wire->drain(request)) {
-        failure = request->is_timed_out ? "timeout" : "client aborted";
+        failure = request->is_timed_out ? "timeout" : "nginx output filter error";
     }
     leave_turn(&lua->output);
     return failure;

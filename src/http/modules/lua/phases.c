@@ -63,11 +63,21 @@ enum flow lua_server_rewrite(struct request *request)
 
 enum flow lua_rewrite(struct request *request)
 {
-    return run(request, SCRIPT_REWRITE, lua_settings_of(request)->rewrite);
+    const struct script_code *code = lua_settings_of(request)->rewrite;
+
+    if (code == NULL || request->uri_changed) {
+        return FLOW_NEXT; /* of another `if`; or a location is searched anew */
+    }
+    return run(request, SCRIPT_REWRITE, code);
 }
 
 enum flow lua_access(struct request *request)
 {
+    unsigned status = request->response.status;
+
+    if (request->location->satisfy == SATISFY_ANY && (status == 401 || status == 403 || status == 407)) {
+        request->response.status = 0; /* another checker's refusal: who runs them has it in mind */
+    }
     enum flow flow = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
     const struct lua_request *lua = lua_request_of(request);
 
@@ -81,6 +91,12 @@ enum flow lua_precontent(struct request *request)
 
 enum flow lua_content(struct request *request)
 {
+    struct lua_request *lua = lua_request_of(request);
+
+    if (request->response.status == 0) {
+        request->response.status = lua->exit_status;
+    }
+    lua->exit_status = 0;
     return run(request, SCRIPT_CONTENT, lua_settings_of(request)->content);
 }
 
