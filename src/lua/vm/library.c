@@ -29,7 +29,8 @@ static int open(lua_State *L)
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
     lua_pushfstring(L, "=%s", library[i].name);
-    if (luaL_loadbuffer(L, library[i].begin, (size_t) (library[i].end - library[i].begin), lua_tostring(L, -1)) != 0) {
+    if (luaL_loadbuffer(L, library[i].begin, (size_t) (library[i].end - library[i].begin),
+                        lua_tostring(L, -1)) != 0) {
         return lua_error(L);
     }
     lua_pushstring(L, library[i].name);

@@ -2,19 +2,21 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
+#include "lua/process/process.h"
 #include "lua/tasks/tasks.h"
+#include "lua/vm/life.h"
 #include "server/module.h"
 
-#define API_VERSION 10032            /* ngx.config.ngx_lua_version */
-#define FIBER_STACK (2u << 20)       /* bytes of address space: C libraries of Lua recurse deeply */
+#define API_VERSION 10032      /* ngx.config.ngx_lua_version */
+#define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
 
 struct settings_key lua_main_key;
 struct settings_key lua_key;
 
 /* ---- directives */
 
-static bool content_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                          void *settings)
+static bool content_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
 {
     content_set(scope_location(scope), lua_content, NULL);
     return script_code_apply(scope, row, node, settings);
@@ -24,7 +26,7 @@ static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
                           void *settings)
 {
     if ((scope->context & IN_LOCATION_IF) != 0) {
-        *(bool *) conf_state(scope->conf, "lua if rewrite", sizeof(bool)) = true;
+        (*(struct lua_main **) conf_state(scope->conf, "lua http", sizeof(struct lua_main *)))->has_if_rewrite = true;
     }
     return script_code_apply(scope, row, node, settings);
 }
@@ -79,8 +81,10 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
-static const struct directive_table place_table = {
-    .key = &lua_key, .rows = place_rows, .contexts = IN_HTTP_LOCATION_SETTINGS, .size = sizeof(struct lua_settings)};
+static const struct directive_table place_table = {.key = &lua_key,
+                                                   .rows = place_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct lua_settings)};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
 
 /* ---- the VM */
@@ -89,28 +93,75 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     (void) vm;
     script_tasks_add(L);
+    script_process_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
     lua_abort_add(L);
 }
 
-static const struct script_subsystem subsystem = {.name = "http", .api_version = API_VERSION, .add = add_api};
+static const struct script_subsystem subsystem = {.name = "http",
+                                                  .api_version = API_VERSION,
+                                                  .add = add_api};
 
 static bool lua_end(struct conf *conf, struct http_main *http)
 {
-    struct lua_main *main = *(struct lua_main **) conf_state(conf, "lua http", sizeof(struct lua_main *));
+    struct lua_main *main =
+        *(struct lua_main **) conf_state(conf, "lua http", sizeof(struct lua_main *));
 
-    main->has_if_rewrite = *(bool *) conf_state(conf, "lua if rewrite", sizeof(bool));
     main->options.subsystem = &subsystem;
-    main->options.code_count = script_code_count(conf, "http");
     main->options.main = main;
-    if (main->options.code_count == 0) {
+    script_options_end(conf, &main->options);
+    if (main->options.code_count != 0) {
+        http->generation->fiber_stack_size = FIBER_STACK;
+    }
+    return true;
+}
+
+static struct lua_main *main_of(struct generation *generation)
+{
+    return generation->http != NULL
+               ? *(struct lua_main **) conf_state(&generation->conf, "lua http",
+                                                  sizeof(struct lua_main *))
+               : NULL;
+}
+
+static void free_vm(void *arg)
+{
+    struct lua_main *main = arg;
+
+    script_vm_free(main->vm);
+    main->vm = NULL;
+}
+
+static bool opened(struct generation *generation)
+{
+    struct lua_main *main = main_of(generation);
+
+    if (main == NULL) {
         return true;
     }
-    http->generation->fiber_stack_size = FIBER_STACK;
-    main->vm = script_vm_new(&main->options, log_main);
-    return main->vm != NULL;
+    arena_on_free(&generation->arena, free_vm, main);
+    return script_opened(&main->options, &main->vm);
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_begins(main->vm);
+    }
+    return true;
+}
+
+static void worker_end(struct generation *generation)
+{
+    const struct lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_ends(main->vm);
+    }
 }
 
 /* ---- hooks */
@@ -206,4 +257,7 @@ const struct module ngx_http_lua_module = {
     .kind = MODULE_HTTP,
     .tables = lua_tables,
     .hooks = &hooks,
+    .opened = opened,
+    .worker_start = worker_start,
+    .worker_end = worker_end,
 };

@@ -121,7 +121,7 @@ static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struc
     struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
     struct kept *kept;
 
-    if (text.len < REFERENCE_MIN || lua->subject.own_vm || (kept = malloc(sizeof(*kept))) == NULL) {
+    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private || (kept = malloc(sizeof(*kept))) == NULL) {
         return piece;
     }
     lua_pushvalue(L, -1);
