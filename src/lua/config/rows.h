@@ -30,6 +30,15 @@
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
+/* The same without the text as a string. */
+#define SCRIPT_CODE_BLOCK_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                       \
+    {NAME "_block", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                   \
+     .repeat = REPEAT_CUSTOM, .syntax = "{ Lua }", .doc = DOC},                                    \
+    {                                                                                              \
+        NAME "_file", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                 \
+            .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
+    }
+
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
 #define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                      \
     {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),            \

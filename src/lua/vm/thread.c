@@ -25,6 +25,7 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     subject->log = log;
     subject->settings = NULL;
     subject->context = LUA_NOREF;
+    subject->exit_code = 0;
     subject->failed_with = 0;
     list_init(&subject->threads);
     list_init(&subject->resources);
@@ -410,7 +411,7 @@ struct script_thread *script_spawn(struct script_thread *parent, lua_State *from
         return NULL;
     }
     script_running = parent;
-    if (place != NULL && !parent->is_killed) {
+    if (place != NULL && !parent->is_killed && parent->fiber == fiber_self()) {
         fiber_go_behind(place);
     }
     return thread;

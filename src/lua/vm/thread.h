@@ -54,6 +54,7 @@ struct script_subject {
     struct list threads;   /* struct script_thread that live, newest last */
     struct list resources; /* struct script_resource */
     int context;           /* reference to ngx.ctx, or LUA_NOREF */
+    int exit_code;         /* of ngx.exit, where a phase of no request asks for it; else 0 */
     int failed_with;       /* after SCRIPT_FAILED: the status that a request of HTTP gets */
 };
 
@@ -119,7 +120,7 @@ enum script_end script_run(const struct script_call *call);
 
 /*
  * Another thread: a fiber that runs the function below the `arguments` on top of `from` (all are taken); its coroutine is
- * pushed there. It runs at once, until it first waits; the parent goes on behind whoever was ready before (MAY WAIT). NULL:
+ * pushed there. It runs at once, until it first waits; the parent, if it is who calls, goes on behind whoever was ready before (MAY WAIT). NULL:
  * no fiber is left; a message is pushed instead.
  */
 struct script_thread *script_spawn(struct script_thread *parent, lua_State *from, int arguments);
