@@ -2,9 +2,13 @@
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
+#include <string.h>
 
 SCRIPT_TEXT(script_library_properties, "src/lua/library/properties.lua")
 SCRIPT_TEXT(script_library_table_new, "src/lua/library/table/new.lua")
+
+SCRIPT_TEXT(script_library_coroutine, "src/lua/library/coroutine.lua")
+SCRIPT_TEXT(script_library_ngx_semaphore, "src/lua/library/ngx/semaphore.lua")
 
 static const struct {
     const char *name; /* as in require */
@@ -12,6 +16,15 @@ static const struct {
 } library[] = {
     {"portunus.properties", script_library_properties_begin, script_library_properties_end},
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
+};
+
+/* Those that somebody above completes with functions of C: script_library_load finds them, require does not. */
+static const struct {
+    const char *name;
+    const char *begin, *end;
+} parts[] = {
+    {"coroutine", script_library_coroutine_begin, script_library_coroutine_end},
+    {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
 };
 
 /* Pushes the text as a function. */
@@ -22,6 +35,17 @@ static void load(lua_State *L, const char *name, struct str text)
         lua_error(L);
     }
     lua_remove(L, -2);
+}
+
+void script_library_load(lua_State *L, const char *name)
+{
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strcmp(parts[i].name, name) == 0) {
+            load(L, name, str_from(parts[i].begin, parts[i].end));
+            return;
+        }
+    }
+    luaL_error(L, "no part of the library is called %s", name);
 }
 
 static int open(lua_State *L)
