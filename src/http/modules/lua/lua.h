@@ -68,6 +68,8 @@ struct lua_request {
     bool has_type;     /* a script has set Content-Type, or removed it */
     bool is_reading_body;      /* ngx.req.read_body waits */
     struct body_writer *writer; /* of ngx.req.init_body; or NULL */
+    struct str *arguments;      /* ngx.arg of set_by_lua, while that runs */
+    unsigned argument_count;    /* … of them */
     unsigned captures; /* ngx.location.capture and its kin that wait */
 };
 
@@ -104,6 +106,11 @@ enum flow lua_content(struct request *request);
 enum flow lua_log(struct request *request);
 void lua_filter_response(struct request *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
 
+struct conf_scope;
+struct directive;
+/* Reads a line of set_by_lua* (set.c). */
+bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node, void *settings);
+
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
 void lua_output_add(lua_State *L); /* say, print, … (output.c) */
@@ -116,6 +123,7 @@ void lua_library_add(lua_State *L);   /* request.lua: ngx.var, ngx.header, ngx.s
 void lua_uri_add(lua_State *L);       /* ngx.req.set_uri and its kin (uri.c) */
 void lua_req_body_add(lua_State *L);  /* ngx.req.read_body and its kin (req_body.c) */
 void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
+void lua_ndk_add(lua_State *L);       /* the global ndk (ndk.c) */
 void lua_exec_add(lua_State *L);      /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */

@@ -44,7 +44,16 @@ static const struct directive main_rows[] = {
     {0},
 };
 
+#define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+#define SET_DOC "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
+
 static const struct directive place_rows[] = {
+    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "$variable { Lua }",
+     .doc = SET_DOC},
+    {"set_by_lua", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
+    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable path [argument ...]", .doc = SET_DOC},
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
     {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
      .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
@@ -90,7 +99,7 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .finish = main_finish};
 static const struct directive_table place_table = {.key = &lua_key,
                                                    .rows = place_rows,
-                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings)};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
 
@@ -104,6 +113,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_args_add(L);
     script_context_add(L);
     lua_req_line_add(L);
+    lua_ndk_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
