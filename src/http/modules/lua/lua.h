@@ -68,6 +68,7 @@ struct lua_request {
     bool has_type;     /* a script has set Content-Type, or removed it */
     bool is_reading_body;      /* ngx.req.read_body waits */
     struct body_writer *writer; /* of ngx.req.init_body; or NULL */
+    char *file_to_remove;       /* path of the body that a script gave; or NULL */
     struct str *arguments;      /* ngx.arg of set_by_lua, while that runs */
     unsigned argument_count;    /* … of them */
     unsigned captures; /* ngx.location.capture and its kin that wait */
