@@ -2,13 +2,9 @@
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
-#include <string.h>
 
 SCRIPT_TEXT(script_library_properties, "src/lua/library/properties.lua")
 SCRIPT_TEXT(script_library_table_new, "src/lua/library/table/new.lua")
-
-SCRIPT_TEXT(script_library_coroutine, "src/lua/library/coroutine.lua")
-SCRIPT_TEXT(script_library_ngx_semaphore, "src/lua/library/ngx/semaphore.lua")
 
 static const struct {
     const char *name; /* as in require */
@@ -18,17 +14,7 @@ static const struct {
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
 };
 
-/* Those that somebody above completes with functions of C: script_library_load finds them, require does not. */
-static const struct {
-    const char *name;
-    const char *begin, *end;
-} parts[] = {
-    {"coroutine", script_library_coroutine_begin, script_library_coroutine_end},
-    {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
-};
-
-/* Pushes the text as a function. */
-static void load(lua_State *L, const char *name, struct str text)
+void script_text_load(lua_State *L, const char *name, struct str text)
 {
     lua_pushfstring(L, "=%s", name);
     if (luaL_loadbuffer(L, text.data, text.len, lua_tostring(L, -1)) != 0) {
@@ -37,22 +23,11 @@ static void load(lua_State *L, const char *name, struct str text)
     lua_remove(L, -2);
 }
 
-void script_library_load(lua_State *L, const char *name)
-{
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strcmp(parts[i].name, name) == 0) {
-            load(L, name, str_from(parts[i].begin, parts[i].end));
-            return;
-        }
-    }
-    luaL_error(L, "no part of the library is called %s", name);
-}
-
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    load(L, library[i].name, str_from(library[i].begin, library[i].end));
+    script_text_load(L, library[i].name, str_from(library[i].begin, library[i].end));
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;
@@ -60,7 +35,7 @@ static int open(lua_State *L)
 
 void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
 {
-    load(L, name, text);
+    script_text_load(L, name, text);
     lua_insert(L, -1 - arguments);
     lua_call(L, arguments, 0);
 }
