@@ -26,11 +26,8 @@ static bool goes_on(struct abort_watcher *watcher)
     if (had_left || !lua->subject.settings->check_client_abort) {
         return true;
     }
-    if (lua->on_abort != LUA_NOREF && lua->entry != NULL) {
-        return call_back(lua);
-    }
     log_info(lua->subject.log, 0, "client prematurely closed connection");
-    return false;
+    return lua->on_abort != LUA_NOREF && lua->entry != NULL && call_back(lua);
 }
 
 struct abort_watcher *lua_abort_begin(struct lua_request *lua)

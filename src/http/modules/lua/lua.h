@@ -115,7 +115,7 @@ bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
 void lua_output_add(lua_State *L); /* say, print, … (output.c) */
-void lua_exit_add(lua_State *L);   /* exit (exit.c) */
+void lua_exit_add(lua_State *L);   /* exit, HTTP_OK and so on (exit.c) */
 void lua_filters_add(lua_State *L); /* arg (filters.c) */
 void lua_abort_add(lua_State *L);  /* on_abort (abort.c) */
 void lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
