@@ -89,6 +89,10 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
+    if (tls->hooks != NULL && tls->hooks->hello != NULL && !tls_ask(tls, tls->hooks->hello)) {
+        *alert = SSL_AD_HANDSHAKE_FAILURE;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
     struct tls_context *context =
         tls->selector->select(tls->conn, name, &tls->alpn_offer, tls->selector->arg);
     if (context == NULL || context->settings.rejects_handshake) {
@@ -135,10 +139,13 @@ static int on_certificate(SSL *ssl, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
 
-    if (tls == NULL || tls->selector == NULL || tls->selector->certify == NULL) {
+    if (tls == NULL || tls->selector == NULL) {
         return 1;
     }
-    return tls->selector->certify(tls->conn, tls->selector->arg);
+    if (tls->selector->certify != NULL && !tls->selector->certify(tls->conn, tls->selector->arg)) {
+        return 0;
+    }
+    return tls->hooks == NULL || tls->hooks->certify == NULL || tls_ask(tls, tls->hooks->certify);
 }
 
 void tls_server_init(struct tls_context *context, SSL_CTX *ctx)
@@ -156,6 +163,7 @@ bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls
     struct tls *tls = tls_attach(conn, context);
 
     tls->selector = selector;
+    tls->hooks = selector->hooks == NULL ? NULL : selector->hooks(conn, selector->arg);
     return true;
 }
 

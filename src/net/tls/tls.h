@@ -92,11 +92,27 @@ int64_t tls_context_expires(const struct tls_context *context);
  * *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"), empty = no ALPN.
  * Certificates from variables: the owner calls tls_use_certificate inside it.
  */
+struct ssl_st;
+
+/*
+ * What scripts are asked in a handshake, who may wait: then its steps run on a fiber. Each may be NULL. `ssl` is OpenSSL's object;
+ * neither it nor conn may be touched when the fiber was cancelled: the connection is gone. MAY WAIT.
+ */
+struct tls_hooks {
+    /* The ClientHello is there, and no server was chosen. False: the handshake ends with an alert. */
+    bool (*hello)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    /* The server is chosen, and a certificate is needed. False: the handshake fails. */
+    bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    void *arg;
+};
+
 struct tls_selector {
     struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols,
                                   void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
+    /* The scripts of the servers of this connection's address; NULL, or gives NULL: there are none. */
+    const struct tls_hooks *(*hooks)(struct conn *conn, void *arg);
     /* Fills the log that tells of what goes wrong after the handshake; NULL: the connection's. */
     void (*log)(struct conn *conn, struct log *out);
     void *arg;
