@@ -20,6 +20,26 @@
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
+/* The same without the form of a quoted text. */
+#define SCRIPT_BLOCK_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                            \
+    {NAME "_block", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                   \
+     .repeat = REPEAT_CUSTOM, .syntax = "{ Lua }", .doc = DOC},                                    \
+    {                                                                                              \
+        NAME "_file", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                 \
+            .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
+    }
+
+/* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. SESSIONS: where those of sessions stand. */
+#define SCRIPT_TLS_ROWS(CONTEXTS, SESSIONS, SETTINGS)                                              \
+    SCRIPT_BLOCK_ROWS("ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply, \
+                      "Lua that sees what a client says first, before its server is chosen."),     \
+        SCRIPT_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,           \
+                          script_code_apply, "Lua that chooses the certificate of a handshake."),  \
+        SCRIPT_BLOCK_ROWS("ssl_session_fetch_by_lua", SESSIONS, SETTINGS, tls.fetch,               \
+                          script_code_apply, "Lua that finds a session by its identifier."),       \
+        SCRIPT_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,               \
+                          script_code_apply, "Lua that keeps a new session.")
+
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
 #define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                      \
     {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),            \

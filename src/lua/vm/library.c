@@ -16,12 +16,20 @@
             ".popsection\n");
 
 TEXT(script_library_table_new, "table/new.lua")
+TEXT(script_library_ngx_ssl, "ngx/ssl.lua")
+TEXT(script_library_ngx_ssl_clienthello, "ngx/ssl/clienthello.lua")
+TEXT(script_library_ngx_ssl_session, "ngx/ssl/session.lua")
+TEXT(script_library_ngx_ocsp, "ngx/ocsp.lua")
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
 } library[] = {
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
+    {"ngx.ssl", script_library_ngx_ssl_begin, script_library_ngx_ssl_end},
+    {"ngx.ssl.clienthello", script_library_ngx_ssl_clienthello_begin, script_library_ngx_ssl_clienthello_end},
+    {"ngx.ssl.session", script_library_ngx_ssl_session_begin, script_library_ngx_ssl_session_end},
+    {"ngx.ocsp", script_library_ngx_ocsp_begin, script_library_ngx_ocsp_end},
 };
 
 static int open(lua_State *L)

@@ -73,6 +73,20 @@ static void follow_context(struct tls *tls, struct tls_context *context)
     SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
 }
 
+/* Calls a hook, if there is one. MAY WAIT. */
+static bool ask(struct tls *tls, bool (*hook)(struct conn *, struct ssl_st *, void *))
+{
+    if (hook == NULL) {
+        return true;
+    }
+    if (!tls_ask_begin(tls)) {
+        return false;
+    }
+    bool is_good = hook(tls->conn, tls->ssl, tls->hooks->arg);
+
+    return tls_ask_end(tls) && is_good;
+}
+
 static int on_client_hello(SSL *ssl, int *alert, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
@@ -89,7 +103,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
-    if (tls->hooks != NULL && tls->hooks->hello != NULL && !tls_ask(tls, tls->hooks->hello)) {
+    if (tls->hooks != NULL && !ask(tls, tls->hooks->hello)) {
         *alert = SSL_AD_HANDSHAKE_FAILURE;
         return SSL_CLIENT_HELLO_ERROR;
     }
@@ -145,7 +159,7 @@ static int on_certificate(SSL *ssl, void *arg)
     if (tls->selector->certify != NULL && !tls->selector->certify(tls->conn, tls->selector->arg)) {
         return 0;
     }
-    return tls->hooks == NULL || tls->hooks->certify == NULL || tls_ask(tls, tls->hooks->certify);
+    return tls->hooks == NULL || ask(tls, tls->hooks->certify);
 }
 
 void tls_server_init(struct tls_context *context, SSL_CTX *ctx)

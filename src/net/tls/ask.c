@@ -54,16 +54,24 @@ enum tls_progress tls_ask_step(struct tls *tls, enum tls_progress (*run)(struct 
     return tls->asked;
 }
 
-bool tls_ask(struct tls *tls, bool (*hook)(struct conn *, struct ssl_st *, void *))
+bool tls_ask_begin(struct tls *tls)
 {
-    bool is_good = tls_gather_end(tls, false) && hook(tls->conn, tls->ssl, tls->hooks->arg);
+    /* Others gather while this one waits. */
+    if (tls_gather_end(tls, false)) {
+        return true;
+    }
+    tls_gather_begin(tls);
+    return false;
+}
 
+bool tls_ask_end(struct tls *tls)
+{
     if (tls->is_abandoned) {
         tls->io_error = ECANCELED; /* nothing is written any more */
     }
     ERR_clear_error(); /* of others, who ran meanwhile */
     tls_gather_begin(tls);
-    return is_good && !tls->is_abandoned;
+    return !tls->is_abandoned;
 }
 
 void tls_ask_abandon(struct tls *tls)

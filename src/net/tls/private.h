@@ -116,8 +116,12 @@ extern const struct conn_transport tls_transport_ktls;
  * is called when that is over.
  */
 enum tls_progress tls_ask_step(struct tls *tls, enum tls_progress (*step)(struct tls *));
-/* Calls a hook, from a callback of OpenSSL: what has gathered leaves before. MAY WAIT. */
-bool tls_ask(struct tls *tls, bool (*hook)(struct conn *, struct ssl_st *, void *));
+/*
+ * Around the call of a hook that may wait, in a callback of OpenSSL. False: the connection is broken, and nobody is asked, or it was closed
+ * meanwhile.
+ */
+bool tls_ask_begin(struct tls *tls);
+bool tls_ask_end(struct tls *tls);
 /* The connection is closed while a fiber is inside. */
 void tls_ask_abandon(struct tls *tls);
 

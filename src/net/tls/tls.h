@@ -93,6 +93,7 @@ int64_t tls_context_expires(const struct tls_context *context);
  * Certificates from variables: the owner calls tls_use_certificate inside it.
  */
 struct ssl_st;
+struct ssl_session_st;
 
 /*
  * What scripts are asked in a handshake, who may wait: then its steps run on a fiber. Each may be NULL. `ssl` is OpenSSL's object;
@@ -103,6 +104,10 @@ struct tls_hooks {
     bool (*hello)(struct conn *conn, struct ssl_st *ssl, void *arg);
     /* The server is chosen, and a certificate is needed. False: the handshake fails. */
     bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    /* A client would resume a session: the session of this identifier, which is given away, or NULL: it is not known. */
+    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg);
+    /* There is a new one, which may be resumed by its identifier. Never waits. */
+    void (*store)(struct conn *conn, struct ssl_st *ssl, struct ssl_session_st *session, void *arg);
     void *arg;
 };
 

@@ -3,6 +3,7 @@
 #define HTTP_MODULES_LUA_LUA_H
 
 #include "http/request/request.h"
+#include "lua/tls/tls.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/thread.h"
@@ -19,6 +20,7 @@ extern struct settings_key lua_main_key;
 struct lua_settings {
     struct script_settings script;
     struct script_code *rewrite, *access, *content, *log;
+    struct script_tls_codes tls; /* of handshakes, of a server */
 };
 extern struct settings_key lua_key;
 
@@ -51,6 +53,11 @@ enum flow lua_rewrite(struct request *request);
 enum flow lua_access(struct request *request);
 enum flow lua_content(struct request *request);
 enum flow lua_log(struct request *request);
+
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
+
+struct http_main;
+void lua_handshakes_end(struct http_main *http);
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 

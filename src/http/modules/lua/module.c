@@ -3,6 +3,7 @@
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
 #include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
 #include "server/module.h"
 
 #define API_VERSION 10032            /* ngx.config.ngx_lua_version */
@@ -33,6 +34,7 @@ static const struct directive place_rows[] = {
                      "Lua that runs in the access phase, after the checks of other modules."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
                      "Lua that answers."),
+    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
     SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, log, script_code_apply,
                      "Lua that runs when the request is logged."),
     {0},
@@ -60,6 +62,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     (void) vm;
     script_tasks_add(L);
+    script_tls_add(L);
     lua_output_add(L);
 }
 
@@ -75,6 +78,7 @@ static bool lua_end(struct conf *conf, struct http_main *http)
     if (main->options.code_count == 0) {
         return true;
     }
+    lua_handshakes_end(http);
     http->generation->fiber_stack_size = FIBER_STACK;
     main->vm = script_vm_new(&main->options, log_main);
     return main->vm != NULL;
