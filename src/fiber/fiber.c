@@ -455,6 +455,13 @@ void fiber_cancel(struct fiber *fiber)
     }
 }
 
+void fiber_uncancel(void)
+{
+    if (fiber_running != NULL) {
+        fiber_running->is_cancelled = false;
+    }
+}
+
 bool fiber_is_cancelled(void)
 {
     return fiber_running != NULL && fiber_running->is_cancelled;

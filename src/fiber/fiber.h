@@ -188,6 +188,10 @@ void fiber_detach(struct fiber_handle *handle);
    From any stack; a fiber may cancel itself. */
 void fiber_cancel(struct fiber *fiber);
 
+/* The running fiber has returned from what it was asked to leave, and goes on with something else: its waits wait again. Only
+   for who has asked, and knows that nobody else has. */
+void fiber_uncancel(void);
+
 /* Whether the running fiber was asked to return, inside a shield too. False on the worker's stack.
  */
 bool fiber_is_cancelled(void);

@@ -95,6 +95,10 @@ static enum flow finish_head(struct request *request, header_filter *filter)
 
     for (; *filter != NULL; filter++) {
         (*filter)(request);
+        if (response->is_dropped) {
+            request->keepalive = false;
+            return FLOW_CLOSED;
+        }
         if ((response->status >= 400 && given < 400) || response->refusal != 0) {
             return FLOW_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
         }

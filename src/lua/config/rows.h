@@ -20,8 +20,8 @@
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
-/* The same without the form of a quoted text. */
-#define SCRIPT_BLOCK_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                            \
+/* The same without the text as a string. */
+#define SCRIPT_CODE_BLOCK_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                       \
     {NAME "_block", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                   \
      .repeat = REPEAT_CUSTOM, .syntax = "{ Lua }", .doc = DOC},                                    \
     {                                                                                              \
@@ -31,13 +31,13 @@
 
 /* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. SESSIONS: where those of sessions stand. */
 #define SCRIPT_TLS_ROWS(CONTEXTS, SESSIONS, SETTINGS)                                              \
-    SCRIPT_BLOCK_ROWS("ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply, \
+    SCRIPT_CODE_BLOCK_ROWS("ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply, \
                       "Lua that sees what a client says first, before its server is chosen."),     \
-        SCRIPT_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,           \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,           \
                           script_code_apply, "Lua that chooses the certificate of a handshake."),  \
-        SCRIPT_BLOCK_ROWS("ssl_session_fetch_by_lua", SESSIONS, SETTINGS, tls.fetch,               \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", SESSIONS, SETTINGS, tls.fetch,               \
                           script_code_apply, "Lua that finds a session by its identifier."),       \
-        SCRIPT_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,               \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,               \
                           script_code_apply, "Lua that keeps a new session.")
 
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */

@@ -46,17 +46,14 @@ bool script_handshake_run(const struct script_handshake_call *call, struct scrip
 
     handshake->conn = call->conn;
     handshake->ssl = call->ssl;
-    handshake->log = *call->conn->log;
-    handshake->log.action = call->action;
-    handshake->has_exited = false;
     script_subject_begin(&handshake->subject, &script_handshake_kind, call->vm, &handshake->log);
     handshake->subject.settings = call->settings;
     enum script_end end = script_run(&run);
-    bool is_good = end == SCRIPT_ENDED || (end == SCRIPT_LEFT && handshake->exit_code != SCRIPT_TLS_ERROR);
+    bool is_good = end == SCRIPT_ENDED || (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
 
     script_subject_end(&handshake->subject);
     if (call->name != NULL && (end == SCRIPT_ENDED || end == SCRIPT_LEFT)) {
-        int code = end == SCRIPT_LEFT ? handshake->exit_code : 0;
+        int code = end == SCRIPT_LEFT ? handshake->subject.exit_code : 0;
 
         log_info(&handshake->log, 0, "%s: handler return value: %d, cert cb exit code: %d", call->name, code, is_good);
     }

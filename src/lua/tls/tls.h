@@ -33,9 +33,7 @@ struct script_handshake {
     struct script_subject subject;
     struct conn *conn;      /* the client's; not to be touched when the fiber was cancelled */
     SSL *ssl;
-    struct log log;         /* the connection's, with what is done */
-    int exit_code;          /* of ngx.exit */
-    bool has_exited;
+    struct log log;         /* the connection's, with what is done: filled by the caller */
     struct str session_id;  /* of fetch: that is asked for */
     SSL_SESSION *session;   /* of store: the new one; of fetch: that was set, owned; or NULL */
 };
@@ -51,7 +49,6 @@ struct script_handshake_call {
     struct conn *conn;
     SSL *ssl;
     const char *name;   /* "lua_certificate_by_lua", for the line that tells how it went; or NULL */
-    const char *action; /* "loading SSL certificate by lua", for log lines */
 };
 
 /* Runs it. False: the handshake fails: an error, or ngx.exit(ngx.ERROR). MAY WAIT. */

@@ -22,6 +22,7 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     subject->log = log;
     subject->settings = NULL;
     subject->context = LUA_NOREF;
+    subject->exit_code = 0;
     subject->own_vm = false;
     list_init(&subject->threads);
     list_init(&subject->resources);
@@ -214,7 +215,11 @@ enum script_end script_run(const struct script_call *call)
         int arguments = call->begin != NULL ? call->begin(L, call->arg) : 0;
 
         end = run_protected(thread, arguments);
-        if (end == SCRIPT_FAILED) {
+        if (end == SCRIPT_FAILED && (call->phase & SCRIPT_WAITING) == 0) {
+            const char *message = lua_tostring(L, -1);
+            log_error(subject->log, 0, "failed to run %s: %s", script_phase_text(call->phase),
+                      message != NULL ? message : "unknown reason");
+        } else if (end == SCRIPT_FAILED) {
             log_failure(thread, "lua entry thread aborted");
         } else if (end == SCRIPT_ENDED && call->finish != NULL) {
             call->finish(L, call->arg);

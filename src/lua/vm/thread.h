@@ -57,6 +57,7 @@ struct script_subject {
     struct list threads;                    /* struct script_thread that live, newest last */
     struct list resources;                  /* struct script_resource */
     int context;                            /* reference to ngx.ctx, or LUA_NOREF */
+    int exit_code;                          /* of ngx.exit, where a phase of no request asks for it; else 0 */
     unsigned own_vm : 1;                    /* lua_code_cache off: the VM is its own, and goes with it */
 };
 

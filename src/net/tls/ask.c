@@ -15,12 +15,18 @@ static void run_step(void *arg)
 {
     struct step step = *(struct step *) arg;
     struct tls *tls = step.tls;
+    struct log log;
+
+    tls->asking_log = &log;
     enum tls_progress progress = step.run(tls);
 
     tls->is_asking = false;
     if (tls->is_abandoned) {
         tls_free(tls);
         return;
+    }
+    if (tls->conn->log == &log) {
+        tls->conn->log = tls->asked_log;
     }
     tls->asked = progress;
     tls->has_asked = true;
@@ -68,6 +74,11 @@ bool tls_ask_end(struct tls *tls)
 {
     if (tls->is_abandoned) {
         tls->io_error = ECANCELED; /* nothing is written any more */
+    } else if (tls->has_waited && tls->conn->log != tls->asking_log && tls->selector->log != NULL) {
+        /* Whoever called the first part of the step has taken his log away. */
+        tls->asked_log = tls->conn->log;
+        tls->selector->log(tls->conn, tls->asking_log);
+        tls->conn->log = tls->asking_log;
     }
     ERR_clear_error(); /* of others, who ran meanwhile */
     tls_gather_begin(tls);

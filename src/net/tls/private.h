@@ -94,6 +94,8 @@ struct tls {
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
     const struct tls_hooks *hooks; /* scripts that are asked, or NULL */
     struct fiber_handle asking;    /* the fiber of a step of the handshake, with hooks */
+    struct log *asking_log; /* of a step that has waited, on the fiber's stack: see tls_ask_end */
+    struct log *asked_log;  /* … and the connection's own meanwhile */
     enum tls_progress asked;       /* what that step has come to, once it is not is_asking any more */
     bool is_asking;                /* the fiber is inside OpenSSL: nobody else may go there */
     bool has_waited;               /* … and it has waited: the owner is called when it is out */

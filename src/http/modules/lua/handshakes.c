@@ -6,11 +6,13 @@
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
 static bool run(struct script_handshake *handshake, const struct http_server *server,
-                struct script_handshake_call *call)
+                struct script_handshake_call *call, const char *action)
 {
+    const struct http_connection *http = call->conn->user;
     const struct lua_main *main = location_settings(server->root, &lua_main_key);
     const struct lua_settings *settings = location_settings(server->root, &lua_key);
 
+    connection_log(http, action, &handshake->log);
     call->vm = main->vm;
     call->settings = &settings->script;
     return script_handshake_run(call, handshake);
@@ -30,10 +32,9 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .phase = SCRIPT_CLIENT_HELLO,
                                          .conn = conn,
                                          .ssl = ssl,
-                                         .name = "ssl_client_hello_by_lua",
-                                         .action = "loading SSL client hello by lua"};
+                                         .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call);
+    return call.code == NULL || run(&handshake, server, &call, "loading SSL client hello by lua");
 }
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
@@ -45,10 +46,9 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .phase = SCRIPT_CERTIFICATE,
                                          .conn = conn,
                                          .ssl = ssl,
-                                         .name = "lua_certificate_by_lua",
-                                         .action = "loading SSL certificate by lua"};
+                                         .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call);
+    return call.code == NULL || run(&handshake, server, &call, "loading SSL certificate by lua");
 }
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
@@ -59,10 +59,9 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
     struct script_handshake_call call = {.code = settings_of(server)->tls.fetch,
                                          .phase = SCRIPT_SESSION_FETCH,
                                          .conn = conn,
-                                         .ssl = ssl,
-                                         .action = "fetching SSL session by lua"};
+                                         .ssl = ssl};
 
-    if (call.code != NULL && !run(&handshake, server, &call)) {
+    if (call.code != NULL && !run(&handshake, server, &call, "fetching SSL session by lua")) {
         SSL_SESSION_free(handshake.session);
         return NULL;
     }
@@ -77,11 +76,10 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
     struct script_handshake_call call = {.code = settings_of(server)->tls.store,
                                          .phase = SCRIPT_SESSION_STORE,
                                          .conn = conn,
-                                         .ssl = ssl,
-                                         .action = "storing SSL session by lua"};
+                                         .ssl = ssl};
 
     if (call.code != NULL) {
-        run(&handshake, server, &call);
+        run(&handshake, server, &call, "storing SSL session by lua");
     }
 }
 

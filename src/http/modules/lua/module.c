@@ -23,18 +23,38 @@ static bool content_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_HTTP, struct lua_main),
+    {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early), .initial = "off",
+     .doc = "Whether rewrite_by_lua runs before the directives of the rewrite module, not after them."},
+    {"access_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, access_is_early), .initial = "off",
+     .doc = "Whether access_by_lua runs before the checks of other modules, not after them."},
+    {"precontent_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, precontent_is_early), .initial = "off",
+     .doc = "Whether precontent_by_lua runs before try_files and mirror, not after them."},
     {0},
 };
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs."},
+    {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
+     .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
+    {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
+     .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
+    SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
+                           script_code_apply, "Lua that runs before a location is searched."),
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, script_code_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
                      "Lua that runs in the access phase, after the checks of other modules."),
+    SCRIPT_CODE_BLOCK_ROWS("precontent_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, precontent,
+                           script_code_apply, "Lua that runs after the access phase, before the answer is made."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
                      "Lua that answers."),
     SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
+    SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, header_filter,
+                     script_code_apply, "Lua that runs on the head of a response."),
+    SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, body_filter,
+                     script_code_apply, "Lua that runs on each piece of a response's body."),
     SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, log, script_code_apply,
                      "Lua that runs when the request is logged."),
     {0},
@@ -64,6 +84,9 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_tasks_add(L);
     script_tls_add(L);
     lua_output_add(L);
+    lua_exit_add(L);
+    lua_filters_add(L);
+    lua_abort_add(L);
 }
 
 static const struct script_subsystem subsystem = {.name = "http", .api_version = API_VERSION, .add = add_api};
@@ -86,29 +109,85 @@ static bool lua_end(struct conf *conf, struct http_main *http)
 
 /* ---- hooks */
 
-static bool has_rewrite(const struct http_location *location)
+static const struct lua_settings *settings_at(const struct http_location *location)
 {
-    return ((const struct lua_settings *) location_settings(location, &lua_key))->rewrite != NULL;
+    return location_settings(location, &lua_key);
 }
 
-static bool has_access(const struct http_location *location)
+static const struct lua_main *main_at(const struct http_location *location)
 {
-    return ((const struct lua_settings *) location_settings(location, &lua_key))->access != NULL;
+    return location_settings(location, &lua_main_key);
+}
+
+static bool has_server_rewrite(const struct http_location *location)
+{
+    return settings_at(location)->server_rewrite != NULL;
+}
+
+static bool has_late_rewrite(const struct http_location *location)
+{
+    return settings_at(location)->rewrite != NULL && !main_at(location)->rewrite_is_early;
+}
+
+static bool has_early_rewrite(const struct http_location *location)
+{
+    return settings_at(location)->rewrite != NULL && main_at(location)->rewrite_is_early;
+}
+
+static bool has_late_access(const struct http_location *location)
+{
+    return settings_at(location)->access != NULL && !main_at(location)->access_is_early;
+}
+
+static bool has_early_access(const struct http_location *location)
+{
+    return settings_at(location)->access != NULL && main_at(location)->access_is_early;
+}
+
+static bool has_late_precontent(const struct http_location *location)
+{
+    return settings_at(location)->precontent != NULL && !main_at(location)->precontent_is_early;
+}
+
+static bool has_early_precontent(const struct http_location *location)
+{
+    return settings_at(location)->precontent != NULL && main_at(location)->precontent_is_early;
 }
 
 static bool has_log(const struct http_location *location)
 {
-    return ((const struct lua_settings *) location_settings(location, &lua_key))->log != NULL;
+    return settings_at(location)->log != NULL;
+}
+
+static bool has_filter(const struct http_location *location)
+{
+    const struct lua_settings *settings = settings_at(location);
+
+    return settings->header_filter != NULL || settings->body_filter != NULL;
 }
 
 static const struct phase_hook phases[] = {
-    {.phase = PHASE_REWRITE, .name = "lua", .after = "rewrite", .run = lua_rewrite, .is_active = has_rewrite},
-    {.phase = PHASE_ACCESS, .name = "lua", .after = "auth_basic", .run = lua_access, .is_active = has_access},
+    {.phase = PHASE_SERVER_REWRITE, .name = "lua", .after = "rewrite", .run = lua_server_rewrite,
+     .is_active = has_server_rewrite},
+    {.phase = PHASE_REWRITE, .name = "lua", .after = "rewrite", .run = lua_rewrite, .is_active = has_late_rewrite},
+    {.phase = PHASE_REWRITE, .name = "lua early", .before = "rewrite", .run = lua_rewrite,
+     .is_active = has_early_rewrite},
+    {.phase = PHASE_ACCESS, .name = "lua", .after = "auth_request", .run = lua_access, .is_active = has_late_access},
+    {.phase = PHASE_ACCESS, .name = "lua early", .before = "access", .run = lua_access, .is_active = has_early_access},
+    {.phase = PHASE_PRECONTENT, .name = "lua", .after = "mirror", .run = lua_precontent,
+     .is_active = has_late_precontent},
+    {.phase = PHASE_PRECONTENT, .name = "lua early", .before = "try_files", .run = lua_precontent,
+     .is_active = has_early_precontent},
     {.phase = PHASE_LOG, .name = "lua", .before = "log", .run = lua_log, .is_active = has_log},
     {0},
 };
 
-static const struct http_module hooks = {.phases = phases, .end = lua_end};
+static const struct filter_hook filters[] = {
+    {.name = "lua", .before = "headers", .run = lua_filter_response, .is_active = has_filter},
+    {0},
+};
+
+static const struct http_module hooks = {.phases = phases, .filters = filters, .end = lua_end};
 
 const struct module ngx_http_lua_module = {
     .magic = MODULE_MAGIC,
