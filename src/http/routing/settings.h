@@ -161,6 +161,8 @@ struct http_location {
     struct http_location *limited;  /* limit_except block, or NULL */
     unsigned allowed_methods;       /* … for other methods than these; enum http_method bits */
     struct content_handler content; /* who answers here */
+    /* Scripts in handshakes with backends, for this request; of a module, or NULL. */
+    const struct tls_client_hooks *(*backend_hooks)(struct request *request);
     bool is_internal;               /* `internal`; inherited */
     bool
         has_steps; /* something is to be done here before the content: any of these lists, or limit_except */

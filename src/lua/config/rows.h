@@ -40,6 +40,17 @@
         SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,               \
                           script_code_apply, "Lua that keeps a new session.")
 
+/* … in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
+#define SCRIPT_BACKEND_ROWS(CONTEXTS, SETTINGS)                                                    \
+    SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_certificate_by_lua", CONTEXTS, SETTINGS, backend.certificate, \
+                           script_code_apply, "Lua that chooses the certificate for a backend."),  \
+        SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_verify_by_lua", CONTEXTS, SETTINGS, backend.verify,      \
+                               script_code_apply, "Lua that judges a backend's certificate."),     \
+    {                                                                                              \
+        "lua_upstream_skip_openssl_default_verify", CONTEXTS, FLAG(SETTINGS, backend.skips_default), \
+            .initial = "off", .doc = "Whether OpenSSL does not verify before proxy_ssl_verify_by_lua." \
+    }
+
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
 #define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                      \
     {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),            \

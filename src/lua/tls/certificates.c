@@ -313,4 +313,5 @@ SCRIPT_FFI_NAME(script_tls_parse_der, parse_der_cert);
 SCRIPT_FFI_NAME(script_tls_parse_pem_key, parse_pem_priv_key);
 SCRIPT_FFI_NAME(script_tls_parse_der_key, parse_der_priv_key);
 SCRIPT_FFI_NAME(script_tls_free_chain, free_cert);
+SCRIPT_FFI_NAME(script_tls_free_chain, proxy_ssl_free_verify_cert);
 SCRIPT_FFI_NAME(script_tls_free_key, free_priv_key);

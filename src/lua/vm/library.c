@@ -19,6 +19,9 @@ TEXT(script_library_table_new, "table/new.lua")
 TEXT(script_library_ngx_ssl, "ngx/ssl.lua")
 TEXT(script_library_ngx_ssl_clienthello, "ngx/ssl/clienthello.lua")
 TEXT(script_library_ngx_ssl_session, "ngx/ssl/session.lua")
+TEXT(script_library_ngx_ssl_proxysslcert, "ngx/ssl/proxysslcert.lua")
+TEXT(script_library_ngx_ssl_proxysslverify, "ngx/ssl/proxysslverify.lua")
+TEXT(script_library_ngx_proxyssl, "ngx/proxyssl.lua")
 TEXT(script_library_ngx_ocsp, "ngx/ocsp.lua")
 
 static const struct {
@@ -29,6 +32,9 @@ static const struct {
     {"ngx.ssl", script_library_ngx_ssl_begin, script_library_ngx_ssl_end},
     {"ngx.ssl.clienthello", script_library_ngx_ssl_clienthello_begin, script_library_ngx_ssl_clienthello_end},
     {"ngx.ssl.session", script_library_ngx_ssl_session_begin, script_library_ngx_ssl_session_end},
+    {"ngx.ssl.proxysslcert", script_library_ngx_ssl_proxysslcert_begin, script_library_ngx_ssl_proxysslcert_end},
+    {"ngx.ssl.proxysslverify", script_library_ngx_ssl_proxysslverify_begin, script_library_ngx_ssl_proxysslverify_end},
+    {"ngx.proxyssl", script_library_ngx_proxyssl_begin, script_library_ngx_proxyssl_end},
     {"ngx.ocsp", script_library_ngx_ocsp_begin, script_library_ngx_ocsp_end},
 };
 

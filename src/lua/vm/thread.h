@@ -20,6 +20,7 @@
 #include "lua/vm/vm.h"
 
 struct conn;
+struct script_backend;
 struct script_settings;
 struct script_subject;
 struct script_thread;
@@ -45,6 +46,8 @@ struct script_subject_kind {
     /* OpenSSL's object of its client, and of the backend that it is connected to; NULL, or gives NULL: there is none. */
     struct ssl_st *(*ssl)(struct script_subject *subject);
     struct ssl_st *(*upstream_ssl)(struct script_subject *subject);
+    /* What it has of a handshake with a backend (lua/tls/backend.h); NULL: it has none. */
+    struct script_backend *(*backend)(struct script_subject *subject);
 };
 
 /* Whom Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the upper floor has. */

@@ -92,6 +92,8 @@ struct tls {
     bool is_rejected;     /* … or nobody is there for it */
     bool was_looked_at;   /* the first byte is of TLS */
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
+    const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
+    uint64_t deadline_ms;                        /* … of its handshake */
     const struct tls_hooks *hooks; /* scripts that are asked, or NULL */
     struct fiber_handle asking;    /* the fiber of a step of the handshake, with hooks */
     struct log *asking_log; /* of a step that has waited, on the fiber's stack: see tls_ask_end */

@@ -144,6 +144,20 @@ bool tls_accept(struct conn *conn, struct tls_context *context,
 /* Steps of the handshake, on either side, as far as it goes now. */
 enum tls_progress tls_handshake(struct conn *conn);
 
+struct x509_store_ctx_st;
+
+/*
+ * Scripts that are asked in a handshake of ours with a backend; each may be NULL, and gives false to let the handshake fail. They run on a
+ * fiber of their own, which is cancelled when the handshake's time is over. MAY WAIT.
+ */
+struct tls_client_hooks {
+    bool (*certify)(struct ssl_st *ssl, void *arg); /* the backend asks for a certificate */
+    /* Its own was verified (but with skips_default), and may be judged otherwise. */
+    bool (*verify)(struct ssl_st *ssl, struct x509_store_ctx_st *chain, void *arg);
+    bool skips_default; /* OpenSSL does not verify */
+    void *arg;
+};
+
 /* The client's side. Strings live at least as long as the call. */
 struct tls_client_options {
     struct str
@@ -157,6 +171,7 @@ struct tls_client_options {
     struct str key;
     const struct vec *passwords;                     /* struct str: of that key; or NULL */
     struct tls_certificate_cache *certificate_cache; /* or NULL */
+    const struct tls_client_hooks *hooks; /* scripts that are asked; or NULL */
     uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
 };
 
@@ -195,6 +210,9 @@ static inline bool conn_is_tls(const struct conn *conn)
 {
     return conn->transport != NULL;
 }
+
+/* OpenSSL's object of a connection, or NULL: for scripts, who ask it for what the face does not have. */
+struct ssl_st *tls_ssl(const struct conn *conn);
 
 /* What was negotiated. Texts are in the arena; false or empty: not known. */
 struct str tls_alpn(const struct conn *conn); /* as long as the connection */

@@ -9,6 +9,11 @@
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
+struct ssl_st *tls_ssl(const struct conn *conn)
+{
+    return conn->transport == NULL ? NULL : tls_of(conn)->ssl;
+}
+
 /* ---- failures ---- */
 
 /*

@@ -85,6 +85,13 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
 
 static const struct tls_hooks hooks = {.hello = hello, .certify = certify, .fetch = fetch, .store = store};
 
+const struct tls_client_hooks *lua_backend_hooks(struct request *request)
+{
+    struct lua_request *lua = lua_request_of(request);
+
+    return script_backend_hooks(&lua->backend, &lua->subject, &lua_settings_of(request)->backend);
+}
+
 void lua_handshakes_end(struct http_main *http)
 {
     vec_each(struct http_listen *, listen, &http->listens) {

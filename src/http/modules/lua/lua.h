@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "http/request/request.h"
+#include "lua/tls/backend.h"
 #include "lua/tls/tls.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
@@ -29,7 +30,8 @@ struct lua_settings {
     bool needs_body;       /* lua_need_request_body */
     bool gathers_http10;   /* lua_http10_buffering */
     bool has_default_type; /* lua_use_default_type */
-    struct script_tls_codes tls; /* of handshakes, of a server */
+    struct script_tls_codes tls;         /* of handshakes, of a server */
+    struct script_backend_codes backend; /* of handshakes with backends */
 };
 extern struct settings_key lua_key;
 
@@ -55,6 +57,7 @@ struct lua_request {
     bool has_exited;   /* ngx.exit was called, with exit_code */
     int exit_code;
     struct lua_output output;
+    struct script_backend backend; /* scripts in a handshake with a backend */
     struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
     unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
@@ -88,6 +91,9 @@ enum flow lua_log(struct request *request);
 void lua_filter_response(struct request *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
 
 /* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
+
+/* … and with backends, for a request. */
+const struct tls_client_hooks *lua_backend_hooks(struct request *request);
 
 struct http_main;
 void lua_handshakes_end(struct http_main *http);

@@ -50,6 +50,7 @@ static const struct directive place_rows[] = {
                            script_code_apply, "Lua that runs after the access phase, before the answer is made."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
                      "Lua that answers."),
+    SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
     SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
     SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, header_filter,
                      script_code_apply, "Lua that runs on the head of a response."),
@@ -72,8 +73,21 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
-static const struct directive_table place_table = {
-    .key = &lua_key, .rows = place_rows, .contexts = IN_HTTP_LOCATION_SETTINGS, .size = sizeof(struct lua_settings)};
+static bool place_finish(struct conf_scope *scope, void *settings)
+{
+    const struct lua_settings *own = settings;
+
+    if (own->backend.certificate != NULL || own->backend.verify != NULL) {
+        scope_location(scope)->backend_hooks = lua_backend_hooks;
+    }
+    return true;
+}
+
+static const struct directive_table place_table = {.key = &lua_key,
+                                                   .rows = place_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct lua_settings),
+                                                   .finish = place_finish};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
 
 /* ---- the VM */

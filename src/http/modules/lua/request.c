@@ -1,4 +1,5 @@
 /* Requests as subjects of Lua. */
+#include "http/exchange/exchange.h"
 #include "http/modules/lua/lua.h"
 #include "http/request/engine.h"
 
@@ -14,7 +15,45 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct lua_request, subject)->request->env;
 }
 
-const struct script_subject_kind lua_request_kind = {.name = "http", .start = start, .variables = variables};
+static struct request *request_of(struct script_subject *subject)
+{
+    return container_of(subject, struct lua_request, subject)->request;
+}
+
+static struct conn *client(struct script_subject *subject)
+{
+    return request_of(subject)->conn;
+}
+
+static struct ssl_st *ssl(struct script_subject *subject)
+{
+    const struct conn *conn = client(subject);
+
+    return conn == NULL ? NULL : tls_ssl(conn);
+}
+
+static struct script_backend *backend(struct script_subject *subject)
+{
+    return &container_of(subject, struct lua_request, subject)->backend;
+}
+
+static struct ssl_st *upstream_ssl(struct script_subject *subject)
+{
+    const struct exchange *x = request_of(subject)->exchange;
+
+    if (backend(subject)->ssl != NULL) {
+        return backend(subject)->ssl;
+    }
+    return x == NULL || x->link == NULL ? NULL : tls_ssl(x->link->conn);
+}
+
+const struct script_subject_kind lua_request_kind = {.name = "http",
+                                                     .start = start,
+                                                     .variables = variables,
+                                                     .client = client,
+                                                     .ssl = ssl,
+                                                     .upstream_ssl = upstream_ssl,
+                                                     .backend = backend};
 
 static void request_ends(void *arg)
 {
