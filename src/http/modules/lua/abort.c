@@ -13,10 +13,7 @@ static bool call_back(struct lua_request *lua)
     lua->on_abort = LUA_NOREF;
     bool is_started = script_spawn(lua->entry, L, 0) != NULL;
     script_running = running;
-    if (!is_started) {
-        log_error(lua->subject.log, 0, "%s", lua_tostring(L, -1));
-        lua_pop(L, 1);
-    }
+    lua_pop(L, 1); /* its coroutine, or why there is none, which was logged */
     return is_started;
 }
 

@@ -49,6 +49,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
         if (code == CODE_AGAIN || code == CODE_DONE) {
             return luaL_error(L, "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
         }
+        script_demand_abortable(L, thread);
         lua->exit_code = check_late(lua, thread->phase, code);
         lua->has_exited = true;
     } else {
@@ -97,6 +98,7 @@ enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
         request->keepalive = false;
         return FLOW_CLOSED;
     }
+    lua->exit_status = (unsigned) code;
     return request_fail(request, (unsigned) code);
 }
 

@@ -14,6 +14,7 @@ struct lua_filter {
     bool is_changed;  /* Lua has assigned it */
     bool is_last;     /* ngx.arg[2] */
     bool has_ended;   /* the last piece was given: what still comes is dropped */
+    uint64_t given;   /* bytes so far */
 };
 
 /* ---- heads ---- */
@@ -40,6 +41,7 @@ static void refuse(struct lua_request *lua, int code)
     response->content_length = 0;
     response->whole = STR_NONE;
     response->is_header_only = true;
+    response->keeps_head = true;
 }
 
 /* Runs the code of header_filter_by_lua*. */
@@ -66,17 +68,44 @@ static void forget_chunk(struct lua_filter *filter)
     filter->kept = LUA_NOREF;
 }
 
+/* `return ngx.ERROR`. */
+static void see_result(lua_State *L, void *arg)
+{
+    bool *has_failed = arg;
+
+    *has_failed = lua_type(L, 1) == LUA_TNUMBER && lua_tonumber(L, 1) < 0;
+}
+
 /* Runs the code on a piece. False: it failed. */
 static bool run_on_piece(struct lua_filter *filter)
 {
     struct lua_request *lua = filter->lua;
-    struct script_call call = {.subject = &lua->subject, .phase = SCRIPT_BODY_FILTER, .code = filter->code};
+    bool has_failed = false;
+    struct script_call call = {.subject = &lua->subject,
+                               .phase = SCRIPT_BODY_FILTER,
+                               .code = filter->code,
+                               .finish = see_result,
+                               .arg = &has_failed};
     struct lua_filter *outer = lua->filter;
 
     lua->filter = filter;
     enum script_end end = script_run(&call);
     lua->filter = outer;
-    return end == SCRIPT_ENDED;
+    return end == SCRIPT_ENDED && !has_failed;
+}
+
+/* Of a body that has become longer than its head says the client gets what was announced. */
+static void cut(struct lua_filter *filter, struct body_piece *piece)
+{
+    const struct request *request = filter->lua->request;
+    int64_t length = request->response.content_length;
+
+    if (length >= 0 && request->response.is_head_sent && filter->given + piece->bytes.len > (uint64_t) length) {
+        log_error(&request->log, 0, "body_filter_by_lua* made the body longer than its Content-Length of %lld",
+                  (long long) length);
+        piece->bytes.len = (size_t) ((uint64_t) length - filter->given);
+    }
+    filter->given += piece->bytes.len;
 }
 
 static bool filter_send(struct body_filter *body_filter, struct request *request, const struct body_piece *piece,
@@ -87,6 +116,9 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
     if (filter->has_ended) {
         response_drop(piece);
         return true;
+    }
+    if (request->response.is_of_subrequest) {
+        return body_filter_next(body_filter, request, piece, is_last);
     }
     filter->chunk = piece != NULL ? piece->bytes : STR("");
     filter->is_changed = false;
@@ -99,11 +131,13 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
     }
     filter->has_ended = filter->is_last || is_last;
     if (!filter->is_changed) {
+        filter->given += filter->chunk.len;
         return body_filter_next(body_filter, request, piece, filter->has_ended);
     }
     struct body_piece changed = {.bytes = filter->chunk, .fd = -1, .is_volatile = true};
     bool is_sound = true;
 
+    cut(filter, &changed);
     changed.is_flush = piece != NULL && piece->is_flush;
     response_drop(piece);
     if (changed.bytes.len != 0 || changed.is_flush || filter->has_ended) {

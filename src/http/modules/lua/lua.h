@@ -16,6 +16,7 @@ struct lua_main {
     bool rewrite_is_early; /* rewrite_by_lua_no_postpone */
     bool access_is_early;  /* access_by_lua_no_postpone */
     bool precontent_is_early; /* precontent_by_lua_no_postpone */
+    bool has_if_rewrite;   /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
     struct script_vm_options options;
     struct script_vm *vm;
 };
@@ -56,6 +57,7 @@ struct lua_request {
     bool has_begun;    /* subject is valid */
     bool has_exited;   /* ngx.exit was called, with exit_code */
     int exit_code;
+    unsigned exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
     struct lua_output output;
     struct script_backend backend; /* scripts in a handshake with a backend */
     struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */

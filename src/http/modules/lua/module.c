@@ -2,22 +2,33 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
+#include "lua/process/process.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
+#include "lua/vm/life.h"
 #include "server/module.h"
 
-#define API_VERSION 10032            /* ngx.config.ngx_lua_version */
-#define FIBER_STACK (2u << 20)       /* bytes of address space: C libraries of Lua recurse deeply */
+#define API_VERSION 10032      /* ngx.config.ngx_lua_version */
+#define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
 
 struct settings_key lua_main_key;
 struct settings_key lua_key;
 
 /* ---- directives */
 
-static bool content_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                          void *settings)
+static bool content_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
 {
     content_set(scope_location(scope), lua_content, NULL);
+    return script_code_apply(scope, row, node, settings);
+}
+
+static bool rewrite_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                          void *settings)
+{
+    if ((scope->context & IN_LOCATION_IF) != 0) {
+        (*(struct lua_main **) conf_state(scope->conf, "lua http", sizeof(struct lua_main *)))->has_if_rewrite = true;
+    }
     return script_code_apply(scope, row, node, settings);
 }
 
@@ -42,7 +53,7 @@ static const struct directive place_rows[] = {
      .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
                            script_code_apply, "Lua that runs before a location is searched."),
-    SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, script_code_apply,
+    SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
                      "Lua that runs in the access phase, after the checks of other modules."),
@@ -97,28 +108,81 @@ static void add_api(struct script_vm *vm, lua_State *L)
     (void) vm;
     script_tasks_add(L);
     script_tls_add(L);
+    script_process_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
     lua_abort_add(L);
 }
 
-static const struct script_subsystem subsystem = {.name = "http", .api_version = API_VERSION, .add = add_api};
+static const struct script_subsystem subsystem = {.name = "http",
+                                                  .api_version = API_VERSION,
+                                                  .add = add_api};
 
 static bool lua_end(struct conf *conf, struct http_main *http)
 {
-    struct lua_main *main = *(struct lua_main **) conf_state(conf, "lua http", sizeof(struct lua_main *));
+    struct lua_main *main =
+        *(struct lua_main **) conf_state(conf, "lua http", sizeof(struct lua_main *));
 
     main->options.subsystem = &subsystem;
-    main->options.code_count = script_code_count(conf, "http");
     main->options.main = main;
-    if (main->options.code_count == 0) {
+    script_options_end(conf, &main->options);
+    if (main->options.code_count != 0) {
+        http->generation->fiber_stack_size = FIBER_STACK;
+        lua_handshakes_end(http);
+    }
+    return true;
+}
+
+static struct lua_main *main_of(struct generation *generation)
+{
+    return generation->http != NULL
+               ? *(struct lua_main **) conf_state(&generation->conf, "lua http",
+                                                  sizeof(struct lua_main *))
+               : NULL;
+}
+
+static void free_vm(void *arg)
+{
+    struct lua_main *main = arg;
+
+    script_vm_free(main->vm);
+    main->vm = NULL;
+}
+
+static bool opened(struct generation *generation)
+{
+    struct lua_main *main = main_of(generation);
+
+    if (main == NULL) {
         return true;
     }
-    lua_handshakes_end(http);
-    http->generation->fiber_stack_size = FIBER_STACK;
-    main->vm = script_vm_new(&main->options, log_main);
-    return main->vm != NULL;
+    arena_on_free(&generation->arena, free_vm, main);
+    return script_opened(&main->options, &main->vm);
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_begins(main->vm);
+    }
+    return true;
+}
+
+static void worker_quit(struct generation *generation)
+{
+    script_timers_end(generation);
+}
+
+static void worker_end(struct generation *generation)
+{
+    const struct lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_ends(main->vm);
+    }
 }
 
 /* ---- hooks */
@@ -138,14 +202,19 @@ static bool has_server_rewrite(const struct http_location *location)
     return settings_at(location)->server_rewrite != NULL;
 }
 
+static bool may_rewrite(const struct http_location *location)
+{
+    return settings_at(location)->rewrite != NULL || main_at(location)->has_if_rewrite;
+}
+
 static bool has_late_rewrite(const struct http_location *location)
 {
-    return settings_at(location)->rewrite != NULL && !main_at(location)->rewrite_is_early;
+    return may_rewrite(location) && !main_at(location)->rewrite_is_early;
 }
 
 static bool has_early_rewrite(const struct http_location *location)
 {
-    return settings_at(location)->rewrite != NULL && main_at(location)->rewrite_is_early;
+    return may_rewrite(location) && main_at(location)->rewrite_is_early;
 }
 
 static bool has_late_access(const struct http_location *location)
@@ -209,4 +278,8 @@ const struct module ngx_http_lua_module = {
     .kind = MODULE_HTTP,
     .tables = lua_tables,
     .hooks = &hooks,
+    .opened = opened,
+    .worker_start = worker_start,
+    .worker_quit = worker_quit,
+    .worker_end = worker_end,
 };

@@ -121,7 +121,7 @@ static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struc
     struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
     struct kept *kept;
 
-    if (text.len < REFERENCE_MIN || lua->subject.own_vm || (kept = malloc(sizeof(*kept))) == NULL) {
+    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private || (kept = malloc(sizeof(*kept))) == NULL) {
         return piece;
     }
     lua_pushvalue(L, -1);
@@ -251,7 +251,7 @@ static const char *drain(struct lua_request *lua)
         return "aborted";
     }
     if (!request->wire->drain(request)) {
-        failure = request->is_timed_out ? "timeout" : "client aborted";
+        failure = request->is_timed_out ? "timeout" : "nginx output filter error";
     }
     leave_turn(&lua->output);
     return failure;

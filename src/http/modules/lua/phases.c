@@ -1,19 +1,7 @@
 /* The phases of a request in which Lua runs. */
-#include <unistd.h>
-
 #include "http/modules/lua/lua.h"
 #include "http/request/body.h"
 #include "http/request/response.h"
-
-/* Its code failed: what the client is told. Nothing, where it has seen a part of the response. */
-static enum flow fail(struct request *request, const struct script_code *code)
-{
-    if (request->response.is_head_sent) {
-        return FLOW_CUT;
-    }
-    bool is_missing = code->file.len != 0 && access(code->file.data, R_OK) != 0;
-    return request_fail(request, is_missing ? 404 : 500);
-}
 
 /* Runs the code of a phase that may wait; gives what its handler returns: FLOW_NEXT where it came to its end. MAY WAIT. */
 static enum flow run(struct request *request, enum script_phase phase, const struct script_code *code)
@@ -36,15 +24,13 @@ static enum flow run(struct request *request, enum script_phase phase, const str
     enum script_end end = script_run(&call);
     enum flow flow;
 
-    if (fiber_is_cancelled() && !request->is_cancelled && (lua->has_exited || lua->has_decided)) {
-        fiber_uncancel(); /* another thread had this one leave */
-    }
     if (lua->has_decided) {
         flow = lua->flow;
     } else if (lua->has_exited) {
         flow = lua_exit_flow(lua, phase);
     } else if (end == SCRIPT_FAILED) {
-        flow = fail(request, code);
+        flow = request->response.is_head_sent ? FLOW_CUT
+                                              : request_fail(request, (unsigned) lua->subject.failed_with);
     } else if (end == SCRIPT_CANCELLED) {
         flow = FLOW_CLOSED;
     } else if (phase == SCRIPT_CONTENT || lua_has_output(lua)) {
@@ -63,11 +49,21 @@ enum flow lua_server_rewrite(struct request *request)
 
 enum flow lua_rewrite(struct request *request)
 {
-    return run(request, SCRIPT_REWRITE, lua_settings_of(request)->rewrite);
+    const struct script_code *code = lua_settings_of(request)->rewrite;
+
+    if (code == NULL || request->uri_changed) {
+        return FLOW_NEXT; /* of another `if`; or a location is searched anew */
+    }
+    return run(request, SCRIPT_REWRITE, code);
 }
 
 enum flow lua_access(struct request *request)
 {
+    unsigned status = request->response.status;
+
+    if (request->location->satisfy == SATISFY_ANY && (status == 401 || status == 403 || status == 407)) {
+        request->response.status = 0; /* another checker's refusal: who runs them has it in mind */
+    }
     enum flow flow = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
     const struct lua_request *lua = lua_request_of(request);
 
@@ -81,6 +77,12 @@ enum flow lua_precontent(struct request *request)
 
 enum flow lua_content(struct request *request)
 {
+    struct lua_request *lua = lua_request_of(request);
+
+    if (request->response.status == 0) {
+        request->response.status = lua->exit_status;
+    }
+    lua->exit_status = 0;
     return run(request, SCRIPT_CONTENT, lua_settings_of(request)->content);
 }
 

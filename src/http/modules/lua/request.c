@@ -2,6 +2,7 @@
 #include "http/exchange/exchange.h"
 #include "http/modules/lua/lua.h"
 #include "http/request/engine.h"
+#include "lua/vm/life.h"
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
@@ -62,6 +63,17 @@ static void request_ends(void *arg)
     script_subject_end(&lua->subject);
 }
 
+/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+static struct script_vm *vm_for(struct request *request, const struct lua_main *main)
+{
+    struct script_vm *own = NULL;
+
+    if (!lua_settings_of(request)->script.code_cache) {
+        own = script_vm_private(&main->options, &request->log);
+    }
+    return own != NULL ? own : main->vm;
+}
+
 struct lua_request *lua_request_of(struct request *request)
 {
     struct lua_request *lua = request_data(request, &lua_key, sizeof(*lua));
@@ -71,7 +83,8 @@ struct lua_request *lua_request_of(struct request *request)
 
         lua->has_begun = true;
         lua->request = request;
-        script_subject_begin(&lua->subject, &lua_request_kind, main->vm, &request->log);
+        script_subject_begin(&lua->subject, &lua_request_kind, vm_for(request, main),
+                             &request->log);
         arena_on_free(&request->arena, request_ends, lua);
     }
     lua->subject.settings = &lua_settings_of(request)->script;
