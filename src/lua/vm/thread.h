@@ -38,6 +38,8 @@ struct script_subject_kind {
                                 struct fiber_handle *handle);
     /* Where its variables are; NULL = it has none. */
     struct variable_env *(*variables)(struct script_subject *subject);
+    /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */
+    unsigned (*hops)(struct script_subject *subject);
 };
 
 /* Whom Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the upper floor has. */

@@ -2,6 +2,7 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
+#include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "server/module.h"
 
@@ -50,8 +51,22 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
-static const struct directive_table place_table = {
-    .key = &lua_key, .rows = place_rows, .contexts = IN_HTTP_LOCATION_SETTINGS, .size = sizeof(struct lua_settings)};
+/* What Lua needs of other modules' settings of the place. */
+static bool place_finish(struct conf_scope *scope, void *settings)
+{
+    const struct http_location *location = scope_location(scope);
+    struct script_settings *script = &((struct lua_settings *) settings)->script;
+
+    script->resolver = location->resolver;
+    script->resolver_timeout_ms = location->resolver_timeout_ms;
+    return true;
+}
+
+static const struct directive_table place_table = {.key = &lua_key,
+                                                   .rows = place_rows,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .size = sizeof(struct lua_settings),
+                                                   .finish = place_finish};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
 
 /* ---- the VM */
@@ -60,6 +75,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     (void) vm;
     script_tasks_add(L);
+    script_sockets_add(L);
     lua_output_add(L);
 }
 
@@ -106,10 +122,17 @@ static const struct phase_hook phases[] = {
 
 static const struct http_module hooks = {.phases = phases, .end = lua_end};
 
+static void worker_quit(struct generation *generation)
+{
+    (void) generation;
+    script_sockets_quit();
+}
+
 const struct module ngx_http_lua_module = {
     .magic = MODULE_MAGIC,
     .name = "ngx_http_lua_module",
     .kind = MODULE_HTTP,
     .tables = lua_tables,
     .hooks = &hooks,
+    .worker_quit = worker_quit,
 };
