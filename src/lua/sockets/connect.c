@@ -36,6 +36,10 @@ static int64_t number_option(lua_State *L, int index, const char *name, int64_t 
         return usual;
     }
     if (!lua_isnumber(L, -1)) {
+        if (least == 0) {
+            lua_pop(L, 1);
+            return usual; /* of a backlog nobody says so */
+        }
         bad_option(L, index, name, "type", luaL_typename(L, -1));
     }
     lua_Number number = lua_tonumber(L, -1);
@@ -154,19 +158,19 @@ static void name_peer(struct script_socket *socket, const struct wish *wish)
 enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket, const struct addr *local,
                               uint64_t timeout_ms, struct conn **out, int *error)
 {
-    struct log log;
+    struct socket_log words;
     struct link_options options = {.tells_timeout = true, .local = local->len != 0 ? local : NULL};
     char text[ADDR_TEXT_MAX];
-    struct link_target target = {.addr = socket->peer, .log = &log};
+    struct link_target target = {.addr = socket->peer, .log = &words.log};
 
-    socket_log(thread, socket, &log);
+    socket_log_begin(thread, socket->name, &words);
     target.name = (struct str){text, addr_format(&socket->peer, true, text)};
     if (thread->subject->kind->hops != NULL) {
         options.hops = thread->subject->kind->hops(thread->subject);
     }
     enum link_result result = link_reach(&target, &options, clock_now.now_ms + timeout_ms, out, error);
     if (result == LINK_TIMED_OUT) {
-        log_error(&log, 0, "%slua tcp socket connect timed out", socket_log_prefix(thread));
+        log_error(&words.log, 0, "%slua tcp socket connect timed out", socket_log_prefix(thread));
     }
     return result;
 }
@@ -222,7 +226,7 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
 {
     struct socket_pool *pool = socket_pool_find(L, wish->key);
     struct kept_conn kept;
-    struct log log;
+    struct socket_log words;
 
     if (pool == NULL && wish->backlog >= 0) {
         pool = socket_pool_make(L, wish->key, wish->pool_size, wish->backlog);
@@ -247,8 +251,8 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
         return script_fail(L, "too many waiting connect operations");
     case POOL_TIMED_OUT:
         socket->stage = SOCKET_IDLE;
-        socket_log(thread, NULL, &log);
-        log_error(&log, 0, "%slua tcp socket queued connect timed out, when trying to connect to %.*s:%u",
+        socket_log_begin(thread, NULL, &words);
+        log_error(&words.log, 0, "%slua tcp socket queued connect timed out, when trying to connect to %.*s:%u",
                   socket_log_prefix(thread), STR_ARG(wish->host), wish->port);
         return script_fail(L, "timeout");
     case POOL_CANCELLED:

@@ -35,7 +35,7 @@ static int settimeouts(lua_State *L, struct script_thread *thread)
 {
     (void) thread;
     if (lua_gettop(L) != 4) {
-        return luaL_error(L, "ngx.socket settimeouts: expecting 4 arguments (including the object) but seen %d",
+        return luaL_error(L, "ngx.socket settimeout: expecting 4 arguments (including the object) but seen %d",
                           lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);

@@ -26,30 +26,30 @@ static int give_part(lua_State *L, struct script_socket *socket, const char *rea
 
 static int fail_closed(lua_State *L, const struct script_thread *thread, const struct script_socket *socket)
 {
-    struct log log;
+    struct socket_log words;
 
-    socket_log(thread, socket, &log);
-    log_error(&log, 0, "attempt to receive data on a closed socket: u:%p, c:%p, ft:0 eof:%d", (const void *) socket,
+    socket_log_begin(thread, socket != NULL ? socket->name : NULL, &words);
+    log_error(&words.log, 0, "attempt to receive data on a closed socket: u:%p, c:%p, ft:0 eof:%d", (const void *) socket,
               socket != NULL ? (const void *) socket->conn : NULL, socket != NULL && socket->has_read_last);
     return script_fail(L, "closed");
 }
 
 static int fail_late(lua_State *L, const struct script_thread *thread, struct script_socket *socket)
 {
-    struct log log;
+    struct socket_log words;
 
-    socket_log(thread, socket, &log);
-    log_error(&log, 0, "%slua tcp socket read timed out", socket_log_prefix(thread));
+    socket_log_begin(thread, socket->name, &words);
+    log_error(&words.log, 0, "%slua tcp socket read timed out", socket_log_prefix(thread));
     return give_part(L, socket, "timeout");
 }
 
 static int fail_broken(lua_State *L, const struct script_thread *thread, struct script_socket *socket)
 {
-    struct log log;
+    struct socket_log words;
 
     if (socket->conn != NULL && socket->conn->is_broken) {
-        socket_log(thread, socket, &log);
-        log_error(&log, socket->conn->error, "recv() failed");
+        socket_log_begin(thread, socket->name, &words);
+        log_error(&words.log, socket->conn->error, "recv() failed");
     }
     socket->has_read_last = true;
     return give_part(L, socket, socket->source->error);

@@ -83,10 +83,10 @@ struct str script_check_pieces(lua_State *L, int index)
 
 static int fail_closed(lua_State *L, const struct script_thread *thread, const struct script_socket *socket)
 {
-    struct log log;
+    struct socket_log words;
 
-    socket_log(thread, socket, &log);
-    log_error(&log, 0, "attempt to send data on a closed socket: u:%p, c:%p, ft:0 eof:%d", (const void *) socket,
+    socket_log_begin(thread, socket != NULL ? socket->name : NULL, &words);
+    log_error(&words.log, 0, "attempt to send data on a closed socket: u:%p, c:%p, ft:0 eof:%d", (const void *) socket,
               socket != NULL ? (const void *) socket->conn : NULL, socket != NULL && socket->has_sent_last);
     return script_fail(L, "closed");
 }
@@ -94,20 +94,20 @@ static int fail_closed(lua_State *L, const struct script_thread *thread, const s
 static int fail_broken(lua_State *L, const struct script_thread *thread, struct script_socket *socket, int error)
 {
     char text[ERROR_TEXT_MAX];
-    struct log log;
+    struct socket_log words;
 
-    socket_log(thread, socket, &log);
-    log_error(&log, error, "send() failed");
+    socket_log_begin(thread, socket->name, &words);
+    log_error(&words.log, error, "send() failed");
     socket->has_sent_last = true;
     return script_fail(L, socket_error_text(error, text));
 }
 
 static int fail_late(lua_State *L, const struct script_thread *thread, struct script_socket *socket)
 {
-    struct log log;
+    struct socket_log words;
 
-    socket_log(thread, socket, &log);
-    log_error(&log, 0, "%slua tcp socket write timed out", socket_log_prefix(thread));
+    socket_log_begin(thread, socket->name, &words);
+    log_error(&words.log, 0, "%slua tcp socket write timed out", socket_log_prefix(thread));
     socket->has_sent_last = true;
     return script_fail(L, "timeout");
 }

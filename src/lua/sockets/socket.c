@@ -191,26 +191,25 @@ const char *socket_log_prefix(const struct script_thread *thread)
 /* Behind the message: whom the socket talks to; then what the subject says of itself. */
 static void describe(const struct log *log, struct room *out)
 {
-    const struct script_socket *socket = log->subject;
-    const struct log *base = socket->subject != NULL ? socket->subject->log : log_main;
+    const struct socket_log *words = log->subject;
 
-    if (socket->name[0] != '\0') {
-        room_printf(out, ", upstream: %s", socket->name);
+    if (words->name != NULL && words->name[0] != '\0') {
+        room_printf(out, ", upstream: %s", words->name);
     }
-    if (base->describe != NULL) {
-        base->describe(base, out);
+    if (words->base->describe != NULL) {
+        words->base->describe(words->base, out);
     }
 }
 
-void socket_log(const struct script_thread *thread, const struct script_socket *socket, struct log *out)
+void socket_log_begin(const struct script_thread *thread, const char *name, struct socket_log *out)
 {
-    *out = *thread->subject->log;
-    if (socket != NULL && socket->subject == thread->subject) {
-        out->describe = describe;
-        out->subject = (void *) socket;
-    }
+    out->base = thread->subject->log;
+    out->name = name;
+    out->log = *out->base;
+    out->log.describe = describe;
+    out->log.subject = out;
     if (!socket_settings(thread)->log_errors) {
-        out->level = LOG_STDERR;
+        out->log.level = LOG_STDERR;
     }
 }
 

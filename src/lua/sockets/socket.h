@@ -74,8 +74,14 @@ enum link_result socket_reach(struct script_thread *thread, struct script_socket
 
 const struct script_settings *socket_settings(const struct script_thread *thread);
 
-/* The log of what goes wrong with it, in `out`: says whom it talks to, and nothing at all with lua_socket_log_errors off. */
-void socket_log(const struct script_thread *thread, const struct script_socket *socket, struct log *out);
+/* A log of what goes wrong with a socket. */
+struct socket_log {
+    struct log log;         /* to be written to */
+    const struct log *base; /* the subject's */
+    const char *name;       /* whom it talks to; or empty */
+};
+/* Lines say whom it talks to (NULL, or empty: nobody); and there are none with lua_socket_log_errors off. */
+void socket_log_begin(const struct script_thread *thread, const char *name, struct socket_log *out);
 /* "stream " or nothing, before "lua tcp socket …". */
 const char *socket_log_prefix(const struct script_thread *thread);
 /* An errno as scripts are told: "connection refused". `room` has ERROR_TEXT_MAX bytes. */

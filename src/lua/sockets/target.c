@@ -77,11 +77,12 @@ const char *socket_target_find(lua_State *L, struct script_thread *thread, const
     if (str_find_char(host, '/') != NULL || memchr(host.data, '\0', host.len) != NULL) {
         return not_parsed(L, host, "invalid host");
     }
-    if (!addr_split_port(host, &host, &port)) {
+    bool has_brackets = host.data[0] == '[';
+    if (!addr_split_port(host, &host, &port) || (!has_brackets && str_find_char(host, ':') != NULL)) {
         return not_parsed(L, target->host, "invalid port");
     }
     if (!addr_parse_ip(host, out)) {
-        if (host.len != 0 && host.data[0] == '[') {
+        if (has_brackets) {
             return not_parsed(L, target->host, "invalid IPv6 address");
         }
         const char *reason = resolve(L, thread, host, out);
