@@ -80,6 +80,8 @@
          .min = 1,                                                                                 \
          .max = 1000000,                                                                           \
          .doc = "Idle connections that a pool of cosockets keeps."},                               \
+        {"lua_socket_send_lowat", CONTEXTS, SIZE(SETTINGS, script.send_lowat), .initial = "0",     \
+         .doc = "Understood; Linux has no SO_SNDLOWAT."},                                          \
         {"lua_socket_log_errors", CONTEXTS, FLAG(SETTINGS, script.log_errors), .initial = "on",    \
          .doc = "Whether failures of cosockets are logged."},                                      \
         {"lua_check_client_abort", CONTEXTS, FLAG(SETTINGS, script.check_client_abort),            \

@@ -3,6 +3,7 @@
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
 #include "lua/process/process.h"
+#include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/vm/life.h"
@@ -84,12 +85,16 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
+/* What Lua needs of other modules' settings of the place, and they of it. */
 static bool place_finish(struct conf_scope *scope, void *settings)
 {
-    const struct lua_settings *own = settings;
+    struct http_location *location = scope_location(scope);
+    struct lua_settings *own = settings;
 
+    own->script.resolver = location->resolver;
+    own->script.resolver_timeout_ms = location->resolver_timeout_ms;
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
-        scope_location(scope)->backend_hooks = lua_backend_hooks;
+        location->backend_hooks = lua_backend_hooks;
     }
     return true;
 }
@@ -109,6 +114,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_tasks_add(L);
     script_tls_add(L);
     script_process_add(L);
+    script_sockets_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
@@ -174,6 +180,7 @@ static bool worker_start(struct generation *generation)
 static void worker_quit(struct generation *generation)
 {
     script_timers_end(generation);
+    script_sockets_quit();
 }
 
 static void worker_end(struct generation *generation)

@@ -1,6 +1,7 @@
 /* Requests as subjects of Lua. */
 #include "http/exchange/exchange.h"
 #include "http/modules/lua/lua.h"
+#include "http/client/connection.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
 
@@ -48,13 +49,19 @@ static struct ssl_st *upstream_ssl(struct script_subject *subject)
     return x == NULL || x->link == NULL ? NULL : tls_ssl(x->link->conn);
 }
 
+static unsigned hops(struct script_subject *subject)
+{
+    return connection_hops(request_of(subject)->http);
+}
+
 const struct script_subject_kind lua_request_kind = {.name = "http",
                                                      .start = start,
                                                      .variables = variables,
                                                      .client = client,
                                                      .ssl = ssl,
                                                      .upstream_ssl = upstream_ssl,
-                                                     .backend = backend};
+                                                     .backend = backend,
+                                                     .hops = hops};
 
 static void request_ends(void *arg)
 {
