@@ -3,16 +3,26 @@
 
 #include <lauxlib.h>
 
-SCRIPT_TEXT(script_library_properties, "src/lua/library/properties.lua")
-SCRIPT_TEXT(script_library_table_new, "src/lua/library/table/new.lua")
+/* The modules, a line each: a name in C, the file in src/lua/library, and what require calls it. */
+#define LIBRARY(MODULE)                                                                            \
+    MODULE(properties, "properties.lua", "portunus.properties")                                    \
+    MODULE(ngx_ssl, "ngx/ssl.lua", "ngx.ssl")                                                      \
+    MODULE(ngx_ssl_clienthello, "ngx/ssl/clienthello.lua", "ngx.ssl.clienthello")                  \
+    MODULE(ngx_ssl_session, "ngx/ssl/session.lua", "ngx.ssl.session")                              \
+    MODULE(ngx_ssl_proxysslcert, "ngx/ssl/proxysslcert.lua", "ngx.ssl.proxysslcert")               \
+    MODULE(ngx_ssl_proxysslverify, "ngx/ssl/proxysslverify.lua", "ngx.ssl.proxysslverify")         \
+    MODULE(ngx_proxyssl, "ngx/proxyssl.lua", "ngx.proxyssl")                                       \
+    MODULE(ngx_ocsp, "ngx/ocsp.lua", "ngx.ocsp")
+
+#define TAKE_IN(name, file, module) SCRIPT_TEXT(script_library_##name, "src/lua/library/" file)
+LIBRARY(TAKE_IN)
+
+#define ROW(name, file, module) {module, script_library_##name##_begin, script_library_##name##_end},
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
-} library[] = {
-    {"portunus.properties", script_library_properties_begin, script_library_properties_end},
-    {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
-};
+} library[] = {LIBRARY(ROW)};
 
 void script_text_load(lua_State *L, const char *name, struct str text)
 {
@@ -23,6 +33,13 @@ void script_text_load(lua_State *L, const char *name, struct str text)
     lua_remove(L, -2);
 }
 
+void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
+{
+    script_text_load(L, name, text);
+    lua_insert(L, -1 - arguments);
+    lua_call(L, arguments, 0);
+}
+
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
@@ -31,13 +48,6 @@ static int open(lua_State *L)
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;
-}
-
-void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
-{
-    script_text_load(L, name, text);
-    lua_insert(L, -1 - arguments);
-    lua_call(L, arguments, 0);
 }
 
 void script_library_add(lua_State *L)
