@@ -47,10 +47,23 @@
 #define SCRIPT_MAIN_ROWS(CONTEXTS, SETTINGS)                                                       \
     {"lua_package_path", CONTEXTS, STRING(SETTINGS, options.package_path),                         \
      .doc = "Where require looks for modules in Lua; \";;\" stands for the default."},             \
+        {"lua_package_cpath", CONTEXTS, STRING(SETTINGS, options.package_cpath),                   \
+         .doc = "Where require looks for modules in C; \";;\" stands for the default."},           \
+        {"lua_shared_dict", CONTEXTS, CUSTOM_FIELD(SETTINGS, options.dicts, script_dict_apply),    \
+         ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "name size",                               \
+         .doc = "A dictionary that all workers share, as ngx.shared.name; it outlives a reload."}, \
+        {"lua_regex_cache_max_entries", CONTEXTS, NUMBER(SETTINGS, options.regex_cache_max),       \
+         .initial = "1024",                                                                        \
+         .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},          \
     {                                                                                              \
-        "lua_package_cpath", CONTEXTS, STRING(SETTINGS, options.package_cpath),                    \
-            .doc = "Where require looks for modules in C; \";;\" stands for the default."          \
+        "lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, options.regex_match_limit),            \
+            .initial = "0",                                                                        \
+            .doc = "Steps after which a match of ngx.re is given up; 0: as PCRE2 has it."          \
     }
+
+/* Reads lua_shared_dict into a list of struct script_dict. */
+bool script_dict_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                       void *settings);
 
 /* Reads a row of SCRIPT_CODE_ROWS. Several ways at one place are a duplicate. */
 bool script_code_apply(struct conf_scope *scope, const struct directive *row,

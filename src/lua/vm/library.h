@@ -4,7 +4,10 @@
 
 #include <lua.h>
 
-/* Puts them all into package.preload. */
+/* Puts the modules into package.preload. */
 void script_library_add(lua_State *L);
+
+/* Pushes the function of a file of src/lua/library: "values/text.lua". An error is thrown where there is none. */
+void script_library_push(lua_State *L, const char *file);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/str.h"
 
 struct conf_node;
+struct script_dict;
 struct script_vm;
 
 /* A Lua text of the configuration: a directive's, or a file that one names. Lives as long as the generation. */
@@ -39,6 +40,9 @@ struct script_vm_options {
     struct str package_cpath;
     uint64_t memory_limit;    /* bytes that a VM may take; 0 = none */
     bool loads_core;          /* lua_load_resty_core */
+    struct script_dict *dicts;  /* of lua/dict: lua_shared_dict, newest first */
+    int64_t regex_cache_max;    /* lua_regex_cache_max_entries */
+    int64_t regex_match_limit;  /* steps; 0 = as PCRE2 has it */
     unsigned code_count;      /* chunks of the configuration: numbers are below */
     void *main;               /* of the subsystem: its settings of the main level */
 };

@@ -2,7 +2,9 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
+#include "lua/dict/lua.h"
 #include "lua/tasks/tasks.h"
+#include "lua/values/values.h"
 #include "server/module.h"
 
 #define API_VERSION 10032            /* ngx.config.ngx_lua_version */
@@ -58,8 +60,10 @@ static const struct directive_table *const lua_tables[] = {&main_table, &place_t
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    (void) vm;
+
     script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
     lua_output_add(L);
 }
 
