@@ -242,6 +242,7 @@ void script_ffi_dict_flush_all(struct script_dict *dict)
     for (dict_ref ref = table->oldest; ref != 0; ref = dict_item_at(table, ref)->newer) {
         dict_item_at(table, ref)->expires_ms = 1;
     }
+    dict_drop_expired(table, EXPIRED_MOST + 1);
     dict_unlock(table);
 }
 

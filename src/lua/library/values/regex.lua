@@ -113,10 +113,11 @@ end
 
 -- The compiled pattern; nil and a message when it is none.
 local function compile(pattern, text)
-    local options = known_options[text or ""]
+    text = text or ""
+    local options = known_options[text]
     if not options then
         if type(text) ~= "string" then
-            text = tostring(text)
+            text = type(text) == "number" and tostring(text) or ""
         end
         options = known_options[text] or parse_options(text)
     end
@@ -457,10 +458,11 @@ package.preload["resty.core.regex"] = function()
     return regex
 end
 
--- Perl's way: no trailing empty parts unless `most` says how many there may be.
+-- Perl's way: texts between matches and the groups of these; no trailing empty parts unless `most` says how many there may be.
+-- And where the last match ended; or nil and a message.
 local function split(subject, made, from, most, res)
-    local len, count, copied = #subject, 0, from
-    while from < len and (most <= 0 or count < most - 1) do
+    local len, count, parts, copied = #subject, 0, 1, from
+    while from <= len and copied < len and (most <= 0 or parts < most) do
         local result = C.script_ffi_regex_match(made.regex, subject, len, from)
         if result < 0 then
             return nil, failed(result)
@@ -469,9 +471,11 @@ local function split(subject, made, from, most, res)
         end
         local first, last = made.captures[0], made.captures[1]
         from = next_from(made, subject, from)
-        if last > first or first > copied and first < len then
+        if last > first or first > copied then
+            parts = parts + 1
             count = count + 1
             res[count] = sub(subject, copied + 1, first)
+            copied = last
             for i = 1, made.groups do
                 local text = group_of(made, subject, i)
                 if text then
@@ -479,19 +483,20 @@ local function split(subject, made, from, most, res)
                     res[count] = text
                 end
             end
-            copied = last
         end
     end
-    if copied < len or most > 0 and count > 0 and count < most then
+    if copied < len or count > 0 then
         count = count + 1
         res[count] = sub(subject, copied + 1)
-    elseif most <= 0 then
+    end
+    if most <= 0 then
         while count > 0 and res[count] == "" do
+            res[count] = nil
             count = count - 1
         end
     end
     res[count + 1] = nil
-    return res
+    return res, copied
 end
 
 package.preload["ngx.re"] = function()
@@ -505,7 +510,14 @@ package.preload["ngx.re"] = function()
         if type(subject) ~= "string" then
             subject = tostring(subject)
         end
-        return split(subject, made, ctx and begin_of(ctx) or 0, most or 0, res or {})
+        if res ~= nil and type(res) ~= "table" then
+            error("res is not a table", 2)
+        end
+        local parts, last = split(subject, made, ctx and begin_of(ctx) or 0, most or 0, res or {})
+        if parts and ctx and parts[1] then
+            ctx.pos = last
+        end
+        return parts, not parts and last or nil
     end
 
     function re.opt(option, value)
