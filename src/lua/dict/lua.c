@@ -7,7 +7,7 @@
 
 void script_dict_add(struct script_vm *vm, lua_State *L)
 {
-    script_library_push(L, "dict/dict.lua");
+    script_library_load(L, "dict.dict");
     lua_newtable(L);
     for (struct script_dict *dict = vm->options->dicts; dict != NULL; dict = dict->next) {
         script_push_str(L, dict->name);

@@ -16,10 +16,10 @@ void *script_ffi_request(void)
 
 void script_values_add(struct script_vm *vm, lua_State *L)
 {
-    static const char *const parts[] = {"values/text.lua", "values/time.lua", "values/regex.lua"};
+    static const char *const parts[] = {"values.text", "values.time", "values.regex"};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        script_library_push(L, parts[i]);
+        script_library_load(L, parts[i]);
         lua_pushvalue(L, -2);
         lua_pushnumber(L, (double) vm->options->regex_cache_max);
         lua_pushnumber(L, (double) vm->options->regex_match_limit);

@@ -2,24 +2,34 @@
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
+#include <stdbool.h>
 #include <string.h>
 
 /*
- * The files of src/lua/library, a line each: a name in C, the file, and the module that require finds there, or NULL for a part
- * that script_library_push gives.
+ * The files of src/lua/library, a line each: a name in C, its kind, its name in Lua, and the file. A MODULE is what require finds; a
+ * PART is completed by somebody above with functions of C, and only script_library_load finds it.
  */
 #define LIBRARY(FILE)                                                                              \
-    FILE(text, "values/text.lua", NULL)                                                            \
-    FILE(time, "values/time.lua", NULL)                                                            \
-    FILE(regex, "values/regex.lua", NULL)                                                          \
-    FILE(dict, "dict/dict.lua", NULL)                                                              \
-    FILE(core, "resty/core.lua", "resty.core")                                                     \
-    FILE(core_base, "resty/core/base.lua", "resty.core.base")                                      \
-    FILE(core_time, "resty/core/time.lua", "resty.core.time")                                      \
-    FILE(core_utils, "resty/core/utils.lua", "resty.core.utils")                                   \
-    FILE(core_part, "resty/core/part.lua", NULL)                                                   \
-    FILE(tablepool, "tablepool.lua", "tablepool")                                                  \
-    FILE(table_more, "table/more.lua", NULL)
+    FILE(core, MODULE, "resty.core", "resty/core.lua")                                             \
+    FILE(core_base, MODULE, "resty.core.base", "resty/core/base.lua")                              \
+    FILE(core_time, MODULE, "resty.core.time", "resty/core/time.lua")                              \
+    FILE(core_utils, MODULE, "resty.core.utils", "resty/core/utils.lua")                           \
+    FILE(tablepool, MODULE, "tablepool", "tablepool.lua")                                          \
+    FILE(ngx_ssl, MODULE, "ngx.ssl", "ngx/ssl.lua")                                                \
+    FILE(clienthello, MODULE, "ngx.ssl.clienthello", "ngx/ssl/clienthello.lua")                    \
+    FILE(session, MODULE, "ngx.ssl.session", "ngx/ssl/session.lua")                                \
+    FILE(proxysslcert, MODULE, "ngx.ssl.proxysslcert", "ngx/ssl/proxysslcert.lua")                 \
+    FILE(proxysslverify, MODULE, "ngx.ssl.proxysslverify", "ngx/ssl/proxysslverify.lua")           \
+    FILE(proxyssl, MODULE, "ngx.proxyssl", "ngx/proxyssl.lua")                                     \
+    FILE(ocsp, MODULE, "ngx.ocsp", "ngx/ocsp.lua")                                                 \
+    FILE(coroutine, PART, "coroutine", "coroutine.lua")                                            \
+    FILE(semaphore, PART, "ngx.semaphore", "ngx/semaphore.lua")                                    \
+    FILE(text, PART, "values.text", "values/text.lua")                                             \
+    FILE(time, PART, "values.time", "values/time.lua")                                             \
+    FILE(regex, PART, "values.regex", "values/regex.lua")                                          \
+    FILE(dict, PART, "dict.dict", "dict/dict.lua")                                                 \
+    FILE(table_more, PART, "table.more", "table/more.lua")                                         \
+    FILE(core_part, PART, "resty.core.part", "resty/core/part.lua")
 
 /* Modules of lua-resty-core of which scripts ask no more than that they are there. */
 static const char *const parts_of_core[] = {
@@ -28,62 +38,61 @@ static const char *const parts_of_core[] = {
 };
 
 /* The text of a file, as script_library_NAME and script_library_NAME_end. */
-#define TAKE_IN(name, file, module)                                                                \
-    extern const char script_library_##name[], script_library_##name##_end[];                      \
+#define TAKE_IN(id, kind, name, file)                                                              \
+    extern const char script_library_##id[], script_library_##id##_end[];                          \
     __asm__(".pushsection .rodata\n"                                                               \
-            ".global script_library_" #name "\nscript_library_" #name ":\n"                        \
+            ".global script_library_" #id "\nscript_library_" #id ":\n"                            \
             ".incbin \"src/lua/library/" file "\"\n"                                               \
-            ".global script_library_" #name "_end\nscript_library_" #name "_end:\n"                \
+            ".global script_library_" #id "_end\nscript_library_" #id "_end:\n"                    \
             ".byte 0\n"                                                                            \
             ".popsection\n");
 LIBRARY(TAKE_IN)
 
-#define ROW(name, file, module) {file, module, script_library_##name, script_library_##name##_end},
+enum library_kind { MODULE, PART };
+
+#define ROW(id, kind, name, file) {name, kind, script_library_##id, script_library_##id##_end},
 
 static const struct library_file {
-    const char *file;
-    const char *module; /* as in require; or NULL */
+    const char *name;
+    enum library_kind kind;
     const char *begin, *end;
 } library[] = {LIBRARY(ROW)};
 
 enum { LIBRARY_COUNT = sizeof(library) / sizeof(library[0]) };
 
 /* Pushes the function of a file. */
-static void push(lua_State *L, const struct library_file *file)
+static void load(lua_State *L, const struct library_file *file)
 {
-    lua_pushfstring(L, "=%s", file->file);
+    lua_pushfstring(L, "=%s", file->name);
     if (luaL_loadbuffer(L, file->begin, (size_t) (file->end - file->begin), lua_tostring(L, -1)) != 0) {
         lua_error(L);
     }
     lua_remove(L, -2);
 }
 
-void script_library_push(lua_State *L, const char *file)
+void script_library_load(lua_State *L, const char *name)
 {
     for (unsigned i = 0; i < LIBRARY_COUNT; i++) {
-        if (strcmp(library[i].file, file) == 0) {
-            push(L, &library[i]);
+        if (library[i].kind == PART && strcmp(library[i].name, name) == 0) {
+            load(L, &library[i]);
             return;
         }
     }
-    luaL_error(L, "no \"%s\" is built in", file);
+    luaL_error(L, "no part of the library is called %s", name);
 }
 
 static int open(lua_State *L)
 {
-    const struct library_file *file = lua_touserdata(L, lua_upvalueindex(1));
-
-    push(L, file);
+    load(L, lua_touserdata(L, lua_upvalueindex(1)));
     lua_pushvalue(L, 1);
     lua_call(L, 1, 1);
     return 1;
 }
 
-static int open_part(lua_State *L)
+static int open_part_of_core(lua_State *L)
 {
-    script_library_push(L, "resty/core/part.lua");
-    lua_pushvalue(L, 1);
-    lua_call(L, 1, 1);
+    script_library_load(L, "resty.core.part");
+    lua_call(L, 0, 1);
     return 1;
 }
 
@@ -92,18 +101,18 @@ void script_library_add(lua_State *L)
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "preload");
     for (unsigned i = 0; i < LIBRARY_COUNT; i++) {
-        if (library[i].module != NULL) {
+        if (library[i].kind == MODULE) {
             lua_pushlightuserdata(L, (void *) &library[i]);
             lua_pushcclosure(L, open, 1);
-            lua_setfield(L, -2, library[i].module);
+            lua_setfield(L, -2, library[i].name);
         }
     }
     for (size_t i = 0; i < sizeof(parts_of_core) / sizeof(parts_of_core[0]); i++) {
         lua_pushfstring(L, "resty.core.%s", parts_of_core[i]);
-        lua_pushcfunction(L, open_part);
+        lua_pushcfunction(L, open_part_of_core);
         lua_settable(L, -3);
     }
     lua_pop(L, 2);
-    script_library_push(L, "table/more.lua");
+    script_library_load(L, "table.more");
     lua_call(L, 0, 0);
 }

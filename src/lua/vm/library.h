@@ -7,7 +7,7 @@
 /* Puts the modules into package.preload. */
 void script_library_add(lua_State *L);
 
-/* Pushes the function of a file of src/lua/library: "values/text.lua". An error is thrown where there is none. */
-void script_library_push(lua_State *L, const char *file);
+/* Pushes the function of a part that needs functions of C, as its arguments, to be what it is. May throw. */
+void script_library_load(lua_State *L, const char *name);
 
 #endif
