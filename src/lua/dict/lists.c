@@ -86,7 +86,7 @@ static struct dict_node *node_new(struct dict_table *table, const struct script_
     if (node != NULL) {
         dict_decide(&table->pending_node, dict_ref_of(table, node));
         node->len = (uint32_t) len;
-        node->type = (uint8_t) value->type;
+        node->type = (uint32_t) value->type;
         if (len != 0) {
             memcpy(node->data, from, len);
         }

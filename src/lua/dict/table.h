@@ -32,8 +32,8 @@ struct dict_list {
 /* An element of a list. */
 struct dict_node {
     dict_ref next, previous;
-    uint32_t len; /* bytes of data */
-    uint8_t type; /* DICT_NUMBER, DICT_STRING */
+    uint32_t len;  /* bytes of data */
+    uint32_t type; /* DICT_NUMBER, DICT_STRING */
     char data[];
 };
 

@@ -43,7 +43,7 @@ local dict_mt = { __index = dict_methods }
 -- The dictionary behind an object.
 local function dict_of(zone)
     local dict = type(zone) == "table" and zone[1]
-    if type(dict) ~= "userdata" then
+    if type(dict) ~= "cdata" then
         error("bad \"zone\" argument", 3)
     end
     return dict
@@ -67,20 +67,15 @@ local function key_of(key)
     return key
 end
 
--- The value that C gave, and its flags.
+-- The value that C gave.
 local function value_out(kind)
-    local flags
-    if value.flags ~= 0 then
-        flags = value.flags
-    end
     if kind == NUMBER then
-        return value.number, flags
+        return value.number
     elseif kind == STRING then
-        return string_of(value.data, value.len), flags
+        return string_of(value.data, value.len)
     elseif kind == BOOLEAN then
-        return value.number ~= 0, flags
+        return value.number ~= 0
     end
-    return nil, "value is a list"
 end
 
 function dict_methods.get(zone, key)
@@ -92,6 +87,12 @@ function dict_methods.get(zone, key)
     local kind = C.script_ffi_dict_get(dict, name, #name, 0, value)
     if kind == NONE then
         return nil
+    elseif kind == LIST then
+        return nil, "value is a list"
+    end
+    local flags = value.flags
+    if flags ~= 0 then
+        return value_out(kind), flags
     end
     return value_out(kind)
 end
@@ -108,8 +109,11 @@ function dict_methods.get_stale(zone, key)
     elseif kind == LIST then
         return nil, "value is a list"
     end
-    local found, flags = value_out(kind)
-    return found, flags, value.is_stale ~= 0
+    local flags
+    if value.flags ~= 0 then
+        flags = value.flags
+    end
+    return value_out(kind), flags, value.is_stale ~= 0
 end
 
 -- The string or number goes to C. False: it is of another type.
@@ -314,8 +318,7 @@ local function pop(is_left, ...)
     elseif result ~= OK then
         return nil, REASONS[result]
     end
-    value.flags = 0
-    return (value_out(value.type))
+    return value_out(value.type)
 end
 
 function dict_methods.lpop(...)
@@ -357,7 +360,7 @@ local function one_number(usual, ...)
     end
     local zone, most = ...
     local dict = type(zone) == "table" and zone[1]
-    if type(dict) ~= "userdata" then
+    if type(dict) ~= "cdata" then
         error("bad user data for the ngx_shm_zone_t pointer", 3)
     end
     if count == 1 then
@@ -399,6 +402,7 @@ end
 
 local shared = {}
 for name, dict in pairs(dicts) do
-    shared[name] = setmetatable({ [1] = dict }, dict_mt)
+    -- A pointer of FFI: code that is given lightuserdata is not compiled.
+    shared[name] = setmetatable({ ffi.cast("void *", dict) }, dict_mt)
 end
 return shared
