@@ -2,10 +2,12 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
+#include "lua/dict/lua.h"
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
+#include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
 #include "lua/values/context.h"
@@ -115,8 +117,9 @@ static const struct directive_table *const lua_tables[] = {&main_table, &place_t
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    (void) vm;
     script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
     script_tls_add(L);
     script_process_add(L);
     script_sockets_add(L);
