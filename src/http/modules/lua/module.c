@@ -48,8 +48,19 @@ static const struct directive main_rows[] = {
     {0},
 };
 
+#define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+#define SET_DOC "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
+
 static const struct directive place_rows[] = {
+    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "$variable { Lua }",
+     .doc = SET_DOC},
+    {"set_by_lua", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
+    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable path [argument ...]", .doc = SET_DOC},
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
+    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
+     .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
      .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
@@ -108,7 +119,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
 
 static const struct directive_table place_table = {.key = &lua_key,
                                                    .rows = place_rows,
-                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
@@ -126,7 +137,10 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_args_add(L);
     script_context_add(L);
     lua_req_line_add(L);
+    lua_ndk_add(L);
     lua_uri_add(L);
+    lua_subrequests_add(L);
+    lua_req_body_add(L);
     lua_exec_add(L);
     lua_library_add(L);
     lua_output_add(L);
