@@ -5,6 +5,8 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "http/request/request.h"
+#include "lua/tls/backend.h"
+#include "lua/tls/tls.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/thread.h"
@@ -31,6 +33,8 @@ struct lua_settings {
     bool needs_body;       /* lua_need_request_body */
     bool gathers_http10;   /* lua_http10_buffering */
     bool has_default_type; /* lua_use_default_type */
+    struct script_tls_codes tls;         /* of handshakes, of a server */
+    struct script_backend_codes backend; /* of handshakes with backends */
     bool transforms_names; /* lua_transform_underscores_in_response_headers */
 };
 extern struct settings_key lua_key;
@@ -58,6 +62,7 @@ struct lua_request {
     int exit_code;
     unsigned exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
     struct lua_output output;
+    struct script_backend backend; /* scripts in a handshake with a backend */
     struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
     unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
@@ -107,6 +112,13 @@ enum flow lua_content(struct request *request);
 enum flow lua_log(struct request *request);
 void lua_filter_response(struct request *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
 
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
+
+/* … and with backends, for a request. */
+const struct tls_client_hooks *lua_backend_hooks(struct request *request);
+
+struct http_main;
+void lua_handshakes_end(struct http_main *http);
 struct conf_scope;
 struct directive;
 /* Reads a line of set_by_lua* (set.c). */
