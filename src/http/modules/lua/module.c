@@ -9,6 +9,8 @@
 #include "lua/tls/native.h"
 #include "lua/values/values.h"
 #include "lua/vm/life.h"
+#include "lua/values/args.h"
+#include "lua/values/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -48,14 +50,17 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
-     .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
      .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
      .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
                            script_code_apply, "Lua that runs before a location is searched."),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
@@ -118,6 +123,12 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_tls_add(L);
     script_process_add(L);
     script_sockets_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    lua_req_line_add(L);
+    lua_uri_add(L);
+    lua_exec_add(L);
+    lua_library_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
