@@ -2,6 +2,7 @@
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
+#include <string.h>
 
 #include "base/str.h"
 
@@ -16,6 +17,8 @@
             ".popsection\n");
 
 TEXT(script_library_table_new, "table/new.lua")
+TEXT(script_library_coroutine, "coroutine.lua")
+TEXT(script_library_ngx_semaphore, "ngx/semaphore.lua")
 
 static const struct {
     const char *name; /* as in require */
@@ -24,14 +27,40 @@ static const struct {
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
 };
 
+/* Those that somebody above completes with functions of C: script_library_load finds them, require does not. */
+static const struct {
+    const char *name;
+    const char *begin, *end;
+} parts[] = {
+    {"coroutine", script_library_coroutine_begin, script_library_coroutine_end},
+    {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
+};
+
+static void load(lua_State *L, const char *name, const char *begin, const char *end)
+{
+    lua_pushfstring(L, "=%s", name);
+    if (luaL_loadbuffer(L, begin, (size_t) (end - begin), lua_tostring(L, -1)) != 0) {
+        lua_error(L);
+    }
+    lua_remove(L, -2);
+}
+
+void script_library_load(lua_State *L, const char *name)
+{
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strcmp(parts[i].name, name) == 0) {
+            load(L, name, parts[i].begin, parts[i].end);
+            return;
+        }
+    }
+    luaL_error(L, "no part of the library is called %s", name);
+}
+
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    lua_pushfstring(L, "=%s", library[i].name);
-    if (luaL_loadbuffer(L, library[i].begin, (size_t) (library[i].end - library[i].begin), lua_tostring(L, -1)) != 0) {
-        return lua_error(L);
-    }
+    load(L, library[i].name, library[i].begin, library[i].end);
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;

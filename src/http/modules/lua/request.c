@@ -1,6 +1,7 @@
 /* Requests as subjects of Lua. */
 #include "http/modules/lua/lua.h"
 #include "http/request/engine.h"
+#include "lua/vm/life.h"
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
@@ -14,13 +15,26 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct lua_request, subject)->request->env;
 }
 
-const struct script_subject_kind lua_request_kind = {.name = "http", .start = start, .variables = variables};
+const struct script_subject_kind lua_request_kind = {.name = "http",
+                                                     .start = start,
+                                                     .variables = variables};
 
 static void request_ends(void *arg)
 {
     struct lua_request *lua = arg;
 
     script_subject_end(&lua->subject);
+}
+
+/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+static struct script_vm *vm_for(struct request *request, const struct lua_main *main)
+{
+    struct script_vm *own = NULL;
+
+    if (!lua_settings_of(request)->script.code_cache) {
+        own = script_vm_private(&main->options, &request->log);
+    }
+    return own != NULL ? own : main->vm;
 }
 
 struct lua_request *lua_request_of(struct request *request)
@@ -32,7 +46,8 @@ struct lua_request *lua_request_of(struct request *request)
 
         lua->has_begun = true;
         lua->request = request;
-        script_subject_begin(&lua->subject, &lua_request_kind, main->vm, &request->log);
+        script_subject_begin(&lua->subject, &lua_request_kind, vm_for(request, main),
+                             &request->log);
         arena_on_free(&request->arena, request_ends, lua);
     }
     lua->subject.settings = &lua_settings_of(request)->script;
