@@ -49,15 +49,12 @@
          .initial = "60s", .doc = "How long a cosocket waits between two reads."},                 \
         {"lua_socket_keepalive_timeout", CONTEXTS, MSEC(SETTINGS, script.keepalive_timeout_ms),    \
          .initial = "60s", .doc = "How long a cosocket's connection may rest in its pool."},       \
-        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size), .initial = "4k",  \
-         .doc = "The first buffer for what a cosocket reads."},                                    \
-        {"lua_socket_pool_size",                                                                   \
-         CONTEXTS,                                                                                 \
-         NUMBER(SETTINGS, script.pool_size),                                                       \
-         .initial = "30",                                                                          \
-         .min = 1,                                                                                 \
-         .max = 1000000,                                                                           \
-         .doc = "Idle connections that a pool of cosockets keeps."},                               \
+        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size),                   \
+         .initial = "4k", .doc = "The first buffer for what a cosocket reads."},                   \
+        {"lua_socket_pool_size", CONTEXTS, NUMBER(SETTINGS, script.pool_size), .initial = "30",    \
+         .min = 1, .max = 1000000, .doc = "Idle connections that a pool of cosockets keeps."},     \
+        {"lua_socket_send_lowat", CONTEXTS, SIZE(SETTINGS, script.send_lowat), .initial = "0",     \
+         .doc = "Understood; Linux has no SO_SNDLOWAT."},                                          \
         {"lua_socket_log_errors", CONTEXTS, FLAG(SETTINGS, script.log_errors), .initial = "on",    \
          .doc = "Whether failures of cosockets are logged."},                                      \
         {"lua_check_client_abort", CONTEXTS, FLAG(SETTINGS, script.check_client_abort),            \

@@ -32,10 +32,16 @@ static int call_row(lua_State *L)
     return results;
 }
 
-void script_push_function(lua_State *L, const struct script_row *row)
+void script_push_closure(lua_State *L, const struct script_row *row, int count)
 {
     lua_pushlightuserdata(L, (void *) row);
-    lua_pushcclosure(L, call_row, 1);
+    lua_insert(L, -1 - count);
+    lua_pushcclosure(L, call_row, 1 + count);
+}
+
+void script_push_function(lua_State *L, const struct script_row *row)
+{
+    script_push_closure(L, row, 0);
 }
 
 /* Makes the tables of a dotted name; gives the last part, its table being on top. */

@@ -41,6 +41,8 @@ struct script_subject_kind {
     struct variable_env *(*variables)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
     void (*whom)(struct script_subject *subject, struct room *out);
+    /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */
+    unsigned (*hops)(struct script_subject *subject);
 };
 
 /* Whom Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the upper floor has. */

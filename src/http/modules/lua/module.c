@@ -3,6 +3,7 @@
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
 #include "lua/process/process.h"
+#include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/vm/life.h"
 #include "server/module.h"
@@ -81,10 +82,22 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
+/* What Lua needs of other modules' settings of the place. */
+static bool place_finish(struct conf_scope *scope, void *settings)
+{
+    const struct http_location *location = scope_location(scope);
+    struct script_settings *script = &((struct lua_settings *) settings)->script;
+
+    script->resolver = location->resolver;
+    script->resolver_timeout_ms = location->resolver_timeout_ms;
+    return true;
+}
+
 static const struct directive_table place_table = {.key = &lua_key,
                                                    .rows = place_rows,
                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                   .size = sizeof(struct lua_settings)};
+                                                   .size = sizeof(struct lua_settings),
+                                                   .finish = place_finish};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
 
 /* ---- the VM */
@@ -94,6 +107,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     (void) vm;
     script_tasks_add(L);
     script_process_add(L);
+    script_sockets_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
@@ -158,6 +172,7 @@ static bool worker_start(struct generation *generation)
 static void worker_quit(struct generation *generation)
 {
     script_timers_end(generation);
+    script_sockets_quit();
 }
 
 static void worker_end(struct generation *generation)

@@ -1,5 +1,6 @@
 /* Requests as subjects of Lua. */
 #include "http/modules/lua/lua.h"
+#include "http/client/connection.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
 
@@ -15,9 +16,13 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct lua_request, subject)->request->env;
 }
 
-const struct script_subject_kind lua_request_kind = {.name = "http",
-                                                     .start = start,
-                                                     .variables = variables};
+static unsigned hops(struct script_subject *subject)
+{
+    return connection_hops(container_of(subject, struct lua_request, subject)->request->http);
+}
+
+const struct script_subject_kind lua_request_kind = {
+    .name = "http", .start = start, .variables = variables, .hops = hops};
 
 static void request_ends(void *arg)
 {

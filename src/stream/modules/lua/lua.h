@@ -12,7 +12,6 @@
 struct stream_lua_main {
     struct script_vm_options options;
     struct script_vm *vm;
-    struct script_code *init, *init_worker;
     bool is_early; /* preread_by_lua_no_postpone */
 };
 extern struct settings_key stream_lua_main_key;

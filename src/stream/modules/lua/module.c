@@ -1,6 +1,9 @@
 /* ngx_stream_lua_module: Lua in the phases of a session. Directives, and how its VM begins. */
 #include "lua/config/rows.h"
+#include "lua/process/process.h"
+#include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/vm/life.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
 #include "stream/session/hooks.h"
@@ -59,6 +62,17 @@ static bool main_finish(struct conf_scope *scope, void *settings)
     return true;
 }
 
+/* What Lua needs of other modules' settings of the server. */
+static bool place_finish(struct conf_scope *scope, void *settings)
+{
+    const struct stream_server *server = scope_stream_server(scope);
+    struct script_settings *script = &((struct stream_lua_settings *) settings)->script;
+
+    script->resolver = server->resolver;
+    script->resolver_timeout_ms = server->resolver_timeout_ms;
+    return true;
+}
+
 static const struct directive_table main_table = {.key = &stream_lua_main_key,
                                                   .rows = main_rows,
                                                   .contexts = IN_STREAM,
@@ -67,7 +81,8 @@ static const struct directive_table main_table = {.key = &stream_lua_main_key,
 static const struct directive_table place_table = {.key = &stream_lua_key,
                                                    .rows = place_rows,
                                                    .contexts = IN_BOTH,
-                                                   .size = sizeof(struct stream_lua_settings)};
+                                                   .size = sizeof(struct stream_lua_settings),
+                                                   .finish = place_finish};
 static const struct directive_table *const tables[] = {&main_table, &place_table, NULL};
 
 /* ---- the VM */
@@ -76,6 +91,8 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     (void) vm;
     script_tasks_add(L);
+    script_process_add(L);
+    script_sockets_add(L);
     stream_lua_output_add(L);
     stream_lua_session_add(L);
 }
@@ -90,14 +107,63 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
         struct stream_lua_main **) conf_state(conf, "lua stream", sizeof(struct stream_lua_main *));
 
     main->options.subsystem = &subsystem;
-    main->options.code_count = script_code_count(conf, "stream");
     main->options.main = main;
-    if (main->options.code_count == 0) {
+    script_options_end(conf, &main->options);
+    if (main->options.code_count != 0) {
+        stream->generation->fiber_stack_size = FIBER_STACK;
+    }
+    return true;
+}
+
+static struct stream_lua_main *main_of(struct generation *generation)
+{
+    return generation->stream != NULL ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
+                                                                                sizeof(struct stream_lua_main *))
+                                      : NULL;
+}
+
+static void free_vm(void *arg)
+{
+    struct stream_lua_main *main = arg;
+
+    script_vm_free(main->vm);
+    main->vm = NULL;
+}
+
+static bool opened(struct generation *generation)
+{
+    struct stream_lua_main *main = main_of(generation);
+
+    if (main == NULL) {
         return true;
     }
-    stream->generation->fiber_stack_size = FIBER_STACK;
-    main->vm = script_vm_new(&main->options, log_main);
-    return main->vm != NULL;
+    arena_on_free(&generation->arena, free_vm, main);
+    return script_opened(&main->options, &main->vm);
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct stream_lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_begins(main->vm);
+    }
+    return true;
+}
+
+static void worker_quit(struct generation *generation)
+{
+    script_timers_end(generation);
+    script_sockets_quit();
+}
+
+static void worker_end(struct generation *generation)
+{
+    const struct stream_lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_ends(main->vm);
+    }
 }
 
 /* ---- hooks */
@@ -144,4 +210,8 @@ const struct module ngx_stream_lua_module = {
     .kind = MODULE_STREAM,
     .tables = tables,
     .hooks = &hooks,
+    .opened = opened,
+    .worker_start = worker_start,
+    .worker_quit = worker_quit,
+    .worker_end = worker_end,
 };

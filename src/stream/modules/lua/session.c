@@ -1,4 +1,5 @@
 /* Sessions as subjects of Lua. */
+#include "lua/vm/life.h"
 #include "server/generation.h"
 #include "stream/modules/lua/lua.h"
 
@@ -20,9 +21,21 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct stream_lua, subject)->session->env;
 }
 
-const struct script_subject_kind stream_lua_kind = {.name = "stream",
-                                                    .start = start,
-                                                    .variables = variables};
+static unsigned hops(struct script_subject *subject)
+{
+    const struct session *session = container_of(subject, struct stream_lua, subject)->session;
+
+    return session->conn != NULL ? conn_hops(session->conn) : 0;
+}
+
+/* As lines of the session itself have it. */
+static void whom(struct script_subject *subject, struct room *out)
+{
+    subject->log->describe(subject->log, out);
+}
+
+const struct script_subject_kind stream_lua_kind = {
+    .name = "stream", .start = start, .variables = variables, .whom = whom, .hops = hops};
 
 static void session_ends(void *arg)
 {
@@ -31,16 +44,26 @@ static void session_ends(void *arg)
     script_subject_end(&lua->subject);
 }
 
+/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+static struct script_vm *vm_for(struct session *session)
+{
+    const struct stream_lua_main *main = stream_settings(session->server, &stream_lua_main_key);
+    struct script_vm *own = NULL;
+
+    if (!stream_lua_settings_of(session)->script.code_cache) {
+        own = script_vm_private(&main->options, &session->log);
+    }
+    return own != NULL ? own : main->vm;
+}
+
 struct stream_lua *stream_lua_of(struct session *session)
 {
     struct stream_lua *lua = session_data(session, &stream_lua_key, sizeof(*lua));
 
     if (!lua->has_begun) {
-        const struct stream_lua_main *main = stream_settings(session->server, &stream_lua_main_key);
-
         lua->has_begun = true;
         lua->session = session;
-        script_subject_begin(&lua->subject, &stream_lua_kind, main->vm, &session->log);
+        script_subject_begin(&lua->subject, &stream_lua_kind, vm_for(session), &session->log);
         arena_on_free(&session->arena, session_ends, lua);
     }
     lua->subject.settings = &stream_lua_settings_of(session)->script;
@@ -58,13 +81,17 @@ struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *th
 /* ngx.exit: of a session it says how this goes on; elsewhere the thread ends. */
 static int do_exit(lua_State *L, struct script_thread *thread)
 {
-    int code = (int) luaL_checkinteger(L, 1);
+    luaL_checktype(L, 1, LUA_TNUMBER);
+    int code = (int) lua_tonumber(L, 1);
 
     if (thread->subject->kind == &stream_lua_kind) {
         struct stream_lua *lua = container_of(thread->subject, struct stream_lua, subject);
 
+        script_demand_abortable(L, thread);
         lua->exit_code = code;
         lua->has_exit = true;
+    } else {
+        thread->subject->exit_code = code;
     }
     script_leave(thread, SCRIPT_LEFT);
 }
