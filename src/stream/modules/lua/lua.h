@@ -2,6 +2,9 @@
 #ifndef STREAM_MODULES_LUA_LUA_H
 #define STREAM_MODULES_LUA_LUA_H
 
+#include "event/loop.h"
+#include "lua/sockets/sockets.h"
+#include "lua/tasks/abort.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/thread.h"
@@ -32,6 +35,14 @@ struct stream_lua {
     bool has_begun;        /* subject is valid */
     bool has_ended_output; /* ngx.eof was called */
     bool has_failed;       /* the client took no more: timeout, or it is gone */
+
+    /* Of the client's input (input.c). */
+    struct script_source source;      /* that request sockets read … */
+    struct script_conn_source origin; /* … of TCP */
+    struct script_abort abort;        /* what ngx.on_abort asked for */
+    struct timer leaving; /* the client has left: the next turn of the loop does what is to be done */
+    bool has_left;        /* that was done */
+    bool has_socket;      /* source is valid */
 };
 
 extern const struct script_subject_kind stream_lua_kind;
@@ -54,6 +65,14 @@ struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *th
 enum session_step stream_lua_preread(struct session *session);
 enum session_step stream_lua_content(struct session *session);
 enum session_step stream_lua_log(struct session *session);
+
+/* ---- the client's input (input.c) */
+
+void stream_lua_init_input(struct stream_lua *lua);
+/* Around a run that may wait: nobody but it is told of what the client says. */
+void stream_lua_begin_input(struct stream_lua *lua);
+void stream_lua_end_input(struct stream_lua *lua);
+void stream_lua_input_add(lua_State *L); /* req.socket, on_abort */
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 

@@ -93,6 +93,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_tasks_add(L);
     script_process_add(L);
     script_sockets_add(L);
+    stream_lua_input_add(L);
     stream_lua_output_add(L);
     stream_lua_session_add(L);
 }

@@ -4,6 +4,8 @@
 /* Codes of ngx.exit, as scripts know them. */
 enum { EXIT_OK = 0, EXIT_DECLINED = -5 };
 
+#define CLIENT_LEFT 499 /* the status of a session that its client broke off */
+
 /* Runs the code of a phase. */
 static enum script_end run(struct stream_lua *lua, enum script_phase phase,
                            const struct script_code *code)
@@ -19,6 +21,9 @@ static unsigned status_of(const struct stream_lua *lua, enum script_end end)
 {
     if (end == SCRIPT_FAILED) {
         return SESSION_INTERNAL_ERROR;
+    }
+    if (end == SCRIPT_CANCELLED && lua->has_left) {
+        return CLIENT_LEFT;
     }
     if (end != SCRIPT_LEFT || !lua->has_exit || lua->exit_code == 0) {
         return SESSION_OK;
@@ -42,7 +47,9 @@ enum session_step stream_lua_preread(struct session *session)
     struct stream_lua *lua = stream_lua_of(session);
 
     session_hold_input(session);
+    stream_lua_begin_input(lua);
     enum script_end end = run(lua, SCRIPT_PREREAD, stream_lua_settings_of(session)->preread);
+    stream_lua_end_input(lua);
     session_release_input(session);
     bool goes_on =
         end == SCRIPT_ENDED || (end == SCRIPT_LEFT && lua->has_exit &&
@@ -53,7 +60,10 @@ enum session_step stream_lua_preread(struct session *session)
 enum session_step stream_lua_content(struct session *session)
 {
     struct stream_lua *lua = stream_lua_of(session);
+
+    stream_lua_begin_input(lua);
     enum script_end end = run(lua, SCRIPT_CONTENT, stream_lua_settings_of(session)->content);
+    stream_lua_end_input(lua);
 
     return end_session(lua, status_of(lua, end));
 }

@@ -41,6 +41,7 @@ static void session_ends(void *arg)
 {
     struct stream_lua *lua = arg;
 
+    timer_remove(&lua->leaving);
     script_subject_end(&lua->subject);
 }
 
@@ -63,6 +64,7 @@ struct stream_lua *stream_lua_of(struct session *session)
     if (!lua->has_begun) {
         lua->has_begun = true;
         lua->session = session;
+        stream_lua_init_input(lua);
         script_subject_begin(&lua->subject, &stream_lua_kind, vm_for(session), &session->log);
         arena_on_free(&session->arena, session_ends, lua);
     }
