@@ -39,7 +39,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     }
     int code = (int) lua_tonumber(L, 1);
 
-    if (thread->subject->kind == &lua_request_kind) {
+    if (thread->subject->kind == &lua_request_kind && thread->phase != SCRIPT_BALANCER) {
         struct lua_request *lua = lua_check_request(L, thread);
 
         script_demand(L, thread, EXIT_PHASES);

@@ -86,14 +86,13 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     luaL_checktype(L, 1, LUA_TNUMBER);
     int code = (int) lua_tonumber(L, 1);
 
+    thread->subject->exit_code = code;
     if (thread->subject->kind == &stream_lua_kind) {
         struct stream_lua *lua = container_of(thread->subject, struct stream_lua, subject);
 
         script_demand_abortable(L, thread);
         lua->exit_code = code;
         lua->has_exit = true;
-    } else {
-        thread->subject->exit_code = code;
     }
     script_leave(thread, SCRIPT_LEFT);
 }
