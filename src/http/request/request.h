@@ -135,6 +135,7 @@ struct request {
     struct describer *describers;          /* what is told of it in log lines, besides; see below */
     enum restart restart;                  /* meaningful with FLOW_AGAIN */
     unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
+    unsigned redirects;                    /* internal ones so far, to names too */
     unsigned subrequests;                  /* of a main request: begun so far */
     unsigned subrequests_running;          /* of a main request: that have not ended */
     struct subrequests *subrequests_begun; /* its own ones; NULL = none */

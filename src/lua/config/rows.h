@@ -39,6 +39,28 @@
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
+/* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. SESSIONS: where those of sessions stand. */
+#define SCRIPT_TLS_ROWS(CONTEXTS, SESSIONS, SETTINGS)                                              \
+    SCRIPT_CODE_BLOCK_ROWS("ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply, \
+                      "Lua that sees what a client says first, before its server is chosen."),     \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,           \
+                          script_code_apply, "Lua that chooses the certificate of a handshake."),  \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", SESSIONS, SETTINGS, tls.fetch,               \
+                          script_code_apply, "Lua that finds a session by its identifier."),       \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,               \
+                          script_code_apply, "Lua that keeps a new session.")
+
+/* … in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
+#define SCRIPT_BACKEND_ROWS(CONTEXTS, SETTINGS)                                                    \
+    SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_certificate_by_lua", CONTEXTS, SETTINGS, backend.certificate, \
+                           script_code_apply, "Lua that chooses the certificate for a backend."),  \
+        SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_verify_by_lua", CONTEXTS, SETTINGS, backend.verify,      \
+                               script_code_apply, "Lua that judges a backend's certificate."),     \
+    {                                                                                              \
+        "lua_upstream_skip_openssl_default_verify", CONTEXTS, FLAG(SETTINGS, backend.skips_default), \
+            .initial = "off", .doc = "Whether OpenSSL does not verify before proxy_ssl_verify_by_lua." \
+    }
+
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
 #define SCRIPT_PLACE_ROWS(CONTEXTS, SETTINGS)                                                      \
     {"lua_socket_connect_timeout", CONTEXTS, MSEC(SETTINGS, script.connect_timeout_ms),            \
@@ -49,10 +71,15 @@
          .initial = "60s", .doc = "How long a cosocket waits between two reads."},                 \
         {"lua_socket_keepalive_timeout", CONTEXTS, MSEC(SETTINGS, script.keepalive_timeout_ms),    \
          .initial = "60s", .doc = "How long a cosocket's connection may rest in its pool."},       \
-        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size),                   \
-         .initial = "4k", .doc = "The first buffer for what a cosocket reads."},                   \
-        {"lua_socket_pool_size", CONTEXTS, NUMBER(SETTINGS, script.pool_size), .initial = "30",    \
-         .min = 1, .max = 1000000, .doc = "Idle connections that a pool of cosockets keeps."},     \
+        {"lua_socket_buffer_size", CONTEXTS, SIZE(SETTINGS, script.buffer_size), .initial = "4k",  \
+         .doc = "The first buffer for what a cosocket reads."},                                    \
+        {"lua_socket_pool_size",                                                                   \
+         CONTEXTS,                                                                                 \
+         NUMBER(SETTINGS, script.pool_size),                                                       \
+         .initial = "30",                                                                          \
+         .min = 1,                                                                                 \
+         .max = 1000000,                                                                           \
+         .doc = "Idle connections that a pool of cosockets keeps."},                               \
         {"lua_socket_send_lowat", CONTEXTS, SIZE(SETTINGS, script.send_lowat), .initial = "0",     \
          .doc = "Understood; Linux has no SO_SNDLOWAT."},                                          \
         {"lua_socket_log_errors", CONTEXTS, FLAG(SETTINGS, script.log_errors), .initial = "on",    \

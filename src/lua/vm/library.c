@@ -1,66 +1,50 @@
-/* Modules in Lua that are built in: their texts are taken in by the assembler, and compiled when they are required. */
+/* Modules in Lua that are built in: compiled when they are required. */
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
-#include <string.h>
 
-#include "base/str.h"
+/* The modules, a line each: a name in C, the file in src/lua/library, and what require calls it. */
+#define LIBRARY(MODULE)                                                                            \
+    MODULE(properties, "properties.lua", "portunus.properties")                                    \
+    MODULE(ngx_ssl, "ngx/ssl.lua", "ngx.ssl")                                                      \
+    MODULE(ngx_ssl_clienthello, "ngx/ssl/clienthello.lua", "ngx.ssl.clienthello")                  \
+    MODULE(ngx_ssl_session, "ngx/ssl/session.lua", "ngx.ssl.session")                              \
+    MODULE(ngx_ssl_proxysslcert, "ngx/ssl/proxysslcert.lua", "ngx.ssl.proxysslcert")               \
+    MODULE(ngx_ssl_proxysslverify, "ngx/ssl/proxysslverify.lua", "ngx.ssl.proxysslverify")         \
+    MODULE(ngx_proxyssl, "ngx/proxyssl.lua", "ngx.proxyssl")                                       \
+    MODULE(ngx_ocsp, "ngx/ocsp.lua", "ngx.ocsp")
 
-/* The text of src/lua/library/FILE, as NAME_begin and NAME_end. */
-#define TEXT(name, file)                                                                           \
-    extern const char name##_begin[], name##_end[];                                                \
-    __asm__(".pushsection .rodata\n"                                                               \
-            ".global " #name "_begin\n" #name "_begin:\n"                                          \
-            ".incbin \"src/lua/library/" file "\"\n"                                               \
-            ".global " #name "_end\n" #name "_end:\n"                                              \
-            ".byte 0\n"                                                                            \
-            ".popsection\n");
+#define TAKE_IN(name, file, module) SCRIPT_TEXT(script_library_##name, "src/lua/library/" file)
+LIBRARY(TAKE_IN)
 
-TEXT(script_library_table_new, "table/new.lua")
-TEXT(script_library_coroutine, "coroutine.lua")
-TEXT(script_library_ngx_semaphore, "ngx/semaphore.lua")
+#define ROW(name, file, module) {module, script_library_##name##_begin, script_library_##name##_end},
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
-} library[] = {
-    {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
-};
+} library[] = {LIBRARY(ROW)};
 
-/* Those that somebody above completes with functions of C: script_library_load finds them, require does not. */
-static const struct {
-    const char *name;
-    const char *begin, *end;
-} parts[] = {
-    {"coroutine", script_library_coroutine_begin, script_library_coroutine_end},
-    {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
-};
-
-static void load(lua_State *L, const char *name, const char *begin, const char *end)
+void script_text_load(lua_State *L, const char *name, struct str text)
 {
     lua_pushfstring(L, "=%s", name);
-    if (luaL_loadbuffer(L, begin, (size_t) (end - begin), lua_tostring(L, -1)) != 0) {
+    if (luaL_loadbuffer(L, text.data, text.len, lua_tostring(L, -1)) != 0) {
         lua_error(L);
     }
     lua_remove(L, -2);
 }
 
-void script_library_load(lua_State *L, const char *name)
+void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
 {
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strcmp(parts[i].name, name) == 0) {
-            load(L, name, parts[i].begin, parts[i].end);
-            return;
-        }
-    }
-    luaL_error(L, "no part of the library is called %s", name);
+    script_text_load(L, name, text);
+    lua_insert(L, -1 - arguments);
+    lua_call(L, arguments, 0);
 }
 
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    load(L, library[i].name, library[i].begin, library[i].end);
+    script_text_load(L, library[i].name, str_from(library[i].begin, library[i].end));
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;

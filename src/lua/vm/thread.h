@@ -19,10 +19,13 @@
 #include "lua/vm/phase.h"
 #include "lua/vm/vm.h"
 
+struct conn;
+struct script_backend;
 struct room;
 struct script_settings;
 struct script_subject;
 struct script_thread;
+struct ssl_st;
 
 /* Something that belongs to a subject and has to be let go with it: a socket, a process, a timer. */
 struct script_resource {
@@ -39,6 +42,13 @@ struct script_subject_kind {
                                 struct fiber_handle *handle);
     /* Where its variables are; NULL = it has none. */
     struct variable_env *(*variables)(struct script_subject *subject);
+    /* Its client's connection; NULL, or gives NULL: it has none. */
+    struct conn *(*client)(struct script_subject *subject);
+    /* OpenSSL's object of its client, and of the backend that it is connected to; NULL, or gives NULL: there is none. */
+    struct ssl_st *(*ssl)(struct script_subject *subject);
+    struct ssl_st *(*upstream_ssl)(struct script_subject *subject);
+    /* What it has of a handshake with a backend (lua/tls/backend.h); NULL: it has none. */
+    struct script_backend *(*backend)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
     void (*whom)(struct script_subject *subject, struct room *out);
     /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */

@@ -6,7 +6,10 @@
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
 #include "lua/vm/life.h"
+#include "lua/values/args.h"
+#include "lua/values/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -46,14 +49,17 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
-     .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
      .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
      .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
                            script_code_apply, "Lua that runs before a location is searched."),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
@@ -62,6 +68,8 @@ static const struct directive place_rows[] = {
                            script_code_apply, "Lua that runs after the access phase, before the answer is made."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
                      "Lua that answers."),
+    SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
+    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
     SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, header_filter,
                      script_code_apply, "Lua that runs on the head of a response."),
     SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, body_filter,
@@ -100,14 +108,17 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
-/* What Lua needs of other modules' settings of the place. */
+/* What Lua needs of other modules' settings of the place, and they of it. */
 static bool place_finish(struct conf_scope *scope, void *settings)
 {
-    const struct http_location *location = scope_location(scope);
-    struct script_settings *script = &((struct lua_settings *) settings)->script;
+    struct http_location *location = scope_location(scope);
+    struct lua_settings *own = settings;
 
-    script->resolver = location->resolver;
-    script->resolver_timeout_ms = location->resolver_timeout_ms;
+    own->script.resolver = location->resolver;
+    own->script.resolver_timeout_ms = location->resolver_timeout_ms;
+    if (own->backend.certificate != NULL || own->backend.verify != NULL) {
+        location->backend_hooks = lua_backend_hooks;
+    }
     return true;
 }
 
@@ -124,8 +135,15 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     (void) vm;
     script_tasks_add(L);
+    script_tls_add(L);
     script_process_add(L);
     script_sockets_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    lua_req_line_add(L);
+    lua_uri_add(L);
+    lua_exec_add(L);
+    lua_library_add(L);
     script_balancer_add(L);
     lua_output_add(L);
     lua_exit_add(L);
@@ -147,6 +165,7 @@ static bool lua_end(struct conf *conf, struct http_main *http)
     script_options_end(conf, &main->options);
     if (main->options.code_count != 0) {
         http->generation->fiber_stack_size = FIBER_STACK;
+        lua_handshakes_end(http);
     }
     return true;
 }
