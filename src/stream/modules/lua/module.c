@@ -1,9 +1,11 @@
 /* ngx_stream_lua_module: Lua in the phases of a session. Directives, and how its VM begins. */
 #include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
+#include "lua/dict/lua.h"
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
@@ -107,8 +109,9 @@ static const struct directive_table *const tables[] = {&main_table, &place_table
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    (void) vm;
     script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
     script_process_add(L);
     script_sockets_add(L);
     script_balancer_add(L);
