@@ -1,6 +1,7 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
+#include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
 #include "lua/process/process.h"
@@ -91,6 +92,23 @@ static const struct directive place_rows[] = {
     {0},
 };
 
+/* Where a request of a group with such a script goes. */
+static void direct(struct upstream_pick *pick)
+{
+    script_balance(&lua_request_of(pick->subject)->subject, pick);
+}
+
+static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings)
+{
+    return script_balancer_read(scope, node, &lua_balancer);
+}
+
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply), {0}};
+static const struct directive_table group_table = {.rows = group_rows};
+
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
@@ -122,7 +140,7 @@ static const struct directive_table place_table = {.key = &lua_key,
                                                    .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
+static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table, NULL};
 
 /* ---- the VM */
 
@@ -143,6 +161,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_req_body_add(L);
     lua_exec_add(L);
     lua_library_add(L);
+    script_balancer_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
