@@ -16,12 +16,14 @@
             ".popsection\n");
 
 TEXT(script_library_table_new, "table/new.lua")
+TEXT(script_library_socket, "socket.lua")
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
 } library[] = {
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
+    {"portunus.socket", script_library_socket_begin, script_library_socket_end},
 };
 
 static int open(lua_State *L)

@@ -28,6 +28,7 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
+    SCRIPT_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, script_code_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
@@ -59,7 +60,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
 
     script->resolver = location->resolver;
     script->resolver_timeout_ms = location->resolver_timeout_ms;
-    return true;
+    return script_tls_finish(scope, &script->tls);
 }
 
 static const struct directive_table place_table = {.key = &lua_key,
