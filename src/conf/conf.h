@@ -121,6 +121,9 @@ bool conf_error(struct conf *conf, const struct conf_node *node, const char *for
     __attribute__((format(printf, 3, 4), cold));
 bool conf_errno(struct conf *conf, const struct conf_node *node, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
+/* A warning that stands at level alert, as nginx has a few. */
+void conf_alert(struct conf *conf, const struct conf_node *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
 void conf_warn(struct conf *conf, const struct conf_node *node, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 void conf_hint(struct conf *conf, const char *format, ...) /* adds to the newest message */

@@ -344,14 +344,15 @@ static void read_code(struct lexer *lexer)
         return;
     case CODE_LONG_BRACKET:
         lexer->is_stopped = true;
-        grammar_error(lexer, lexer->line,
-                      "Lua code block missing the closing long bracket \"]%.*s]\", the inlined Lua code may be too long",
-                      level, close + 1);
+        grammar_error(
+            lexer, lexer->line,
+            "Lua code block missing the closing long bracket \"]%.*s]\", the inlined Lua code may be too long",
+            level, close + 1);
         return;
     case CODE_QUOTE:
         lexer->is_stopped = true;
-        grammar_error(lexer, lexer->line,
-                      "Lua code block missing the closing quote %c of a string", *close);
+        grammar_error(lexer, lexer->line, "Lua code block missing the closing quote %c of a string",
+                      *close);
         return;
     }
     struct word *word = vec_add(&lexer->words, lexer->conf->arena, struct word);

@@ -188,6 +188,13 @@ void fiber_detach(struct fiber_handle *handle);
    From any stack; a fiber may cancel itself. */
 void fiber_cancel(struct fiber *fiber);
 
+/*
+ * The same for a while: the fiber itself takes it back with fiber_interrupt_end, once for each call, when it has returned
+ * to where it can go on. From any stack.
+ */
+void fiber_interrupt(struct fiber *fiber);
+void fiber_interrupt_end(void);
+
 /* Whether the running fiber was asked to return, inside a shield too. False on the worker's stack.
  */
 bool fiber_is_cancelled(void);
@@ -208,6 +215,16 @@ enum wait_result fiber_sleep(uint64_t deadline_ms);
 
 /* Lets events and the other ready fibers have a turn of the loop: WAIT_READY in the next one, or WAIT_CANCELLED. */
 enum wait_result fiber_yield(void);
+
+/* The last fiber of the ready queue; NULL: it is empty. */
+struct fiber *fiber_queue_end(void);
+
+/*
+ * The running fiber goes on behind one that stands in the ready queue (NULL: before all of them), in this turn of the loop
+ * or, where the queue is being run, in the next: WAIT_READY, or WAIT_CANCELLED. For a host without post. With
+ * fiber_queue_end as the place: all that are ready have a turn first.
+ */
+enum wait_result fiber_go_behind(struct fiber *place);
 
 /* ---- Waking ---- */
 

@@ -51,6 +51,14 @@ struct describer {
     struct describer *next; /* tells after it */
 };
 
+/*
+ * Who is asked, when the client has left, whether work on the request goes on all the same: then its fiber is not cancelled.
+ * Asked each time that something tells of it, on whatever stack; never of a connection that this server ends itself.
+ */
+struct abort_watcher {
+    bool (*goes_on)(struct abort_watcher *watcher);
+};
+
 /* Who is told of each piece of a request's body as it is read, whoever reads it. It stands in a struct that lives as long as
  * the request. */
 struct body_watcher {
@@ -102,6 +110,7 @@ struct request {
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
     struct body_watcher *body_watcher; /* or NULL */
+    struct abort_watcher *abort_watcher; /* or NULL */
 
     struct response response; /* what it is answered with */
 

@@ -81,8 +81,13 @@ static bool sub_send_body(struct request *request, const struct body_piece *piec
         return true;
     }
     if (sub->output == SUBREQUEST_INLINE) {
-        return sub->filter != NULL ? body_filter_next(sub->filter, request->parent, piece, false)
-                                   : response_send(request->parent, piece, false);
+        if (sub->filter != NULL) {
+            return body_filter_next(sub->filter, request->parent, piece, false);
+        }
+        request->parent->response.is_of_subrequest = true;
+        is_sound = response_send(request->parent, piece, false);
+        request->parent->response.is_of_subrequest = false;
+        return is_sound;
     }
     if (sub->output == SUBREQUEST_MEMORY && piece->bytes.data != NULL) {
         is_sound = append_piece(request, state, piece);

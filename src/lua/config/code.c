@@ -3,14 +3,19 @@
 
 #include <string.h>
 
+#include "conf/template.h"
+
 /* Chunks so far, of http and of stream. */
-struct counts {
-    unsigned http, stream;
+struct chunks {
+    struct {
+        struct script_code *newest;
+        unsigned count;
+    } http, stream;
 };
 
-static struct counts *counts_of(struct conf *conf)
+static struct chunks *chunks_of(struct conf *conf)
 {
-    return conf_state(conf, "lua chunks", sizeof(struct counts));
+    return conf_state(conf, "lua chunks", sizeof(struct chunks));
 }
 
 static bool is_of_stream(const struct conf_scope *scope)
@@ -18,11 +23,36 @@ static bool is_of_stream(const struct conf_scope *scope)
     return (scope->context & (IN_STREAM | IN_STREAM_SERVER | IN_STREAM_UPSTREAM)) != 0;
 }
 
-unsigned script_code_count(struct conf *conf, const char *subsystem)
+/* With the run prefix for $prefix, as it may stand in lua_package_path. */
+static struct str full_path(struct conf *conf, struct str path)
 {
-    const struct counts *counts = counts_of(conf);
+    static const char *const words[] = {"${prefix}", "$prefix"};
 
-    return strcmp(subsystem, "http") == 0 ? counts->http : counts->stream;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *at;
+
+        while ((at = str_find(path, str_of(words[i]))) != NULL) {
+            struct str head = str_from(path.data, at);
+            struct str tail = str_from(at + strlen(words[i]), path.data + path.len);
+
+            path =
+                arena_printf(conf->arena, "%.*s%.*s%.*s", STR_ARG(head),
+                             STR_ARG(str_head(conf->prefix, conf->prefix.len - 1)), STR_ARG(tail));
+        }
+    }
+    return path;
+}
+
+void script_options_end(struct conf *conf, struct script_vm_options *options)
+{
+    const struct chunks *chunks = chunks_of(conf);
+    bool is_http = strcmp(options->subsystem->name, "http") == 0;
+
+    options->generation = conf->generation;
+    options->code_count = is_http ? chunks->http.count : chunks->stream.count;
+    options->codes = is_http ? chunks->http.newest : chunks->stream.newest;
+    options->package_path = full_path(conf, options->package_path);
+    options->package_cpath = full_path(conf, options->package_cpath);
 }
 
 static struct str base_name(struct str path)
@@ -35,25 +65,33 @@ static struct str base_name(struct str path)
     return str_from(path.data + at, path.data + path.len);
 }
 
-struct script_code *script_code_new(struct conf_scope *scope, const struct conf_node *node, struct str name,
-                                    struct str text)
+struct script_code *script_code_new(struct conf_scope *scope, const struct conf_node *node,
+                                    struct str name, struct str text)
 {
     struct arena *arena = scope->conf->arena;
     struct script_code *code = arena_new(arena, struct script_code);
-    struct counts *counts = counts_of(scope->conf);
+    struct chunks *chunks = chunks_of(scope->conf);
+    bool is_stream = is_of_stream(scope);
+    struct script_code **newest = is_stream ? &chunks->stream.newest : &chunks->http.newest;
 
     code->node = node;
-    code->number = is_of_stream(scope) ? ++counts->stream : ++counts->http;
-    code->is_cached = true;
+    code->number = is_stream ? ++chunks->stream.count : ++chunks->http.count;
     if (str_ends(node->args[0], STR("_file"))) {
-        code->file = arena_dup(arena, conf_full_name(scope->conf, text, false));
-        code->file.data = arena_cstr(arena, code->file);
-        code->chunk = arena_printf(arena, "@%.*s", STR_ARG(code->file));
+        code->path = template_compile(scope->conf, node, text);
+        if (code->path == NULL) {
+            return NULL;
+        }
+        template_make_path(code->path, arena, scope->conf->prefix);
     } else {
         code->text = text;
-        code->chunk = arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name), STR_ARG(base_name(node->file->name)),
-                                   node->line);
+        code->chunk =
+            is_stream && (scope->context & IN_STREAM) != 0 && str_starts(name, STR("init_"))
+                ? arena_printf(arena, "=%.*s", STR_ARG(name))
+                : arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name),
+                               STR_ARG(base_name(node->file->name)), node->line);
     }
+    code->next = *newest;
+    *newest = code;
     return code;
 }
 
@@ -74,4 +112,27 @@ bool script_code_apply(struct conf_scope *scope, const struct directive *row,
     }
     *member = script_code_new(scope, node, name, node->args[1]);
     return *member != NULL;
+}
+
+bool script_core_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
+{
+    (void) settings;
+    if (scope->context != 0) {
+        conf_warn(
+            scope->conf, node,
+            "%s is deprecated (the lua-resty-core library is required since ngx_lua v0.10.16)",
+            row->name);
+    }
+    return true;
+}
+
+bool script_cache_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    if (scope->context != 0 && !*(bool *) ((char *) settings + row->offset)) {
+        conf_alert(scope->conf, node, "%slua_code_cache is off; this will hurt performance",
+                   is_of_stream(scope) ? "stream " : "");
+    }
+    return true;
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "lua/sockets/pool.h"
 #include "lua/sockets/socket.h"
+#include "lua/vm/library.h"
 #include "server/generation.h"
 
 #define TYPE_CDATA 10 /* of LuaJIT: lua_type gives it */
@@ -319,14 +320,14 @@ static int pointer(lua_State *L, struct script_thread *thread)
 {
     const struct script_socket *socket = check_open(L, thread);
 
-    return socket == NULL ? 2 : push_pointer(L, tls_object(socket->conn));
+    return socket == NULL ? 2 : push_pointer(L, tls_ssl(socket->conn));
 }
 
 static int context(lua_State *L, struct script_thread *thread)
 {
     const struct script_socket *socket = check_open(L, thread);
 
-    return socket == NULL ? 2 : push_pointer(L, tls_object_context(socket->conn));
+    return socket == NULL ? 2 : push_pointer(L, tls_ssl_context(socket->conn));
 }
 
 /* Pointers, and what keeps them alive. */
@@ -397,9 +398,8 @@ void socket_tls_add(lua_State *L)
 {
     const struct script_vm *vm = script_vm_of(L);
 
-    lua_getglobal(L, "require");
-    lua_pushliteral(L, "portunus.socket");
-    lua_call(L, 1, 1);
+    script_library_load(L, "socket");
+    lua_call(L, 0, 1);
     lua_pushvalue(L, -2);
     lua_newtable(L);
     script_add(L, given_rows);

@@ -14,9 +14,9 @@
 typedef int script_function(lua_State *L, struct script_thread *thread);
 
 struct script_row {
-    const char *name;     /* "sleep"; "req.get_method" makes the table req where it is missing */
+    const char *name; /* "sleep"; "req.get_method" makes the table req where it is missing */
     script_function *run;
-    uint32_t phases;      /* enum script_phase: where it may be called; 0 = everywhere */
+    uint32_t phases; /* enum script_phase: where it may be called; 0 = everywhere */
     /* MAY WAIT. When the thread was killed meanwhile it leaves as soon as the function has returned, so that functions
      * only clean up then, and what they return does not matter. */
     bool waits;

@@ -2,6 +2,7 @@
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
+#include <string.h>
 
 #include "base/str.h"
 
@@ -17,23 +18,65 @@
 
 TEXT(script_library_table_new, "table/new.lua")
 TEXT(script_library_socket, "socket.lua")
+TEXT(script_library_ngx_ssl, "ngx/ssl.lua")
+TEXT(script_library_ngx_ssl_clienthello, "ngx/ssl/clienthello.lua")
+TEXT(script_library_ngx_ssl_session, "ngx/ssl/session.lua")
+TEXT(script_library_ngx_ssl_proxysslcert, "ngx/ssl/proxysslcert.lua")
+TEXT(script_library_ngx_ssl_proxysslverify, "ngx/ssl/proxysslverify.lua")
+TEXT(script_library_ngx_proxyssl, "ngx/proxyssl.lua")
+TEXT(script_library_ngx_ocsp, "ngx/ocsp.lua")
+TEXT(script_library_coroutine, "coroutine.lua")
+TEXT(script_library_ngx_semaphore, "ngx/semaphore.lua")
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
 } library[] = {
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
-    {"portunus.socket", script_library_socket_begin, script_library_socket_end},
+    {"ngx.ssl", script_library_ngx_ssl_begin, script_library_ngx_ssl_end},
+    {"ngx.ssl.clienthello", script_library_ngx_ssl_clienthello_begin, script_library_ngx_ssl_clienthello_end},
+    {"ngx.ssl.session", script_library_ngx_ssl_session_begin, script_library_ngx_ssl_session_end},
+    {"ngx.ssl.proxysslcert", script_library_ngx_ssl_proxysslcert_begin, script_library_ngx_ssl_proxysslcert_end},
+    {"ngx.ssl.proxysslverify", script_library_ngx_ssl_proxysslverify_begin, script_library_ngx_ssl_proxysslverify_end},
+    {"ngx.proxyssl", script_library_ngx_proxyssl_begin, script_library_ngx_proxyssl_end},
+    {"ngx.ocsp", script_library_ngx_ocsp_begin, script_library_ngx_ocsp_end},
 };
+
+/* Those that somebody above completes with functions of C: script_library_load finds them, require does not. */
+static const struct {
+    const char *name;
+    const char *begin, *end;
+} parts[] = {
+    {"socket", script_library_socket_begin, script_library_socket_end},
+    {"coroutine", script_library_coroutine_begin, script_library_coroutine_end},
+    {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
+};
+
+static void load(lua_State *L, const char *name, const char *begin, const char *end)
+{
+    lua_pushfstring(L, "=%s", name);
+    if (luaL_loadbuffer(L, begin, (size_t) (end - begin), lua_tostring(L, -1)) != 0) {
+        lua_error(L);
+    }
+    lua_remove(L, -2);
+}
+
+void script_library_load(lua_State *L, const char *name)
+{
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strcmp(parts[i].name, name) == 0) {
+            load(L, name, parts[i].begin, parts[i].end);
+            return;
+        }
+    }
+    luaL_error(L, "no part of the library is called %s", name);
+}
 
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    lua_pushfstring(L, "=%s", library[i].name);
-    if (luaL_loadbuffer(L, library[i].begin, (size_t) (library[i].end - library[i].begin), lua_tostring(L, -1)) != 0) {
-        return lua_error(L);
-    }
+    load(L, library[i].name, library[i].begin, library[i].end);
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;

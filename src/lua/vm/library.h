@@ -7,4 +7,7 @@
 /* Puts them all into package.preload. */
 void script_library_add(lua_State *L);
 
+/* Pushes the function of a part that needs functions of C, as its arguments, to be what it is. May throw. */
+void script_library_load(lua_State *L, const char *name);
+
 #endif

@@ -26,10 +26,13 @@ static void push_text(lua_State *L, int index)
         }
         break;
     case LUA_TTABLE:
-        if (luaL_callmeta(L, index, "__tostring")) {
-            return;
+        if (!luaL_callmeta(L, index, "__tostring")) {
+            luaL_argerror(L, index, "expected table to have __tostring metamethod");
         }
-        break;
+        if (lua_type(L, -1) != LUA_TSTRING) {
+            luaL_argerror(L, index, "__tostring must return a string");
+        }
+        return;
     default:
         break;
     }
@@ -41,7 +44,8 @@ static void push_place(lua_State *L)
 {
     lua_Debug place;
 
-    if (lua_getstack(L, 0, &place) == 0 || lua_getstack(L, 1, &place) == 0 || lua_getinfo(L, "nSl", &place) == 0) {
+    if (lua_getstack(L, 0, &place) == 0 || lua_getstack(L, 1, &place) == 0 ||
+        lua_getinfo(L, "nSl", &place) == 0) {
         lua_pushliteral(L, "?: ");
         return;
     }
@@ -72,7 +76,7 @@ static int write_line(lua_State *L, struct script_thread *thread, enum log_level
 
     size_t len;
     const char *line = lua_tolstring(L, -1, &len);
-    log_write(log, level, 0, "[lua] %.*s", (int) len, line);
+    log_write_multiline(log, level, "[lua] %.*s", (int) len, line);
     return 0;
 }
 
@@ -101,7 +105,8 @@ static const struct script_row print_row = {"print", lua_print, 0, false};
 
 void script_log_add(lua_State *L)
 {
-    static const char *const names[] = {"STDERR", "EMERG", "ALERT", "CRIT", "ERR", "WARN", "NOTICE", "INFO", "DEBUG"};
+    static const char *const names[] = {"STDERR", "EMERG",  "ALERT", "CRIT", "ERR",
+                                        "WARN",   "NOTICE", "INFO",  "DEBUG"};
 
     script_add(L, log_rows);
     for (int level = 0; level <= LOG_DEBUG; level++) {

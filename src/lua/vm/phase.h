@@ -30,14 +30,18 @@ enum script_phase {
     SCRIPT_WORKER_THREAD = 1 << 21, /* run_worker_thread: a thread with a VM of its own */
 
     /* Those in which Lua may wait. */
-    SCRIPT_WAITING = SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT |
-                     SCRIPT_TIMER | SCRIPT_PREREAD | SCRIPT_CLIENT_HELLO | SCRIPT_CERTIFICATE |
-                     SCRIPT_SESSION_FETCH | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY,
+    SCRIPT_WAITING = SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT |
+                     SCRIPT_CONTENT | SCRIPT_TIMER | SCRIPT_PREREAD | SCRIPT_CLIENT_HELLO |
+                     SCRIPT_CERTIFICATE | SCRIPT_SESSION_FETCH | SCRIPT_PROXY_CERTIFICATE |
+                     SCRIPT_PROXY_VERIFY,
     /* Those of a request of http. */
-    SCRIPT_OF_REQUEST = SCRIPT_SET | SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT |
-                        SCRIPT_CONTENT | SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_LOG | SCRIPT_BALANCER,
+    SCRIPT_OF_REQUEST = SCRIPT_SET | SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
+                        SCRIPT_PRECONTENT | SCRIPT_CONTENT | SCRIPT_HEADER_FILTER |
+                        SCRIPT_BODY_FILTER | SCRIPT_LOG | SCRIPT_BALANCER,
 };
 
+/* What the log says before the message of an error there: "lua entry thread aborted: runtime error: ", and so on. */
+const char *script_phase_failure(enum script_phase phase);
 /* "content_by_lua*", as messages say it. */
 const char *script_phase_text(enum script_phase phase);
 /* "content", as ngx.get_phase gives it. */

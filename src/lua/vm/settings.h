@@ -26,7 +26,7 @@ struct script_tls_settings {
 };
 
 struct script_settings {
-    uint64_t connect_timeout_ms;   /* lua_socket_connect_timeout, and so on */
+    uint64_t connect_timeout_ms; /* lua_socket_connect_timeout, and so on */
     uint64_t send_timeout_ms;
     uint64_t read_timeout_ms;
     uint64_t keepalive_timeout_ms;

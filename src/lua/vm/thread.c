@@ -6,11 +6,14 @@
 
 #include "base/buf.h"
 #include "base/fatal.h"
+#include "lua/vm/failure.h"
 #include "lua/vm/function.h"
-
-#define IDLE_MAX 1024 /* Lua threads that are kept for others */
+#include "server/generation.h"
 
 struct script_thread *script_running;
+
+static char
+    threads_key; /* its address: spawned threads by coroutine, in the registry; its keys are weak */
 
 /* ---- subjects ---- */
 
@@ -22,7 +25,8 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     subject->log = log;
     subject->settings = NULL;
     subject->context = LUA_NOREF;
-    subject->own_vm = false;
+    subject->exit_code = 0;
+    subject->failed_with = 0;
     list_init(&subject->threads);
     list_init(&subject->resources);
     list_push_back(&vm->subjects, &subject->link);
@@ -30,6 +34,7 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
 
 void script_subject_end(struct script_subject *subject)
 {
+    struct script_vm *vm = subject->vm;
     struct list *first;
 
     while ((first = list_pop_front(&subject->resources)) != NULL) {
@@ -38,75 +43,132 @@ void script_subject_end(struct script_subject *subject)
         list_init(&resource->link);
         resource->release(resource);
     }
-    luaL_unref(subject->vm->state, LUA_REGISTRYINDEX, subject->context);
+    luaL_unref(vm->state, LUA_REGISTRYINDEX, subject->context);
     subject->context = LUA_NOREF;
     list_remove(&subject->link);
-    if (subject->own_vm) {
-        script_vm_free(subject->vm);
+    if (vm->is_private && list_is_empty(&vm->subjects)) {
+        script_vm_free(vm);
     }
 }
 
 /* ---- threads ---- */
 
-static struct script_thread *thread_new(struct script_vm *vm)
+/* A Lua thread and what keeps it. */
+struct made {
+    lua_State *state;
+    int reference;
+};
+
+/* Protected. */
+static int make_state(lua_State *L)
 {
+    struct made *made = lua_touserdata(L, 1);
+
+    made->state = lua_newthread(L);
+    made->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+static void thread_begin(struct script_thread *thread, struct script_subject *subject,
+                         enum script_phase phase)
+{
+    *thread = (struct script_thread){.state = thread->state,
+                                     .reference = thread->reference,
+                                     .subject = subject,
+                                     .phase = phase,
+                                     .entry = thread,
+                                     .fiber = fiber_self()};
+    subject->vm->thread_count++;
+    list_push_back(&subject->threads, &thread->link);
+}
+
+static struct script_thread *thread_new(struct script_subject *subject, enum script_phase phase,
+                                        lua_State *state, int reference)
+{
+    struct script_thread *thread = malloc(sizeof(*thread));
+
+    if (thread == NULL) {
+        fatal_no_memory(sizeof(*thread));
+    }
+    *thread = (struct script_thread){.state = state, .reference = reference};
+    thread_begin(thread, subject, phase);
+    return thread;
+}
+
+/* One that was used before, or a new one; NULL: there is no memory for its Lua thread. */
+static struct script_thread *thread_of_entry(struct script_subject *subject,
+                                             enum script_phase phase)
+{
+    struct script_vm *vm = subject->vm;
     struct list *idle = list_pop_front(&vm->idle);
-    struct script_thread *thread;
 
     if (idle != NULL) {
+        struct script_thread *thread = container_of(idle, struct script_thread, link);
+
         vm->idle_count--;
-        thread = container_of(idle, struct script_thread, link);
-    } else {
-        thread = calloc(1, sizeof(*thread));
-        if (thread == NULL) {
-            fatal_no_memory(sizeof(*thread));
-        }
-        thread->state = lua_newthread(vm->state);
-        thread->reference = luaL_ref(vm->state, LUA_REGISTRYINDEX);
+        thread_begin(thread, subject, phase);
+        return thread;
     }
-    vm->thread_count++;
-    thread->end = SCRIPT_ENDED;
-    thread->has_ended = false;
-    thread->is_killed = false;
-    thread->parent = NULL;
-    thread->tasks = NULL;
-    thread->fiber = fiber_self();
-    thread->handle = (struct fiber_handle){0};
-    thread->ended = (struct wait_point){0};
-    return thread;
+    struct made made = {0};
+    if (lua_cpcall(vm->state, make_state, &made) != 0) {
+        lua_pop(vm->state, 1);
+        return NULL;
+    }
+    return thread_new(subject, phase, made.state, made.reference);
 }
 
-static struct script_thread *thread_begin(struct script_subject *subject, enum script_phase phase)
+void script_push_threads(lua_State *L)
 {
-    struct script_thread *thread = thread_new(subject->vm);
-
-    thread->subject = subject;
-    thread->phase = phase;
-    thread->entry = thread;
-    list_push_back(&subject->threads, &thread->link);
-    return thread;
+    lua_pushlightuserdata(L, &threads_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    if (!lua_isnil(L, -1)) {
+        return;
+    }
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushliteral(L, "k");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_pushlightuserdata(L, &threads_key);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
-/* A Lua thread that came to its end is used again; one that was left in the middle is not. */
+/* In the table of spawned threads: this one is what it is, or, with NULL, was one. L has room for a few values. */
+static void note_thread(lua_State *L, const struct script_thread *thread, const void *what)
+{
+    script_push_threads(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, thread->reference);
+    if (what != NULL) {
+        lua_pushlightuserdata(L, (void *) what);
+    } else {
+        lua_pushboolean(L, false);
+    }
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
+/* Lua threads of entries are used again, where nobody has seen them fail or leave in the middle; spawned ones scripts know. */
 static void thread_free(struct script_thread *thread)
 {
     struct script_vm *vm = thread->subject->vm;
+    bool is_entry = thread->entry == thread;
 
     list_remove(&thread->link);
     vm->thread_count--;
-    if ((thread->end == SCRIPT_ENDED || thread->end == SCRIPT_FAILED) && vm->idle_count < IDLE_MAX) {
+    if (is_entry && thread->end == SCRIPT_ENDED && !thread->is_killed &&
+        vm->idle_count < vm->options->idle_threads) {
         lua_settop(thread->state, 0);
         vm->idle_count++;
         list_push_front(&vm->idle, &thread->link);
         return;
     }
+    if (!is_entry) {
+        note_thread(vm->state, thread, NULL);
+    }
     luaL_unref(vm->state, LUA_REGISTRYINDEX, thread->reference);
     free(thread);
-}
-
-void script_thread_forget(struct script_thread *thread)
-{
-    thread_free(thread);
 }
 
 _Noreturn void script_leave(struct script_thread *thread, enum script_end end)
@@ -123,26 +185,13 @@ void script_resumed(struct script_thread *thread)
     }
 }
 
-/* The message of an error becomes one with the ways that led to it. */
-static int add_traceback(lua_State *L)
-{
-    const char *message = lua_tostring(L, 1);
-
-    lua_pushstring(L, message != NULL ? message : "unknown reason");
-    luaL_traceback(L, L, NULL, 1);
-    luaL_gsub(L, lua_tostring(L, -1), "stack traceback:", "\nstack traceback:\ncoroutine 0:");
-    lua_remove(L, -2);
-    lua_concat(L, 2);
-    return 1;
-}
-
 /* Runs the function below the arguments on top of the thread's stack; its results stay, from 1 on. Gives how it ended. */
 static enum script_end run_protected(struct script_thread *thread, int arguments)
 {
     lua_State *L = thread->state;
     struct script_thread *outer = script_running;
 
-    lua_pushcfunction(L, add_traceback);
+    lua_pushcfunction(L, script_failure_seen);
     lua_insert(L, 1);
     script_running = thread;
     if (setjmp(thread->leave) == 0) {
@@ -151,83 +200,128 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
         thread->end = is_well ? SCRIPT_ENDED : SCRIPT_FAILED;
         lua_remove(L, 1);
     }
+    if (thread->end == SCRIPT_FAILED) {
+        script_failure_end(thread);
+    }
     script_running = outer;
     return thread->end;
 }
 
 /* ---- entry threads ---- */
 
-static void log_failure(const struct script_thread *thread, const char *what)
+/* One of the run that has not ended, or NULL. Ended ones are freed on the way; with kills_all the others are killed. */
+static struct script_thread *look_for_child(struct script_thread *entry, bool kills_all)
 {
-    const char *message = lua_tostring(thread->state, -1);
+    struct script_thread *running = NULL;
+    struct list *next;
 
-    log_error(thread->subject->log, 0, "%s: runtime error: %s", what, message != NULL ? message : "unknown reason");
-}
-
-/* Waits until all threads that this run has spawned have ended; when it has failed they are killed first. */
-static void end_children(struct script_thread *entry)
-{
-    struct script_subject *subject = entry->subject;
-
-    list_each (item, &subject->threads) {
+    for (struct list *item = entry->subject->threads.next; item != &entry->subject->threads;
+         item = next) {
         struct script_thread *child = container_of(item, struct script_thread, link);
 
-        if (child->entry == entry && child != entry && !child->has_ended && entry->end != SCRIPT_ENDED) {
+        next = item->next;
+        if (child->entry != entry || child == entry) {
+            continue;
+        }
+        if (child->has_ended) {
+            thread_free(child);
+            continue;
+        }
+        child->is_forgotten = true;
+        if (kills_all && !child->is_killed) {
             script_kill(child);
         }
+        running = child;
     }
-    for (;;) {
-        struct script_thread *running = NULL;
+    return running;
+}
 
-        list_each (item, &subject->threads) {
-            struct script_thread *child = container_of(item, struct script_thread, link);
-
-            if (child->entry == entry && child != entry) {
-                running = child;
-                break;
-            }
-        }
-        if (running == NULL) {
-            return;
-        }
-        if (running->has_ended) {
-            thread_free(running);
-        } else if (fiber_wait(&entry->ended, FIBER_NEVER) == WAIT_CANCELLED) {
-            script_kill(running);
-            fiber_shield_begin();
-            fiber_wait(&entry->ended, FIBER_NEVER);
-            fiber_shield_end();
+/* Waits until all threads of this run have ended. Unless it went well so far, and goes on like that, they are killed. */
+static void end_run(struct script_thread *entry)
+{
+    while (entry->end == SCRIPT_ENDED && look_for_child(entry, false) != NULL) {
+        if (fiber_wait(&entry->child_ended, FIBER_NEVER) == WAIT_CANCELLED) {
+            entry->end = SCRIPT_CANCELLED;
         }
     }
+    if (entry->fiber != NULL) {
+        fiber_shield_begin();
+        while (look_for_child(entry, true) != NULL) {
+            fiber_wait(&entry->child_ended, FIBER_NEVER);
+        }
+        fiber_shield_end();
+    }
+    if (entry->run_left) {
+        entry->end = SCRIPT_LEFT;
+    }
+    if (entry->is_killed && entry->fiber != NULL) {
+        fiber_interrupt_end();
+    }
+}
+
+static enum script_end run_entry(struct script_thread *thread, const struct script_call *call)
+{
+    struct script_subject *subject = call->subject;
+    lua_State *L = thread->state;
+
+    if (call->code != NULL) {
+        int status = script_code_push(subject, L, call->code);
+
+        if (status != 0) {
+            script_failure_load(subject, call->phase, status, lua_tostring(L, -1));
+            return SCRIPT_FAILED;
+        }
+    }
+    enum script_end end =
+        run_protected(thread, call->begin != NULL ? call->begin(L, call->arg) : 0);
+    if (end == SCRIPT_ENDED && call->finish != NULL) {
+        call->finish(L, call->arg);
+    }
+    return end;
 }
 
 enum script_end script_run(const struct script_call *call)
 {
-    struct script_subject *subject = call->subject;
-    struct script_thread *thread = thread_begin(subject, call->phase);
-    lua_State *L = thread->state;
-    enum script_end end = SCRIPT_FAILED;
+    struct script_thread *thread = thread_of_entry(call->subject, call->phase);
 
-    if (call->code != NULL && !script_code_push(subject->vm, L, call->code)) {
-        log_error(subject->log, 0, "%s", lua_tostring(L, -1));
-    } else {
-        int arguments = call->begin != NULL ? call->begin(L, call->arg) : 0;
-
-        end = run_protected(thread, arguments);
-        if (end == SCRIPT_FAILED) {
-            log_failure(thread, "lua entry thread aborted");
-        } else if (end == SCRIPT_ENDED && call->finish != NULL) {
-            call->finish(L, call->arg);
-        }
+    if (thread == NULL) {
+        script_failure_load(call->subject, call->phase, 500, "not enough memory");
+        return SCRIPT_FAILED;
     }
-    thread->end = end;
-    end_children(thread);
-    end = thread->end;
+    thread->end = run_entry(thread, call);
+    if (thread->link.next != &call->subject->threads || thread->is_killed || thread->run_left) {
+        end_run(thread);
+    }
+    enum script_end end = thread->end;
     thread_free(thread);
     return end;
 }
 
 /* ---- spawned threads ---- */
+
+/* What a thread leaves behind when it ends: its children have no parent, and who waits for it is told. */
+static void tell_end(struct script_thread *thread)
+{
+    struct script_thread *entry = thread->entry;
+
+    if (thread->children != 0) {
+        list_each(item, &thread->subject->threads) {
+            struct script_thread *child = container_of(item, struct script_thread, link);
+
+            if (child->parent == thread) {
+                child->parent = NULL;
+            }
+        }
+    }
+    if (thread->end == SCRIPT_LEFT && !entry->run_left) {
+        entry->run_left = true;
+        script_kill(entry);
+    }
+    if (thread->parent != NULL && thread->parent != entry) {
+        wait_signal_later(&thread->parent->child_ended);
+    }
+    wait_signal_later(&entry->child_ended);
+}
 
 static void run_spawned(void *arg)
 {
@@ -235,47 +329,113 @@ static void run_spawned(void *arg)
     int arguments = lua_gettop(thread->state) - 1;
 
     thread->fiber = fiber_self();
-    if (run_protected(thread, arguments) == SCRIPT_FAILED) {
-        log_failure(thread, "lua user thread aborted");
-    }
+    run_protected(thread, arguments);
     thread->has_ended = true;
     thread->fiber = NULL;
-    /* ngx.exit and its kin end the whole run, not the thread alone. */
-    if (thread->end == SCRIPT_LEFT && !thread->entry->has_ended) {
-        thread->entry->end = SCRIPT_LEFT;
-        script_kill(thread->entry);
+    tell_end(thread);
+    if (thread->is_forgotten || thread->parent == NULL) {
+        script_thread_forget(thread);
     }
-    wait_signal_later(&thread->entry->ended);
+}
+
+enum script_coroutine script_thread_of(lua_State *L, int index, struct script_thread **out)
+{
+    lua_pushvalue(L, index);
+    script_push_threads(L);
+    lua_insert(L, -2);
+    lua_rawget(L, -2);
+    enum script_coroutine kind = lua_isnil(L, -1)       ? COROUTINE_PLAIN
+                                 : lua_isboolean(L, -1) ? COROUTINE_FORGOTTEN
+                                                        : COROUTINE_THREAD;
+    *out = lua_touserdata(L, -1);
+    lua_pop(L, 2);
+    return kind;
+}
+
+void script_thread_forget(struct script_thread *thread)
+{
+    thread->is_forgotten = true;
+    if (thread->has_ended) {
+        thread_free(thread);
+    } else {
+        note_thread(thread->subject->vm->state, thread, NULL);
+    }
+}
+
+static enum fiber_started start_fiber(struct script_thread *thread)
+{
+    const struct script_subject_kind *kind = thread->subject->kind;
+
+    if (fiber_pool_left() <= capacity.reserve) {
+        return FIBER_NO_STACK;
+    }
+    return kind->start != NULL ? kind->start(thread->subject, run_spawned, thread, &thread->handle)
+                               : fiber_start_joinable(run_spawned, thread, &thread->handle);
+}
+
+/* A thread with a coroutine of its own, which takes what is on top of `from`, and stands there instead. May throw. */
+static struct script_thread *thread_of_coroutine(struct script_thread *parent, lua_State *from,
+                                                 int arguments)
+{
+    lua_State *state = lua_newthread(from);
+
+    lua_pushvalue(from, -1);
+    int reference = luaL_ref(from, LUA_REGISTRYINDEX);
+
+    lua_insert(from, -2 - arguments);
+    lua_checkstack(state, arguments + LUA_MINSTACK);
+    lua_xmove(from, state, arguments + 1);
+    struct script_thread *thread = thread_new(parent->subject, parent->phase, state, reference);
+    thread->entry = parent->entry;
+    thread->parent = parent;
+    thread->spawner = from;
+    thread->has_ended =
+        true; /* until its fiber has started: should the next call throw, the run frees it */
+    parent->children++;
+    note_thread(from, thread, thread);
+    return thread;
 }
 
 struct script_thread *script_spawn(struct script_thread *parent, lua_State *from, int arguments)
 {
-    struct script_subject *subject = parent->subject;
-    struct script_thread *thread = thread_begin(subject, parent->phase);
-    enum fiber_started started;
+    struct script_thread *thread = thread_of_coroutine(parent, from, arguments);
+    struct fiber *place = fiber_queue_end();
 
-    thread->entry = parent->entry;
-    thread->parent = parent;
-    lua_xmove(from, thread->state, arguments + 1);
-    if (subject->kind->start != NULL) {
-        started = subject->kind->start(subject, run_spawned, thread, &thread->handle);
-    } else {
-        started = fiber_start_joinable(run_spawned, thread, &thread->handle);
-    }
-    script_running = parent;
-    if (started == FIBER_NO_STACK) {
-        thread_free(thread);
+    thread->has_ended = false;
+    if (start_fiber(thread) == FIBER_NO_STACK) {
+        counters_mine->limited++;
+        log_error(parent->subject->log, 0, "lua has no fiber left for a thread");
+        thread->has_ended = true;
+        script_thread_forget(thread);
         lua_pushliteral(from, "no memory");
         return NULL;
+    }
+    script_running = parent;
+    if (place != NULL && !parent->is_killed && parent->fiber == fiber_self()) {
+        fiber_go_behind(place);
     }
     return thread;
 }
 
 void script_kill(struct script_thread *thread)
 {
+    if (thread->is_killed) {
+        return;
+    }
     thread->is_killed = true;
     if (thread->fiber != NULL) {
-        fiber_cancel(thread->fiber);
+        fiber_interrupt(thread->fiber);
+    }
+}
+
+void script_demand_abortable(lua_State *L, const struct script_thread *thread)
+{
+    list_each(item, &thread->subject->threads) {
+        const struct script_thread *other = container_of(item, struct script_thread, link);
+
+        if (other->entry == thread->entry && other->subrequests != 0) {
+            luaL_error(L, "attempt to abort with pending subrequests");
+        }
     }
 }
 

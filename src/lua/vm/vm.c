@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "lua/vm/core.h"
 #include "lua/vm/function.h"
 #include "lua/vm/library.h"
 #include "lua/vm/log.h"
@@ -70,6 +71,7 @@ static int fill(lua_State *L)
     script_library_add(L);
     lua_newtable(L);
     script_log_add(L);
+    script_core_add(vm, L);
     vm->options->subsystem->add(vm, L);
     lua_pushvalue(L, -1);
     lua_setglobal(L, "ngx");
@@ -120,10 +122,16 @@ void script_vm_free(struct script_vm *vm)
 {
     struct list *item;
 
+    if (vm == NULL) {
+        return;
+    }
     while ((item = list_pop_front(&vm->idle)) != NULL) {
         free(container_of(item, struct script_thread, link));
     }
     lua_close(vm->state);
+    for (size_t i = 0; i < sizeof(vm->rooms) / sizeof(vm->rooms[0]); i++) {
+        free(vm->rooms[i]);
+    }
     free(vm->functions);
     free(vm);
 }

@@ -52,27 +52,16 @@ uint64_t tls_objects_identity(const struct tls_client_objects *objects)
 
 /* ---- what a connection has ---- */
 
-/* NULL: no TLS. */
-static SSL *ssl_of(const struct conn *conn)
+void *tls_ssl_context(const struct conn *conn)
 {
-    return conn_is_tls(conn) ? tls_of(conn)->ssl : NULL;
-}
-
-void *tls_object(const struct conn *conn)
-{
-    return ssl_of(conn);
-}
-
-void *tls_object_context(const struct conn *conn)
-{
-    SSL *ssl = ssl_of(conn);
+    SSL *ssl = tls_ssl(conn);
 
     return ssl != NULL ? SSL_get_SSL_CTX(ssl) : NULL;
 }
 
 void *tls_session(const struct conn *conn)
 {
-    SSL *ssl = ssl_of(conn);
+    SSL *ssl = tls_ssl(conn);
 
     return ssl != NULL ? SSL_get1_session(ssl) : NULL;
 }
@@ -102,7 +91,7 @@ void tls_store_free(void *store)
 
 enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code, const char **reason)
 {
-    SSL *ssl = ssl_of(conn);
+    SSL *ssl = tls_ssl(conn);
     X509 *certificate = SSL_get0_peer_certificate(ssl);
 
     *code = SSL_get_verify_result(ssl);

@@ -2,7 +2,10 @@
 #ifndef HTTP_MODULES_LUA_LUA_H
 #define HTTP_MODULES_LUA_LUA_H
 
+#include "base/buf.h"
 #include "http/request/request.h"
+#include "lua/tls/backend.h"
+#include "lua/tls/tls.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/thread.h"
@@ -10,6 +13,10 @@
 
 /* Main level. */
 struct lua_main {
+    bool rewrite_is_early; /* rewrite_by_lua_no_postpone */
+    bool access_is_early;  /* access_by_lua_no_postpone */
+    bool precontent_is_early; /* precontent_by_lua_no_postpone */
+    bool has_if_rewrite;   /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
     struct script_vm_options options;
     struct script_vm *vm;
 };
@@ -18,9 +25,28 @@ extern struct settings_key lua_main_key;
 /* A place. */
 struct lua_settings {
     struct script_settings script;
-    struct script_code *rewrite, *access, *content, *log;
+    struct script_code *server_rewrite; /* of a server alone */
+    struct script_code *rewrite, *access, *precontent, *content;
+    struct script_code *header_filter, *body_filter, *log;
+    bool needs_body;       /* lua_need_request_body */
+    bool gathers_http10;   /* lua_http10_buffering */
+    bool has_default_type; /* lua_use_default_type */
+    struct script_tls_codes tls;         /* of handshakes, of a server */
+    struct script_backend_codes backend; /* of handshakes with backends */
 };
 extern struct settings_key lua_key;
+
+/* What Lua gives of a response (output.c). */
+struct lua_output {
+    struct buf gathered; /* lua_http10_buffering: what was said so far, whose length the head will tell */
+    struct list waiters; /* struct turn: threads that wait until another's output was taken; empty before the first */
+    enum flow head;      /* how the head went, once has_begun */
+    bool has_begun;      /* the head was given, or tried */
+    bool has_ended;      /* the last piece was given */
+    bool is_busy;        /* a thread gives something */
+};
+
+struct lua_filter;
 
 /* A request, as Lua sees it. */
 struct lua_request {
@@ -29,6 +55,17 @@ struct lua_request {
     enum flow flow;    /* what a handler returns, once Lua has decided: ngx.exit, ngx.exec … */
     bool has_decided;  /* flow holds */
     bool has_begun;    /* subject is valid */
+    bool has_exited;   /* ngx.exit was called, with exit_code */
+    int exit_code;
+    unsigned exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
+    struct lua_output output;
+    struct script_backend backend; /* scripts in a handshake with a backend */
+    struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
+    unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
+    struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
+    struct script_thread *entry; /* for whom ngx.on_abort was called; else NULL */
+    int on_abort;                /* reference to its function, or LUA_NOREF */
+    bool has_left;               /* the client has; the script goes on */
 };
 
 extern const struct script_subject_kind lua_request_kind;
@@ -47,16 +84,47 @@ struct lua_request *lua_check_request(lua_State *L, const struct script_thread *
 
 /* ---- handlers of phases (phases.c) */
 
+enum flow lua_server_rewrite(struct request *request);
 enum flow lua_rewrite(struct request *request);
 enum flow lua_access(struct request *request);
+enum flow lua_precontent(struct request *request);
 enum flow lua_content(struct request *request);
 enum flow lua_log(struct request *request);
+void lua_filter_response(struct request *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
+
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
+
+/* … and with backends, for a request. */
+const struct tls_client_hooks *lua_backend_hooks(struct request *request);
+
+struct http_main;
+void lua_handshakes_end(struct http_main *http);
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
 void lua_output_add(lua_State *L); /* say, print, … (output.c) */
+void lua_exit_add(lua_State *L);   /* exit (exit.c) */
+void lua_filters_add(lua_State *L); /* arg (filters.c) */
+void lua_abort_add(lua_State *L);  /* on_abort (abort.c) */
 
-/* Gives the head, if it was not given yet: FLOW_NEXT: a body may follow. */
-enum flow lua_send_head(struct lua_request *lua);
+/* ---- output (output.c) */
+
+/* Has anything of the response been given, or gathered? Then no other can take its place. */
+bool lua_has_output(const struct lua_request *lua);
+/* Gives all that is left to give: the head, what was gathered, the end. FLOW_DONE, or how it failed. MAY WAIT. */
+enum flow lua_finish_output(struct lua_request *lua);
+/* The request is answered anew (an error page, another location): what was said before is forgotten. */
+void lua_reset_output(struct lua_request *lua);
+
+/* ---- exits (exit.c) */
+
+/* What a handler of the phase returns after ngx.exit. MAY WAIT. */
+enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase);
+
+/* ---- clients that leave (abort.c) */
+
+/* Around Lua that may wait: what becomes of it when the client leaves. Gives what to hand to lua_abort_end. */
+struct abort_watcher *lua_abort_begin(struct lua_request *lua);
+void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer);
 
 #endif

@@ -1,59 +1,329 @@
-/* ngx.say, ngx.print and their kin. */
-#include "base/clock.h"
+/* ngx.say, ngx.print and their kin: a response out of Lua. */
+#include <stdlib.h>
+
 #include "http/modules/lua/lua.h"
+#include "http/request/body_filter.h"
 #include "http/request/response.h"
+#include "http/request/wire.h"
+#include "lua/vm/said.h"
 
-enum flow lua_send_head(struct lua_request *lua)
+#define OUTPUT_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+
+#define REFERENCE_MIN (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
+#define GATHER_MAX (4u << 20)     /* bytes that are gathered for a length; with more the response goes out without */
+
+/* ---- turns: a piece waits for the client, and other threads of the request do not come between ---- */
+
+struct turn {
+    struct list link;
+    struct wait_point point;
+};
+
+static void pass_turn(struct lua_output *output)
 {
-    struct request *request = lua->request;
-
-    if (request->response.is_head_sent) {
-        return request->response.is_header_only ? FLOW_DONE : FLOW_NEXT;
+    if (!output->is_busy && output->waiters.next != NULL && !list_is_empty(&output->waiters)) {
+        wait_signal_later(&container_of(output->waiters.next, struct turn, link)->point);
     }
-    if (request->response.status == 0) {
-        request->response.status = 200;
-    }
-    if (request->response.content_type.len == 0) {
-        response_set_type(request);
-    }
-    return response_start(request);
 }
 
-static int give(lua_State *L, struct script_thread *thread, bool ends_line)
+/* False: the thread was asked to end meanwhile. MAY WAIT. */
+static bool take_turn(struct lua_output *output)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
-    int count = lua_gettop(L);
+    while (output->is_busy) {
+        struct turn turn = {.point = {0}};
 
-    if (ends_line) {
-        lua_pushliteral(L, "\n");
-        count++;
+        if (output->waiters.next == NULL) {
+            list_init(&output->waiters);
+        }
+        list_push_back(&output->waiters, &turn.link);
+        enum wait_result result = fiber_wait(&turn.point, FIBER_NEVER);
+        list_remove(&turn.link);
+        if (result != WAIT_READY) {
+            pass_turn(output);
+            return false;
+        }
     }
-    lua_concat(L, count);
-    struct body_piece piece = {.bytes = script_check_str(L, 1), .fd = -1, .is_volatile = true};
-    enum flow flow = lua_send_head(lua);
+    output->is_busy = true;
+    return true;
+}
 
-    if (flow == FLOW_NEXT && piece.bytes.len != 0 && !response_send(lua->request, &piece, false)) {
-        return script_fail(L, "nginx output filter error");
+static void leave_turn(struct lua_output *output)
+{
+    output->is_busy = false;
+    pass_turn(output);
+}
+
+/* ---- what goes out ---- */
+
+/* A client of HTTP/1.0 is told the length of all that will be said. */
+static bool gathers(const struct lua_request *lua)
+{
+    const struct request *request = lua->request;
+
+    return request->version < HTTP_1_1 && request == request->main && request->method != METHOD_HEAD &&
+           !lua->output.has_begun && !lua->output.has_ended && lua_settings_of(request)->gathers_http10;
+}
+
+bool lua_has_output(const struct lua_request *lua)
+{
+    return lua->request->response.is_head_sent || lua->output.gathered.len != 0;
+}
+
+void lua_reset_output(struct lua_request *lua)
+{
+    lua->output.has_begun = false;
+    lua->output.has_ended = false;
+    lua->output.gathered.len = 0;
+}
+
+/* Gives the head, if that was not done yet. FLOW_NEXT: a body may follow. */
+static enum flow send_head(struct lua_request *lua)
+{
+    struct request *request = lua->request;
+    struct response *response = &request->response;
+    struct lua_output *output = &lua->output;
+
+    if (output->has_begun) {
+        return output->head;
+    }
+    output->has_begun = true;
+    if (response->is_head_sent) { /* by somebody else */
+        output->head = response->is_header_only ? FLOW_DONE : FLOW_NEXT;
+        return output->head;
+    }
+    if (response->status == 0) {
+        response->status = 200;
+    }
+    if (lua_settings_of(request)->has_default_type) {
+        response_set_type(request);
+    }
+    output->head = response_start(request);
+    return output->head;
+}
+
+/* What is kept until a piece was sent: a value in the registry. */
+struct kept {
+    struct script_vm *vm;
+    int reference;
+};
+
+static void release_kept(void *arg)
+{
+    struct kept *kept = arg;
+
+    luaL_unref(kept->vm->state, LUA_REGISTRYINDEX, kept->reference);
+    free(kept);
+}
+
+/* A text that the value on top of the stack keeps, as a piece; a long one is not copied. */
+static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struct str text)
+{
+    struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
+    struct kept *kept;
+
+    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private || (kept = malloc(sizeof(*kept))) == NULL) {
+        return piece;
+    }
+    lua_pushvalue(L, -1);
+    kept->vm = lua->subject.vm;
+    kept->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+    piece.is_volatile = false;
+    piece.release = release_kept;
+    piece.release_arg = kept;
+    return piece;
+}
+
+/* Head and piece. NULL, or what to say to the script. MAY WAIT. */
+static const char *give(struct lua_request *lua, const struct body_piece *piece)
+{
+    if (!take_turn(&lua->output)) {
+        response_drop(piece);
+        return "aborted";
+    }
+    bool is_first = !lua->output.has_begun;
+    enum flow flow = send_head(lua);
+    const char *failure = NULL;
+
+    if (flow == FLOW_DONE && !lua->is_refused) {
+        response_drop(piece);
+        failure = is_first ? NULL : "header only";
+    } else if (flow != FLOW_NEXT) {
+        response_drop(piece);
+        failure = "nginx output filter error";
+    } else if (piece->bytes.len == 0 && !piece->is_flush) {
+        response_drop(piece);
+    } else if (!response_send(lua->request, piece, false)) {
+        failure = "nginx output filter error";
+    }
+    leave_turn(&lua->output);
+    return failure;
+}
+
+/* Lets go what was gathered: with its length if that is all. */
+static const char *give_gathered(struct lua_request *lua, bool is_all)
+{
+    struct lua_output *output = &lua->output;
+    struct body_piece piece = {.bytes = buf_str(&output->gathered), .fd = -1, .is_volatile = true};
+
+    if (is_all && lua->request->response.content_length < 0) {
+        lua->request->response.content_length = (int64_t) output->gathered.len;
+    }
+    const char *failure = give(lua, &piece);
+    buf_free(&output->gathered);
+    return failure;
+}
+
+static const char *gather(struct lua_request *lua, struct str text)
+{
+    buf_append(&lua->output.gathered, text);
+    return lua->output.gathered.len > GATHER_MAX ? give_gathered(lua, false) : NULL;
+}
+
+enum flow lua_finish_output(struct lua_request *lua)
+{
+    struct lua_output *output = &lua->output;
+
+    if (output->has_ended) {
+        return FLOW_DONE;
+    }
+    if (gathers(lua)) {
+        output->has_ended = true;
+        give_gathered(lua, true);
+    }
+    output->has_ended = true;
+    if (!take_turn(output)) {
+        return FLOW_CLOSED;
+    }
+    enum flow flow = send_head(lua);
+    if (flow == FLOW_NEXT) {
+        flow = response_send(lua->request, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+    }
+    leave_turn(output);
+    return flow;
+}
+
+/* ---- functions ---- */
+
+static int answer(lua_State *L, const char *failure)
+{
+    if (failure != NULL) {
+        return script_fail(L, failure);
     }
     lua_pushinteger(L, 1);
     return 1;
 }
 
+static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+    struct str text = script_said(L, ends_line);
+
+    if (lua->output.has_ended) {
+        return script_fail(L, "seen eof");
+    }
+    if (gathers(lua)) {
+        return answer(L, gather(lua, text));
+    }
+    struct body_piece piece = make_piece(L, lua, text);
+    return answer(L, give(lua, &piece));
+}
+
 static int say(lua_State *L, struct script_thread *thread)
 {
-    return give(L, thread, true);
+    return give_said(L, thread, true);
 }
 
 static int print(lua_State *L, struct script_thread *thread)
 {
-    return give(L, thread, false);
+    return give_said(L, thread, false);
 }
 
-#define OUTPUT_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+/* Waits until the client has taken all. MAY WAIT. */
+static const char *drain(struct lua_request *lua)
+{
+    struct request *request = lua->request;
+    const char *failure = NULL;
+
+    if (request->wire->drain == NULL) {
+        return NULL;
+    }
+    if (!take_turn(&lua->output)) {
+        return "aborted";
+    }
+    if (!request->wire->drain(request)) {
+        failure = request->is_timed_out ? "timeout" : "nginx output filter error";
+    }
+    leave_turn(&lua->output);
+    return failure;
+}
+
+static int flush(lua_State *L, struct script_thread *thread)
+{
+    int count = lua_gettop(L);
+
+    if (count > 1) {
+        return luaL_error(L, "attempt to pass %d arguments, but accepted 0 or 1", count);
+    }
+    if (count == 1) {
+        luaL_checktype(L, 1, LUA_TBOOLEAN);
+    }
+    struct lua_request *lua = lua_check_request(L, thread);
+    struct lua_output *output = &lua->output;
+    script_demand(L, thread, OUTPUT_PHASES);
+    if (output->has_begun && output->head == FLOW_DONE) {
+        return script_fail(L, "header only");
+    }
+    if (output->has_ended) {
+        return script_fail(L, "seen eof");
+    }
+    if (output->gathered.len != 0) {
+        return script_fail(L, "buffering");
+    }
+    if (!output->has_begun) {
+        return script_fail(L, "nothing to flush");
+    }
+    struct body_piece piece = {.bytes = STR(""), .fd = -1, .is_flush = true};
+    const char *failure = give(lua, &piece);
+    if (failure == NULL && lua_toboolean(L, 1)) {
+        failure = drain(lua);
+    }
+    return answer(L, failure);
+}
+
+static int eof(lua_State *L, struct script_thread *thread)
+{
+    if (lua_gettop(L) != 0) {
+        return luaL_error(L, "no argument is expected");
+    }
+    struct lua_request *lua = lua_check_request(L, thread);
+    script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == FLOW_DONE)) {
+        return script_fail(L, "seen eof");
+    }
+    return answer(L, lua_finish_output(lua) == FLOW_DONE ? NULL : "nginx output filter error");
+}
+
+static int send_headers(lua_State *L, struct script_thread *thread)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    if (lua->output.has_begun || lua->output.has_ended) {
+        return answer(L, NULL);
+    }
+    if (!take_turn(&lua->output)) {
+        return answer(L, "aborted");
+    }
+    enum flow flow = send_head(lua);
+    leave_turn(&lua->output);
+    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused) ? NULL : "nginx output filter error");
+}
 
 static const struct script_row output_rows[] = {
     {"say", say, OUTPUT_PHASES, .waits = true},
     {"print", print, OUTPUT_PHASES, .waits = true},
+    {"flush", flush, 0, .waits = true},
+    {"eof", eof, 0, .waits = true},
+    {"send_headers", send_headers, OUTPUT_PHASES, .waits = true},
     {0},
 };
 

@@ -1,7 +1,9 @@
 /* Requests as subjects of Lua. */
+#include "http/exchange/exchange.h"
 #include "http/modules/lua/lua.h"
 #include "http/client/connection.h"
 #include "http/request/engine.h"
+#include "lua/vm/life.h"
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
@@ -15,19 +17,68 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct lua_request, subject)->request->env;
 }
 
-static unsigned hops(struct script_subject *subject)
+static struct request *request_of(struct script_subject *subject)
 {
-    return connection_hops(container_of(subject, struct lua_request, subject)->request->http);
+    return container_of(subject, struct lua_request, subject)->request;
 }
 
-const struct script_subject_kind lua_request_kind = {
-    .name = "http", .start = start, .variables = variables, .hops = hops};
+static struct conn *client(struct script_subject *subject)
+{
+    return request_of(subject)->conn;
+}
+
+static struct ssl_st *ssl(struct script_subject *subject)
+{
+    const struct conn *conn = client(subject);
+
+    return conn == NULL ? NULL : tls_ssl(conn);
+}
+
+static struct script_backend *backend(struct script_subject *subject)
+{
+    return &container_of(subject, struct lua_request, subject)->backend;
+}
+
+static struct ssl_st *upstream_ssl(struct script_subject *subject)
+{
+    const struct exchange *x = request_of(subject)->exchange;
+
+    if (backend(subject)->ssl != NULL) {
+        return backend(subject)->ssl;
+    }
+    return x == NULL || x->link == NULL ? NULL : tls_ssl(x->link->conn);
+}
+
+static unsigned hops(struct script_subject *subject)
+{
+    return connection_hops(request_of(subject)->http);
+}
+
+const struct script_subject_kind lua_request_kind = {.name = "http",
+                                                     .start = start,
+                                                     .variables = variables,
+                                                     .client = client,
+                                                     .ssl = ssl,
+                                                     .upstream_ssl = upstream_ssl,
+                                                     .backend = backend,
+                                                     .hops = hops};
 
 static void request_ends(void *arg)
 {
     struct lua_request *lua = arg;
 
     script_subject_end(&lua->subject);
+}
+
+/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+static struct script_vm *vm_for(struct request *request, const struct lua_main *main)
+{
+    struct script_vm *own = NULL;
+
+    if (!lua_settings_of(request)->script.code_cache) {
+        own = script_vm_private(&main->options, &request->log);
+    }
+    return own != NULL ? own : main->vm;
 }
 
 struct lua_request *lua_request_of(struct request *request)
@@ -39,7 +90,8 @@ struct lua_request *lua_request_of(struct request *request)
 
         lua->has_begun = true;
         lua->request = request;
-        script_subject_begin(&lua->subject, &lua_request_kind, main->vm, &request->log);
+        script_subject_begin(&lua->subject, &lua_request_kind, vm_for(request, main),
+                             &request->log);
         arena_on_free(&request->arena, request_ends, lua);
     }
     lua->subject.settings = &lua_settings_of(request)->script;

@@ -1,0 +1,10 @@
+/* What Lua knows of its process, and does with others. */
+#ifndef LUA_PROCESS_PROCESS_H
+#define LUA_PROCESS_PROCESS_H
+
+#include <lua.h>
+
+/* Adds ngx.worker to the table on top. */
+void script_process_add(lua_State *L);
+
+#endif
