@@ -104,7 +104,9 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 # What the assembler takes in is read by it alone.
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
 
-$(BUILD)/lua/vm/library.o: $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
+$(BUILD)/lua/vm/library.o $(BUILD)/lua/values/context.o: $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
+
+$(BUILD)/http/modules/lua/library.o: $(wildcard src/http/modules/lua/*.lua)
 
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):

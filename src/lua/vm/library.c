@@ -1,37 +1,28 @@
-/* Modules in Lua that are built in: their texts are taken in by the assembler, and compiled when they are required. */
+/* Modules in Lua that are built in: compiled when they are required. */
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
 #include <string.h>
 
-#include "base/str.h"
+SCRIPT_TEXT(script_library_properties, "src/lua/library/properties.lua")
+SCRIPT_TEXT(script_library_table_new, "src/lua/library/table/new.lua")
 
-/* The text of src/lua/library/FILE, as NAME_begin and NAME_end. */
-#define TEXT(name, file)                                                                           \
-    extern const char name##_begin[], name##_end[];                                                \
-    __asm__(".pushsection .rodata\n"                                                               \
-            ".global " #name "_begin\n" #name "_begin:\n"                                          \
-            ".incbin \"src/lua/library/" file "\"\n"                                               \
-            ".global " #name "_end\n" #name "_end:\n"                                              \
-            ".byte 0\n"                                                                            \
-            ".popsection\n");
-
-TEXT(script_library_table_new, "table/new.lua")
-TEXT(script_library_socket, "socket.lua")
-TEXT(script_library_ngx_ssl, "ngx/ssl.lua")
-TEXT(script_library_ngx_ssl_clienthello, "ngx/ssl/clienthello.lua")
-TEXT(script_library_ngx_ssl_session, "ngx/ssl/session.lua")
-TEXT(script_library_ngx_ssl_proxysslcert, "ngx/ssl/proxysslcert.lua")
-TEXT(script_library_ngx_ssl_proxysslverify, "ngx/ssl/proxysslverify.lua")
-TEXT(script_library_ngx_proxyssl, "ngx/proxyssl.lua")
-TEXT(script_library_ngx_ocsp, "ngx/ocsp.lua")
-TEXT(script_library_coroutine, "coroutine.lua")
-TEXT(script_library_ngx_semaphore, "ngx/semaphore.lua")
+SCRIPT_TEXT(script_library_socket, "src/lua/library/socket.lua")
+SCRIPT_TEXT(script_library_ngx_ssl, "src/lua/library/ngx/ssl.lua")
+SCRIPT_TEXT(script_library_ngx_ssl_clienthello, "src/lua/library/ngx/ssl/clienthello.lua")
+SCRIPT_TEXT(script_library_ngx_ssl_session, "src/lua/library/ngx/ssl/session.lua")
+SCRIPT_TEXT(script_library_ngx_ssl_proxysslcert, "src/lua/library/ngx/ssl/proxysslcert.lua")
+SCRIPT_TEXT(script_library_ngx_ssl_proxysslverify, "src/lua/library/ngx/ssl/proxysslverify.lua")
+SCRIPT_TEXT(script_library_ngx_proxyssl, "src/lua/library/ngx/proxyssl.lua")
+SCRIPT_TEXT(script_library_ngx_ocsp, "src/lua/library/ngx/ocsp.lua")
+SCRIPT_TEXT(script_library_coroutine, "src/lua/library/coroutine.lua")
+SCRIPT_TEXT(script_library_ngx_semaphore, "src/lua/library/ngx/semaphore.lua")
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
 } library[] = {
+    {"portunus.properties", script_library_properties_begin, script_library_properties_end},
     {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
     {"ngx.ssl", script_library_ngx_ssl_begin, script_library_ngx_ssl_end},
     {"ngx.ssl.clienthello", script_library_ngx_ssl_clienthello_begin, script_library_ngx_ssl_clienthello_end},
@@ -52,10 +43,11 @@ static const struct {
     {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
 };
 
-static void load(lua_State *L, const char *name, const char *begin, const char *end)
+/* Pushes the text as a function. */
+static void load(lua_State *L, const char *name, struct str text)
 {
     lua_pushfstring(L, "=%s", name);
-    if (luaL_loadbuffer(L, begin, (size_t) (end - begin), lua_tostring(L, -1)) != 0) {
+    if (luaL_loadbuffer(L, text.data, text.len, lua_tostring(L, -1)) != 0) {
         lua_error(L);
     }
     lua_remove(L, -2);
@@ -65,7 +57,7 @@ void script_library_load(lua_State *L, const char *name)
 {
     for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (strcmp(parts[i].name, name) == 0) {
-            load(L, name, parts[i].begin, parts[i].end);
+            load(L, name, str_from(parts[i].begin, parts[i].end));
             return;
         }
     }
@@ -76,10 +68,17 @@ static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    load(L, library[i].name, library[i].begin, library[i].end);
+    load(L, library[i].name, str_from(library[i].begin, library[i].end));
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;
+}
+
+void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
+{
+    load(L, name, text);
+    lua_insert(L, -1 - arguments);
+    lua_call(L, arguments, 0);
 }
 
 void script_library_add(lua_State *L)

@@ -70,11 +70,11 @@ static int fill(lua_State *L)
     set_path(L, "cpath", vm->options->package_cpath);
     script_library_add(L);
     lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setglobal(L, "ngx");
     script_log_add(L);
     script_core_add(vm, L);
     vm->options->subsystem->add(vm, L);
-    lua_pushvalue(L, -1);
-    lua_setglobal(L, "ngx");
     lua_getglobal(L, "package");
     lua_getfield(L, -1, "loaded");
     lua_pushvalue(L, -3);

@@ -3,6 +3,7 @@
 #define HTTP_MODULES_LUA_LUA_H
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "http/request/request.h"
 #include "lua/tls/backend.h"
 #include "lua/tls/tls.h"
@@ -28,11 +29,13 @@ struct lua_settings {
     struct script_code *server_rewrite; /* of a server alone */
     struct script_code *rewrite, *access, *precontent, *content;
     struct script_code *header_filter, *body_filter, *log;
+    uint64_t capture_max;  /* lua_capture_max_size: bytes of a captured body */
     bool needs_body;       /* lua_need_request_body */
     bool gathers_http10;   /* lua_http10_buffering */
     bool has_default_type; /* lua_use_default_type */
     struct script_tls_codes tls;         /* of handshakes, of a server */
     struct script_backend_codes backend; /* of handshakes with backends */
+    bool transforms_names; /* lua_transform_underscores_in_response_headers */
 };
 extern struct settings_key lua_key;
 
@@ -66,6 +69,11 @@ struct lua_request {
     struct script_thread *entry; /* for whom ngx.on_abort was called; else NULL */
     int on_abort;                /* reference to its function, or LUA_NOREF */
     bool has_left;               /* the client has; the script goes on */
+    unsigned redirects; /* of the request, when ngx.ctx was made */
+    bool has_type;     /* a script has set Content-Type, or removed it */
+    bool is_reading_body;      /* ngx.req.read_body waits */
+    struct body_writer *writer; /* of ngx.req.init_body; or NULL */
+    unsigned captures; /* ngx.location.capture and its kin that wait */
 };
 
 extern const struct script_subject_kind lua_request_kind;
@@ -81,6 +89,15 @@ struct lua_request *lua_request_of(struct request *request);
 
 /* The request that a thread works for; an error is thrown where there is none ("no request found"). */
 struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread);
+/* The same, for a function that these phases (enum script_phase) alone have; an error else ("API disabled in the current context"). */
+struct request *lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases);
+/*
+ * The running thread decides what becomes of the request, and no Lua of this run goes on. An error is thrown while another thread waits
+ * for a subrequest.
+ */
+_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow);
+/* … the error alone, for who decides in another way. */
+void lua_demand_no_captures(lua_State *L, const struct lua_request *lua);
 
 /* ---- handlers of phases (phases.c) */
 
@@ -106,6 +123,36 @@ void lua_output_add(lua_State *L); /* say, print, … (output.c) */
 void lua_exit_add(lua_State *L);   /* exit (exit.c) */
 void lua_filters_add(lua_State *L); /* arg (filters.c) */
 void lua_abort_add(lua_State *L);  /* on_abort (abort.c) */
+void lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
+void lua_library_add(lua_State *L);   /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
+
+void lua_uri_add(lua_State *L);       /* ngx.req.set_uri and its kin (uri.c) */
+void lua_req_body_add(lua_State *L);  /* ngx.req.read_body and its kin (req_body.c) */
+void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
+void lua_exec_add(lua_State *L);      /* ngx.exec, ngx.redirect (exec.c) */
+
+/* ---- what they share */
+
+/* For functions that FFI calls: the request that the running thread works for, in one of these phases. Else a negative LUA_FFI_*. */
+int lua_ffi_request(uint32_t phases, struct request **out);
+/* … when it was asked for before. */
+struct request *lua_running_request(void);
+
+struct lua_ffi_pair;
+/* A field by number; LUA_FFI_OK, or LUA_FFI_NONE. */
+int lua_field_at(const struct fields *fields, int number, struct lua_ffi_pair *out);
+struct str lua_escaped(struct arena *arena, struct str text, enum escape_set set);
+/* Set one, or put it beside those that there are; an empty value removes them. LUA_FFI_OK, or LUA_FFI_BAD_VALUE. */
+int lua_request_field_set(struct request *request, struct str name, struct str value, bool appends);
+int lua_response_field_set(struct request *request, struct str name, struct str value, bool appends);
+/* Assigns a variable; of a value without data it has none from here on. LUA_FFI_OK, _NONE: there is no such variable, or _FIXED. */
+int lua_variable_set(struct request *request, struct str name, struct str value);
+/* An error is thrown where the text holds control characters: "unsafe byte "0x0d" in WHAT "…"HINT". */
+void lua_check_bytes(lua_State *L, struct str text, const char *what, const char *hint);
+/* Pushes the arguments ("a=1&b") that a table, a text or a number at an index says; an error is thrown for anything else. */
+void lua_push_args(lua_State *L, int index);
+/* "GET" of ngx.HTTP_GET; empty: it is no number of a method. */
+struct str lua_method_name(int number);
 
 /* ---- output (output.c) */
 

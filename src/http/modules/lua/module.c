@@ -7,6 +7,8 @@
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/vm/life.h"
+#include "lua/values/args.h"
+#include "lua/values/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -47,6 +49,11 @@ static const struct directive main_rows[] = {
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
     SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
+     .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
     {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
      .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
@@ -116,6 +123,14 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_tls_add(L);
     script_process_add(L);
     script_sockets_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    lua_req_line_add(L);
+    lua_uri_add(L);
+    lua_subrequests_add(L);
+    lua_req_body_add(L);
+    lua_exec_add(L);
+    lua_library_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);

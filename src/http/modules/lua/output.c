@@ -94,7 +94,7 @@ static enum flow send_head(struct lua_request *lua)
     if (response->status == 0) {
         response->status = 200;
     }
-    if (lua_settings_of(request)->has_default_type) {
+    if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
     output->head = response_start(request);

@@ -2,8 +2,10 @@
 #include "http/exchange/exchange.h"
 #include "http/modules/lua/lua.h"
 #include "http/client/connection.h"
+#include "http/modules/lua/ffi.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
+#include "lua/values/context.h"
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
@@ -94,14 +96,67 @@ struct lua_request *lua_request_of(struct request *request)
                              &request->log);
         arena_on_free(&request->arena, request_ends, lua);
     }
+    if (lua->redirects != request->redirects) { /* of a request that is another now nothing is kept */
+        lua->redirects = request->redirects;
+        script_context_drop(&lua->subject);
+    }
     lua->subject.settings = &lua_settings_of(request)->script;
     return lua;
 }
 
 struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread)
 {
-    if (thread->subject->kind != &lua_request_kind) {
+    if (thread == NULL || thread->phase == SCRIPT_INIT) {
         luaL_error(L, "no request found");
     }
+    if (thread->subject->kind != &lua_request_kind) {
+        luaL_error(L, "API disabled in the current context");
+    }
     return container_of(thread->subject, struct lua_request, subject);
+}
+
+struct request *lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    if ((thread->phase & phases) == 0) {
+        luaL_error(L, "API disabled in the current context");
+    }
+    return lua->request;
+}
+
+void lua_demand_no_captures(lua_State *L, const struct lua_request *lua)
+{
+    if (lua->captures != 0) {
+        luaL_error(L, "attempt to abort with pending subrequests");
+    }
+}
+
+_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    lua_demand_no_captures(L, lua);
+    lua->flow = flow;
+    lua->has_decided = true;
+    script_leave(thread, SCRIPT_LEFT);
+}
+
+int lua_ffi_request(uint32_t phases, struct request **out)
+{
+    const struct script_thread *thread = script_running;
+
+    if (thread == NULL || thread->phase == SCRIPT_INIT) {
+        return LUA_FFI_NO_REQUEST;
+    }
+    if (thread->subject->kind != &lua_request_kind || (thread->phase & phases) == 0) {
+        return LUA_FFI_BAD_CONTEXT;
+    }
+    *out = lua_running_request();
+    return LUA_FFI_OK;
+}
+
+struct request *lua_running_request(void)
+{
+    return container_of(script_running->subject, struct lua_request, subject)->request;
 }
