@@ -72,6 +72,8 @@ struct lua_request {
     unsigned redirects; /* of the request, when ngx.ctx was made */
     bool has_type;     /* a script has set Content-Type, or removed it */
     bool is_reading_body;      /* ngx.req.read_body waits */
+    bool has_raw_socket;       /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
+    struct body_source *body_source; /* of ngx.req.socket(); or NULL */
     struct body_writer *writer; /* of ngx.req.init_body; or NULL */
     unsigned captures; /* ngx.location.capture and its kin that wait */
 };
@@ -119,6 +121,7 @@ void lua_handshakes_end(struct http_main *http);
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
+void lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
 void lua_output_add(lua_State *L); /* say, print, … (output.c) */
 void lua_exit_add(lua_State *L);   /* exit (exit.c) */
 void lua_filters_add(lua_State *L); /* arg (filters.c) */

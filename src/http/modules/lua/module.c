@@ -129,6 +129,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
+    lua_req_socket_add(L);
     lua_exec_add(L);
     lua_library_add(L);
     lua_output_add(L);
