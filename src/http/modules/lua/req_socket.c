@@ -1,6 +1,7 @@
 /* ngx.req.socket: the body of a request as it comes, or the client's connection itself. */
 #include "http/modules/lua/lua.h"
 #include "http/request/body.h"
+#include "http/request/wire.h"
 #include "lua/sockets/sockets.h"
 
 #define SOCKET_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
@@ -92,6 +93,11 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;
+    request->is_body_streamed = true; /* it may go on while the answer is given */
+    if (request->expects_continue && !request->response.is_head_sent) {
+        request->expects_continue = false;
+        request->wire->send_interim(request, 100, NULL);
+    }
     script_socket_push(L, thread, &(struct script_face){.source = &body->source});
     return 1;
 }
