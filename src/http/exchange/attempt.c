@@ -146,6 +146,12 @@ static void choose_way(struct exchange *x, struct link_way *way, struct link_opt
         way->tls.preface = x->preface;
         options->tls = &way->tls;
         options->is_alone = settings->tls.is_certificate_late && x->group->is_implicit;
+        if (x->request->location->backend_hooks != NULL) {
+            /* What a script chose is for this request alone. */
+            way->tls.options.hooks = x->request->location->backend_hooks(x->request);
+            way->tls.options.reuses_session = false;
+            options->is_alone = true;
+        }
     }
 }
 

@@ -25,17 +25,25 @@ static int call_row(lua_State *L)
     if (row->phases != 0) {
         script_demand(L, thread, row->phases);
     }
-    int results = row->run(L, thread);
-    if (row->waits) {
-        script_resumed(thread);
+    if (!row->waits || thread == NULL) {
+        return row->run(L, thread);
     }
+    thread->at = L;
+    int results = row->run(L, thread);
+    script_resumed(thread);
     return results;
+}
+
+void script_push_closure(lua_State *L, const struct script_row *row, int count)
+{
+    lua_pushlightuserdata(L, (void *) row);
+    lua_insert(L, -1 - count);
+    lua_pushcclosure(L, call_row, 1 + count);
 }
 
 void script_push_function(lua_State *L, const struct script_row *row)
 {
-    lua_pushlightuserdata(L, (void *) row);
-    lua_pushcclosure(L, call_row, 1);
+    script_push_closure(L, row, 0);
 }
 
 /* Makes the tables of a dotted name; gives the last part, its table being on top. */

@@ -26,6 +26,9 @@ struct script_row {
 void script_add(lua_State *L, const struct script_row *rows);
 /* Pushes one row as a function: for metatables. The row must live as long as the program. */
 void script_push_function(lua_State *L, const struct script_row *row);
+/* The same with `count` values, which are on top of the stack and are taken: the function finds them at script_value_index(1) and on. */
+void script_push_closure(lua_State *L, const struct script_row *row, int count);
+#define script_value_index(n) lua_upvalueindex(1 + (n))
 
 /* Is the phase one of these? Else an error is thrown: "API disabled in the context of …". */
 void script_demand(lua_State *L, const struct script_thread *thread, uint32_t phases);

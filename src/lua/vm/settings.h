@@ -7,16 +7,25 @@
 
 #include "base/str.h"
 
+struct resolver_settings;
+struct tls_context;
+
 struct script_settings {
     uint64_t connect_timeout_ms; /* lua_socket_connect_timeout, and so on */
     uint64_t send_timeout_ms;
     uint64_t read_timeout_ms;
     uint64_t keepalive_timeout_ms;
-    uint64_t buffer_size; /* bytes of the first buffer for what a cosocket reads */
-    int64_t pool_size;    /* idle connections in a pool of one worker */
-    bool log_errors;      /* lua_socket_log_errors */
+    uint64_t buffer_size;          /* bytes of the first buffer for what a cosocket reads */
+    int64_t pool_size;             /* idle connections in a pool of one worker */
+    uint64_t send_lowat;           /* lua_socket_send_lowat; no effect on Linux */
+    bool log_errors;               /* lua_socket_log_errors */
     bool check_client_abort;
     bool code_cache;
+
+    /* Derived, by who has the place. */
+    const struct resolver_settings *resolver; /* finds names that sockets connect to; or NULL */
+    uint64_t resolver_timeout_ms;
+    struct tls_context *tls; /* of lua_ssl_*; NULL: that of the defaults */
 };
 
 #endif

@@ -19,10 +19,13 @@
 #include "lua/vm/phase.h"
 #include "lua/vm/vm.h"
 
+struct conn;
+struct script_backend;
 struct room;
 struct script_settings;
 struct script_subject;
 struct script_thread;
+struct ssl_st;
 
 /* Something that belongs to a subject and has to be let go with it: a socket, a process, a timer. */
 struct script_resource {
@@ -39,8 +42,17 @@ struct script_subject_kind {
                                 struct fiber_handle *handle);
     /* Where its variables are; NULL = it has none. */
     struct variable_env *(*variables)(struct script_subject *subject);
+    /* Its client's connection; NULL, or gives NULL: it has none. */
+    struct conn *(*client)(struct script_subject *subject);
+    /* OpenSSL's object of its client, and of the backend that it is connected to; NULL, or gives NULL: there is none. */
+    struct ssl_st *(*ssl)(struct script_subject *subject);
+    struct ssl_st *(*upstream_ssl)(struct script_subject *subject);
+    /* What it has of a handshake with a backend (lua/tls/backend.h); NULL: it has none. */
+    struct script_backend *(*backend)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
     void (*whom)(struct script_subject *subject, struct room *out);
+    /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */
+    unsigned (*hops)(struct script_subject *subject);
 };
 
 /* Whom Lua works for: a request, a session, a handshake, a timer, a worker. Embedded in what the upper floor has. */
@@ -70,6 +82,7 @@ enum script_end {
 struct script_thread {
     lua_State *state;
     int reference; /* that keeps the state, in the registry */
+    const lua_State *at; /* the coroutine of it that called a function which waits, last; to be compared only */
     struct script_subject *subject;
     enum script_phase phase;
     struct script_thread *entry;  /* the one that the run began with; itself when it is that */

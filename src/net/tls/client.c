@@ -109,6 +109,80 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
     return 1; /* the reference is ours */
 }
 
+/* ---- scripts that are asked ---- */
+
+/* A hook that is called, on a fiber of its own. */
+struct client_ask {
+    struct tls *tls;
+    X509_STORE_CTX *chain; /* of verify; NULL: certify */
+    bool is_good;
+};
+
+static void run_hook(void *arg)
+{
+    struct client_ask *ask = arg;
+    const struct tls_client_hooks *hooks = ask->tls->client_hooks;
+
+    ask->is_good = ask->chain != NULL ? hooks->verify(ask->tls->ssl, ask->chain, hooks->arg)
+                                      : hooks->certify(ask->tls->ssl, hooks->arg);
+}
+
+/* MAY WAIT, until the deadline of the handshake. */
+static bool ask_script(struct tls *tls, X509_STORE_CTX *chain)
+{
+    struct client_ask ask = {.tls = tls, .chain = chain};
+    struct fiber_handle handle;
+
+    if (!tls_ask_begin(tls)) {
+        return false;
+    }
+    switch (fiber_start_joinable(run_hook, &ask, &handle)) {
+    case FIBER_NO_STACK:
+        log_error(tls->conn->log, 0, "no fiber is left for a script in a handshake");
+        break;
+    case FIBER_WAITING:
+        if (fiber_join(&handle, tls->deadline_ms) != WAIT_READY) {
+            fiber_cancel_and_join(&handle);
+            ask.is_good = false;
+            log_info(tls->conn->log, 0, "%s aborted",
+                     chain != NULL ? "proxy_ssl_verify_by_lua: cert verify callback"
+                                   : "proxy_ssl_certificate_by_lua: cert callback");
+        }
+        break;
+    case FIBER_ENDED:
+        break;
+    }
+    return tls_ask_end(tls) && ask.is_good;
+}
+
+static int on_certificate(SSL *ssl, void *arg)
+{
+    return ask_script(SSL_get_ex_data(ssl, tls_index), NULL);
+}
+
+/* In place of X509_verify_cert alone. */
+static int on_verify(X509_STORE_CTX *chain, void *arg)
+{
+    SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tls *tls = SSL_get_ex_data(ssl, tls_index);
+    const struct tls_client_hooks *hooks = tls->client_hooks;
+    int result = 1;
+
+    if (hooks == NULL || hooks->verify == NULL || !hooks->skips_default) {
+        result = X509_verify_cert(chain);
+    }
+    if (hooks == NULL || hooks->verify == NULL) {
+        return result;
+    }
+    if (!ask_script(tls, chain)) {
+        if (X509_STORE_CTX_get_error(chain) == X509_V_OK) {
+            X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
+        }
+        return 0;
+    }
+    return X509_STORE_CTX_get_error(chain) == X509_V_OK;
+}
+
 /* ---- what connections may stand for each other ---- */
 
 /* The number of an SSL_CTX, which is prepared for clients by that. */
@@ -127,6 +201,7 @@ static uintptr_t context_number(SSL_CTX *ctx)
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL |
                                                 SSL_SESS_CACHE_NO_AUTO_CLEAR);
         SSL_CTX_sess_set_new_cb(ctx, on_session);
+        SSL_CTX_set_cert_verify_callback(ctx, on_verify, NULL);
     }
     return number;
 }
@@ -198,6 +273,10 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
         return false;
     }
     SSL_set_connect_state(ssl);
+    tls->client_hooks = options->hooks;
+    if (options->hooks != NULL && options->hooks->certify != NULL) {
+        SSL_set_cert_cb(ssl, on_certificate, NULL);
+    }
     if (options->certificate.len != 0 &&
         !tls_use_certificate(tls->conn, options->certificate, options->key, options->passwords,
                              options->certificate_cache)) {
@@ -331,8 +410,13 @@ static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, con
 {
     struct step step = {.tls = tls};
 
+    tls->deadline_ms = deadline_ms;
     for (;;) {
-        fiber_call_on_main(step_run, &step);
+        if (tls->client_hooks != NULL) {
+            step_run(&step); /* which may wait */
+        } else {
+            fiber_call_on_main(step_run, &step);
+        }
         if (tls->io_error == 0 && step.kind == SSL_ERROR_NONE) {
             return TLS_CONNECTED;
         }

@@ -92,11 +92,32 @@ int64_t tls_context_expires(const struct tls_context *context);
  * *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"), empty = no ALPN.
  * Certificates from variables: the owner calls tls_use_certificate inside it.
  */
+struct ssl_st;
+struct ssl_session_st;
+
+/*
+ * What scripts are asked in a handshake, who may wait: then its steps run on a fiber. Each may be NULL. `ssl` is OpenSSL's object;
+ * neither it nor conn may be touched when the fiber was cancelled: the connection is gone. MAY WAIT.
+ */
+struct tls_hooks {
+    /* The ClientHello is there, and no server was chosen. False: the handshake ends with an alert. */
+    bool (*hello)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    /* The server is chosen, and a certificate is needed. False: the handshake fails. */
+    bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    /* A client would resume a session: the session of this identifier, which is given away, or NULL: it is not known. */
+    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg);
+    /* There is a new one, which may be resumed by its identifier. Never waits. */
+    void (*store)(struct conn *conn, struct ssl_st *ssl, struct ssl_session_st *session, void *arg);
+    void *arg;
+};
+
 struct tls_selector {
     struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols,
                                   void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
+    /* The scripts of the servers of this connection's address; NULL, or gives NULL: there are none. */
+    const struct tls_hooks *(*hooks)(struct conn *conn, void *arg);
     /* Fills the log that tells of what goes wrong after the handshake; NULL: the connection's. */
     void (*log)(struct conn *conn, struct log *out);
     void *arg;
@@ -123,6 +144,20 @@ bool tls_accept(struct conn *conn, struct tls_context *context,
 /* Steps of the handshake, on either side, as far as it goes now. */
 enum tls_progress tls_handshake(struct conn *conn);
 
+struct x509_store_ctx_st;
+
+/*
+ * Scripts that are asked in a handshake of ours with a backend; each may be NULL, and gives false to let the handshake fail. They run on a
+ * fiber of their own, which is cancelled when the handshake's time is over. MAY WAIT.
+ */
+struct tls_client_hooks {
+    bool (*certify)(struct ssl_st *ssl, void *arg); /* the backend asks for a certificate */
+    /* Its own was verified (but with skips_default), and may be judged otherwise. */
+    bool (*verify)(struct ssl_st *ssl, struct x509_store_ctx_st *chain, void *arg);
+    bool skips_default; /* OpenSSL does not verify */
+    void *arg;
+};
+
 /* The client's side. Strings live at least as long as the call. */
 struct tls_client_options {
     struct str
@@ -136,6 +171,7 @@ struct tls_client_options {
     struct str key;
     const struct vec *passwords;                     /* struct str: of that key; or NULL */
     struct tls_certificate_cache *certificate_cache; /* or NULL */
+    const struct tls_client_hooks *hooks; /* scripts that are asked; or NULL */
     uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
 };
 
@@ -174,6 +210,9 @@ static inline bool conn_is_tls(const struct conn *conn)
 {
     return conn->transport != NULL;
 }
+
+/* OpenSSL's object of a connection, or NULL: for scripts, who ask it for what the face does not have. */
+struct ssl_st *tls_ssl(const struct conn *conn);
 
 /* What was negotiated. Texts are in the arena; false or empty: not known. */
 struct str tls_alpn(const struct conn *conn); /* as long as the connection */

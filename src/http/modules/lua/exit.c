@@ -10,6 +10,9 @@ enum { CODE_OK = 0, CODE_ERROR = -1, CODE_AGAIN = -2, CODE_DONE = -4, CODE_DECLI
      SCRIPT_HEADER_FILTER | SCRIPT_BALANCER | SCRIPT_CERTIFICATE | SCRIPT_SESSION_STORE | SCRIPT_SESSION_FETCH |       \
      SCRIPT_CLIENT_HELLO | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
 
+/* Of a request that waits for its backend: the script decides of that alone. */
+#define ON_BEHALF (SCRIPT_BALANCER | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
+
 /* Those that end the connection, whatever was given. */
 static bool drops_client(int code)
 {
@@ -39,7 +42,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     }
     int code = (int) lua_tonumber(L, 1);
 
-    if (thread->subject->kind == &lua_request_kind) {
+    if (thread->subject->kind == &lua_request_kind && (thread->phase & ON_BEHALF) == 0) {
         struct lua_request *lua = lua_check_request(L, thread);
 
         script_demand(L, thread, EXIT_PHASES);

@@ -2,8 +2,12 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/config/rows.h"
+#include "lua/dict/lua.h"
 #include "lua/process/process.h"
+#include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
+#include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
 #include "lua/values/context.h"
@@ -44,8 +48,19 @@ static const struct directive main_rows[] = {
     {0},
 };
 
+#define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+#define SET_DOC "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
+
 static const struct directive place_rows[] = {
+    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "$variable { Lua }",
+     .doc = SET_DOC},
+    {"set_by_lua", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
+    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable path [argument ...]", .doc = SET_DOC},
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
+    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
+     .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct lua_settings, transforms_names), .initial = "on",
      .doc = "Whether ngx.header.a_b is the field a-b."},
@@ -65,6 +80,8 @@ static const struct directive place_rows[] = {
                            script_code_apply, "Lua that runs after the access phase, before the answer is made."),
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
                      "Lua that answers."),
+    SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
+    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
     SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, header_filter,
                      script_code_apply, "Lua that runs on the head of a response."),
     SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, body_filter,
@@ -86,23 +103,44 @@ static const struct directive_table main_table = {.key = &lua_main_key,
                                                   .contexts = IN_HTTP,
                                                   .size = sizeof(struct lua_main),
                                                   .finish = main_finish};
+/* What Lua needs of other modules' settings of the place, and they of it. */
+static bool place_finish(struct conf_scope *scope, void *settings)
+{
+    struct http_location *location = scope_location(scope);
+    struct lua_settings *own = settings;
+
+    own->script.resolver = location->resolver;
+    own->script.resolver_timeout_ms = location->resolver_timeout_ms;
+    if (own->backend.certificate != NULL || own->backend.verify != NULL) {
+        location->backend_hooks = lua_backend_hooks;
+    }
+    return true;
+}
+
 static const struct directive_table place_table = {.key = &lua_key,
                                                    .rows = place_rows,
-                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
-                                                   .size = sizeof(struct lua_settings)};
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
+                                                   .size = sizeof(struct lua_settings),
+                                                   .finish = place_finish};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
 
 /* ---- the VM */
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    (void) vm;
     script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
+    script_tls_add(L);
     script_process_add(L);
+    script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
     lua_req_line_add(L);
+    lua_ndk_add(L);
     lua_uri_add(L);
+    lua_subrequests_add(L);
+    lua_req_body_add(L);
     lua_exec_add(L);
     lua_library_add(L);
     lua_output_add(L);
@@ -125,6 +163,7 @@ static bool lua_end(struct conf *conf, struct http_main *http)
     script_options_end(conf, &main->options);
     if (main->options.code_count != 0) {
         http->generation->fiber_stack_size = FIBER_STACK;
+        lua_handshakes_end(http);
     }
     return true;
 }
@@ -169,6 +208,7 @@ static bool worker_start(struct generation *generation)
 static void worker_quit(struct generation *generation)
 {
     script_timers_end(generation);
+    script_sockets_quit();
 }
 
 static void worker_end(struct generation *generation)

@@ -1,6 +1,9 @@
 /* Requests as subjects of Lua. */
+#include "http/exchange/exchange.h"
 #include "http/modules/lua/lua.h"
+#include "http/client/connection.h"
 #include "http/modules/lua/ffi.h"
+#include "http/client/listen.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
 #include "lua/values/context.h"
@@ -17,9 +20,61 @@ static struct variable_env *variables(struct script_subject *subject)
     return &container_of(subject, struct lua_request, subject)->request->env;
 }
 
+static void whom(struct script_subject *subject, struct room *out)
+{
+    const struct request *request = container_of(subject, struct lua_request, subject)->request;
+    struct str client = request_client_text(request);
+    struct str server = request->http->listen->address.listener->text;
+
+    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
+}
+
+static struct request *request_of(struct script_subject *subject)
+{
+    return container_of(subject, struct lua_request, subject)->request;
+}
+
+static struct conn *client(struct script_subject *subject)
+{
+    return request_of(subject)->conn;
+}
+
+static struct ssl_st *ssl(struct script_subject *subject)
+{
+    const struct conn *conn = client(subject);
+
+    return conn == NULL ? NULL : tls_ssl(conn);
+}
+
+static struct script_backend *backend(struct script_subject *subject)
+{
+    return &container_of(subject, struct lua_request, subject)->backend;
+}
+
+static struct ssl_st *upstream_ssl(struct script_subject *subject)
+{
+    const struct exchange *x = request_of(subject)->exchange;
+
+    if (backend(subject)->ssl != NULL) {
+        return backend(subject)->ssl;
+    }
+    return x == NULL || x->link == NULL ? NULL : tls_ssl(x->link->conn);
+}
+
+static unsigned hops(struct script_subject *subject)
+{
+    return connection_hops(request_of(subject)->http);
+}
+
 const struct script_subject_kind lua_request_kind = {.name = "http",
                                                      .start = start,
-                                                     .variables = variables};
+                                                     .variables = variables,
+                                                     .whom = whom,
+                                                     .client = client,
+                                                     .ssl = ssl,
+                                                     .upstream_ssl = upstream_ssl,
+                                                     .backend = backend,
+                                                     .hops = hops};
 
 static void request_ends(void *arg)
 {

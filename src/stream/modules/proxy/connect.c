@@ -128,6 +128,10 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
                         &way->tls);
         /* Sessions of TLS are resumed within a group. */
         way->tls.options.identity ^= keyed_hash(proxying->pick.group->name) << 1;
+        if (session->server->backend_hooks != NULL) {
+            way->tls.options.hooks = session->server->backend_hooks(session);
+            way->tls.options.reuses_session = false;
+        }
         if (settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
             way->tls.preface = proxy_header(session, settings->proxy_protocol);
         }
