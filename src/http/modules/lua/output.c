@@ -74,7 +74,7 @@ void lua_reset_output(struct lua_request *lua)
 {
     lua->output.has_begun = false;
     lua->output.has_ended = false;
-    lua->output.gathered.len = 0;
+    buf_free(&lua->output.gathered);
 }
 
 /* A postpone_output below the usual one wants things to leave as they come. False: the client is gone. */
