@@ -1,7 +1,7 @@
 /* Programs that scripts start: the fork, the pipes, the end. */
+#define _GNU_SOURCE
 #include "lua/process/child.h"
 
-#define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
