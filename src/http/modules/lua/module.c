@@ -7,6 +7,7 @@
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
 #include "lua/values/context.h"
@@ -140,6 +141,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
+    script_variables_add(L);
     lua_req_line_add(L);
     lua_uri_add(L);
     lua_exec_add(L);

@@ -4,6 +4,9 @@
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/values/args.h"
+#include "lua/values/context.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
@@ -110,6 +113,9 @@ static void add_api(struct script_vm *vm, lua_State *L)
     (void) vm;
     script_tasks_add(L);
     script_process_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    script_variables_add(L);
     script_sockets_add(L);
     script_balancer_add(L);
     stream_lua_input_add(L);
