@@ -8,6 +8,7 @@
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
+#include "lua/values/variables.h"
 #include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
@@ -83,7 +84,8 @@ static const struct directive place_rows[] = {
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
                      "Lua that answers."),
     SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
-    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
+    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, struct lua_settings),
+    SCRIPT_TLS_SESSION_ROWS(IN_HTTP, struct lua_settings),
     SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, header_filter,
                      script_code_apply, "Lua that runs on the head of a response."),
     SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, body_filter,
@@ -155,6 +157,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
+    script_variables_add(L);
     lua_req_line_add(L);
     lua_ndk_add(L);
     lua_uri_add(L);
