@@ -45,8 +45,25 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 
 static const struct tls_hooks hooks = {.hello = hello, .certify = certify};
 
-void stream_lua_handshakes_end(struct stream_main *stream)
+/* A script for handshakes of a backend to whom no TLS is spoken is a mistake. False after conf_error. */
+static bool check_backend(struct conf *conf, const struct stream_server *server)
 {
+    const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
+    const struct script_code *code =
+        settings->backend.certificate != NULL ? settings->backend.certificate : settings->backend.verify;
+
+    return code == NULL || server->tls != NULL ||
+           conf_error(conf, code->node, "%s* should be used with proxy_ssl directive",
+                      code == settings->backend.verify ? "proxy_ssl_verify_by_lua" : "proxy_ssl_certificate_by_lua");
+}
+
+bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream)
+{
+    bool is_good = true;
+
+    vec_each(struct stream_server *, server, &stream->servers) {
+        is_good &= check_backend(conf, *server);
+    }
     vec_each(struct stream_listen *, listen, &stream->listens) {
         vec_each(struct stream_server *, server, &(*listen)->servers) {
             const struct stream_lua_settings *settings = stream_settings(*server, &stream_lua_key);
@@ -56,6 +73,7 @@ void stream_lua_handshakes_end(struct stream_main *stream)
             }
         }
     }
+    return is_good;
 }
 
 const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session)

@@ -72,8 +72,8 @@ enum session_step stream_lua_preread(struct session *session);
 enum session_step stream_lua_content(struct session *session);
 enum session_step stream_lua_log(struct session *session);
 
-/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
-void stream_lua_handshakes_end(struct stream_main *stream);
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them. False after conf_error. */
+bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream);
 /* … and with backends, for a session. */
 const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session);
 

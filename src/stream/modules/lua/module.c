@@ -51,6 +51,8 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
         "Lua that runs in the preread phase, after the modules that look at what clients say first."),
@@ -143,11 +145,10 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
     main->options.subsystem = &subsystem;
     main->options.main = main;
     script_options_end(conf, &main->options);
-    stream_lua_handshakes_end(stream);
     if (main->options.code_count != 0) {
         stream->generation->fiber_stack_size = FIBER_STACK;
     }
-    return true;
+    return stream_lua_handshakes_end(conf, stream);
 }
 
 static struct stream_lua_main *main_of(struct generation *generation)
