@@ -19,7 +19,9 @@ static SSL *ssl(struct script_subject *subject)
     return handshake_of(subject)->ssl;
 }
 
-const struct script_subject_kind script_handshake_kind = {.name = "handshake", .client = client, .ssl = ssl};
+const struct script_subject_kind script_handshake_kind = {.name = "handshake",
+                                                          .client = client,
+                                                          .ssl = ssl};
 
 struct script_handshake *script_tls_handshake(void)
 {
@@ -53,9 +55,12 @@ static void describe(const struct log *log, struct room *out)
     }
 }
 
-bool script_handshake_run(const struct script_handshake_call *call, struct script_handshake *handshake)
+bool script_handshake_run(const struct script_handshake_call *call,
+                          struct script_handshake *handshake)
 {
-    struct script_call run = {.subject = &handshake->subject, .phase = call->phase, .code = call->code};
+    struct script_call run = {.subject = &handshake->subject,
+                              .phase = call->phase,
+                              .code = call->code};
 
     handshake->phase = call->phase;
     handshake->log = handshake->connection_log;
@@ -67,13 +72,15 @@ bool script_handshake_run(const struct script_handshake_call *call, struct scrip
     script_subject_begin(&handshake->subject, &script_handshake_kind, call->vm, &handshake->log);
     handshake->subject.settings = call->settings;
     enum script_end end = script_run(&run);
-    bool is_good = end == SCRIPT_ENDED || (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
+    bool is_good = end == SCRIPT_ENDED ||
+                   (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
 
     script_subject_end(&handshake->subject);
     if (call->name != NULL && (end == SCRIPT_ENDED || end == SCRIPT_LEFT)) {
         int code = end == SCRIPT_LEFT ? handshake->subject.exit_code : 0;
 
-        log_info(&handshake->log, 0, "%s: handler return value: %d, cert cb exit code: %d", call->name, code, is_good);
+        log_info(&handshake->log, 0, "%s: handler return value: %d, cert cb exit code: %d",
+                 call->name, code, is_good);
     }
     return is_good;
 }

@@ -49,12 +49,14 @@ static const struct tls_hooks hooks = {.hello = hello, .certify = certify};
 static bool check_backend(struct conf *conf, const struct stream_server *server)
 {
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
-    const struct script_code *code =
-        settings->backend.certificate != NULL ? settings->backend.certificate : settings->backend.verify;
+    const struct script_code *code = settings->backend.certificate != NULL
+                                         ? settings->backend.certificate
+                                         : settings->backend.verify;
 
     return code == NULL || server->tls != NULL ||
            conf_error(conf, code->node, "%s* should be used with proxy_ssl directive",
-                      code == settings->backend.verify ? "proxy_ssl_verify_by_lua" : "proxy_ssl_certificate_by_lua");
+                      code == settings->backend.verify ? "proxy_ssl_verify_by_lua"
+                                                       : "proxy_ssl_certificate_by_lua");
 }
 
 bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream)
@@ -80,5 +82,6 @@ const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session)
 {
     struct stream_lua *lua = stream_lua_of(session);
 
-    return script_backend_hooks(&lua->backend, &lua->subject, &stream_lua_settings_of(session)->backend);
+    return script_backend_hooks(&lua->backend, &lua->subject,
+                                &stream_lua_settings_of(session)->backend);
 }
