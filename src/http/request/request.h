@@ -109,7 +109,7 @@ struct request {
     int64_t content_length;    /* of the request body; -1 = none or chunked */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
-    struct body_watcher *body_watcher; /* or NULL */
+    struct body_watcher *body_watcher;   /* or NULL */
     struct abort_watcher *abort_watcher; /* or NULL */
 
     struct response response; /* what it is answered with */
@@ -153,8 +153,9 @@ struct request {
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
-    unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
-    unsigned has_own_headers : 1;  /* of a subrequest: what it changes in them its parent does not see */
+    unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
+    unsigned
+        has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */

@@ -41,7 +41,8 @@ LIBRARY(TAKE_IN)
 
 enum library_kind { MODULE, PART };
 
-#define ROW(id, kind, name, file) {name, kind, script_library_##id##_begin, script_library_##id##_end},
+#define ROW(id, kind, name, file)                                                                  \
+    {name, kind, script_library_##id##_begin, script_library_##id##_end},
 
 static const struct library_file {
     const char *name;

@@ -15,10 +15,10 @@ struct script_settings {
     uint64_t send_timeout_ms;
     uint64_t read_timeout_ms;
     uint64_t keepalive_timeout_ms;
-    uint64_t buffer_size;          /* bytes of the first buffer for what a cosocket reads */
-    int64_t pool_size;             /* idle connections in a pool of one worker */
-    uint64_t send_lowat;           /* lua_socket_send_lowat; no effect on Linux */
-    bool log_errors;               /* lua_socket_log_errors */
+    uint64_t buffer_size; /* bytes of the first buffer for what a cosocket reads */
+    int64_t pool_size;    /* idle connections in a pool of one worker */
+    uint64_t send_lowat;  /* lua_socket_send_lowat; no effect on Linux */
+    bool log_errors;      /* lua_socket_log_errors */
     bool check_client_abort;
     bool code_cache;
 

@@ -105,7 +105,8 @@ struct tls_hooks {
     /* The server is chosen, and a certificate is needed. False: the handshake fails. */
     bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
     /* A client would resume a session: the session of this identifier, which is given away, or NULL: it is not known. */
-    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg);
+    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id,
+                                    void *arg);
     /* There is a new one, which may be resumed by its identifier. Never waits. */
     void (*store)(struct conn *conn, struct ssl_st *ssl, struct ssl_session_st *session, void *arg);
     void *arg;
@@ -171,7 +172,7 @@ struct tls_client_options {
     struct str key;
     const struct vec *passwords;                     /* struct str: of that key; or NULL */
     struct tls_certificate_cache *certificate_cache; /* or NULL */
-    const struct tls_client_hooks *hooks; /* scripts that are asked; or NULL */
+    const struct tls_client_hooks *hooks;            /* scripts that are asked; or NULL */
     uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
 };
 

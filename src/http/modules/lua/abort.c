@@ -70,7 +70,8 @@ static int on_abort(lua_State *L, struct script_thread *thread)
         return script_fail(L, "lua_check_client_abort is off");
     }
     script_demand(L, thread,
-                  SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT);
+                  SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT |
+                      SCRIPT_CONTENT);
     if (lua->entry != NULL) {
         return script_fail(L, "duplicate call");
     }
