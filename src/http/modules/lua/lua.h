@@ -106,8 +106,6 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
  * for a subrequest.
  */
 _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow);
-/* … the error alone, for who decides in another way. */
-void lua_demand_no_captures(lua_State *L, const struct lua_request *lua);
 
 /* ---- handlers of phases (phases.c) */
 
