@@ -40,8 +40,6 @@ int lua_ffi_response_get(const char *name, size_t len, struct str *out);
 /* … and the others: the next one in or after the place *number, which moves on. */
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out);
 int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
-/* lua_transform_underscores_in_response_headers */
-int lua_ffi_transforms_names(void);
 int lua_ffi_status(void);
 int lua_ffi_status_set(int status);
 int lua_ffi_reason_set(const char *reason, size_t len);

@@ -18,7 +18,6 @@ int lua_ffi_response_field(int number, lua_ffi_pair *out);
 int lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
 int lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
 int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
-int lua_ffi_transforms_names(void);
 int lua_ffi_status(void);
 int lua_ffi_status_set(int status);
 int lua_ffi_reason_set(const char *reason, size_t len);
@@ -114,7 +113,11 @@ local fields_meta = {
         if type(name) ~= "string" then
             return nil
         end
-        return rawget(fields, (gsub(lower(name), "_", "-")))
+        name = lower(name)
+        if find(name, "_", 1, true) then
+            name = gsub(name, "_", "-")
+        end
+        return rawget(fields, name)
     end,
 }
 
@@ -312,16 +315,8 @@ end
 
 -- ---- ngx.header, ngx.resp
 
-local function response_name(name)
-    name = as_text(name)
-    if find(name, "_", 1, true) and C.lua_ffi_transforms_names() == 1 then
-        name = gsub(name, "_", "-")
-    end
-    return name
-end
-
 local function get_response_field(_, name)
-    name = response_name(name)
+    name = as_text(name)
     local count = C.lua_ffi_response_get(name, #name, out)
     if count == 1 then
         return text_of(out[0].data, out[0].len)
@@ -344,7 +339,7 @@ end
 ngx.header = setmetatable({}, {
     __index = get_response_field,
     __newindex = function(_, name, value)
-        set_field(C.lua_ffi_response_field_set, response_name(name), value, 0, 2)
+        set_field(C.lua_ffi_response_field_set, name, value, 0, 2)
     end,
 })
 

@@ -22,6 +22,25 @@ static const struct {
 };
 #define MADE ((int) (sizeof(made) / sizeof(made[0])))
 
+/* Does a script that says `asked` mean the field of this name? */
+static bool is_meant(const struct request *request, struct str name, struct str asked)
+{
+    if (name.len != asked.len) {
+        return false;
+    }
+    if (!lua_settings_of(request)->transforms_names) {
+        return str_equal_nocase(name, asked);
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        char c = asked.data[i] == '_' ? '-' : asked.data[i];
+
+        if (ascii_lower((unsigned char) name.data[i]) != ascii_lower((unsigned char) c)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- reading */
 
 int lua_ffi_response_fields(void)
@@ -45,12 +64,13 @@ int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
 
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
 {
-    const struct fields *fields = &lua_running_request()->response.fields;
+    const struct request *request = lua_running_request();
+    const struct fields *fields = &request->response.fields;
 
     for (; *number < (int) fields->count; ++*number) {
         const struct field *field = &fields->items[*number];
 
-        if (!field->is_removed && str_equal_nocase(field->name, (struct str){name, len})) {
+        if (!field->is_removed && is_meant(request, field->name, (struct str){name, len})) {
             *out = field->value;
             ++*number;
             return LUA_FFI_OK;
@@ -70,7 +90,7 @@ int lua_ffi_response_get(const char *name, size_t len, struct str *out)
         return result;
     }
     for (int i = 0; i < MADE; i++) {
-        if (!made[i].is_of_wire && str_equal_nocase(made[i].name, (struct str){name, len}) &&
+        if (!made[i].is_of_wire && is_meant(request, made[i].name, (struct str){name, len}) &&
             response_made_field(request, made[i].variable, out)) {
             return 1;
         }
@@ -144,14 +164,15 @@ int lua_ffi_response_field_set(const char *name, size_t len, const char *value, 
         log_error(&request->log, 0, "attempt to set ngx.header.HEADER after sending out response headers");
         return LUA_FFI_OK;
     }
-    return lua_response_field_set(request, (struct str){name, len}, (struct str){value, value_len}, appends);
-}
-
-int lua_ffi_transforms_names(void)
-{
-    struct request *request;
-
-    return lua_ffi_request(SCRIPT_OF_REQUEST, &request) != LUA_FFI_OK || lua_settings_of(request)->transforms_names;
+    struct str field = {name, len};
+    if (memchr(name, '_', len) != NULL && lua_settings_of(request)->transforms_names) {
+        char *copy = arena_text(&request->arena, len);
+        for (size_t i = 0; i < len; i++) {
+            copy[i] = name[i] == '_' ? '-' : name[i];
+        }
+        field.data = copy;
+    }
+    return lua_response_field_set(request, field, (struct str){value, value_len}, appends);
 }
 
 /* ---- the status */
