@@ -27,6 +27,13 @@ int lua_ffi_capture(int number, struct str *out);
 /* value NULL: from here on it has none. */
 int lua_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
 
+/* ---- ndk.c */
+struct value_function;
+/* The function of a directive and how many arguments it takes; NULL: there is none. */
+const struct value_function *lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
+/* Its value, which lives until the next is computed. LUA_FFI_BAD_VALUE: it failed, which was logged. */
+int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count, struct str *out);
+
 /* ---- req_headers.c, resp_headers.c */
 /* How many places for fields the request has; some are empty: LUA_FFI_NONE. */
 int lua_ffi_request_fields(void);

@@ -10,7 +10,7 @@
 #include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -137,7 +137,6 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_args_add(L);
     script_context_add(L);
     lua_req_line_add(L);
-    lua_ndk_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);

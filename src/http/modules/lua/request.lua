@@ -10,6 +10,8 @@ typedef struct { lua_ffi_str rest; unsigned max, count; } script_args;
 int lua_ffi_variable(const char *name, size_t len, lua_ffi_str *out);
 int lua_ffi_capture(int number, lua_ffi_str *out);
 int lua_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
+const void *lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
+int lua_ffi_value_compute(const void *function, const lua_ffi_str *args, int count, lua_ffi_str *out);
 int lua_ffi_request_fields(void);
 int lua_ffi_request_field(int number, lua_ffi_pair *out);
 int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
@@ -35,7 +37,7 @@ local C = ffi.C
 local text_of = ffi.string
 local error, type, tostring, tonumber, rawget = error, type, tostring, tonumber, rawget
 local lower, gsub, find = string.lower, string.gsub, string.find
-local setmetatable = setmetatable
+local select, setmetatable = select, setmetatable
 
 local out = ffi.new("lua_ffi_str[1]")
 local pair = ffi.new("lua_ffi_pair[1]")
@@ -104,6 +106,59 @@ local function set_variable(_, name, value)
 end
 
 ngx.var = setmetatable({}, {__index = get_variable, __newindex = set_variable})
+
+-- ---- ndk.set_var
+
+-- The function of a directive, as one of Lua.
+local function value_function(name)
+    local most = ffi.new("int[1]")
+    local compute = C.lua_ffi_value_function(name, #name, place, most)
+    if compute == nil then
+        return nil
+    end
+    local fewest, most_of_all = place[0], most[0]
+    local texts = ffi.new("lua_ffi_str[?]", most_of_all + 1)
+    return function(first, second, ...)
+        local count = second ~= nil and 2 + select("#", ...) or first ~= nil and 1 or 0
+        if count < fewest or count > most_of_all then
+            error("bad number of arguments: " .. most_of_all .. " expected, got " .. count, 2)
+        end
+        first = as_text(first)
+        second = as_text(second)
+        if count > 0 then
+            texts[0].data, texts[0].len = first, #first
+        end
+        if count > 1 then
+            texts[1].data, texts[1].len = second, #second
+        end
+        if C.lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
+            error("calling directive " .. name .. " failed with code -1", 2)
+        end
+        return text_of(out[0].data, out[0].len)
+    end
+end
+
+-- By name: there are as many as directives.
+local value_functions = {}
+
+ndk = {
+    set_var = setmetatable({}, {
+        __index = function(_, name)
+            local found = value_functions[name]
+            if not found then
+                found = value_function(as_text(name))
+                if not found then
+                    error('ndk.set_var: directive "' .. as_text(name) .. '" not found or does not use ndk_set_var_value', 2)
+                end
+                value_functions[name] = found
+            end
+            return found
+        end,
+        __newindex = function()
+            error("not allowed", 2)
+        end,
+    }),
+}
 
 -- ---- fields of heads
 
@@ -253,7 +308,7 @@ end
 function req.is_internal()
     local result = C.lua_ffi_is_internal()
     if result < 0 then
-        fail(result, 2)
+        fail(result, 1)
     end
     return result == 1
 end
