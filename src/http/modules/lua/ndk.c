@@ -10,7 +10,8 @@ static const struct http_main *main_of(const struct script_thread *thread)
     return thread->subject->vm->options->generation->http;
 }
 
-const struct value_function *lua_ffi_value_function(const char *name, size_t len, int *least, int *most)
+const struct value_function *lua_ffi_value_function(const char *name, size_t len, int *least,
+                                                    int *most)
 {
     const struct value_function *function;
 
@@ -44,7 +45,8 @@ static struct request *stand_in(void)
     return &request;
 }
 
-int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count, struct str *out)
+int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count,
+                          struct str *out)
 {
     bool has_request = script_running->subject->kind == &lua_request_kind;
     struct request *request = has_request ? lua_running_request() : stand_in();
@@ -53,5 +55,6 @@ int lua_ffi_value_compute(const struct value_function *function, const struct st
     for (int i = 0; i < count; i++) {
         copies[i] = arena_dup(&request->arena, args[i]);
     }
-    return function->compute(request, copies, (unsigned) count, out) ? LUA_FFI_OK : LUA_FFI_BAD_VALUE;
+    return function->compute(request, copies, (unsigned) count, out) ? LUA_FFI_OK
+                                                                     : LUA_FFI_BAD_VALUE;
 }

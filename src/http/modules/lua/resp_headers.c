@@ -10,15 +10,16 @@
 static const struct {
     struct str variable; /* after $sent_http_ */
     struct str name;
-    bool is_of_wire; /* the wire makes it: a script is told of it with all fields, and cannot ask for it */
+    bool is_asked; /* a script may ask for it by name */
+    bool is_given; /* … and is given it with all the others */
 } made[] = {
-    {STR_INIT("content_type"), STR_INIT("content-type"), false},
-    {STR_INIT("content_length"), STR_INIT("content-length"), false},
-    {STR_INIT("last_modified"), STR_INIT("last-modified"), false},
-    {STR_INIT("location"), STR_INIT("location"), false},
-    {STR_INIT("etag"), STR_INIT("etag"), false},
-    {STR_INIT("connection"), STR_INIT("connection"), true},
-    {STR_INIT("transfer_encoding"), STR_INIT("transfer-encoding"), true},
+    {STR_INIT("content_type"), STR_INIT("content-type"), true, true},
+    {STR_INIT("content_length"), STR_INIT("content-length"), true, true},
+    {STR_INIT("last_modified"), STR_INIT("last-modified"), true, false},
+    {STR_INIT("location"), STR_INIT("location"), true, true},
+    {STR_INIT("etag"), STR_INIT("etag"), true, true},
+    {STR_INIT("connection"), STR_INIT("connection"), false, true},
+    {STR_INIT("transfer_encoding"), STR_INIT("transfer-encoding"), false, true},
 };
 #define MADE ((int) (sizeof(made) / sizeof(made[0])))
 
@@ -59,7 +60,8 @@ int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
         return lua_field_at(&request->response.fields, number - MADE, out);
     }
     out->name = made[number].name;
-    return response_made_field(request, made[number].variable, &out->value) ? LUA_FFI_OK : LUA_FFI_NONE;
+    bool is_there = made[number].is_given && response_made_field(request, made[number].variable, &out->value);
+    return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
 }
 
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
@@ -90,7 +92,7 @@ int lua_ffi_response_get(const char *name, size_t len, struct str *out)
         return result;
     }
     for (int i = 0; i < MADE; i++) {
-        if (!made[i].is_of_wire && is_meant(request, made[i].name, (struct str){name, len}) &&
+        if (made[i].is_asked && is_meant(request, made[i].name, (struct str){name, len}) &&
             response_made_field(request, made[i].variable, out)) {
             return 1;
         }
@@ -152,7 +154,8 @@ int lua_response_field_set(struct request *request, struct str name, struct str 
     return LUA_FFI_OK;
 }
 
-int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends)
+int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                               int appends)
 {
     struct request *request;
     int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
@@ -161,7 +164,8 @@ int lua_ffi_response_field_set(const char *name, size_t len, const char *value, 
         return result;
     }
     if (request->response.is_head_sent) {
-        log_error(&request->log, 0, "attempt to set ngx.header.HEADER after sending out response headers");
+        log_error(&request->log, 0,
+                  "attempt to set ngx.header.HEADER after sending out response headers");
         return LUA_FFI_OK;
     }
     struct str field = {name, len};
@@ -212,7 +216,8 @@ int lua_ffi_reason_set(const char *reason, size_t len)
     struct request *request = lua_running_request();
 
     if (!request->response.is_head_sent) {
-        request->response.reason = lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
+        request->response.reason =
+            lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
     }
     return LUA_FFI_OK;
 }

@@ -33,7 +33,8 @@ int lua_ffi_variable(const char *name, size_t len, struct str *out)
     if (result != LUA_FFI_OK) {
         return result;
     }
-    return variable_get_by_name(&request->env, (struct str){name, len}, out) ? LUA_FFI_OK : LUA_FFI_NONE;
+    return variable_get_by_name(&request->env, (struct str){name, len}, out) ? LUA_FFI_OK
+                                                                             : LUA_FFI_NONE;
 }
 
 int lua_variable_set(struct request *request, struct str name, struct str value)
