@@ -1,6 +1,7 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
+#include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
 #include "lua/process/process.h"
@@ -61,6 +62,7 @@ static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
     {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
      .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
+    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct lua_settings, transforms_names), .initial = "on",
      .doc = "Whether ngx.header.a_b is the field a-b."},
@@ -91,6 +93,23 @@ static const struct directive place_rows[] = {
     {0},
 };
 
+/* Where a request of a group with such a script goes. */
+static void direct(struct upstream_pick *pick)
+{
+    script_balance(&lua_request_of(pick->subject)->subject, pick);
+}
+
+static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings)
+{
+    return script_balancer_read(scope, node, &lua_balancer);
+}
+
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply), {0}};
+static const struct directive_table group_table = {.rows = group_rows};
+
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
@@ -114,7 +133,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
         location->backend_hooks = lua_backend_hooks;
     }
-    return true;
+    return script_tls_finish(scope, &own->script.tls);
 }
 
 static const struct directive_table place_table = {.key = &lua_key,
@@ -122,7 +141,7 @@ static const struct directive_table place_table = {.key = &lua_key,
                                                    .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
+static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table, NULL};
 
 /* ---- the VM */
 
@@ -140,8 +159,10 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
+    lua_req_socket_add(L);
     lua_exec_add(L);
     lua_library_add(L);
+    script_balancer_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
