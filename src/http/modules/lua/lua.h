@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "http/request/request.h"
+#include "lua/tasks/abort.h"
 #include "lua/tls/backend.h"
 #include "lua/tls/tls.h"
 #include "lua/vm/function.h"
@@ -66,8 +67,7 @@ struct lua_request {
     struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
     unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
-    struct script_thread *entry; /* for whom ngx.on_abort was called; else NULL */
-    int on_abort;                /* reference to its function, or LUA_NOREF */
+    struct script_abort abort;   /* what ngx.on_abort asked for */
     bool has_left;               /* the client has; the script goes on */
     unsigned redirects; /* of the request, when ngx.ctx was made */
     bool has_type;     /* a script has set Content-Type, or removed it */

@@ -1,6 +1,7 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
+#include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
 #include "lua/process/process.h"
@@ -8,6 +9,7 @@
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/values/values.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
 #include "lua/values/context.h"
@@ -91,6 +93,23 @@ static const struct directive place_rows[] = {
     {0},
 };
 
+/* Where a request of a group with such a script goes. */
+static void direct(struct upstream_pick *pick)
+{
+    script_balance(&lua_request_of(pick->subject)->subject, pick);
+}
+
+static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings)
+{
+    return script_balancer_read(scope, node, &lua_balancer);
+}
+
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply), {0}};
+static const struct directive_table group_table = {.rows = group_rows};
+
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
@@ -122,7 +141,7 @@ static const struct directive_table place_table = {.key = &lua_key,
                                                    .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
+static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table, NULL};
 
 /* ---- the VM */
 
@@ -136,6 +155,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
+    script_variables_add(L);
     lua_req_line_add(L);
     lua_ndk_add(L);
     lua_uri_add(L);
@@ -143,6 +163,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_req_body_add(L);
     lua_exec_add(L);
     lua_library_add(L);
+    script_balancer_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
