@@ -306,7 +306,7 @@ static bool has_filter(const struct http_location *location)
 }
 
 static const struct phase_hook phases[] = {
-    {.phase = PHASE_SERVER_REWRITE, .name = "lua", .after = "rewrite", .run = lua_server_rewrite,
+    {.phase = PHASE_SERVER_REWRITE, .name = "lua", .before = "rewrite", .run = lua_server_rewrite,
      .is_active = has_server_rewrite},
     {.phase = PHASE_REWRITE, .name = "lua", .after = "rewrite", .run = lua_rewrite, .is_active = has_late_rewrite},
     {.phase = PHASE_REWRITE, .name = "lua early", .before = "rewrite", .run = lua_rewrite,
