@@ -30,12 +30,12 @@ static struct str visible_port(struct request *request)
     return arena_printf(&request->arena, ":%u", port);
 }
 
-/* "/path" becomes "http://host:port/path" unless absolute_redirect is off; a subrequest's goes to no client. */
+/* "/path" becomes "http://host:port/path" unless absolute_redirect is off. */
 static void make_location_absolute(struct request *request)
 {
     struct str location = request->response.location;
 
-    if (location.data[0] != '/' || !request->location->absolute_redirect || request->parent != NULL) {
+    if (location.data[0] != '/' || !request->location->absolute_redirect || request != request->main) {
         request->response.is_location_late = true;
         return;
     }

@@ -21,12 +21,6 @@ struct lua_ffi_pair {
     struct str name, value;
 };
 
-/* ---- variables.c */
-int lua_ffi_variable(const char *name, size_t len, struct str *out);
-int lua_ffi_capture(int number, struct str *out);
-/* value NULL: from here on it has none. */
-int lua_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
-
 /* ---- ndk.c */
 struct value_function;
 /* The function of a directive and how many arguments it takes; NULL: there is none. */

@@ -9,6 +9,7 @@
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/values/values.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
 #include "lua/vm/context.h"
@@ -155,6 +156,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
+    script_variables_add(L);
     lua_req_line_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
@@ -305,7 +307,7 @@ static bool has_filter(const struct http_location *location)
 }
 
 static const struct phase_hook phases[] = {
-    {.phase = PHASE_SERVER_REWRITE, .name = "lua", .after = "rewrite", .run = lua_server_rewrite,
+    {.phase = PHASE_SERVER_REWRITE, .name = "lua", .before = "rewrite", .run = lua_server_rewrite,
      .is_active = has_server_rewrite},
     {.phase = PHASE_REWRITE, .name = "lua", .after = "rewrite", .run = lua_rewrite, .is_active = has_late_rewrite},
     {.phase = PHASE_REWRITE, .name = "lua early", .before = "rewrite", .run = lua_rewrite,

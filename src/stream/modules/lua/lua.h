@@ -74,6 +74,12 @@ void stream_lua_begin_input(struct stream_lua *lua);
 void stream_lua_end_input(struct stream_lua *lua);
 void stream_lua_input_add(lua_State *L); /* req.socket, on_abort */
 
+/* ---- called by FFI (session.lua); below 0: as those of lua/values/variables.h */
+
+int stream_lua_ffi_status(void);
+int stream_lua_ffi_status_set(int status);
+double stream_lua_ffi_start_time(void); /* 0: there is no session */
+
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
 void stream_lua_output_add(lua_State *L);  /* say, print, flush, eof (output.c) */

@@ -6,6 +6,9 @@
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/values/values.h"
+#include "lua/values/args.h"
+#include "lua/vm/context.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
@@ -113,6 +116,9 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_values_add(vm, L);
     script_dict_add(vm, L);
     script_process_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    script_variables_add(L);
     script_sockets_add(L);
     script_balancer_add(L);
     stream_lua_input_add(L);

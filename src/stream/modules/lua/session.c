@@ -1,4 +1,7 @@
 /* Sessions as subjects of Lua. */
+#include "base/clock.h"
+#include "lua/values/variables.h"
+#include "lua/vm/library.h"
 #include "lua/vm/life.h"
 #include "server/generation.h"
 #include "stream/modules/lua/lua.h"
@@ -101,7 +104,56 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 
 static const struct script_row rows[] = {{"exit", do_exit, EXIT_PHASES, false}, {0}};
 
+/* ---- what session.lua asks by FFI ---- */
+
+/* The session of the running thread; NULL: *result says why not. */
+static struct session *running_session(int *result)
+{
+    const struct script_thread *thread = script_running;
+
+    *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST : SCRIPT_VARIABLE_BAD_CONTEXT;
+    if (thread == NULL || thread->subject->kind != &stream_lua_kind) {
+        return NULL;
+    }
+    return container_of(thread->subject, struct stream_lua, subject)->session;
+}
+
+int stream_lua_ffi_status(void)
+{
+    int result;
+    const struct session *session = running_session(&result);
+
+    return session == NULL ? result : session->status;
+}
+
+int stream_lua_ffi_status_set(int status)
+{
+    int result;
+    struct session *session = running_session(&result);
+
+    if (session == NULL) {
+        return result;
+    }
+    session->status = (uint16_t) status;
+    return SCRIPT_VARIABLE_OK;
+}
+
+double stream_lua_ffi_start_time(void)
+{
+    int result;
+    const struct session *session = running_session(&result);
+
+    if (session == NULL) {
+        return 0;
+    }
+    uint64_t age_ms = clock_now.now_ms - session->start_ms;
+    return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 - (double) age_ms / 1000;
+}
+
+SCRIPT_TEXT(stream_lua_library, "src/stream/modules/lua/session.lua")
+
 void stream_lua_session_add(lua_State *L)
 {
     script_add(L, rows);
+    script_text_run(L, "ngx.session", SCRIPT_TEXT_OF(stream_lua_library), 0);
 }
