@@ -48,8 +48,8 @@ server { listen @PORT@;
         local said = {}
         -- The pattern is matched again while it replaces.
         said[1] = ngx.re.gsub("a1b2", "[0-9]", function (m) return ngx.re.gsub(m[0] .. "x", "[0-9]", "<$0>", "jo") end, "jo")
-        -- A match that begins where it ends, and \\\\K that steps back, come to an end.
-        said[2] = ngx.re.gsub("abc", "(?=b\\\\K)", "-")
+        -- A match that begins where it ends comes to an end, and \\\\K in it.
+        said[2] = ngx.re.gsub("abc", "a\\\\K", "-")
         said[3] = ngx.re.gsub("\\228\\189\\160\\229\\165\\189", "", "-", "u")
         -- More patterns than the cache takes.
         for i = 1, 300 do assert(ngx.re.match("x" .. i, "x" .. i .. "$", "jo")) end

@@ -161,6 +161,34 @@ int script_ffi_regex_match(struct script_regex *regex, const char *subject, size
     return result == PCRE2_ERROR_NOMATCH ? 0 : result;
 }
 
+/* A part of a template: a text, or what a group has matched. */
+static struct str part_of(const struct script_regex *regex, const char *subject, const char *text, const int *pair)
+{
+    if (pair[0] >= 0) {
+        return (struct str){text + pair[0], (size_t) pair[1]};
+    }
+    if (pair[1] > regex->groups || (regex->is_dfa && pair[1] != 0)) {
+        return STR("");
+    }
+    int from = regex->captures[2 * pair[1]], to = regex->captures[2 * pair[1] + 1];
+    return from < 0 || to <= from ? STR("") : str_from(subject + from, subject + to);
+}
+
+void script_ffi_regex_expand(const struct script_regex *regex, const char *subject, const char *text,
+                             const int *list, int count, struct script_text *out)
+{
+    size_t len = 0;
+
+    for (int i = 0; i < count; i++) {
+        len += part_of(regex, subject, text, list + 2 * i).len;
+    }
+    char *at = script_scratch(len);
+    *out = (struct script_text){at, len};
+    for (int i = 0; i < count; i++) {
+        at = str_put(at, part_of(regex, subject, text, list + 2 * i));
+    }
+}
+
 int script_ffi_regex_jit_stack(size_t size)
 {
     pcre2_jit_stack *stack =
