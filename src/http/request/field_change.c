@@ -129,6 +129,12 @@ static void own_fields(struct request *request)
     fields->capacity = fields->count + 1;
 }
 
+/* The parent, where it sees what the subrequest changes. */
+static struct request *sharing_parent(const struct request *request)
+{
+    return request->has_own_headers ? NULL : request->parent;
+}
+
 /* The host that a request is for follows the field; one that is none is left out. */
 static bool change_host(struct request *request, struct str value)
 {
@@ -138,7 +144,7 @@ static bool change_host(struct request *request, struct str value)
     if (value.len != 0 && !authority_parse(&request->arena, value, &host, &port)) {
         return false;
     }
-    for (struct request *at = request; at != NULL; at = at->parent) {
+    for (struct request *at = request; at != NULL; at = sharing_parent(at)) {
         at->host = host;
         at->port = port;
     }
@@ -152,7 +158,7 @@ bool request_change_field(struct request *request, const struct field_change *ch
         !change_host(request, change->value)) {
         return false;
     }
-    for (struct request *at = request; at != NULL; at = at->parent) {
+    for (struct request *at = request; at != NULL; at = sharing_parent(at)) {
         bool is_there = !change->appends && replace_field(&at->headers, change);
 
         if (!is_there && change->value.len != 0 && !change->only_existing) {

@@ -154,6 +154,7 @@ struct request {
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
     unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
+    unsigned has_own_headers : 1;  /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */

@@ -9,7 +9,7 @@ static enum flow run(struct request *request, enum script_phase phase, const str
     struct lua_request *lua = lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
 
-    if (lua_settings_of(request)->needs_body && !request->is_body_read) {
+    if (lua_settings_of(request)->needs_body && request->body == NULL) {
         enum flow flow = request_read_body(request);
         if (flow != FLOW_NEXT) {
             return flow;
