@@ -46,5 +46,7 @@ intptr_t ngx_atoi(const unsigned char *digits, size_t len)
 {
     uint64_t number;
 
-    return parse_uint((struct str){(const char *) digits, len}, &number) && number <= INTPTR_MAX ? (intptr_t) number : -1;
+    return parse_uint((struct str){(const char *) digits, len}, &number) && number <= INTPTR_MAX
+               ? (intptr_t) number
+               : -1;
 }

@@ -18,8 +18,9 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
                                           struct script_text *error);
 void script_ffi_regex_free(struct script_regex *regex);
 int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len, size_t from);
-void script_ffi_regex_expand(const struct script_regex *regex, const char *subject, const char *text, const int *list,
-                             int count, struct script_text *out);
+struct script_template { const char *text; const int *list; int count; };
+void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
+                             const struct script_template *template, struct script_text *out);
 int script_ffi_regex_jit_stack(size_t size);
 ]]
 
@@ -350,7 +351,8 @@ local function parse_template(text)
     if at <= #text then
         list[#list + 1], list[#list + 2] = at - 1, #text - at + 1
     end
-    return { text = text, list = ffi.new("int[?]", #list, list), count = #list / 2 }
+    local numbers = ffi.new("int[?]", #list, list)
+    return { text, numbers, taken = ffi.new("struct script_template", text, numbers, #list / 2) }
 end
 
 local function template_of(text)
@@ -371,7 +373,7 @@ end
 
 -- What the template makes of the last match.
 local function expand(template, made, subject)
-    C.script_ffi_regex_expand(made.regex, subject, template.text, template.list, template.count, out)
+    C.script_ffi_regex_expand(made.regex, subject, template.taken, out)
     return string_of(out.data, out.len)
 end
 
