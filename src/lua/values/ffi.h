@@ -57,6 +57,7 @@ struct script_regex {
     uint32_t match_limit; /* steps; 0 = as PCRE2 has it */
     uint32_t match_options;
     int is_dfa;
+    int is_utf;
     int is_fast; /* pcre2_jit_match may be called */
 };
 
@@ -90,6 +91,9 @@ struct script_template {
 };
 /* What it makes of the last match. */
 void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
+                             const struct script_template *template, struct script_text *out);
+/* Replaces all matches by what the template makes of them; gives their number, or an error of PCRE2 below 0. */
+int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
                              const struct script_template *template, struct script_text *out);
 /* The stack of matches with JIT; 0: there is no memory. */
 int script_ffi_regex_jit_stack(size_t size);

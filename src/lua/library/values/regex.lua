@@ -21,6 +21,8 @@ int script_ffi_regex_match(struct script_regex *regex, const char *subject, size
 struct script_template { const char *text; const int *list; int count; };
 void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
                              const struct script_template *template, struct script_text *out);
+int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
+                             const struct script_template *template, struct script_text *out);
 int script_ffi_regex_jit_stack(size_t size);
 ]]
 
@@ -377,7 +379,7 @@ local function expand(template, made, subject)
     return string_of(out.data, out.len)
 end
 
--- A replacement: a text as it is, the list of a template, or a function.
+-- A replacement: a template, or a function.
 local function replacement_of(replace)
     if type(replace) == "function" then
         return replace
@@ -385,18 +387,11 @@ local function replacement_of(replace)
     if type(replace) ~= "string" then
         replace = tostring(replace)
     end
-    if find(replace, "$", 1, true) then
-        return template_of(replace)
-    end
-    return replace
+    return template_of(replace)
 end
 
 local function replaced(replacement, made, subject)
-    local kind = type(replacement)
-    if kind == "string" then
-        return replacement
-    end
-    if kind == "table" then
+    if type(replacement) == "table" then
         return expand(replacement, made, subject)
     end
     return tostring((replacement(collect(made, subject))))
@@ -416,6 +411,13 @@ local function replace_first(subject, made, replacement)
 end
 
 local function replace_all(subject, made, replacement)
+    if type(replacement) == "table" then
+        local count = C.script_ffi_regex_replace(made.regex, subject, #subject, replacement.taken, out)
+        if count < 0 then
+            return nil, nil, failed(count)
+        end
+        return string_of(out.data, out.len), count
+    end
     local pieces, piece_count, count = {}, 0, 0
     local from, copied, len = 0, 0, #subject
     while from <= len do
