@@ -65,7 +65,7 @@ struct script_subject {
     struct list link;      /* in vm->subjects */
     struct list threads;   /* struct script_thread that live, newest last */
     struct list resources; /* struct script_resource */
-    int context;           /* reference to ngx.ctx, or LUA_NOREF */
+    int context;           /* place of ngx.ctx (context.h), or LUA_NOREF */
     int exit_code;         /* of ngx.exit, where a phase of no request asks for it; else 0 */
     int failed_with;       /* after SCRIPT_FAILED: the status that a request of HTTP gets */
 };
