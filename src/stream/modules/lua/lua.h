@@ -5,6 +5,8 @@
 #include "event/loop.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/abort.h"
+#include "lua/tls/backend.h"
+#include "lua/tls/tls.h"
 #include "lua/vm/function.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/thread.h"
@@ -23,6 +25,8 @@ extern struct settings_key stream_lua_main_key;
 struct stream_lua_settings {
     struct script_settings script;
     struct script_code *preread, *content, *log;
+    struct script_tls_codes tls;         /* of handshakes */
+    struct script_backend_codes backend; /* … with backends */
 };
 extern struct settings_key stream_lua_key;
 
@@ -35,6 +39,8 @@ struct stream_lua {
     bool has_begun;        /* subject is valid */
     bool has_ended_output; /* ngx.eof was called */
     bool has_failed;       /* the client took no more: timeout, or it is gone */
+
+    struct script_backend backend; /* scripts in a handshake with a backend */
 
     /* Of the client's input (input.c). */
     struct script_source source;      /* that request sockets read … */
@@ -65,6 +71,11 @@ struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *th
 enum session_step stream_lua_preread(struct session *session);
 enum session_step stream_lua_content(struct session *session);
 enum session_step stream_lua_log(struct session *session);
+
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
+void stream_lua_handshakes_end(struct stream_main *stream);
+/* … and with backends, for a session. */
+const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session);
 
 /* ---- the client's input (input.c) */
 

@@ -1,11 +1,14 @@
 /* ngx_stream_lua_module: Lua in the phases of a session. Directives, and how its VM begins. */
 #include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
+#include "lua/dict/lua.h"
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
 #include "lua/values/args.h"
 #include "lua/values/context.h"
+#include "lua/values/values.h"
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "server/module.h"
@@ -86,11 +89,14 @@ static bool main_finish(struct conf_scope *scope, void *settings)
 /* What Lua needs of other modules' settings of the server. */
 static bool place_finish(struct conf_scope *scope, void *settings)
 {
-    const struct stream_server *server = scope_stream_server(scope);
-    struct script_settings *script = &((struct stream_lua_settings *) settings)->script;
+    struct stream_server *server = scope_stream_server(scope);
+    struct stream_lua_settings *own = settings;
 
-    script->resolver = server->resolver;
-    script->resolver_timeout_ms = server->resolver_timeout_ms;
+    own->script.resolver = server->resolver;
+    own->script.resolver_timeout_ms = server->resolver_timeout_ms;
+    if (own->backend.certificate != NULL || own->backend.verify != NULL) {
+        server->backend_hooks = stream_lua_backend_hooks;
+    }
     return true;
 }
 
@@ -110,8 +116,10 @@ static const struct directive_table *const tables[] = {&main_table, &place_table
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    (void) vm;
     script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
+    script_tls_add(L);
     script_process_add(L);
     script_args_add(L);
     script_context_add(L);
@@ -135,6 +143,7 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
     main->options.subsystem = &subsystem;
     main->options.main = main;
     script_options_end(conf, &main->options);
+    stream_lua_handshakes_end(stream);
     if (main->options.code_count != 0) {
         stream->generation->fiber_stack_size = FIBER_STACK;
     }
