@@ -104,7 +104,7 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 # What the assembler takes in is read by it alone.
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
 
-$(addprefix $(BUILD)/lua/,vm/library.o values/context.o values/variables.o tasks/coroutine.o tasks/semaphore.o): $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
+$(addprefix $(BUILD)/lua/,vm/library.o values/context.o values/variables.o tasks/coroutine.o tasks/semaphore.o values/values.o dict/lua.o): $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
 
 $(BUILD)/http/modules/lua/library.o: $(wildcard src/http/modules/lua/*.lua)
 $(BUILD)/stream/modules/lua/session.o: $(wildcard src/stream/modules/lua/*.lua)

@@ -5,6 +5,7 @@
 #include "conf/directive.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/vm.h"
+#include "shared/tls/client.h"
 
 /*
  * The three ways to write a Lua text: NAME_block { … }, NAME 'text', NAME_file path; all fill the same member, a
@@ -95,6 +96,56 @@
             .doc =                                                                                 \
                 "Whether Lua files are read once; off: anew for each request, in a VM of its own." \
     }
+
+/* TLS of cosockets, for each place; SETTINGS as above. script_tls_finish makes a context of it. */
+#define SCRIPT_SOCKET_TLS_ROWS(CONTEXTS, SETTINGS)                                                 \
+    {"lua_ssl_protocols",                                                                          \
+     CONTEXTS,                                                                                     \
+     BITS(SETTINGS, script.tls.protocols, tls_protocol_words),                                     \
+     .initial = "TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",                                                   \
+     .repeat = REPEAT_APPEND,                                                                      \
+     .doc = "Versions of TLS that cosockets speak."},                                              \
+        {"lua_ssl_ciphers", CONTEXTS, STRING(SETTINGS, script.tls.ciphers),                        \
+         .initial = "DEFAULT", .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},               \
+        {"lua_ssl_certificate",                                                                    \
+         CONTEXTS,                                                                                 \
+         CUSTOM_FIELD(SETTINGS, script.tls.certificates, script_tls_file_apply),                   \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "file",                                                                         \
+         .doc = "Our certificate, for peers that ask for one."},                                   \
+        {"lua_ssl_certificate_key",                                                                \
+         CONTEXTS,                                                                                 \
+         CUSTOM_FIELD(SETTINGS, script.tls.keys, script_tls_file_apply),                           \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "file",                                                                         \
+         .doc = "Its key."},                                                                       \
+        {"lua_ssl_verify_depth", CONTEXTS, NUMBER(SETTINGS, script.tls.verify_depth),              \
+         .initial = "1", .max = INT32_MAX, .doc = "Longest chain of certificates."},               \
+        {"lua_ssl_trusted_certificate", CONTEXTS,                                                  \
+         CONF_PATH(SETTINGS, script.tls.trusted_certificate),                                      \
+         .doc = "PEM file of authorities that are trusted."},                                      \
+        {"lua_ssl_crl", CONTEXTS, CONF_PATH(SETTINGS, script.tls.crl),                             \
+         .doc = "PEM file of revoked certificates."},                                              \
+        {"lua_ssl_conf_command",                                                                   \
+         CONTEXTS,                                                                                 \
+         CUSTOM_FIELD(SETTINGS, script.tls.commands, tls_client_conf_command_apply),               \
+         ARGS(2, 2),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "name value",                                                                   \
+         .doc = "A command of OpenSSL's SSL_CONF_cmd()."},                                         \
+    {                                                                                              \
+        "lua_ssl_key_log", CONTEXTS,                                                               \
+            CUSTOM_FIELD(SETTINGS, script.tls.key_log, tls_client_key_log_apply), ARGS(1, 1),      \
+            .syntax = "file",                                                                      \
+            .doc = "Log of the secrets of connections in NSS's format."                            \
+    }
+
+bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings);
+/* The place was read: makes its context, one for all places that say the same. False after conf_error. */
+bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 
 /* Main level: SETTINGS has a member `options`, a struct script_vm_options. */
 #define SCRIPT_MAIN_ROWS(CONTEXTS, SETTINGS)                                                              \

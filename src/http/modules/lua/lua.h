@@ -72,6 +72,8 @@ struct lua_request {
     unsigned redirects; /* of the request, when ngx.ctx was made */
     bool has_type;     /* a script has set Content-Type, or removed it */
     bool is_reading_body;      /* ngx.req.read_body waits */
+    bool has_raw_socket;       /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
+    struct body_source *body_source; /* of ngx.req.socket(); or NULL */
     struct body_writer *writer; /* of ngx.req.init_body; or NULL */
     char *file_to_remove;       /* path of the body that a script gave; or NULL */
     struct str *arguments;      /* ngx.arg of set_by_lua, while that runs */
@@ -126,6 +128,7 @@ bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
+void lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
 void lua_output_add(lua_State *L); /* say, print, … (output.c) */
 void lua_exit_add(lua_State *L);   /* exit, HTTP_OK and so on (exit.c) */
 void lua_filters_add(lua_State *L); /* arg (filters.c) */

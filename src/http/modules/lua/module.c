@@ -63,6 +63,7 @@ static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
     {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
      .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
+    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct lua_settings, transforms_names), .initial = "on",
      .doc = "Whether ngx.header.a_b is the field a-b."},
@@ -134,7 +135,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
         location->backend_hooks = lua_backend_hooks;
     }
-    return true;
+    return script_tls_finish(scope, &own->script.tls);
 }
 
 static const struct directive_table place_table = {.key = &lua_key,
@@ -162,6 +163,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
+    lua_req_socket_add(L);
     lua_exec_add(L);
     lua_library_add(L);
     script_balancer_add(L);

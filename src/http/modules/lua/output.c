@@ -197,6 +197,9 @@ enum flow lua_finish_output(struct lua_request *lua)
 {
     struct lua_output *output = &lua->output;
 
+    if (lua->has_raw_socket) {
+        return FLOW_CUT; /* the script has answered */
+    }
     if (output->has_ended) {
         return FLOW_DONE;
     }
@@ -235,6 +238,9 @@ static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
     struct lua_request *lua = lua_check_request(L, thread);
     struct str text = script_said(L, ends_line);
 
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
     if (lua->output.has_ended) {
         return script_fail(L, "seen eof");
     }
@@ -287,6 +293,9 @@ static int flush(lua_State *L, struct script_thread *thread)
     struct lua_request *lua = lua_check_request(L, thread);
     struct lua_output *output = &lua->output;
     script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
     if (output->has_begun && output->head == FLOW_DONE) {
         return script_fail(L, "header only");
     }
@@ -314,6 +323,9 @@ static int eof(lua_State *L, struct script_thread *thread)
     }
     struct lua_request *lua = lua_check_request(L, thread);
     script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
     if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == FLOW_DONE)) {
         return script_fail(L, "seen eof");
     }

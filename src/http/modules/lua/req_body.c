@@ -124,7 +124,7 @@ static int get_post_args(lua_State *L, struct script_thread *thread)
 /* The request, whose body was read. */
 static struct request *check_read(lua_State *L, struct request *request)
 {
-    if (request->body == NULL) {
+    if (request->body == NULL && lua_request_of(request)->body_source == NULL) {
         luaL_error(L, "request body not read yet");
     }
     return request;
