@@ -85,7 +85,8 @@ static int responder(lua_State *L, struct script_thread *thread)
 }
 
 /* The request in DER, on the heap of OpenSSL; NULL: *reason. */
-static int make_request(STACK_OF(X509) * chain, X509 *issuer, unsigned char **out, const char **reason)
+static int make_request(STACK_OF(X509) * chain, X509 *issuer, unsigned char **out,
+                        const char **reason)
 {
     OCSP_REQUEST *request = OCSP_REQUEST_new();
     OCSP_CERTID *id = OCSP_cert_to_id(NULL, sk_X509_value(chain, 0), issuer);
@@ -158,7 +159,8 @@ static int64_t seconds_of(const ASN1_GENERALIZEDTIME *time)
 }
 
 /* NULL: it is good; else what is wrong with it. */
-static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) * chain, X509 *issuer)
+static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) * chain,
+                         X509 *issuer)
 {
     const unsigned char *at = (const unsigned char *) der.data;
     ASN1_GENERALIZEDTIME *this_update, *next_update;
@@ -188,8 +190,8 @@ static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) *
     if (answer->id == NULL) {
         return "OCSP_cert_to_id() failed";
     }
-    if (OCSP_resp_find_status(answer->basic, answer->id, &answer->status, NULL, NULL, &this_update, &next_update) !=
-        1) {
+    if (OCSP_resp_find_status(answer->basic, answer->id, &answer->status, NULL, NULL, &this_update,
+                              &next_update) != 1) {
         return "certificate status not found in the OCSP response";
     }
     answer->next_update = seconds_of(next_update);

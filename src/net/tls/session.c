@@ -182,7 +182,8 @@ static void keep_session(const struct tls_context *context, SSL_SESSION *session
     shm_lock_release(&((struct session_store *) zone->root)->lock);
 }
 
-static SSL_SESSION *kept_session(const struct tls_context *context, const unsigned char *id, int len)
+static SSL_SESSION *kept_session(const struct tls_context *context, const unsigned char *id,
+                                 int len)
 {
     struct zone *zone = context->settings.session_zone;
     static unsigned char der[SESSION_MAX];
@@ -228,7 +229,8 @@ static SSL_SESSION *on_get_session(SSL *ssl, const unsigned char *id, int len, i
 
     *copy = 0;
     if (tls->hooks != NULL && tls->hooks->fetch != NULL && len > 0 && tls_ask_begin(tls)) {
-        session = tls->hooks->fetch(tls->conn, ssl, (struct str){(const char *) id, (size_t) len}, tls->hooks->arg);
+        session = tls->hooks->fetch(tls->conn, ssl, (struct str){(const char *) id, (size_t) len},
+                                    tls->hooks->arg);
         if (!tls_ask_end(tls)) {
             SSL_SESSION_free(session);
             return NULL;

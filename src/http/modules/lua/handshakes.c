@@ -40,7 +40,8 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
     const struct http_connection *http = conn->user;
-    const struct http_server *server = http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+    const struct http_server *server =
+        http->secure_server != NULL ? http->secure_server : http->listen->default_server;
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.certificate,
                                          .phase = SCRIPT_CERTIFICATE,
@@ -83,7 +84,10 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
     }
 }
 
-static const struct tls_hooks hooks = {.hello = hello, .certify = certify, .fetch = fetch, .store = store};
+static const struct tls_hooks hooks = {.hello = hello,
+                                       .certify = certify,
+                                       .fetch = fetch,
+                                       .store = store};
 
 const struct tls_client_hooks *lua_backend_hooks(struct request *request)
 {
@@ -98,7 +102,8 @@ void lua_handshakes_end(struct http_main *http)
         vec_each(struct http_server *, server, &(*listen)->servers) {
             const struct script_tls_codes *codes = &settings_of(*server)->tls;
 
-            if (codes->hello != NULL || codes->certificate != NULL || codes->fetch != NULL || codes->store != NULL) {
+            if (codes->hello != NULL || codes->certificate != NULL || codes->fetch != NULL ||
+                codes->store != NULL) {
                 (*listen)->tls_hooks = &hooks;
             }
         }

@@ -4,7 +4,8 @@
 #include "stream/session/session.h"
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
-static bool run(const struct stream_server *server, struct script_handshake_call *call, const char *action)
+static bool run(const struct stream_server *server, struct script_handshake_call *call,
+                const char *action)
 {
     const struct session *session = call->conn->user;
     const struct stream_lua_main *main = stream_settings(server, &stream_lua_main_key);
@@ -63,5 +64,6 @@ const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session)
 {
     struct stream_lua *lua = stream_lua_of(session);
 
-    return script_backend_hooks(&lua->backend, &lua->subject, &stream_lua_settings_of(session)->backend);
+    return script_backend_hooks(&lua->backend, &lua->subject,
+                                &stream_lua_settings_of(session)->backend);
 }
