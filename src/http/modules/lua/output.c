@@ -10,6 +10,7 @@
 #define OUTPUT_PHASES                                                                              \
     (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
+#define SHORT_MAX 1024 /* bytes of a text that is put together on the stack */
 #define REFERENCE_MIN                                                                              \
     (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
 #define POSTPONE_USUAL 1460 /* bytes: postpone_output, unless it is said */
@@ -244,7 +245,8 @@ static int answer(lua_State *L, const char *failure)
 static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
 {
     struct lua_request *lua = lua_check_request(L, thread);
-    struct str text = script_said(L, ends_line);
+    char room[SHORT_MAX];
+    struct str text = script_said_in(L, ends_line, room, sizeof(room));
 
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
