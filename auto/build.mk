@@ -17,7 +17,7 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health limit listen log names tls upstream variables)
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
-FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config)
+FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer)
 endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
@@ -104,7 +104,7 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 # What the assembler takes in is read by it alone.
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
 
-$(BUILD)/lua/vm/library.o $(BUILD)/lua/values/context.o: $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
+$(addprefix $(BUILD)/lua/,vm/library.o values/context.o tasks/coroutine.o tasks/semaphore.o values/values.o dict/lua.o): $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
 
 $(BUILD)/http/modules/lua/library.o: $(wildcard src/http/modules/lua/*.lua)
 

@@ -85,7 +85,8 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
     } else {
         code->text = text;
         code->chunk =
-            is_stream && (scope->context & IN_STREAM) != 0 && str_starts(name, STR("init_"))
+            is_stream && ((scope->context & IN_STREAM_UPSTREAM) != 0 ||
+                          ((scope->context & IN_STREAM) != 0 && str_starts(name, STR("init_"))))
                 ? arena_printf(arena, "=%.*s", STR_ARG(name))
                 : arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name),
                                STR_ARG(base_name(node->file->name)), node->line);

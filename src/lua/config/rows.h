@@ -181,12 +181,25 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
         {"lua_memory_limit", CONTEXTS, SIZE(SETTINGS, options.memory_limit), .initial = "0",              \
          .doc =                                                                                           \
              "Memory that the Lua of one worker may take; a script that wants more fails. 0: no limit."}, \
+        {"lua_shared_dict", CONTEXTS, CUSTOM_FIELD(SETTINGS, options.dicts, script_dict_apply),    \
+         ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "name size",                               \
+         .doc = "A dictionary that all workers share, as ngx.shared.name; it outlives a reload."}, \
+        {"lua_regex_cache_max_entries", CONTEXTS, NUMBER(SETTINGS, options.regex_cache_max),       \
+         .initial = "1024",                                                                        \
+         .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},          \
+        {"lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, options.regex_match_limit),            \
+            .initial = "0",                                                                        \
+            .doc = "Steps after which a match of ngx.re is given up; 0: as PCRE2 has it."}, \
         SCRIPT_CODE_ROWS("init_by_lua", CONTEXTS, SETTINGS, options.init, script_code_apply,              \
                          "Lua that runs in the master when the configuration was read."),                 \
         SCRIPT_CODE_ROWS("init_worker_by_lua", CONTEXTS, SETTINGS, options.init_worker,                   \
                          script_code_apply, "Lua that runs in each worker before it serves."),            \
         SCRIPT_CODE_ROWS("exit_worker_by_lua", CONTEXTS, SETTINGS, options.exit_worker,                   \
                          script_code_apply, "Lua that runs in each worker when it ends.")
+
+/* Reads lua_shared_dict into a list of struct script_dict. */
+bool script_dict_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                       void *settings);
 
 /* Reads a row of SCRIPT_CODE_ROWS. Several ways at one place are a duplicate. */
 bool script_code_apply(struct conf_scope *scope, const struct directive *row,

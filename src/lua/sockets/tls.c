@@ -9,6 +9,8 @@
 #include "lua/vm/library.h"
 #include "server/generation.h"
 
+SCRIPT_TEXT(script_socket_text, "src/lua/library/socket.lua")
+
 #define TYPE_CDATA 10 /* of LuaJIT: lua_type gives it */
 
 /* ---- the context ---- */
@@ -398,7 +400,7 @@ void socket_tls_add(lua_State *L)
 {
     const struct script_vm *vm = script_vm_of(L);
 
-    script_library_load(L, "socket");
+    script_text_load(L, "ngx.socket", SCRIPT_TEXT_OF(script_socket_text));
     lua_call(L, 0, 1);
     lua_pushvalue(L, -2);
     lua_newtable(L);

@@ -4,6 +4,8 @@
 #include "lua/vm/function.h"
 #include "lua/vm/library.h"
 
+SCRIPT_TEXT(script_coroutine_text, "src/lua/library/coroutine.lua")
+
 static lua_State *check_coroutine(lua_State *L, int index)
 {
     lua_State *coroutine = lua_tothread(L, index);
@@ -77,10 +79,11 @@ static const struct script_row rows[] = {
 
 void script_coroutines_add(lua_State *L)
 {
-    script_library_load(L, "coroutine");
-    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    int count = sizeof(rows) / sizeof(rows[0]);
+
+    for (int i = 0; i < count; i++) {
         script_push_function(L, &rows[i]);
     }
     script_push_threads(L);
-    lua_call(L, sizeof(rows) / sizeof(rows[0]) + 1, 0);
+    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 1);
 }

@@ -6,6 +6,8 @@
 
 #define META "ngx.semaphore"
 
+SCRIPT_TEXT(script_semaphore_text, "src/lua/library/ngx/semaphore.lua")
+
 /* A full userdata; who waits has it on its stack. */
 struct semaphore {
     struct list waiters; /* struct waiter, oldest first */
@@ -116,7 +118,7 @@ static int open(lua_State *L)
 {
     luaL_newmetatable(L, META);
     lua_pop(L, 1);
-    script_library_load(L, "ngx.semaphore");
+    script_text_load(L, "ngx.semaphore", SCRIPT_TEXT_OF(script_semaphore_text));
     lua_pushliteral(L, "ngx.semaphore");
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         script_push_function(L, &rows[i]);

@@ -2,49 +2,43 @@
 #include "lua/vm/library.h"
 
 #include <lauxlib.h>
-#include <string.h>
 
-SCRIPT_TEXT(script_library_properties, "src/lua/library/properties.lua")
-SCRIPT_TEXT(script_library_table_new, "src/lua/library/table/new.lua")
+/* The modules, a line each: a name in C, the file in src/lua/library, and what require calls it. */
+#define LIBRARY(MODULE)                                                                            \
+    MODULE(properties, "properties.lua", "portunus.properties")                                    \
+    MODULE(core, "resty/core.lua", "resty.core")                                                   \
+    MODULE(core_base, "resty/core/base.lua", "resty.core.base")                                    \
+    MODULE(core_time, "resty/core/time.lua", "resty.core.time")                                    \
+    MODULE(core_utils, "resty/core/utils.lua", "resty.core.utils")                                 \
+    MODULE(tablepool, "tablepool.lua", "tablepool")                                                \
+    MODULE(ngx_ssl, "ngx/ssl.lua", "ngx.ssl")                                                      \
+    MODULE(ngx_ssl_clienthello, "ngx/ssl/clienthello.lua", "ngx.ssl.clienthello")                  \
+    MODULE(ngx_ssl_session, "ngx/ssl/session.lua", "ngx.ssl.session")                              \
+    MODULE(ngx_ssl_proxysslcert, "ngx/ssl/proxysslcert.lua", "ngx.ssl.proxysslcert")               \
+    MODULE(ngx_ssl_proxysslverify, "ngx/ssl/proxysslverify.lua", "ngx.ssl.proxysslverify")         \
+    MODULE(ngx_proxyssl, "ngx/proxyssl.lua", "ngx.proxyssl")                                       \
+    MODULE(ngx_ocsp, "ngx/ocsp.lua", "ngx.ocsp")
 
-SCRIPT_TEXT(script_library_socket, "src/lua/library/socket.lua")
-SCRIPT_TEXT(script_library_ngx_ssl, "src/lua/library/ngx/ssl.lua")
-SCRIPT_TEXT(script_library_ngx_ssl_clienthello, "src/lua/library/ngx/ssl/clienthello.lua")
-SCRIPT_TEXT(script_library_ngx_ssl_session, "src/lua/library/ngx/ssl/session.lua")
-SCRIPT_TEXT(script_library_ngx_ssl_proxysslcert, "src/lua/library/ngx/ssl/proxysslcert.lua")
-SCRIPT_TEXT(script_library_ngx_ssl_proxysslverify, "src/lua/library/ngx/ssl/proxysslverify.lua")
-SCRIPT_TEXT(script_library_ngx_proxyssl, "src/lua/library/ngx/proxyssl.lua")
-SCRIPT_TEXT(script_library_ngx_ocsp, "src/lua/library/ngx/ocsp.lua")
-SCRIPT_TEXT(script_library_coroutine, "src/lua/library/coroutine.lua")
-SCRIPT_TEXT(script_library_ngx_semaphore, "src/lua/library/ngx/semaphore.lua")
+/* Modules of lua-resty-core of which scripts ask no more than that they are there: what they add to ngx is built in. */
+static const char *const parts_of_core[] = {
+    "base64", "coroutine", "ctx",      "exit",   "hash",   "misc", "ndk", "param",
+    "phase",  "request",   "response", "shdict", "socket", "uri",  "var", "worker",
+};
+
+SCRIPT_TEXT(script_library_core_part, "src/lua/library/resty/core/part.lua")
+SCRIPT_TEXT(script_library_table, "src/lua/library/table/more.lua")
+
+#define TAKE_IN(name, file, module) SCRIPT_TEXT(script_library_##name, "src/lua/library/" file)
+LIBRARY(TAKE_IN)
+
+#define ROW(name, file, module) {module, script_library_##name##_begin, script_library_##name##_end},
 
 static const struct {
     const char *name; /* as in require */
     const char *begin, *end;
-} library[] = {
-    {"portunus.properties", script_library_properties_begin, script_library_properties_end},
-    {"tablepool_placeholder", script_library_table_new_begin, script_library_table_new_end},
-    {"ngx.ssl", script_library_ngx_ssl_begin, script_library_ngx_ssl_end},
-    {"ngx.ssl.clienthello", script_library_ngx_ssl_clienthello_begin, script_library_ngx_ssl_clienthello_end},
-    {"ngx.ssl.session", script_library_ngx_ssl_session_begin, script_library_ngx_ssl_session_end},
-    {"ngx.ssl.proxysslcert", script_library_ngx_ssl_proxysslcert_begin, script_library_ngx_ssl_proxysslcert_end},
-    {"ngx.ssl.proxysslverify", script_library_ngx_ssl_proxysslverify_begin, script_library_ngx_ssl_proxysslverify_end},
-    {"ngx.proxyssl", script_library_ngx_proxyssl_begin, script_library_ngx_proxyssl_end},
-    {"ngx.ocsp", script_library_ngx_ocsp_begin, script_library_ngx_ocsp_end},
-};
+} library[] = {LIBRARY(ROW)};
 
-/* Those that somebody above completes with functions of C: script_library_load finds them, require does not. */
-static const struct {
-    const char *name;
-    const char *begin, *end;
-} parts[] = {
-    {"socket", script_library_socket_begin, script_library_socket_end},
-    {"coroutine", script_library_coroutine_begin, script_library_coroutine_end},
-    {"ngx.semaphore", script_library_ngx_semaphore_begin, script_library_ngx_semaphore_end},
-};
-
-/* Pushes the text as a function. */
-static void load(lua_State *L, const char *name, struct str text)
+void script_text_load(lua_State *L, const char *name, struct str text)
 {
     lua_pushfstring(L, "=%s", name);
     if (luaL_loadbuffer(L, text.data, text.len, lua_tostring(L, -1)) != 0) {
@@ -53,32 +47,28 @@ static void load(lua_State *L, const char *name, struct str text)
     lua_remove(L, -2);
 }
 
-void script_library_load(lua_State *L, const char *name)
+void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
 {
-    for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strcmp(parts[i].name, name) == 0) {
-            load(L, name, str_from(parts[i].begin, parts[i].end));
-            return;
-        }
-    }
-    luaL_error(L, "no part of the library is called %s", name);
+    script_text_load(L, name, text);
+    lua_insert(L, -1 - arguments);
+    lua_call(L, arguments, 0);
 }
 
 static int open(lua_State *L)
 {
     unsigned i = (unsigned) lua_tointeger(L, lua_upvalueindex(1));
 
-    load(L, library[i].name, str_from(library[i].begin, library[i].end));
+    script_text_load(L, library[i].name, str_from(library[i].begin, library[i].end));
     lua_pushstring(L, library[i].name);
     lua_call(L, 1, 1);
     return 1;
 }
 
-void script_text_run(lua_State *L, const char *name, struct str text, int arguments)
+static int open_part_of_core(lua_State *L)
 {
-    load(L, name, text);
-    lua_insert(L, -1 - arguments);
-    lua_call(L, arguments, 0);
+    script_text_load(L, "resty.core", SCRIPT_TEXT_OF(script_library_core_part));
+    lua_call(L, 0, 1);
+    return 1;
 }
 
 void script_library_add(lua_State *L)
@@ -90,5 +80,11 @@ void script_library_add(lua_State *L)
         lua_pushcclosure(L, open, 1);
         lua_setfield(L, -2, library[i].name);
     }
+    for (size_t i = 0; i < sizeof(parts_of_core) / sizeof(parts_of_core[0]); i++) {
+        lua_pushfstring(L, "resty.core.%s", parts_of_core[i]);
+        lua_pushcfunction(L, open_part_of_core);
+        lua_settable(L, -3);
+    }
     lua_pop(L, 2);
+    script_text_run(L, "table", SCRIPT_TEXT_OF(script_library_table), 0);
 }

@@ -20,8 +20,8 @@
 /* Puts those of src/lua/library into package.preload. */
 void script_library_add(lua_State *L);
 
-/* Pushes the function of a part that needs functions of C, as its arguments, to be what it is. May throw. */
-void script_library_load(lua_State *L, const char *name);
+/* Pushes the text as a function. Throws where it is no Lua. */
+void script_text_load(lua_State *L, const char *name, struct str text);
 /* Runs a text; takes so many arguments from the stack, and leaves nothing. Throws what goes wrong. */
 void script_text_run(lua_State *L, const char *name, struct str text, int arguments);
 

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "http/request/request.h"
+#include "lua/tasks/abort.h"
 #include "lua/tls/backend.h"
 #include "lua/tls/tls.h"
 #include "lua/vm/function.h"
@@ -30,12 +31,12 @@ struct lua_settings {
     struct script_code *rewrite, *access, *precontent, *content;
     struct script_code *header_filter, *body_filter, *log;
     uint64_t capture_max;  /* lua_capture_max_size: bytes of a captured body */
-    bool needs_body;       /* lua_need_request_body */
     bool gathers_http10;   /* lua_http10_buffering */
     bool has_default_type; /* lua_use_default_type */
     struct script_tls_codes tls;         /* of handshakes, of a server */
     struct script_backend_codes backend; /* of handshakes with backends */
     bool transforms_names; /* lua_transform_underscores_in_response_headers */
+    bool needs_body;       /* lua_need_request_body */
 };
 extern struct settings_key lua_key;
 
@@ -66,8 +67,7 @@ struct lua_request {
     struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
     unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
-    struct script_thread *entry; /* for whom ngx.on_abort was called; else NULL */
-    int on_abort;                /* reference to its function, or LUA_NOREF */
+    struct script_abort abort;   /* what ngx.on_abort asked for */
     bool has_left;               /* the client has; the script goes on */
     unsigned redirects; /* of the request, when ngx.ctx was made */
     bool has_type;     /* a script has set Content-Type, or removed it */

@@ -1,11 +1,14 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
+#include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
+#include "lua/dict/lua.h"
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
+#include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
 #include "lua/values/context.h"
@@ -49,19 +52,19 @@ static const struct directive main_rows[] = {
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
     SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
-    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
-     FLAG(struct lua_settings, transforms_names), .initial = "on",
-     .doc = "Whether ngx.header.a_b is the field a-b."},
     {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
      .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
-     .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
      .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
      .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
                            script_code_apply, "Lua that runs before a location is searched."),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
@@ -80,6 +83,23 @@ static const struct directive place_rows[] = {
                      "Lua that runs when the request is logged."),
     {0},
 };
+
+/* Where a request of a group with such a script goes. */
+static void direct(struct upstream_pick *pick)
+{
+    script_balance(&lua_request_of(pick->subject)->subject, pick);
+}
+
+static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings)
+{
+    return script_balancer_read(scope, node, &lua_balancer);
+}
+
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply), {0}};
+static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
@@ -112,14 +132,15 @@ static const struct directive_table place_table = {.key = &lua_key,
                                                    .contexts = IN_HTTP_LOCATION_SETTINGS,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
+static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table, NULL};
 
 /* ---- the VM */
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    (void) vm;
     script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
     script_tls_add(L);
     script_process_add(L);
     script_sockets_add(L);
@@ -132,6 +153,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_req_socket_add(L);
     lua_exec_add(L);
     lua_library_add(L);
+    script_balancer_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
