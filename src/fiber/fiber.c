@@ -435,30 +435,30 @@ enum wait_result fiber_yield(void)
     return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
 }
 
-struct fiber *fiber_queue_end(void)
-{
-    return fiber_first_ready != NULL ? last_ready : NULL;
-}
-
-enum wait_result fiber_go_behind(struct fiber *place)
+void fiber_queue(void)
 {
     struct fiber *fiber = fiber_running;
 
     if (likely_false(fiber == NULL)) {
-        return give_up("fiber_go_behind without a fiber");
-    }
-    if (must_return(fiber)) {
-        return WAIT_CANCELLED;
+        give_up("fiber_queue without a fiber");
+        return;
     }
     fiber->result = WAIT_READY;
     fiber->state = FIBER_IS_READY;
-    struct fiber **link = place != NULL ? &place->next_ready : &fiber_first_ready;
-    fiber->next_ready = *link;
-    if (*link == NULL) {
-        last_ready = fiber;
+    append(&fiber_first_ready, &last_ready, fiber);
+}
+
+enum wait_result fiber_await_turn(void)
+{
+    struct fiber *fiber = fiber_running;
+
+    require(fiber != NULL && fiber->state == FIBER_IS_READY, "fiber_await_turn without fiber_queue");
+    if (fiber_first_ready == fiber) {
+        fiber_first_ready = fiber->next_ready;
+        fiber->state = FIBER_IS_RUNNING;
+    } else {
+        suspend(fiber);
     }
-    *link = fiber;
-    suspend(fiber);
     return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
 }
 

@@ -216,15 +216,13 @@ enum wait_result fiber_sleep(uint64_t deadline_ms);
 /* Lets events and the other ready fibers have a turn of the loop: WAIT_READY in the next one, or WAIT_CANCELLED. */
 enum wait_result fiber_yield(void);
 
-/* The last fiber of the ready queue; NULL: it is empty. */
-struct fiber *fiber_queue_end(void);
-
 /*
- * The running fiber goes on behind one that stands in the ready queue (NULL: before all of them), in this turn of the loop
- * or, where the queue is being run, in the next: WAIT_READY, or WAIT_CANCELLED. For a host without post. With
- * fiber_queue_end as the place: all that are ready have a turn first.
+ * The running fiber takes a place at the end of the ready queue, and runs on: it may start others, whose waits come back
+ * here, but not wait itself. With fiber_await_turn it goes on behind those that stood before it: at once when there is
+ * none. For a host without post.
  */
-enum wait_result fiber_go_behind(struct fiber *place);
+void fiber_queue(void);
+enum wait_result fiber_await_turn(void);
 
 /* ---- Waking ---- */
 

@@ -47,4 +47,5 @@ static const struct script_row rows[] = {
 void script_process_add(lua_State *L)
 {
     script_add(L, rows);
+    script_pipe_add(L);
 }

@@ -400,7 +400,7 @@ void socket_tls_add(lua_State *L)
 {
     const struct script_vm *vm = script_vm_of(L);
 
-    script_text_load(L, "ngx.socket", SCRIPT_TEXT_OF(script_socket_text));
+    script_text_load(L, "socket", SCRIPT_TEXT_OF(script_socket_text));
     lua_call(L, 0, 1);
     lua_pushvalue(L, -2);
     lua_newtable(L);

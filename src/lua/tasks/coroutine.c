@@ -18,10 +18,31 @@ static lua_State *check_coroutine(lua_State *L, int index)
 static int yield(lua_State *L, struct script_thread *thread)
 {
     if (thread != NULL && L == thread->state && (thread->phase & SCRIPT_WAITING) != 0) {
-        fiber_go_behind(fiber_queue_end());
+        if (fiber_has_ready()) {
+            fiber_queue();
+            fiber_await_turn();
+        } else {
+            fiber_yield();
+        }
         return 0;
     }
     return lua_yield(L, lua_gettop(L));
+}
+
+/* Does a thread run there, or wait? */
+static bool is_in_thread(const lua_State *coroutine)
+{
+    if (script_running == NULL) {
+        return false;
+    }
+    list_each (item, &script_running->subject->threads) {
+        const struct script_thread *thread = container_of(item, struct script_thread, link);
+
+        if (thread->at == coroutine && thread->state != coroutine) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static const char *status_of_plain(lua_State *L, lua_State *coroutine)
@@ -29,6 +50,9 @@ static const char *status_of_plain(lua_State *L, lua_State *coroutine)
     lua_Debug frame;
 
     if (coroutine == L) {
+        return "running";
+    }
+    if (is_in_thread(coroutine)) {
         return "running";
     }
     switch (lua_status(coroutine)) {
@@ -52,7 +76,7 @@ static int status(lua_State *L, struct script_thread *thread)
     (void) thread;
     switch (script_thread_of(L, 1, &other)) {
     case COROUTINE_THREAD:
-        lua_pushstring(L, other->has_ended ? "zombie" : "running");
+        lua_pushstring(L, other->has_ended ? "zombie" : other->at == other->state ? "running" : "normal");
         break;
     case COROUTINE_FORGOTTEN:
         lua_pushliteral(L, "dead");

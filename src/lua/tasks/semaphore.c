@@ -1,5 +1,6 @@
 /* ngx.semaphore: counts that threads of all requests wait for. */
 #include "base/clock.h"
+#include "event/loop.h"
 #include "lua/tasks/tasks.h"
 #include "lua/vm/function.h"
 #include "lua/vm/library.h"
@@ -12,6 +13,7 @@ SCRIPT_TEXT(script_semaphore_text, "src/lua/library/ngx/semaphore.lua")
 struct semaphore {
     struct list waiters; /* struct waiter, oldest first */
     double count;        /* so many may take it */
+    struct timer due;    /* set when some that wait may have it */
 };
 
 /* On the stack of a function that waits. */
@@ -26,7 +28,29 @@ static struct semaphore *check(lua_State *L)
     return luaL_checkudata(L, 1, META);
 }
 
-static int new (lua_State *L, struct script_thread *thread)
+/* In the next turn of the loop: whoever posts runs on before those that wait. */
+static void grant(struct timer *timer)
+{
+    struct semaphore *semaphore = container_of(timer, struct semaphore, due);
+
+    while (semaphore->count >= 1 && !list_is_empty(&semaphore->waiters)) {
+        struct waiter *waiter = container_of(list_pop_front(&semaphore->waiters), struct waiter, link);
+
+        semaphore->count--;
+        waiter->has_it = true;
+        wait_signal_later(&waiter->point);
+    }
+}
+
+static void give(struct semaphore *semaphore, double count)
+{
+    semaphore->count += count;
+    if (!list_is_empty(&semaphore->waiters)) {
+        timer_set(&semaphore->due, clock_now.now_ms);
+    }
+}
+
+static int make(lua_State *L, struct script_thread *thread)
 {
     double count = luaL_checknumber(L, 1);
     struct semaphore *semaphore = lua_newuserdata(L, sizeof(*semaphore));
@@ -34,22 +58,10 @@ static int new (lua_State *L, struct script_thread *thread)
     (void) thread;
     semaphore->count = count;
     list_init(&semaphore->waiters);
+    timer_init(&semaphore->due, grant);
     luaL_getmetatable(L, META);
     lua_setmetatable(L, -2);
     return 1;
-}
-
-static void give(struct semaphore *semaphore, double count)
-{
-    semaphore->count += count;
-    while (semaphore->count >= 1 && !list_is_empty(&semaphore->waiters)) {
-        struct waiter *waiter =
-            container_of(list_pop_front(&semaphore->waiters), struct waiter, link);
-
-        semaphore->count--;
-        waiter->has_it = true;
-        wait_signal_later(&waiter->point);
-    }
 }
 
 static int post(lua_State *L, struct script_thread *thread)
@@ -81,12 +93,13 @@ static int wait(lua_State *L, struct script_thread *thread)
         return script_fail(L, "timeout");
     }
     list_push_back(&semaphore->waiters, &waiter.link);
+
     enum wait_result result = fiber_wait(&waiter.point, clock_now.now_ms + delay_ms);
     if (!waiter.has_it) {
         list_remove(&waiter.link);
         return script_fail(L, "timeout");
     }
-    if (result == WAIT_CANCELLED) {
+    if (result == WAIT_CANCELLED || fiber_is_cancelled()) {
         give(semaphore, 1);
         return 0;
     }
@@ -107,8 +120,14 @@ static int count(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
+static int collect(lua_State *L)
+{
+    timer_remove(&check(L)->due);
+    return 0;
+}
+
 static const struct script_row rows[] = {
-    {"new", new, 0, false},
+    {"new", make, 0, false},
     {"post", post, 0, false},
     {"wait", wait, 0, .waits = true},
     {"count", count, 0, false},
@@ -117,6 +136,8 @@ static const struct script_row rows[] = {
 static int open(lua_State *L)
 {
     luaL_newmetatable(L, META);
+    lua_pushcfunction(L, collect);
+    lua_setfield(L, -2, "__gc");
     lua_pop(L, 1);
     script_text_load(L, "ngx.semaphore", SCRIPT_TEXT_OF(script_semaphore_text));
     lua_pushliteral(L, "ngx.semaphore");

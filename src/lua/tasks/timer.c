@@ -1,4 +1,5 @@
 /* ngx.timer.*: Lua that runs later, on a fiber of its own, for nobody. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,9 +137,11 @@ static void go(struct script_timer *timer)
         timer_again(timer);
     }
     if (counts->running >= vm->options->running_timers) {
-        log_alert(&timer->log, 0, "%lld lua_max_running_timers are not enough",
-                  (long long) vm->options->running_timers);
-        refuse(timer, "too many running timers");
+        char why[WHOM_MAX];
+
+        snprintf(why, sizeof(why), "%lld lua_max_running_timers are not enough",
+                 (long long) vm->options->running_timers);
+        refuse(timer, why);
         return;
     }
     if (fiber_pool_left() <= capacity.reserve) {

@@ -25,10 +25,12 @@ static int call_row(lua_State *L)
     if (row->phases != 0) {
         script_demand(L, thread, row->phases);
     }
-    int results = row->run(L, thread);
-    if (row->waits) {
-        script_resumed(thread);
+    if (!row->waits || thread == NULL) {
+        return row->run(L, thread);
     }
+    thread->at = L;
+    int results = row->run(L, thread);
+    script_resumed(thread);
     return results;
 }
 

@@ -3,12 +3,19 @@
 
 #include <lauxlib.h>
 
+#include "base/buf.h"
 #include "conf/conf.h"
 #include "lua/vm/core.h"
 #include "lua/vm/thread.h"
 #include "server/generation.h"
 
 static const struct script_subject_kind process_kind = {.name = "process"};
+
+static void describe(const struct log *log, struct room *out)
+{
+    (void) log;
+    room_put(out, STR(", context: init_worker_by_lua*"));
+}
 
 /* Runs a chunk that belongs to the process. False: it has failed, which was logged. */
 static bool run(struct script_vm *vm, enum script_phase phase, const struct script_code *code)
@@ -18,6 +25,9 @@ static bool run(struct script_vm *vm, enum script_phase phase, const struct scri
 
     if (code == NULL) {
         return true;
+    }
+    if (phase == SCRIPT_INIT_WORKER) {
+        log.describe = describe;
     }
     script_subject_begin(&subject, &process_kind, vm, &log);
     const struct script_call call = {.subject = &subject, .phase = phase, .code = code};

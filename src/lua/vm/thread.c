@@ -73,6 +73,7 @@ static void thread_begin(struct script_thread *thread, struct script_subject *su
                          enum script_phase phase)
 {
     *thread = (struct script_thread){.state = thread->state,
+                                     .at = thread->state,
                                      .reference = thread->reference,
                                      .subject = subject,
                                      .phase = phase,
@@ -399,20 +400,24 @@ static struct script_thread *thread_of_coroutine(struct script_thread *parent, l
 struct script_thread *script_spawn(struct script_thread *parent, lua_State *from, int arguments)
 {
     struct script_thread *thread = thread_of_coroutine(parent, from, arguments);
-    struct fiber *place = fiber_queue_end();
+    bool takes_turns = parent->fiber != NULL && parent->fiber == fiber_self();
 
     thread->has_ended = false;
-    if (start_fiber(thread) == FIBER_NO_STACK) {
+    if (takes_turns) {
+        fiber_queue();
+    }
+    enum fiber_started started = start_fiber(thread);
+    if (takes_turns) {
+        fiber_await_turn();
+    }
+    script_running = parent;
+    if (started == FIBER_NO_STACK) {
         counters_mine->limited++;
         log_error(parent->subject->log, 0, "lua has no fiber left for a thread");
         thread->has_ended = true;
         script_thread_forget(thread);
         lua_pushliteral(from, "no memory");
         return NULL;
-    }
-    script_running = parent;
-    if (place != NULL && !parent->is_killed && parent->fiber == fiber_self()) {
-        fiber_go_behind(place);
     }
     return thread;
 }

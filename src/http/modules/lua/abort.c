@@ -11,11 +11,8 @@ static bool goes_on(struct abort_watcher *watcher)
     if (had_left || !lua->subject.settings->check_client_abort) {
         return true;
     }
-    if (script_abort_tell(&lua->abort, &lua->subject)) {
-        return true;
-    }
     log_info(lua->subject.log, 0, "client prematurely closed connection");
-    return false;
+    return script_abort_tell(&lua->abort, &lua->subject);
 }
 
 struct abort_watcher *lua_abort_begin(struct lua_request *lua)

@@ -181,8 +181,25 @@ static struct lua_filter *demand_filter(lua_State *L, const struct script_thread
     return lua->filter;
 }
 
+/* Of set_by_lua: one of those that stand behind its Lua. */
+static int get_set_argument(lua_State *L, const struct lua_request *lua)
+{
+    int number = luaL_checkint(L, 2);
+
+    if (number < 1 || (unsigned) number > lua->argument_count) {
+        lua_pushnil(L);
+    } else {
+        script_push_str(L, lua->arguments[number - 1]);
+    }
+    return 1;
+}
+
 static int get_argument(lua_State *L, struct script_thread *thread)
 {
+    const struct lua_request *lua = lua_check_request(L, thread);
+    if (thread->phase == SCRIPT_SET) {
+        return get_set_argument(L, lua);
+    }
     const struct lua_filter *filter = demand_filter(L, thread);
     lua_Number index = lua_tonumber(L, 2);
 

@@ -31,12 +31,12 @@ struct lua_settings {
     struct script_code *rewrite, *access, *precontent, *content;
     struct script_code *header_filter, *body_filter, *log;
     uint64_t capture_max;  /* lua_capture_max_size: bytes of a captured body */
+    bool needs_body;       /* lua_need_request_body */
     bool gathers_http10;   /* lua_http10_buffering */
     bool has_default_type; /* lua_use_default_type */
     struct script_tls_codes tls;         /* of handshakes, of a server */
     struct script_backend_codes backend; /* of handshakes with backends */
     bool transforms_names; /* lua_transform_underscores_in_response_headers */
-    bool needs_body;       /* lua_need_request_body */
 };
 extern struct settings_key lua_key;
 
@@ -75,6 +75,9 @@ struct lua_request {
     bool has_raw_socket;       /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
     struct body_source *body_source; /* of ngx.req.socket(); or NULL */
     struct body_writer *writer; /* of ngx.req.init_body; or NULL */
+    char *file_to_remove;       /* path of the body that a script gave; or NULL */
+    struct str *arguments;      /* ngx.arg of set_by_lua, while that runs */
+    unsigned argument_count;    /* … of them */
     unsigned captures; /* ngx.location.capture and its kin that wait */
 };
 
@@ -118,12 +121,16 @@ const struct tls_client_hooks *lua_backend_hooks(struct request *request);
 
 struct http_main;
 void lua_handshakes_end(struct http_main *http);
+struct conf_scope;
+struct directive;
+/* Reads a line of set_by_lua* (set.c). */
+bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node, void *settings);
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
 void lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
 void lua_output_add(lua_State *L); /* say, print, … (output.c) */
-void lua_exit_add(lua_State *L);   /* exit (exit.c) */
+void lua_exit_add(lua_State *L);   /* exit, HTTP_OK and so on (exit.c) */
 void lua_filters_add(lua_State *L); /* arg (filters.c) */
 void lua_abort_add(lua_State *L);  /* on_abort (abort.c) */
 void lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
@@ -132,6 +139,7 @@ void lua_library_add(lua_State *L);   /* request.lua: ngx.var, ngx.header, ngx.s
 void lua_uri_add(lua_State *L);       /* ngx.req.set_uri and its kin (uri.c) */
 void lua_req_body_add(lua_State *L);  /* ngx.req.read_body and its kin (req_body.c) */
 void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
+void lua_ndk_add(lua_State *L);       /* the global ndk (ndk.c) */
 void lua_exec_add(lua_State *L);      /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */

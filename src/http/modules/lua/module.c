@@ -49,22 +49,31 @@ static const struct directive main_rows[] = {
     {0},
 };
 
+#define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+#define SET_DOC "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
+
 static const struct directive place_rows[] = {
+    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "$variable { Lua }",
+     .doc = SET_DOC},
+    {"set_by_lua", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
+    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable path [argument ...]", .doc = SET_DOC},
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
-    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
     {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
      .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
+    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
+     .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
      .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
     {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
      .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
                            script_code_apply, "Lua that runs before a location is searched."),
-    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
-     FLAG(struct lua_settings, transforms_names), .initial = "on",
-     .doc = "Whether ngx.header.a_b is the field a-b."},
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
-     .doc = "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
                      "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
     SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
@@ -129,7 +138,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
 
 static const struct directive_table place_table = {.key = &lua_key,
                                                    .rows = place_rows,
-                                                   .contexts = IN_HTTP_LOCATION_SETTINGS,
+                                                   .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
 static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table, NULL};
@@ -147,6 +156,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_args_add(L);
     script_context_add(L);
     lua_req_line_add(L);
+    lua_ndk_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);

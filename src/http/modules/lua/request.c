@@ -3,6 +3,7 @@
 #include "http/modules/lua/lua.h"
 #include "http/client/connection.h"
 #include "http/modules/lua/ffi.h"
+#include "http/client/listen.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
 #include "lua/values/context.h"
@@ -17,6 +18,15 @@ static enum fiber_started start(struct script_subject *subject, void (*run)(void
 static struct variable_env *variables(struct script_subject *subject)
 {
     return &container_of(subject, struct lua_request, subject)->request->env;
+}
+
+static void whom(struct script_subject *subject, struct room *out)
+{
+    const struct request *request = container_of(subject, struct lua_request, subject)->request;
+    struct str client = request_client_text(request);
+    struct str server = request->http->listen->address.listener->text;
+
+    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
 }
 
 static struct request *request_of(struct script_subject *subject)
@@ -59,6 +69,7 @@ static unsigned hops(struct script_subject *subject)
 const struct script_subject_kind lua_request_kind = {.name = "http",
                                                      .start = start,
                                                      .variables = variables,
+                                                     .whom = whom,
                                                      .client = client,
                                                      .ssl = ssl,
                                                      .upstream_ssl = upstream_ssl,
@@ -69,6 +80,7 @@ static void request_ends(void *arg)
 {
     struct lua_request *lua = arg;
 
+    buf_free(&lua->output.gathered);
     script_subject_end(&lua->subject);
 }
 

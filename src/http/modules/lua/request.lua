@@ -380,7 +380,7 @@ end
 function properties.get.status()
     local result = C.lua_ffi_status()
     if result < 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
     return result
 end
@@ -388,18 +388,18 @@ end
 function properties.set.status(status)
     local number = tonumber(status)
     if not number then
-        error("bad status: number expected, got " .. type(status), 3)
+        error("bad status: number expected, got " .. type(status), 2)
     end
     local result = C.lua_ffi_status_set(number)
     if result ~= 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
 end
 
 function properties.get.headers_sent()
     local result = C.lua_ffi_is_head_sent()
     if result < 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
     return result == 1
 end
@@ -407,7 +407,7 @@ end
 function properties.get.is_subrequest()
     local result = C.lua_ffi_is_subrequest()
     if result < 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
     return result == 1
 end
