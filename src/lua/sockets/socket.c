@@ -183,6 +183,14 @@ void socket_close(struct script_socket *socket)
     }
 }
 
+void socket_abandon(struct script_socket *socket)
+{
+    socket->has_read_last = socket->has_sent_last = true;
+    if (!socket->is_reading && !socket->is_writing) {
+        socket_close(socket);
+    }
+}
+
 /* ---- what goes wrong ---- */
 
 const char *socket_log_prefix(const struct script_thread *thread)

@@ -47,6 +47,7 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
         "Lua that runs in the preread phase, after the modules that look at what clients say first."),
@@ -90,7 +91,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
 
     script->resolver = server->resolver;
     script->resolver_timeout_ms = server->resolver_timeout_ms;
-    return true;
+    return script_tls_finish(scope, &script->tls);
 }
 
 static const struct directive_table main_table = {.key = &stream_lua_main_key,
@@ -187,6 +188,7 @@ static void worker_end(struct generation *generation)
     if (main != NULL) {
         script_worker_ends(main->vm);
     }
+    script_sockets_quit();
 }
 
 /* ---- hooks */
