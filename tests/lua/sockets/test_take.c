@@ -75,6 +75,7 @@ static void delimiters_are_found_in_pieces(void **state)
         {"\r\n--b", "x\r\n-\r\n\r\n--by", "x\r\n-\r\n", "y", false},
         {"XY", "abXYc", "abXY", "c", true},
         {"a", "bbb", "bbb", NULL, false},
+        {"\n", "line\n", "line", "", false},
         {"aab", "aa", "", NULL, false},
     };
     uint32_t shorter[16];

@@ -62,7 +62,8 @@ static bool gathers(const struct lua_request *lua)
     const struct request *request = lua->request;
 
     return request->version < HTTP_1_1 && request == request->main && request->method != METHOD_HEAD &&
-           !lua->output.has_begun && !lua->output.has_ended && lua_settings_of(request)->gathers_http10;
+           request->response.content_length < 0 && !lua->output.has_begun && !lua->output.has_ended &&
+           lua_settings_of(request)->gathers_http10;
 }
 
 bool lua_has_output(const struct lua_request *lua)
