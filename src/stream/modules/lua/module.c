@@ -51,6 +51,7 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
@@ -99,7 +100,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
         server->backend_hooks = stream_lua_backend_hooks;
     }
-    return true;
+    return script_tls_finish(scope, &own->script.tls);
 }
 
 static const struct directive_table main_table = {.key = &stream_lua_main_key,
