@@ -99,7 +99,8 @@ static enum flow finish_head(struct request *request, header_filter *filter)
             request->keepalive = false;
             return FLOW_CLOSED;
         }
-        if ((response->status >= 400 && given < 400 && !response->keeps_head) || response->refusal != 0) {
+        if ((response->status >= 400 && given < 400 && !response->keeps_head) ||
+            response->refusal != 0) {
             return FLOW_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
         }
         if (response->is_held) {

@@ -91,11 +91,10 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
         template_make_path(code->path, arena, scope->conf->prefix);
     } else {
         code->text = text;
-        code->chunk =
-            is_stream && has_bare_name(scope, name)
-                ? arena_printf(arena, "=%.*s", STR_ARG(name))
-                : arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name),
-                               STR_ARG(base_name(node->file->name)), node->line);
+        code->chunk = is_stream && has_bare_name(scope, name)
+                          ? arena_printf(arena, "=%.*s", STR_ARG(name))
+                          : arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name),
+                                         STR_ARG(base_name(node->file->name)), node->line);
     }
     code->next = *newest;
     *newest = code;

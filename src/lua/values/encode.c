@@ -67,7 +67,8 @@ void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *o
         char c = data[i];
 
         if (c == '%' && len - i > 2) {
-            int high = hex_value[(unsigned char) data[i + 1]], low = hex_value[(unsigned char) data[i + 2]];
+            int high = hex_value[(unsigned char) data[i + 1]],
+                low = hex_value[(unsigned char) data[i + 2]];
 
             if (high >= 0 && low >= 0) {
                 c = (char) (high << 4 | low);
@@ -85,8 +86,9 @@ void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *o
 
 void script_ffi_encode_base64(const char *data, size_t len, int how, struct script_text *out)
 {
-    static const char digits[2][65] = {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
+    static const char digits[2][65] =
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
     const char *digit = digits[(how & SCRIPT_BASE64_URL) != 0];
     const unsigned char *from = (const unsigned char *) data;
     char *begin = script_scratch((len + 2) / 3 * 4);

@@ -38,17 +38,18 @@ double script_ffi_parse_http_time(const char *data, size_t len); /* -1: it is no
 
 /* A pattern, compiled. What Lua sees is above `code`. */
 struct script_regex {
-    int *captures;              /* of the last match: begin and end of each group, from 0; -1 where it took no part */
-    int groups;                 /* without $0 */
-    int name_count;             /* named groups */
-    int name_size;              /* bytes of an entry in names: number (two bytes), name, NUL */
+    int *
+        captures; /* of the last match: begin and end of each group, from 0; -1 where it took no part */
+    int groups;     /* without $0 */
+    int name_count; /* named groups */
+    int name_size;  /* bytes of an entry in names: number (two bytes), name, NUL */
     const unsigned char *names;
-    void *code;                 /* pcre2_code */
-    void *data;                 /* pcre2_match_data */
-    uint32_t match_limit;       /* steps; 0 = as PCRE2 has it */
+    void *code;           /* pcre2_code */
+    void *data;           /* pcre2_match_data */
+    uint32_t match_limit; /* steps; 0 = as PCRE2 has it */
     uint32_t match_options;
     int is_dfa;
-    int is_fast;                /* pcre2_jit_match may be called */
+    int is_fast; /* pcre2_jit_match may be called */
 };
 
 /* What an option letter means; library/values/regex.lua has the same. */
@@ -67,11 +68,12 @@ enum {
 };
 
 /* NULL: the error says why. Needs 32 KB of stack. */
-struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit,
-                                          struct script_text *error);
+struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags,
+                                          double match_limit, struct script_text *error);
 void script_ffi_regex_free(struct script_regex *regex);
 /* Above 0: a match, in captures; 0: none; below: an error of PCRE2. */
-int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len, size_t from);
+int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len,
+                           size_t from);
 /* The stack of matches with JIT; 0: there is no memory. */
 int script_ffi_regex_jit_stack(size_t size);
 

@@ -41,7 +41,8 @@ static void tell(struct str pattern, int error, size_t offset, struct script_tex
     struct room room = {begin, begin + size};
 
     pcre2_get_error_message(error, text, sizeof(text));
-    room_printf(&room, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text, STR_ARG(pattern));
+    room_printf(&room, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text,
+                STR_ARG(pattern));
     if (offset < pattern.len) {
         room_printf(&room, " at \"%.*s\"", STR_ARG(str_skip(pattern, offset)));
     }
@@ -57,15 +58,16 @@ static pcre2_code *compile(struct str pattern, int flags, struct script_text *er
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         wanted |= (flags & options[i].flag) != 0 ? options[i].option : 0;
     }
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR) pattern.data, pattern.len, wanted, &error, &offset, NULL);
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR) pattern.data, pattern.len, wanted, &error, &offset, NULL);
     if (code == NULL) {
         tell(pattern, error, offset, error_text);
     }
     return code;
 }
 
-struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit,
-                                          struct script_text *error)
+struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags,
+                                          double match_limit, struct script_text *error)
 {
     pcre2_code *code = compile((struct str){pattern, len}, flags, error);
     uint32_t groups = 0, names = 0, name_size = 0;
@@ -78,7 +80,8 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
     pcre2_pattern_info(code, PCRE2_INFO_NAMECOUNT, &names);
     pcre2_pattern_info(code, PCRE2_INFO_NAMEENTRYSIZE, &name_size);
     pcre2_pattern_info(code, PCRE2_INFO_NAMETABLE, &table);
-    struct script_regex *regex = calloc(1, sizeof(*regex) + 2 * (groups + 1) * sizeof(*regex->captures));
+    struct script_regex *regex =
+        calloc(1, sizeof(*regex) + 2 * (groups + 1) * sizeof(*regex->captures));
     if (regex == NULL) {
         fatal_no_memory(sizeof(*regex));
     }
@@ -95,8 +98,10 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
     if (regex->data == NULL) {
         fatal_no_memory(groups);
     }
-    if ((flags & SCRIPT_REGEX_JIT) != 0 && !regex->is_dfa && pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) {
-        regex->is_fast = (flags & SCRIPT_REGEX_UTF) == 0 || (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0;
+    if ((flags & SCRIPT_REGEX_JIT) != 0 && !regex->is_dfa &&
+        pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) {
+        regex->is_fast =
+            (flags & SCRIPT_REGEX_UTF) == 0 || (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0;
     }
     return regex;
 }
@@ -136,8 +141,8 @@ static int match_dfa(const struct script_regex *regex, struct str subject, size_
 {
     int workspace[DFA_WORKSPACE];
 
-    return pcre2_dfa_match(regex->code, (PCRE2_SPTR) subject.data, subject.len, from, regex->match_options,
-                           regex->data, context, workspace, DFA_WORKSPACE);
+    return pcre2_dfa_match(regex->code, (PCRE2_SPTR) subject.data, subject.len, from,
+                           regex->match_options, regex->data, context, workspace, DFA_WORKSPACE);
 }
 
 int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len, size_t from)
@@ -147,12 +152,15 @@ int script_ffi_regex_match(struct script_regex *regex, const char *subject, size
     prepare(regex);
     if (regex->is_dfa) {
         result = match_dfa(regex, (struct str){subject, len}, from);
-        result = result == 0 ? 1 : result; /* more matches than there is room for: the longest is the first */
+        result = result == 0
+                     ? 1
+                     : result; /* more matches than there is room for: the longest is the first */
     } else if (regex->is_fast) {
-        result = pcre2_jit_match(regex->code, (PCRE2_SPTR) subject, len, from, 0, regex->data, context);
+        result =
+            pcre2_jit_match(regex->code, (PCRE2_SPTR) subject, len, from, 0, regex->data, context);
     } else {
-        result = pcre2_match(regex->code, (PCRE2_SPTR) subject, len, from, regex->match_options, regex->data,
-                             context);
+        result = pcre2_match(regex->code, (PCRE2_SPTR) subject, len, from, regex->match_options,
+                             regex->data, context);
     }
     if (result > 0) {
         take_captures(regex);

@@ -26,14 +26,16 @@ struct lua_ffi_pair {
 int lua_ffi_request_fields(void);
 int lua_ffi_request_field(int number, struct lua_ffi_pair *out);
 /* value NULL: all of that name are removed. */
-int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
+int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                              int appends);
 int lua_ffi_response_fields(void);
 int lua_ffi_response_field(int number, struct lua_ffi_pair *out);
 /* How many values the field has; the first of them. */
 int lua_ffi_response_get(const char *name, size_t len, struct str *out);
 /* … and the others: the next one in or after the place *number, which moves on. */
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out);
-int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
+int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                               int appends);
 /* lua_transform_underscores_in_response_headers */
 int lua_ffi_transforms_names(void);
 int lua_ffi_status(void);

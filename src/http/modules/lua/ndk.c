@@ -12,7 +12,8 @@ static const struct http_main *main_of(lua_State *L)
 }
 
 /* Pushes the function's value of the arguments from index `first` on. */
-static void compute(lua_State *L, struct request *request, const struct value_function *function, int first)
+static void compute(lua_State *L, struct request *request, const struct value_function *function,
+                    int first)
 {
     unsigned count = (unsigned) (lua_gettop(L) - first + 1);
     struct str args[ARGUMENTS_MAX];
@@ -28,7 +29,8 @@ static void compute(lua_State *L, struct request *request, const struct value_fu
 }
 
 /* Where there is no request, as in a timer, one stands in that has nothing but memory, a log and the settings of the first server. */
-static void compute_alone(lua_State *L, const struct script_thread *thread, const struct value_function *function)
+static void compute_alone(lua_State *L, const struct script_thread *thread,
+                          const struct value_function *function)
 {
     const struct vec *servers = &main_of(L)->servers;
     struct request *request;
@@ -71,7 +73,9 @@ static int find_function(lua_State *L)
     const struct value_function *function = value_function_find(main_of(L)->hooks, name);
 
     if (function == NULL || function->most > ARGUMENTS_MAX) {
-        return luaL_error(L, "ndk.set_var: directive \"%s\" not found or does not use ndk_set_var_value", name.data);
+        return luaL_error(
+            L, "ndk.set_var: directive \"%s\" not found or does not use ndk_set_var_value",
+            name.data);
     }
     lua_pushlightuserdata(L, (void *) function);
     lua_pushcclosure(L, call_function, 1);

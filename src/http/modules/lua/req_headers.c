@@ -66,7 +66,8 @@ int lua_request_field_set(struct request *request, struct str name, struct str v
 
     change.id = field_identify(change.name);
     change.appends = appends && (FIELD_BIT(change.id) & FIELDS_ONCE) == 0;
-    if (change.id == FIELD_CONTENT_LENGTH && value.len != 0 && !content_length_parse(value, &length)) {
+    if (change.id == FIELD_CONTENT_LENGTH && value.len != 0 &&
+        !content_length_parse(value, &length)) {
         return LUA_FFI_BAD_VALUE;
     }
     if (!request_change_field(request, &change)) {
@@ -76,7 +77,8 @@ int lua_request_field_set(struct request *request, struct str name, struct str v
     return LUA_FFI_OK;
 }
 
-int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends)
+int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                              int appends)
 {
     struct request *request;
     int result = lua_ffi_request(CHANGE_PHASES, &request);
@@ -84,5 +86,6 @@ int lua_ffi_request_field_set(const char *name, size_t len, const char *value, s
     if (result != LUA_FFI_OK) {
         return result;
     }
-    return lua_request_field_set(request, (struct str){name, len}, (struct str){value, value_len}, appends);
+    return lua_request_field_set(request, (struct str){name, len}, (struct str){value, value_len},
+                                 appends);
 }

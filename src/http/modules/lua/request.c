@@ -108,7 +108,8 @@ struct lua_request *lua_request_of(struct request *request)
                              &request->log);
         arena_on_free(&request->arena, request_ends, lua);
     }
-    if (lua->redirects != request->redirects) { /* of a request that is another now nothing is kept */
+    if (lua->redirects !=
+        request->redirects) { /* of a request that is another now nothing is kept */
         lua->redirects = request->redirects;
         script_context_drop(&lua->subject);
     }

@@ -10,7 +10,8 @@
 static const struct {
     struct str variable; /* after $sent_http_ */
     struct str name;
-    bool is_of_wire; /* the wire makes it: a script is told of it with all fields, and cannot ask for it */
+    bool
+        is_of_wire; /* the wire makes it: a script is told of it with all fields, and cannot ask for it */
 } made[] = {
     {STR_INIT("content_type"), STR_INIT("content-type"), false},
     {STR_INIT("content_length"), STR_INIT("content-length"), false},
@@ -40,7 +41,8 @@ int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
         return lua_field_at(&request->response.fields, number - MADE, out);
     }
     out->name = made[number].name;
-    return response_made_field(request, made[number].variable, &out->value) ? LUA_FFI_OK : LUA_FFI_NONE;
+    return response_made_field(request, made[number].variable, &out->value) ? LUA_FFI_OK
+                                                                            : LUA_FFI_NONE;
 }
 
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
@@ -132,7 +134,8 @@ int lua_response_field_set(struct request *request, struct str name, struct str 
     return LUA_FFI_OK;
 }
 
-int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends)
+int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                               int appends)
 {
     struct request *request;
     int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
@@ -141,17 +144,20 @@ int lua_ffi_response_field_set(const char *name, size_t len, const char *value, 
         return result;
     }
     if (request->response.is_head_sent) {
-        log_error(&request->log, 0, "attempt to set ngx.header.HEADER after sending out response headers");
+        log_error(&request->log, 0,
+                  "attempt to set ngx.header.HEADER after sending out response headers");
         return LUA_FFI_OK;
     }
-    return lua_response_field_set(request, (struct str){name, len}, (struct str){value, value_len}, appends);
+    return lua_response_field_set(request, (struct str){name, len}, (struct str){value, value_len},
+                                  appends);
 }
 
 int lua_ffi_transforms_names(void)
 {
     struct request *request;
 
-    return lua_ffi_request(SCRIPT_OF_REQUEST, &request) != LUA_FFI_OK || lua_settings_of(request)->transforms_names;
+    return lua_ffi_request(SCRIPT_OF_REQUEST, &request) != LUA_FFI_OK ||
+           lua_settings_of(request)->transforms_names;
 }
 
 /* ---- the status */
@@ -191,7 +197,8 @@ int lua_ffi_reason_set(const char *reason, size_t len)
     struct request *request = lua_running_request();
 
     if (!request->response.is_head_sent) {
-        request->response.reason = lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
+        request->response.reason =
+            lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
     }
     return LUA_FFI_OK;
 }

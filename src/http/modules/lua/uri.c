@@ -97,7 +97,8 @@ void lua_push_args(lua_State *L, int index)
         script_args_write(L, index);
         return;
     default:
-        lua_pushfstring(L, "string, number, or table expected, but got %s", luaL_typename(L, index));
+        lua_pushfstring(L, "string, number, or table expected, but got %s",
+                        luaL_typename(L, index));
         luaL_argerror(L, index, lua_tostring(L, -1));
     }
 }

@@ -4,14 +4,13 @@
 #include "stream/session/session.h"
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
-static bool run(const struct stream_server *server, struct script_handshake_call *call, const char *action)
+static bool run(const struct stream_server *server, struct script_handshake_call *call)
 {
     const struct session *session = call->conn->user;
     const struct stream_lua_main *main = stream_settings(server, &stream_lua_main_key);
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
-    struct script_handshake handshake = {.session = NULL, .log = session->log};
+    struct script_handshake handshake = {.session = NULL, .connection_log = session->log};
 
-    handshake.log.action = action;
     call->vm = main->vm;
     call->settings = &settings->script;
     return script_handshake_run(call, &handshake);
@@ -28,7 +27,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(server, &call, "loading SSL client hello by lua");
+    return call.code == NULL || run(server, &call);
 }
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
@@ -41,7 +40,7 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(session->server, &call, "loading SSL certificate by lua");
+    return call.code == NULL || run(session->server, &call);
 }
 
 static const struct tls_hooks hooks = {.hello = hello, .certify = certify};
@@ -50,12 +49,14 @@ static const struct tls_hooks hooks = {.hello = hello, .certify = certify};
 static bool check_backend(struct conf *conf, const struct stream_server *server)
 {
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
-    const struct script_code *code =
-        settings->backend.certificate != NULL ? settings->backend.certificate : settings->backend.verify;
+    const struct script_code *code = settings->backend.certificate != NULL
+                                         ? settings->backend.certificate
+                                         : settings->backend.verify;
 
     return code == NULL || server->tls != NULL ||
            conf_error(conf, code->node, "%s* should be used with proxy_ssl directive",
-                      code == settings->backend.verify ? "proxy_ssl_verify_by_lua" : "proxy_ssl_certificate_by_lua");
+                      code == settings->backend.verify ? "proxy_ssl_verify_by_lua"
+                                                       : "proxy_ssl_certificate_by_lua");
 }
 
 bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream)
@@ -81,5 +82,6 @@ const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session)
 {
     struct stream_lua *lua = stream_lua_of(session);
 
-    return script_backend_hooks(&lua->backend, &lua->subject, &stream_lua_settings_of(session)->backend);
+    return script_backend_hooks(&lua->backend, &lua->subject,
+                                &stream_lua_settings_of(session)->backend);
 }

@@ -46,9 +46,10 @@ struct stream_lua {
     struct script_source source;      /* that request sockets read … */
     struct script_conn_source origin; /* … of TCP */
     struct script_abort abort;        /* what ngx.on_abort asked for */
-    struct timer leaving; /* the client has left: the next turn of the loop does what is to be done */
-    bool has_left;        /* that was done */
-    bool has_socket;      /* source is valid */
+    struct timer
+        leaving;     /* the client has left: the next turn of the loop does what is to be done */
+    bool has_left;   /* that was done */
+    bool has_socket; /* source is valid */
 };
 
 extern const struct script_subject_kind stream_lua_kind;

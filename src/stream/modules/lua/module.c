@@ -70,15 +70,19 @@ static void direct(struct upstream_pick *pick)
     script_balance(&stream_lua_of(pick->subject)->subject, pick);
 }
 
-static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+static const struct balancer lua_balancer = {.name = "balancer_by_lua",
+                                             .pick = round_robin_pick,
+                                             .direct = direct};
 
-static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                           void *settings)
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
 {
     return script_balancer_read(scope, node, &lua_balancer);
 }
 
-static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM, balancer_apply), {0}};
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM,
+                                                                   balancer_apply),
+                                              {0}};
 static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the stream block, for the end of the reading. */
@@ -113,7 +117,8 @@ static const struct directive_table place_table = {.key = &stream_lua_key,
                                                    .contexts = IN_BOTH,
                                                    .size = sizeof(struct stream_lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table, NULL};
+static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table,
+                                                       NULL};
 
 /* ---- the VM */
 
@@ -154,9 +159,10 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
 
 static struct stream_lua_main *main_of(struct generation *generation)
 {
-    return generation->stream != NULL ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
-                                                                                sizeof(struct stream_lua_main *))
-                                      : NULL;
+    return generation->stream != NULL
+               ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
+                                                         sizeof(struct stream_lua_main *))
+               : NULL;
 }
 
 static void free_vm(void *arg)
