@@ -51,6 +51,7 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
     SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
