@@ -16,6 +16,9 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
     $(addprefix server/,process configuration worker master program) \
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health keyval limit listen log names tls upstream variables)
+ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
+FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer)
+endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
 ifeq ($(WITH_HTTP),yes)
@@ -34,6 +37,9 @@ SHARED := $(SHARED_MODULES:%=$(BUILD)/%.so)
 UNIT_SOURCES := $(wildcard $(addsuffix /test_*.c,tests/* tests/*/* tests/*/*/*))
 ifneq ($(WITH_HTTP),yes)
 UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
+endif
+ifeq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
+UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
 endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
@@ -99,7 +105,11 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $(filter %.c,$^)
 
 # What the assembler takes in is read by it alone.
+LUA_TEXTS := $(wildcard $(addprefix src/,lua/library/*.lua lua/library/*/*.lua lua/library/*/*/*.lua http/modules/lua/*.lua stream/modules/lua/*.lua))
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
+
+$(filter $(BUILD)/lua/% $(BUILD)/http/modules/lua/% $(BUILD)/stream/modules/lua/%,$(OBJECTS)): $(LUA_TEXTS)
+
 
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):
@@ -107,6 +117,8 @@ $(SHARED):
 	$(filter-out -pie,$(LINKING)) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) $(MODULE_LIBS)
 
 # ---- tests
+
+$(BUILD)/tests/lua/test_waits: tests/lua/waits.lua
 
 unit-programs: $(UNIT_PROGRAMS)
 

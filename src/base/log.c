@@ -52,34 +52,54 @@ static void put_error(struct room *room, int error)
     room_printf(room, " (%d: %s)", error, text == NULL ? "Unknown error" : text);
 }
 
+/* What is to be written. */
+struct record {
+    enum log_level level;
+    int error;              /* as log_write has it */
+    const char *format;     /* of a message … */
+    va_list *args;          /* … and its arguments, */
+    const struct str *text; /* or a text whose line ends stay; else NULL */
+};
+
 /* The message and its error; of a message that is too long, the end gives way to the error. */
-static void put_message(struct room *room, int error, const char *format, va_list args)
+static void put_message(struct room *room, const struct record *record)
 {
     char suffix_text[128];
     struct room suffix = {suffix_text, suffix_text + sizeof(suffix_text)};
 
-    put_error(&suffix, error);
+    if (record->text != NULL) {
+        room_put(room, *record->text);
+        return;
+    }
+    put_error(&suffix, record->error);
     struct str tail = str_from(suffix_text, suffix.at);
     size_t room_left = (size_t) (room->end - room->at);
     struct room body = {room->at, room->end - (tail.len < room_left ? tail.len : 0)};
-    room_vprintf(&body, format, args);
+    va_list args;
+    va_copy(args, *record->args);
+    room_vprintf(&body, record->format, args);
+    va_end(args);
     room->at = body.at;
     room_put(room, tail);
 }
 
+static bool is_control(char c, bool keeps_lines)
+{
+    return ((unsigned char) c < ' ' && c != '\t' && !(keeps_lines && c == '\n')) || c == 0x7f;
+}
+
 /*
- * A peer chooses part of what is logged: control characters (but tabs) become \xHH, so that nobody
- * writes a line of his own. Works in place from the end, since the text only grows.
+ * A peer chooses part of what is logged: control characters (but tabs, and line ends where they are wanted) become
+ * \xHH, so that nobody writes a line of his own. Works in place from the end, since the text only grows.
  */
-static char *make_printable(char *start, char *at, const char *limit)
+static char *make_printable(char *start, char *at, const char *limit, bool keeps_lines)
 {
     static const char digits[] = "0123456789ABCDEF";
     size_t size = 0;
     const char *end = start; /* of what will fit */
 
     for (; end < at; end++) {
-        bool is_control = ((unsigned char) *end < ' ' && *end != '\t') || *end == 0x7f;
-        size_t needed = is_control ? 4 : 1;
+        size_t needed = is_control(*end, keeps_lines) ? 4 : 1;
         if (size + needed > (size_t) (limit - start)) {
             break;
         }
@@ -88,7 +108,7 @@ static char *make_printable(char *start, char *at, const char *limit)
     char *to = start + size;
     for (const char *from = end; to != from;) {
         unsigned char c = (unsigned char) *--from;
-        if ((c < ' ' && c != '\t') || c == 0x7f) {
+        if (is_control((char) c, keeps_lines)) {
             to -= 4;
             to[0] = '\\';
             to[1] = 'x';
@@ -149,45 +169,46 @@ static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
 }
 
 /* "nginx: [emerg] …" to standard error. */
-__attribute__((noinline)) static void write_start_line(enum log_level level, int error,
-                                                       const char *format, va_list args)
+__attribute__((noinline)) static void write_start_line(const struct record *record)
 {
     char line[LOG_LINE_MAX];
     struct room room = {line, line + sizeof(line) - 1};
 
     room_put(&room, STR("nginx: "));
-    if (level != LOG_STDERR) {
-        room_printf(&room, "[%s] ", log_level_names[level].data);
+    if (record->level != LOG_STDERR) {
+        room_printf(&room, "[%s] ", log_level_names[record->level].data);
     }
-    put_message(&room, error, format, args);
+    put_message(&room, record);
     *room.at++ = '\n';
     write_line(&standard_error, str_from(line, room.at));
 }
 
 /* The dated line to the sinks. */
-__attribute__((noinline)) static void write_record(const struct log *log, enum log_level level,
-                                                   int error, const char *format, va_list args)
+__attribute__((noinline)) static void write_record(const struct log *log,
+                                                   const struct record *record)
 {
+    const char *level = record->level != LOG_STDERR ? log_level_names[record->level].data : "";
     char line[LOG_LINE_MAX];
     struct room room = {line, line + sizeof(line) - 1};
 
     room_put(&room, CLOCK_STR(error_local));
-    room_printf(&room, " [%s] %d#%ld: ", log_level_names[level].data, (int) getpid(),
-                (long) syscall(SYS_gettid));
+    room_printf(&room, " [%s] %d#%ld: ", level, (int) getpid(), (long) syscall(SYS_gettid));
     if (log->connection != 0) {
         room_printf(&room, "*%llu ", (unsigned long long) log->connection);
     }
     char *start = room.at;
-    put_message(&room, error, format, args);
+    put_message(&room, record);
+    room.at = make_printable(start, room.at, room.end, record->text != NULL);
+    start = room.at;
     if (log->action != NULL) {
         room_printf(&room, " while %s", log->action);
     }
     if (log->describe != NULL) {
         log->describe(log, &room);
     }
-    char *at = make_printable(start, room.at, room.end);
+    char *at = make_printable(start, room.at, room.end, false);
     *at++ = '\n';
-    write_to_sinks(log->sinks, level, str_from(line, at));
+    write_to_sinks(log->sinks, record->level, str_from(line, at));
 }
 
 enum log_level log_chain_level(const struct log_sink *sink)
@@ -202,33 +223,41 @@ enum log_level log_chain_level(const struct log_sink *sink)
     return level;
 }
 
-void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
+static void write_all(const struct log *log, const struct record *record)
 {
-    va_list args;
     int saved_errno = errno;
 
     if (clock_now.seconds == 0) {
         clock_update();
     }
-    va_start(args, format);
-    if (level == LOG_STDERR) {
-        write_start_line(level, error, format, args);
+    if (record->level == LOG_STDERR && record->text == NULL) {
+        write_start_line(record);
     } else {
-        bool is_start_line =
-            log_is_starting && level <= LOG_WARN && !is_shown_anyway(log->sinks, level);
-        if (is_start_line) {
-            va_list again;
-            va_copy(again, args);
-            write_start_line(level, error, format, again);
-            va_end(again);
+        if (log_is_starting && record->level <= LOG_WARN &&
+            !is_shown_anyway(log->sinks, record->level)) {
+            write_start_line(record);
         }
         /* A log that has no sinks yet has shown what matters already. */
         if (log->sinks != NULL || !log_is_starting) {
-            write_record(log, level, error, format, args);
+            write_record(log, record);
         }
     }
-    va_end(args);
     errno = saved_errno;
+}
+
+void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_all(log,
+              &(struct record){.level = level, .error = error, .format = format, .args = &args});
+    va_end(args);
+}
+
+void log_write_text(const struct log *log, enum log_level level, struct str text)
+{
+    write_all(log, &(struct record){.level = level, .text = &text});
 }
 
 static int open_path(const struct log_file *file, const struct log *log)

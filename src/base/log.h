@@ -77,6 +77,13 @@ extern bool log_is_starting;
 void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 
+/*
+ * A message whose line ends stay: a script's, with a traceback; of any bytes. At level LOG_STDERR it goes to the sinks all
+ * the same. What describe adds is one line.
+ */
+void log_write_text(const struct log *log, enum log_level level, struct str text)
+    __attribute__((cold));
+
 #define log_at(log, wanted, error, ...)                                                            \
     do {                                                                                           \
         if (__builtin_expect((log)->level >= (wanted), 0)) {                                       \

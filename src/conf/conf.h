@@ -29,6 +29,7 @@ struct conf_node {
     const bool *quoted; /* by argument: was it quoted (so "" and "$" in map keys can be told) */
     unsigned count;     /* of args, the name included */
     bool is_block;
+    bool is_code; /* the last argument is the text that stood in braces: Lua */
     const struct conf_file *file;
     unsigned line;        /* where the name stands (caret lines, "in F:L" of duplicates) */
     unsigned end_line;    /* line of the ';' or '{': what messages quote, as nginx does */
@@ -99,6 +100,9 @@ struct conf {
  */
 bool conf_read(struct conf *conf, struct str file_name, struct str extra);
 
+/* Is what stands in the braces of this directive Lua, and no directives? */
+bool conf_is_code_block(struct str name);
+
 /* The lexer alone, for tests and fuzzing: one text to nodes under conf->root. */
 bool conf_parse_text(struct conf *conf, const struct conf_file *file);
 
@@ -117,6 +121,9 @@ bool conf_error(struct conf *conf, const struct conf_node *node, const char *for
     __attribute__((format(printf, 3, 4), cold));
 bool conf_errno(struct conf *conf, const struct conf_node *node, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
+/* A warning that stands at level alert, as nginx has a few. */
+void conf_alert(struct conf *conf, const struct conf_node *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
 void conf_warn(struct conf *conf, const struct conf_node *node, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 void conf_hint(struct conf *conf, const char *format, ...) /* adds to the newest message */

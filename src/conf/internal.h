@@ -28,6 +28,19 @@ struct conf_reading {
 bool conf_parse_into(struct conf *conf, const struct conf_reading *reading,
                      struct conf_node *block);
 
+/* ---- code_block.c */
+
+/* How a block of Lua ended. */
+enum code_end {
+    CODE_CLOSED,       /* at its brace */
+    CODE_OPEN,         /* the text ended before */
+    CODE_LONG_BRACKET, /* … inside a long bracket */
+    CODE_QUOTE,        /* … inside a string in quotes */
+};
+
+/* `at` is behind the opening brace. *close: the closing brace, or where the bracket (of *level) or string opens. */
+enum code_end conf_code_block(const char *at, const char *end, const char **close, int *level);
+
 /* ---- include.c */
 
 /* Reads what an include names and appends its nodes to the block. False after an error. */

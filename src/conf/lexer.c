@@ -327,6 +327,50 @@ static void end_statement(struct lexer *lexer)
     lexer->at++;
 }
 
+/* `content_by_lua_block {`: the text up to the brace that closes it is the last word of a statement. */
+static void read_code(struct lexer *lexer)
+{
+    const char *start = ++lexer->at;
+    const char *close = start;
+    int level = 0;
+
+    switch (conf_code_block(start, lexer->end, &close, &level)) {
+    case CODE_CLOSED:
+        break;
+    case CODE_OPEN:
+        lexer->is_stopped = true;
+        grammar_error(lexer, lexer->line,
+                      "Lua code block missing the closing brace \"}\" in a block that opens here");
+        return;
+    case CODE_LONG_BRACKET:
+        lexer->is_stopped = true;
+        grammar_error(
+            lexer, lexer->line,
+            "Lua code block missing the closing long bracket \"]%.*s]\", the inlined Lua code may be too long",
+            level, close + 1);
+        return;
+    case CODE_QUOTE:
+        lexer->is_stopped = true;
+        grammar_error(lexer, lexer->line, "Lua code block missing the closing quote %c of a string",
+                      *close);
+        return;
+    }
+    struct word *word = vec_add(&lexer->words, lexer->conf->arena, struct word);
+
+    word->text = arena_dup(lexer->conf->arena, str_from(start, close));
+    word->is_quoted = true;
+
+    struct conf_node *node = make_node(lexer, false);
+    node->is_code = true;
+    while (lexer->at < close) {
+        next_byte(lexer);
+    }
+    lexer->at++;
+    if (!node->is_dropped) {
+        append_node(lexer->block, node);
+    }
+}
+
 static void open_block(struct lexer *lexer)
 {
     if (lexer->words.count == 0) {
@@ -399,7 +443,12 @@ static bool read_statement(struct lexer *lexer)
             end_statement(lexer);
             return true;
         case '{':
-            open_block(lexer);
+            if (lexer->words.count != 0 &&
+                conf_is_code_block(vec_at(&lexer->words, struct word, 0)->text)) {
+                read_code(lexer);
+            } else {
+                open_block(lexer);
+            }
             return !lexer->is_stopped;
         case '}':
             if (close_block(lexer)) {

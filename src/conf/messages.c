@@ -18,7 +18,8 @@ static void add_message(struct conf *conf, struct conf_message *message)
     message->sequence = conf->messages == NULL ? 0 : conf->messages->sequence + 1;
     message->next = conf->messages;
     conf->messages = message;
-    if (message->level <= LOG_ERROR) {
+    /* conf_alert only warns. */
+    if (message->level <= LOG_ERROR && message->level != LOG_ALERT) {
         conf->error_count++;
     }
 }
@@ -124,6 +125,14 @@ void conf_warn(struct conf *conf, const struct conf_node *node, const char *form
     va_list args;
     va_start(args, format);
     add_text(conf, node, LOG_WARN, 0, arena_vprintf(conf->arena, format, args));
+    va_end(args);
+}
+
+void conf_alert(struct conf *conf, const struct conf_node *node, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_text(conf, node, LOG_ALERT, 0, arena_vprintf(conf->arena, format, args));
     va_end(args);
 }
 

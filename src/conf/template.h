@@ -131,6 +131,8 @@ bool variable_check_all(struct conf *conf, struct variable_set *set);
  */
 bool variable_get(struct variable_env *env, const struct variable *variable, struct str *out);
 void variable_assign(struct variable_env *env, const struct variable *variable, struct str value);
+/* From here on it has no value, where assignments store one. */
+void variable_clear(struct variable_env *env, const struct variable *variable);
 /* By a name known at run time only (ssi, lua). */
 bool variable_get_by_name(struct variable_env *env, struct str name, struct str *out);
 

@@ -366,6 +366,14 @@ void variable_assign(struct variable_env *env, const struct variable *variable, 
     value->state = VARIABLE_FOUND;
 }
 
+void variable_clear(struct variable_env *env, const struct variable *variable)
+{
+    variable_assign(env, variable, STR_NONE);
+    if (variable->set == NULL && (variable->flags & VARIABLE_INDEXED) != 0) {
+        value_slot(env, variable)->state = VARIABLE_NOT_FOUND;
+    }
+}
+
 bool variable_get_by_name(struct variable_env *env, struct str name, struct str *out)
 {
     const struct variable *variable = map_get_nocase(&env->set->by_name, name);

@@ -61,9 +61,10 @@ static void tell_broken(const char *rule, const void *subject)
     log_error(log, 0, "given up, for a rule of fibers was broken: %s", rule);
 }
 
-bool loop_host_fibers(unsigned max_fibers)
+bool loop_host_fibers(unsigned max_fibers, size_t stack_size)
 {
     struct fiber_options options = {
+        .stack_size = stack_size,
         .max_fibers = max_fibers,
         .host = {.deadline_set = fiber_deadline_set,
                  .deadline_clear = fiber_deadline_clear,

@@ -234,9 +234,10 @@ bool thread_calls_are_running(void);
 
 /*
  * The run of all fibers of this worker: deadlines of fibers are kept in the loop's heap and woken
- * fibers run in the turn that woke them. Called once by the worker after loop_init.
+ * fibers run in the turn that woke them. Called once by the worker after loop_init. stack_size: bytes of address space for
+ * each; 0 = the usual.
  */
-bool loop_host_fibers(unsigned max_fibers);
+bool loop_host_fibers(unsigned max_fibers, size_t stack_size);
 
 /*
  * From a fiber that works on and on, and may have nothing to wait for: events get a turn where this one has lasted for some

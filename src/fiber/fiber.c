@@ -126,6 +126,7 @@ enum fiber_started fiber_launch(void (*run)(void *), void *arg, struct fiber_han
     fiber->result = WAIT_READY;
     fiber->timer_state = TIMER_UNUSED;
     fiber->is_cancelled = false;
+    fiber->interrupts = 0;
     fiber->era = fiber->resumer == NULL ? fiber_worker.era : fiber->resumer->era;
     if (likely_false(fiber->era != fiber_worker.era)) {
         fiber_worker.former++;
@@ -434,6 +435,34 @@ enum wait_result fiber_yield(void)
     return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
 }
 
+void fiber_queue(void)
+{
+    struct fiber *fiber = fiber_running;
+
+    if (likely_false(fiber == NULL)) {
+        give_up("fiber_queue without a fiber");
+        return;
+    }
+    fiber->result = WAIT_READY;
+    fiber->state = FIBER_IS_READY;
+    append(&fiber_first_ready, &last_ready, fiber);
+}
+
+enum wait_result fiber_await_turn(void)
+{
+    struct fiber *fiber = fiber_running;
+
+    require(fiber != NULL && fiber->state == FIBER_IS_READY,
+            "fiber_await_turn without fiber_queue");
+    if (fiber_first_ready == fiber) {
+        fiber_first_ready = fiber->next_ready;
+        fiber->state = FIBER_IS_RUNNING;
+    } else {
+        suspend(fiber);
+    }
+    return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
+}
+
 void fiber_set_subject(const void *subject)
 {
     if (fiber_running != NULL) {
@@ -443,6 +472,13 @@ void fiber_set_subject(const void *subject)
 
 /* ---- Cancel and join ---- */
 
+static void wake_to_return(struct fiber *fiber)
+{
+    if (fiber->state == FIBER_IS_WAITING && fiber->shield == 0) {
+        wake(fiber, WAIT_CANCELLED, false);
+    }
+}
+
 void fiber_cancel(struct fiber *fiber)
 {
     if (likely_false(fiber->magic != FIBER_MAGIC)) {
@@ -450,14 +486,31 @@ void fiber_cancel(struct fiber *fiber)
         return;
     }
     fiber->is_cancelled = true;
-    if (fiber->state == FIBER_IS_WAITING && fiber->shield == 0) {
-        wake(fiber, WAIT_CANCELLED, false);
+    wake_to_return(fiber);
+}
+
+void fiber_interrupt(struct fiber *fiber)
+{
+    if (likely_false(fiber->magic != FIBER_MAGIC)) {
+        complain("fiber_interrupt of a fiber that has ended", NULL);
+        return;
     }
+    fiber->interrupts++;
+    wake_to_return(fiber);
+}
+
+void fiber_interrupt_end(void)
+{
+    if (likely_false(fiber_running == NULL || fiber_running->interrupts == 0)) {
+        give_up("fiber_interrupt_end without an interrupt");
+        return;
+    }
+    fiber_running->interrupts--;
 }
 
 bool fiber_is_cancelled(void)
 {
-    return fiber_running != NULL && fiber_running->is_cancelled;
+    return fiber_running != NULL && (fiber_running->is_cancelled || fiber_running->interrupts != 0);
 }
 
 void fiber_shield_begin(void)

@@ -188,6 +188,13 @@ void fiber_detach(struct fiber_handle *handle);
    From any stack; a fiber may cancel itself. */
 void fiber_cancel(struct fiber *fiber);
 
+/*
+ * The same for a while: the fiber itself takes it back with fiber_interrupt_end, once for each call, when it has returned
+ * to where it can go on. From any stack.
+ */
+void fiber_interrupt(struct fiber *fiber);
+void fiber_interrupt_end(void);
+
 /* Whether the running fiber was asked to return, inside a shield too. False on the worker's stack.
  */
 bool fiber_is_cancelled(void);
@@ -208,6 +215,14 @@ enum wait_result fiber_sleep(uint64_t deadline_ms);
 
 /* Lets events and the other ready fibers have a turn of the loop: WAIT_READY in the next one, or WAIT_CANCELLED. */
 enum wait_result fiber_yield(void);
+
+/*
+ * The running fiber takes a place at the end of the ready queue, and runs on: it may start others, whose waits come back
+ * here, but not wait itself. With fiber_await_turn it goes on behind those that stood before it: at once when there is
+ * none. For a host without post.
+ */
+void fiber_queue(void);
+enum wait_result fiber_await_turn(void);
 
 /* ---- Waking ---- */
 

@@ -27,7 +27,8 @@ struct fiber {
     void (*run)(void *);         /* what it was started with; kept for the crash report */
     void *arg;                   /* likewise */
     uint32_t magic;              /* FIBER_MAGIC from start to end */
-    uint32_t shield;             /* fiber_shield_begin calls that are open */
+    uint16_t shield;             /* fiber_shield_begin calls that are open */
+    uint16_t interrupts;         /* fiber_interrupt calls that are not taken back */
     uint8_t state;               /* enum fiber_state */
     uint8_t result;              /* enum wait_result: what the present wait gives when it goes on */
     uint8_t timer_state;         /* enum timer_state */
@@ -72,7 +73,7 @@ static inline bool may_switch(void)
 /* Whether a wait says so before it looks at anything else. */
 static inline bool must_return(const struct fiber *fiber)
 {
-    return fiber->is_cancelled && fiber->shield == 0;
+    return (fiber->is_cancelled || fiber->interrupts != 0) && fiber->shield == 0;
 }
 
 #endif

@@ -92,7 +92,9 @@ struct generation {
     const struct module *const *modules; /* NULL-ended */
     void *http;                          /* struct http_main *: of the http floor */
     void *stream;                        /* struct stream_main *: of the stream floor */
-    unsigned slots;                      /* workers */
+    size_t
+        fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
+    unsigned slots;       /* workers */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */
     bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …

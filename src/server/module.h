@@ -10,7 +10,7 @@
 enum module_kind { MODULE_CORE, MODULE_EVENT, MODULE_HTTP, MODULE_STREAM, MODULE_MAIL };
 
 #define MODULE_MAGIC                                                                               \
-    0x90427502u /* raised when struct module changes: a loaded object of another shape is refused  \
+    0x90427503u /* raised when struct module changes: a loaded object of another shape is refused  \
                  */
 
 struct module {
@@ -23,6 +23,9 @@ struct module {
     /* In the master (and with -t), after all directives were applied; may add to the generation.
      * False after conf_error. */
     bool (*configured)(struct conf *conf, struct generation *generation);
+    /* In the master (and with -t, as generation->is_test says), when logs and zones are open. False = the start, the
+     * reload or the test fails; the reason was logged. */
+    bool (*opened)(struct generation *generation);
     /* In each worker before it serves. False = the worker exits with code 2. */
     bool (*worker_start)(struct generation *generation);
     /* The generation in this worker is going to end (reload or quit): idle things are let go. */

@@ -1,11 +1,14 @@
 /* Request bodies as handlers see them: whole, in memory or in a temporary file, or dropped. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/fs.h"
+#include "base/parse.h"
 #include "http/request/body.h"
 #include "http/request/request.h"
 #include "http/request/temp_file.h"
@@ -13,16 +16,6 @@
 #include "server/generation.h"
 
 #define READ_SIZE (16 * 1024)
-
-/* A body on its way to memory and file. */
-struct collector {
-    struct request *request;
-    char *room; /* memory part */
-    size_t capacity;
-    size_t used;
-    struct request_body *body;
-    bool always_file;
-};
 
 static void close_file(void *arg)
 {
@@ -46,11 +39,11 @@ void request_body_keep_file(struct request *request)
     request->body->file_name = STR_NONE;
 }
 
-static bool open_file(struct collector *collector)
+static bool open_file(struct body_writer *writer)
 {
-    struct request *request = collector->request;
+    struct request *request = writer->request;
     const struct http_location *location = request->location;
-    struct request_body *body = collector->body;
+    struct request_body *body = writer->body;
 
     body->fd = temp_file_open(request, location->client_body_temp_path, &body->file_name);
     if (body->fd == -1) {
@@ -64,7 +57,7 @@ static bool open_file(struct collector *collector)
         arena_on_free(&request->arena, close_and_unlink, body);
         break;
     }
-    if (!collector->always_file) {
+    if (!writer->always_file) {
         log_warn(&request->log, 0, "a client request body is buffered to a temporary file %.*s",
                  STR_ARG(body->file_name));
     }
@@ -72,19 +65,19 @@ static bool open_file(struct collector *collector)
 }
 
 /* What is in memory goes to the file. A full disk hurts this request only. */
-static bool spill(struct collector *collector)
+static bool spill(struct body_writer *writer)
 {
-    struct request *request = collector->request;
+    struct request *request = writer->request;
 
-    if (collector->body->fd == -1 && !open_file(collector)) {
+    if (writer->body->fd == -1 && !open_file(writer)) {
         return false;
     }
-    if (!fs_write_all(collector->body->fd, (struct str){collector->room, collector->used})) {
+    if (!fs_write_all(writer->body->fd, (struct str){writer->room, writer->used})) {
         log_crit(&request->log, errno, "write() to \"%.*s\" failed",
-                 STR_ARG(collector->body->file_name));
+                 STR_ARG(writer->body->file_name));
         return false;
     }
-    collector->used = 0;
+    writer->used = 0;
     return true;
 }
 
@@ -114,16 +107,97 @@ static size_t first_capacity(const struct request *request)
     return buffer < 1024 ? 1024 : (size_t) buffer;
 }
 
-static enum flow collect_body(struct collector *collector)
+void body_writer_begin(struct request *request, size_t capacity, struct body_writer *writer)
 {
-    struct request *request = collector->request;
+    *writer = (struct body_writer){.request = request, .capacity = capacity};
+    writer->body = arena_new(&request->arena, struct request_body);
+    writer->body->fd = -1;
+    arena_allow(&request->arena, capacity);
+    writer->room = arena_text(&request->arena, capacity);
+}
+
+bool body_writer_add(struct body_writer *writer, struct str text)
+{
+    while (text.len != 0) {
+        if (writer->used == writer->capacity && !spill(writer)) {
+            return false;
+        }
+        struct str part = str_head(text, writer->capacity - writer->used);
+        str_put(writer->room + writer->used, part);
+        writer->used += part.len;
+        writer->body->size += part.len;
+        text = str_skip(text, part.len);
+    }
+    if (writer->body->fd != -1) {
+        return true;
+    }
+    writer->body->bytes = (struct str){writer->room, writer->used};
+    return true;
+}
+
+bool body_writer_flush(struct body_writer *writer)
+{
+    if (writer->body->fd == -1) {
+        return true;
+    }
+    writer->body->bytes = STR_NONE;
+    return spill(writer);
+}
+
+static void close_given(void *arg)
+{
+    close(((struct request_body *) arg)->fd);
+}
+
+bool request_body_from_file(struct request *request, struct str path, struct request_body *body)
+{
+    struct stat status;
+    int fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd == -1) {
+        log_error(&request->log, errno, "open() \"%.*s\" failed", STR_ARG(path));
+        return false;
+    }
+    body->fd = fd;
+    arena_on_free(&request->main->arena, close_given, body);
+    if (fstat(fd, &status) == -1 || !S_ISREG(status.st_mode)) {
+        log_error(&request->log, 0, "\"%.*s\" is not a file", STR_ARG(path));
+        return false;
+    }
+    body->size = (uint64_t) status.st_size;
+    body->file_name = path;
+    return true;
+}
+
+void request_give_body(struct request *request, struct request_body *body)
+{
+    struct fields *fields = &request->headers;
+    struct arena *arena = &request->arena;
+    char digits[20];
+    struct str length = arena_dup(arena, str_from(digits, format_uint(digits, body->size)));
+    struct field *items = arena_array(arena, fields->count + 1, sizeof(*items));
+
+    if (fields->count != 0) {
+        memcpy(items, fields->items, fields->count * sizeof(*items));
+    }
+    fields->items = items;
+    fields->capacity = fields->count + 1;
+    fields_set(fields, arena, FIELD_CONTENT_LENGTH, length);
+    fields_set(fields, arena, FIELD_TRANSFER_ENCODING, STR_NONE);
+    request->body = body;
+    request->content_length = (int64_t) body->size;
+}
+
+static enum flow collect_body(struct body_writer *writer)
+{
+    struct request *request = writer->request;
 
     for (;;) {
-        if (collector->used == collector->capacity && !spill(collector)) {
+        if (writer->used == writer->capacity && !spill(writer)) {
             return request_fail(request, 500);
         }
-        ssize_t n = request_read_some(request, collector->room + collector->used,
-                                      collector->capacity - collector->used);
+        ssize_t n = request_read_some(request, writer->room + writer->used,
+                                      writer->capacity - writer->used);
         if (n < 0) {
             return request->body_refusal == 0 ? FLOW_CLOSED
                                               : request_fail(request, request->body_refusal);
@@ -131,9 +205,9 @@ static enum flow collect_body(struct collector *collector)
         if (n == 0) {
             return FLOW_NEXT;
         }
-        collector->used += (size_t) n;
-        collector->body->size += (uint64_t) n;
-        if (request_body_is_too_large(request, collector->body->size)) {
+        writer->used += (size_t) n;
+        writer->body->size += (uint64_t) n;
+        if (request_body_is_too_large(request, writer->body->size)) {
             return request_fail(request, 413);
         }
     }
@@ -154,12 +228,21 @@ bool request_body_exceeds(struct request *request)
     return true;
 }
 
+uint64_t request_body_deadline(const struct request *request)
+{
+    return clock_now.now_ms + (request->body_patience_ms != 0
+                                   ? request->body_patience_ms
+                                   : request->location->client_body_timeout_ms);
+}
+
 bool request_body_waited(struct request *request, enum wait_result result)
 {
     if (result == WAIT_READY) {
         return true;
     }
-    if (result == WAIT_TIMED_OUT) {
+    if (result == WAIT_TIMED_OUT && request->body_patience_ms != 0) {
+        request->is_body_late = true;
+    } else if (result == WAIT_TIMED_OUT) {
         request->log.action = "reading client request body";
         log_info(&request->log, ETIMEDOUT, "client timed out");
         request->body_refusal = 408;
@@ -192,25 +275,25 @@ enum flow request_read_body(struct request *request)
     if (request_body_exceeds(request)) {
         return FLOW_FAIL;
     }
-    struct collector collector = {
+    struct body_writer writer = {
         .request = request,
         .capacity = first_capacity(request),
         .body = body,
         .always_file = request->location->client_body_in_file_only != BODY_IN_FILE_OFF,
     };
-    arena_allow(&request->arena, collector.capacity);
+    arena_allow(&request->arena, writer.capacity);
     request->limits_body = true;
-    collector.room = arena_text(&request->arena, collector.capacity);
-    enum flow flow = collect_body(&collector);
+    writer.room = arena_text(&request->arena, writer.capacity);
+    enum flow flow = collect_body(&writer);
     request->received_ms = clock_now.now_ms;
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    if ((body->fd != -1 || collector.always_file) && !spill(&collector)) {
+    if ((body->fd != -1 || writer.always_file) && !spill(&writer)) {
         return request_fail(request, 500);
     }
     if (body->fd == -1) {
-        body->bytes = (struct str){collector.room, collector.used};
+        body->bytes = (struct str){writer.room, writer.used};
     }
     request->body = body;
     return FLOW_NEXT;

@@ -13,6 +13,29 @@ struct request_body {
     uint64_t size;        /* decoded bytes */
 };
 
+/* A body that is written, to memory and from there to a file. */
+struct body_writer {
+    struct request *request;
+    char *room; /* for what has not gone to the file */
+    size_t capacity;
+    size_t used;
+    struct request_body *body; /* as it is so far */
+    bool always_file;
+};
+
+/* A writer of an empty body with so many bytes of memory, at least 1. */
+void body_writer_begin(struct request *request, size_t capacity, struct body_writer *writer);
+/* More of it; to a file what is too much for the memory. False: that cannot be written, which was logged. */
+bool body_writer_add(struct body_writer *writer, struct str text);
+/* What is in memory goes to the file, where there is one. The same. */
+bool body_writer_flush(struct body_writer *writer);
+
+/* A file, whose name has a NUL after it, as a body. False: it cannot be had, which was logged. Blocks for the disk. */
+bool request_body_from_file(struct request *request, struct str path, struct request_body *body);
+
+/* A body of its own is the request's alone from here on, and so is what its head says of one. */
+void request_give_body(struct request *request, struct request_body *body);
+
 /* Can it not be had whole any more? A part was taken, or it is malformed, or late. */
 bool request_body_is_gone(const struct request *request);
 /* Is the announced length above client_max_body_size? Then true: logged, status 413. */
@@ -24,7 +47,10 @@ bool request_body_is_too_large(struct request *request, uint64_t size);
 enum flow request_read_body(struct request *request);
 /* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
 bool request_body_text(struct request *request, struct str *out);
-/* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone. */
+/* For wires: how long to wait for more of the body, until when. */
+uint64_t request_body_deadline(const struct request *request);
+/* For wires: what a wait for more of the body came to. False: time is up (408, or is_body_late), or the client is
+ * gone. */
 bool request_body_waited(struct request *request, enum wait_result result);
 /* The body's file is somebody else's now: it is not removed with the request. */
 void request_body_keep_file(struct request *request);

@@ -1,6 +1,9 @@
 /* The way of a request, from its head to its log line. Functions are named after the boxes in
  * docs/architecture.md. */
 #include "http/request/engine.h"
+
+#include <errno.h>
+
 #include "http/request/body.h"
 #include "http/request/request.h"
 
@@ -437,7 +440,12 @@ void request_start(struct request *request)
 
 void request_cancel(struct request *request)
 {
+    struct abort_watcher *watcher = request->abort_watcher;
+
     CHECK_MAGIC(request, REQUEST_MAGIC);
+    if (watcher != NULL && request->conn->error != ECANCELED && watcher->goes_on(watcher)) {
+        return;
+    }
     request->is_cancelled = true;
     if (request->fiber != NULL) {
         fiber_cancel(request->fiber);

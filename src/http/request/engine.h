@@ -36,7 +36,7 @@ void request_resume(struct request *request);
  * request. */
 void request_log(struct request *request);
 
-/* The client is gone: cancels the fiber if it waits, or the tunnel. */
+/* The client is gone: cancels the fiber if it waits, or the tunnel, unless request->abort_watcher wants to go on. */
 void request_cancel(struct request *request);
 
 /*

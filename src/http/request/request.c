@@ -219,6 +219,7 @@ enum flow request_redirect(struct request *request, struct str uri, struct str a
     if (!request_count_change(request, "internally redirecting to")) {
         return FLOW_FAIL;
     }
+    request->redirects++;
     request->is_internal = true;
     request->uri_changed = false;
     request->restart = RESTART_SERVER;
@@ -241,6 +242,7 @@ enum flow request_redirect_named(struct request *request, struct str name)
         log_error(&request->log, 0, "could not find named location \"%.*s\"", STR_ARG(name));
         return request_fail(request, 500);
     }
+    request->redirects++;
     request->is_internal = true;
     request->uri_changed = false;
     request_set_location(request, location);

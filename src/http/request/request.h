@@ -51,6 +51,14 @@ struct describer {
     struct describer *next; /* tells after it */
 };
 
+/*
+ * Who is asked, when the client has left, whether work on the request goes on all the same: then its fiber is not cancelled.
+ * Asked each time that something tells of it, on whatever stack; never of a connection that this server ends itself.
+ */
+struct abort_watcher {
+    bool (*goes_on)(struct abort_watcher *watcher);
+};
+
 /* Who is told of each piece of a request's body as it is read, whoever reads it. It stands in a struct that lives as long as
  * the request. */
 struct body_watcher {
@@ -96,12 +104,15 @@ struct request {
     struct str uri;  /* decoded, normalised path */
     struct str args; /* after '?', as received */
 
-    struct fields headers;     /* as received */
-    struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
-    int64_t content_length;    /* of the request body; -1 = none or chunked */
+    struct fields headers;   /* as received */
+    struct fields *trailers; /* of a chunked body, once it was read; or NULL */
+    int64_t content_length;  /* of the request body; -1 = none or chunked */
+    uint64_t
+        body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
-    struct body_watcher *body_watcher; /* or NULL */
+    struct body_watcher *body_watcher;   /* or NULL */
+    struct abort_watcher *abort_watcher; /* or NULL */
 
     struct response response; /* what it is answered with */
 
@@ -126,6 +137,7 @@ struct request {
     struct describer *describers;          /* what is told of it in log lines, besides; see below */
     enum restart restart;                  /* meaningful with FLOW_AGAIN */
     unsigned uri_changes;                  /* left of URI_CHANGES_MAX */
+    unsigned redirects;                    /* internal ones so far, to names too */
     unsigned subrequests;                  /* of a main request: begun so far */
     unsigned subrequests_running;          /* of a main request: that have not ended */
     struct subrequests *subrequests_begun; /* its own ones; NULL = none */
@@ -134,6 +146,7 @@ struct request {
     unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
     unsigned is_body_read : 1;             /* read or discarded to its end */
     unsigned is_body_taken : 1;  /* a part of it, at least, was: only who has that can have all */
+    unsigned is_body_late : 1;   /* with body_patience_ms: nothing came in time */
     unsigned is_body_lost : 1;   /* it was asked for when a part was gone: it counts as empty */
     unsigned is_internal : 1;    /* after an internal redirect */
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
@@ -143,16 +156,20 @@ struct request {
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
-    unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
+    unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
+    unsigned
+        has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
-    unsigned is_timed_out : 1;     /* the client did not read in time */
-    unsigned is_over_memory : 1;   /* of a main request: request_memory_limit was reached */
-    unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
+    unsigned
+        logs_first : 1; /* its log handlers run before the next request of the connection begins */
+    unsigned is_timed_out : 1;    /* the client did not read in time */
+    unsigned is_over_memory : 1;  /* of a main request: request_memory_limit was reached */
+    unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */
     unsigned
         is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };

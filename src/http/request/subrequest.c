@@ -51,7 +51,8 @@ static void sub_send_head(struct request *request)
 static bool append_piece(struct request *request, struct sub_state *state,
                          const struct body_piece *piece)
 {
-    uint64_t limit = request->location->subrequest_output_buffer_size;
+    uint64_t limit = state->sub->memory_max != 0 ? state->sub->memory_max
+                                                 : request->location->subrequest_output_buffer_size;
     size_t room = state->body.len < limit ? (size_t) limit - state->body.len : 0;
     struct str bytes = piece->bytes;
 
@@ -81,8 +82,13 @@ static bool sub_send_body(struct request *request, const struct body_piece *piec
         return true;
     }
     if (sub->output == SUBREQUEST_INLINE) {
-        return sub->filter != NULL ? body_filter_next(sub->filter, request->parent, piece, false)
-                                   : response_send(request->parent, piece, false);
+        if (sub->filter != NULL) {
+            return body_filter_next(sub->filter, request->parent, piece, false);
+        }
+        request->parent->response.is_of_subrequest = true;
+        is_sound = response_send(request->parent, piece, false);
+        request->parent->response.is_of_subrequest = false;
+        return is_sound;
     }
     if (sub->output == SUBREQUEST_MEMORY && piece->bytes.data != NULL) {
         is_sound = append_piece(request, state, piece);
@@ -157,8 +163,10 @@ bool subrequest_aim(struct request *parent, struct str text, struct subrequest *
     const char *question = str_find_char(text, '?');
     struct str uri = question == NULL ? text : str_from(text.data, question);
 
-    sub->args = question == NULL ? STR_NONE : str_from(question + 1, text.data + text.len);
-    sub->args = arena_dup(&parent->arena, sub->args);
+    sub->args = STR_NONE;
+    if (question != NULL) {
+        sub->args = arena_dup(&parent->arena, str_from(question + 1, text.data + text.len));
+    }
     sub->uri = arena_dup(&parent->arena, percent_decode(&parent->arena, uri));
     return uri_is_safe(sub->uri);
 }
@@ -204,24 +212,37 @@ static void share_variables(struct request *parent, struct request *child)
     child->env.values = env->values;
 }
 
-/* A body of its own is the child's alone, and so is what its head says of one. */
-static void give_body(struct request *child, struct request_body *body)
+/* Fields of its own; nothing in them speaks of a body. */
+static void separate_headers(struct request *child)
 {
     struct fields *fields = &child->headers;
-    struct arena *arena = &child->arena;
-    char digits[20];
-    struct str length = arena_dup(arena, str_from(digits, format_uint(digits, body->size)));
-    struct field *items = arena_array(arena, fields->count + 1, sizeof(*items));
+    struct field *items = arena_array(&child->arena, fields->count + 1, sizeof(*items));
 
     if (fields->count != 0) {
         memcpy(items, fields->items, fields->count * sizeof(*items));
     }
     fields->items = items;
     fields->capacity = fields->count + 1;
-    fields_set(fields, arena, FIELD_CONTENT_LENGTH, length);
-    fields_set(fields, arena, FIELD_TRANSFER_ENCODING, STR_NONE);
-    child->body = body;
-    child->content_length = (int64_t) body->size;
+    fields_set(fields, &child->arena, FIELD_CONTENT_LENGTH, STR_NONE);
+    fields_set(fields, &child->arena, FIELD_TRANSFER_ENCODING, STR_NONE);
+    child->has_own_headers = true;
+}
+
+static void choose_body(struct request *parent, const struct subrequest *sub, struct request *child)
+{
+    struct request_body *body = sub->given == NULL && sub->passes_body ? parent->body : sub->given;
+
+    child->content_length = -1;
+    child->is_body_read = true;
+    if (sub->own_headers) {
+        separate_headers(child);
+    }
+    if (body != NULL && (sub->own_headers || sub->given != NULL)) {
+        request_give_body(child, body);
+    } else if (body != NULL) {
+        child->body = body;
+        child->content_length = (int64_t) body->size;
+    }
 }
 
 /* A child with the parent's head; what is asked is its own. */
@@ -251,14 +272,7 @@ static struct request *make_child(struct request *parent, struct subrequest *sub
         child->method_name = sub->method;
     }
     child->is_target_stale = true;
-    child->content_length = -1;
-    child->is_body_read = true;
-    if (sub->given != NULL) {
-        give_body(child, sub->given);
-    } else if (sub->passes_body) {
-        child->body = parent->body;
-        child->content_length = parent->body == NULL ? -1 : (int64_t) parent->body->size;
-    }
+    choose_body(parent, sub, child);
     child->response.needs_memory = sub->output == SUBREQUEST_MEMORY;
     child->response.is_header_only = sub->output == SUBREQUEST_NONE;
     child->uri = sub->uri;
@@ -406,6 +420,9 @@ enum flow subrequest_begin(struct request *parent, struct subrequest *sub)
     sub->request = child;
     if (child->uri.len != 0 && child->uri.data[0] == '@') {
         choose_named(parent, child);
+    }
+    if (sub->prepare != NULL) {
+        sub->prepare(sub);
     }
     return start_child(parent, child->wire_state);
 }

@@ -19,7 +19,7 @@ struct request_body;
 /* Where its body goes. */
 enum subrequest_output {
     SUBREQUEST_INLINE, /* into the parent's response, after `filter` */
-    SUBREQUEST_MEMORY, /* to `body`, as much as subrequest_output_buffer_size lets it */
+    SUBREQUEST_MEMORY, /* to `body`, as much as memory_max or subrequest_output_buffer_size lets it */
     SUBREQUEST_NONE,   /* nowhere: what is wanted is its head, or that it was asked */
 };
 
@@ -37,6 +37,11 @@ struct subrequest {
         *given; /* a body of its own instead, with its length in the head; or NULL */
     bool
         own_variables; /* what `set` and others gave the parent is not known to it, nor the other way round */
+    bool
+        own_headers; /* the fields that it changes are not the parent's, and without a body none says that there is one */
+    uint64_t memory_max; /* MEMORY: bytes at most; 0 = subrequest_output_buffer_size */
+    /* Or NULL: `request` was made, and has not begun. It may not wait. */
+    void (*prepare)(struct subrequest *sub);
     bool outlives_client; /* once the parent was answered it goes on though the client leaves */
     /* Or NULL: called on its fiber, which MAY WAIT, when it has been answered. */
     void (*answered)(struct subrequest *sub);

@@ -30,6 +30,9 @@ struct http_wire {
     /* Bytes that were given for this request and the client has not taken: does it keep up? UINT64_MAX: who gives
      * `more` of them waits. */
     uint64_t (*backlog)(const struct request *request, uint64_t more);
+    /* Or NULL: what was given has gone then. Waits until the client has taken all. False: it is gone, or does not
+     * read. MAY WAIT. */
+    bool (*drain)(struct request *request);
     /* Or NULL: its answer was given whole, though its fiber goes on for others' sake. MAY WAIT. */
     void (*answered)(struct request *request);
     /* Or NULL. All that is still to be given is in memory or in files, and stays there as long as the request: from

@@ -105,6 +105,7 @@ struct http_listen {
     bool has_names; /* false: the default server takes all, nothing is looked up */
     const struct http_protocol *protocol; /* that is spoken with clients who ask for no other */
     const struct http_protocol *asked;    /* that a `listen` line asks for, or NULL */
+    const struct tls_hooks *tls_hooks;    /* scripts that are asked in its handshakes; or NULL */
     uint8_t stage; /* enum connection_stage: of connections after the PROXY protocol's header */
     bool allows_plain_http; /* with is_ssl: a plain request is sent to https://, not refused */
     struct log log; /* for lines about connections that have no request yet: the default server's */
@@ -160,7 +161,9 @@ struct http_location {
     struct http_location *limited;  /* limit_except block, or NULL */
     unsigned allowed_methods;       /* … for other methods than these; enum http_method bits */
     struct content_handler content; /* who answers here */
-    bool is_internal;               /* `internal`; inherited */
+    /* Scripts in handshakes with backends, for this request; of a module, or NULL. */
+    const struct tls_client_hooks *(*backend_hooks)(struct request *request);
+    bool is_internal; /* `internal`; inherited */
     bool
         has_steps; /* something is to be done here before the content: any of these lists, or limit_except */
     struct handler_list rewrite, preaccess, access, precontent,

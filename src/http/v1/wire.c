@@ -142,8 +142,11 @@ static char *put_connection(char *at, const struct request *request)
     if (request->response.is_chunked) {
         at = STR_PUT(at, "Transfer-Encoding: chunked\r\n");
     }
+    if (request->response.status == 101) {
+        return STR_PUT(at, "Connection: upgrade\r\n");
+    }
     if (request->response.is_tunnel) {
-        return request->response.status == 101 ? STR_PUT(at, "Connection: upgrade\r\n") : at;
+        return at;
     }
     if (!request->keepalive) {
         return STR_PUT(at, "Connection: close\r\n");
@@ -452,6 +455,11 @@ static bool v1_send_body(struct request *request, const struct body_piece *piece
     return true;
 }
 
+static bool v1_drain(struct request *request)
+{
+    return !request->conn->is_broken && wait_for_client(request, 1);
+}
+
 static void v1_send_interim(struct request *request, unsigned status, const struct fields *fields)
 {
     struct conn *conn = request->conn;
@@ -489,6 +497,7 @@ static uint64_t v1_backlog(const struct request *request, uint64_t more)
 const struct http_wire v1_wire = {
     .send_head = v1_send_head,
     .send_body = v1_send_body,
+    .drain = v1_drain,
     .send_interim = v1_send_interim,
     .read_body = v1_read_body,
     .ended = v1_request_ended,

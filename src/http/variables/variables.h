@@ -46,6 +46,9 @@ void variable_follow_client(struct variable_env *env, const struct forwarded *fo
 /* Of the request's connection, or NULL. */
 const struct proxy_header *variable_proxy_header(struct variable_env *env);
 
+/* A field that the wire makes of the response's members, by its name after $sent_http_ ("content_type"). False: there is none. */
+bool response_made_field(struct request *request, struct str name, struct str *out);
+
 /* The value of the first cookie of this name, in any case. */
 bool request_cookie(const struct request *request, struct str name, struct str *out);
 

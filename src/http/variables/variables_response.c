@@ -187,14 +187,22 @@ static const struct made_field {
     {STR_INIT("transfer_encoding"), give_transfer_encoding},
 };
 
+bool response_made_field(struct request *request, struct str name, struct str *out)
+{
+    for (size_t i = 0; i < sizeof(made_fields) / sizeof(made_fields[0]); i++) {
+        if (str_equal(made_fields[i].name, name)) {
+            return made_fields[i].give(request, out);
+        }
+    }
+    return false;
+}
+
 VARIABLE_GET(get_sent_header)
 {
     struct request *request = variable_request(env);
 
-    for (size_t i = 0; i < sizeof(made_fields) / sizeof(made_fields[0]); i++) {
-        if (str_equal(made_fields[i].name, variable->rest) && made_fields[i].give(request, out)) {
-            return true;
-        }
+    if (response_made_field(request, variable->rest, out)) {
+        return true;
     }
     return fields_by_variable_name(&request->response.fields, env->arena, variable->rest, out);
 }

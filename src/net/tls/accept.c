@@ -73,6 +73,20 @@ static void follow_context(struct tls *tls, struct tls_context *context)
     SSL_set_max_early_data(ssl, tls->reads_early ? SSL_CTX_get_max_early_data(ctx) : 0);
 }
 
+/* Calls a hook, if there is one. MAY WAIT. */
+static bool ask(struct tls *tls, bool (*hook)(struct conn *, struct ssl_st *, void *))
+{
+    if (hook == NULL) {
+        return true;
+    }
+    if (!tls_ask_begin(tls)) {
+        return false;
+    }
+    bool is_good = hook(tls->conn, tls->ssl, tls->hooks->arg);
+
+    return tls_ask_end(tls) && is_good;
+}
+
 static int on_client_hello(SSL *ssl, int *alert, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
@@ -87,6 +101,10 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
     if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &extension, &size) == 1 &&
         !read_server_name(extension, size, text, &name.len)) {
         *alert = SSL_AD_DECODE_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    if (tls->hooks != NULL && !ask(tls, tls->hooks->hello)) {
+        *alert = SSL_AD_HANDSHAKE_FAILURE;
         return SSL_CLIENT_HELLO_ERROR;
     }
     struct tls_context *context =
@@ -135,10 +153,13 @@ static int on_certificate(SSL *ssl, void *arg)
 {
     struct tls *tls = tls_of_ssl(ssl);
 
-    if (tls == NULL || tls->selector == NULL || tls->selector->certify == NULL) {
+    if (tls == NULL || tls->selector == NULL) {
         return 1;
     }
-    return tls->selector->certify(tls->conn, tls->selector->arg);
+    if (tls->selector->certify != NULL && !tls->selector->certify(tls->conn, tls->selector->arg)) {
+        return 0;
+    }
+    return tls->hooks == NULL || ask(tls, tls->hooks->certify);
 }
 
 void tls_server_init(struct tls_context *context, SSL_CTX *ctx)
@@ -156,6 +177,7 @@ bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls
     struct tls *tls = tls_attach(conn, context);
 
     tls->selector = selector;
+    tls->hooks = selector->hooks == NULL ? NULL : selector->hooks(conn, selector->arg);
     return true;
 }
 

@@ -121,6 +121,13 @@ bool tls_gather_end(struct tls *tls, bool more_follows)
     return tls->io_error == 0;
 }
 
+void tls_gather_drop(struct tls *tls)
+{
+    assert(gathering == tls);
+    gathered = 0;
+    gathering = NULL;
+}
+
 /* What was held back joins what is written now. */
 void tls_take_held_back(struct tls *tls)
 {

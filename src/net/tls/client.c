@@ -109,6 +109,80 @@ static int on_session(SSL *ssl, SSL_SESSION *session)
     return 1; /* the reference is ours */
 }
 
+/* ---- scripts that are asked ---- */
+
+/* A hook that is called, on a fiber of its own. */
+struct client_ask {
+    struct tls *tls;
+    X509_STORE_CTX *chain; /* of verify; NULL: certify */
+    bool is_good;
+};
+
+static void run_hook(void *arg)
+{
+    struct client_ask *ask = arg;
+    const struct tls_client_hooks *hooks = ask->tls->client_hooks;
+
+    ask->is_good = ask->chain != NULL ? hooks->verify(ask->tls->ssl, ask->chain, hooks->arg)
+                                      : hooks->certify(ask->tls->ssl, hooks->arg);
+}
+
+/* MAY WAIT, until the deadline of the handshake. */
+static bool ask_script(struct tls *tls, X509_STORE_CTX *chain)
+{
+    struct client_ask ask = {.tls = tls, .chain = chain};
+    struct fiber_handle handle;
+
+    if (!tls_ask_begin(tls)) {
+        return false;
+    }
+    switch (fiber_start_joinable(run_hook, &ask, &handle)) {
+    case FIBER_NO_STACK:
+        log_error(tls->conn->log, 0, "no fiber is left for a script in a handshake");
+        break;
+    case FIBER_WAITING:
+        if (fiber_join(&handle, tls->deadline_ms) != WAIT_READY) {
+            fiber_cancel_and_join(&handle);
+            ask.is_good = false;
+            log_info(tls->conn->log, 0, "%s aborted",
+                     chain != NULL ? "proxy_ssl_verify_by_lua: cert verify callback"
+                                   : "proxy_ssl_certificate_by_lua: cert callback");
+        }
+        break;
+    case FIBER_ENDED:
+        break;
+    }
+    return tls_ask_end(tls) && ask.is_good;
+}
+
+static int on_certificate(SSL *ssl, void *arg)
+{
+    return ask_script(SSL_get_ex_data(ssl, tls_index), NULL);
+}
+
+/* In place of X509_verify_cert alone. */
+static int on_verify(X509_STORE_CTX *chain, void *arg)
+{
+    SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tls *tls = SSL_get_ex_data(ssl, tls_index);
+    const struct tls_client_hooks *hooks = tls->client_hooks;
+    int result = 1;
+
+    if (hooks == NULL || hooks->verify == NULL || !hooks->skips_default) {
+        result = X509_verify_cert(chain);
+    }
+    if (hooks == NULL || hooks->verify == NULL) {
+        return result;
+    }
+    if (!ask_script(tls, chain)) {
+        if (X509_STORE_CTX_get_error(chain) == X509_V_OK) {
+            X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
+        }
+        return 0;
+    }
+    return X509_STORE_CTX_get_error(chain) == X509_V_OK;
+}
+
 /* ---- what connections may stand for each other ---- */
 
 /* The number of an SSL_CTX, which is prepared for clients by that. */
@@ -127,6 +201,7 @@ static uintptr_t context_number(SSL_CTX *ctx)
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL |
                                                 SSL_SESS_CACHE_NO_AUTO_CLEAR);
         SSL_CTX_sess_set_new_cb(ctx, on_session);
+        SSL_CTX_set_cert_verify_callback(ctx, on_verify, NULL);
     }
     return number;
 }
@@ -147,6 +222,7 @@ uint64_t tls_client_identity(struct tls_context *context, const struct tls_clien
         keyed_hash(options->alpn),
         keyed_hash(options->certificate),
         keyed_hash(options->key),
+        options->objects != NULL ? tls_objects_identity(options->objects) : 0,
     };
 
     return hash_words(words, sizeof(words) / sizeof(words[0]));
@@ -198,6 +274,10 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
         return false;
     }
     SSL_set_connect_state(ssl);
+    tls->client_hooks = options->hooks;
+    if (options->hooks != NULL && options->hooks->certify != NULL) {
+        SSL_set_cert_cb(ssl, on_certificate, NULL);
+    }
     if (options->certificate.len != 0 &&
         !tls_use_certificate(tls->conn, options->certificate, options->key, options->passwords,
                              options->certificate_cache)) {
@@ -213,6 +293,9 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
         tls_log_at(tls->conn->log, LOG_ERROR, "SSL_set_alpn_protos() failed");
         return false;
     }
+    if (options->objects != NULL && !tls_use_objects(ssl, options->objects, tls->conn->log)) {
+        return false;
+    }
     SSL_SESSION *session = key == 0 ? NULL : session_find(key);
     SSL_set_ex_data(ssl, session_key_index, (void *) (uintptr_t) key);
     if (session != NULL && SSL_set_session(ssl, session) != 1) {
@@ -225,7 +308,7 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
 /* ---- who is there ---- */
 
 /* The peer's certificate is for this host: a name, or an address in its subjectAltName. */
-static bool is_for(X509 *certificate, struct str name)
+bool tls_certificate_is_for(X509 *certificate, struct str name)
 {
     char text[NAME_MAX_LENGTH + 1];
 
@@ -252,7 +335,7 @@ static bool is_right_peer(SSL *ssl, const struct tls_client_options *options, co
     if (result != X509_V_OK) {
         log_error(log, 0, "upstream SSL certificate verify error: (%ld:%s)", result,
                   X509_verify_cert_error_string(result));
-    } else if (certificate == NULL || !is_for(certificate, options->name)) {
+    } else if (certificate == NULL || !tls_certificate_is_for(certificate, options->name)) {
         log_error(log, 0, "upstream SSL certificate does not match \"%.*s\"",
                   STR_ARG(options->name));
     } else {
@@ -326,13 +409,18 @@ static enum wait_result await(struct tls *tls, const struct step *step, uint64_t
 }
 
 /* MAY WAIT. */
-static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, const struct log *log,
-                                      int *error)
+static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecting *connecting,
+                                      const struct log *log, int *error)
 {
     struct step step = {.tls = tls};
 
+    tls->deadline_ms = connecting->deadline_ms;
     for (;;) {
-        fiber_call_on_main(step_run, &step);
+        if (tls->client_hooks != NULL) {
+            step_run(&step); /* which may wait */
+        } else {
+            fiber_call_on_main(step_run, &step);
+        }
         if (tls->io_error == 0 && step.kind == SSL_ERROR_NONE) {
             return TLS_CONNECTED;
         }
@@ -341,12 +429,14 @@ static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, con
             *error = say_failure(tls, &step, log);
             return TLS_CONNECT_FAILED;
         }
-        switch (await(tls, &step, deadline_ms)) {
+        switch (await(tls, &step, connecting->deadline_ms)) {
         case WAIT_CANCELLED:
             return TLS_CONNECT_CANCELLED;
         case WAIT_TIMED_OUT:
             *error = ETIMEDOUT;
-            log_error(log, ETIMEDOUT, "upstream timed out");
+            if (!connecting->tells_timeout) {
+                log_error(log, ETIMEDOUT, "upstream timed out");
+            }
             return TLS_CONNECT_TIMED_OUT;
         case WAIT_READY:
             break;
@@ -359,16 +449,17 @@ static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, con
     }
 }
 
-static enum tls_connected establish(struct tls *tls, const struct tls_client_options *options,
-                                    uint64_t deadline_ms, struct log *log, int *error)
+static enum tls_connected establish(struct tls *tls, const struct tls_connecting *connecting,
+                                    struct log *log, int *error)
 {
+    const struct tls_client_options *options = connecting->options;
     uint64_t key = session_key(tls->conn, options);
 
     if (!client_prepare(tls, options, key)) {
         return TLS_CONNECT_ERROR;
     }
-    log->action = "SSL handshaking to upstream";
-    enum tls_connected result = shake_hands(tls, deadline_ms, log, error);
+    log->action = connecting->action;
+    enum tls_connected result = shake_hands(tls, connecting, log, error);
     if (result == TLS_CONNECTED) {
         tls->is_established = true;
         tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
@@ -398,8 +489,7 @@ enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *c
     context_number(connecting->context->ctx);
     conn->owner = &waiting;
     conn->log = &shaking;
-    enum tls_connected result =
-        establish(tls, connecting->options, connecting->deadline_ms, &shaking, error);
+    enum tls_connected result = establish(tls, connecting, &shaking, error);
     conn->log = conn_log;
     conn->owner = owner;
     return result;

@@ -92,6 +92,18 @@ struct tls {
     bool is_rejected;     /* … or nobody is there for it */
     bool was_looked_at;   /* the first byte is of TLS */
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
+    const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
+    uint64_t deadline_ms;                        /* … of its handshake */
+    const struct tls_hooks *hooks;               /* scripts that are asked, or NULL */
+    struct fiber_handle asking; /* the fiber of a step of the handshake, with hooks */
+    struct log *asking_log;  /* of a step that has waited, on the fiber's stack: see tls_ask_end */
+    struct log *asked_log;   /* … and the connection's own meanwhile */
+    enum tls_progress asked; /* what that step has come to, once it is not is_asking any more */
+    bool is_asking;          /* the fiber is inside OpenSSL: nobody else may go there */
+    bool has_waited;         /* … and it has waited: the owner is called when it is out */
+    bool has_asked;          /* `asked` is to be taken up */
+    bool
+        is_abandoned; /* the connection was closed meanwhile: conn is NULL, and the fiber frees this */
 };
 
 static inline struct tls *tls_of(const struct conn *conn)
@@ -101,6 +113,25 @@ static inline struct tls *tls_of(const struct conn *conn)
 
 extern const struct conn_transport tls_transport;
 extern const struct conn_transport tls_transport_ktls;
+
+/* ---- ask.c: scripts in a handshake, who may wait ---- */
+
+/*
+ * A step of a handshake with hooks, on a fiber: what it has come to. TLS_MORE also while it waits for a script: the owner's input
+ * is called when that is over.
+ */
+enum tls_progress tls_ask_step(struct tls *tls, enum tls_progress (*step)(struct tls *));
+/*
+ * Around the call of a hook that may wait, in a callback of OpenSSL. False: the connection is broken, and nobody is asked, or it was closed
+ * meanwhile.
+ */
+bool tls_ask_begin(struct tls *tls);
+bool tls_ask_end(struct tls *tls);
+/* The connection is closed while a fiber is inside. */
+void tls_ask_abandon(struct tls *tls);
+
+/* Frees what tls_attach has made, when no connection knows of it any more (transport.c). */
+void tls_free(struct tls *tls);
 
 /* ---- library.c ---- */
 
@@ -229,6 +260,8 @@ struct tls *tls_attach(struct conn *conn, struct tls_context *context);
 /* Ciphertext gathers between these two, and leaves with the second; false: the connection is broken. */
 void tls_gather_begin(struct tls *tls);
 bool tls_gather_end(struct tls *tls, bool more_follows);
+/* The same without sending anything. */
+void tls_gather_drop(struct tls *tls);
 /* Between them: what has gathered is in no hurry; and it joins what is written now. */
 void tls_hold_back(struct tls *tls);
 void tls_take_held_back(struct tls *tls);
@@ -239,6 +272,18 @@ bool tls_send_held(struct tls *tls, bool more_follows);
 
 /* SSL_do_handshake or SSL_read_early_data, and what became of it. */
 enum tls_progress tls_step(struct conn *conn);
+
+/* ---- client.c ---- */
+
+/* The certificate is for this host: a name, or an address in its subjectAltName. */
+bool tls_certificate_is_for(X509 *certificate, struct str name);
+
+/* ---- objects.c ---- */
+
+/* Before the handshake. False: logged. */
+bool tls_use_objects(SSL *ssl, const struct tls_client_objects *objects, const struct log *log);
+/* A part of tls_client_identity; what it was made of lives as long as the connection. */
+uint64_t tls_objects_identity(const struct tls_client_objects *objects);
 
 /* ---- responder.c, status.c: asking an authority about a certificate (RFC 6960) ---- */
 

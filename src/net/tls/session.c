@@ -158,9 +158,8 @@ static void session_insert(struct zone *zone, const struct new_session *new)
     store->newest = session;
 }
 
-static int keep_session(SSL *ssl, SSL_SESSION *session)
+static void keep_session(const struct tls_context *context, SSL_SESSION *session)
 {
-    const struct tls_context *context = tls_session_context(ssl);
     struct zone *zone = context->settings.session_zone;
     static unsigned char der[SESSION_MAX];
     unsigned char *at = der;
@@ -169,7 +168,7 @@ static int keep_session(SSL *ssl, SSL_SESSION *session)
     int size = i2d_SSL_SESSION(session, NULL);
 
     if (size <= 0 || size > (int) sizeof(der) - 64 || id_len == 0 || id_len > ID_MAX) {
-        return 0;
+        return;
     }
     i2d_SSL_SESSION(session, &at);
     store_lock(zone);
@@ -181,17 +180,16 @@ static int keep_session(SSL *ssl, SSL_SESSION *session)
                              .expires = (uint64_t) time(NULL) + context->settings.session_timeout_s,
                          });
     shm_lock_release(&((struct session_store *) zone->root)->lock);
-    return 0; /* we keep no reference */
 }
 
-static SSL_SESSION *get_session(SSL *ssl, const unsigned char *id, int len, int *copy)
+static SSL_SESSION *kept_session(const struct tls_context *context, const unsigned char *id,
+                                 int len)
 {
-    struct zone *zone = tls_session_context(ssl)->settings.session_zone;
+    struct zone *zone = context->settings.session_zone;
     static unsigned char der[SESSION_MAX];
     const unsigned char *at = der;
     size_t size = 0;
 
-    *copy = 0;
     if (len <= 0 || len > ID_MAX) {
         return NULL;
     }
@@ -205,6 +203,42 @@ static SSL_SESSION *get_session(SSL *ssl, const unsigned char *id, int len, int 
     }
     shm_lock_release(&((struct session_store *) zone->root)->lock);
     return size == 0 ? NULL : d2i_SSL_SESSION(NULL, &at, (long) size);
+}
+
+/* ---- OpenSSL's callbacks: scripts are asked before the zone is ---- */
+
+static int on_new_session(SSL *ssl, SSL_SESSION *session)
+{
+    const struct tls_context *context = tls_session_context(ssl);
+    struct tls *tls = SSL_get_ex_data(ssl, tls_index);
+
+    /* Tickets of TLS 1.3 are no sessions that one finds by an identifier (RFC 8446, 2.2). */
+    if (tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL &&
+        SSL_version(ssl) < TLS1_3_VERSION) {
+        tls->hooks->store(tls->conn, ssl, session, tls->hooks->arg);
+    }
+    if (context->sessions != NULL) {
+        keep_session(context, session);
+    }
+    return 0; /* we keep no reference */
+}
+
+static SSL_SESSION *on_get_session(SSL *ssl, const unsigned char *id, int len, int *copy)
+{
+    const struct tls_context *context = tls_session_context(ssl);
+    struct tls *tls = SSL_get_ex_data(ssl, tls_index);
+    SSL_SESSION *session = NULL;
+
+    *copy = 0;
+    if (tls->hooks != NULL && tls->hooks->fetch != NULL && len > 0 && tls_ask_begin(tls)) {
+        session = tls->hooks->fetch(tls->conn, ssl, (struct str){(const char *) id, (size_t) len},
+                                    tls->hooks->arg);
+        if (!tls_ask_end(tls)) {
+            SSL_SESSION_free(session);
+            return NULL;
+        }
+    }
+    return session != NULL || context->sessions == NULL ? session : kept_session(context, id, len);
 }
 
 void tls_session_drop(const struct tls_context *context, const SSL_SESSION *session)
@@ -238,6 +272,8 @@ bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
         return true;
     }
+    SSL_CTX_sess_set_new_cb(ctx, on_new_session);
+    SSL_CTX_sess_set_get_cb(ctx, on_get_session);
     if (settings->session_zone == NULL && settings->builtin_sessions == 0) {
         /* "none": clients are told that their sessions may be resumed, and never are. */
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL |
@@ -257,8 +293,6 @@ bool tls_sessions_init(struct tls_context *context, SSL_CTX *ctx)
         if (context->sessions == NULL) {
             return true; /* a zone without room: as if there was none */
         }
-        SSL_CTX_sess_set_new_cb(ctx, keep_session);
-        SSL_CTX_sess_set_get_cb(ctx, get_session);
         SSL_CTX_sess_set_remove_cb(ctx, remove_session);
     }
     return true;

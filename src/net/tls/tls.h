@@ -92,11 +92,33 @@ int64_t tls_context_expires(const struct tls_context *context);
  * *protocols gets the ALPN list on offer in wire form ("\x02h2\x08http/1.1"), empty = no ALPN.
  * Certificates from variables: the owner calls tls_use_certificate inside it.
  */
+struct ssl_st;
+struct ssl_session_st;
+
+/*
+ * What scripts are asked in a handshake, who may wait: then its steps run on a fiber. Each may be NULL. `ssl` is OpenSSL's object;
+ * neither it nor conn may be touched when the fiber was cancelled: the connection is gone. MAY WAIT.
+ */
+struct tls_hooks {
+    /* The ClientHello is there, and no server was chosen. False: the handshake ends with an alert. */
+    bool (*hello)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    /* The server is chosen, and a certificate is needed. False: the handshake fails. */
+    bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
+    /* A client would resume a session: the session of this identifier, which is given away, or NULL: it is not known. */
+    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id,
+                                    void *arg);
+    /* There is a new one, which may be resumed by its identifier. Never waits. */
+    void (*store)(struct conn *conn, struct ssl_st *ssl, struct ssl_session_st *session, void *arg);
+    void *arg;
+};
+
 struct tls_selector {
     struct tls_context *(*select)(struct conn *conn, struct str name, struct str *protocols,
                                   void *arg);
     /* Later, when the certificate is needed; NULL, or gives false: the handshake fails (logged). */
     bool (*certify)(struct conn *conn, void *arg);
+    /* The scripts of the servers of this connection's address; NULL, or gives NULL: there are none. */
+    const struct tls_hooks *(*hooks)(struct conn *conn, void *arg);
     /* Fills the log that tells of what goes wrong after the handshake; NULL: the connection's. */
     void (*log)(struct conn *conn, struct log *out);
     void *arg;
@@ -123,6 +145,29 @@ bool tls_accept(struct conn *conn, struct tls_context *context,
 /* Steps of the handshake, on either side, as far as it goes now. */
 enum tls_progress tls_handshake(struct conn *conn);
 
+/* Objects of OpenSSL that a script has made, for one handshake; borrowed. */
+struct tls_client_objects {
+    void *session;    /* SSL_SESSION that is to be resumed, or NULL */
+    void *chain;      /* STACK_OF(X509), our own certificate first; NULL: what the context has */
+    void *key;        /* EVP_PKEY of it */
+    void *store;      /* X509_STORE: who is trusted, in place of the context's; or NULL */
+    bool asks_status; /* for the answer of the authority (RFC 6066, 8) */
+};
+
+struct x509_store_ctx_st;
+
+/*
+ * Scripts that are asked in a handshake of ours with a backend; each may be NULL, and gives false to let the handshake fail. They run on a
+ * fiber of their own, which is cancelled when the handshake's time is over. MAY WAIT.
+ */
+struct tls_client_hooks {
+    bool (*certify)(struct ssl_st *ssl, void *arg); /* the backend asks for a certificate */
+    /* Its own was verified (but with skips_default), and may be judged otherwise. */
+    bool (*verify)(struct ssl_st *ssl, struct x509_store_ctx_st *chain, void *arg);
+    bool skips_default; /* OpenSSL does not verify */
+    void *arg;
+};
+
 /* The client's side. Strings live at least as long as the call. */
 struct tls_client_options {
     struct str
@@ -136,7 +181,9 @@ struct tls_client_options {
     struct str key;
     const struct vec *passwords;                     /* struct str: of that key; or NULL */
     struct tls_certificate_cache *certificate_cache; /* or NULL */
+    const struct tls_client_hooks *hooks;            /* scripts that are asked; or NULL */
     uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
+    const struct tls_client_objects *objects; /* or NULL */
 };
 
 /*
@@ -160,11 +207,13 @@ struct tls_connecting {
     const struct tls_client_options *options;
     uint64_t deadline_ms;  /* monotonic */
     const struct log *log; /* of the request that it is for */
+    const char *action;    /* for the log: what is being done; or NULL */
+    bool tells_timeout;    /* who asks tells of a timeout himself */
 };
 
 /*
  * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is logged, in
- * the handshake itself with the action `SSL handshaking to upstream`; *error gets the errno or 0. The caller closes the connection
+ * the handshake itself with the action; *error gets the errno or 0. The caller closes the connection
  * then. MAY WAIT.
  */
 enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *connecting,
@@ -174,6 +223,24 @@ static inline bool conn_is_tls(const struct conn *conn)
 {
     return conn->transport != NULL;
 }
+
+/* Who the peer of an established connection is, for who did not have tls_connect look: is its chain trusted (else *code and
+ * *reason say why not), and, unless the name is empty, is its certificate for it? */
+enum tls_trust { TLS_TRUSTED, TLS_UNTRUSTED, TLS_OTHER_NAME };
+enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code,
+                              const char **reason);
+/* SSL_CTX of the connection, borrowed; NULL: no TLS. */
+void *tls_ssl_context(const struct conn *conn);
+/* SSL_SESSION with a reference of the caller's own, for tls_session_free; or NULL. */
+void *tls_session(const struct conn *conn);
+bool tls_session_is_resumable(const void *session);
+void tls_session_free(void *session);
+/* X509_STORE: one more reference, or one less; NULL is none. */
+void *tls_store_hold(void *store);
+void tls_store_free(void *store);
+
+/* OpenSSL's object of a connection, or NULL: for scripts, who ask it for what the face does not have. */
+struct ssl_st *tls_ssl(const struct conn *conn);
 
 /* What was negotiated. Texts are in the arena; false or empty: not known. */
 struct str tls_alpn(const struct conn *conn); /* as long as the connection */

@@ -9,6 +9,11 @@
 #include "net/conn/private.h"
 #include "net/tls/private.h"
 
+struct ssl_st *tls_ssl(const struct conn *conn)
+{
+    return conn->transport == NULL ? NULL : tls_of(conn)->ssl;
+}
+
 /* ---- failures ---- */
 
 /*
@@ -357,7 +362,8 @@ static void tls_end(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);
 
-    if (tls->is_failed || conn->is_broken || tls->ssl == NULL || tls->io_error != 0) {
+    if (tls->is_failed || conn->is_broken || tls->ssl == NULL || tls->io_error != 0 ||
+        tls->is_asking) {
         return;
     }
     tls_gather_begin(tls);
@@ -366,11 +372,8 @@ static void tls_end(struct conn *conn)
     tls_gather_end(tls, false);
 }
 
-static void tls_close(struct conn *conn)
+void tls_free(struct tls *tls)
 {
-    struct tls *tls = tls_of(conn);
-
-    tls_end(conn);
     if (tls->ssl != NULL) {
         if (!tls->is_failed) {
             /* So that a session may be resumed although its connection just broke off. */
@@ -385,6 +388,18 @@ static void tls_close(struct conn *conn)
     conn_buffer_free(tls->prefix, tls->prefix_size);
     free(tls->out);
     free(tls);
+}
+
+static void tls_close(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    if (tls->is_asking) {
+        tls_ask_abandon(tls);
+    } else {
+        tls_end(conn);
+        tls_free(tls);
+    }
     conn->transport = NULL;
     conn->transport_state = NULL;
 }
@@ -507,14 +522,18 @@ static enum tls_progress not_done(struct tls *tls, int result)
     return TLS_FAILED;
 }
 
-enum tls_progress tls_step(struct conn *conn)
+static enum tls_progress step(struct tls *tls)
 {
-    struct tls *tls = tls_of(conn);
+    struct conn *conn = tls->conn;
 
     tls_clear_errors();
     tls->is_raw_readable = conn->is_readable;
     tls_gather_begin(tls);
     int result = handshake_step(tls);
+    if (tls->is_abandoned) {
+        tls_gather_drop(tls);
+        return TLS_FAILED;
+    }
     enum tls_progress progress = result == 1 ? TLS_DONE : not_done(tls, result);
     if (progress == TLS_DONE && !tls->is_client && tls->out == NULL && !tls->is_early) {
         /* Tickets of TLS 1.3 are in no hurry: they leave with the first answer. */
@@ -536,4 +555,11 @@ enum tls_progress tls_step(struct conn *conn)
         conn_want_drained(conn);
     }
     return progress;
+}
+
+enum tls_progress tls_step(struct conn *conn)
+{
+    struct tls *tls = tls_of(conn);
+
+    return tls->hooks == NULL ? step(tls) : tls_ask_step(tls, step);
 }

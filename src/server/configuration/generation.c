@@ -140,6 +140,16 @@ bool generation_check(struct generation *generation)
            generation_check_zones(generation);
 }
 
+static bool modules_open(struct generation *generation)
+{
+    for (const struct module *const *m = generation->modules; *m != NULL; m++) {
+        if ((*m)->opened != NULL && !(*m)->opened(generation)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool generation_open(struct generation *generation, bool is_first_start)
 {
     CHECK_MAGIC(generation, GENERATION_MAGIC);
@@ -153,7 +163,7 @@ bool generation_open(struct generation *generation, bool is_first_start)
     struct log *former = log_main;
 
     log_main = &generation->log;
-    if (generation_make_paths(generation) &&
+    if (generation_make_paths(generation) && modules_open(generation) &&
         (!generation->is_test || pid_file_touch(generation->core->pid_path)) &&
         (generation->is_test || shards_open(generation->listeners, generation->slots,
                                             generation->is_sharded, is_first_start, log_main))) {

@@ -251,7 +251,7 @@ bool worker_begin(const struct worker_start *start)
         return false;
     }
     conn_pool_init((uint32_t) events->worker_connections);
-    if (!loop_host_fibers(capacity_init(generation))) {
+    if (!loop_host_fibers(capacity_init(generation), generation->fiber_stack_size)) {
         log_emerg(log_main, errno, "no memory for the stacks of fibers");
         return false;
     }

@@ -16,6 +16,7 @@
 
 struct session;
 struct stream_handshake;
+struct tls_hooks;
 struct tls_client_settings;
 struct upstream_group;
 
@@ -83,6 +84,8 @@ struct stream_server {
     struct log_sink *error_log;     /* main's, when it has none of its own */
     enum log_level error_log_level; /* derived: the least important that any sink takes */
     session_handler content;        /* of proxy_pass, return, pass: set by their rows */
+    /* Scripts in handshakes with backends, for this session; of a module, or NULL. */
+    const struct tls_client_hooks *(*backend_hooks)(struct session *session);
     /* Where content passes sessions on to, for health_check; NULL: nowhere, or that is known for each session only … */
     struct upstream_group *group;
     const struct tls_client_settings *tls; /* … and how TLS is spoken there; NULL: it is not */
@@ -97,6 +100,7 @@ struct stream_listen {
     struct server_names names;            /* of all of them */
     bool has_names;                       /* false: the default server takes all */
     bool is_udp;
+    const struct tls_hooks *tls_hooks; /* scripts that are asked in its handshakes; or NULL */
     struct log log; /* for lines about connections without a session: the default server's */
 };
 

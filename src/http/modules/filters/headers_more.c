@@ -1,7 +1,6 @@
 /* ngx_http_headers_more_filter_module: fields of responses and of requests that are set, replaced or removed. */
 #include "base/parse.h"
-#include "http/message/parser.h"
-#include "http/request/request.h"
+#include "http/request/field_change.h"
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
@@ -49,29 +48,6 @@ static bool is_named(const struct change *change, struct str name)
                                : str_equal_nocase(name, change->name);
 }
 
-/* Replaces the first of that name and removes the others; an empty value removes all. True: there was one. */
-static bool replace_field(struct fields *fields, const struct change *change, struct str value)
-{
-    bool is_set = false;
-
-    if (change->id != FIELD_OTHER && !change->is_wildcard &&
-        (fields->seen & FIELD_BIT(change->id)) == 0) {
-        return false;
-    }
-    fields_each(field, fields) {
-        if (field->is_removed || !is_named(change, field->name)) {
-            continue;
-        }
-        if (is_set || value.len == 0) {
-            field->is_removed = true;
-        } else {
-            field->value = value;
-        }
-        is_set = true;
-    }
-    return is_set;
-}
-
 /* Is it for this media type, whatever parameters that has? */
 static bool lists_type(const struct rule *rule, struct str type)
 {
@@ -100,99 +76,14 @@ static bool lists_status(const struct rule *rule, unsigned status)
     return rule->statuses.count == 0;
 }
 
-/* A field that stands in the list of fields, and nowhere else. */
-static void change_listed(struct request *request, const struct rule *rule,
-                          const struct change *change, struct str value)
-{
-    struct fields *fields = &request->response.fields;
-    bool is_there = !rule->appends && replace_field(fields, change, value);
-
-    if (!is_there && value.len != 0) {
-        fields_add_identified(fields, &request->arena, change->id, change->name, value);
-    }
-}
-
-/*
- * How a body is framed is not for a configuration to say. A length is left out at will; the one that is set counts where
- * no body follows.
- */
-static void change_length(struct request *request, struct str value)
-{
-    struct response *response = &request->response;
-    int64_t length;
-
-    if (value.len == 0) {
-        response->content_length = -1;
-        response->allows_ranges = false;
-    } else if (response->is_header_only && content_length_parse(value, &length)) {
-        response->content_length = length;
-    }
-}
-
-/* "close" closes; anything else is one more field, as with nginx. */
-static void change_connection(struct request *request, const struct rule *rule,
-                              const struct change *change, struct str value)
-{
-    const struct field field = {.value = value};
-
-    if (field_lists(&field, STR("close"))) {
-        request->keepalive = false;
-    } else if (value.len != 0) {
-        change_listed(request, rule, change, value);
-    }
-}
-
-/* Those that a response has places of their own for. */
-static void change_one(struct request *request, const struct rule *rule,
-                       const struct change *change)
-{
-    struct response *response = &request->response;
-    struct str value = value_of(request, change);
-
-    switch (change->id) {
-    case FIELD_CONTENT_TYPE:
-        response->content_type = value;
-        response->charset = STR_NONE;
-        return;
-    case FIELD_CONTENT_LENGTH:
-        change_length(request, value);
-        return;
-    case FIELD_TRANSFER_ENCODING:
-        return;
-    case FIELD_CONNECTION:
-        change_connection(request, rule, change, value);
-        return;
-    case FIELD_LOCATION:
-        response_set_location(request, value);
-        return;
-    case FIELD_ETAG:
-        response->etag = value;
-        return;
-    case FIELD_SERVER:
-    case FIELD_DATE:
-        if (value.len == 0) {
-            response->left_out |= FIELD_BIT(change->id);
-        }
-        break;
-    case FIELD_LAST_MODIFIED:
-        response->last_modified = -1;
-        response->last_modified_text = STR_NONE;
-        break;
-    case FIELD_ACCEPT_RANGES:
-        response->allows_ranges = false;
-        break;
-    default:
-        break;
-    }
-    change_listed(request, rule, change, value);
-}
-
 /* All fields that begin so; those of the server's own stay, as with nginx. */
 static void clear_wildcard(struct request *request, const struct change *change)
 {
     struct response *response = &request->response;
 
-    replace_field(&response->fields, change, STR_NONE);
+    fields_each(field, &response->fields) {
+        field->is_removed |= str_starts_nocase(field->name, change->name);
+    }
     if (is_named(change, STR("ETag"))) {
         response->etag = STR_NONE;
     }
@@ -213,7 +104,11 @@ static void headers_more_filter(struct request *request)
             if (change->is_wildcard) {
                 clear_wildcard(request, change);
             } else {
-                change_one(request, rule, change);
+                const struct field_change what = {.name = change->name,
+                                                  .id = change->id,
+                                                  .value = value_of(request, change),
+                                                  .appends = rule->appends};
+                response_change_field(request, &what);
             }
         }
     }
@@ -226,62 +121,18 @@ static bool has_output(const struct http_location *location)
 
 /* ---- requests ---- */
 
-/* One that shares its list with others gets its own before something is added to it. */
-static void own_fields(struct request *request)
-{
-    struct fields *fields = &request->headers;
-
-    if (request->parent == NULL && request->subrequests_begun == NULL) {
-        return;
-    }
-    struct field *items = arena_array(&request->arena, fields->count + 1, sizeof(*items));
-    if (fields->count != 0) {
-        memcpy(items, fields->items, fields->count * sizeof(*items));
-    }
-    fields->items = items;
-    fields->capacity = fields->count + 1;
-}
-
-/* The host that a request is for follows the field; one that is none is left out. */
-static bool change_host(struct request *request, struct str value)
-{
-    struct str host = STR_NONE;
-    struct str port = STR_NONE;
-
-    if (value.len != 0 && !authority_parse(&request->arena, value, &host, &port)) {
-        log_error(&request->log, 0, "invalid host \"%.*s\" in more_set_input_headers",
-                  STR_ARG(value));
-        return false;
-    }
-    for (struct request *at = request; at != NULL; at = at->parent) {
-        at->host = host;
-        at->port = port;
-    }
-    return true;
-}
-
-/*
- * What a subrequest changes, its parents see: they share the fields, as with nginx. The length of a body that is still to
- * be read is what the client said.
- */
 static void change_input(struct request *request, const struct rule *rule,
                          const struct change *change)
 {
-    struct str value = value_of(request, change);
+    const struct field_change what = {.name = change->name,
+                                      .id = change->is_wildcard ? FIELD_OTHER : change->id,
+                                      .value = value_of(request, change),
+                                      .is_prefix = change->is_wildcard,
+                                      .only_existing = rule->only_existing};
 
-    if (change->id == FIELD_HOST && !change->is_wildcard &&
-        (!rule->only_existing || fields_get(&request->headers, FIELD_HOST) != NULL) &&
-        !change_host(request, value)) {
-        return;
-    }
-    for (struct request *at = request; at != NULL; at = at->parent) {
-        bool is_there = replace_field(&at->headers, change, value);
-
-        if (!is_there && value.len != 0 && !rule->only_existing) {
-            own_fields(at);
-            fields_add_identified(&at->headers, &at->arena, change->id, change->name,
-                                  at == request ? value : arena_dup(&at->arena, value));
-        }
+    if (!request_change_field(request, &what)) {
+        log_error(&request->log, 0, "invalid host \"%.*s\" in more_set_input_headers",
+                  STR_ARG(what.value));
     }
 }
 
@@ -328,14 +179,6 @@ static bool may_have_input(const struct http_location *location)
     return has_input;
 }
 
-/* Those that a response has once, whatever else is said: nothing is put beside them. */
-#define ONCE_IDS                                                                                   \
-    (FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_SERVER) | FIELD_BIT(FIELD_DATE) |                      \
-     FIELD_BIT(FIELD_CONTENT_TYPE) | FIELD_BIT(FIELD_CONTENT_LENGTH) |                             \
-     FIELD_BIT(FIELD_CONTENT_RANGE) | FIELD_BIT(FIELD_LOCATION) | FIELD_BIT(FIELD_LAST_MODIFIED) | \
-     FIELD_BIT(FIELD_ETAG) | FIELD_BIT(FIELD_ACCEPT_RANGES) | FIELD_BIT(FIELD_EXPIRES) |           \
-     FIELD_BIT(FIELD_REFRESH))
-
 /* A line that is being read. */
 struct reading {
     struct conf *conf;
@@ -378,7 +221,7 @@ static bool read_change(struct reading *reading, struct str text)
             change.constant = field_value_safe(conf->arena, change.value->constant);
         }
     }
-    if (reading->rule.appends && (FIELD_BIT(change.id) & ONCE_IDS) != 0) {
+    if (reading->rule.appends && (FIELD_BIT(change.id) & RESPONSE_FIELDS_ONCE) != 0) {
         return conf_error(conf, reading->node, "%.*s: can not append builtin headers \"%.*s\"",
                           STR_ARG(reading->node->args[0]), STR_ARG(change.name));
     }

@@ -63,9 +63,17 @@ static void log_of(struct conn *conn, struct log *out)
     }
 }
 
+static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
+{
+    const struct http_connection *http = conn->user;
+
+    return http->listen->tls_hooks;
+}
+
 static const struct tls_selector selector = {
     .select = select_server,
     .certify = certify,
+    .hooks = hooks_of,
     .log = log_of,
 };
 

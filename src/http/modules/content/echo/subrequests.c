@@ -1,9 +1,4 @@
 /* echo_location, echo_subrequest and their async forms: other locations' answers in this one. */
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "http/modules/content/echo/echo.h"
 #include "http/request/body.h"
 #include "http/request/subrequest.h"
@@ -28,32 +23,6 @@ static uint64_t sub_backlog(const struct subrequest *sub)
     return ordered_backlog(container_of(sub, struct echo_sub, sub)->place);
 }
 
-static void close_file(void *arg)
-{
-    close(((struct request_body *) arg)->fd);
-}
-
-/* A file as the body. False: it cannot be had, which was logged. Blocks for the disk. */
-static bool body_from_file(struct request *request, struct str path, struct request_body *body)
-{
-    struct stat status;
-    int fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    if (fd == -1) {
-        log_error(&request->log, errno, "open() \"%.*s\" failed", STR_ARG(path));
-        return false;
-    }
-    body->fd = fd;
-    arena_on_free(&request->main->arena, close_file, body);
-    if (fstat(fd, &status) == -1 || !S_ISREG(status.st_mode)) {
-        log_error(&request->log, 0, "\"%.*s\" is not a file", STR_ARG(path));
-        return false;
-    }
-    body->size = (uint64_t) status.st_size;
-    body->file_name = path;
-    return true;
-}
-
 /* The body that a line gives; *out is NULL when it gives none. */
 static bool body_of(struct request *request, const struct echo_command *command,
                     struct request_body **out)
@@ -68,7 +37,7 @@ static bool body_of(struct request *request, const struct echo_command *command,
     body->fd = -1;
     *out = body;
     if (command->text == NULL) {
-        return body_from_file(request, template_text(command->file, &request->env), body);
+        return request_body_from_file(request, template_text(command->file, &request->env), body);
     }
     body->bytes = template_text(command->text, &request->env);
     body->size = body->bytes.len;

@@ -1,0 +1,57 @@
+/* Clients that leave while Lua works for them: lua_check_client_abort and ngx.on_abort. */
+#include "http/modules/lua/lua.h"
+#include "http/request/engine.h"
+
+static bool goes_on(struct abort_watcher *watcher)
+{
+    struct lua_request *lua = container_of(watcher, struct lua_request, aborts);
+    bool had_left = lua->has_left;
+
+    lua->has_left = true;
+    if (had_left || !lua->subject.settings->check_client_abort) {
+        return true;
+    }
+    log_info(lua->subject.log, 0, "client prematurely closed connection");
+    return script_abort_tell(&lua->abort, &lua->subject);
+}
+
+struct abort_watcher *lua_abort_begin(struct lua_request *lua)
+{
+    struct request *request = lua->request;
+    struct abort_watcher *outer = request->abort_watcher;
+
+    if (request == request->main) {
+        lua->aborts.goes_on = goes_on;
+        script_abort_begin(&lua->abort);
+        request->abort_watcher = &lua->aborts;
+    }
+    return outer;
+}
+
+void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer)
+{
+    struct request *request = lua->request;
+
+    if (request != request->main) {
+        return;
+    }
+    request->abort_watcher = outer;
+    script_abort_end(&lua->abort, &lua->subject);
+    if (lua->has_left && outer == NULL) {
+        request_cancel(request); /* no Lua that wants to go on is at work any more */
+    }
+}
+
+static int on_abort(lua_State *L, struct script_thread *thread)
+{
+    return script_on_abort(L, thread, &lua_check_request(L, thread)->abort,
+                           SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
+                               SCRIPT_PRECONTENT | SCRIPT_CONTENT);
+}
+
+static const struct script_row abort_rows[] = {{"on_abort", on_abort, 0, false}, {0}};
+
+void lua_abort_add(lua_State *L)
+{
+    script_add(L, abort_rows);
+}

@@ -1,0 +1,376 @@
+/* ngx.say, ngx.print and their kin: a response out of Lua. */
+#include <stdlib.h>
+
+#include "http/modules/lua/lua.h"
+#include "http/request/body_filter.h"
+#include "http/request/response.h"
+#include "http/request/wire.h"
+#include "lua/vm/said.h"
+
+#define OUTPUT_PHASES                                                                              \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+
+#define SHORT_MAX 1024 /* bytes of a text that is put together on the stack */
+#define REFERENCE_MIN                                                                              \
+    (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
+#define POSTPONE_USUAL 1460 /* bytes: postpone_output, unless it is said */
+#define GATHER_MAX                                                                                 \
+    (4u << 20) /* bytes that are gathered for a length; with more the response goes out without */
+
+/* ---- turns: a piece waits for the client, and other threads of the request do not come between ---- */
+
+struct turn {
+    struct list link;
+    struct wait_point point;
+};
+
+static void pass_turn(struct lua_output *output)
+{
+    if (!output->is_busy && output->waiters.next != NULL && !list_is_empty(&output->waiters)) {
+        wait_signal_later(&container_of(output->waiters.next, struct turn, link)->point);
+    }
+}
+
+/* False: the thread was asked to end meanwhile. MAY WAIT. */
+static bool take_turn(struct lua_output *output)
+{
+    while (output->is_busy) {
+        struct turn turn = {.point = {0}};
+
+        if (output->waiters.next == NULL) {
+            list_init(&output->waiters);
+        }
+        list_push_back(&output->waiters, &turn.link);
+        enum wait_result result = fiber_wait(&turn.point, FIBER_NEVER);
+        list_remove(&turn.link);
+        if (result != WAIT_READY) {
+            pass_turn(output);
+            return false;
+        }
+    }
+    output->is_busy = true;
+    return true;
+}
+
+static void leave_turn(struct lua_output *output)
+{
+    output->is_busy = false;
+    pass_turn(output);
+}
+
+/* ---- what goes out ---- */
+
+/* A client of HTTP/1.0 is told the length of all that will be said. */
+static bool gathers(const struct lua_request *lua)
+{
+    const struct request *request = lua->request;
+
+    return request->version < HTTP_1_1 && request == request->main &&
+           request->method != METHOD_HEAD && request->response.content_length < 0 &&
+           !lua->output.has_begun && !lua->output.has_ended &&
+           lua_settings_of(request)->gathers_http10;
+}
+
+bool lua_has_output(const struct lua_request *lua)
+{
+    return lua->request->response.is_head_sent || lua->output.gathered.len != 0;
+}
+
+void lua_reset_output(struct lua_request *lua)
+{
+    lua->output.has_begun = false;
+    lua->output.has_ended = false;
+    buf_free(&lua->output.gathered);
+}
+
+/* A postpone_output below the usual one wants things to leave as they come. False: the client is gone. */
+static bool leave_early(const struct request *request)
+{
+    struct conn *conn = request->conn;
+
+    if (request->location->postpone_output < POSTPONE_USUAL &&
+        conn_unsent(conn) >= request->location->postpone_output) {
+        conn_flush(conn);
+    }
+    return !conn->is_broken;
+}
+
+/* Gives the head, if that was not done yet. FLOW_NEXT: a body may follow. */
+static enum flow send_head(struct lua_request *lua)
+{
+    struct request *request = lua->request;
+    struct response *response = &request->response;
+    struct lua_output *output = &lua->output;
+
+    if (output->has_begun) {
+        return output->head;
+    }
+    output->has_begun = true;
+    if (response->is_head_sent) { /* by somebody else */
+        output->head = response->is_header_only ? FLOW_DONE : FLOW_NEXT;
+        return output->head;
+    }
+    if (response->status == 0) {
+        response->status = 200;
+    }
+    if (response->status == 204 || response->status == 304) {
+        response->content_type = STR_NONE;
+    } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
+        response_set_type(request);
+    }
+    request->is_body_streamed |= !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
+    output->head = response_start(request);
+    leave_early(request);
+    return output->head;
+}
+
+/* What is kept until a piece was sent: a value in the registry. */
+struct kept {
+    struct script_vm *vm;
+    int reference;
+};
+
+static void release_kept(void *arg)
+{
+    struct kept *kept = arg;
+
+    luaL_unref(kept->vm->state, LUA_REGISTRYINDEX, kept->reference);
+    free(kept);
+}
+
+/* A text that the value on top of the stack keeps, as a piece; a long one is not copied. */
+static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struct str text)
+{
+    struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
+    struct kept *kept;
+
+    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private ||
+        (kept = malloc(sizeof(*kept))) == NULL) {
+        return piece;
+    }
+    lua_pushvalue(L, -1);
+    kept->vm = lua->subject.vm;
+    kept->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+    piece.is_volatile = false;
+    piece.release = release_kept;
+    piece.release_arg = kept;
+    return piece;
+}
+
+/* Head and piece. NULL, or what to say to the script. MAY WAIT. */
+static const char *give(struct lua_request *lua, const struct body_piece *piece)
+{
+    if (!take_turn(&lua->output)) {
+        response_drop(piece);
+        return "aborted";
+    }
+    bool is_first = !lua->output.has_begun;
+    enum flow flow = send_head(lua);
+    const char *failure = NULL;
+
+    if (flow == FLOW_DONE && !lua->is_refused) {
+        response_drop(piece);
+        failure = is_first ? NULL : "header only";
+    } else if (flow != FLOW_NEXT) {
+        response_drop(piece);
+        failure = "nginx output filter error";
+    } else if (piece->bytes.len == 0 && !piece->is_flush) {
+        response_drop(piece);
+    } else if (!response_send(lua->request, piece, false) || !leave_early(lua->request)) {
+        failure = "nginx output filter error";
+    }
+    leave_turn(&lua->output);
+    return failure;
+}
+
+/* Lets go what was gathered: with its length if that is all. */
+static const char *give_gathered(struct lua_request *lua, bool is_all)
+{
+    struct lua_output *output = &lua->output;
+    struct body_piece piece = {.bytes = buf_str(&output->gathered), .fd = -1, .is_volatile = true};
+
+    if (is_all && lua->request->response.content_length < 0) {
+        lua->request->response.content_length = (int64_t) output->gathered.len;
+    }
+    const char *failure = give(lua, &piece);
+    buf_free(&output->gathered);
+    return failure;
+}
+
+static const char *gather(struct lua_request *lua, struct str text)
+{
+    buf_append(&lua->output.gathered, text);
+    return lua->output.gathered.len > GATHER_MAX ? give_gathered(lua, false) : NULL;
+}
+
+enum flow lua_finish_output(struct lua_request *lua)
+{
+    struct lua_output *output = &lua->output;
+
+    if (lua->has_raw_socket) {
+        return FLOW_CUT; /* the script has answered */
+    }
+    if (output->has_ended) {
+        return FLOW_DONE;
+    }
+    if (gathers(lua)) {
+        output->has_ended = true;
+        give_gathered(lua, true);
+    }
+    output->has_ended = true;
+    if (!take_turn(output)) {
+        return FLOW_CLOSED;
+    }
+    enum flow flow = send_head(lua);
+    if (flow == FLOW_NEXT) {
+        bool tells_length = lua->request->response.content_length >=
+                            0; /* then it was a wrong one: what there is, goes */
+        flow = !response_send(lua->request, NULL, true) ? (tells_length ? FLOW_CUT : FLOW_CLOSED)
+               : leave_early(lua->request)              ? FLOW_DONE
+                                                        : FLOW_CLOSED;
+    }
+    leave_turn(output);
+    return flow;
+}
+
+/* ---- functions ---- */
+
+static int answer(lua_State *L, const char *failure)
+{
+    if (failure != NULL) {
+        return script_fail(L, failure);
+    }
+    lua_pushinteger(L, 1);
+    return 1;
+}
+
+static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+    char room[SHORT_MAX];
+    struct str text = script_said_in(L, ends_line, room, sizeof(room));
+
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
+    if (lua->output.has_ended) {
+        return script_fail(L, "seen eof");
+    }
+    if (gathers(lua)) {
+        return answer(L, gather(lua, text));
+    }
+    struct body_piece piece = make_piece(L, lua, text);
+    return answer(L, give(lua, &piece));
+}
+
+static int say(lua_State *L, struct script_thread *thread)
+{
+    return give_said(L, thread, true);
+}
+
+static int print(lua_State *L, struct script_thread *thread)
+{
+    return give_said(L, thread, false);
+}
+
+/* Waits until the client has taken all. MAY WAIT. */
+static const char *drain(struct lua_request *lua)
+{
+    struct request *request = lua->request;
+    const char *failure = NULL;
+
+    if (request->wire->drain == NULL) {
+        return NULL;
+    }
+    if (!take_turn(&lua->output)) {
+        return "aborted";
+    }
+    if (!request->wire->drain(request)) {
+        failure = request->is_timed_out ? "timeout" : "nginx output filter error";
+    }
+    leave_turn(&lua->output);
+    return failure;
+}
+
+static int flush(lua_State *L, struct script_thread *thread)
+{
+    int count = lua_gettop(L);
+
+    if (count > 1) {
+        return luaL_error(L, "attempt to pass %d arguments, but accepted 0 or 1", count);
+    }
+    if (count == 1) {
+        luaL_checktype(L, 1, LUA_TBOOLEAN);
+    }
+    struct lua_request *lua = lua_check_request(L, thread);
+    struct lua_output *output = &lua->output;
+    script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
+    if (output->has_begun && output->head == FLOW_DONE) {
+        return script_fail(L, "header only");
+    }
+    if (output->has_ended) {
+        return script_fail(L, "seen eof");
+    }
+    if (output->gathered.len != 0) {
+        return script_fail(L, "buffering");
+    }
+    if (!output->has_begun) {
+        return script_fail(L, "nothing to flush");
+    }
+    struct body_piece piece = {.bytes = STR(""), .fd = -1, .is_flush = true};
+    const char *failure = give(lua, &piece);
+    if (failure == NULL && lua_toboolean(L, 1)) {
+        failure = drain(lua);
+    }
+    return answer(L, failure);
+}
+
+static int eof(lua_State *L, struct script_thread *thread)
+{
+    if (lua_gettop(L) != 0) {
+        return luaL_error(L, "no argument is expected");
+    }
+    struct lua_request *lua = lua_check_request(L, thread);
+    script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
+    if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == FLOW_DONE)) {
+        return script_fail(L, "seen eof");
+    }
+    return answer(L, lua_finish_output(lua) == FLOW_DONE ? NULL : "nginx output filter error");
+}
+
+static int send_headers(lua_State *L, struct script_thread *thread)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    if (lua->output.has_begun || lua->output.has_ended) {
+        return answer(L, NULL);
+    }
+    if (!take_turn(&lua->output)) {
+        return answer(L, "aborted");
+    }
+    enum flow flow = send_head(lua);
+    leave_turn(&lua->output);
+    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused)
+                         ? NULL
+                         : "nginx output filter error");
+}
+
+static const struct script_row output_rows[] = {
+    {"say", say, OUTPUT_PHASES, .waits = true},
+    {"print", print, OUTPUT_PHASES, .waits = true},
+    {"flush", flush, 0, .waits = true},
+    {"eof", eof, 0, .waits = true},
+    {"send_headers", send_headers, OUTPUT_PHASES, .waits = true},
+    {0},
+};
+
+void lua_output_add(lua_State *L)
+{
+    script_add(L, output_rows);
+}

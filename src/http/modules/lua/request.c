@@ -1,0 +1,168 @@
+/* Requests as subjects of Lua. */
+#include "http/exchange/exchange.h"
+#include "http/modules/lua/lua.h"
+#include "http/client/connection.h"
+#include "http/modules/lua/ffi.h"
+#include "http/client/listen.h"
+#include "http/request/engine.h"
+#include "lua/vm/life.h"
+#include "lua/vm/context.h"
+
+static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
+                                struct fiber_handle *handle)
+{
+    (void) subject;
+    return request_fiber_start(run, arg, handle);
+}
+
+static struct variable_env *variables(struct script_subject *subject)
+{
+    return &container_of(subject, struct lua_request, subject)->request->env;
+}
+
+static void whom(struct script_subject *subject, struct room *out)
+{
+    const struct request *request = container_of(subject, struct lua_request, subject)->request;
+    struct str client = request_client_text(request);
+    struct str server = request->http->listen->address.listener->text;
+
+    room_printf(out, ", client: %.*s, server: %.*s", STR_ARG(client), STR_ARG(server));
+}
+
+static struct request *request_of(struct script_subject *subject)
+{
+    return container_of(subject, struct lua_request, subject)->request;
+}
+
+static struct conn *client(struct script_subject *subject)
+{
+    return request_of(subject)->conn;
+}
+
+static struct ssl_st *ssl(struct script_subject *subject)
+{
+    const struct conn *conn = client(subject);
+
+    return conn == NULL ? NULL : tls_ssl(conn);
+}
+
+static struct script_backend *backend(struct script_subject *subject)
+{
+    return &container_of(subject, struct lua_request, subject)->backend;
+}
+
+static struct ssl_st *upstream_ssl(struct script_subject *subject)
+{
+    const struct exchange *x = request_of(subject)->exchange;
+
+    if (backend(subject)->ssl != NULL) {
+        return backend(subject)->ssl;
+    }
+    return x == NULL || x->link == NULL ? NULL : tls_ssl(x->link->conn);
+}
+
+static unsigned hops(struct script_subject *subject)
+{
+    return connection_hops(request_of(subject)->http);
+}
+
+const struct script_subject_kind lua_request_kind = {.name = "http",
+                                                     .start = start,
+                                                     .variables = variables,
+                                                     .whom = whom,
+                                                     .client = client,
+                                                     .ssl = ssl,
+                                                     .upstream_ssl = upstream_ssl,
+                                                     .backend = backend,
+                                                     .hops = hops};
+
+static void request_ends(void *arg)
+{
+    struct lua_request *lua = arg;
+
+    buf_free(&lua->output.gathered);
+    script_subject_end(&lua->subject);
+}
+
+/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+static struct script_vm *vm_for(struct request *request, const struct lua_main *main)
+{
+    struct script_vm *own = NULL;
+
+    if (!lua_settings_of(request)->script.code_cache) {
+        own = script_vm_private(&main->options, &request->log);
+    }
+    return own != NULL ? own : main->vm;
+}
+
+struct lua_request *lua_request_of(struct request *request)
+{
+    struct lua_request *lua = request_data(request, &lua_key, sizeof(*lua));
+
+    if (!lua->has_begun) {
+        const struct lua_main *main = location_settings(request->location, &lua_main_key);
+
+        lua->has_begun = true;
+        lua->request = request;
+        script_subject_begin(&lua->subject, &lua_request_kind, vm_for(request, main),
+                             &request->log);
+        arena_on_free(&request->arena, request_ends, lua);
+    }
+    if (lua->redirects !=
+        request->redirects) { /* of a request that is another now nothing is kept */
+        lua->redirects = request->redirects;
+        script_context_drop(&lua->subject);
+    }
+    lua->subject.settings = &lua_settings_of(request)->script;
+    return lua;
+}
+
+struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread)
+{
+    if (thread == NULL || thread->phase == SCRIPT_INIT) {
+        luaL_error(L, "no request found");
+    }
+    if (thread->subject->kind != &lua_request_kind) {
+        luaL_error(L, "API disabled in the current context");
+    }
+    return container_of(thread->subject, struct lua_request, subject);
+}
+
+struct request *lua_demand(lua_State *L, const struct script_thread *thread, uint32_t phases)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    if ((thread->phase & phases) == 0) {
+        luaL_error(L, "API disabled in the current context");
+    }
+    return lua->request;
+}
+
+_Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    script_demand_abortable(L, thread);
+    lua->flow = flow;
+    lua->has_decided = true;
+    script_leave(thread, SCRIPT_LEFT);
+}
+
+int lua_ffi_request(uint32_t phases, struct request **out)
+{
+    const struct script_thread *thread = script_running;
+
+    if (thread == NULL || thread->phase == SCRIPT_INIT) {
+        return LUA_FFI_NO_REQUEST;
+    }
+    if (thread->subject->kind != &lua_request_kind || (thread->phase & phases) == 0) {
+        return LUA_FFI_BAD_CONTEXT;
+    }
+    *out = lua_running_request();
+    return LUA_FFI_OK;
+}
+
+struct request *lua_running_request(void)
+{
+    return container_of(script_running->subject, struct lua_request, subject)->request;
+}

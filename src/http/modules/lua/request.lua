@@ -1,0 +1,415 @@
+-- ngx.var, ngx.header, ngx.status, ngx.req.get_headers and their kin: what scripts call often, on FFI, so that it is compiled with them.
+local ffi = require "ffi"
+local properties = require "portunus.properties"
+
+ffi.cdef [[
+typedef struct { const char *data; size_t len; } lua_ffi_str;
+typedef struct { lua_ffi_str name, value; } lua_ffi_pair;
+typedef struct { lua_ffi_str rest; unsigned max, count; } script_args;
+
+const void *lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
+int lua_ffi_value_compute(const void *function, const lua_ffi_str *args, int count, lua_ffi_str *out);
+int lua_ffi_request_fields(void);
+int lua_ffi_request_field(int number, lua_ffi_pair *out);
+int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
+int lua_ffi_response_fields(void);
+int lua_ffi_response_field(int number, lua_ffi_pair *out);
+int lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
+int lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
+int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
+int lua_ffi_status(void);
+int lua_ffi_status_set(int status);
+int lua_ffi_reason_set(const char *reason, size_t len);
+int lua_ffi_bypass_checks(void);
+int lua_ffi_is_head_sent(void);
+int lua_ffi_is_subrequest(void);
+int lua_ffi_is_internal(void);
+int lua_ffi_method(lua_ffi_str *out);
+int lua_ffi_method_set(int number);
+double lua_ffi_start_time(void);
+int lua_ffi_uri_args(lua_ffi_str *out);
+int script_ffi_args_next(script_args *args, char *room, lua_ffi_pair *out);
+]]
+local C = ffi.C
+local text_of = ffi.string
+local error, type, tostring, tonumber, rawget = error, type, tostring, tonumber, rawget
+local lower, gsub, find = string.lower, string.gsub, string.find
+local select, setmetatable = select, setmetatable
+
+local out = ffi.new("lua_ffi_str[1]")
+local pair = ffi.new("lua_ffi_pair[1]")
+local place = ffi.new("int[1]")
+local args_state = ffi.new("script_args[1]")
+
+local BAD_CONTEXT, NO_REQUEST, NONE, FIXED, BAD_VALUE = -1, -2, -3, -4, -5
+local MAX = 100 -- fields and arguments that are given unless a script says how many
+
+-- Throws what a result below 0 says; level: of the script.
+local function fail(result, level)
+    if result == NO_REQUEST then
+        error("no request found", level + 1)
+    end
+    error("API disabled in the current context", level + 1)
+end
+
+local function as_text(value)
+    if type(value) == "string" then
+        return value
+    end
+    return tostring(value)
+end
+
+-- ---- ndk.set_var
+
+-- The function of a directive, as one of Lua.
+local function value_function(name)
+    local most = ffi.new("int[1]")
+    local compute = C.lua_ffi_value_function(name, #name, place, most)
+    if compute == nil then
+        return nil
+    end
+    local fewest, most_of_all = place[0], most[0]
+    local texts = ffi.new("lua_ffi_str[?]", most_of_all + 1)
+    return function(first, second, ...)
+        local count = second ~= nil and 2 + select("#", ...) or first ~= nil and 1 or 0
+        if count < fewest or count > most_of_all then
+            error("bad number of arguments: " .. most_of_all .. " expected, got " .. count, 2)
+        end
+        first = as_text(first)
+        second = as_text(second)
+        if count > 0 then
+            texts[0].data, texts[0].len = first, #first
+        end
+        if count > 1 then
+            texts[1].data, texts[1].len = second, #second
+        end
+        if C.lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
+            error("calling directive " .. name .. " failed with code -1", 2)
+        end
+        return text_of(out[0].data, out[0].len)
+    end
+end
+
+-- By name: there are as many as directives.
+local value_functions = {}
+
+ndk = {
+    set_var = setmetatable({}, {
+        __index = function(_, name)
+            local found = value_functions[name]
+            if not found then
+                found = value_function(as_text(name))
+                if not found then
+                    error('ndk.set_var: directive "' .. as_text(name) .. '" not found or does not use ndk_set_var_value', 2)
+                end
+                value_functions[name] = found
+            end
+            return found
+        end,
+        __newindex = function()
+            error("not allowed", 2)
+        end,
+    }),
+}
+
+-- ---- fields of heads
+
+-- t.User_Agent is t["user-agent"].
+local fields_meta = {
+    __index = function(fields, name)
+        if type(name) ~= "string" then
+            return nil
+        end
+        name = lower(name)
+        if find(name, "_", 1, true) then
+            name = gsub(name, "_", "-")
+        end
+        return rawget(fields, name)
+    end,
+}
+
+-- All fields, of which `at` gives one by number; those that come again as a list.
+local function give_fields(count, at, max, is_raw)
+    if count < 0 then
+        fail(count, 3)
+    end
+    if not max then
+        max = MAX
+    elseif max <= 0 then
+        max = count
+    end
+    local fields, given, is_cut = {}, 0, nil
+    for i = 0, count - 1 do
+        if at(i, pair) == 0 then
+            if given == max then
+                is_cut = "truncated"
+                break
+            end
+            given = given + 1
+            local name = text_of(pair[0].name.data, pair[0].name.len)
+            local value = text_of(pair[0].value.data, pair[0].value.len)
+            if not is_raw then
+                name = lower(name)
+            end
+            local former = fields[name]
+            if former == nil then
+                fields[name] = value
+            elseif type(former) == "table" then
+                former[#former + 1] = value
+            else
+                fields[name] = {former, value}
+            end
+        end
+    end
+    if not is_raw then
+        setmetatable(fields, fields_meta)
+    end
+    return fields, is_cut
+end
+
+-- A value, or a list of them, of one name; `set` is the function of C.
+local function set_field(set, name, value, appends, level)
+    local result
+    name = as_text(name)
+    if type(value) ~= "table" then
+        if value == nil then
+            result = set(name, #name, nil, 0, 0)
+        else
+            value = as_text(value)
+            result = set(name, #name, value, #value, appends)
+        end
+    elseif #value == 0 then
+        result = set(name, #name, nil, 0, 0)
+    else
+        for i = 1, #value do
+            local item = as_text(value[i])
+            result = set(name, #name, item, #item, appends)
+            if result ~= 0 then
+                break
+            end
+            appends = 1
+        end
+    end
+    if result == BAD_VALUE then
+        error("failed to set header", level + 1)
+    elseif result ~= 0 then
+        fail(result, level + 1)
+    end
+end
+
+-- The arguments of the two functions add_header.
+local function add_field(set, name, value)
+    if type(name) ~= "string" then
+        error("bad 'name' argument: string expected, got " .. type(name), 3)
+    end
+    if value == nil then
+        error("bad 'value' argument: string or table expected, got nil", 3)
+    end
+    if type(value) == "table" and #value == 0 then
+        error("bad 'value' argument: non-empty table expected", 3)
+    end
+    set_field(set, name, value, 1, 3)
+end
+
+-- ---- ngx.req
+
+local req = ngx.req
+
+function req.get_headers(max, is_raw)
+    return give_fields(C.lua_ffi_request_fields(), C.lua_ffi_request_field, max, is_raw)
+end
+
+function req.set_header(name, value)
+    if name == nil then
+        error("bad 'name' argument: string expected, got nil", 2)
+    end
+    set_field(C.lua_ffi_request_field_set, name, value, 0, 2)
+end
+
+function req.clear_header(name)
+    if name == nil then
+        error("bad 'name' argument: string expected, got nil", 2)
+    end
+    set_field(C.lua_ffi_request_field_set, name, nil, 0, 2)
+end
+
+function req.get_method()
+    local result = C.lua_ffi_method(out)
+    if result ~= 0 then
+        fail(result, 2)
+    end
+    return text_of(out[0].data, out[0].len)
+end
+
+function req.set_method(number)
+    if type(number) ~= "number" then
+        error("bad method number", 2)
+    end
+    local result = C.lua_ffi_method_set(number)
+    if result == BAD_VALUE then
+        error("unsupported HTTP method: " .. number, 2)
+    elseif result ~= 0 then
+        fail(result, 2)
+    end
+end
+
+function req.start_time()
+    return tonumber(C.lua_ffi_start_time())
+end
+
+function req.is_internal()
+    local result = C.lua_ffi_is_internal()
+    if result < 0 then
+        fail(result, 1)
+    end
+    return result == 1
+end
+
+function req.get_uri_args(max, fields)
+    local result = C.lua_ffi_uri_args(out)
+    if result ~= 0 then
+        fail(result, 2)
+    end
+    if fields then
+        require("table.clear")(fields)
+    else
+        fields = {}
+    end
+    if out[0].len == 0 then
+        return fields
+    end
+    local state = args_state[0]
+    state.rest = out[0]
+    state.count = 0
+    if not max then
+        state.max = MAX
+    else
+        state.max = max < 0 and 0 or max
+    end
+    local room = ffi.new("char[?]", out[0].len + 1)
+    while true do
+        result = C.script_ffi_args_next(state, room, pair)
+        if result == 0 then
+            local name = text_of(pair[0].name.data, pair[0].name.len)
+            local value = true
+            if pair[0].value.data ~= nil then
+                value = text_of(pair[0].value.data, pair[0].value.len)
+            end
+            local former = fields[name]
+            if former == nil then
+                fields[name] = value
+            elseif type(former) == "table" then
+                former[#former + 1] = value
+            else
+                fields[name] = {former, value}
+            end
+        elseif result == 2 then
+            return fields
+        elseif result == 3 then
+            return fields, "truncated"
+        end
+    end
+end
+
+package.preload["ngx.req"] = function()
+    return {
+        version = ngx.config and ngx.config.ngx_lua_version,
+        add_header = function(name, value)
+            add_field(C.lua_ffi_request_field_set, name, value)
+        end,
+    }
+end
+
+-- ---- ngx.header, ngx.resp
+
+local function get_response_field(_, name)
+    name = as_text(name)
+    local count = C.lua_ffi_response_get(name, #name, out)
+    if count == 1 then
+        return text_of(out[0].data, out[0].len)
+    elseif count == 0 then
+        return nil
+    elseif count < 0 then
+        fail(count, 2)
+    end
+    local values = {}
+    place[0] = 0
+    for i = 1, count do
+        if C.lua_ffi_response_next(name, #name, place, out) ~= 0 then
+            break
+        end
+        values[i] = text_of(out[0].data, out[0].len)
+    end
+    return values
+end
+
+ngx.header = setmetatable({}, {
+    __index = get_response_field,
+    __newindex = function(_, name, value)
+        set_field(C.lua_ffi_response_field_set, name, value, 0, 2)
+    end,
+})
+
+ngx.resp = ngx.resp or {}
+
+function ngx.resp.get_headers(max, is_raw)
+    return give_fields(C.lua_ffi_response_fields(), C.lua_ffi_response_field, max, is_raw)
+end
+
+package.preload["ngx.resp"] = function()
+    return {
+        version = ngx.config and ngx.config.ngx_lua_version,
+        add_header = function(name, value)
+            add_field(C.lua_ffi_response_field_set, name, value)
+        end,
+        get_headers = ngx.resp.get_headers,
+        set_status = function(status, reason)
+            ngx.status = status
+            if reason ~= nil then
+                reason = as_text(reason)
+                C.lua_ffi_reason_set(reason, #reason)
+            end
+        end,
+        bypass_if_checks = function()
+            local result = C.lua_ffi_bypass_checks()
+            if result ~= 0 then
+                fail(result, 2)
+            end
+        end,
+    }
+end
+
+function properties.get.status()
+    local result = C.lua_ffi_status()
+    if result < 0 then
+        fail(result, 2)
+    end
+    return result
+end
+
+function properties.set.status(status)
+    local number = tonumber(status)
+    if not number then
+        error("bad status: number expected, got " .. type(status), 2)
+    end
+    local result = C.lua_ffi_status_set(number)
+    if result ~= 0 then
+        fail(result, 2)
+    end
+end
+
+function properties.get.headers_sent()
+    local result = C.lua_ffi_is_head_sent()
+    if result < 0 then
+        fail(result, 2)
+    end
+    return result == 1
+end
+
+function properties.get.is_subrequest()
+    local result = C.lua_ffi_is_subrequest()
+    if result < 0 then
+        fail(result, 2)
+    end
+    return result == 1
+end

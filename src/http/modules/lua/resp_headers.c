@@ -1,0 +1,243 @@
+/* The head of the response, for ngx.header, ngx.resp, ngx.status. */
+#include "base/text.h"
+#include "http/message/parser.h"
+#include "http/modules/lua/ffi.h"
+#include "http/modules/lua/lua.h"
+#include "http/request/field_change.h"
+#include "http/variables/variables.h"
+
+/* Those that a response keeps apart from its list of fields: as variables name them, and as they are sent. */
+static const struct {
+    struct str variable; /* after $sent_http_ */
+    struct str name;
+    bool is_asked; /* a script may ask for it by name */
+    bool is_given; /* … and is given it with all the others */
+} made[] = {
+    {STR_INIT("content_type"), STR_INIT("content-type"), true, true},
+    {STR_INIT("content_length"), STR_INIT("content-length"), true, true},
+    {STR_INIT("last_modified"), STR_INIT("last-modified"), true, false},
+    {STR_INIT("location"), STR_INIT("location"), true, true},
+    {STR_INIT("etag"), STR_INIT("etag"), true, true},
+    {STR_INIT("connection"), STR_INIT("connection"), false, true},
+    {STR_INIT("transfer_encoding"), STR_INIT("transfer-encoding"), false, true},
+};
+#define MADE ((int) (sizeof(made) / sizeof(made[0])))
+
+/* Does a script that says `asked` mean the field of this name? */
+static bool is_meant(const struct request *request, struct str name, struct str asked)
+{
+    if (name.len != asked.len) {
+        return false;
+    }
+    if (!lua_settings_of(request)->transforms_names) {
+        return str_equal_nocase(name, asked);
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        char c = asked.data[i] == '_' ? '-' : asked.data[i];
+
+        if (ascii_lower((unsigned char) name.data[i]) != ascii_lower((unsigned char) c)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- reading */
+
+int lua_ffi_response_fields(void)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+
+    return result != LUA_FFI_OK ? result : (int) request->response.fields.count + MADE;
+}
+
+int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
+{
+    struct request *request = lua_running_request();
+
+    if (number >= MADE) {
+        return lua_field_at(&request->response.fields, number - MADE, out);
+    }
+    out->name = made[number].name;
+    bool is_there =
+        made[number].is_given && response_made_field(request, made[number].variable, &out->value);
+    return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
+}
+
+int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
+{
+    const struct request *request = lua_running_request();
+    const struct fields *fields = &request->response.fields;
+
+    for (; *number < (int) fields->count; ++*number) {
+        const struct field *field = &fields->items[*number];
+
+        if (!field->is_removed && is_meant(request, field->name, (struct str){name, len})) {
+            *out = field->value;
+            ++*number;
+            return LUA_FFI_OK;
+        }
+    }
+    return LUA_FFI_NONE;
+}
+
+int lua_ffi_response_get(const char *name, size_t len, struct str *out)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+    struct str value;
+    int count = 0;
+
+    if (result != LUA_FFI_OK) {
+        return result;
+    }
+    for (int i = 0; i < MADE; i++) {
+        if (made[i].is_asked && is_meant(request, made[i].name, (struct str){name, len}) &&
+            response_made_field(request, made[i].variable, out)) {
+            return 1;
+        }
+    }
+    for (int number = 0; lua_ffi_response_next(name, len, &number, &value) == LUA_FFI_OK; count++) {
+        *out = count == 0 ? value : *out;
+    }
+    return count;
+}
+
+/* ---- changing */
+
+/* As a script says it, whatever the location says of redirects. */
+static void change_location(struct request *request, const struct field_change *change)
+{
+    request->response.location = STR_NONE;
+    fields_set(&request->response.fields, &request->arena, FIELD_LOCATION, change->value);
+    struct field *field = fields_get(&request->response.fields, FIELD_LOCATION);
+    if (field != NULL) {
+        field->name = change->name;
+    }
+}
+
+static int change_length(struct request *request, struct str value)
+{
+    int64_t length = -1;
+
+    if (value.len != 0 && !content_length_parse(value, &length)) {
+        return LUA_FFI_BAD_VALUE;
+    }
+    request->response.content_length = length;
+    if (length == -1) {
+        request->response.allows_ranges = false;
+    }
+    return LUA_FFI_OK;
+}
+
+int lua_response_field_set(struct request *request, struct str name, struct str value, bool appends)
+{
+    struct arena *arena = &request->arena;
+    struct field_change change = {.name = lua_escaped(arena, name, ESCAPE_FIELD_NAME),
+                                  .value = lua_escaped(arena, value, ESCAPE_FIELD_VALUE)};
+
+    change.id = field_identify(change.name);
+    change.appends = appends && (FIELD_BIT(change.id) & RESPONSE_FIELDS_ONCE) == 0;
+    switch (change.id) {
+    case FIELD_CONTENT_LENGTH:
+        return change_length(request, change.value);
+    case FIELD_LOCATION:
+        change_location(request, &change);
+        return LUA_FFI_OK;
+    case FIELD_CONTENT_TYPE:
+        lua_request_of(request)->has_type = true;
+        break;
+    default:
+        break;
+    }
+    response_change_field(request, &change);
+    return LUA_FFI_OK;
+}
+
+int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                               int appends)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+
+    if (result != LUA_FFI_OK) {
+        return result;
+    }
+    if (request->response.is_head_sent) {
+        log_error(&request->log, 0,
+                  "attempt to set ngx.header.HEADER after sending out response headers");
+        return LUA_FFI_OK;
+    }
+    struct str field = {name, len};
+    if (memchr(name, '_', len) != NULL && lua_settings_of(request)->transforms_names) {
+        char *copy = arena_text(&request->arena, len);
+        for (size_t i = 0; i < len; i++) {
+            copy[i] = name[i] == '_' ? '-' : name[i];
+        }
+        field.data = copy;
+    }
+    return lua_response_field_set(request, field, (struct str){value, value_len}, appends);
+}
+
+/* ---- the status */
+
+int lua_ffi_status(void)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+
+    if (result != LUA_FFI_OK) {
+        return result;
+    }
+    unsigned status = request_status(request);
+    return status == 0 && request->version < HTTP_1_0 ? 9 : (int) status;
+}
+
+int lua_ffi_status_set(int status)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+
+    if (result != LUA_FFI_OK) {
+        return result;
+    }
+    if (request->response.is_head_sent) {
+        log_error(&request->log, 0, "attempt to set ngx.status after sending out response headers");
+        return LUA_FFI_OK;
+    }
+    request->response.error_status = 0;
+    request->response.status = status < 0 || status > 999 ? 0 : (unsigned) status;
+    request->response.reason = STR_NONE;
+    return LUA_FFI_OK;
+}
+
+int lua_ffi_reason_set(const char *reason, size_t len)
+{
+    struct request *request = lua_running_request();
+
+    if (!request->response.is_head_sent) {
+        request->response.reason =
+            lua_escaped(&request->arena, (struct str){reason, len}, ESCAPE_FIELD_VALUE);
+    }
+    return LUA_FFI_OK;
+}
+
+int lua_ffi_bypass_checks(void)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+
+    if (result == LUA_FFI_OK) {
+        request->response.is_unconditional = true;
+    }
+    return result;
+}
+
+int lua_ffi_is_head_sent(void)
+{
+    struct request *request;
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
+
+    return result != LUA_FFI_OK ? result : request->response.is_head_sent;
+}

@@ -1,0 +1,403 @@
+/* ngx.location.capture and capture_multi: other locations' answers, as tables. */
+#include "http/message/uri.h"
+#include "http/modules/lua/ffi.h"
+#include "http/modules/lua/lua.h"
+#include "http/request/body.h"
+#include "http/request/subrequest.h"
+#include "http/variables/variables.h"
+#include "lua/vm/context.h"
+
+#define PHASES                                                                                     \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+
+/* A variable that is assigned before the subrequest begins. */
+struct assignment {
+    struct str name, value;
+};
+
+/* One subrequest; in the main request's arena. */
+struct capture {
+    struct subrequest sub;
+    struct request *parent;
+    struct vec assignments; /* struct assignment */
+    bool copies_variables;  /* the values that the parent has now are its own then */
+    int context;            /* reference to its ngx.ctx until it runs, or LUA_NOREF */
+};
+
+/* ---- options */
+
+/* The option of this name, on top of the stack; false, and nothing: it is not said. */
+static bool push_option(lua_State *L, int options, const char *name)
+{
+    lua_getfield(L, options, name);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        return false;
+    }
+    return true;
+}
+
+static bool read_flag(lua_State *L, int options, const char *name)
+{
+    bool is_on = false;
+
+    if (push_option(L, options, name)) {
+        if (!lua_isboolean(L, -1)) {
+            luaL_error(L, "Bad %s option value", name);
+        }
+        is_on = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
+    return is_on;
+}
+
+static void read_args(lua_State *L, int options, struct capture *capture)
+{
+    struct arena *arena = &capture->parent->main->arena;
+
+    if (!push_option(L, options, "args")) {
+        return;
+    }
+    if (!lua_isstring(L, -1) && !lua_istable(L, -1)) {
+        luaL_error(L, "Bad args option value");
+    }
+    if (lua_istable(L, -1)) {
+        lua_push_args(L, lua_gettop(L));
+        lua_remove(L, -2);
+    }
+    struct str more = arena_dup(arena, script_check_str(L, -1));
+    const struct str parts[] = {capture->sub.args, STR("&"), more};
+    capture->sub.args = capture->sub.args.len == 0 ? more
+                        : more.len == 0            ? capture->sub.args
+                                                   : arena_join(arena, parts, 3);
+    lua_pop(L, 1);
+}
+
+static void read_method(lua_State *L, int options, struct capture *capture)
+{
+    if (!push_option(L, options, "method")) {
+        return;
+    }
+    if (lua_type(L, -1) != LUA_TNUMBER) {
+        luaL_error(L, "Bad http request method");
+    }
+    capture->sub.method = lua_method_name((int) lua_tointeger(L, -1));
+    if (capture->sub.method.len == 0) {
+        log_error(&capture->parent->log, 0, "unsupported HTTP method: %d",
+                  (int) lua_tointeger(L, -1));
+        luaL_error(L, "failed to adjust the subrequest: -1");
+    }
+    lua_pop(L, 1);
+}
+
+static void read_body(lua_State *L, int options, struct capture *capture)
+{
+    struct arena *arena = &capture->parent->main->arena;
+
+    if (push_option(L, options, "body")) {
+        if (!lua_isstring(L, -1)) {
+            luaL_error(L, "Bad http request body");
+        }
+        struct str text = script_check_str(L, -1);
+        arena_allow(arena, text.len);
+        capture->sub.given = arena_new(arena, struct request_body);
+        capture->sub.given->bytes = arena_dup(arena, text);
+        capture->sub.given->size = text.len;
+        capture->sub.given->fd = -1;
+        lua_pop(L, 1);
+    }
+    capture->sub.passes_body = read_flag(L, options, "always_forward_body") ||
+                               str_is(capture->sub.method, "POST") ||
+                               str_is(capture->sub.method, "PUT");
+}
+
+/* Is it a variable that may be assigned? */
+static void check_variable(lua_State *L, const struct request *request, struct str name)
+{
+    const struct variable *variable = map_get_nocase(&request->env.set->by_name, name);
+
+    if (variable == NULL || (variable->flags & VARIABLE_WEAK) != 0) {
+        log_error(
+            &request->log, 0,
+            "variable \"%.*s\" cannot be assigned a value (maybe you forgot to define it first?) ",
+            STR_ARG(name));
+        luaL_error(L, "failed to adjust the subrequest: -1");
+    }
+    if ((variable->flags & VARIABLE_CHANGEABLE) == 0) {
+        log_error(&request->log, 0, "variable \"%.*s\" not changeable", STR_ARG(name));
+        luaL_error(L, "failed to adjust the subrequest: 500");
+    }
+}
+
+static void read_assignments(lua_State *L, int options, struct capture *capture)
+{
+    struct arena *arena = &capture->parent->main->arena;
+
+    if (!push_option(L, options, "vars")) {
+        return;
+    }
+    if (!lua_istable(L, -1)) {
+        luaL_error(L, "Bad vars option value");
+    }
+    for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+        if (lua_type(L, -2) != LUA_TSTRING) {
+            luaL_error(L, "attempt to use a non-string key in the \"vars\" option table");
+        }
+        if (!lua_isstring(L, -1)) {
+            luaL_error(L, "attempt to use bad variable value type %s", luaL_typename(L, -1));
+        }
+        struct assignment *one = vec_add(&capture->assignments, arena, struct assignment);
+        one->name = arena_dup(arena, script_check_str(L, -2));
+        lua_pushvalue(L, -1);
+        one->value = arena_dup(arena, script_check_str(L, -1));
+        lua_pop(L, 1);
+        check_variable(L, capture->parent, one->name);
+    }
+    lua_pop(L, 1);
+}
+
+static void read_options(lua_State *L, int options, struct capture *capture)
+{
+    read_args(L, options, capture);
+    read_method(L, options, capture);
+    read_body(L, options, capture);
+    read_assignments(L, options, capture);
+    capture->sub.own_variables = !read_flag(L, options, "share_all_vars");
+    capture->copies_variables =
+        read_flag(L, options, "copy_all_vars") && capture->sub.own_variables;
+    if (push_option(L, options, "ctx")) {
+        if (!lua_istable(L, -1)) {
+            luaL_error(L, "Bad ctx option value type %s, expected a Lua table",
+                       luaL_typename(L, -1));
+        }
+        capture->context = luaL_ref(L, LUA_REGISTRYINDEX);
+    }
+}
+
+/* ---- one of them */
+
+/* Before it begins: its variables and its ngx.ctx. */
+static void prepare(struct subrequest *sub)
+{
+    struct capture *capture = container_of(sub, struct capture, sub);
+    const struct variable_env *from = &capture->parent->env;
+    struct request *child = sub->request;
+
+    if (capture->copies_variables && from->values != NULL) {
+        size_t count = from->set->used.count;
+        child->env.values = arena_array(child->env.arena, count, sizeof(struct variable_value));
+        memcpy(child->env.values, from->values, count * sizeof(struct variable_value));
+    }
+    vec_each(const struct assignment, one, &capture->assignments) {
+        lua_variable_set(child, one->name, one->value);
+    }
+    if (capture->context != LUA_NOREF) {
+        struct script_subject *subject = &lua_request_of(child)->subject;
+        lua_State *L = subject->vm->state;
+
+        lua_rawgeti(L, LUA_REGISTRYINDEX, capture->context);
+        script_context_set(L, subject);
+    }
+}
+
+/* The path and the options from index `first` on. `number` is that of the subrequest, for messages. */
+static struct capture *read_capture(lua_State *L, struct request *request, int first, int number)
+{
+    struct arena *arena = &request->main->arena;
+    struct capture *capture = arena_new(arena, struct capture);
+    struct str text = script_check_str(L, first);
+
+    capture->parent = request;
+    capture->context = LUA_NOREF;
+    capture->sub.output = SUBREQUEST_MEMORY;
+    capture->sub.memory_max = lua_settings_of(request)->capture_max;
+    capture->sub.method = STR("GET");
+    capture->sub.own_variables = true;
+    capture->sub.own_headers = true;
+    capture->sub.prepare = prepare;
+    if (text.len == 0 || !subrequest_aim(request, arena_dup(arena, text), &capture->sub)) {
+        luaL_error(L, "unsafe uri in argument #1: %s", text.data);
+    }
+    if (lua_isnoneornil(L, first + 1)) {
+        return capture;
+    }
+    if (!lua_istable(L, first + 1)) {
+        luaL_error(L, "expecting table as the 2nd argument for subrequest %d, but got %s", number,
+                   luaL_typename(L, first + 1));
+    }
+    read_options(L, first + 1, capture);
+    return capture;
+}
+
+/* ---- results */
+
+/* A field into the table on top; those that come again are a list. */
+static void give_field(lua_State *L, struct str name, struct str value)
+{
+    script_push_str(L, name);
+    lua_pushvalue(L, -1);
+    lua_rawget(L, -3);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        script_push_str(L, value);
+        lua_rawset(L, -3);
+        return;
+    }
+    if (!lua_istable(L, -1)) {
+        lua_createtable(L, 4, 0);
+        lua_insert(L, -2);
+        lua_rawseti(L, -2, 1);
+        lua_pushvalue(L, -2);
+        lua_pushvalue(L, -2);
+        lua_rawset(L, -5);
+    }
+    script_push_str(L, value);
+    lua_rawseti(L, -2, (int) lua_objlen(L, -2) + 1);
+    lua_pop(L, 2);
+}
+
+static void give_header(lua_State *L, struct request *child)
+{
+    static const struct {
+        struct str variable, name;
+    } made[] = {{STR_INIT("content_type"), STR_INIT("Content-Type")},
+                {STR_INIT("content_length"), STR_INIT("Content-Length")},
+                {STR_INIT("last_modified"), STR_INIT("Last-Modified")},
+                {STR_INIT("location"), STR_INIT("Location")},
+                {STR_INIT("etag"), STR_INIT("ETag")}};
+    struct str value;
+
+    lua_newtable(L);
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        bool is_of_page = child->response.is_built_in && i < 2;
+        if (!is_of_page && response_made_field(child, made[i].variable, &value)) {
+            give_field(L, made[i].name, value);
+        }
+    }
+    fields_each(field, &child->response.fields) {
+        if (!field->is_removed) {
+            give_field(L, field->name, field->value);
+        }
+    }
+}
+
+/* A page of the server's own for a failure is not the location's answer. */
+static void give_result(lua_State *L, const struct capture *capture, enum flow flow)
+{
+    struct request *child = capture->sub.request;
+    const struct response *response = &child->response;
+    bool has_page = response->is_built_in || response->is_header_only;
+
+    lua_createtable(L, 0, 4);
+    lua_pushinteger(L, response->status == 0 ? 500 : (lua_Integer) response->status);
+    lua_setfield(L, -2, "status");
+    script_push_str(L, response->is_built_in ? STR("") : capture->sub.body);
+    lua_setfield(L, -2, "body");
+    lua_pushboolean(L, has_page || capture->sub.is_cut || flow == FLOW_CUT || flow == FLOW_CLOSED);
+    lua_setfield(L, -2, "truncated");
+    give_header(L, child);
+    lua_setfield(L, -2, "header");
+}
+
+/* ---- running */
+
+/* Begins and waits for them all. True: all have run. MAY WAIT. */
+static bool run_all(struct script_thread *thread, struct capture **captures, enum flow *flows,
+                    int count)
+{
+    struct request *request = container_of(thread->subject, struct lua_request, subject)->request;
+    int begun = 0;
+
+    thread->subrequests += (unsigned) count;
+    while (begun < count) {
+        enum flow flow = subrequest_begin(request, &captures[begun]->sub);
+        if (flow != FLOW_DONE) {
+            break;
+        }
+        begun++;
+    }
+    for (int i = 0; i < begun; i++) {
+        flows[i] = subrequest_wait(&captures[i]->sub);
+    }
+    thread->subrequests -= (unsigned) count;
+    return begun == count;
+}
+
+static int capture_all(lua_State *L, struct script_thread *thread, struct capture **captures,
+                       int count)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+    enum flow *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
+    bool is_done = run_all(thread, captures, flows, count);
+
+    script_resumed(thread);
+    for (int i = 0; i < count; i++) {
+        luaL_unref(L, LUA_REGISTRYINDEX, captures[i]->context);
+    }
+    if (!is_done) {
+        log_error(&lua->request->log, 0, "lua subrequests cycle while processing \"%.*s\"",
+                  STR_ARG(lua->request->uri));
+        return luaL_error(L, "failed to issue subrequest: -1");
+    }
+    luaL_checkstack(L, count + 8, "too many subrequests");
+    for (int i = 0; i < count; i++) {
+        give_result(L, captures[i], flows[i]);
+    }
+    return count;
+}
+
+static int capture(lua_State *L, struct script_thread *thread)
+{
+    struct capture *one;
+
+    if (lua_gettop(L) != 1 && lua_gettop(L) != 2) {
+        return luaL_error(L, "expecting one or two arguments");
+    }
+    one = read_capture(L, lua_check_request(L, thread)->request, 1, 0);
+    return capture_all(L, thread, &one, 1);
+}
+
+static int capture_multi(lua_State *L, struct script_thread *thread)
+{
+    struct request *request = lua_check_request(L, thread)->request;
+
+    if (lua_gettop(L) != 1) {
+        return luaL_error(L, "only one argument is expected, but got %d", lua_gettop(L));
+    }
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int count = (int) lua_objlen(L, 1);
+    if (count == 0) {
+        return luaL_error(L, "at least one subrequest should be specified");
+    }
+    struct capture **captures = arena_array(&request->arena, (size_t) count, sizeof(*captures));
+    for (int i = 0; i < count; i++) {
+        lua_rawgeti(L, 1, i + 1);
+        if (lua_isnil(L, -1)) {
+            return luaL_error(L, "only array-like tables are allowed");
+        }
+        if (!lua_istable(L, -1)) {
+            return luaL_error(L, "the query argument %d is not a table, but a %s", i,
+                              luaL_typename(L, -1));
+        }
+        int query = lua_gettop(L);
+        if (lua_objlen(L, query) != 1 && lua_objlen(L, query) != 2) {
+            return luaL_error(L, "query argument %d expecting one or two arguments", i);
+        }
+        lua_rawgeti(L, query, 1);
+        lua_rawgeti(L, query, 2);
+        captures[i] = read_capture(L, request, query + 1, i);
+        lua_settop(L, 1);
+    }
+    return capture_all(L, thread, captures, count);
+}
+
+static const struct script_row rows[] = {
+    {"location.capture", capture, PHASES, .waits = true},
+    {"location.capture_multi", capture_multi, PHASES, .waits = true},
+    {0},
+};
+
+void lua_subrequests_add(lua_State *L)
+{
+    script_add(L, rows);
+}

@@ -1,0 +1,174 @@
+/* Fields of requests and of responses, set, replaced and removed. */
+#include "http/request/field_change.h"
+
+#include "http/message/parser.h"
+
+static bool is_meant(const struct field_change *change, struct str name)
+{
+    return change->is_prefix ? str_starts_nocase(name, change->name)
+                             : str_equal_nocase(name, change->name);
+}
+
+/* Replaces the first of that name and removes the others; an empty value removes all. True: there was one. */
+static bool replace_field(struct fields *fields, const struct field_change *change)
+{
+    bool is_set = false;
+
+    if (change->id != FIELD_OTHER && (fields->seen & FIELD_BIT(change->id)) == 0) {
+        return false;
+    }
+    fields_each(field, fields) {
+        if (field->is_removed || !is_meant(change, field->name)) {
+            continue;
+        }
+        if (is_set || change->value.len == 0) {
+            field->is_removed = true;
+        } else {
+            field->value = change->value;
+        }
+        is_set = true;
+    }
+    return is_set;
+}
+
+/* ---- responses */
+
+/* A field that stands in the list of fields, and nowhere else. */
+static void change_listed(struct request *request, const struct field_change *change)
+{
+    struct fields *fields = &request->response.fields;
+    bool is_there = !change->appends && replace_field(fields, change);
+
+    if (!is_there && change->value.len != 0) {
+        fields_add_identified(fields, &request->arena, change->id, change->name, change->value);
+    }
+}
+
+static void change_length(struct request *request, struct str value)
+{
+    struct response *response = &request->response;
+    int64_t length;
+
+    if (value.len == 0) {
+        response->content_length = -1;
+        response->allows_ranges = false;
+    } else if (response->is_header_only && content_length_parse(value, &length)) {
+        response->content_length = length;
+    }
+}
+
+/* "close" closes; anything else is one more field, as with nginx. */
+static void change_connection(struct request *request, const struct field_change *change)
+{
+    const struct field field = {.value = change->value};
+
+    if (field_lists(&field, STR("close"))) {
+        request->keepalive = false;
+    } else if (change->value.len != 0) {
+        change_listed(request, change);
+    }
+}
+
+void response_change_field(struct request *request, const struct field_change *change)
+{
+    struct response *response = &request->response;
+
+    switch (change->id) {
+    case FIELD_CONTENT_TYPE:
+        response->content_type = change->value;
+        response->charset = STR_NONE;
+        return;
+    case FIELD_CONTENT_LENGTH:
+        change_length(request, change->value);
+        return;
+    case FIELD_TRANSFER_ENCODING:
+        return;
+    case FIELD_CONNECTION:
+        change_connection(request, change);
+        return;
+    case FIELD_LOCATION:
+        response_set_location(request, change->value);
+        return;
+    case FIELD_ETAG:
+        response->etag = change->value;
+        return;
+    case FIELD_SERVER:
+    case FIELD_DATE:
+        if (change->value.len == 0) {
+            response->left_out |= FIELD_BIT(change->id);
+        }
+        break;
+    case FIELD_LAST_MODIFIED:
+        response->last_modified = -1;
+        response->last_modified_text = STR_NONE;
+        break;
+    case FIELD_ACCEPT_RANGES:
+        response->allows_ranges = false;
+        break;
+    default:
+        break;
+    }
+    change_listed(request, change);
+}
+
+/* ---- requests */
+
+/* One that shares its list with others gets its own before something is added to it. */
+static void own_fields(struct request *request)
+{
+    struct fields *fields = &request->headers;
+
+    if (request->parent == NULL && request->subrequests_begun == NULL) {
+        return;
+    }
+    struct field *items = arena_array(&request->arena, fields->count + 1, sizeof(*items));
+    if (fields->count != 0) {
+        memcpy(items, fields->items, fields->count * sizeof(*items));
+    }
+    fields->items = items;
+    fields->capacity = fields->count + 1;
+}
+
+/* The parent, where it sees what the subrequest changes. */
+static struct request *sharing_parent(const struct request *request)
+{
+    return request->has_own_headers ? NULL : request->parent;
+}
+
+/* The host that a request is for follows the field; one that is none is left out. */
+static bool change_host(struct request *request, struct str value)
+{
+    struct str host = STR_NONE;
+    struct str port = STR_NONE;
+
+    if (value.len != 0 && !authority_parse(&request->arena, value, &host, &port)) {
+        return false;
+    }
+    for (struct request *at = request; at != NULL; at = sharing_parent(at)) {
+        at->host = host;
+        at->port = port;
+    }
+    return true;
+}
+
+bool request_change_field(struct request *request, const struct field_change *change)
+{
+    if (change->id == FIELD_HOST &&
+        (!change->only_existing || fields_get(&request->headers, FIELD_HOST) != NULL) &&
+        !change_host(request, change->value)) {
+        return false;
+    }
+    for (struct request *at = request; at != NULL; at = sharing_parent(at)) {
+        bool is_there = !change->appends && replace_field(&at->headers, change);
+
+        if (!is_there && change->value.len != 0 && !change->only_existing) {
+            own_fields(at);
+            fields_add_identified(&at->headers, &at->arena, change->id,
+                                  at == request ? change->name
+                                                : arena_dup(&at->arena, change->name),
+                                  at == request ? change->value
+                                                : arena_dup(&at->arena, change->value));
+        }
+    }
+    return true;
+}

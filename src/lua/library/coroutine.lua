@@ -1,0 +1,63 @@
+-- coroutine.*, as scripts of OpenResty know it: threads among the coroutines, and whole tracebacks of what wrap threw.
+-- Arguments: yield and status as C has them, what keeps the traceback of a failed coroutine, and the table of threads.
+local yield, status, keep, threads = ...
+
+local coroutine = coroutine
+local create, resume = coroutine.create, coroutine.resume
+local error, type = error, type
+
+-- What resume gave; of one that could not be resumed with the reason that says what it is.
+local function said(co, ok, ...)
+    if ok then
+        return ok, ...
+    end
+    local reason = ...
+    if reason == "cannot resume non-suspended coroutine" or reason == "cannot resume dead coroutine" then
+        reason = "cannot resume " .. status(co) .. " coroutine"
+    end
+    return ok, reason
+end
+
+local function unwrap(co, ok, ...)
+    if ok then
+        return ...
+    end
+    local reason = ...
+    if status(co) == "dead" then
+        keep(co, reason)
+    end
+    return error(reason, 0)
+end
+
+-- Lua's own and ours under the names that some libraries know.
+for _, name in ipairs({ "create", "resume", "wrap", "yield", "status" }) do
+    coroutine["_" .. name] = coroutine[name]
+end
+
+coroutine.yield = yield
+coroutine.status = status
+
+function coroutine.resume(co, ...)
+    if type(co) ~= "thread" then
+        return error("bad argument #1 to 'resume' (coroutine expected)", 2)
+    end
+    if threads[co] ~= nil then
+        return false, "cannot resume " .. status(co) .. " coroutine"
+    end
+    return said(co, resume(co, ...))
+end
+
+function coroutine.wrap(f)
+    if type(f) ~= "function" then
+        return error("bad argument #1 to 'wrap' (Lua function expected)", 2)
+    end
+    local co = create(f)
+    return function(...)
+        return unwrap(co, said(co, resume(co, ...)))
+    end
+end
+
+for _, name in ipairs({ "create", "resume", "wrap", "yield", "status" }) do
+    coroutine["__" .. name] = coroutine[name]
+end
+coroutine.isyieldable = nil

@@ -1,0 +1,408 @@
+-- Methods of shared dictionaries. Takes the dictionaries by name, gives the table ngx.shared.
+local dicts = ...
+local ffi = require "ffi"
+local new_tab = require "table.new"
+local C = ffi.C
+local string_of = ffi.string
+local type, tostring, tonumber, error, select, setmetatable = type, tostring, tonumber, error, select, setmetatable
+
+ffi.cdef [[
+struct script_dict_value {
+    double number, init, seconds;
+    const char *data;
+    size_t len;
+    uint32_t flags;
+    int type, is_stale, is_forcible;
+};
+int script_ffi_dict_get(void *dict, const char *key, size_t key_len, int wants_stale, struct script_dict_value *out);
+int script_ffi_dict_set(void *dict, const char *key, size_t key_len, int how, struct script_dict_value *value);
+int script_ffi_dict_incr(void *dict, const char *key, size_t key_len, int has_init, struct script_dict_value *value);
+int script_ffi_dict_ttl(void *dict, const char *key, size_t key_len, struct script_dict_value *out);
+int script_ffi_dict_expire(void *dict, const char *key, size_t key_len, double seconds);
+int script_ffi_dict_push(void *dict, const char *key, size_t key_len, int is_left, struct script_dict_value *value);
+int script_ffi_dict_pop(void *dict, const char *key, size_t key_len, int is_left, struct script_dict_value *out);
+int script_ffi_dict_length(void *dict, const char *key, size_t key_len, struct script_dict_value *out);
+void script_ffi_dict_flush_all(void *dict);
+double script_ffi_dict_flush_expired(void *dict, double most);
+void script_ffi_dict_keys(void *dict, double most, struct script_dict_value *out);
+double script_ffi_dict_capacity(void *dict);
+double script_ffi_dict_free_space(void *dict);
+]]
+
+local NONE, BOOLEAN, NUMBER, STRING, LIST = 0, 1, 2, 3, 4         -- enum dict_type
+local SET, ADD, REPLACE, SAFE_SET, SAFE_ADD = 0, 1, 2, 3, 4       -- enum dict_set
+local OK, NOT_FOUND = 0, 1                                        -- enum dict_result
+local REASONS = { "not found", "exists", "no memory", "not a number", "value not a list" }
+local KEY_MOST = 65535
+local KEYS_USUAL = 1024 -- that get_keys gives
+
+local value = ffi.new("struct script_dict_value")
+local dict_methods = {}
+local dict_mt = { __index = dict_methods }
+
+-- The dictionary behind an object.
+local function dict_of(zone)
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        error("bad \"zone\" argument", 3)
+    end
+    return dict
+end
+
+-- A key as a string; nil and a reason when it is none.
+local function key_of(key)
+    if type(key) ~= "string" then
+        if key == nil then
+            return nil, "nil key"
+        end
+        key = tostring(key)
+    end
+    local len = #key
+    if len == 0 then
+        return nil, "empty key"
+    end
+    if len > KEY_MOST then
+        return nil, "key too long"
+    end
+    return key
+end
+
+-- The value that C gave.
+local function value_out(kind)
+    if kind == NUMBER then
+        return value.number
+    elseif kind == STRING then
+        return string_of(value.data, value.len)
+    elseif kind == BOOLEAN then
+        return value.number ~= 0
+    end
+end
+
+function dict_methods.get(zone, key)
+    local dict = dict_of(zone)
+    local name, err = key_of(key)
+    if not name then
+        return nil, err
+    end
+    local kind = C.script_ffi_dict_get(dict, name, #name, 0, value)
+    if kind == NONE then
+        return nil
+    elseif kind == LIST then
+        return nil, "value is a list"
+    end
+    local flags = value.flags
+    if flags ~= 0 then
+        return value_out(kind), flags
+    end
+    return value_out(kind)
+end
+
+function dict_methods.get_stale(zone, key)
+    local dict = dict_of(zone)
+    local name, err = key_of(key)
+    if not name then
+        return nil, err
+    end
+    local kind = C.script_ffi_dict_get(dict, name, #name, 1, value)
+    if kind == NONE then
+        return nil
+    elseif kind == LIST then
+        return nil, "value is a list"
+    end
+    local flags
+    if value.flags ~= 0 then
+        flags = value.flags
+    end
+    return value_out(kind), flags, value.is_stale ~= 0
+end
+
+-- The string or number goes to C. False: it is of another type.
+local function value_in(given)
+    local kind = type(given)
+    if kind == "string" then
+        value.type = STRING
+        value.data = given
+        value.len = #given
+    elseif kind == "number" then
+        value.type = NUMBER
+        value.number = given
+    else
+        return false
+    end
+    return true
+end
+
+local function store(zone, how, key, given, seconds, flags)
+    local dict = dict_of(zone)
+    if seconds == nil then
+        seconds = 0
+    elseif type(seconds) ~= "number" or seconds < 0 then
+        error("bad \"exptime\" argument", 3)
+    end
+    local name, err = key_of(key)
+    if not name then
+        return nil, err
+    end
+    if not value_in(given) then
+        if given == nil then
+            if how == ADD or how == REPLACE or how == SAFE_ADD then
+                return false, "attempt to add or replace nil values", false
+            end
+            value.type = NONE
+        elseif type(given) == "boolean" then
+            value.type = BOOLEAN
+            value.number = given and 1 or 0
+        else
+            return nil, "bad value type"
+        end
+    end
+    value.seconds = seconds
+    value.flags = flags or 0
+    local result = C.script_ffi_dict_set(dict, name, #name, how, value)
+    if result == OK then
+        return true, nil, value.is_forcible ~= 0
+    end
+    return false, REASONS[result], value.is_forcible ~= 0
+end
+
+function dict_methods.set(zone, key, given, seconds, flags)
+    return store(zone, SET, key, given, seconds, flags)
+end
+
+function dict_methods.add(zone, key, given, seconds, flags)
+    return store(zone, ADD, key, given, seconds, flags)
+end
+
+function dict_methods.replace(zone, key, given, seconds, flags)
+    return store(zone, REPLACE, key, given, seconds, flags)
+end
+
+function dict_methods.safe_set(zone, key, given, seconds, flags)
+    return store(zone, SAFE_SET, key, given, seconds, flags)
+end
+
+function dict_methods.safe_add(zone, key, given, seconds, flags)
+    return store(zone, SAFE_ADD, key, given, seconds, flags)
+end
+
+function dict_methods.delete(zone, key)
+    return store(zone, SET, key)
+end
+
+function dict_methods.incr(zone, key, step, init, init_ttl)
+    local dict = dict_of(zone)
+    local name, err = key_of(key)
+    if not name then
+        return nil, err
+    end
+    if type(step) ~= "number" then
+        local number = tonumber(step)
+        if not number then
+            error("cannot convert 'nil' to 'double'", 2)
+        end
+        step = number
+    end
+    if init ~= nil then
+        local number = tonumber(init)
+        if not number then
+            error("bad init arg: number expected, got " .. type(init), 2)
+        end
+        init = number
+    end
+    if init_ttl ~= nil then
+        local number = tonumber(init_ttl)
+        if not number then
+            error("bad init_ttl arg: number expected, got " .. type(init_ttl), 2)
+        end
+        if number < 0 then
+            error("bad \"init_ttl\" argument", 2)
+        end
+        if init == nil then
+            error("must provide \"init\" when providing \"init_ttl\"", 2)
+        end
+        init_ttl = number
+    end
+    value.number = step
+    value.init = init or 0
+    value.seconds = init_ttl or 0
+    local result = C.script_ffi_dict_incr(dict, name, #name, init and 1 or 0, value)
+    if result ~= OK then
+        return nil, REASONS[result]
+    end
+    if init == nil then
+        return value.number
+    end
+    return value.number, nil, value.is_forcible ~= 0
+end
+
+function dict_methods.ttl(zone, key)
+    local dict = dict_of(zone)
+    local name, err = key_of(key)
+    if not name then
+        return nil, err
+    end
+    if C.script_ffi_dict_ttl(dict, name, #name, value) == NOT_FOUND then
+        return nil, "not found"
+    end
+    return value.seconds
+end
+
+function dict_methods.expire(zone, key, seconds)
+    local dict = dict_of(zone)
+    seconds = tonumber(seconds)
+    if not seconds then
+        error("bad \"exptime\" argument", 2)
+    end
+    local name, err = key_of(key)
+    if not name then
+        return nil, err
+    end
+    if C.script_ffi_dict_expire(dict, name, #name, seconds) == NOT_FOUND then
+        return nil, "not found"
+    end
+    return true
+end
+
+-- ---- lists
+
+-- A key of a list, as the C functions of nginx take it.
+local function list_key_of(key)
+    local kind = type(key)
+    if kind ~= "nil" and kind ~= "string" and kind ~= "number" then
+        error("bad argument #2 to '?' (string expected, got " .. kind .. ")", 3)
+    end
+    return key_of(key)
+end
+
+local function push(is_left, ...)
+    if select("#", ...) ~= 3 then
+        error("expecting 3 arguments, but only seen " .. select("#", ...), 3)
+    end
+    local zone, key, given = ...
+    local dict = dict_of(zone)
+    local name, err = list_key_of(key)
+    if not name then
+        return nil, err
+    end
+    if not value_in(given) then
+        return nil, "bad value type"
+    end
+    local result = C.script_ffi_dict_push(dict, name, #name, is_left, value)
+    if result ~= OK then
+        return nil, REASONS[result]
+    end
+    return value.number
+end
+
+function dict_methods.lpush(...)
+    return push(1, ...)
+end
+
+function dict_methods.rpush(...)
+    return push(0, ...)
+end
+
+local function pop(is_left, ...)
+    if select("#", ...) ~= 2 then
+        error("expecting 2 arguments, but only seen " .. select("#", ...), 3)
+    end
+    local zone, key = ...
+    local dict = dict_of(zone)
+    local name, err = list_key_of(key)
+    if not name then
+        return nil, err
+    end
+    local result = C.script_ffi_dict_pop(dict, name, #name, is_left, value)
+    if result == NOT_FOUND then
+        return nil
+    elseif result ~= OK then
+        return nil, REASONS[result]
+    end
+    return value_out(value.type)
+end
+
+function dict_methods.lpop(...)
+    return pop(1, ...)
+end
+
+function dict_methods.rpop(...)
+    return pop(0, ...)
+end
+
+function dict_methods.llen(...)
+    if select("#", ...) ~= 2 then
+        error("expecting 2 arguments, but only seen " .. select("#", ...), 2)
+    end
+    local zone, key = ...
+    local dict = dict_of(zone)
+    local name, err = list_key_of(key)
+    if not name then
+        return nil, err
+    end
+    local result = C.script_ffi_dict_length(dict, name, #name, value)
+    if result ~= OK then
+        return nil, REASONS[result]
+    end
+    return value.number
+end
+
+-- ---- the whole dictionary
+
+function dict_methods.flush_all(zone)
+    C.script_ffi_dict_flush_all(dict_of(zone))
+end
+
+-- The dictionary and the number of those functions that may be given one.
+local function one_number(usual, ...)
+    local count = select("#", ...)
+    if count ~= 1 and count ~= 2 then
+        error("expecting 1 or 2 argument(s), but saw " .. count, 3)
+    end
+    local zone, most = ...
+    local dict = type(zone) == "table" and zone[1]
+    if type(dict) ~= "cdata" then
+        error("bad user data for the ngx_shm_zone_t pointer", 3)
+    end
+    if count == 1 then
+        return dict, usual
+    end
+    local number = tonumber(most)
+    if not number then
+        error("bad argument #2 to '?' (number expected, got " .. type(most) .. ")", 3)
+    end
+    return dict, number
+end
+
+function dict_methods.flush_expired(...)
+    local dict, most = one_number(0, ...)
+    return C.script_ffi_dict_flush_expired(dict, most)
+end
+
+function dict_methods.get_keys(...)
+    local dict, most = one_number(KEYS_USUAL, ...)
+    C.script_ffi_dict_keys(dict, most, value)
+    local keys, count = new_tab(32, 0), 0
+    local at, last = value.data, value.data + value.len
+    while at < last do
+        local len = ffi.cast("const uint16_t *", at)[0]
+        count = count + 1
+        keys[count] = string_of(at + 2, len)
+        at = at + 2 + len
+    end
+    return keys
+end
+
+function dict_methods.capacity(zone)
+    return C.script_ffi_dict_capacity(dict_of(zone))
+end
+
+function dict_methods.free_space(zone)
+    return C.script_ffi_dict_free_space(dict_of(zone))
+end
+
+local shared = {}
+for name, dict in pairs(dicts) do
+    -- A pointer of FFI: code that is given lightuserdata is not compiled.
+    shared[name] = setmetatable({ ffi.cast("void *", dict) }, dict_mt)
+end
+return shared

@@ -1,0 +1,186 @@
+-- Hashes and encodings: ngx.md5, ngx.escape_uri, ngx.encode_base64 and their kin.
+local ngx = ...
+local ffi = require "ffi"
+local C = ffi.C
+local string_of = ffi.string
+local type, tostring, error, select = type, tostring, error, select
+
+ffi.cdef [[
+struct script_text { const char *data; size_t len; };
+void script_ffi_md5(const char *data, size_t len, struct script_text *out);
+void script_ffi_md5_bin(const char *data, size_t len, struct script_text *out);
+void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out);
+double script_ffi_crc32(const char *data, size_t len);
+void script_ffi_escape_uri(const char *data, size_t len, int kind, struct script_text *out);
+void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *out);
+void script_ffi_encode_base64(const char *data, size_t len, int how, struct script_text *out);
+int script_ffi_decode_base64(const char *data, size_t len, int how, struct script_text *out);
+void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out);
+]]
+
+local out = ffi.new("struct script_text")
+
+-- What any of these takes: nil counts as empty.
+local function text_of(value)
+    if type(value) == "string" then
+        return value
+    end
+    return value and tostring(value) or value == false and "false" or ""
+end
+
+-- ---- hashes
+
+function ngx.md5(value)
+    value = text_of(value)
+    C.script_ffi_md5(value, #value, out)
+    return string_of(out.data, out.len)
+end
+
+function ngx.md5_bin(value)
+    value = text_of(value)
+    C.script_ffi_md5_bin(value, #value, out)
+    return string_of(out.data, out.len)
+end
+
+local function sha1_bin(value)
+    C.script_ffi_sha1_bin(value, #value, out)
+    return string_of(out.data, out.len)
+end
+
+function ngx.sha1_bin(value)
+    return sha1_bin(text_of(value))
+end
+
+function ngx.crc32_short(value)
+    value = text_of(value)
+    return C.script_ffi_crc32(value, #value)
+end
+
+ngx.crc32_long = ngx.crc32_short
+
+-- An argument that is a string or a number, or an error as of luaL_checkstring.
+local function check_text(value, number, name)
+    local kind = type(value)
+    if kind == "string" then
+        return value
+    end
+    if kind == "number" then
+        return tostring(value)
+    end
+    error("bad argument #" .. number .. " to '" .. name .. "' (string expected, got " .. kind .. ")", 3)
+end
+
+-- RFC 2104.
+local BLOCK = 64
+local byte, char, rep, gsub = string.byte, string.char, string.rep, string.gsub
+local bxor = require("bit").bxor
+
+local function pad_key(key, with)
+    return (gsub(key .. rep("\0", BLOCK - #key), ".", function(c)
+        return char(bxor(byte(c), with))
+    end))
+end
+
+function ngx.hmac_sha1(...)
+    if select("#", ...) ~= 2 then
+        error("expecting 2 arguments, but got " .. select("#", ...), 2)
+    end
+    local key, value = ...
+    key = check_text(key, 1, "hmac_sha1")
+    value = check_text(value, 2, "hmac_sha1")
+    if #key > BLOCK then
+        key = sha1_bin(key)
+    end
+    return sha1_bin(pad_key(key, 0x5c) .. sha1_bin(pad_key(key, 0x36) .. value))
+end
+
+-- ---- percent
+
+function ngx.escape_uri(value, kind)
+    if kind == nil then
+        kind = 2
+    elseif type(kind) ~= "number" then
+        return error("\"type\" is not a number", 3)
+    elseif kind < 0 or kind > 6 then
+        return error("\"type\" " .. kind .. " out of range", 3)
+    end
+    value = text_of(value)
+    C.script_ffi_escape_uri(value, #value, kind, out)
+    return string_of(out.data, out.len)
+end
+
+function ngx.unescape_uri(value)
+    value = text_of(value)
+    C.script_ffi_unescape_uri(value, #value, out)
+    return string_of(out.data, out.len)
+end
+
+-- ---- base64
+
+local URL, NO_PADDING, MIME = 1, 2, 4
+
+function ngx.encode_base64(value, no_padding)
+    if no_padding ~= nil and type(no_padding) ~= "boolean" then
+        error("bad no_padding: boolean expected, got " .. type(no_padding), 2)
+    end
+    value = text_of(value)
+    C.script_ffi_encode_base64(value, #value, no_padding and NO_PADDING or 0, out)
+    return string_of(out.data, out.len)
+end
+
+local function decode(value, how)
+    if C.script_ffi_decode_base64(value, #value, how, out) == 0 then
+        return nil
+    end
+    return string_of(out.data, out.len)
+end
+
+function ngx.decode_base64(value)
+    if type(value) ~= "string" then
+        error("string argument only", 2)
+    end
+    return decode(value, 0)
+end
+
+function ngx.decode_base64mime(value)
+    if type(value) ~= "string" then
+        error("string argument only", 2)
+    end
+    return decode(value, MIME)
+end
+
+package.preload["ngx.base64"] = function()
+    local base64 = { version = "0.1.32" }
+
+    function base64.encode_base64url(value)
+        if type(value) ~= "string" then
+            return nil, "must provide a string"
+        end
+        C.script_ffi_encode_base64(value, #value, URL + NO_PADDING, out)
+        return string_of(out.data, out.len)
+    end
+
+    function base64.decode_base64url(value)
+        if type(value) ~= "string" then
+            return nil, "must provide a string"
+        end
+        local text = decode(value, URL)
+        if text == nil then
+            return nil, "invalid input"
+        end
+        return text
+    end
+
+    return base64
+end
+
+-- ---- SQL
+
+function ngx.quote_sql_str(...)
+    if select("#", ...) ~= 1 then
+        error("expecting one argument", 2)
+    end
+    local value = check_text((...), 1, "quote_sql_str")
+    C.script_ffi_quote_sql(value, #value, out)
+    return string_of(out.data, out.len)
+end

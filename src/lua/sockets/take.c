@@ -1,0 +1,126 @@
+/* How much of what has arrived belongs to one receive. */
+#include "lua/sockets/take.h"
+
+#include <string.h>
+
+void delimiter_init(struct delimiter *delimiter, struct str text, uint32_t *shorter)
+{
+    uint32_t length = 0;
+
+    *delimiter = (struct delimiter){.text = text, .shorter = shorter};
+    shorter[0] = 0;
+    for (size_t i = 1; i < text.len; i++) {
+        shorter[i] = length; /* of the first i bytes */
+        while (length != 0 && text.data[i] != text.data[length]) {
+            length = shorter[length];
+        }
+        length += text.data[i] == text.data[length];
+    }
+    shorter[text.len] = length;
+}
+
+static struct taken take_line(struct str input)
+{
+    const char *newline = memchr(input.data, '\n', input.len);
+    size_t length = newline != NULL ? (size_t) (newline - input.data) : input.len;
+    const char *ignored = memchr(input.data, '\r', length);
+    struct taken taken = {.bytes = {input.data, length},
+                          .used = length,
+                          .is_done = newline != NULL};
+
+    if (ignored == NULL) {
+        taken.used += taken.is_done;
+        return taken;
+    }
+    taken.bytes.len = (size_t) (ignored - input.data);
+    taken.used = taken.bytes.len + 1;
+    taken.is_done = ignored + 1 == newline;
+    taken.used += taken.is_done;
+    return taken;
+}
+
+/* Notes what was given of the rest that is wanted. */
+static void give(struct take *take, struct taken *taken, struct str bytes)
+{
+    taken->bytes = bytes;
+    if (take->rest != TAKE_NO_LIMIT) {
+        take->rest -= bytes.len < take->rest ? bytes.len : take->rest;
+        taken->is_done |= take->rest == 0;
+    }
+}
+
+/* Nothing of the delimiter was seen: all up to where it may begin, or its first byte. */
+static struct taken take_before(struct take *take, struct str input)
+{
+    const char *first = memchr(input.data, take->delimiter->text.data[0], input.len);
+    size_t length = first != NULL ? (size_t) (first - input.data) : input.len;
+    struct taken taken = {.is_done = false};
+
+    if (length == 0) {
+        take->delimiter->seen = 1;
+        taken.used = 1;
+        return taken;
+    }
+    if (length > take->rest) {
+        length = (size_t) take->rest;
+    }
+    taken.used = length;
+    give(take, &taken, (struct str){input.data, length});
+    return taken;
+}
+
+static struct taken take_until(struct take *take, struct str input)
+{
+    struct delimiter *delimiter = take->delimiter;
+    struct str text = delimiter->text;
+    struct taken taken = {.is_done = false};
+
+    for (;;) {
+        if (delimiter->seen == text.len) {
+            delimiter->seen = 0;
+            delimiter->was_met = take->rest != TAKE_NO_LIMIT;
+            taken.is_done = true;
+            taken.bytes = delimiter->is_included ? text : STR_NONE;
+            return taken;
+        }
+        if (delimiter->seen == 0) {
+            taken = take_before(take, input);
+            if (taken.bytes.len != 0 || taken.is_done) {
+                return taken;
+            }
+        } else if (taken.used == input.len) {
+            return taken;
+        } else if (input.data[taken.used] == text.data[delimiter->seen]) {
+            delimiter->seen++;
+            taken.used++;
+        } else {
+            uint32_t kept = delimiter->shorter[delimiter->seen];
+
+            give(take, &taken, str_head(text, delimiter->seen - kept));
+            delimiter->seen = kept;
+            return taken;
+        }
+    }
+}
+
+struct taken take_step(struct take *take, struct str input)
+{
+    struct taken taken = {.bytes = input, .used = input.len};
+
+    switch (take->kind) {
+    case TAKE_LINE:
+        return take_line(input);
+    case TAKE_UNTIL:
+        return take_until(take, input);
+    case TAKE_ALL:
+        return taken;
+    case TAKE_SIZE:
+    case TAKE_ANY:
+        break;
+    }
+    taken.bytes = str_head(input, take->rest < input.len ? (size_t) take->rest : input.len);
+    taken.used = taken.bytes.len;
+    take->rest -= taken.used;
+    taken.is_done = take->rest == 0 || take->kind == TAKE_ANY;
+    return taken;
+}

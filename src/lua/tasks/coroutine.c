@@ -1,0 +1,115 @@
+/* coroutine.*: Lua's own, where threads of ours are among the coroutines. */
+#include "lua/tasks/tasks.h"
+#include "lua/vm/failure.h"
+#include "lua/vm/function.h"
+#include "lua/vm/library.h"
+
+SCRIPT_TEXT(script_coroutine_text, "src/lua/library/coroutine.lua")
+
+static lua_State *check_coroutine(lua_State *L, int index)
+{
+    lua_State *coroutine = lua_tothread(L, index);
+
+    luaL_argcheck(L, coroutine != NULL, index, "coroutine expected");
+    return coroutine;
+}
+
+/* What the body of a thread yields nobody takes: others have a turn. */
+static int yield(lua_State *L, struct script_thread *thread)
+{
+    if (thread != NULL && L == thread->state && (thread->phase & SCRIPT_WAITING) != 0) {
+        if (fiber_has_ready()) {
+            fiber_queue();
+            fiber_await_turn();
+        } else {
+            fiber_yield();
+        }
+        return 0;
+    }
+    return lua_yield(L, lua_gettop(L));
+}
+
+/* Does a thread run there, or wait? */
+static bool is_in_thread(const lua_State *coroutine)
+{
+    if (script_running == NULL) {
+        return false;
+    }
+    list_each(item, &script_running->subject->threads) {
+        const struct script_thread *thread = container_of(item, struct script_thread, link);
+
+        if (thread->at == coroutine && thread->state != coroutine) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *status_of_plain(lua_State *L, lua_State *coroutine)
+{
+    lua_Debug frame;
+
+    if (coroutine == L) {
+        return "running";
+    }
+    if (is_in_thread(coroutine)) {
+        return "running";
+    }
+    switch (lua_status(coroutine)) {
+    case LUA_YIELD:
+        return "suspended";
+    case 0:
+        if (lua_getstack(coroutine, 0, &frame)) {
+            return "normal";
+        }
+        return lua_gettop(coroutine) == 0 ? "dead" : "suspended";
+    default:
+        return "dead";
+    }
+}
+
+static int status(lua_State *L, struct script_thread *thread)
+{
+    lua_State *coroutine = check_coroutine(L, 1);
+    struct script_thread *other;
+
+    (void) thread;
+    switch (script_thread_of(L, 1, &other)) {
+    case COROUTINE_THREAD:
+        lua_pushstring(L, other->has_ended            ? "zombie"
+                          : other->at == other->state ? "running"
+                                                      : "normal");
+        break;
+    case COROUTINE_FORGOTTEN:
+        lua_pushliteral(L, "dead");
+        break;
+    case COROUTINE_PLAIN:
+        lua_pushstring(L, status_of_plain(L, coroutine));
+        break;
+    }
+    return 1;
+}
+
+static int keep(lua_State *L, struct script_thread *thread)
+{
+    (void) thread;
+    script_failure_keep(L, check_coroutine(L, 1));
+    return 0;
+}
+
+static const struct script_row rows[] = {
+    {"yield", yield, 0, .waits = true},
+    {"status", status, 0, false},
+    {"keep", keep, 0, false},
+};
+
+void script_coroutines_add(lua_State *L)
+{
+    int count = sizeof(rows) / sizeof(rows[0]);
+
+    for (int i = 0; i < count; i++) {
+        script_push_function(L, &rows[i]);
+    }
+    script_push_threads(L);
+    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 1);
+}

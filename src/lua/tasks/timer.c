@@ -1,0 +1,324 @@
+/* ngx.timer.*: Lua that runs later, on a fiber of its own, for nobody. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "event/loop.h"
+#include "lua/tasks/tasks.h"
+#include "lua/vm/function.h"
+#include "server/generation.h"
+
+#define WHOM_MAX 256 /* bytes of what its lines say of whom it was made for */
+
+/* A timer; it is on the heap from its making until it has run for the last time. */
+struct script_timer {
+    struct script_subject subject;
+    struct log log; /* of the subject: as of whoever made it, but for what describe adds */
+    struct timer timer;
+    struct list link; /* in pending, or alone */
+    struct script_vm *vm;
+    int function; /* reference to a table: the function, and its arguments behind */
+    int arguments;
+    uint64_t every_ms; /* 0 = it runs once */
+    bool is_premature;
+    char whom[WHOM_MAX]; /* ", client: …, server: …", or empty */
+};
+
+/* Those that wait, of all VMs of this process. */
+static struct list pending = {&pending, &pending};
+
+/* What a VM counts. */
+struct timer_counts {
+    int64_t pending, running;
+};
+
+static struct timer_counts *counts_of(struct script_vm *vm)
+{
+    if (vm->rooms[SCRIPT_ROOM_TASKS] == NULL) {
+        vm->rooms[SCRIPT_ROOM_TASKS] = calloc(1, sizeof(struct timer_counts));
+        if (vm->rooms[SCRIPT_ROOM_TASKS] == NULL) {
+            fatal_no_memory(sizeof(struct timer_counts));
+        }
+    }
+    return vm->rooms[SCRIPT_ROOM_TASKS];
+}
+
+static void describe(const struct log *log, struct room *out)
+{
+    const struct script_timer *timer = container_of(log, struct script_timer, log);
+
+    room_put(out, STR(", context: ngx.timer"));
+    room_put(out, str_of(timer->whom));
+}
+
+static void whom(struct script_subject *subject, struct room *out)
+{
+    room_put(out, str_of(container_of(subject, struct script_timer, subject)->whom));
+}
+
+static const struct script_subject_kind timer_kind = {.name = "timer", .whom = whom};
+
+static void timer_free(struct script_timer *timer)
+{
+    timer_remove(&timer->timer);
+    list_remove(&timer->link);
+    luaL_unref(timer->vm->state, LUA_REGISTRYINDEX, timer->function);
+    script_subject_end(&timer->subject);
+    free(timer);
+}
+
+/* ---- running */
+
+static int push_call(lua_State *L, void *arg)
+{
+    const struct script_timer *timer = arg;
+
+    lua_checkstack(L, timer->arguments + LUA_MINSTACK);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, timer->function);
+    lua_rawgeti(L, 1, 1);
+    lua_pushboolean(L, timer->is_premature);
+    for (int i = 1; i <= timer->arguments; i++) {
+        lua_rawgeti(L, 1, i + 1);
+    }
+    lua_remove(L, 1);
+    return timer->arguments + 1;
+}
+
+static void run(void *arg)
+{
+    struct script_timer *timer = arg;
+    const struct script_call call = {.subject = &timer->subject,
+                                     .phase = SCRIPT_TIMER,
+                                     .begin = push_call,
+                                     .arg = timer};
+
+    script_run(&call);
+    counts_of(timer->vm)->running--;
+    timer_free(timer);
+}
+
+/* "content_by_lua(nginx.conf:41):2" of the timer's function, into `out`. */
+static void put_function(const struct script_timer *timer, struct room *out)
+{
+    lua_State *L = timer->vm->state;
+    lua_Debug about = {0};
+
+    lua_rawgeti(L, LUA_REGISTRYINDEX, timer->function);
+    lua_rawgeti(L, -1, 1);
+    if (lua_getinfo(L, ">S", &about)) {
+        room_printf(out, "%s:%d", about.source, about.linedefined);
+    }
+    lua_pop(L, 1);
+}
+
+static void refuse(struct script_timer *timer, const char *why)
+{
+    char place[WHOM_MAX];
+    struct room room = {place, place + sizeof(place) - 1};
+
+    put_function(timer, &room);
+    *room.at = '\0';
+    log_alert(&timer->log, 0, "lua failed to run timer with function defined at %s: %s", place,
+              why);
+    counters_mine->limited++;
+    timer_free(timer);
+}
+
+static struct script_timer *timer_again(struct script_timer *timer);
+
+/* Its time has come: takes it from those that wait. */
+static void go(struct script_timer *timer)
+{
+    struct script_vm *vm = timer->vm;
+    struct timer_counts *counts = counts_of(vm);
+
+    list_remove(&timer->link);
+    list_init(&timer->link);
+    counts->pending--;
+    if (timer->every_ms != 0 && !timer->is_premature) {
+        timer_again(timer);
+    }
+    if (counts->running >= vm->options->running_timers) {
+        char why[WHOM_MAX];
+
+        snprintf(why, sizeof(why), "%lld lua_max_running_timers are not enough",
+                 (long long) vm->options->running_timers);
+        refuse(timer, why);
+        return;
+    }
+    if (fiber_pool_left() <= capacity.reserve) {
+        refuse(timer, "no fiber is left");
+        return;
+    }
+    counts->running++;
+    if (fiber_start(run, timer, NULL) == FIBER_NO_STACK) {
+        counts->running--;
+        refuse(timer, "no memory");
+    }
+}
+
+static void fire(struct timer *timer)
+{
+    go(container_of(timer, struct script_timer, timer));
+}
+
+static bool is_ending(const struct script_vm *vm)
+{
+    return worker_is_quitting || vm->options->generation != generation_now;
+}
+
+void script_timers_end(const struct generation *generation)
+{
+    struct list due;
+    struct list *next;
+
+    list_init(&due);
+    for (struct list *item = pending.next; item != &pending; item = next) {
+        struct script_timer *timer = container_of(item, struct script_timer, link);
+
+        next = item->next;
+        if (timer->vm->options->generation == generation) {
+            list_remove(item);
+            list_push_back(&due, item);
+        }
+    }
+    while (!list_is_empty(&due)) {
+        struct script_timer *timer = container_of(due.next, struct script_timer, link);
+
+        timer_clear(&timer->timer);
+        timer->is_premature = true;
+        go(timer);
+    }
+}
+
+/* ---- making */
+
+static struct script_timer *timer_new(struct script_vm *vm, const struct log *log, int function)
+{
+    struct script_timer *timer = calloc(1, sizeof(*timer));
+
+    if (timer == NULL) {
+        fatal_no_memory(sizeof(*timer));
+    }
+    timer->vm = vm;
+    timer->log = *log;
+    timer->log.action = NULL;
+    timer->log.describe = describe;
+    timer->function = function;
+    script_subject_begin(&timer->subject, &timer_kind, vm, &timer->log);
+    timer_init(&timer->timer, fire);
+    list_push_back(&pending, &timer->link);
+    counts_of(vm)->pending++;
+    return timer;
+}
+
+/* The next time of one that runs again and again. */
+static struct script_timer *timer_again(struct script_timer *timer)
+{
+    lua_State *L = timer->vm->state;
+
+    lua_rawgeti(L, LUA_REGISTRYINDEX, timer->function);
+    struct script_timer *next = timer_new(timer->vm, &timer->log, luaL_ref(L, LUA_REGISTRYINDEX));
+
+    next->arguments = timer->arguments;
+    next->every_ms = timer->every_ms;
+    next->subject.settings = timer->subject.settings;
+    memcpy(next->whom, timer->whom, sizeof(next->whom));
+    timer_set(&next->timer, clock_now.now_ms + next->every_ms);
+    return next;
+}
+
+/* Packs the function and its arguments, from index 2 on; gives a reference. */
+static int pack(lua_State *L)
+{
+    int count = lua_gettop(L) - 1;
+
+    lua_createtable(L, count, 0);
+    lua_insert(L, 2);
+    for (int i = count; i >= 1; i--) {
+        lua_rawseti(L, 2, i);
+    }
+    return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+static int make(lua_State *L, struct script_thread *thread, bool is_every)
+{
+    int count = lua_gettop(L);
+
+    if (count < 2) {
+        return luaL_error(L, "expecting at least 2 arguments but got %d", count);
+    }
+    double delay = luaL_checknumber(L, 1);
+    luaL_argcheck(L, lua_isfunction(L, 2) && !lua_iscfunction(L, 2), 2, "Lua function expected");
+    if (thread == NULL || thread->phase == SCRIPT_INIT) {
+        return luaL_error(L, "no request");
+    }
+    if (!(delay >= 0) || delay > 1e12) {
+        return luaL_error(L, "delay cannot be negative");
+    }
+    uint64_t delay_ms = (uint64_t) (delay * 1000);
+    if (is_every && delay_ms == 0) {
+        return luaL_error(L, "delay cannot be zero");
+    }
+    struct script_vm *vm = thread->subject->vm;
+    if (delay_ms != 0 && is_ending(vm)) {
+        return script_fail(L, "process exiting");
+    }
+    if (counts_of(vm)->pending >= vm->options->pending_timers) {
+        counters_mine->limited++;
+        return script_fail(L, "too many pending timers");
+    }
+    struct script_timer *timer = timer_new(vm, thread->subject->log, pack(L));
+    timer->arguments = count - 2;
+    timer->every_ms = is_every ? delay_ms : 0;
+    timer->subject.settings = thread->subject->settings;
+    if (thread->subject->kind->whom != NULL) {
+        struct room room = {timer->whom, timer->whom + sizeof(timer->whom) - 1};
+
+        thread->subject->kind->whom(thread->subject, &room);
+        *room.at = '\0';
+    }
+    timer_set(&timer->timer, clock_now.now_ms + delay_ms);
+    lua_pushinteger(L, 1);
+    return 1;
+}
+
+static int at(lua_State *L, struct script_thread *thread)
+{
+    return make(L, thread, false);
+}
+
+static int every(lua_State *L, struct script_thread *thread)
+{
+    return make(L, thread, true);
+}
+
+static int running_count(lua_State *L, struct script_thread *thread)
+{
+    (void) thread;
+    lua_pushinteger(L, (lua_Integer) counts_of(script_vm_of(L))->running);
+    return 1;
+}
+
+static int pending_count(lua_State *L, struct script_thread *thread)
+{
+    (void) thread;
+    lua_pushinteger(L, (lua_Integer) counts_of(script_vm_of(L))->pending);
+    return 1;
+}
+
+static const struct script_row rows[] = {
+    {"timer.at", at, 0, false},
+    {"timer.every", every, 0, false},
+    {"timer.running_count", running_count, 0, false},
+    {"timer.pending_count", pending_count, 0, false},
+    {0},
+};
+
+void script_timers_add(lua_State *L)
+{
+    script_add(L, rows);
+}

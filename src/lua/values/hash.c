@@ -1,0 +1,52 @@
+/* Hashes for Lua: ngx.md5 and its kin. */
+#include "base/checksum.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "lua/values/ffi.h"
+
+enum { MD5_SIZE = 16, SHA1_SIZE = 20 };
+
+void script_ffi_md5_bin(const char *data, size_t len, struct script_text *out)
+{
+    char *sum = script_scratch(MD5_SIZE);
+
+    md5_of((struct str){data, len}, (unsigned char *) sum);
+    *out = (struct script_text){sum, MD5_SIZE};
+}
+
+void script_ffi_md5(const char *data, size_t len, struct script_text *out)
+{
+    unsigned char sum[MD5_SIZE];
+    char *hex = script_scratch(2 * MD5_SIZE);
+
+    md5_of((struct str){data, len}, sum);
+    hex_encode(hex, sum, sizeof(sum));
+    *out = (struct script_text){hex, 2 * MD5_SIZE};
+}
+
+void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out)
+{
+    char *sum = script_scratch(SHA1_SIZE);
+
+    sha1_of((struct str){data, len}, (unsigned char *) sum);
+    *out = (struct script_text){sum, SHA1_SIZE};
+}
+
+double script_ffi_crc32(const char *data, size_t len)
+{
+    return crc32_of((struct str){data, len});
+}
+
+unsigned char *ngx_hex_dump(unsigned char *out, const unsigned char *data, size_t len)
+{
+    return (unsigned char *) hex_encode((char *) out, data, len);
+}
+
+intptr_t ngx_atoi(const unsigned char *digits, size_t len)
+{
+    uint64_t number;
+
+    return parse_uint((struct str){(const char *) digits, len}, &number) && number <= INTPTR_MAX
+               ? (intptr_t) number
+               : -1;
+}

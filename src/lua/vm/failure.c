@@ -1,0 +1,135 @@
+/* Errors that nobody caught: the lines in the log, with the ways through all coroutines that led to them. */
+#include "lua/vm/failure.h"
+
+#include <lauxlib.h>
+
+#include "base/buf.h"
+#include "lua/vm/function.h"
+
+static char
+    kept_key; /* its address: {error value, ways as one text, number of them}, in the registry */
+
+static bool runs_as_thread(const struct script_thread *thread)
+{
+    return script_phase_failure(thread->phase) == script_phase_failure(SCRIPT_CONTENT);
+}
+
+/* Adds "coroutine 1:\n\t…" to the text on top of L. */
+static void add_way(lua_State *L, lua_State *of, int number, int level)
+{
+    lua_pushfstring(L, "\ncoroutine %d:", number);
+    luaL_traceback(L, of, NULL, level);
+    lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);
+    lua_remove(L, -2);
+    lua_concat(L, 3);
+}
+
+/* Pushes the ways that were kept for the error at index 1, and gives their number: an empty text and 0 where none were. */
+static int push_kept(lua_State *L)
+{
+    int count = 0;
+
+    lua_pushlightuserdata(L, &kept_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    if (lua_istable(L, -1)) {
+        lua_rawgeti(L, -1, 1);
+        if (lua_rawequal(L, -1, 1)) {
+            lua_rawgeti(L, -2, 3);
+            count = (int) lua_tointeger(L, -1);
+            lua_rawgeti(L, -3, 2);
+            lua_replace(L, -4);
+            lua_pop(L, 2);
+            return count;
+        }
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    lua_pushliteral(L, "");
+    return count;
+}
+
+void script_failure_keep(lua_State *L, lua_State *failed)
+{
+    /* As index 1, for push_kept. */
+    lua_pushvalue(L, -1);
+    lua_insert(L, 1);
+    int count = push_kept(L);
+
+    add_way(L, failed, count, 0);
+    lua_createtable(L, 3, 0);
+    lua_pushvalue(L, 1);
+    lua_rawseti(L, -2, 1);
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, 2);
+    lua_pushinteger(L, count + 1);
+    lua_rawseti(L, -2, 3);
+    lua_pushlightuserdata(L, &kept_key);
+    lua_insert(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    lua_pop(L, 1);
+    lua_remove(L, 1);
+}
+
+/* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of protected calls. */
+static void say(const struct log *log, const char *what, const char *message, const char *way)
+{
+    char line[LOG_LINE_MAX];
+    struct room room = {line, line + sizeof(line)};
+
+    room_printf(&room, "%s%s%s%s", what, message != NULL ? message : "unknown reason",
+                way[0] != '\0' ? "\nstack traceback:" : "", way);
+    log_write_text(log, LOG_ERROR, str_from(line, room.at));
+}
+
+static const char *say_of(const struct script_thread *thread)
+{
+    return thread->entry == thread ? script_phase_failure(thread->phase)
+                                   : "lua user thread aborted: runtime error: ";
+}
+
+int script_failure_seen(lua_State *L)
+{
+    struct script_thread *thread = script_running;
+    const char *message = lua_tostring(L, 1);
+
+    lua_settop(L, 1);
+    if (runs_as_thread(thread)) {
+        int count = push_kept(L);
+
+        add_way(L, L, count++, 1);
+        for (const struct script_thread *parent = thread->parent; parent != NULL;
+             parent = parent->parent) {
+            add_way(L, parent->state, count++, 0);
+        }
+    } else {
+        luaL_traceback(L, L, NULL, 1);
+        lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);
+    }
+    say(thread->subject->log, say_of(thread), message, lua_tostring(L, -1));
+    thread->is_told = true;
+    lua_settop(L, 1);
+    return 1;
+}
+
+void script_failure_end(struct script_thread *thread)
+{
+    const char *message = lua_tostring(thread->state, -1);
+
+    thread->subject->failed_with = 500;
+    if (!thread->is_told) {
+        say(thread->subject->log, say_of(thread), message, "");
+    }
+}
+
+void script_failure_load(struct script_subject *subject, enum script_phase phase, int status,
+                         const char *message)
+{
+    const char *said = script_phase_failure(phase);
+
+    subject->failed_with = status;
+    /* Of a process's chunks the log says which one it was. */
+    if ((phase & (SCRIPT_INIT | SCRIPT_INIT_WORKER | SCRIPT_EXIT_WORKER)) == 0) {
+        said = "";
+    }
+    say(subject->log, said, message, "");
+}

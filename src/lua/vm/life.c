@@ -1,0 +1,119 @@
+/* The life of a subsystem's VM: init_by_lua, init_worker_by_lua, exit_worker_by_lua. */
+#include "lua/vm/life.h"
+
+#include <lauxlib.h>
+
+#include "base/buf.h"
+#include "conf/conf.h"
+#include "lua/vm/core.h"
+#include "lua/vm/thread.h"
+#include "server/generation.h"
+
+static const struct script_subject_kind process_kind = {.name = "process"};
+
+static void describe(const struct log *log, struct room *out)
+{
+    (void) log;
+    room_put(out, STR(", context: init_worker_by_lua*"));
+}
+
+/* Runs a chunk that belongs to the process. False: it has failed, which was logged. */
+static bool run(struct script_vm *vm, enum script_phase phase, const struct script_code *code)
+{
+    struct script_subject subject;
+    struct log log = *log_main;
+
+    if (code == NULL) {
+        return true;
+    }
+    if (phase == SCRIPT_INIT_WORKER) {
+        log.describe = describe;
+    }
+    script_subject_begin(&subject, &process_kind, vm, &log);
+    const struct script_call call = {.subject = &subject, .phase = phase, .code = code};
+    enum script_end end = script_run(&call);
+    script_subject_end(&subject);
+    return end == SCRIPT_ENDED;
+}
+
+static int guard(lua_State *L)
+{
+    script_guard_globals(L);
+    return 0;
+}
+
+/* False for errors; a file that is not there is a warning only, since it may come before it is wanted. */
+static bool check(const struct script_vm_options *options)
+{
+    const struct generation *generation = options->generation;
+    bool is_good = true;
+
+    for (const struct script_code *code = options->codes; code != NULL; code = code->next) {
+        struct arena arena = {0};
+        struct str message;
+
+        arena_init(&arena);
+        message = script_code_check(code, &arena);
+        if (message.len != 0) {
+            bool is_missing = code->path != NULL && str_find(message, STR(": cannot ")) != NULL;
+
+            log_at(&generation->log, is_missing ? LOG_WARN : LOG_EMERG, 0, "%.*s in %.*s:%u",
+                   STR_ARG(message), STR_ARG(code->node->file->name), code->node->line);
+            is_good = is_good && is_missing;
+        }
+        arena_free(&arena);
+    }
+    return is_good;
+}
+
+static struct script_vm *vm_begin(const struct script_vm_options *options, const struct log *log)
+{
+    struct script_vm *vm = script_vm_new(options, log);
+
+    if (vm != NULL &&
+        (!run(vm, SCRIPT_INIT, options->init) || lua_cpcall(vm->state, guard, NULL) != 0)) {
+        script_vm_free(vm);
+        return NULL;
+    }
+    return vm;
+}
+
+bool script_opened(const struct script_vm_options *options, struct script_vm **out)
+{
+    *out = NULL;
+    if (options->code_count == 0) {
+        return true;
+    }
+    if (options->generation->is_test) {
+        return check(options);
+    }
+    *out = vm_begin(options, log_main);
+    return *out != NULL;
+}
+
+struct script_vm *script_vm_private(const struct script_vm_options *options, const struct log *log)
+{
+    struct script_vm *vm = vm_begin(options, log);
+
+    if (vm != NULL) {
+        vm->is_private = true;
+    }
+    return vm;
+}
+
+void script_worker_begins(struct script_vm *vm)
+{
+    if (vm != NULL) {
+        run(vm, SCRIPT_INIT_WORKER, vm->options->init_worker);
+    }
+}
+
+void script_worker_ends(struct script_vm *vm)
+{
+    if (vm != NULL) {
+        run(vm, SCRIPT_EXIT_WORKER, vm->options->exit_worker);
+        list_each (item, &vm->subjects) {
+            script_subject_let_go(container_of(item, struct script_subject, link));
+        }
+    }
+}

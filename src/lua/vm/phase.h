@@ -1,0 +1,50 @@
+/* Where in the life of a request, a session or a worker Lua runs. */
+#ifndef LUA_VM_PHASE_H
+#define LUA_VM_PHASE_H
+
+#include <stdint.h>
+
+/* A bit for each, so that a function can say where it may be called. */
+enum script_phase {
+    SCRIPT_INIT = 1 << 0,        /* in the master, when the configuration was read */
+    SCRIPT_INIT_WORKER = 1 << 1, /* in each worker before it serves */
+    SCRIPT_EXIT_WORKER = 1 << 2, /* … when it ends */
+    SCRIPT_SET = 1 << 3,
+    SCRIPT_SERVER_REWRITE = 1 << 4,
+    SCRIPT_REWRITE = 1 << 5,
+    SCRIPT_ACCESS = 1 << 6,
+    SCRIPT_PRECONTENT = 1 << 7,
+    SCRIPT_CONTENT = 1 << 8,
+    SCRIPT_HEADER_FILTER = 1 << 9,
+    SCRIPT_BODY_FILTER = 1 << 10,
+    SCRIPT_LOG = 1 << 11,
+    SCRIPT_TIMER = 1 << 12,
+    SCRIPT_BALANCER = 1 << 13,
+    SCRIPT_CLIENT_HELLO = 1 << 14,
+    SCRIPT_CERTIFICATE = 1 << 15,
+    SCRIPT_SESSION_FETCH = 1 << 16,
+    SCRIPT_SESSION_STORE = 1 << 17,
+    SCRIPT_PREREAD = 1 << 18,
+    SCRIPT_PROXY_CERTIFICATE = 1 << 19,
+    SCRIPT_PROXY_VERIFY = 1 << 20,
+    SCRIPT_WORKER_THREAD = 1 << 21, /* run_worker_thread: a thread with a VM of its own */
+
+    /* Those in which Lua may wait. */
+    SCRIPT_WAITING = SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT |
+                     SCRIPT_CONTENT | SCRIPT_TIMER | SCRIPT_PREREAD | SCRIPT_CLIENT_HELLO |
+                     SCRIPT_CERTIFICATE | SCRIPT_SESSION_FETCH | SCRIPT_PROXY_CERTIFICATE |
+                     SCRIPT_PROXY_VERIFY,
+    /* Those of a request of http. */
+    SCRIPT_OF_REQUEST = SCRIPT_SET | SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
+                        SCRIPT_PRECONTENT | SCRIPT_CONTENT | SCRIPT_HEADER_FILTER |
+                        SCRIPT_BODY_FILTER | SCRIPT_LOG | SCRIPT_BALANCER,
+};
+
+/* What the log says before the message of an error there: "lua entry thread aborted: runtime error: ", and so on. */
+const char *script_phase_failure(enum script_phase phase);
+/* "content_by_lua*", as messages say it. */
+const char *script_phase_text(enum script_phase phase);
+/* "content", as ngx.get_phase gives it. */
+const char *script_phase_name(enum script_phase phase);
+
+#endif

@@ -1,0 +1,140 @@
+/* Virtual machines: made, bounded and freed. */
+#include "lua/vm/vm.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "lua/vm/core.h"
+#include "lua/vm/failure.h"
+#include "lua/vm/function.h"
+#include "lua/vm/library.h"
+#include "lua/vm/log.h"
+
+static char registry_key; /* its address: where a VM is found in the registry */
+
+/* Memory for Lua; NULL: the limit is reached, and Lua throws "not enough memory". */
+static void *vm_alloc(void *arg, void *old, size_t old_size, size_t size)
+{
+    struct script_vm *vm = arg;
+
+    if (size == 0) {
+        vm->memory -= old_size;
+        free(old);
+        return NULL;
+    }
+    if (vm->options->memory_limit != 0 && size > old_size &&
+        vm->memory + (size - old_size) > vm->options->memory_limit) {
+        vm->is_over_memory = true;
+        return NULL;
+    }
+    void *new = realloc(old, size);
+    if (new != NULL) {
+        vm->memory += size - old_size;
+    }
+    return new;
+}
+
+struct script_vm *script_vm_of(lua_State *L)
+{
+    lua_pushlightuserdata(L, &registry_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    struct script_vm *vm = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    return vm;
+}
+
+/* lua_package_path and its kin: ";;" stands for what was there. */
+static void set_path(lua_State *L, const char *field, struct str path)
+{
+    if (path.len == 0) {
+        return;
+    }
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, field);
+    const char *former = lua_tostring(L, -1);
+    script_push_str(L, path);
+    luaL_gsub(L, lua_tostring(L, -1), ";;", ";\1;");
+    luaL_gsub(L, lua_tostring(L, -1), "\1", former != NULL ? former : "");
+    lua_setfield(L, -5, field);
+    lua_settop(L, -5);
+}
+
+/* The table ngx, and what belongs to it. In a protected call. */
+static int fill(lua_State *L)
+{
+    struct script_vm *vm = lua_touserdata(L, 1);
+
+    luaL_openlibs(L);
+    lua_pushcfunction(L, script_failure_seen);
+    vm->failure_seen = luaL_ref(L, LUA_REGISTRYINDEX);
+    set_path(L, "path", vm->options->package_path);
+    set_path(L, "cpath", vm->options->package_cpath);
+    script_library_add(L);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setglobal(L, "ngx");
+    script_log_add(L);
+    script_core_add(vm, L);
+    vm->options->subsystem->add(vm, L);
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "loaded");
+    lua_pushvalue(L, -3);
+    lua_setfield(L, -2, "ngx");
+    return 0;
+}
+
+struct script_vm *script_vm_new(const struct script_vm_options *options, const struct log *log)
+{
+    struct script_vm *vm = calloc(1, sizeof(*vm));
+
+    if (vm == NULL) {
+        fatal_no_memory(sizeof(*vm));
+    }
+    vm->magic = SCRIPT_VM_MAGIC;
+    vm->options = options;
+    list_init(&vm->idle);
+    list_init(&vm->subjects);
+    vm->functions = calloc(options->code_count + 1, sizeof(*vm->functions));
+    if (vm->functions == NULL) {
+        fatal_no_memory((options->code_count + 1) * sizeof(*vm->functions));
+    }
+    for (unsigned i = 0; i <= options->code_count; i++) {
+        vm->functions[i] = LUA_NOREF;
+    }
+    vm->state = lua_newstate(vm_alloc, vm);
+    if (vm->state == NULL) {
+        log_emerg(log, 0, "failed to initialize Lua VM");
+        free(vm->functions);
+        free(vm);
+        return NULL;
+    }
+    lua_pushlightuserdata(vm->state, &registry_key);
+    lua_pushlightuserdata(vm->state, vm);
+    lua_rawset(vm->state, LUA_REGISTRYINDEX);
+    if (lua_cpcall(vm->state, fill, vm) != 0) {
+        log_emerg(log, 0, "failed to initialize Lua VM: %s", lua_tostring(vm->state, -1));
+        script_vm_free(vm);
+        return NULL;
+    }
+    return vm;
+}
+
+void script_vm_free(struct script_vm *vm)
+{
+    struct list *item;
+
+    if (vm == NULL) {
+        return;
+    }
+    while ((item = list_pop_front(&vm->idle)) != NULL) {
+        free(container_of(item, struct script_thread, link));
+    }
+    lua_close(vm->state);
+    for (size_t i = 0; i < sizeof(vm->rooms) / sizeof(vm->rooms[0]); i++) {
+        free(vm->rooms[i]);
+    }
+    free(vm->functions);
+    free(vm);
+}

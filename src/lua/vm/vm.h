@@ -1,0 +1,106 @@
+/* A virtual machine of LuaJIT, and the chunks of the configuration in it. */
+#ifndef LUA_VM_VM_H
+#define LUA_VM_VM_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/str.h"
+
+struct conf_node;
+struct script_dict;
+struct generation;
+struct script_subject;
+struct script_vm;
+struct template;
+
+/* A Lua text of the configuration: a directive's, or a file that one names. Lives as long as the generation. */
+struct script_code {
+    struct script_code *next; /* of the subsystem, newest first */
+    struct str text;          /* the source; of a file: empty */
+    struct template *path;    /* of a file: its full path; or NULL */
+    struct str
+        chunk; /* the name of the chunk of a text, as Lua takes it: "=content_by_lua(nginx.conf:41)" */
+    unsigned number;              /* from 1, of its subsystem: where a VM keeps the function */
+    const struct conf_node *node; /* where it stands */
+};
+
+/* What a subsystem (http, stream) hands down: what scripts find there. */
+struct script_subsystem {
+    const char *name;     /* ngx.config.subsystem */
+    unsigned api_version; /* ngx.config.ngx_lua_version */
+    /* Adds what the subsystem has to the table ngx, which is on top of the stack. */
+    void (*add)(struct script_vm *vm, lua_State *L);
+};
+
+/* What main-level directives of the subsystem say of its VMs. Lives as long as the generation. */
+struct script_vm_options {
+    const struct script_subsystem *subsystem;
+    const struct generation *generation;
+    struct str package_path; /* lua_package_path; empty = not said */
+    struct str package_cpath;
+    uint64_t memory_limit;    /* bytes that a VM may take; 0 = none */
+    bool loads_core;          /* lua_load_resty_core: says nothing any more, for it is built in */
+    struct script_code *init; /* init_by_lua, and so on; or NULL */
+    struct script_code *init_worker;
+    struct script_code *exit_worker;
+    struct script_code *codes; /* all chunks of the configuration */
+    unsigned code_count;       /* … numbers go up to this */
+    int64_t idle_threads;   /* lua_thread_cache_max_entries: Lua threads that are kept for others */
+    int64_t pending_timers; /* lua_max_pending_timers: most of them that wait */
+    int64_t running_timers; /* lua_max_running_timers: … and that run */
+    struct script_dict *dicts; /* of lua/dict: lua_shared_dict, newest first */
+    int64_t regex_cache_max;   /* lua_regex_cache_max_entries */
+    int64_t regex_match_limit; /* steps; 0 = as PCRE2 has it */
+    void *main;                /* of the subsystem: its settings of the main level */
+};
+
+#define SCRIPT_VM_MAGIC 0x10a0517eu
+
+/*
+ * A VM. One for each subsystem, made in the master when the configuration was read, and shared with workers by fork(2);
+ * with `lua_code_cache off` one for each request.
+ */
+struct script_vm {
+    uint32_t magic;
+    lua_State *state; /* its main thread */
+    const struct script_vm_options *options;
+    int failure_seen; /* reference to script_failure_seen, that no run makes a function of it */
+    int *functions;   /* by number of the code: reference to its function, or LUA_NOREF */
+    struct list idle; /* struct script_thread: ended ones, whose Lua threads are used again */
+    unsigned idle_count;
+    unsigned thread_count; /* that live */
+    uint64_t memory;       /* bytes that it has */
+    bool is_over_memory;   /* the limit was reached, and told of */
+    bool is_private;       /* lua_code_cache off: ends with the last of its subjects */
+    struct list subjects;  /* struct script_subject that are at work */
+    void *rooms
+        [8]; /* what the rooms of this floor keep for a VM, by enum script_room; freed with free(3) after Lua */
+};
+
+/* Who keeps something in script_vm.rooms. */
+enum script_room { SCRIPT_ROOM_TASKS, SCRIPT_ROOM_SOCKETS, SCRIPT_ROOM_VALUES, SCRIPT_ROOM_TLS };
+
+/* A VM with all of ngx.* in it. NULL: there is a message in the log. */
+struct script_vm *script_vm_new(const struct script_vm_options *options, const struct log *log);
+/* Its subjects have ended. NULL is fine. */
+void script_vm_free(struct script_vm *vm);
+
+/* The VM that a Lua thread belongs to. */
+struct script_vm *script_vm_of(lua_State *L);
+
+/* Compiles alone: the message, in arena, or an empty text when it is well or not known before it runs. For -t. */
+struct str script_code_check(const struct script_code *code, struct arena *arena);
+
+/*
+ * Pushes the function of the code onto L, compiled at its first use there. Gives 0, or the status that a request of
+ * HTTP gets then (a file that is not there: 404); there is a message on the stack instead ("failed to load inlined Lua
+ * code: …").
+ */
+int script_code_push(struct script_subject *subject, lua_State *L, const struct script_code *code);
+
+#endif
