@@ -192,7 +192,7 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
     lua_State *L = thread->state;
     struct script_thread *outer = script_running;
 
-    lua_pushcfunction(L, script_failure_seen);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, thread->subject->vm->failure_seen);
     lua_insert(L, 1);
     script_running = thread;
     if (setjmp(thread->leave) == 0) {

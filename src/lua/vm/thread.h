@@ -82,7 +82,8 @@ enum script_end {
 struct script_thread {
     lua_State *state;
     int reference; /* that keeps the state, in the registry */
-    const lua_State *at; /* the coroutine of it that called a function which waits, last; to be compared only */
+    const lua_State
+        *at; /* the coroutine of it that called a function which waits, last; to be compared only */
     struct script_subject *subject;
     enum script_phase phase;
     struct script_thread *entry;  /* the one that the run began with; itself when it is that */

@@ -60,7 +60,8 @@ int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
         return lua_field_at(&request->response.fields, number - MADE, out);
     }
     out->name = made[number].name;
-    bool is_there = made[number].is_given && response_made_field(request, made[number].variable, &out->value);
+    bool is_there =
+        made[number].is_given && response_made_field(request, made[number].variable, &out->value);
     return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
 }
 

@@ -302,13 +302,15 @@ static void give_result(lua_State *L, const struct capture *capture, enum flow f
 /* ---- running */
 
 /* Begins and waits for them all. True: all have run. MAY WAIT. */
-static bool run_all(struct lua_request *lua, struct capture **captures, enum flow *flows, int count)
+static bool run_all(struct script_thread *thread, struct capture **captures, enum flow *flows,
+                    int count)
 {
+    struct request *request = container_of(thread->subject, struct lua_request, subject)->request;
     int begun = 0;
 
-    lua->captures += (unsigned) count;
+    thread->subrequests += (unsigned) count;
     while (begun < count) {
-        enum flow flow = subrequest_begin(lua->request, &captures[begun]->sub);
+        enum flow flow = subrequest_begin(request, &captures[begun]->sub);
         if (flow != FLOW_DONE) {
             break;
         }
@@ -317,7 +319,7 @@ static bool run_all(struct lua_request *lua, struct capture **captures, enum flo
     for (int i = 0; i < begun; i++) {
         flows[i] = subrequest_wait(&captures[i]->sub);
     }
-    lua->captures -= (unsigned) count;
+    thread->subrequests -= (unsigned) count;
     return begun == count;
 }
 
@@ -326,7 +328,7 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
 {
     struct lua_request *lua = lua_check_request(L, thread);
     enum flow *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
-    bool is_done = run_all(lua, captures, flows, count);
+    bool is_done = run_all(thread, captures, flows, count);
 
     script_resumed(thread);
     for (int i = 0; i < count; i++) {

@@ -67,7 +67,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     bool jumps = check_flag(L, 2);
     if (jumps) {
         script_demand(L, thread, SCRIPT_REWRITE | SCRIPT_SERVER_REWRITE);
-        lua_demand_no_captures(L, lua_check_request(L, thread));
+        script_demand_abortable(L, thread);
     }
     request->uri = arena_dup(&request->arena, uri);
     request->is_target_stale = true;

@@ -21,10 +21,10 @@ static void client_has_left(struct timer *timer)
         return;
     }
     lua->has_left = true;
+    log_info(lua->subject.log, 0, "client prematurely closed connection");
     if (script_abort_tell(&lua->abort, &lua->subject)) {
         return;
     }
-    log_info(lua->subject.log, 0, "client prematurely closed connection");
     list_each(item, &lua->subject.threads) {
         struct script_thread *thread = container_of(item, struct script_thread, link);
 

@@ -31,14 +31,43 @@ static unsigned hops(struct script_subject *subject)
     return session->conn != NULL ? conn_hops(session->conn) : 0;
 }
 
+static struct conn *client(struct script_subject *subject)
+{
+    return container_of(subject, struct stream_lua, subject)->session->conn;
+}
+
+static struct ssl_st *ssl(struct script_subject *subject)
+{
+    const struct conn *conn = client(subject);
+
+    return conn == NULL ? NULL : tls_ssl(conn);
+}
+
+static struct script_backend *backend(struct script_subject *subject)
+{
+    return &container_of(subject, struct stream_lua, subject)->backend;
+}
+
+static struct ssl_st *upstream_ssl(struct script_subject *subject)
+{
+    return backend(subject)->ssl;
+}
+
 /* As lines of the session itself have it. */
 static void whom(struct script_subject *subject, struct room *out)
 {
     subject->log->describe(subject->log, out);
 }
 
-const struct script_subject_kind stream_lua_kind = {
-    .name = "stream", .start = start, .variables = variables, .whom = whom, .hops = hops};
+const struct script_subject_kind stream_lua_kind = {.name = "stream",
+                                                    .start = start,
+                                                    .variables = variables,
+                                                    .client = client,
+                                                    .ssl = ssl,
+                                                    .upstream_ssl = upstream_ssl,
+                                                    .backend = backend,
+                                                    .whom = whom,
+                                                    .hops = hops};
 
 static void session_ends(void *arg)
 {
@@ -83,6 +112,9 @@ struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *th
     return container_of(thread->subject, struct stream_lua, subject);
 }
 
+/* Phases whose end concerns the work alone that they are asked about. */
+#define ON_BEHALF (SCRIPT_BALANCER | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
+
 /* ngx.exit: of a session it says how this goes on; elsewhere the thread ends. */
 static int do_exit(lua_State *L, struct script_thread *thread)
 {
@@ -90,7 +122,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     int code = (int) lua_tonumber(L, 1);
 
     thread->subject->exit_code = code;
-    if (thread->subject->kind == &stream_lua_kind) {
+    if (thread->subject->kind == &stream_lua_kind && (thread->phase & ON_BEHALF) == 0) {
         struct stream_lua *lua = container_of(thread->subject, struct stream_lua, subject);
 
         script_demand_abortable(L, thread);
@@ -111,7 +143,8 @@ static struct session *running_session(int *result)
 {
     const struct script_thread *thread = script_running;
 
-    *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST : SCRIPT_VARIABLE_BAD_CONTEXT;
+    *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST
+                                                             : SCRIPT_VARIABLE_BAD_CONTEXT;
     if (thread == NULL || thread->subject->kind != &stream_lua_kind) {
         return NULL;
     }
@@ -147,7 +180,8 @@ double stream_lua_ffi_start_time(void)
         return 0;
     }
     uint64_t age_ms = clock_now.now_ms - session->start_ms;
-    return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 - (double) age_ms / 1000;
+    return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 -
+           (double) age_ms / 1000;
 }
 
 SCRIPT_TEXT(stream_lua_library, "src/stream/modules/lua/session.lua")
