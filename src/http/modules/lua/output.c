@@ -117,7 +117,10 @@ static enum flow send_head(struct lua_request *lua)
     } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
+    bool is_streamed = request->is_body_streamed;
+    request->is_body_streamed |= script_running != NULL; /* it may read the body after its first words */
     output->head = response_start(request);
+    request->is_body_streamed = is_streamed;
     leave_early(request);
     return output->head;
 }
