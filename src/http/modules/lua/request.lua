@@ -32,7 +32,7 @@ int script_ffi_args_next(script_args *args, char *room, lua_ffi_pair *out);
 ]]
 local C = ffi.C
 local text_of = ffi.string
-local error, type, tostring, tonumber, rawget = error, type, tostring, tonumber, rawget
+local error, pcall, type, tostring, tonumber, rawget = error, pcall, type, tostring, tonumber, rawget
 local lower, gsub, find = string.lower, string.gsub, string.find
 local select, setmetatable = select, setmetatable
 
@@ -59,6 +59,10 @@ local function as_text(value)
     end
     return tostring(value)
 end
+
+-- What tells requests from each other, to libraries: not NULL where there is one.
+local has_exdata, exdata_of_thread = pcall(require, "thread.exdata")
+exdata = has_exdata and exdata_of_thread or nil
 
 -- ---- ndk.set_var
 
