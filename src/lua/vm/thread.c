@@ -339,6 +339,7 @@ static void run_spawned(void *arg)
     thread->fiber = NULL;
     tell_end(thread);
     if (thread->is_forgotten || thread->parent == NULL) {
+        fiber_detach(&thread->handle); /* which goes before the fiber has ended */
         script_thread_forget(thread);
     }
 }
