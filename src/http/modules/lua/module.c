@@ -12,7 +12,7 @@
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
-#include "lua/vm/context.h"
+#include "lua/values/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -261,6 +261,7 @@ static void worker_end(struct generation *generation)
     if (main != NULL) {
         script_worker_ends(main->vm);
     }
+    script_sockets_quit();
 }
 
 /* ---- hooks */
