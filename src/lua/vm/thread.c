@@ -2,6 +2,7 @@
 #include "lua/vm/thread.h"
 
 #include <lauxlib.h>
+#include <luajit.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -86,6 +87,9 @@ static void thread_begin(struct script_thread *thread, struct script_subject *su
                                      .entry = thread,
                                      .fiber = fiber_self()};
     subject->vm->thread_count++;
+#ifdef OPENRESTY_LUAJIT
+    lua_setexdata(thread->state, subject); /* what libraries take for the request */
+#endif
     list_push_back(&subject->threads, &thread->link);
 }
 
@@ -341,6 +345,7 @@ static void run_spawned(void *arg)
     thread->fiber = NULL;
     tell_end(thread);
     if (thread->is_forgotten || thread->parent == NULL) {
+        fiber_detach(&thread->handle); /* which goes before the fiber has ended */
         script_thread_forget(thread);
     }
 }

@@ -118,7 +118,8 @@ static enum flow send_head(struct lua_request *lua)
     } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
-    request->is_body_streamed |= !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
+    request->is_body_streamed |=
+        !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
     output->head = response_start(request);
     leave_early(request);
     return output->head;

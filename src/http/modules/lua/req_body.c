@@ -11,7 +11,8 @@
     (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 #define CHANGE_PHASES (READ_PHASES | SCRIPT_SET | SCRIPT_BALANCER)
 #define LOOK_PHASES                                                                                \
-    (READ_PHASES | SCRIPT_LOG | SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_BALANCER)
+    (READ_PHASES | SCRIPT_SET | SCRIPT_LOG | SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER |           \
+     SCRIPT_BALANCER)
 
 static void check_count(lua_State *L, int least, int most, const char *words)
 {

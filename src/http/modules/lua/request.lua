@@ -32,7 +32,7 @@ int script_ffi_args_next(script_args *args, char *room, lua_ffi_pair *out);
 ]]
 local C = ffi.C
 local text_of = ffi.string
-local error, type, tostring, tonumber, rawget = error, type, tostring, tonumber, rawget
+local error, pcall, type, tostring, tonumber, rawget = error, pcall, type, tostring, tonumber, rawget
 local lower, gsub, find = string.lower, string.gsub, string.find
 local select, setmetatable = select, setmetatable
 
@@ -40,6 +40,7 @@ local out = ffi.new("lua_ffi_str[1]")
 local pair = ffi.new("lua_ffi_pair[1]")
 local place = ffi.new("int[1]")
 local args_state = ffi.new("script_args[1]")
+local usual_room = ffi.new("char[?]", 4096) -- for arguments of usual length
 
 local BAD_CONTEXT, NO_REQUEST, NONE, FIXED, BAD_VALUE = -1, -2, -3, -4, -5
 local MAX = 100 -- fields and arguments that are given unless a script says how many
@@ -58,6 +59,10 @@ local function as_text(value)
     end
     return tostring(value)
 end
+
+-- What tells requests from each other, to libraries: not NULL where there is one.
+local has_exdata, exdata_of_thread = pcall(require, "thread.exdata")
+exdata = has_exdata and exdata_of_thread or nil
 
 -- ---- ndk.set_var
 
@@ -279,16 +284,16 @@ function req.get_uri_args(max, fields)
         return fields
     end
     local state = args_state[0]
-    state.rest = out[0]
+    state.rest.data, state.rest.len = out[0].data, out[0].len
     state.count = 0
     if not max then
         state.max = MAX
     else
         state.max = max < 0 and 0 or max
     end
-    local room = ffi.new("char[?]", out[0].len + 1)
-    while true do
-        result = C.script_ffi_args_next(state, room, pair)
+    local room = out[0].len <= 4096 and usual_room or ffi.new("char[?]", out[0].len)
+    result = C.script_ffi_args_next(state, room, pair)
+    while result < 2 do
         if result == 0 then
             local name = text_of(pair[0].name.data, pair[0].name.len)
             local value = true
@@ -303,12 +308,13 @@ function req.get_uri_args(max, fields)
             else
                 fields[name] = {former, value}
             end
-        elseif result == 2 then
-            return fields
-        elseif result == 3 then
-            return fields, "truncated"
         end
+        result = C.script_ffi_args_next(state, room, pair)
     end
+    if result == 3 then
+        return fields, "truncated"
+    end
+    return fields
 end
 
 package.preload["ngx.req"] = function()

@@ -7,7 +7,7 @@
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/values/args.h"
-#include "lua/vm/context.h"
+#include "lua/values/context.h"
 #include "lua/values/values.h"
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
