@@ -45,17 +45,20 @@
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
-/* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. SESSIONS: where those of sessions stand. */
-#define SCRIPT_TLS_ROWS(CONTEXTS, SESSIONS, SETTINGS)                                              \
+/* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. */
+#define SCRIPT_TLS_ROWS(CONTEXTS, SETTINGS)                                                        \
     SCRIPT_CODE_BLOCK_ROWS(                                                                        \
         "ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply,               \
         "Lua that sees what a client says first, before its server is chosen."),                   \
         SCRIPT_CODE_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,      \
                                script_code_apply,                                                  \
-                               "Lua that chooses the certificate of a handshake."),                \
-        SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", SESSIONS, SETTINGS, tls.fetch,          \
-                               script_code_apply, "Lua that finds a session by its identifier."),  \
-        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,          \
+                               "Lua that chooses the certificate of a handshake.")
+
+/* … and those of sessions of TLS. */
+#define SCRIPT_TLS_SESSION_ROWS(CONTEXTS, SETTINGS)                                                \
+    SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", CONTEXTS, SETTINGS, tls.fetch,              \
+                           script_code_apply, "Lua that finds a session by its identifier."),      \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", CONTEXTS, SETTINGS, tls.store,          \
                                script_code_apply, "Lua that keeps a new session.")
 
 /* … in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
@@ -145,13 +148,14 @@
     {                                                                                              \
         "lua_ssl_key_log", CONTEXTS,                                                               \
             CUSTOM_FIELD(SETTINGS, script.tls.key_log, script_tls_key_log_apply), ARGS(1, 1),      \
-            .syntax = "file", .doc = "Log of the secrets of connections in NSS's format."          \
+            .syntax = "file",                                                                      \
+            .doc = "Log of the secrets of connections in NSS's format."                            \
     }
 
-bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *row,
-                              struct conf_node *node, void *settings);
-bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row,
-                           struct conf_node *node, void *settings);
+bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                              void *settings);
+bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings);
 /* The place was read: makes its context, one for all places that say the same. False after conf_error. */
 bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 

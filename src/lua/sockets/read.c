@@ -54,7 +54,7 @@ static int fail_broken(lua_State *L, const struct script_thread *thread,
         socket_log_begin(thread, socket->name, &words);
         log_error(&words.log, socket->conn->error, "recv() failed");
     }
-    socket->has_read_last = true;
+    socket->has_read_last = !socket->source->fails_again;
     return give_part(L, socket, socket->source->error);
 }
 

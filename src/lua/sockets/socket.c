@@ -75,7 +75,10 @@ void script_conn_source_init(struct script_conn_source *source, struct conn *con
                              size_t buffer_size)
 {
     *source = (struct script_conn_source){
-        .source = {conn_source_input, conn_source_consume, conn_source_more, NULL, conn},
+        .source = {.input = conn_source_input,
+                   .consume = conn_source_consume,
+                   .more = conn_source_more,
+                   .conn = conn},
         .buffer_size = buffer_size,
     };
 }

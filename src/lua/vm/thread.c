@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "lua/vm/failure.h"
+#include "lua/vm/context.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
@@ -49,8 +50,7 @@ void script_subject_end(struct script_subject *subject)
     struct script_vm *vm = subject->vm;
 
     script_subject_let_go(subject);
-    luaL_unref(vm->state, LUA_REGISTRYINDEX, subject->context);
-    subject->context = LUA_NOREF;
+    script_context_drop(subject);
     list_remove(&subject->link);
     if (vm->is_private && list_is_empty(&vm->subjects)) {
         script_vm_free(vm);
@@ -198,7 +198,7 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
     lua_State *L = thread->state;
     struct script_thread *outer = script_running;
 
-    lua_pushcfunction(L, script_failure_seen);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, thread->subject->vm->failure_seen);
     lua_insert(L, 1);
     script_running = thread;
     if (setjmp(thread->leave) == 0) {

@@ -7,11 +7,15 @@
 #include "http/request/wire.h"
 #include "lua/vm/said.h"
 
-#define OUTPUT_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define OUTPUT_PHASES                                                                              \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
-#define REFERENCE_MIN (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
-#define POSTPONE_USUAL 1460         /* bytes: postpone_output, unless it is said */
-#define GATHER_MAX (4u << 20)     /* bytes that are gathered for a length; with more the response goes out without */
+#define SHORT_MAX 1024 /* bytes of a text that is put together on the stack */
+#define REFERENCE_MIN                                                                              \
+    (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
+#define POSTPONE_USUAL 1460 /* bytes: postpone_output, unless it is said */
+#define GATHER_MAX                                                                                 \
+    (4u << 20) /* bytes that are gathered for a length; with more the response goes out without */
 
 /* ---- turns: a piece waits for the client, and other threads of the request do not come between ---- */
 
@@ -61,8 +65,9 @@ static bool gathers(const struct lua_request *lua)
 {
     const struct request *request = lua->request;
 
-    return request->version < HTTP_1_1 && request == request->main && request->method != METHOD_HEAD &&
-           request->response.content_length < 0 && !lua->output.has_begun && !lua->output.has_ended &&
+    return request->version < HTTP_1_1 && request == request->main &&
+           request->method != METHOD_HEAD && request->response.content_length < 0 &&
+           !lua->output.has_begun && !lua->output.has_ended &&
            lua_settings_of(request)->gathers_http10;
 }
 
@@ -108,7 +113,9 @@ static enum flow send_head(struct lua_request *lua)
     if (response->status == 0) {
         response->status = 200;
     }
-    if (!lua->has_type && lua_settings_of(request)->has_default_type) {
+    if (response->status == 204 || response->status == 304) {
+        response->content_type = STR_NONE;
+    } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
     request->is_body_streamed |= !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
@@ -137,7 +144,8 @@ static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struc
     struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
     struct kept *kept;
 
-    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private || (kept = malloc(sizeof(*kept))) == NULL) {
+    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private ||
+        (kept = malloc(sizeof(*kept))) == NULL) {
         return piece;
     }
     lua_pushvalue(L, -1);
@@ -215,7 +223,8 @@ enum flow lua_finish_output(struct lua_request *lua)
     }
     enum flow flow = send_head(lua);
     if (flow == FLOW_NEXT) {
-        bool tells_length = lua->request->response.content_length >= 0; /* then it was a wrong one: what there is, goes */
+        bool tells_length = lua->request->response.content_length >=
+                            0; /* then it was a wrong one: what there is, goes */
         flow = !response_send(lua->request, NULL, true) ? (tells_length ? FLOW_CUT : FLOW_CLOSED)
                : leave_early(lua->request)              ? FLOW_DONE
                                                         : FLOW_CLOSED;
@@ -238,7 +247,8 @@ static int answer(lua_State *L, const char *failure)
 static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
 {
     struct lua_request *lua = lua_check_request(L, thread);
-    struct str text = script_said(L, ends_line);
+    char room[SHORT_MAX];
+    struct str text = script_said_in(L, ends_line, room, sizeof(room));
 
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
@@ -346,7 +356,9 @@ static int send_headers(lua_State *L, struct script_thread *thread)
     }
     enum flow flow = send_head(lua);
     leave_turn(&lua->output);
-    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused) ? NULL : "nginx output filter error");
+    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused)
+                         ? NULL
+                         : "nginx output filter error");
 }
 
 static const struct script_row output_rows[] = {

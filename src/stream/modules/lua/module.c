@@ -5,7 +5,11 @@
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
+#include "lua/values/args.h"
+#include "lua/vm/context.h"
 #include "lua/values/values.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
@@ -48,6 +52,9 @@ static const struct directive main_rows[] = {
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
         "Lua that runs in the preread phase, after the modules that look at what clients say first."),
@@ -64,15 +71,19 @@ static void direct(struct upstream_pick *pick)
     script_balance(&stream_lua_of(pick->subject)->subject, pick);
 }
 
-static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+static const struct balancer lua_balancer = {.name = "balancer_by_lua",
+                                             .pick = round_robin_pick,
+                                             .direct = direct};
 
-static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                           void *settings)
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
 {
     return script_balancer_read(scope, node, &lua_balancer);
 }
 
-static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM, balancer_apply), {0}};
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM,
+                                                                   balancer_apply),
+                                              {0}};
 static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the stream block, for the end of the reading. */
@@ -86,12 +97,15 @@ static bool main_finish(struct conf_scope *scope, void *settings)
 /* What Lua needs of other modules' settings of the server. */
 static bool place_finish(struct conf_scope *scope, void *settings)
 {
-    const struct stream_server *server = scope_stream_server(scope);
-    struct script_settings *script = &((struct stream_lua_settings *) settings)->script;
+    struct stream_server *server = scope_stream_server(scope);
+    struct stream_lua_settings *own = settings;
 
-    script->resolver = server->resolver;
-    script->resolver_timeout_ms = server->resolver_timeout_ms;
-    return script_tls_finish(scope, &script->tls);
+    own->script.resolver = server->resolver;
+    own->script.resolver_timeout_ms = server->resolver_timeout_ms;
+    if (own->backend.certificate != NULL || own->backend.verify != NULL) {
+        server->backend_hooks = stream_lua_backend_hooks;
+    }
+    return script_tls_finish(scope, &own->script.tls);
 }
 
 static const struct directive_table main_table = {.key = &stream_lua_main_key,
@@ -104,7 +118,8 @@ static const struct directive_table place_table = {.key = &stream_lua_key,
                                                    .contexts = IN_BOTH,
                                                    .size = sizeof(struct stream_lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table, NULL};
+static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table,
+                                                       NULL};
 
 /* ---- the VM */
 
@@ -113,7 +128,11 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_tasks_add(L);
     script_values_add(vm, L);
     script_dict_add(vm, L);
+    script_tls_add(L);
     script_process_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    script_variables_add(L);
     script_sockets_add(L);
     script_balancer_add(L);
     stream_lua_input_add(L);
@@ -136,14 +155,15 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
     if (main->options.code_count != 0) {
         stream->generation->fiber_stack_size = FIBER_STACK;
     }
-    return true;
+    return stream_lua_handshakes_end(conf, stream);
 }
 
 static struct stream_lua_main *main_of(struct generation *generation)
 {
-    return generation->stream != NULL ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
-                                                                                sizeof(struct stream_lua_main *))
-                                      : NULL;
+    return generation->stream != NULL
+               ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
+                                                         sizeof(struct stream_lua_main *))
+               : NULL;
 }
 
 static void free_vm(void *arg)

@@ -1,4 +1,7 @@
 /* Sessions as subjects of Lua. */
+#include "base/clock.h"
+#include "lua/values/variables.h"
+#include "lua/vm/library.h"
 #include "lua/vm/life.h"
 #include "server/generation.h"
 #include "stream/modules/lua/lua.h"
@@ -28,14 +31,43 @@ static unsigned hops(struct script_subject *subject)
     return session->conn != NULL ? conn_hops(session->conn) : 0;
 }
 
+static struct conn *client(struct script_subject *subject)
+{
+    return container_of(subject, struct stream_lua, subject)->session->conn;
+}
+
+static struct ssl_st *ssl(struct script_subject *subject)
+{
+    const struct conn *conn = client(subject);
+
+    return conn == NULL ? NULL : tls_ssl(conn);
+}
+
+static struct script_backend *backend(struct script_subject *subject)
+{
+    return &container_of(subject, struct stream_lua, subject)->backend;
+}
+
+static struct ssl_st *upstream_ssl(struct script_subject *subject)
+{
+    return backend(subject)->ssl;
+}
+
 /* As lines of the session itself have it. */
 static void whom(struct script_subject *subject, struct room *out)
 {
     subject->log->describe(subject->log, out);
 }
 
-const struct script_subject_kind stream_lua_kind = {
-    .name = "stream", .start = start, .variables = variables, .whom = whom, .hops = hops};
+const struct script_subject_kind stream_lua_kind = {.name = "stream",
+                                                    .start = start,
+                                                    .variables = variables,
+                                                    .client = client,
+                                                    .ssl = ssl,
+                                                    .upstream_ssl = upstream_ssl,
+                                                    .backend = backend,
+                                                    .whom = whom,
+                                                    .hops = hops};
 
 static void session_ends(void *arg)
 {
@@ -80,6 +112,9 @@ struct stream_lua *stream_lua_check(lua_State *L, const struct script_thread *th
     return container_of(thread->subject, struct stream_lua, subject);
 }
 
+/* Phases whose end concerns the work alone that they are asked about. */
+#define ON_BEHALF (SCRIPT_BALANCER | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
+
 /* ngx.exit: of a session it says how this goes on; elsewhere the thread ends. */
 static int do_exit(lua_State *L, struct script_thread *thread)
 {
@@ -87,7 +122,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     int code = (int) lua_tonumber(L, 1);
 
     thread->subject->exit_code = code;
-    if (thread->subject->kind == &stream_lua_kind) {
+    if (thread->subject->kind == &stream_lua_kind && (thread->phase & ON_BEHALF) == 0) {
         struct stream_lua *lua = container_of(thread->subject, struct stream_lua, subject);
 
         script_demand_abortable(L, thread);
@@ -101,7 +136,58 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 
 static const struct script_row rows[] = {{"exit", do_exit, EXIT_PHASES, false}, {0}};
 
+/* ---- what session.lua asks by FFI ---- */
+
+/* The session of the running thread; NULL: *result says why not. */
+static struct session *running_session(int *result)
+{
+    const struct script_thread *thread = script_running;
+
+    *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST
+                                                             : SCRIPT_VARIABLE_BAD_CONTEXT;
+    if (thread == NULL || thread->subject->kind != &stream_lua_kind) {
+        return NULL;
+    }
+    return container_of(thread->subject, struct stream_lua, subject)->session;
+}
+
+int stream_lua_ffi_status(void)
+{
+    int result;
+    const struct session *session = running_session(&result);
+
+    return session == NULL ? result : session->status;
+}
+
+int stream_lua_ffi_status_set(int status)
+{
+    int result;
+    struct session *session = running_session(&result);
+
+    if (session == NULL) {
+        return result;
+    }
+    session->status = (uint16_t) status;
+    return SCRIPT_VARIABLE_OK;
+}
+
+double stream_lua_ffi_start_time(void)
+{
+    int result;
+    const struct session *session = running_session(&result);
+
+    if (session == NULL) {
+        return 0;
+    }
+    uint64_t age_ms = clock_now.now_ms - session->start_ms;
+    return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 -
+           (double) age_ms / 1000;
+}
+
+SCRIPT_TEXT(stream_lua_library, "src/stream/modules/lua/session.lua")
+
 void stream_lua_session_add(lua_State *L)
 {
     script_add(L, rows);
+    script_text_run(L, "ngx.session", SCRIPT_TEXT_OF(stream_lua_library), 0);
 }
