@@ -341,6 +341,7 @@ static void run_spawned(void *arg)
     thread->fiber = NULL;
     tell_end(thread);
     if (thread->is_forgotten || thread->parent == NULL) {
+        fiber_detach(&thread->handle); /* which goes with the thread */
         script_thread_forget(thread);
     }
 }
