@@ -163,11 +163,11 @@ static void name_peer(struct script_socket *socket, const struct wish *wish)
 }
 
 enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,
-                              const struct addr *local, uint64_t timeout_ms, struct conn **out,
-                              int *error)
+                              struct socket_reaching *reaching)
 {
     struct socket_log words;
-    struct link_options options = {.tells_timeout = true, .local = local->len != 0 ? local : NULL};
+    struct link_options options = {.tells_timeout = true,
+                                   .local = reaching->local.len != 0 ? &reaching->local : NULL};
     char text[ADDR_TEXT_MAX];
     struct link_target target = {.addr = socket->peer, .log = &words.log};
 
@@ -176,8 +176,8 @@ enum link_result socket_reach(struct script_thread *thread, struct script_socket
     if (thread->subject->kind->hops != NULL) {
         options.hops = thread->subject->kind->hops(thread->subject);
     }
-    enum link_result result =
-        link_reach(&target, &options, clock_now.now_ms + timeout_ms, out, error);
+    enum link_result result = link_reach(&target, &options, clock_now.now_ms + reaching->timeout_ms,
+                                         &reaching->conn, &reaching->error);
     if (result == LINK_TIMED_OUT) {
         log_error(&words.log, 0, "%slua tcp socket connect timed out", socket_log_prefix(thread));
     }
@@ -200,8 +200,7 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
 {
     const char *reason;
     char text[ERROR_TEXT_MAX];
-    struct kept_conn made = {.conn = NULL};
-    int error = 0;
+    struct socket_reaching reaching = {.local = wish->local, .timeout_ms = wish->timeout_ms};
 
     socket->stage = SOCKET_RESOLVING;
     socket->name[0] = '\0';
@@ -214,9 +213,10 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
     }
     name_peer(socket, wish);
     socket->stage = SOCKET_CONNECTING;
-    switch (socket_reach(thread, socket, &wish->local, wish->timeout_ms, &made.conn, &error)) {
+    switch (socket_reach(thread, socket, &reaching)) {
     case LINK_OK:
-        socket_attach(socket, &made, socket_settings(thread)->buffer_size);
+        socket_attach(socket, &(struct kept_conn){.conn = reaching.conn},
+                      socket_settings(thread)->buffer_size);
         lua_pushinteger(L, 1);
         return 1;
     case LINK_TIMED_OUT:
@@ -227,7 +227,7 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
         return 0;
     default:
         give_up(socket);
-        return script_fail(L, socket_error_text(error, text));
+        return script_fail(L, socket_error_text(reaching.error, text));
     }
 }
 

@@ -57,7 +57,11 @@ struct script_socket {
 
 /* The object of the table at index 1, which must be one: an error is thrown else. NULL: it was never connected. */
 struct script_socket *socket_check(lua_State *L);
-/* The same in the table `field`. Makes one where there is none. */
+/* A fresh one, on the stack. */
+struct script_socket *socket_new(lua_State *L);
+/* It is the subject's from now on. */
+void socket_join(struct script_socket *socket, struct script_subject *subject);
+/* That of the table at index 1, made where there is none, and the thread's subject's from now on. */
 struct script_socket *socket_make(lua_State *L, struct script_thread *thread);
 /* An error is thrown where it is not the thread's subject's. */
 void socket_demand_own(lua_State *L, const struct script_thread *thread,
@@ -71,10 +75,16 @@ struct kept_conn;
 /* The connection is the socket's from now on. */
 void socket_attach(struct script_socket *socket, const struct kept_conn *kept,
                    uint64_t buffer_size);
+/* How a connection is to be made, and what came of it. */
+struct socket_reaching {
+    struct addr local; /* our own address; len 0: any */
+    uint64_t timeout_ms;
+    struct conn *conn; /* that was made */
+    int error;         /* errno of a failure */
+};
 /* A fresh connection to socket->peer. What goes wrong is logged. MAY WAIT. */
 enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,
-                              const struct addr *local, uint64_t timeout_ms, struct conn **out,
-                              int *error);
+                              struct socket_reaching *reaching);
 
 /* A thread was killed in the middle of something: nobody knows what is left on the way. Closes it, once no other thread is in it. */
 void socket_abandon(struct script_socket *socket);
@@ -100,9 +110,6 @@ uint64_t socket_timeout(lua_State *L, int field, uint64_t usual);
 
 /* nil and "socket busy …", pushed; or 0. */
 int socket_fail_busy(lua_State *L, const struct script_socket *socket);
-
-/* The metatable of sockets that were connected; and of those over somebody else's connection. Each a table with __index. */
-void socket_push_metatable(lua_State *L, bool is_borrowed, bool is_sending);
 
 /* ---- the functions, in files of their own */
 

@@ -222,24 +222,23 @@ static int shake_hands(lua_State *L, struct script_thread *thread, struct script
 /* A fresh connection in place of one that was kept and is somebody else's for the peer. 0, or what is to be returned. MAY WAIT. */
 static int reconnect(lua_State *L, struct script_thread *thread, struct script_socket *socket)
 {
-    struct kept_conn made = {.conn = NULL};
-    const struct addr any = {.len = 0};
-    uint64_t timeout_ms =
-        socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
+    struct socket_reaching reaching = {
+        .timeout_ms =
+            socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms)};
     char text[ERROR_TEXT_MAX];
-    int error = 0;
 
     conn_close(socket->conn);
     socket->conn = NULL;
     socket->source = NULL;
     socket->stage = SOCKET_CONNECTING;
-    enum link_result result = socket_reach(thread, socket, &any, timeout_ms, &made.conn, &error);
+    enum link_result result = socket_reach(thread, socket, &reaching);
     if (result != LINK_OK) {
         return fail_handshake(L, socket,
                               result == LINK_TIMED_OUT ? "timeout"
-                                                       : socket_error_text(error, text));
+                                                       : socket_error_text(reaching.error, text));
     }
-    socket_attach(socket, &made, socket_settings(thread)->buffer_size);
+    socket_attach(socket, &(struct kept_conn){.conn = reaching.conn},
+                  socket_settings(thread)->buffer_size);
     return 0;
 }
 
