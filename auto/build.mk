@@ -17,7 +17,7 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health limit listen log names tls upstream variables)
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
-FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config)
+FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer)
 endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)
@@ -105,11 +105,11 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $(filter %.c,$^)
 
 # What the assembler takes in is read by it alone.
+LUA_TEXTS := $(wildcard $(addprefix src/,lua/library/*.lua lua/library/*/*.lua lua/library/*/*/*.lua http/modules/lua/*.lua stream/modules/lua/*.lua))
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
 
-$(addprefix $(BUILD)/lua/,vm/library.o values/context.o tasks/coroutine.o tasks/semaphore.o): $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
+$(filter $(BUILD)/lua/% $(BUILD)/http/modules/lua/% $(BUILD)/stream/modules/lua/%,$(OBJECTS)): $(LUA_TEXTS)
 
-$(BUILD)/http/modules/lua/library.o: $(wildcard src/http/modules/lua/*.lua)
 
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):

@@ -56,6 +56,15 @@ struct group_state {
     struct group_state *left;        /* the next one that was left behind: see group_end */
 };
 
+/* ---- picking (pick.c, direct.c) ---- */
+
+/* The pick takes a reference on the group's peers, and counts as its user. */
+void pick_hold(struct upstream_pick *pick, struct upstream_group *group);
+/* The group's balancer is a program: there is room for what it says. */
+void direction_begin(struct upstream_pick *pick);
+/* Asks it about the try that comes, and has the pick look where it says. False: it refuses. */
+bool direction_leads(struct upstream_pick *pick);
+
 /* ---- groups (group.c) ---- */
 
 /* An implicit group with all defaults; not in the set's lists yet. */

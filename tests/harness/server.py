@@ -29,7 +29,7 @@ SIGNALS = {"stop": signal.SIGTERM, "quit": signal.SIGQUIT, "reload": signal.SIGH
            "reopen": signal.SIGUSR1, "upgrade": signal.SIGUSR2, "winch": signal.SIGWINCH}
 
 # What the sanitizers write to standard error.
-_sanitizer = re.compile(r"ERROR: \w*Sanitizer|WARNING: \w*Sanitizer|runtime error:|LeakSanitizer")
+_sanitizer = re.compile(r"ERROR: \w*Sanitizer|WARNING: \w*Sanitizer|:\d+: runtime error:|LeakSanitizer")
 
 # A line of the error log that a healthy server never writes.
 _serious = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(alert|emerg)\] ")

@@ -7,6 +7,7 @@
 #include "http/request/body.h"
 #include "http/request/wire.h"
 #include "net/conn/own.h"
+#include "upstream/direction.h"
 #include "upstream/peer.h"
 #include "server/generation.h"
 
@@ -132,10 +133,13 @@ struct link_way {
 static void choose_way(struct exchange *x, struct link_way *way, struct link_options *options)
 {
     const struct exchange_settings *settings = x->settings;
+    const struct direction *direction = x->pick.direction;
 
     way->local.len = 0;
-    if (settings->bind != NULL && bind_address(settings->bind, &x->request->env, &way->local) &&
-        way->local.len != 0) {
+    if (direction != NULL && direction->has_local) {
+        options->local = &direction->local;
+    } else if (settings->bind != NULL &&
+               bind_address(settings->bind, &x->request->env, &way->local) && way->local.len != 0) {
         options->local = &way->local;
         options->is_transparent = settings->bind->is_transparent;
     }
@@ -144,6 +148,10 @@ static void choose_way(struct exchange *x, struct link_way *way, struct link_opt
                         x->target_text.len != 0 ? x->target_text : x->group->name,
                         x->protocol->alpn, &way->tls);
         way->tls.preface = x->preface;
+        if (direction != NULL && direction->host.len != 0) {
+            way->tls.options.name = direction->host;
+            way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
+        }
         options->tls = &way->tls;
         options->is_alone = settings->tls.is_certificate_late && x->group->is_implicit;
         if (x->request->location->backend_hooks != NULL) {
@@ -184,7 +192,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         .send_buffer = settings->socket_sndbuf,
         .receive_buffer = settings->socket_rcvbuf,
         .send_lowat = settings->send_lowat,
-        .tag = x->group->is_keepalive_local ? settings : NULL,
+        .tag = x->pick.group->is_keepalive_local ? settings : NULL,
         .language = protocol,
         .wants_fresh = x->wants_fresh,
         .hops = connection_hops(x->request->http),
@@ -205,7 +213,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     if (is_refused(x, options.hops, failure)) {
         return fail_try(x, failure, failure->kind, failure->status);
     }
-    if (x->is_secure || settings->bind != NULL) {
+    if (x->is_secure || settings->bind != NULL || x->pick.direction != NULL) {
         choose_way(x, &way, &options);
     }
     switch (link_open(&x->pick, &options, settings->connect_timeout_ms, &x->link, &error)) {

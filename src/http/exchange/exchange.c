@@ -12,6 +12,7 @@
 #include "http/request/body.h"
 #include "server/generation.h"
 #include "shared/upstream/target.h"
+#include "upstream/direction.h"
 #include "upstream/peer.h"
 
 /* `, upstream: "…"`, while a peer is dealt with. */
@@ -193,6 +194,30 @@ static enum peer_outcome outcome_of(unsigned kind)
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
 }
 
+/* What the group's balancer, which is a program, says of the try that comes. */
+static void take_direction(struct exchange *x)
+{
+    const struct direction *direction = x->pick.direction;
+    struct exchange_settings *own;
+
+    if (direction->tls != 0) {
+        x->is_secure = direction->tls > 0 && x->settings->tls.context != NULL;
+    }
+    if (direction->connect_timeout_ms == 0 && direction->send_timeout_ms == 0 &&
+        direction->read_timeout_ms == 0) {
+        return;
+    }
+    own = arena_alloc(&x->request->arena, sizeof(*own));
+    *own = *x->settings;
+    own->connect_timeout_ms = direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms
+                                                                 : own->connect_timeout_ms;
+    own->send_timeout_ms =
+        direction->send_timeout_ms != 0 ? direction->send_timeout_ms : own->send_timeout_ms;
+    own->read_timeout_ms =
+        direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->read_timeout_ms;
+    x->settings = own;
+}
+
 /* Asks peers until one gives an answer that is to be passed on. MAY WAIT. */
 static enum try_result ask_peers(struct exchange *x, struct failure *failure)
 {
@@ -207,8 +232,14 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
             attempt_begin(x, x->group->name);
             attempt_end(x, failure->status);
             return TRY_FAILED;
+        case PICK_REFUSED:
+            *failure = (struct failure){.status = x->pick.direction->refusal};
+            return TRY_FAILED;
         case PICK_OK:
             break;
+        }
+        if (__builtin_expect(x->pick.direction != NULL, 0)) {
+            take_direction(x);
         }
         enum try_result result = exchange_ask_peer(x, failure);
         if (result == TRY_CANCELLED) {
@@ -225,6 +256,8 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
         }
         attempt_end(x, failure->status);
         bool goes_on = may_try_next(x, failure->kind);
+        direction_failed(x->pick.direction, failure->status,
+                         outcome_of(failure->kind) == PEER_SERVED);
         upstream_pick_done(&x->pick, outcome_of(failure->kind));
         if (!goes_on) {
             return TRY_FAILED;
@@ -331,6 +364,9 @@ enum flow exchange_fetch(struct exchange *x)
     x->pick.tie = x->protocol->has_logins ? logins_tie(x) : NULL;
     x->start_ms = clock_now.now_ms;
     upstream_pick_begin(&x->pick, x->group);
+    if (__builtin_expect(x->pick.direction != NULL, 0)) {
+        x->pick.direction->tries_most = (uint64_t) x->settings->next_upstream_tries;
+    }
     if (is_shielded) {
         fiber_shield_begin();
     }

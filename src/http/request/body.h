@@ -47,7 +47,10 @@ bool request_body_is_too_large(struct request *request, uint64_t size);
 enum flow request_read_body(struct request *request);
 /* The body that request_read_body has read, in memory whatever it is in. False with errno: its file cannot be read. */
 bool request_body_text(struct request *request, struct str *out);
-/* For wires: what a wait for more of the body came to. False: time is up (408), or the client is gone. */
+/* For wires: how long to wait for more of the body, until when. */
+uint64_t request_body_deadline(const struct request *request);
+/* For wires: what a wait for more of the body came to. False: time is up (408, or is_body_late), or the client is
+ * gone. */
 bool request_body_waited(struct request *request, enum wait_result result);
 /* The body's file is somebody else's now: it is not removed with the request. */
 void request_body_keep_file(struct request *request);

@@ -104,9 +104,11 @@ struct request {
     struct str uri;  /* decoded, normalised path */
     struct str args; /* after '?', as received */
 
-    struct fields headers;     /* as received */
-    struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
-    int64_t content_length;    /* of the request body; -1 = none or chunked */
+    struct fields headers;   /* as received */
+    struct fields *trailers; /* of a chunked body, once it was read; or NULL */
+    int64_t content_length;  /* of the request body; -1 = none or chunked */
+    uint64_t
+        body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
     struct body_watcher *body_watcher;   /* or NULL */
@@ -144,6 +146,7 @@ struct request {
     unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
     unsigned is_body_read : 1;             /* read or discarded to its end */
     unsigned is_body_taken : 1;  /* a part of it, at least, was: only who has that can have all */
+    unsigned is_body_late : 1;   /* with body_patience_ms: nothing came in time */
     unsigned is_body_lost : 1;   /* it was asked for when a part was gone: it counts as empty */
     unsigned is_internal : 1;    /* after an internal redirect */
     unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was

@@ -25,16 +25,17 @@ static bool wait_for_input(struct request *request)
     if (request->reads_no_further) {
         return false;
     }
-    uint64_t deadline = clock_now.now_ms + request->location->client_body_timeout_ms;
+    uint64_t deadline = request_body_deadline(request);
 
     if (conn_unsent(conn) != 0) {
         conn_flush(conn);
     }
     enum wait_result result = conn_wait_input(conn, deadline);
-    if (result == WAIT_TIMED_OUT) {
+    bool goes_on = request_body_waited(request, result);
+    if (result == WAIT_TIMED_OUT && !request->is_body_late) {
         request->keepalive = false;
     }
-    return request_body_waited(request, result);
+    return goes_on;
 }
 
 /* The client ended its side, or broke off, before the body was whole. */

@@ -213,19 +213,18 @@ static ssize_t body_refuse(struct request *request, unsigned status)
 static bool wait_for_input(struct v2_stream *stream)
 {
     struct request *request = stream->request;
-    uint64_t deadline = request->response.is_tunnel
-                            ? FIBER_NEVER
-                            : clock_now.now_ms + request->location->client_body_timeout_ms;
+    uint64_t deadline = request->response.is_tunnel ? FIBER_NEVER : request_body_deadline(request);
 
     if (request->reads_no_further) {
         return false;
     }
     stream->input.is_signalled = false;
     enum wait_result result = fiber_wait(&stream->input, deadline);
-    if (result == WAIT_TIMED_OUT) {
+    bool goes_on = request_body_waited(request, result);
+    if (result == WAIT_TIMED_OUT && !request->is_body_late) {
         stream->error = V2_PROTOCOL_ERROR;
     }
-    return request_body_waited(request, result);
+    return goes_on;
 }
 
 /* The first who asks: the client may send, and is told so. */

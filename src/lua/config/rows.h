@@ -5,6 +5,7 @@
 #include "conf/directive.h"
 #include "lua/vm/settings.h"
 #include "lua/vm/vm.h"
+#include "shared/tls/client.h"
 
 /*
  * The three ways to write a Lua text: NAME_block { … }, NAME 'text', NAME_file path; all fill the same member, a
@@ -44,17 +45,20 @@
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
-/* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. SESSIONS: where those of sessions stand. */
-#define SCRIPT_TLS_ROWS(CONTEXTS, SESSIONS, SETTINGS)                                              \
+/* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. */
+#define SCRIPT_TLS_ROWS(CONTEXTS, SETTINGS)                                                        \
     SCRIPT_CODE_BLOCK_ROWS(                                                                        \
         "ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply,               \
         "Lua that sees what a client says first, before its server is chosen."),                   \
         SCRIPT_CODE_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,      \
                                script_code_apply,                                                  \
-                               "Lua that chooses the certificate of a handshake."),                \
-        SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", SESSIONS, SETTINGS, tls.fetch,          \
-                               script_code_apply, "Lua that finds a session by its identifier."),  \
-        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", SESSIONS, SETTINGS, tls.store,          \
+                               "Lua that chooses the certificate of a handshake.")
+
+/* … and those of sessions of TLS. */
+#define SCRIPT_TLS_SESSION_ROWS(CONTEXTS, SETTINGS)                                                \
+    SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", CONTEXTS, SETTINGS, tls.fetch,              \
+                           script_code_apply, "Lua that finds a session by its identifier."),      \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", CONTEXTS, SETTINGS, tls.store,          \
                                script_code_apply, "Lua that keeps a new session.")
 
 /* … in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
@@ -102,6 +106,55 @@
             .doc =                                                                                 \
                 "Whether Lua files are read once; off: anew for each request, in a VM of its own." \
     }
+
+/* TLS of cosockets, for each place; SETTINGS as above. script_tls_finish makes a context of it. */
+#define SCRIPT_SOCKET_TLS_ROWS(CONTEXTS, SETTINGS)                                                 \
+    {"lua_ssl_protocols",                                                                          \
+     CONTEXTS,                                                                                     \
+     BITS(SETTINGS, script.tls.protocols, tls_protocol_words),                                     \
+     .initial = "TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",                                                   \
+     .repeat = REPEAT_APPEND,                                                                      \
+     .doc = "Versions of TLS that cosockets speak."},                                              \
+        {"lua_ssl_ciphers", CONTEXTS, STRING(SETTINGS, script.tls.ciphers), .initial = "DEFAULT",  \
+         .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},                                     \
+        {"lua_ssl_certificate",                                                                    \
+         CONTEXTS,                                                                                 \
+         CUSTOM_FIELD(SETTINGS, script.tls.certificates, script_tls_file_apply),                   \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "file",                                                                         \
+         .doc = "Our certificate, for peers that ask for one."},                                   \
+        {"lua_ssl_certificate_key",                                                                \
+         CONTEXTS,                                                                                 \
+         CUSTOM_FIELD(SETTINGS, script.tls.keys, script_tls_file_apply),                           \
+         ARGS(1, 1),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "file",                                                                         \
+         .doc = "Its key."},                                                                       \
+        {"lua_ssl_verify_depth", CONTEXTS,         NUMBER(SETTINGS, script.tls.verify_depth),      \
+         .initial = "1",         .max = INT32_MAX, .doc = "Longest chain of certificates."},       \
+        {"lua_ssl_trusted_certificate", CONTEXTS,                                                  \
+         CONF_PATH(SETTINGS, script.tls.trusted_certificate),                                      \
+         .doc = "PEM file of authorities that are trusted."},                                      \
+        {"lua_ssl_crl", CONTEXTS, CONF_PATH(SETTINGS, script.tls.crl),                             \
+         .doc = "PEM file of revoked certificates."},                                              \
+        {"lua_ssl_conf_command",                                                                   \
+         CONTEXTS,                                                                                 \
+         CUSTOM_FIELD(SETTINGS, script.tls.commands, tls_client_conf_command_apply),               \
+         ARGS(2, 2),                                                                               \
+         .repeat = REPEAT_APPEND,                                                                  \
+         .syntax = "name value",                                                                   \
+         .doc = "A command of OpenSSL's SSL_CONF_cmd()."},                                         \
+    {                                                                                              \
+        "lua_ssl_key_log", CONTEXTS,                                                               \
+            CUSTOM_FIELD(SETTINGS, script.tls.key_log, tls_client_key_log_apply), ARGS(1, 1),      \
+            .syntax = "file", .doc = "Log of the secrets of connections in NSS's format."          \
+    }
+
+bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings);
+/* The place was read: makes its context, one for all places that say the same. False after conf_error. */
+bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 
 /* Main level: SETTINGS has a member `options`, a struct script_vm_options. */
 #define SCRIPT_MAIN_ROWS(CONTEXTS, SETTINGS)                                                              \

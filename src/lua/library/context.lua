@@ -15,7 +15,7 @@ function properties.get.ctx()
         return registry[place]
     end
     if place < 0 then
-        error("no request ctx found", 3)
+        error("no request ctx found", 2)
     end
     local context = {}
     set_context(context)
@@ -24,10 +24,10 @@ end
 
 function properties.set.ctx(context)
     if type(context) ~= "table" then
-        error("ctx should be a table while getting a " .. type(context), 3)
+        error("ctx should be a table while getting a " .. type(context), 2)
     end
     if C.script_ffi_context() < 0 then
-        error("no request ctx found", 3)
+        error("no request ctx found", 2)
     end
     set_context(context)
 end

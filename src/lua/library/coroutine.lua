@@ -8,14 +8,15 @@ local create, resume = coroutine.create, coroutine.resume
 local error, type = error, type
 
 -- What resume gave; of one that could not be resumed with the reason that says what it is.
-local function said(co, ok, reason, ...)
+local function said(co, ok, ...)
     if ok then
-        return ok, reason, ...
+        return ok, ...
     end
+    local reason = ...
     if reason == "cannot resume non-suspended coroutine" or reason == "cannot resume dead coroutine" then
         reason = "cannot resume " .. status(co) .. " coroutine"
     end
-    return ok, reason, ...
+    return ok, reason
 end
 
 local function unwrap(co, ok, ...)

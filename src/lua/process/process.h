@@ -7,4 +7,7 @@
 /* Adds ngx.worker to the table on top. */
 void script_process_add(lua_State *L);
 
+/* Puts ngx.pipe into package.preload (pipe.c). */
+void script_pipe_add(lua_State *L);
+
 #endif

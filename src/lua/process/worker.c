@@ -53,4 +53,5 @@ void script_process_add(lua_State *L)
 {
     ngx_argv = server.argv;
     script_add(L, rows);
+    script_pipe_add(L);
 }

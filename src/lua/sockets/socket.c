@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "lua/sockets/pool.h"
+#include "net/tls/tls.h"
 
 static const struct script_settings usual_settings = {
     .connect_timeout_ms = 60000,
@@ -174,6 +175,8 @@ void socket_close(struct script_socket *socket)
     socket->conn = NULL;
     socket->stage = SOCKET_IDLE;
     buf_free(&socket->gathered);
+    tls_store_free(socket->store);
+    socket->store = NULL;
     if (socket->pool != NULL) {
         socket_pool_leave(socket->pool);
         socket->pool = NULL;
@@ -293,7 +296,7 @@ void socket_push_metatable(lua_State *L, bool is_borrowed, bool is_sending)
     if (!is_borrowed) {
         script_add(L, socket_connect_rows);
         script_add(L, socket_keep_rows);
-        script_add(L, socket_tls_rows);
+        socket_tls_add(L);
     }
     lua_setfield(L, -2, "__index");
 }

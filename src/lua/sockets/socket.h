@@ -20,9 +20,9 @@ enum {
     SOCKET_SEND_TIMEOUT = 4,
     SOCKET_READ_TIMEOUT = 5,
     SOCKET_BIND = 6,        /* a string: the address that it is bound to */
-    SOCKET_CERTIFICATE = 7, /* setclientcert: a chain and a key, which Lua keeps */
+    SOCKET_CERTIFICATE = 7, /* setclientcert: pointers to a chain and to a key … */
     SOCKET_KEY_OF_CERTIFICATE = 8,
-    SOCKET_STORE = 9, /* settrustedstore */
+    SOCKET_CERTIFICATE_OBJECTS = 9, /* … and the two objects that they point to */
 };
 
 /* What it does. */
@@ -43,12 +43,13 @@ struct script_socket {
     unsigned reused;                      /* times that conn was taken out of a pool */
     bool is_borrowed;                     /* over somebody else's connection */
     bool is_reading, is_writing, is_shaking; /* a thread waits in it */
-    bool has_read_last;         /* the end, or a failure, was told: nothing is read any more */
-    bool has_sent_last;         /* likewise of sending */
-    bool is_touched;            /* bytes went or came since it was connected */
-    uint64_t tls_identity;      /* how TLS was made on it; 0 = it was not by us */
-    struct buf gathered;        /* of the receive that is under way */
-    struct addr peer;           /* of a conn of its own */
+    bool has_read_last;    /* the end, or a failure, was told: nothing is read any more */
+    bool has_sent_last;    /* likewise of sending */
+    bool is_touched;       /* bytes went or came since it was connected */
+    uint64_t tls_identity; /* how TLS was made on it; 0 = it was not by us */
+    void *store;           /* X509_STORE that the next handshake trusts; a reference; or NULL */
+    struct buf gathered;   /* of the receive that is under way */
+    struct addr peer;      /* of a conn of its own */
     char name[SOCKET_NAME_MAX]; /* "host:port(address)", for the log; or empty */
 };
 
@@ -103,7 +104,8 @@ void socket_push_metatable(lua_State *L, bool is_borrowed, bool is_sending);
 /* ---- the functions, in files of their own */
 
 extern const struct script_row socket_read_rows[], socket_send_rows[], socket_connect_rows[],
-    socket_option_rows[], socket_keep_rows[], socket_tls_rows[];
+    socket_option_rows[], socket_keep_rows[];
+void socket_tls_add(lua_State *L); /* adds sslhandshake and its kin to the table on top */
 
 /* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of tables; it takes the argument's place.
  * An error is thrown for others. */

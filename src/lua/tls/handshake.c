@@ -1,5 +1,7 @@
 /* Scripts in handshakes: what they run as, and what their end means. */
 #include "lua/tls/tls.h"
+
+#include "base/buf.h"
 #include "net/conn/conn.h"
 
 static struct script_handshake *handshake_of(struct script_subject *subject)
@@ -42,6 +44,17 @@ SSL *script_tls_upstream_ssl(void)
     return subject->kind->upstream_ssl == NULL ? NULL : subject->kind->upstream_ssl(subject);
 }
 
+/* ", context: ssl_certificate_by_lua*", and what the connection's lines say. */
+static void describe(const struct log *log, struct room *out)
+{
+    const struct script_handshake *handshake = log->subject;
+
+    room_printf(out, ", context: %s", script_phase_text(handshake->phase));
+    if (handshake->connection_log.describe != NULL) {
+        handshake->connection_log.describe(&handshake->connection_log, out);
+    }
+}
+
 bool script_handshake_run(const struct script_handshake_call *call,
                           struct script_handshake *handshake)
 {
@@ -49,6 +62,11 @@ bool script_handshake_run(const struct script_handshake_call *call,
                               .phase = call->phase,
                               .code = call->code};
 
+    handshake->phase = call->phase;
+    handshake->log = handshake->connection_log;
+    handshake->log.action = NULL;
+    handshake->log.describe = describe;
+    handshake->log.subject = handshake;
     handshake->conn = call->conn;
     handshake->ssl = call->ssl;
     script_subject_begin(&handshake->subject, &script_handshake_kind, call->vm, &handshake->log);

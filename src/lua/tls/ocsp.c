@@ -62,7 +62,9 @@ static int responder(lua_State *L, struct script_thread *thread)
     if (chain == NULL) {
         return 2;
     }
-    if (issuer_of(chain, &reason) == NULL) {
+    X509 *issuer = issuer_of(chain, &reason);
+
+    if (issuer == NULL && sk_X509_num(chain) < 2) {
         return script_fail(L, reason);
     }
     STACK_OF(OPENSSL_STRING) *urls = X509_get1_ocsp(sk_X509_value(chain, 0));
@@ -72,6 +74,10 @@ static int responder(lua_State *L, struct script_thread *thread)
         X509_email_free(urls);
         lua_pushnil(L);
         return 1;
+    }
+    if (issuer == NULL) {
+        X509_email_free(urls);
+        return script_fail(L, reason);
     }
     bool is_cut = (lua_Integer) strlen(url) > most;
 

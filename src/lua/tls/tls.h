@@ -33,7 +33,9 @@ struct script_handshake {
     struct script_subject subject;
     struct conn *conn; /* the client's; not to be touched when the fiber was cancelled */
     SSL *ssl;
-    struct log log;        /* the connection's, with what is done: filled by the caller */
+    struct log log;            /* its lines: the connection's, with the script's phase */
+    struct log connection_log; /* filled by the caller */
+    enum script_phase phase;
     struct str session_id; /* of fetch: that is asked for */
     SSL_SESSION *session;  /* of store: the new one; of fetch: that was set, owned; or NULL */
 };

@@ -14,15 +14,23 @@ void *script_ffi_request(void)
     return thread == NULL || thread->phase == SCRIPT_INIT ? NULL : thread->subject;
 }
 
+SCRIPT_TEXT(script_values_text, "src/lua/library/values/text.lua")
+SCRIPT_TEXT(script_values_time, "src/lua/library/values/time.lua")
+SCRIPT_TEXT(script_values_regex, "src/lua/library/values/regex.lua")
+
+/* Runs a part with the table ngx, which is on top, as its argument. */
+static void run(lua_State *L, const char *name, struct str text)
+{
+    lua_pushvalue(L, -1);
+    script_text_run(L, name, text, 1);
+}
+
 void script_values_add(struct script_vm *vm, lua_State *L)
 {
-    static const char *const parts[] = {"values.text", "values.time", "values.regex"};
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        script_library_load(L, parts[i]);
-        lua_pushvalue(L, -2);
-        lua_pushnumber(L, (double) vm->options->regex_cache_max);
-        lua_pushnumber(L, (double) vm->options->regex_match_limit);
-        lua_call(L, 3, 0);
-    }
+    run(L, "values.text", SCRIPT_TEXT_OF(script_values_text));
+    run(L, "values.time", SCRIPT_TEXT_OF(script_values_time));
+    lua_pushvalue(L, -1);
+    lua_pushnumber(L, (double) vm->options->regex_cache_max);
+    lua_pushnumber(L, (double) vm->options->regex_match_limit);
+    script_text_run(L, "values.regex", SCRIPT_TEXT_OF(script_values_regex), 3);
 }

@@ -17,15 +17,12 @@
             ".popsection\n");
 #define SCRIPT_TEXT_OF(name) str_from(name##_begin, name##_end)
 
-/* Puts the modules into package.preload. */
+/* Puts those of src/lua/library into package.preload. */
 void script_library_add(lua_State *L);
 
 /* Pushes the text as a function. Throws where it is no Lua. */
 void script_text_load(lua_State *L, const char *name, struct str text);
 /* Runs a text; takes so many arguments from the stack, and leaves nothing. Throws what goes wrong. */
 void script_text_run(lua_State *L, const char *name, struct str text, int arguments);
-
-/* Pushes the function of a part of src/lua/library that needs functions of C, as its arguments, to be what it is. May throw. */
-void script_library_load(lua_State *L, const char *name);
 
 #endif

@@ -5,10 +5,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/str.h"
 
 struct resolver_settings;
+struct log_file;
 struct tls_context;
+
+/* What lua_ssl_* say of a place: TLS of sockets. */
+struct script_tls_settings {
+    unsigned protocols; /* enum tls_protocol */
+    struct str ciphers;
+    struct vec certificates, keys;  /* struct str: files, in pairs */
+    struct str trusted_certificate; /* full path, or empty */
+    struct str crl;                 /* likewise */
+    int64_t verify_depth;
+    struct vec commands;      /* struct str pairs: lua_ssl_conf_command */
+    struct log_file *key_log; /* gets the secrets of connections; NULL = none */
+    struct tls_context
+        *context; /* derived; NULL: that of the defaults, which is made when it is needed */
+};
 
 struct script_settings {
     uint64_t connect_timeout_ms; /* lua_socket_connect_timeout, and so on */
@@ -21,11 +37,11 @@ struct script_settings {
     bool log_errors;      /* lua_socket_log_errors */
     bool check_client_abort;
     bool code_cache;
+    struct script_tls_settings tls;
 
     /* Derived, by who has the place. */
     const struct resolver_settings *resolver; /* finds names that sockets connect to; or NULL */
     uint64_t resolver_timeout_ms;
-    struct tls_context *tls; /* of lua_ssl_*; NULL: that of the defaults */
 };
 
 #endif

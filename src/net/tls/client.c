@@ -222,6 +222,7 @@ uint64_t tls_client_identity(struct tls_context *context, const struct tls_clien
         keyed_hash(options->alpn),
         keyed_hash(options->certificate),
         keyed_hash(options->key),
+        options->objects != NULL ? tls_objects_identity(options->objects) : 0,
     };
 
     return hash_words(words, sizeof(words) / sizeof(words[0]));
@@ -292,6 +293,9 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
         tls_log_at(tls->conn->log, LOG_ERROR, "SSL_set_alpn_protos() failed");
         return false;
     }
+    if (options->objects != NULL && !tls_use_objects(ssl, options->objects, tls->conn->log)) {
+        return false;
+    }
     SSL_SESSION *session = key == 0 ? NULL : session_find(key);
     SSL_set_ex_data(ssl, session_key_index, (void *) (uintptr_t) key);
     if (session != NULL && SSL_set_session(ssl, session) != 1) {
@@ -304,7 +308,7 @@ static bool client_prepare(struct tls *tls, const struct tls_client_options *opt
 /* ---- who is there ---- */
 
 /* The peer's certificate is for this host: a name, or an address in its subjectAltName. */
-static bool is_for(X509 *certificate, struct str name)
+bool tls_certificate_is_for(X509 *certificate, struct str name)
 {
     char text[NAME_MAX_LENGTH + 1];
 
@@ -331,7 +335,7 @@ static bool is_right_peer(SSL *ssl, const struct tls_client_options *options, co
     if (result != X509_V_OK) {
         log_error(log, 0, "upstream SSL certificate verify error: (%ld:%s)", result,
                   X509_verify_cert_error_string(result));
-    } else if (certificate == NULL || !is_for(certificate, options->name)) {
+    } else if (certificate == NULL || !tls_certificate_is_for(certificate, options->name)) {
         log_error(log, 0, "upstream SSL certificate does not match \"%.*s\"",
                   STR_ARG(options->name));
     } else {
@@ -405,12 +409,12 @@ static enum wait_result await(struct tls *tls, const struct step *step, uint64_t
 }
 
 /* MAY WAIT. */
-static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, const struct log *log,
-                                      int *error)
+static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecting *connecting,
+                                      const struct log *log, int *error)
 {
     struct step step = {.tls = tls};
 
-    tls->deadline_ms = deadline_ms;
+    tls->deadline_ms = connecting->deadline_ms;
     for (;;) {
         if (tls->client_hooks != NULL) {
             step_run(&step); /* which may wait */
@@ -425,12 +429,14 @@ static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, con
             *error = say_failure(tls, &step, log);
             return TLS_CONNECT_FAILED;
         }
-        switch (await(tls, &step, deadline_ms)) {
+        switch (await(tls, &step, connecting->deadline_ms)) {
         case WAIT_CANCELLED:
             return TLS_CONNECT_CANCELLED;
         case WAIT_TIMED_OUT:
             *error = ETIMEDOUT;
-            log_error(log, ETIMEDOUT, "upstream timed out");
+            if (!connecting->tells_timeout) {
+                log_error(log, ETIMEDOUT, "upstream timed out");
+            }
             return TLS_CONNECT_TIMED_OUT;
         case WAIT_READY:
             break;
@@ -443,16 +449,17 @@ static enum tls_connected shake_hands(struct tls *tls, uint64_t deadline_ms, con
     }
 }
 
-static enum tls_connected establish(struct tls *tls, const struct tls_client_options *options,
-                                    uint64_t deadline_ms, struct log *log, int *error)
+static enum tls_connected establish(struct tls *tls, const struct tls_connecting *connecting,
+                                    struct log *log, int *error)
 {
+    const struct tls_client_options *options = connecting->options;
     uint64_t key = session_key(tls->conn, options);
 
     if (!client_prepare(tls, options, key)) {
         return TLS_CONNECT_ERROR;
     }
-    log->action = "SSL handshaking to upstream";
-    enum tls_connected result = shake_hands(tls, deadline_ms, log, error);
+    log->action = connecting->action;
+    enum tls_connected result = shake_hands(tls, connecting, log, error);
     if (result == TLS_CONNECTED) {
         tls->is_established = true;
         tls->took_ms = (uint32_t) clock_now.now_ms - tls->start_ms;
@@ -482,8 +489,7 @@ enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *c
     context_number(connecting->context->ctx);
     conn->owner = &waiting;
     conn->log = &shaking;
-    enum tls_connected result =
-        establish(tls, connecting->options, connecting->deadline_ms, &shaking, error);
+    enum tls_connected result = establish(tls, connecting, &shaking, error);
     conn->log = conn_log;
     conn->owner = owner;
     return result;

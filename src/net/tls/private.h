@@ -273,6 +273,18 @@ bool tls_send_held(struct tls *tls, bool more_follows);
 /* SSL_do_handshake or SSL_read_early_data, and what became of it. */
 enum tls_progress tls_step(struct conn *conn);
 
+/* ---- client.c ---- */
+
+/* The certificate is for this host: a name, or an address in its subjectAltName. */
+bool tls_certificate_is_for(X509 *certificate, struct str name);
+
+/* ---- objects.c ---- */
+
+/* Before the handshake. False: logged. */
+bool tls_use_objects(SSL *ssl, const struct tls_client_objects *objects, const struct log *log);
+/* A part of tls_client_identity; what it was made of lives as long as the connection. */
+uint64_t tls_objects_identity(const struct tls_client_objects *objects);
+
 /* ---- responder.c, status.c: asking an authority about a certificate (RFC 6960) ---- */
 
 /* A responder: http://host[:port][/path]. Strings in the arena. */

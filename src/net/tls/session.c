@@ -212,7 +212,9 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     const struct tls_context *context = tls_session_context(ssl);
     struct tls *tls = SSL_get_ex_data(ssl, tls_index);
 
-    if (tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL) {
+    /* Tickets of TLS 1.3 are no sessions that one finds by an identifier (RFC 8446, 2.2). */
+    if (tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL &&
+        SSL_version(ssl) < TLS1_3_VERSION) {
         tls->hooks->store(tls->conn, ssl, session, tls->hooks->arg);
     }
     if (context->sessions != NULL) {

@@ -145,6 +145,15 @@ bool tls_accept(struct conn *conn, struct tls_context *context,
 /* Steps of the handshake, on either side, as far as it goes now. */
 enum tls_progress tls_handshake(struct conn *conn);
 
+/* Objects of OpenSSL that a script has made, for one handshake; borrowed. */
+struct tls_client_objects {
+    void *session;    /* SSL_SESSION that is to be resumed, or NULL */
+    void *chain;      /* STACK_OF(X509), our own certificate first; NULL: what the context has */
+    void *key;        /* EVP_PKEY of it */
+    void *store;      /* X509_STORE: who is trusted, in place of the context's; or NULL */
+    bool asks_status; /* for the answer of the authority (RFC 6066, 8) */
+};
+
 struct x509_store_ctx_st;
 
 /*
@@ -174,6 +183,7 @@ struct tls_client_options {
     struct tls_certificate_cache *certificate_cache; /* or NULL */
     const struct tls_client_hooks *hooks;            /* scripts that are asked; or NULL */
     uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
+    const struct tls_client_objects *objects; /* or NULL */
 };
 
 /*
@@ -197,11 +207,13 @@ struct tls_connecting {
     const struct tls_client_options *options;
     uint64_t deadline_ms;  /* monotonic */
     const struct log *log; /* of the request that it is for */
+    const char *action;    /* for the log: what is being done; or NULL */
+    bool tells_timeout;    /* who asks tells of a timeout himself */
 };
 
 /*
  * The whole handshake on a connected conn, whose owner is set aside meanwhile. What goes wrong is logged, in
- * the handshake itself with the action `SSL handshaking to upstream`; *error gets the errno or 0. The caller closes the connection
+ * the handshake itself with the action; *error gets the errno or 0. The caller closes the connection
  * then. MAY WAIT.
  */
 enum tls_connected tls_connect(struct conn *conn, const struct tls_connecting *connecting,
@@ -211,6 +223,21 @@ static inline bool conn_is_tls(const struct conn *conn)
 {
     return conn->transport != NULL;
 }
+
+/* Who the peer of an established connection is, for who did not have tls_connect look: is its chain trusted (else *code and
+ * *reason say why not), and, unless the name is empty, is its certificate for it? */
+enum tls_trust { TLS_TRUSTED, TLS_UNTRUSTED, TLS_OTHER_NAME };
+enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code,
+                              const char **reason);
+/* SSL_CTX of the connection, borrowed; NULL: no TLS. */
+void *tls_ssl_context(const struct conn *conn);
+/* SSL_SESSION with a reference of the caller's own, for tls_session_free; or NULL. */
+void *tls_session(const struct conn *conn);
+bool tls_session_is_resumable(const void *session);
+void tls_session_free(void *session);
+/* X509_STORE: one more reference, or one less; NULL is none. */
+void *tls_store_hold(void *store);
+void tls_store_free(void *store);
 
 /* OpenSSL's object of a connection, or NULL: for scripts, who ask it for what the face does not have. */
 struct ssl_st *tls_ssl(const struct conn *conn);

@@ -143,12 +143,29 @@ static bool check_settings(struct conf_scope *scope, const struct tls_client_set
     return true;
 }
 
+struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made,
+                                       struct str *error)
+{
+    struct context_list *list = conf_state(conf, "tls client contexts", sizeof(*list));
+    struct arena scratch;
+
+    arena_init(&scratch);
+    struct str text = text_of(&scratch, made);
+    struct tls_context *context = map_get(&list->by_settings, text);
+    if (context == NULL) {
+        context = tls_context_new(made, conf->arena, log_main, error);
+        if (context != NULL) {
+            map_put(&list->by_settings, conf->arena, arena_dup(conf->arena, text), context);
+        }
+    }
+    arena_free(&scratch);
+    return context;
+}
+
 bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own,
                        const char *prefix)
 {
     struct conf *conf = scope->conf;
-    struct context_list *list = conf_state(conf, "tls client contexts", sizeof(*list));
-    struct arena scratch;
     struct str error;
 
     own->context = NULL;
@@ -156,20 +173,12 @@ bool tls_client_finish(struct conf_scope *scope, struct tls_client_settings *own
         return !own->is_needed;
     }
     struct tls_settings made = settings_of(conf, own);
-    arena_init(&scratch);
-    struct str text = text_of(&scratch, &made);
-    own->context = map_get(&list->by_settings, text);
+    own->context = tls_client_context(conf, &made, &error);
     if (own->context == NULL) {
-        own->context = tls_context_new(&made, conf->arena, log_main, &error);
-        if (own->context == NULL) {
-            arena_free(&scratch);
-            conf_error(conf, scope->node, "%.*s", STR_ARG(error));
-            conf_hint_origin(scope, prefix);
-            return false;
-        }
-        map_put(&list->by_settings, conf->arena, arena_dup(conf->arena, text), own->context);
+        conf_error(conf, scope->node, "%.*s", STR_ARG(error));
+        conf_hint_origin(scope, prefix);
+        return false;
     }
-    arena_free(&scratch);
     return true;
 }
 

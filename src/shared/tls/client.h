@@ -31,6 +31,10 @@ struct tls_client_settings {
     struct tls_context *context; /* NULL unless needed */
 };
 
+/* A context of these settings, one in a reading for all that say the same. NULL with *error. */
+struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made,
+                                       struct str *error);
+
 /*
  * When a block was read: makes the context where one is needed, one for all locations that say the same. prefix: of the
  * rows, for messages. False after conf_error.

@@ -1,11 +1,7 @@
 /* ngx_stream_return_module: a text for the client, and the end. */
-#include <errno.h>
-
-#include "base/clock.h"
 #include "server/module.h"
 #include "stream/session/hooks.h"
 #include "stream/session/session.h"
-#include "stream/session/story.h"
 
 /* The client has to take some of the text in this time. */
 #define SEND_TIMEOUT_MS 60000
@@ -15,41 +11,6 @@ struct return_settings {
 };
 
 static struct settings_key return_key;
-
-/* ---- the text leaves, without a fiber ---- */
-
-static void text_sent(struct conn *conn)
-{
-    struct session *session = conn->user;
-
-    if (conn->is_broken || conn_unsent(conn) == 0) {
-        session_end(session, SESSION_OK);
-    }
-}
-
-static void text_input(struct conn *conn)
-{
-    if (conn->is_broken) {
-        text_sent(conn);
-    }
-}
-
-static void text_timed_out(struct conn *conn)
-{
-    struct session *session = conn->user;
-
-    log_info(&session->log, ETIMEDOUT, "connection timed out");
-    session_end(session, SESSION_OK);
-}
-
-static const struct conn_owner text_owner = {text_input, text_sent, text_timed_out};
-
-static void text_abort(struct session *session)
-{
-    session_end(session, SESSION_OK);
-}
-
-static const struct session_holder text_holder = {.abort = text_abort};
 
 static enum session_step give_text(struct session *session)
 {
@@ -66,15 +27,7 @@ static enum session_step give_text(struct session *session)
         return SESSION_ENDED;
     }
     conn_write(conn, text);
-    if (!conn_flush(conn) || conn_unsent(conn) == 0) {
-        return SESSION_ENDED;
-    }
-    conn->owner = &text_owner;
-    conn_set_deadline(conn, clock_now.now_ms + SEND_TIMEOUT_MS);
-    if (!conn_watch(conn)) {
-        return session_fail(session, SESSION_INTERNAL_ERROR);
-    }
-    return session_carry(session, &text_holder);
+    return session_end_sent(session, SEND_TIMEOUT_MS);
 }
 
 /* ---- the directive ---- */

@@ -53,7 +53,16 @@ static bool certify(struct conn *conn, void *arg)
     return !settings->has_variables || tls_server_certify(settings, conn, &session->env);
 }
 
-static const struct tls_selector selector = {.select = select_server, .certify = certify};
+static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
+{
+    const struct session *session = conn->user;
+
+    return session->listen->tls_hooks;
+}
+
+static const struct tls_selector selector = {.select = select_server,
+                                             .certify = certify,
+                                             .hooks = hooks_of};
 
 static enum tls_progress go_on(struct session *session)
 {

@@ -23,21 +23,31 @@ void stream_hooks_collect(struct conf *conf, struct stream_main *main)
     }
 }
 
-static void link_phase(struct conf *conf, struct stream_server *server, enum stream_phase phase)
+/* Adds those of a phase that are early, or those that are not. */
+static void link_some(struct conf *conf, struct stream_server *server, enum stream_phase phase,
+                      bool is_early, struct vec *handlers)
 {
     const struct vec *modules = &server->main->hooks;
-    struct vec handlers = {0};
 
     for (size_t i = modules->count; i > 0; i--) {
         const struct stream_module *module = *vec_at(modules, const struct stream_module *, i - 1);
         const struct session_hook *hook = module->hooks;
 
         for (; hook != NULL && hook->run != NULL; hook++) {
-            if (hook->phase == phase && (hook->is_active == NULL || hook->is_active(server))) {
-                *vec_add(&handlers, conf->arena, session_handler) = hook->run;
+            if (hook->phase == phase && hook->is_early == is_early &&
+                (hook->is_active == NULL || hook->is_active(server))) {
+                *vec_add(handlers, conf->arena, session_handler) = hook->run;
             }
         }
     }
+}
+
+static void link_phase(struct conf *conf, struct stream_server *server, enum stream_phase phase)
+{
+    struct vec handlers = {0};
+
+    link_some(conf, server, phase, true, &handlers);
+    link_some(conf, server, phase, false, &handlers);
     server->phases[phase].items = handlers.items;
     server->phases[phase].count = (unsigned) handlers.count;
 }

@@ -8,6 +8,7 @@
 /* A row: run in a phase. Of one phase, handlers of later modules run first, as in nginx. */
 struct session_hook {
     enum stream_phase phase;
+    bool is_early; /* before those of all modules that do not say so */
     session_handler run;
     /* Does this server need it? NULL = always. Asked when the configuration is read. */
     bool (*is_active)(const struct stream_server *server);

@@ -133,6 +133,13 @@ void session_count(const struct session *session, uint64_t *received, uint64_t *
 /* Number of the connection, for the log. */
 uint64_t session_number(const struct session *session);
 
+/*
+ * For handlers of preread that wait, and read for themselves: between these two the loop tells nobody but their fiber of
+ * what the client says (conn_wait_input), and preread_timeout stands still; after them it begins anew.
+ */
+void session_hold_input(struct session *session);
+void session_release_input(struct session *session);
+
 /* ---- of UDP */
 
 /* Sends a datagram to the client, and counts it. At most DATAGRAM_MOST bytes. */
@@ -150,6 +157,12 @@ void session_take_datagrams(struct session *session);
  * `return session_carry(session, &holder);`
  */
 enum session_step session_carry(struct session *session, const struct session_holder *holder);
+
+/*
+ * The session ends, with the status that it has, when the client has taken all that was written; or when it takes nothing
+ * for so long. It holds no fiber meanwhile. What a content handler returns last.
+ */
+enum session_step session_end_sent(struct session *session, uint64_t timeout_ms);
 
 /*
  * The session is over, its status told: the log phase runs, everything is freed, the connection is closed. On the loop's

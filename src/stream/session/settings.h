@@ -16,6 +16,7 @@
 
 struct session;
 struct stream_handshake;
+struct tls_hooks;
 struct tls_client_settings;
 struct upstream_group;
 
@@ -97,6 +98,7 @@ struct stream_listen {
     struct server_names names;            /* of all of them */
     bool has_names;                       /* false: the default server takes all */
     bool is_udp;
+    const struct tls_hooks *tls_hooks; /* scripts that are asked in its handshakes; or NULL */
     struct log log; /* for lines about connections without a session: the default server's */
 };
 

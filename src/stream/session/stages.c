@@ -161,6 +161,22 @@ enum session_step session_carry(struct session *session, const struct session_ho
     return SESSION_LEFT;
 }
 
+void session_hold_input(struct session *session)
+{
+    if (session->conn != NULL) {
+        session->conn->owner = &stages[SESSION_CONTENT].owner;
+        conn_set_deadline(session->conn, NO_DEADLINE);
+    }
+}
+
+void session_release_input(struct session *session)
+{
+    if (session->conn != NULL) {
+        session->conn->owner = &stages[session->stage].owner;
+        conn_set_deadline(session->conn, clock_now.now_ms + session->server->preread_timeout_ms);
+    }
+}
+
 /* ---- the worker goes ---- */
 
 static void abort_one(struct conn *conn, void *arg)

@@ -227,7 +227,8 @@ static enum link_result secure(const struct link_target *target, const struct li
     const struct tls_connecting connecting = {.context = tls->context,
                                               .options = &tls->options,
                                               .deadline_ms = deadline_ms,
-                                              .log = target->log};
+                                              .log = target->log,
+                                              .action = "SSL handshaking to upstream"};
     switch (tls_connect(conn, &connecting, error)) {
     case TLS_CONNECTED:
         return LINK_OK;

@@ -1,6 +1,7 @@
 /* Picking a peer for a request, and giving it back. */
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "upstream/direction.h"
 #include "upstream/private.h"
 
 /* Only this worker writes its own entry: no locked instruction is needed. */
@@ -120,13 +121,21 @@ struct peer *pick_now(struct upstream_pick *pick)
 
 /* ---- the steps ---- */
 
-void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group)
+void pick_hold(struct upstream_pick *pick, struct upstream_group *group)
 {
-    CHECK_MAGIC(group, UPSTREAM_GROUP_MAGIC);
     pick->group = group;
     pick->list = group->peers;
     pick->list->references++;
     group->worker_state->users++;
+}
+
+void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group)
+{
+    CHECK_MAGIC(group, UPSTREAM_GROUP_MAGIC);
+    pick_hold(pick, group);
+    if (__builtin_expect(group->balancer->direct != NULL, 0)) {
+        direction_begin(pick);
+    }
 }
 
 /* Names are resolved by now: the peers of now, if nobody of the former was tried. */
@@ -195,6 +204,9 @@ static enum pick_result pick_slowly(struct upstream_pick *pick)
 
 enum pick_result upstream_pick_next(struct upstream_pick *pick)
 {
+    if (__builtin_expect(pick->direction != NULL, 0) && !direction_leads(pick)) {
+        return PICK_REFUSED;
+    }
     /* Who comes later may not go before those that wait. */
     if (__builtin_expect(list_is_empty(&pick->group->worker_state->queue), 1) &&
         pick_now(pick) != NULL) {
@@ -216,6 +228,10 @@ static bool has_untried(const struct upstream_pick *pick, const struct peer_set 
 
 bool upstream_pick_has_next(const struct upstream_pick *pick)
 {
+    if (pick->direction != NULL &&
+        (pick->direction->more_tries != 0 || pick->direction->target != NULL)) {
+        return pick->direction->more_tries != 0;
+    }
     return !pick->is_shut &&
            (has_untried(pick, &pick->list->primary) || has_untried(pick, &pick->list->backup));
 }

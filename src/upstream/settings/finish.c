@@ -84,7 +84,7 @@ static bool finish_group(struct conf *conf, struct map *known, struct upstream_g
         has_primary |= !(*server)->is_backup;
         wants_resolve |= (*server)->wants_resolve;
     }
-    if (!has_primary) {
+    if (!has_primary && group->balancer->direct == NULL) {
         /* nginx names the line of the block's beginning here. */
         return conf_error(conf, NULL, "no servers in upstream \"%.*s\" in %.*s:%u",
                           STR_ARG(group->name), STR_ARG(group->node->file->name),

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "upstream/direction.h"
 #include "upstream/private.h"
 
 enum {
@@ -21,6 +22,8 @@ struct run_time_group {
     struct list in_bucket;
     struct list in_order; /* of use: the one that was asked for last is first */
     const struct resolver_settings *resolver;
+    const struct upstream_group
+        *director;           /* whose balancer led here (upstream_directed), or NULL */
     uint64_t valid_until_ms; /* of its addresses */
     uint64_t used_ms;        /* when it was asked for last */
     struct arena arena;      /* of texts */
@@ -41,14 +44,23 @@ static struct list *bucket_of(struct str host, uint16_t port)
     return &buckets[(str_hash_nocase(host) + port) % BUCKETS];
 }
 
-static struct run_time_group *group_find(const struct upstream_set *set, struct str host,
-                                         uint16_t port, const struct resolver_settings *resolver)
+/* Which of them it is. */
+struct run_time_key {
+    struct upstream_set *set;
+    struct str host;
+    uint16_t port;
+    const struct resolver_settings *resolver;
+    const struct upstream_group *director;
+};
+
+static struct run_time_group *group_find(const struct run_time_key *key)
 {
-    list_each(item, bucket_of(host, port)) {
+    list_each(item, bucket_of(key->host, key->port)) {
         struct run_time_group *made = container_of(item, struct run_time_group, in_bucket);
 
-        if (made->server.port == port && made->resolver == resolver && made->group.set == set &&
-            str_equal_nocase(made->server.host, host)) {
+        if (made->server.port == key->port && made->resolver == key->resolver &&
+            made->director == key->director && made->group.set == key->set &&
+            str_equal_nocase(made->server.host, key->host)) {
             return made;
         }
     }
@@ -99,10 +111,9 @@ static void evict(void)
     }
 }
 
-static struct run_time_group *run_time_new(struct upstream_set *set, struct str host, uint16_t port,
-                                           const struct resolver_settings *resolver)
+static struct run_time_group *run_time_new(const struct run_time_key *key)
 {
-    struct list *bucket = bucket_of(host, port);
+    struct list *bucket = bucket_of(key->host, key->port);
 
     evict();
     struct run_time_group *made = calloc(1, sizeof(*made));
@@ -110,21 +121,22 @@ static struct run_time_group *run_time_new(struct upstream_set *set, struct str 
         fatal_no_memory(sizeof(*made));
     }
     arena_init(&made->arena);
-    host = arena_dup(&made->arena, host);
-    upstream_group_init(&made->group, set,
+    struct str host = arena_dup(&made->arena, key->host);
+    upstream_group_init(&made->group, key->set,
                         str_starts_nocase(host, STR("unix:"))
                             ? host
-                            : arena_printf(&made->arena, "%.*s:%u", STR_ARG(host), port));
+                            : arena_printf(&made->arena, "%.*s:%u", STR_ARG(host), key->port));
     upstream_server_init(&made->server, made->group.name);
     made->server.host = host;
-    made->server.port = port;
+    made->server.port = key->port;
     made->server.max_fails = 0; /* nginx forgets such peers with the request */
     made->server.resolves = true;
     made->servers[0] = &made->server;
     made->group.servers = (struct vec){made->servers, 1, 1};
-    made->group.default_port = port;
-    made->group.resolver = resolver;
-    made->resolver = resolver;
+    made->group.default_port = key->port;
+    made->group.resolver = key->resolver;
+    made->resolver = key->resolver;
+    made->director = key->director;
     made->group.is_at_run_time = true;
     group_start(&made->group, made);
     list_push_front(bucket, &made->in_bucket);
@@ -211,7 +223,11 @@ struct upstream_group *upstream_at_run_time(struct upstream_set *set,
                                             const struct dns_lookup *wanted, uint16_t port,
                                             const char **reason)
 {
-    struct run_time_group *made = group_find(set, wanted->name, port, wanted->settings);
+    struct run_time_key key = {.set = set,
+                               .host = wanted->name,
+                               .port = port,
+                               .resolver = wanted->settings};
+    struct run_time_group *made = group_find(&key);
     struct dns_lookup lookup = *wanted;
     struct resolved found = {0};
     struct arena arena;
@@ -224,14 +240,50 @@ struct upstream_group *upstream_at_run_time(struct upstream_set *set,
     lookup.arena = &arena;
     enum resolve_result result = find_addresses(&lookup, &found, reason);
     if (result == RESOLVE_OK) {
-        made = group_find(set, lookup.name, port,
-                          lookup.settings); /* it may have been made, or evicted, meanwhile */
+        made = group_find(&key); /* it may have been made, or evicted, meanwhile */
         if (made == NULL) {
-            made = run_time_new(set, lookup.name, port, lookup.settings);
+            made = run_time_new(&key);
         }
         made->valid_until_ms = found.valid_until_ms;
         watch_answer(&made->group, &found);
     }
     arena_free(&arena);
     return result == RESOLVE_OK ? touch(made) : NULL;
+}
+
+/* ---- where a balancer that is a program leads ---- */
+
+/* Its connections are kept as those of the director's servers. */
+static void keep_as(struct upstream_group *group, const struct upstream_group *director)
+{
+    group->keepalive = director->keepalive;
+    group->keepalive_requests = director->keepalive_requests;
+    group->keepalive_time_ms = director->keepalive_time_ms;
+    group->keepalive_timeout_ms = director->keepalive_timeout_ms;
+    group->is_keepalive_local = false;
+    group->keeps_logins = director->keeps_logins;
+    group->slices = director->slices;
+}
+
+struct upstream_group *upstream_directed(struct upstream_group *director, const struct addr *addr)
+{
+    char text[ADDR_TEXT_MAX];
+    struct run_time_key key = {
+        .set = director->set,
+        .host = {text, addr_format(addr, false, text)},
+        .port = addr->any.sa_family == AF_UNIX ? 0 : addr_port(addr),
+        .director = director,
+    };
+    struct run_time_group *made = group_find(&key);
+
+    if (made == NULL) {
+        struct resolved_address item = {.addr = *addr};
+        struct resolved found = {.items = &item, .count = 1, .valid_until_ms = UINT64_MAX};
+
+        made = run_time_new(&key);
+        keep_as(&made->group, director);
+        made->valid_until_ms = UINT64_MAX;
+        watch_answer(&made->group, &found);
+    }
+    return touch(made);
 }

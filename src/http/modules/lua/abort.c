@@ -2,21 +2,6 @@
 #include "http/modules/lua/lua.h"
 #include "http/request/engine.h"
 
-/* Runs the function of ngx.on_abort as a thread beside those that there are. */
-static bool call_back(struct lua_request *lua)
-{
-    lua_State *L = lua->subject.vm->state;
-    struct script_thread *running = script_running;
-
-    lua_rawgeti(L, LUA_REGISTRYINDEX, lua->on_abort);
-    luaL_unref(L, LUA_REGISTRYINDEX, lua->on_abort);
-    lua->on_abort = LUA_NOREF;
-    bool is_started = script_spawn(lua->entry, L, 0) != NULL;
-    script_running = running;
-    lua_pop(L, 1); /* its coroutine, or why there is none, which was logged */
-    return is_started;
-}
-
 static bool goes_on(struct abort_watcher *watcher)
 {
     struct lua_request *lua = container_of(watcher, struct lua_request, aborts);
@@ -26,11 +11,8 @@ static bool goes_on(struct abort_watcher *watcher)
     if (had_left || !lua->subject.settings->check_client_abort) {
         return true;
     }
-    if (lua->on_abort != LUA_NOREF && lua->entry != NULL) {
-        return call_back(lua);
-    }
     log_info(lua->subject.log, 0, "client prematurely closed connection");
-    return false;
+    return script_abort_tell(&lua->abort, &lua->subject);
 }
 
 struct abort_watcher *lua_abort_begin(struct lua_request *lua)
@@ -40,8 +22,7 @@ struct abort_watcher *lua_abort_begin(struct lua_request *lua)
 
     if (request == request->main) {
         lua->aborts.goes_on = goes_on;
-        lua->entry = NULL;
-        lua->on_abort = LUA_NOREF;
+        script_abort_begin(&lua->abort);
         request->abort_watcher = &lua->aborts;
     }
     return outer;
@@ -55,8 +36,7 @@ void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer)
         return;
     }
     request->abort_watcher = outer;
-    luaL_unref(lua->subject.vm->state, LUA_REGISTRYINDEX, lua->on_abort);
-    lua->on_abort = LUA_NOREF;
+    script_abort_end(&lua->abort, &lua->subject);
     if (lua->has_left && outer == NULL) {
         request_cancel(request); /* no Lua that wants to go on is at work any more */
     }
@@ -64,23 +44,9 @@ void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer)
 
 static int on_abort(lua_State *L, struct script_thread *thread)
 {
-    struct lua_request *lua = lua_check_request(L, thread);
-
-    if (!lua->subject.settings->check_client_abort) {
-        return script_fail(L, "lua_check_client_abort is off");
-    }
-    script_demand(L, thread,
-                  SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT |
-                      SCRIPT_CONTENT);
-    if (lua->entry != NULL) {
-        return script_fail(L, "duplicate call");
-    }
-    luaL_checktype(L, 1, LUA_TFUNCTION);
-    lua_settop(L, 1);
-    lua->on_abort = luaL_ref(L, LUA_REGISTRYINDEX);
-    lua->entry = thread->entry;
-    lua_pushinteger(L, 1);
-    return 1;
+    return script_on_abort(L, thread, &lua_check_request(L, thread)->abort,
+                           SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
+                               SCRIPT_PRECONTENT | SCRIPT_CONTENT);
 }
 
 static const struct script_row abort_rows[] = {{"on_abort", on_abort, 0, false}, {0}};

@@ -21,12 +21,6 @@ struct lua_ffi_pair {
     struct str name, value;
 };
 
-/* ---- variables.c */
-int lua_ffi_variable(const char *name, size_t len, struct str *out);
-int lua_ffi_capture(int number, struct str *out);
-/* value NULL: from here on it has none. */
-int lua_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
-
 /* ---- req_headers.c, resp_headers.c */
 /* How many places for fields the request has; some are empty: LUA_FFI_NONE. */
 int lua_ffi_request_fields(void);

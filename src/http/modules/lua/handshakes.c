@@ -6,13 +6,13 @@
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
 static bool run(struct script_handshake *handshake, const struct http_server *server,
-                struct script_handshake_call *call, const char *action)
+                struct script_handshake_call *call)
 {
     const struct http_connection *http = call->conn->user;
     const struct lua_main *main = location_settings(server->root, &lua_main_key);
     const struct lua_settings *settings = location_settings(server->root, &lua_key);
 
-    connection_log(http, action, &handshake->log);
+    connection_log(http, NULL, &handshake->connection_log);
     call->vm = main->vm;
     call->settings = &settings->script;
     return script_handshake_run(call, handshake);
@@ -34,7 +34,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call, "loading SSL client hello by lua");
+    return call.code == NULL || run(&handshake, server, &call);
 }
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
@@ -49,7 +49,7 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call, "loading SSL certificate by lua");
+    return call.code == NULL || run(&handshake, server, &call);
 }
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
@@ -62,7 +62,7 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
                                          .conn = conn,
                                          .ssl = ssl};
 
-    if (call.code != NULL && !run(&handshake, server, &call, "fetching SSL session by lua")) {
+    if (call.code != NULL && !run(&handshake, server, &call)) {
         SSL_SESSION_free(handshake.session);
         return NULL;
     }
@@ -80,7 +80,7 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
                                          .ssl = ssl};
 
     if (call.code != NULL) {
-        run(&handshake, server, &call, "storing SSL session by lua");
+        run(&handshake, server, &call);
     }
 }
 

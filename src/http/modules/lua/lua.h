@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "http/request/request.h"
+#include "lua/tasks/abort.h"
 #include "lua/tls/backend.h"
 #include "lua/tls/tls.h"
 #include "lua/vm/function.h"
@@ -71,15 +72,18 @@ struct lua_request {
     unsigned
         is_refused : 1; /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
-    struct script_thread *entry; /* for whom ngx.on_abort was called; else NULL */
-    int on_abort;                /* reference to its function, or LUA_NOREF */
+    struct script_abort abort;   /* what ngx.on_abort asked for */
     bool has_left;               /* the client has; the script goes on */
     unsigned redirects;          /* of the request, when ngx.ctx was made */
     bool has_type;               /* a script has set Content-Type, or removed it */
     bool is_reading_body;        /* ngx.req.read_body waits */
-    struct body_writer *writer;  /* of ngx.req.init_body; or NULL */
-    struct str *arguments;       /* ngx.arg of set_by_lua, while that runs */
-    unsigned argument_count;     /* … of them */
+    bool has_raw_socket; /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
+    struct body_source *body_source; /* of ngx.req.socket(); or NULL */
+    struct body_writer *writer;      /* of ngx.req.init_body; or NULL */
+    char *file_to_remove;            /* path of the body that a script gave; or NULL */
+    struct str *arguments;           /* ngx.arg of set_by_lua, while that runs */
+    unsigned argument_count;         /* … of them */
+    unsigned captures;               /* ngx.location.capture and its kin that wait */
 };
 
 extern const struct script_subject_kind lua_request_kind;
@@ -130,11 +134,12 @@ bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
-void lua_output_add(lua_State *L);   /* say, print, … (output.c) */
-void lua_exit_add(lua_State *L);     /* exit (exit.c) */
-void lua_filters_add(lua_State *L);  /* arg (filters.c) */
-void lua_abort_add(lua_State *L);    /* on_abort (abort.c) */
-void lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
+void lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
+void lua_output_add(lua_State *L);     /* say, print, … (output.c) */
+void lua_exit_add(lua_State *L);       /* exit, HTTP_OK and so on (exit.c) */
+void lua_filters_add(lua_State *L);    /* arg (filters.c) */
+void lua_abort_add(lua_State *L);      /* on_abort (abort.c) */
+void lua_req_line_add(lua_State *L);   /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
 void lua_library_add(
     lua_State *L); /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
 

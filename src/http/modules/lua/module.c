@@ -1,12 +1,14 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
+#include "lua/balancer/balancer.h"
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
+#include "lua/values/variables.h"
 #include "lua/values/values.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
@@ -67,6 +69,12 @@ static const struct directive place_rows[] = {
      .initial = "64m", .min = 1,
      .doc =
          "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
+    SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
+    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, transforms_names), .initial = "on",
+     .doc = "Whether ngx.header.a_b is the field a-b."},
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body),
+     .initial = "off", .doc = "Whether the body of a request is read before Lua runs."},
     {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct lua_settings, gathers_http10), .initial = "on",
      .doc =
@@ -77,13 +85,6 @@ static const struct directive place_rows[] = {
     SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings,
                            server_rewrite, script_code_apply,
                            "Lua that runs before a location is searched."),
-    {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
-     FLAG(struct lua_settings, transforms_names), .initial = "on",
-     .doc = "Whether ngx.header.a_b is the field a-b."},
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body),
-     .initial = "off",
-     .doc =
-         "Whether the body of a request is read before Lua runs in rewrite, access and content."},
     SCRIPT_CODE_ROWS(
         "rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
         "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
@@ -96,7 +97,8 @@ static const struct directive place_rows[] = {
     SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content,
                      content_apply, "Lua that answers."),
     SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
-    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, IN_HTTP, struct lua_settings),
+    SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, struct lua_settings),
+    SCRIPT_TLS_SESSION_ROWS(IN_HTTP, struct lua_settings),
     SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
                      header_filter, script_code_apply, "Lua that runs on the head of a response."),
     SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
@@ -106,6 +108,26 @@ static const struct directive place_rows[] = {
                      script_code_apply, "Lua that runs when the request is logged."),
     {0},
 };
+
+/* Where a request of a group with such a script goes. */
+static void direct(struct upstream_pick *pick)
+{
+    script_balance(&lua_request_of(pick->subject)->subject, pick);
+}
+
+static const struct balancer lua_balancer = {.name = "balancer_by_lua",
+                                             .pick = round_robin_pick,
+                                             .direct = direct};
+
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    return script_balancer_read(scope, node, &lua_balancer);
+}
+
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply),
+                                              {0}};
+static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
@@ -130,7 +152,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
         location->backend_hooks = lua_backend_hooks;
     }
-    return true;
+    return script_tls_finish(scope, &own->script.tls);
 }
 
 static const struct directive_table place_table = {.key = &lua_key,
@@ -139,7 +161,8 @@ static const struct directive_table place_table = {.key = &lua_key,
                                                        IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, NULL};
+static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table,
+                                                           NULL};
 
 /* ---- the VM */
 
@@ -153,13 +176,16 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
+    script_variables_add(L);
     lua_req_line_add(L);
     lua_ndk_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
+    lua_req_socket_add(L);
     lua_exec_add(L);
     lua_library_add(L);
+    script_balancer_add(L);
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);

@@ -12,6 +12,7 @@
 
 #define REFERENCE_MIN                                                                              \
     (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
+#define POSTPONE_USUAL 1460 /* bytes: postpone_output, unless it is said */
 #define GATHER_MAX                                                                                 \
     (4u << 20) /* bytes that are gathered for a length; with more the response goes out without */
 
@@ -77,7 +78,19 @@ void lua_reset_output(struct lua_request *lua)
 {
     lua->output.has_begun = false;
     lua->output.has_ended = false;
-    lua->output.gathered.len = 0;
+    buf_free(&lua->output.gathered);
+}
+
+/* A postpone_output below the usual one wants things to leave as they come. False: the client is gone. */
+static bool leave_early(const struct request *request)
+{
+    struct conn *conn = request->conn;
+
+    if (request->location->postpone_output < POSTPONE_USUAL &&
+        conn_unsent(conn) >= request->location->postpone_output) {
+        conn_flush(conn);
+    }
+    return !conn->is_broken;
 }
 
 /* Gives the head, if that was not done yet. FLOW_NEXT: a body may follow. */
@@ -102,6 +115,7 @@ static enum flow send_head(struct lua_request *lua)
         response_set_type(request);
     }
     output->head = response_start(request);
+    leave_early(request);
     return output->head;
 }
 
@@ -157,7 +171,7 @@ static const char *give(struct lua_request *lua, const struct body_piece *piece)
         failure = "nginx output filter error";
     } else if (piece->bytes.len == 0 && !piece->is_flush) {
         response_drop(piece);
-    } else if (!response_send(lua->request, piece, false)) {
+    } else if (!response_send(lua->request, piece, false) || !leave_early(lua->request)) {
         failure = "nginx output filter error";
     }
     leave_turn(&lua->output);
@@ -188,6 +202,9 @@ enum flow lua_finish_output(struct lua_request *lua)
 {
     struct lua_output *output = &lua->output;
 
+    if (lua->has_raw_socket) {
+        return FLOW_CUT; /* the script has answered */
+    }
     if (output->has_ended) {
         return FLOW_DONE;
     }
@@ -201,7 +218,11 @@ enum flow lua_finish_output(struct lua_request *lua)
     }
     enum flow flow = send_head(lua);
     if (flow == FLOW_NEXT) {
-        flow = response_send(lua->request, NULL, true) ? FLOW_DONE : FLOW_CLOSED;
+        bool tells_length = lua->request->response.content_length >=
+                            0; /* then it was a wrong one: what there is, goes */
+        flow = !response_send(lua->request, NULL, true) ? (tells_length ? FLOW_CUT : FLOW_CLOSED)
+               : leave_early(lua->request)              ? FLOW_DONE
+                                                        : FLOW_CLOSED;
     }
     leave_turn(output);
     return flow;
@@ -223,6 +244,9 @@ static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
     struct lua_request *lua = lua_check_request(L, thread);
     struct str text = script_said(L, ends_line);
 
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
     if (lua->output.has_ended) {
         return script_fail(L, "seen eof");
     }
@@ -275,6 +299,9 @@ static int flush(lua_State *L, struct script_thread *thread)
     struct lua_request *lua = lua_check_request(L, thread);
     struct lua_output *output = &lua->output;
     script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
     if (output->has_begun && output->head == FLOW_DONE) {
         return script_fail(L, "header only");
     }
@@ -302,6 +329,9 @@ static int eof(lua_State *L, struct script_thread *thread)
     }
     struct lua_request *lua = lua_check_request(L, thread);
     script_demand(L, thread, OUTPUT_PHASES);
+    if (lua->has_raw_socket) {
+        return script_fail(L, "raw request socket acquired");
+    }
     if (lua->output.has_ended || (lua->output.has_begun && lua->output.head == FLOW_DONE)) {
         return script_fail(L, "seen eof");
     }

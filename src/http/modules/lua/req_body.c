@@ -30,6 +30,14 @@ static _Noreturn void leave(struct lua_request *lua, struct script_thread *threa
     script_leave(thread, SCRIPT_LEFT);
 }
 
+static struct request_body *new_body(struct request *request)
+{
+    struct request_body *body = arena_new(&request->arena, struct request_body);
+
+    body->fd = -1;
+    return body;
+}
+
 /* ---- reading */
 
 static int read_body(lua_State *L, struct script_thread *thread)
@@ -61,9 +69,11 @@ static int discard_body(lua_State *L, struct script_thread *thread)
         script_running = thread;
         leave(lua, thread, FLOW_FAIL);
     }
-    request->body = arena_new(&request->arena, struct request_body);
-    request->body->fd = -1;
-    request->is_body_lost = true;
+    request->is_body_taken |= !request->is_body_read;
+    if (request->body != NULL) {
+        request->body = new_body(request);
+        request->is_body_lost = true;
+    }
     return 0;
 }
 
@@ -117,18 +127,21 @@ static int get_post_args(lua_State *L, struct script_thread *thread)
 /* The request, whose body was read. */
 static struct request *check_read(lua_State *L, struct request *request)
 {
-    if (request->body == NULL) {
+    if (request->body == NULL && lua_request_of(request)->body_source == NULL) {
         luaL_error(L, "request body not read yet");
     }
     return request;
 }
 
-static struct request_body *new_body(struct request *request)
+/* The file that goes with the body which a script gave, once another one takes its place or the request is gone. */
+static void remove_file(void *arg)
 {
-    struct request_body *body = arena_new(&request->arena, struct request_body);
+    struct lua_request *lua = arg;
 
-    body->fd = -1;
-    return body;
+    if (lua->file_to_remove != NULL) {
+        unlink(lua->file_to_remove);
+        lua->file_to_remove = NULL;
+    }
 }
 
 static int set_body_data(lua_State *L, struct script_thread *thread)
@@ -138,6 +151,7 @@ static int set_body_data(lua_State *L, struct script_thread *thread)
     check_count(L, 1, 1, "1 arguments");
     struct str text = script_check_str(L, 1);
     struct request_body *body = new_body(check_read(L, request));
+    remove_file(lua_check_request(L, thread));
     arena_allow(&request->arena, text.len);
     body->bytes = arena_dup(&request->arena, text);
     body->size = text.len;
@@ -146,14 +160,10 @@ static int set_body_data(lua_State *L, struct script_thread *thread)
     return 0;
 }
 
-static void remove_file(void *arg)
-{
-    unlink(arg);
-}
-
 static int set_body_file(lua_State *L, struct script_thread *thread)
 {
     struct request *request = lua_demand(L, thread, CHANGE_PHASES);
+    struct lua_request *lua = lua_check_request(L, thread);
 
     check_count(L, 1, 2, "1 or 2 arguments");
     struct str name = script_check_str(L, 1);
@@ -162,11 +172,13 @@ static int set_body_file(lua_State *L, struct script_thread *thread)
     }
     struct request_body *body = new_body(check_read(L, request));
     char *path = arena_cstr(&request->main->arena, name);
-    if (lua_gettop(L) == 2 && lua_toboolean(L, 2)) {
-        arena_on_free(&request->main->arena, remove_file, path);
-    }
     if (!request_body_from_file(request, (struct str){path, name.len}, body)) {
         return luaL_error(L, "stat() \"%s\" failed", path);
+    }
+    remove_file(lua);
+    if (lua_gettop(L) == 2 && lua_toboolean(L, 2)) {
+        lua->file_to_remove = path;
+        arena_on_free(&request->arena, remove_file, lua);
     }
     request->is_body_lost = false;
     request_give_body(request, body);

@@ -80,6 +80,7 @@ static void request_ends(void *arg)
 {
     struct lua_request *lua = arg;
 
+    buf_free(&lua->output.gathered);
     script_subject_end(&lua->subject);
 }
 

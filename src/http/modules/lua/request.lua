@@ -7,9 +7,6 @@ typedef struct { const char *data; size_t len; } lua_ffi_str;
 typedef struct { lua_ffi_str name, value; } lua_ffi_pair;
 typedef struct { lua_ffi_str rest; unsigned max, count; } script_args;
 
-int lua_ffi_variable(const char *name, size_t len, lua_ffi_str *out);
-int lua_ffi_capture(int number, lua_ffi_str *out);
-int lua_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
 int lua_ffi_request_fields(void);
 int lua_ffi_request_field(int number, lua_ffi_pair *out);
 int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
@@ -60,51 +57,6 @@ local function as_text(value)
     end
     return tostring(value)
 end
-
--- ---- ngx.var
-
-local function get_variable(_, name)
-    local result
-    if type(name) == "number" then
-        result = C.lua_ffi_capture(name, out)
-    elseif type(name) == "string" then
-        result = C.lua_ffi_variable(name, #name, out)
-    else
-        error("bad variable name", 2)
-    end
-    if result == 0 then
-        return text_of(out[0].data, out[0].len)
-    end
-    if result ~= NONE then
-        fail(result, 2)
-    end
-    return nil
-end
-
-local function set_variable(_, name, value)
-    local result
-    if type(name) ~= "string" then
-        error("bad variable name", 2)
-    end
-    if value == nil then
-        result = C.lua_ffi_variable_set(name, #name, nil, 0)
-    else
-        value = as_text(value)
-        result = C.lua_ffi_variable_set(name, #name, value, #value)
-    end
-    if result == 0 then
-        return
-    end
-    if result == NONE then
-        error('variable "' .. name .. '" not found for writing; maybe it is a built-in variable that is not changeable or you ' ..
-              'forgot to use "set $' .. name .. " '';\" in the config file to define it first", 2)
-    elseif result == FIXED then
-        error('variable "' .. name .. '" not changeable', 2)
-    end
-    fail(result, 2)
-end
-
-ngx.var = setmetatable({}, {__index = get_variable, __newindex = set_variable})
 
 -- ---- fields of heads
 
@@ -380,7 +332,7 @@ end
 function properties.get.status()
     local result = C.lua_ffi_status()
     if result < 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
     return result
 end
@@ -388,18 +340,18 @@ end
 function properties.set.status(status)
     local number = tonumber(status)
     if not number then
-        error("bad status: number expected, got " .. type(status), 3)
+        error("bad status: number expected, got " .. type(status), 2)
     end
     local result = C.lua_ffi_status_set(number)
     if result ~= 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
 end
 
 function properties.get.headers_sent()
     local result = C.lua_ffi_is_head_sent()
     if result < 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
     return result == 1
 end
@@ -407,7 +359,7 @@ end
 function properties.get.is_subrequest()
     local result = C.lua_ffi_is_subrequest()
     if result < 0 then
-        fail(result, 3)
+        fail(result, 2)
     end
     return result == 1
 end

@@ -11,6 +11,7 @@
 #include "server/generation.h"
 #include "shared/upstream/target.h"
 #include "stream/modules/proxy/datagram.h"
+#include "upstream/direction.h"
 #include "upstream/peer.h"
 
 #define ALPN_MAX 255 /* bytes of one name (RFC 7301, 3.1) */
@@ -115,11 +116,14 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
                        struct link_options *options)
 {
     const struct proxy_settings *settings = proxying->settings;
+    const struct direction *direction = proxying->pick.direction;
     struct session *session = proxying->session;
 
     way->local.len = 0;
-    if (settings->bind != NULL && bind_address(settings->bind, &session->env, &way->local) &&
-        way->local.len != 0) {
+    if (direction != NULL && direction->has_local) {
+        options->local = &direction->local;
+    } else if (settings->bind != NULL && bind_address(settings->bind, &session->env, &way->local) &&
+               way->local.len != 0) {
         options->local = &way->local;
         options->is_transparent = settings->bind->is_transparent;
     }
@@ -127,6 +131,10 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
         tls_client_link(&settings->tls, &session->env, target, alpn_of(session, settings),
                         &way->tls);
         /* Sessions of TLS are resumed within a group. */
+        if (direction != NULL && direction->host.len != 0) {
+            way->tls.options.name = direction->host;
+            way->tls.options.identity = tls_client_identity(way->tls.context, &way->tls.options);
+        }
         way->tls.options.identity ^= keyed_hash(proxying->pick.group->name) << 1;
         if (session->server->backend_hooks != NULL) {
             way->tls.options.hooks = session->server->backend_hooks(session);
@@ -231,6 +239,24 @@ bool proxy_may_try_next(const struct proxying *proxying)
            upstream_pick_has_next(&proxying->pick);
 }
 
+/* What the group's balancer, which is a program, says of the try that comes: a session has one time for both ways. */
+static void take_direction(struct proxying *proxying)
+{
+    const struct direction *direction = proxying->pick.direction;
+    struct proxy_settings *own;
+
+    if (direction->connect_timeout_ms == 0 && direction->read_timeout_ms == 0) {
+        return;
+    }
+    own = arena_alloc(&proxying->session->arena, sizeof(*own));
+    *own = *proxying->settings;
+    own->connect_timeout_ms = direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms
+                                                                 : own->connect_timeout_ms;
+    own->timeout_ms =
+        direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->timeout_ms;
+    proxying->settings = own;
+}
+
 /* Connects to one peer after another until one takes the session. False: the session's status says how it ended. MAY WAIT. */
 static bool find_peer(struct proxying *proxying, struct str target)
 {
@@ -246,9 +272,15 @@ static bool find_peer(struct proxying *proxying, struct str target)
             attempt_end(proxying);
             session_fail(session, SESSION_BAD_GATEWAY);
             return false;
+        case PICK_REFUSED:
+            session_fail(session, proxying->pick.direction->refusal);
+            return false;
         case PICK_CANCELLED:
             session_fail(session, SESSION_OK);
             return false;
+        }
+        if (__builtin_expect(proxying->pick.direction != NULL, 0)) {
+            take_direction(proxying);
         }
         attempt_begin(proxying, proxying->pick.peer->name);
         switch (connect_peer(proxying, target)) {
@@ -269,6 +301,7 @@ static bool find_peer(struct proxying *proxying, struct str target)
         }
         attempt_end(proxying);
         bool goes_on = proxy_may_try_next(proxying);
+        direction_failed(proxying->pick.direction, 0, false);
         upstream_pick_done(&proxying->pick, PEER_FAILED);
         if (!goes_on) {
             session_fail(session, SESSION_BAD_GATEWAY);
@@ -344,5 +377,8 @@ enum session_step proxy_pass_session(struct session *session)
     proxying->pick.subject = session;
     proxying->start_ms = clock_now.now_ms;
     upstream_pick_begin(&proxying->pick, group);
+    if (__builtin_expect(proxying->pick.direction != NULL, 0)) {
+        proxying->pick.direction->tries_most = (uint64_t) settings->next_upstream_tries;
+    }
     return go_to_peer(proxying, target);
 }

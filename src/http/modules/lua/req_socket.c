@@ -1,0 +1,184 @@
+/* ngx.req.socket: the body of a request as it comes, or the client's connection itself. */
+#include "http/modules/lua/lua.h"
+#include "http/request/body.h"
+#include "http/request/wire.h"
+#include "lua/sockets/sockets.h"
+
+#define SOCKET_PHASES                                                                              \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define ROOM_SIZE 16384
+
+/* ---- the body as a source; in the request's arena */
+
+struct body_source {
+    struct script_source source;
+    struct request *request;
+    char *room;     /* ROOM_SIZE bytes, of which … */
+    size_t at, end; /* … these have come and were not taken */
+};
+
+static struct body_source *source_of(struct script_source *source)
+{
+    return container_of(source, struct body_source, source);
+}
+
+static struct str body_input(struct script_source *source)
+{
+    const struct body_source *body = source_of(source);
+
+    return (struct str){body->room + body->at, body->end - body->at};
+}
+
+static void body_consume(struct script_source *source, size_t count)
+{
+    source_of(source)->at += count;
+}
+
+static enum script_got body_more(struct script_source *source, size_t wanted, uint64_t timeout_ms)
+{
+    struct body_source *body = source_of(source);
+    struct request *request = body->request;
+
+    (void) wanted;
+    if (request->is_body_read) {
+        return SCRIPT_GOT_END;
+    }
+    request->body_patience_ms = timeout_ms;
+    request->is_body_late = false;
+    ssize_t n = request_read_some(request, body->room, ROOM_SIZE);
+    request->body_patience_ms = 0;
+    if (n > 0) {
+        body->at = 0;
+        body->end = (size_t) n;
+        return SCRIPT_GOT_BYTES;
+    }
+    if (n == 0) {
+        return SCRIPT_GOT_END;
+    }
+    if (request->is_body_late) {
+        return SCRIPT_GOT_NOTHING;
+    }
+    if (fiber_is_cancelled()) {
+        return SCRIPT_GOT_CANCELLED;
+    }
+    source->error = request->body_refusal == 413 ? "too large" : "client aborted";
+    request->body_refusal = 0;
+    return SCRIPT_GOT_FAILURE;
+}
+
+static int push_body(lua_State *L, struct script_thread *thread, struct lua_request *lua)
+{
+    struct request *request = lua->request;
+
+    if (lua->body_source != NULL) {
+        script_socket_push(L, thread, &(struct script_face){.source = &lua->body_source->source});
+        return 1;
+    }
+    if (request->body != NULL || request_body_is_gone(request)) {
+        return script_fail(L, "request body already exists");
+    }
+    if (lua->is_reading_body) {
+        return script_fail(L, "pending request body reading in some other thread");
+    }
+    if (request->is_chunked_body) {
+        return script_fail(L, "chunked request bodies not supported yet");
+    }
+    if (request->is_body_read) {
+        return script_fail(L, "no body");
+    }
+    if (request_body_exceeds(request)) {
+        lua_decide(L, thread, FLOW_FAIL);
+    }
+    struct body_source *body = arena_new(&request->arena, struct body_source);
+    body->source = (struct script_source){body_input, body_consume, body_more, NULL, request->conn};
+    body->request = request;
+    body->room = arena_text(&request->arena, ROOM_SIZE);
+    lua->body_source = body;
+    request->is_body_streamed = true; /* it may go on while the answer is given */
+    if (request->expects_continue && !request->response.is_head_sent) {
+        request->expects_continue = false;
+        request->wire->send_interim(request, 100, NULL);
+    }
+    script_socket_push(L, thread, &(struct script_face){.source = &body->source});
+    return 1;
+}
+
+/* ---- the connection itself */
+
+struct raw_source {
+    struct script_conn_source reads;
+    struct lua_request *lua;
+    enum script_got (*more)(struct script_source *source, size_t wanted,
+                            uint64_t timeout_ms); /* of a conn */
+};
+
+/* As that of a conn; but a client that leaves is an abort, where the script wants to know. */
+static enum script_got raw_more(struct script_source *source, size_t wanted, uint64_t timeout_ms)
+{
+    struct raw_source *raw = container_of(source, struct raw_source, reads.source);
+    enum script_got got = raw->more(source, wanted, timeout_ms);
+
+    if ((got == SCRIPT_GOT_END || got == SCRIPT_GOT_FAILURE) &&
+        raw->lua->subject.settings->check_client_abort) {
+        source->error = "client aborted";
+        return SCRIPT_GOT_FAILURE;
+    }
+    return got;
+}
+
+static int push_raw(lua_State *L, struct script_thread *thread, struct lua_request *lua)
+{
+    struct request *request = lua->request;
+    const struct script_settings *settings = lua->subject.settings;
+
+    if (request->version >= HTTP_2) {
+        return luaL_error(L, "http v2 not supported yet");
+    }
+    if (lua->has_raw_socket) {
+        return script_fail(L, "duplicate call");
+    }
+    if (lua->is_reading_body) {
+        return script_fail(L, "pending request body reading in some other thread");
+    }
+    if (lua->output.gathered.len != 0) {
+        return script_fail(L, "http 1.0 buffering");
+    }
+    request_keep_head(request);
+    if (conn_wait_sent(request->conn, 1, settings->send_timeout_ms) != WAIT_READY) {
+        return script_fail(L, "pending data to write");
+    }
+    struct raw_source *raw = arena_new(&request->arena, struct raw_source);
+    script_conn_source_init(&raw->reads, request->conn, settings->buffer_size);
+    raw->more = raw->reads.source.more;
+    raw->reads.source.more = raw_more;
+    raw->lua = lua;
+    lua->has_raw_socket = true;
+    request->keepalive = false;
+    request->is_body_read = true;
+    request->response.is_head_sent = true; /* the script gives its own */
+    conn_set_nodelay(request->conn, true);
+    script_socket_push(L, thread,
+                       &(struct script_face){.source = &raw->reads.source, .conn = request->conn});
+    return 1;
+}
+
+static int req_socket(lua_State *L, struct script_thread *thread)
+{
+    struct lua_request *lua = lua_check_request(L, thread);
+    bool is_raw = lua_toboolean(L, 1);
+
+    if (lua_gettop(L) > 1) {
+        return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
+    }
+    if (lua->request != lua->request->main) {
+        return luaL_error(L, "attempt to read the request body in a subrequest");
+    }
+    return is_raw ? push_raw(L, thread, lua) : push_body(L, thread, lua);
+}
+
+static const struct script_row rows[] = {{"req.socket", req_socket, SOCKET_PHASES, true}, {0}};
+
+void lua_req_socket_add(lua_State *L)
+{
+    script_add(L, rows);
+}

@@ -1,0 +1,81 @@
+-- Functions of sockets that take and give objects of OpenSSL: scripts see them as cdata.
+local ffi = require "ffi"
+
+local cast, gc = ffi.cast, ffi.gc
+local type, select, error = type, select, error
+local C = ffi.C
+
+ffi.cdef[[
+void script_ffi_session_free(void *session);
+]]
+
+-- A pointer as C takes it; nil for what is none.
+local function pointer(value)
+    return value ~= nil and cast("void *", value) or nil
+end
+
+-- What C gave: light userdata, or nil and a reason.
+local function pointer_of(value, reason)
+    if value == nil then
+        return nil, reason
+    end
+    return cast("void *", value)
+end
+
+-- methods: the table of functions. given: their parts in C. is_cdata: sessions are cdata (http), else userdata (stream).
+return function(methods, given, is_cdata)
+    local function session_of(session, reason)
+        if session == nil then
+            return nil, reason
+        end
+        if is_cdata and type(session) == "userdata" then
+            return gc(cast("void *", session), C.script_ffi_session_free)
+        end
+        return session
+    end
+
+    function methods.sslhandshake(self, session, name, verify, status, ...)
+        local count = select("#", ...)
+        if count > 0 then
+            error("ngx.socket sslhandshake: expecting 1 ~ 5 arguments (including the object), but seen " .. 5 + count, 2)
+        end
+        if type(session) == "cdata" then
+            session = pointer(session)
+        end
+        return session_of(given.handshake(self, session, name, verify, status))
+    end
+
+    function methods.getsslsession(self)
+        return session_of(given.session(self))
+    end
+
+    function methods.getsslpointer(self)
+        return pointer_of(given.pointer(self))
+    end
+
+    function methods.getsslctx(self)
+        return pointer_of(given.context(self))
+    end
+
+    function methods.setclientcert(self, chain, key)
+        if chain ~= nil or key ~= nil then
+            if chain ~= nil and type(chain) ~= "cdata" then
+                return nil, "bad cert arg: cdata expected, got " .. type(chain)
+            end
+            if key ~= nil and type(key) ~= "cdata" then
+                return nil, "bad pkey arg: cdata expected, got " .. type(key)
+            end
+            if chain == nil or key == nil then
+                return nil, "client certificate must be supplied with corresponding private key"
+            end
+        end
+        return given.certificate(self, pointer(chain), pointer(key), chain, key)
+    end
+
+    function methods.settrustedstore(self, store)
+        if store ~= nil and type(store) ~= "cdata" then
+            return nil, "bad store arg: cdata expected, got " .. type(store)
+        end
+        return given.store(self, pointer(store))
+    end
+end

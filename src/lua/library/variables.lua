@@ -1,0 +1,76 @@
+-- ngx.var, on FFI: it is compiled with the scripts that ask it. Its argument is the table ngx.
+local ngx = ...
+local ffi = require "ffi"
+
+ffi.cdef [[
+typedef struct { const char *data; size_t len; } script_variable_text;
+int script_ffi_variable(const char *name, size_t len, script_variable_text *out);
+int script_ffi_capture(int number, script_variable_text *out);
+int script_ffi_variable_set(const char *name, size_t len, const char *value, size_t value_len);
+]]
+local C = ffi.C
+local text_of = ffi.string
+local error, type, tostring = error, type, tostring
+local setmetatable = setmetatable
+
+local out = ffi.new("script_variable_text[1]")
+
+local NO_REQUEST, NONE, FIXED = -2, -3, -4
+
+-- Throws what a result below 0 says; level: of the script.
+local function fail(result, level)
+    if result == NO_REQUEST then
+        error("no request found", level + 1)
+    end
+    error("API disabled in the current context", level + 1)
+end
+
+local function as_text(value)
+    if type(value) == "string" then
+        return value
+    end
+    return tostring(value)
+end
+
+local function get_variable(_, name)
+    local result
+    if type(name) == "number" then
+        result = C.script_ffi_capture(name, out)
+    elseif type(name) == "string" then
+        result = C.script_ffi_variable(name, #name, out)
+    else
+        error("bad variable name", 2)
+    end
+    if result == 0 then
+        return text_of(out[0].data, out[0].len)
+    end
+    if result ~= NONE then
+        fail(result, 2)
+    end
+    return nil
+end
+
+local function set_variable(_, name, value)
+    local result
+    if type(name) ~= "string" then
+        error("bad variable name", 2)
+    end
+    if value == nil then
+        result = C.script_ffi_variable_set(name, #name, nil, 0)
+    else
+        value = as_text(value)
+        result = C.script_ffi_variable_set(name, #name, value, #value)
+    end
+    if result == 0 then
+        return
+    end
+    if result == NONE then
+        error('variable "' .. name .. '" not found for writing; maybe it is a built-in variable that is not changeable or you ' ..
+              'forgot to use "set $' .. name .. " '';\" in the config file to define it first", 2)
+    elseif result == FIXED then
+        error('variable "' .. name .. '" not changeable', 2)
+    end
+    fail(result, 2)
+end
+
+ngx.var = setmetatable({}, {__index = get_variable, __newindex = set_variable})

@@ -1,0 +1,148 @@
+/* What the client of a session says to Lua: ngx.req.socket; and that it leaves: lua_check_client_abort, ngx.on_abort. */
+#include "base/clock.h"
+#include "stream/modules/lua/lua.h"
+#include "stream/session/session.h"
+
+#define INPUT_PHASES (SCRIPT_PREREAD | SCRIPT_CONTENT)
+
+static bool is_checked(const struct stream_lua *lua)
+{
+    return lua->subject.settings->check_client_abort;
+}
+
+/* ---- clients that leave ---- */
+
+/* The script is told, or ends, in a turn of the loop in which it does not run. */
+static void client_has_left(struct timer *timer)
+{
+    struct stream_lua *lua = container_of(timer, struct stream_lua, leaving);
+
+    if (lua->has_left) {
+        return;
+    }
+    lua->has_left = true;
+    log_info(lua->subject.log, 0, "client prematurely closed connection");
+    if (script_abort_tell(&lua->abort, &lua->subject)) {
+        return;
+    }
+    list_each(item, &lua->subject.threads) {
+        struct script_thread *thread = container_of(item, struct script_thread, link);
+
+        if (thread->entry == thread) {
+            script_kill(thread);
+        }
+    }
+}
+
+static void leaves(struct stream_lua *lua)
+{
+    if (!lua->has_left) {
+        timer_set(&lua->leaving, clock_now.now_ms);
+    }
+}
+
+/* The loop has something of the client. A thread that reads finds out for itself. */
+static void input_came(struct conn *conn)
+{
+    struct stream_lua *lua = session_data(conn->user, &stream_lua_key, 0);
+
+    if (conn->input_wait.waiter == NULL && is_checked(lua) && conn_peer_is_gone(conn)) {
+        leaves(lua);
+    }
+    conn_wake_input(conn);
+}
+
+static const struct conn_owner input_owner = {.input = input_came};
+
+void stream_lua_init_input(struct stream_lua *lua)
+{
+    timer_init(&lua->leaving, client_has_left);
+}
+
+void stream_lua_begin_input(struct stream_lua *lua)
+{
+    struct conn *conn = lua->session->conn;
+
+    script_abort_begin(&lua->abort);
+    if (conn != NULL) {
+        conn->owner = &input_owner;
+        if (is_checked(lua)) {
+            conn_watch(conn);
+        }
+    }
+}
+
+void stream_lua_end_input(struct stream_lua *lua)
+{
+    timer_remove(&lua->leaving);
+    script_abort_end(&lua->abort, &lua->subject);
+    if (lua->session->conn != NULL) {
+        session_hold_input(lua->session);
+    }
+}
+
+static int on_abort(lua_State *L, struct script_thread *thread)
+{
+    return script_on_abort(L, thread, &stream_lua_check(L, thread)->abort, INPUT_PHASES);
+}
+
+/* ---- the client's bytes ---- */
+
+static struct str input(struct script_source *source)
+{
+    return session_input(container_of(source, struct stream_lua, source)->session);
+}
+
+static void consume(struct script_source *source, size_t count)
+{
+    struct stream_lua *lua = container_of(source, struct stream_lua, source);
+
+    lua->session->received += count;
+    lua->origin.source.consume(&lua->origin.source, count);
+}
+
+static enum script_got more(struct script_source *source, size_t wanted, uint64_t timeout_ms)
+{
+    struct stream_lua *lua = container_of(source, struct stream_lua, source);
+    enum script_got got = lua->origin.source.more(&lua->origin.source, wanted, timeout_ms);
+
+    source->error = lua->origin.source.error;
+    if ((got == SCRIPT_GOT_END || got == SCRIPT_GOT_FAILURE) && is_checked(lua)) {
+        leaves(lua);
+        source->error = "client aborted";
+        return SCRIPT_GOT_FAILURE;
+    }
+    return got;
+}
+
+static int req_socket(lua_State *L, struct script_thread *thread)
+{
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct conn *conn = lua->session->conn;
+
+    if (lua_gettop(L) > 1) {
+        return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
+    }
+    if (conn == NULL) {
+        return script_fail(L, "not a TCP session");
+    }
+    if (!lua->has_socket) {
+        script_conn_source_init(&lua->origin, conn, lua->subject.settings->buffer_size);
+        lua->source = (struct script_source){input, consume, more, NULL, conn};
+        lua->has_socket = true;
+    }
+    const struct script_face face = {.source = &lua->source, .conn = conn};
+    script_socket_push(L, thread, &face);
+    return 1;
+}
+
+static const struct script_row rows[] = {
+    {"req.socket", req_socket, INPUT_PHASES, false},
+    {"on_abort", on_abort, 0, false},
+    {0},
+};
+
+void stream_lua_input_add(lua_State *L)
+{
+    script_add(L, rows);
+}

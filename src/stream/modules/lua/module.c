@@ -1,0 +1,259 @@
+/* ngx_stream_lua_module: Lua in the phases of a session. Directives, and how its VM begins. */
+#include "lua/balancer/balancer.h"
+#include "lua/config/rows.h"
+#include "lua/dict/lua.h"
+#include "lua/process/process.h"
+#include "lua/sockets/sockets.h"
+#include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
+#include "lua/values/args.h"
+#include "lua/values/context.h"
+#include "lua/values/values.h"
+#include "lua/values/variables.h"
+#include "lua/vm/life.h"
+#include "server/module.h"
+#include "stream/modules/lua/lua.h"
+#include "stream/session/hooks.h"
+
+#define API_VERSION 20         /* ngx.config.ngx_lua_version */
+#define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
+
+struct settings_key stream_lua_main_key;
+struct settings_key stream_lua_key;
+
+/* ---- directives */
+
+static bool content_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    scope_stream_server(scope)->content = stream_lua_content;
+    return script_code_apply(scope, row, node, settings);
+}
+
+static bool add_variable_apply(struct conf_scope *scope, const struct directive *row,
+                               struct conf_node *node, void *settings)
+{
+    return variable_define_word(scope->conf, node, node->args[1]) != NULL;
+}
+
+#define IN_BOTH (IN_STREAM | IN_STREAM_SERVER)
+
+static const struct directive main_rows[] = {
+    SCRIPT_MAIN_ROWS(IN_STREAM, struct stream_lua_main),
+    {"lua_add_variable", IN_STREAM, CUSTOM(add_variable_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
+     .syntax = "$variable", .doc = "Defines a variable that Lua may assign."},
+    {"preread_by_lua_no_postpone", IN_STREAM, FLAG(struct stream_lua_main, is_early),
+     .initial = "off",
+     .doc =
+         "Whether preread_by_lua runs before what other modules do in that phase, not after it."},
+    {0},
+};
+
+static const struct directive place_rows[] = {
+    SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
+    SCRIPT_CODE_ROWS(
+        "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
+        "Lua that runs in the preread phase, after the modules that look at what clients say first."),
+    SCRIPT_CODE_ROWS("content_by_lua", IN_STREAM_SERVER, struct stream_lua_settings, content,
+                     content_apply, "Lua that talks with the client."),
+    SCRIPT_CODE_ROWS("log_by_lua", IN_BOTH, struct stream_lua_settings, log, script_code_apply,
+                     "Lua that runs when the session is over."),
+    {0},
+};
+
+/* Where a session of a group with such a script goes. */
+static void direct(struct upstream_pick *pick)
+{
+    script_balance(&stream_lua_of(pick->subject)->subject, pick);
+}
+
+static const struct balancer lua_balancer = {.name = "balancer_by_lua",
+                                             .pick = round_robin_pick,
+                                             .direct = direct};
+
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
+{
+    return script_balancer_read(scope, node, &lua_balancer);
+}
+
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM,
+                                                                   balancer_apply),
+                                              {0}};
+static const struct directive_table group_table = {.rows = group_rows};
+
+/* The settings of the stream block, for the end of the reading. */
+static bool main_finish(struct conf_scope *scope, void *settings)
+{
+    *(struct stream_lua_main **) conf_state(scope->conf, "lua stream",
+                                            sizeof(struct stream_lua_main *)) = settings;
+    return true;
+}
+
+/* What Lua needs of other modules' settings of the server. */
+static bool place_finish(struct conf_scope *scope, void *settings)
+{
+    struct stream_server *server = scope_stream_server(scope);
+    struct stream_lua_settings *own = settings;
+
+    own->script.resolver = server->resolver;
+    own->script.resolver_timeout_ms = server->resolver_timeout_ms;
+    if (own->backend.certificate != NULL || own->backend.verify != NULL) {
+        server->backend_hooks = stream_lua_backend_hooks;
+    }
+    return true;
+}
+
+static const struct directive_table main_table = {.key = &stream_lua_main_key,
+                                                  .rows = main_rows,
+                                                  .contexts = IN_STREAM,
+                                                  .size = sizeof(struct stream_lua_main),
+                                                  .finish = main_finish};
+static const struct directive_table place_table = {.key = &stream_lua_key,
+                                                   .rows = place_rows,
+                                                   .contexts = IN_BOTH,
+                                                   .size = sizeof(struct stream_lua_settings),
+                                                   .finish = place_finish};
+static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table,
+                                                       NULL};
+
+/* ---- the VM */
+
+static void add_api(struct script_vm *vm, lua_State *L)
+{
+    script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
+    script_tls_add(L);
+    script_process_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    script_variables_add(L);
+    script_sockets_add(L);
+    script_balancer_add(L);
+    stream_lua_input_add(L);
+    stream_lua_output_add(L);
+    stream_lua_session_add(L);
+}
+
+static const struct script_subsystem subsystem = {.name = "stream",
+                                                  .api_version = API_VERSION,
+                                                  .add = add_api};
+
+static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
+{
+    struct stream_lua_main *main = *(
+        struct stream_lua_main **) conf_state(conf, "lua stream", sizeof(struct stream_lua_main *));
+
+    main->options.subsystem = &subsystem;
+    main->options.main = main;
+    script_options_end(conf, &main->options);
+    if (main->options.code_count != 0) {
+        stream->generation->fiber_stack_size = FIBER_STACK;
+    }
+    return stream_lua_handshakes_end(conf, stream);
+}
+
+static struct stream_lua_main *main_of(struct generation *generation)
+{
+    return generation->stream != NULL
+               ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
+                                                         sizeof(struct stream_lua_main *))
+               : NULL;
+}
+
+static void free_vm(void *arg)
+{
+    struct stream_lua_main *main = arg;
+
+    script_vm_free(main->vm);
+    main->vm = NULL;
+}
+
+static bool opened(struct generation *generation)
+{
+    struct stream_lua_main *main = main_of(generation);
+
+    if (main == NULL) {
+        return true;
+    }
+    arena_on_free(&generation->arena, free_vm, main);
+    return script_opened(&main->options, &main->vm);
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct stream_lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_begins(main->vm);
+    }
+    return true;
+}
+
+static void worker_quit(struct generation *generation)
+{
+    script_timers_end(generation);
+    script_sockets_quit();
+}
+
+static void worker_end(struct generation *generation)
+{
+    const struct stream_lua_main *main = main_of(generation);
+
+    if (main != NULL) {
+        script_worker_ends(main->vm);
+    }
+}
+
+/* ---- hooks */
+
+static bool has_preread(const struct stream_server *server, bool is_early)
+{
+    const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
+    const struct stream_lua_main *main = stream_settings(server, &stream_lua_main_key);
+
+    return settings->preread != NULL && main->is_early == is_early;
+}
+
+static bool has_late_preread(const struct stream_server *server)
+{
+    return has_preread(server, false);
+}
+
+static bool has_early_preread(const struct stream_server *server)
+{
+    return has_preread(server, true);
+}
+
+static bool has_log(const struct stream_server *server)
+{
+    return ((const struct stream_lua_settings *) stream_settings(server, &stream_lua_key))->log !=
+           NULL;
+}
+
+static const struct session_hook session_hooks[] = {
+    {.phase = STREAM_PREREAD, .run = stream_lua_preread, .is_active = has_late_preread},
+    {.phase = STREAM_PREREAD,
+     .is_early = true,
+     .run = stream_lua_preread,
+     .is_active = has_early_preread},
+    {.phase = STREAM_LOG, .run = stream_lua_log, .is_active = has_log},
+    {.run = NULL},
+};
+
+static const struct stream_module hooks = {.hooks = session_hooks, .end = stream_lua_end};
+
+const struct module ngx_stream_lua_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_stream_lua_module",
+    .kind = MODULE_STREAM,
+    .tables = tables,
+    .hooks = &hooks,
+    .opened = opened,
+    .worker_start = worker_start,
+    .worker_quit = worker_quit,
+    .worker_end = worker_end,
+};

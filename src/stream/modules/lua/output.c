@@ -1,0 +1,134 @@
+/* What Lua says to the client of a session: ngx.say, print, flush and eof. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "lua/vm/said.h"
+#include "stream/modules/lua/lua.h"
+
+#define OUTPUT_PHASES (SCRIPT_PREREAD | SCRIPT_CONTENT)
+
+/* Bytes that may wait for the client before who says more waits with them. */
+#define WAITING_MOST (128u * 1024)
+
+/* The client takes what waits until fewer than `below` bytes are left. False: it does not; that was told. MAY WAIT. */
+static bool wait_taken(struct stream_lua *lua, uint32_t below)
+{
+    struct session *session = lua->session;
+    struct conn *conn = session->conn;
+
+    switch (conn_wait_sent(conn, below, lua->subject.settings->send_timeout_ms)) {
+    case WAIT_READY:
+        return true;
+    case WAIT_TIMED_OUT:
+        lua->has_failed = true;
+        log_info(&session->log, ETIMEDOUT, "client timed out");
+        return false;
+    case WAIT_CANCELLED:
+        break;
+    }
+    lua->has_failed = true;
+    return false;
+}
+
+/* Pushes what all of these return. */
+static int tell(lua_State *L, bool is_well)
+{
+    if (!is_well) {
+        return script_fail(L, "nginx output filter error");
+    }
+    lua_pushinteger(L, 1);
+    return 1;
+}
+
+static int give(lua_State *L, struct script_thread *thread, bool ends_line)
+{
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct session *session = lua->session;
+    struct str text = script_said(L, ends_line);
+
+    if (lua->has_ended_output) {
+        return script_fail(L, "seen eof");
+    }
+    if (session->conn == NULL) {
+        if (text.len != 0) {
+            session_send_datagram(session, text);
+        }
+        return tell(L, session->flow != NULL);
+    }
+    if (lua->has_failed || session->conn->is_broken) {
+        return tell(L, false);
+    }
+    conn_write(session->conn, text);
+    conn_flush_later(session->conn);
+    return tell(L, conn_unsent(session->conn) < WAITING_MOST || wait_taken(lua, WAITING_MOST));
+}
+
+static int say(lua_State *L, struct script_thread *thread)
+{
+    return give(L, thread, true);
+}
+
+static int print(lua_State *L, struct script_thread *thread)
+{
+    return give(L, thread, false);
+}
+
+static int flush(lua_State *L, struct script_thread *thread)
+{
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct session *session = lua->session;
+    int count = lua_gettop(L);
+    bool waits = false;
+
+    if (count > 1) {
+        return luaL_error(L, "attempt to pass %d arguments, but accepted 0 or 1", count);
+    }
+    if (count == 1) {
+        luaL_checktype(L, 1, LUA_TBOOLEAN);
+        waits = lua_toboolean(L, 1);
+    }
+    if (lua->has_ended_output) {
+        return script_fail(L, "seen eof");
+    }
+    if (session->conn == NULL) {
+        return tell(L, session->flow != NULL);
+    }
+    bool is_well = !lua->has_failed && conn_flush(session->conn);
+
+    if (is_well && waits && conn_unsent(session->conn) != 0 && !wait_taken(lua, 1)) {
+        return script_fail(L, session->conn->is_broken ? "client aborted" : "timeout");
+    }
+    return tell(L, is_well);
+}
+
+static int eof(lua_State *L, struct script_thread *thread)
+{
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    struct conn *conn = lua->session->conn;
+
+    if (lua_gettop(L) != 0) {
+        return luaL_error(L, "no argument is expected");
+    }
+    if (lua->has_ended_output) {
+        return script_fail(L, "seen eof");
+    }
+    lua->has_ended_output = true;
+    if (conn != NULL && !lua->has_failed) {
+        conn_shutdown_output(conn);
+        conn_flush(conn);
+    }
+    return tell(L, !lua->has_failed);
+}
+
+static const struct script_row rows[] = {
+    {"say", say, OUTPUT_PHASES, .waits = true},
+    {"print", print, OUTPUT_PHASES, .waits = true},
+    {"flush", flush, OUTPUT_PHASES, .waits = true},
+    {"eof", eof, OUTPUT_PHASES, .waits = false},
+    {0},
+};
+
+void stream_lua_output_add(lua_State *L)
+{
+    script_add(L, rows);
+}

@@ -1,0 +1,45 @@
+-- ngx.status and ngx.req.start_time of sessions.
+local ffi = require "ffi"
+local properties = require "portunus.properties"
+
+ffi.cdef [[
+int stream_lua_ffi_status(void);
+int stream_lua_ffi_status_set(int status);
+double stream_lua_ffi_start_time(void);
+]]
+local C = ffi.C
+local error, tonumber, type = error, tonumber, type
+
+local function fail(result, level)
+    if result == -2 then
+        error("no request found", level + 1)
+    end
+    error("API disabled in the current context", level + 1)
+end
+
+function properties.get.status()
+    local result = C.stream_lua_ffi_status()
+    if result < 0 then
+        fail(result, 3)
+    end
+    return result
+end
+
+function properties.set.status(status)
+    local number = tonumber(status)
+    if not number then
+        error("bad status: number expected, got " .. type(status), 3)
+    end
+    local result = C.stream_lua_ffi_status_set(number)
+    if result ~= 0 then
+        fail(result, 3)
+    end
+end
+
+ngx.req.start_time = function()
+    local seconds = C.stream_lua_ffi_start_time()
+    if seconds == 0 then
+        error("no request found", 2)
+    end
+    return seconds
+end

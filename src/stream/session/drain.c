@@ -1,0 +1,67 @@
+/* The end of a session whose client has not taken all yet: a connection without a fiber. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "stream/session/session.h"
+
+/* What is told while it goes on; what the session keeps is in its content. */
+struct drain {
+    uint64_t timeout_ms;
+    uint64_t sent; /* bytes that the socket had taken when the time began */
+};
+
+static void end(struct session *session)
+{
+    session_end(session, session->status != 0 ? session->status : SESSION_OK);
+}
+
+static void drained(struct conn *conn)
+{
+    if (conn->is_broken || conn_unsent(conn) == 0) {
+        end(conn->user);
+    }
+}
+
+/* What the client says is no matter any more; that it is gone is. */
+static void input_came(struct conn *conn)
+{
+    if (conn->is_broken) {
+        end(conn->user);
+    }
+}
+
+static void timed_out(struct conn *conn)
+{
+    struct session *session = conn->user;
+    struct drain *drain = session->content;
+
+    if (conn->sent != drain->sent) {
+        drain->sent = conn->sent;
+        conn_set_deadline(conn, clock_now.now_ms + drain->timeout_ms);
+        return;
+    }
+    log_info(&session->log, ETIMEDOUT, "connection timed out");
+    end(session);
+}
+
+static const struct conn_owner drain_owner = {input_came, drained, timed_out};
+static const struct session_holder drain_holder = {.abort = end};
+
+enum session_step session_end_sent(struct session *session, uint64_t timeout_ms)
+{
+    struct conn *conn = session->conn;
+
+    if (conn == NULL || !conn_flush(conn) || conn_unsent(conn) == 0) {
+        return SESSION_ENDED;
+    }
+    struct drain *drain = arena_new(&session->arena, struct drain);
+    drain->timeout_ms = timeout_ms;
+    drain->sent = conn->sent;
+    session->content = drain;
+    conn->owner = &drain_owner;
+    conn_set_deadline(conn, clock_now.now_ms + timeout_ms);
+    if (!conn_watch(conn)) {
+        return session_fail(session, SESSION_INTERNAL_ERROR);
+    }
+    return session_carry(session, &drain_holder);
+}

@@ -1,0 +1,54 @@
+/* Groups whose balancer is a program: it says of each try where the request goes, to whomever it likes. */
+#ifndef UPSTREAM_DIRECTION_H
+#define UPSTREAM_DIRECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/addr/addr.h"
+#include "upstream/upstream.h"
+
+/* What such a program says, of one request. In the request's arena; pick->direction. */
+struct direction {
+    struct upstream_group *director; /* whose balancer it is */
+
+    /* Of the try that comes; cleared before each. */
+    struct upstream_group
+        *target;      /* of upstream_directed; NULL: the director's own servers are asked */
+    unsigned refusal; /* nobody is asked, and the request ends with this status; 0 = it goes on */
+
+    /* Of all that follow. */
+    unsigned more_tries;         /* that are allowed after this one */
+    bool has_local;              /* local holds */
+    struct addr local;           /* our own address; port 0 = any */
+    int tls;                     /* 1: TLS is spoken, -1: not, 0: as it is configured */
+    struct str host;             /* the name in TLS; empty = as it is configured */
+    uint64_t connect_timeout_ms; /* 0 = as it is configured, as those below */
+    uint64_t send_timeout_ms;
+    uint64_t read_timeout_ms;
+    bool makes_request; /* the next try sends a request that is made anew */
+
+    /* What the protocol says. */
+    uint64_t tries_most;    /* of *_next_upstream_tries; 0 = no limit */
+    unsigned failed_status; /* how the try before ended; 0 = it had no answer, or is of stream */
+    bool has_failed;        /* there was one */
+    bool was_fair;          /* … and the peer is not to blame for it: 403, 404 */
+};
+
+/*
+ * A group of this one address, which has the director's settings for idle connections. It lives as those that are made at run
+ * time do.
+ */
+struct upstream_group *upstream_directed(struct upstream_group *director, const struct addr *addr);
+
+/* Of a protocol: the try failed like this. */
+static inline void direction_failed(struct direction *direction, unsigned status, bool was_fair)
+{
+    if (direction != NULL) {
+        direction->has_failed = true;
+        direction->failed_status = status;
+        direction->was_fair = was_fair;
+    }
+}
+
+#endif
