@@ -17,8 +17,6 @@
 
 #define API_VERSION 10032 /* ngx.config.ngx_lua_version */
 
-struct settings_key lua_main_key;
-struct settings_key lua_key;
 
 /* ---- directives */
 
