@@ -71,6 +71,7 @@ static int exec(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "attempt to call ngx.exec after sending out response headers");
     }
     if (uri.data[0] == '@') {
+        uri = str_cut(&(struct str){uri.data, uri.len}, '?');
         lua_decide(L, thread, go_to_name(request, uri, args));
     }
     lua_decide(L, thread, request_redirect(request, uri, join_args(request, uri_args, args)));

@@ -146,7 +146,6 @@ void lua_library_add(
 void lua_uri_add(lua_State *L);         /* ngx.req.set_uri and its kin (uri.c) */
 void lua_req_body_add(lua_State *L);    /* ngx.req.read_body and its kin (req_body.c) */
 void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
-void lua_ndk_add(lua_State *L);         /* the global ndk (ndk.c) */
 void lua_exec_add(lua_State *L);        /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */

@@ -6,7 +6,7 @@
 #include "http/client/listen.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)

@@ -5,6 +5,7 @@
 #include "http/request/body.h"
 #include "http/request/subrequest.h"
 #include "http/variables/variables.h"
+#include "lua/vm/context.h"
 
 #define PHASES                                                                                     \
     (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
@@ -20,7 +21,7 @@ struct capture {
     struct request *parent;
     struct vec assignments; /* struct assignment */
     bool copies_variables;  /* the values that the parent has now are its own then */
-    int context;            /* reference to its ngx.ctx, or LUA_NOREF */
+    int context;            /* reference to its ngx.ctx until it runs, or LUA_NOREF */
 };
 
 /* ---- options */
@@ -191,8 +192,11 @@ static void prepare(struct subrequest *sub)
         lua_variable_set(child, one->name, one->value);
     }
     if (capture->context != LUA_NOREF) {
-        lua_request_of(child)->subject.context = capture->context;
-        capture->context = LUA_NOREF;
+        struct script_subject *subject = &lua_request_of(child)->subject;
+        lua_State *L = subject->vm->state;
+
+        lua_rawgeti(L, LUA_REGISTRYINDEX, capture->context);
+        script_context_set(L, subject);
     }
 }
 

@@ -2,7 +2,7 @@
 #include "http/modules/lua/ffi.h"
 #include "http/modules/lua/lua.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 
 #define CHANGE_PHASES (SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER))
 
