@@ -265,7 +265,7 @@ static void run_last(void *arg)
     note(*(const char *) arg);
 }
 
-static void run_parent(void *arg)
+static void run_first(void *arg)
 {
     struct fiber_handle child;
 
@@ -279,7 +279,7 @@ static void run_parent(void *arg)
 
 static void who_stands_in_the_queue_goes_on_in_its_order(void **state)
 {
-    fiber_start(run_parent, "p", NULL);
+    fiber_start(run_first, "p", NULL);
     assert_string_equal(trace, "cpp"); /* the parent stood first */
     fiber_run_ready();
     assert_string_equal(trace, "cppc");
