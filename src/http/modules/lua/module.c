@@ -17,7 +17,6 @@
 
 #define API_VERSION 10032 /* ngx.config.ngx_lua_version */
 
-
 /* ---- directives */
 
 static bool content_apply(struct conf_scope *scope, const struct directive *row,
