@@ -303,9 +303,9 @@ static int flush(lua_State *L, struct script_thread *thread)
     if (count == 1) {
         luaL_checktype(L, 1, LUA_TBOOLEAN);
     }
+    script_demand(L, thread, OUTPUT_PHASES);
     struct lua_request *lua = lua_check_request(L, thread);
     struct lua_output *output = &lua->output;
-    script_demand(L, thread, OUTPUT_PHASES);
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
@@ -334,8 +334,8 @@ static int eof(lua_State *L, struct script_thread *thread)
     if (lua_gettop(L) != 0) {
         return luaL_error(L, "no argument is expected");
     }
-    struct lua_request *lua = lua_check_request(L, thread);
     script_demand(L, thread, OUTPUT_PHASES);
+    struct lua_request *lua = lua_check_request(L, thread);
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
