@@ -5,10 +5,11 @@
 /* Codes of nginx's own. */
 enum { CODE_OK = 0, CODE_ERROR = -1, CODE_AGAIN = -2, CODE_DONE = -4, CODE_DECLINED = -5 };
 
-#define EXIT_PHASES                                                                                                    \
-    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT | SCRIPT_TIMER |      \
-     SCRIPT_HEADER_FILTER | SCRIPT_BALANCER | SCRIPT_CERTIFICATE | SCRIPT_SESSION_STORE | SCRIPT_SESSION_FETCH |       \
-     SCRIPT_CLIENT_HELLO | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
+#define EXIT_PHASES                                                                                \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT | \
+     SCRIPT_TIMER | SCRIPT_HEADER_FILTER | SCRIPT_BALANCER | SCRIPT_CERTIFICATE |                  \
+     SCRIPT_SESSION_STORE | SCRIPT_SESSION_FETCH | SCRIPT_CLIENT_HELLO |                           \
+     SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
 
 /* Of a request that waits for its backend: the script decides of that alone. */
 #define ON_BEHALF (SCRIPT_BALANCER | SCRIPT_PROXY_CERTIFICATE | SCRIPT_PROXY_VERIFY)
@@ -29,8 +30,8 @@ static int check_late(struct lua_request *lua, enum script_phase phase, int code
     }
     if (request->response.is_head_sent && code != (int) request->response.status) {
         log_error(&request->log, 0,
-                  "attempt to set status %d via ngx.exit after sending out the response status %u", code,
-                  request->response.status);
+                  "attempt to set status %d via ngx.exit after sending out the response status %u",
+                  code, request->response.status);
     }
     return 200;
 }
@@ -47,7 +48,8 @@ static int do_exit(lua_State *L, struct script_thread *thread)
 
         script_demand(L, thread, EXIT_PHASES);
         if (code == CODE_AGAIN || code == CODE_DONE) {
-            return luaL_error(L, "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
+            return luaL_error(L,
+                              "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
         }
         if (!drops_client(code) && code != CODE_ERROR) {
             script_demand_abortable(L, thread);
@@ -86,7 +88,8 @@ enum flow lua_exit_flow(struct lua_request *lua, enum script_phase phase)
         return phase == SCRIPT_ACCESS ? FLOW_ALLOW : FLOW_NEXT;
     }
     if (code == CODE_DECLINED && !is_content) {
-        return lua_has_output(lua) && request->answering != NULL && request->answering->content.run != lua_content
+        return lua_has_output(lua) && request->answering != NULL &&
+                       request->answering->content.run != lua_content
                    ? lua_finish_output(lua)
                    : FLOW_NEXT;
     }

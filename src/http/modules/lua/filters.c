@@ -47,7 +47,9 @@ static void refuse(struct lua_request *lua, int code)
 /* Runs the code of header_filter_by_lua*. */
 static void run_on_head(struct lua_request *lua, const struct script_code *code)
 {
-    struct script_call call = {.subject = &lua->subject, .phase = SCRIPT_HEADER_FILTER, .code = code};
+    struct script_call call = {.subject = &lua->subject,
+                               .phase = SCRIPT_HEADER_FILTER,
+                               .code = code};
     bool had_exited = lua->has_exited;
 
     lua->has_exited = false;
@@ -100,16 +102,18 @@ static void cut(struct lua_filter *filter, struct body_piece *piece)
     const struct request *request = filter->lua->request;
     int64_t length = request->response.content_length;
 
-    if (length >= 0 && request->response.is_head_sent && filter->given + piece->bytes.len > (uint64_t) length) {
-        log_error(&request->log, 0, "body_filter_by_lua* made the body longer than its Content-Length of %lld",
+    if (length >= 0 && request->response.is_head_sent &&
+        filter->given + piece->bytes.len > (uint64_t) length) {
+        log_error(&request->log, 0,
+                  "body_filter_by_lua* made the body longer than its Content-Length of %lld",
                   (long long) length);
         piece->bytes.len = (size_t) ((uint64_t) length - filter->given);
     }
     filter->given += piece->bytes.len;
 }
 
-static bool filter_send(struct body_filter *body_filter, struct request *request, const struct body_piece *piece,
-                        bool is_last)
+static bool filter_send(struct body_filter *body_filter, struct request *request,
+                        const struct body_piece *piece, bool is_last)
 {
     struct lua_filter *filter = container_of(body_filter, struct lua_filter, filter);
 
@@ -156,7 +160,8 @@ void lua_filter_response(struct request *request)
     if (settings->header_filter != NULL && !(lua->is_refused && response->is_built_in)) {
         run_on_head(lua, settings->header_filter);
     }
-    if (settings->body_filter == NULL || response->is_header_only || response->is_dropped || response->refusal != 0) {
+    if (settings->body_filter == NULL || response->is_header_only || response->is_dropped ||
+        response->refusal != 0) {
         return;
     }
     struct lua_filter *filter = arena_new(&request->arena, struct lua_filter);

@@ -18,8 +18,6 @@
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
 #define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
 
-struct settings_key lua_main_key;
-struct settings_key lua_key;
 
 /* ---- directives */
 

@@ -7,12 +7,15 @@
 #include "http/request/wire.h"
 #include "lua/vm/said.h"
 
-#define OUTPUT_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define OUTPUT_PHASES                                                                              \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
-#define SHORT_MAX 1024            /* bytes of a text that is put together on the stack */
-#define REFERENCE_MIN (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
-#define POSTPONE_USUAL 1460         /* bytes: postpone_output, unless it is said */
-#define GATHER_MAX (4u << 20)     /* bytes that are gathered for a length; with more the response goes out without */
+#define SHORT_MAX 1024 /* bytes of a text that is put together on the stack */
+#define REFERENCE_MIN                                                                              \
+    (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
+#define POSTPONE_USUAL 1460 /* bytes: postpone_output, unless it is said */
+#define GATHER_MAX                                                                                 \
+    (4u << 20) /* bytes that are gathered for a length; with more the response goes out without */
 
 /* ---- turns: a piece waits for the client, and other threads of the request do not come between ---- */
 
@@ -62,8 +65,9 @@ static bool gathers(const struct lua_request *lua)
 {
     const struct request *request = lua->request;
 
-    return request->version < HTTP_1_1 && request == request->main && request->method != METHOD_HEAD &&
-           !lua->output.has_begun && !lua->output.has_ended && lua_settings_of(request)->gathers_http10;
+    return request->version < HTTP_1_1 && request == request->main &&
+           request->method != METHOD_HEAD && !lua->output.has_begun && !lua->output.has_ended &&
+           lua_settings_of(request)->gathers_http10;
 }
 
 bool lua_has_output(const struct lua_request *lua)
@@ -136,7 +140,8 @@ static struct body_piece make_piece(lua_State *L, struct lua_request *lua, struc
     struct body_piece piece = {.bytes = text, .fd = -1, .is_volatile = true};
     struct kept *kept;
 
-    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private || (kept = malloc(sizeof(*kept))) == NULL) {
+    if (text.len < REFERENCE_MIN || lua->subject.vm->is_private ||
+        (kept = malloc(sizeof(*kept))) == NULL) {
         return piece;
     }
     lua_pushvalue(L, -1);
@@ -214,7 +219,8 @@ enum flow lua_finish_output(struct lua_request *lua)
     }
     enum flow flow = send_head(lua);
     if (flow == FLOW_NEXT) {
-        bool tells_length = lua->request->response.content_length >= 0; /* then it was a wrong one: what there is, goes */
+        bool tells_length = lua->request->response.content_length >=
+                            0; /* then it was a wrong one: what there is, goes */
         flow = !response_send(lua->request, NULL, true) ? (tells_length ? FLOW_CUT : FLOW_CLOSED)
                : leave_early(lua->request)              ? FLOW_DONE
                                                         : FLOW_CLOSED;
@@ -346,7 +352,9 @@ static int send_headers(lua_State *L, struct script_thread *thread)
     }
     enum flow flow = send_head(lua);
     leave_turn(&lua->output);
-    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused) ? NULL : "nginx output filter error");
+    return answer(L, flow == FLOW_NEXT || (flow == FLOW_DONE && !lua->is_refused)
+                         ? NULL
+                         : "nginx output filter error");
 }
 
 static const struct script_row output_rows[] = {

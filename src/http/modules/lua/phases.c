@@ -4,7 +4,8 @@
 #include "http/request/response.h"
 
 /* Runs the code of a phase that may wait; gives what its handler returns: FLOW_NEXT where it came to its end. MAY WAIT. */
-static enum flow run(struct request *request, enum script_phase phase, const struct script_code *code)
+static enum flow run(struct request *request, enum script_phase phase,
+                     const struct script_code *code)
 {
     struct lua_request *lua = lua_request_of(request);
     struct script_call call = {.subject = &lua->subject, .phase = phase, .code = code};
@@ -30,8 +31,9 @@ static enum flow run(struct request *request, enum script_phase phase, const str
     } else if (lua->has_exited) {
         flow = lua_exit_flow(lua, phase);
     } else if (end == SCRIPT_FAILED) {
-        flow = request->response.is_head_sent ? FLOW_CUT
-                                              : request_fail(request, (unsigned) lua->subject.failed_with);
+        flow = request->response.is_head_sent
+                   ? FLOW_CUT
+                   : request_fail(request, (unsigned) lua->subject.failed_with);
     } else if (end == SCRIPT_CANCELLED) {
         flow = FLOW_CLOSED;
     } else if (phase == SCRIPT_CONTENT || lua->output.has_begun || lua_has_output(lua)) {
@@ -62,7 +64,8 @@ enum flow lua_access(struct request *request)
 {
     unsigned status = request->response.status;
 
-    if (request->location->satisfy == SATISFY_ANY && (status == 401 || status == 403 || status == 407)) {
+    if (request->location->satisfy == SATISFY_ANY &&
+        (status == 401 || status == 403 || status == 407)) {
         request->response.status = 0; /* another checker's refusal: who runs them has it in mind */
     }
     enum flow flow = run(request, SCRIPT_ACCESS, lua_settings_of(request)->access);
@@ -90,7 +93,9 @@ enum flow lua_content(struct request *request)
 enum flow lua_log(struct request *request)
 {
     struct lua_request *lua = lua_request_of(request);
-    struct script_call call = {.subject = &lua->subject, .phase = SCRIPT_LOG, .code = lua_settings_of(request)->log};
+    struct script_call call = {.subject = &lua->subject,
+                               .phase = SCRIPT_LOG,
+                               .code = lua_settings_of(request)->log};
 
     script_run(&call);
     return FLOW_NEXT;

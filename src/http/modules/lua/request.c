@@ -8,6 +8,9 @@
 #include "lua/vm/life.h"
 #include "lua/values/context.h"
 
+struct settings_key lua_main_key;
+struct settings_key lua_key;
+
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
 {
