@@ -104,13 +104,14 @@ struct request {
     struct str uri;  /* decoded, normalised path */
     struct str args; /* after '?', as received */
 
-    struct fields headers;     /* as received */
-    struct fields *trailers;   /* of a chunked body, once it was read; or NULL */
-    int64_t content_length;    /* of the request body; -1 = none or chunked */
-    uint64_t body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
+    struct fields headers;   /* as received */
+    struct fields *trailers; /* of a chunked body, once it was read; or NULL */
+    int64_t content_length;  /* of the request body; -1 = none or chunked */
+    uint64_t
+        body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
     struct request_body *body; /* once it was read; or NULL */
-    struct body_watcher *body_watcher; /* or NULL */
+    struct body_watcher *body_watcher;   /* or NULL */
     struct abort_watcher *abort_watcher; /* or NULL */
 
     struct response response; /* what it is answered with */
@@ -155,18 +156,20 @@ struct request {
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */
-    unsigned is_limit_set : 1;     /* limit_rate was computed or assigned */
-    unsigned has_own_headers : 1;  /* of a subrequest: what it changes in them its parent does not see */
+    unsigned is_limit_set : 1; /* limit_rate was computed or assigned */
+    unsigned
+        has_own_headers : 1; /* of a subrequest: what it changes in them its parent does not see */
     unsigned is_completed : 1;     /* the whole response was given to the client: "OK" */
     unsigned is_cancelled : 1;     /* the client is gone */
     unsigned is_post_action : 1;   /* post_action runs: output goes nowhere */
     unsigned reads_no_further : 1; /* body reading stops where it would have to wait */
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
-    unsigned logs_first : 1;       /* its log handlers run before the next request of the connection begins */
-    unsigned is_timed_out : 1;     /* the client did not read in time */
-    unsigned is_over_memory : 1;   /* of a main request: request_memory_limit was reached */
-    unsigned is_target_stale : 1;  /* uri or args were changed: target does not say them any more */
+    unsigned
+        logs_first : 1; /* its log handlers run before the next request of the connection begins */
+    unsigned is_timed_out : 1;    /* the client did not read in time */
+    unsigned is_over_memory : 1;  /* of a main request: request_memory_limit was reached */
+    unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */
     unsigned
         is_uri_rewritten : 1; /* by `rewrite ... break`: it need not begin with the location's name */
 };

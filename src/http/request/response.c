@@ -35,7 +35,8 @@ static void make_location_absolute(struct request *request)
 {
     struct str location = request->response.location;
 
-    if (location.data[0] != '/' || !request->location->absolute_redirect || request != request->main) {
+    if (location.data[0] != '/' || !request->location->absolute_redirect ||
+        request != request->main) {
         request->response.is_location_late = true;
         return;
     }
@@ -99,7 +100,8 @@ static enum flow finish_head(struct request *request, header_filter *filter)
             request->keepalive = false;
             return FLOW_CLOSED;
         }
-        if ((response->status >= 400 && given < 400 && !response->keeps_head) || response->refusal != 0) {
+        if ((response->status >= 400 && given < 400 && !response->keeps_head) ||
+            response->refusal != 0) {
             return FLOW_FAIL; /* a condition or a range cannot be met, or somebody withdraws it */
         }
         if (response->is_held) {

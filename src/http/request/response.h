@@ -80,9 +80,11 @@ struct response {
     unsigned keeps_coding : 1;     /* a backend said no-transform: nothing is encoded or decoded */
     unsigned is_held : 1;          /* a header filter has the head wait for the body */
     unsigned is_held_header_only : 1; /* … and is_header_only was this */
-    unsigned is_of_subrequest : 1; /* the piece that goes through the filters comes from a subrequest, and its filters */
-    unsigned keeps_head : 1; /* a header filter has made this very head of a failure: no page takes its place */
-    unsigned is_dropped : 1; /* a header filter has the client dropped: nothing is answered */
+    unsigned
+        is_of_subrequest : 1; /* the piece that goes through the filters comes from a subrequest, and its filters */
+    unsigned
+        keeps_head : 1; /* a header filter has made this very head of a failure: no page takes its place */
+    unsigned is_dropped : 1;   /* a header filter has the client dropped: nothing is answered */
     unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };
