@@ -38,6 +38,9 @@ UNIT_SOURCES := $(wildcard $(addsuffix /test_*.c,tests/* tests/*/* tests/*/*/*))
 ifneq ($(WITH_HTTP),yes)
 UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
 endif
+ifeq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
+UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
+endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
@@ -102,12 +105,11 @@ $(ADDON_OBJECTS): $(BUILD)/flags
 	$(COMPILE) -fPIC $(CFLAGS) -c -o $@ $(filter %.c,$^)
 
 # What the assembler takes in is read by it alone.
+LUA_TEXTS := $(wildcard $(addprefix src/,lua/library/*.lua lua/library/*/*.lua lua/library/*/*/*.lua http/modules/lua/*.lua stream/modules/lua/*.lua))
 $(BUILD)/http/modules/status/metrics/page.o: src/http/modules/status/metrics/page.html
 
-$(addprefix $(BUILD)/lua/,vm/library.o values/context.o values/variables.o tasks/coroutine.o tasks/semaphore.o values/values.o dict/lua.o): $(wildcard src/lua/library/*.lua src/lua/library/*/*.lua src/lua/library/*/*/*.lua)
+$(filter $(BUILD)/lua/% $(BUILD)/http/modules/lua/% $(BUILD)/stream/modules/lua/%,$(OBJECTS)): $(LUA_TEXTS)
 
-$(BUILD)/http/modules/lua/library.o: $(wildcard src/http/modules/lua/*.lua)
-$(BUILD)/stream/modules/lua/session.o: $(wildcard src/stream/modules/lua/*.lua)
 
 # A loadable module leaves the symbols of the program open: no -z defs.
 $(SHARED):
@@ -115,6 +117,8 @@ $(SHARED):
 	$(filter-out -pie,$(LINKING)) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) $(MODULE_LIBS)
 
 # ---- tests
+
+$(BUILD)/tests/lua/test_waits: tests/lua/waits.lua
 
 unit-programs: $(UNIT_PROGRAMS)
 

@@ -452,7 +452,8 @@ enum wait_result fiber_await_turn(void)
 {
     struct fiber *fiber = fiber_running;
 
-    require(fiber != NULL && fiber->state == FIBER_IS_READY, "fiber_await_turn without fiber_queue");
+    require(fiber != NULL && fiber->state == FIBER_IS_READY,
+            "fiber_await_turn without fiber_queue");
     if (fiber_first_ready == fiber) {
         fiber_first_ready = fiber->next_ready;
         fiber->state = FIBER_IS_RUNNING;

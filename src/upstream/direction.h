@@ -13,8 +13,9 @@ struct direction {
     struct upstream_group *director; /* whose balancer it is */
 
     /* Of the try that comes; cleared before each. */
-    struct upstream_group *target; /* of upstream_directed; NULL: the director's own servers are asked */
-    unsigned refusal;              /* nobody is asked, and the request ends with this status; 0 = it goes on */
+    struct upstream_group
+        *target;      /* of upstream_directed; NULL: the director's own servers are asked */
+    unsigned refusal; /* nobody is asked, and the request ends with this status; 0 = it goes on */
 
     /* Of all that follow. */
     unsigned more_tries;         /* that are allowed after this one */

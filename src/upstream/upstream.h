@@ -238,9 +238,10 @@ enum pick_result {
 /* The choice of a peer for one request, over its tries. Embedded in the exchange; all zero at first. */
 struct upstream_pick {
     struct upstream_group *group; /* that is picked from */
-    struct direction *direction;  /* where a program says that it goes (direction.h); NULL = the group has none */
-    struct peer_list *list;       /* held by a reference from upstream_pick_begin to _end */
-    struct peer *peer;            /* in use now, or NULL */
+    struct direction
+        *direction; /* where a program says that it goes (direction.h); NULL = the group has none */
+    struct peer_list *list;   /* held by a reference from upstream_pick_begin to _end */
+    struct peer *peer;        /* in use now, or NULL */
     struct link_tie *tie;     /* of the client's connection, or NULL: where it has links, it goes */
     struct variable_env *env; /* where keys of balancers are evaluated */
     struct arena *arena;      /* of the request */

@@ -138,8 +138,8 @@ static void choose_way(struct exchange *x, struct link_way *way, struct link_opt
     way->local.len = 0;
     if (direction != NULL && direction->has_local) {
         options->local = &direction->local;
-    } else if (settings->bind != NULL && bind_address(settings->bind, &x->request->env, &way->local) &&
-        way->local.len != 0) {
+    } else if (settings->bind != NULL &&
+               bind_address(settings->bind, &x->request->env, &way->local) && way->local.len != 0) {
         options->local = &way->local;
         options->is_transparent = settings->bind->is_transparent;
     }

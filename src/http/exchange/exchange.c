@@ -209,10 +209,12 @@ static void take_direction(struct exchange *x)
     }
     own = arena_alloc(&x->request->arena, sizeof(*own));
     *own = *x->settings;
-    own->connect_timeout_ms =
-        direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms : own->connect_timeout_ms;
-    own->send_timeout_ms = direction->send_timeout_ms != 0 ? direction->send_timeout_ms : own->send_timeout_ms;
-    own->read_timeout_ms = direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->read_timeout_ms;
+    own->connect_timeout_ms = direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms
+                                                                 : own->connect_timeout_ms;
+    own->send_timeout_ms =
+        direction->send_timeout_ms != 0 ? direction->send_timeout_ms : own->send_timeout_ms;
+    own->read_timeout_ms =
+        direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->read_timeout_ms;
     x->settings = own;
 }
 
@@ -254,7 +256,8 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
         }
         attempt_end(x, failure->status);
         bool goes_on = may_try_next(x, failure->kind);
-        direction_failed(x->pick.direction, failure->status, outcome_of(failure->kind) == PEER_SERVED);
+        direction_failed(x->pick.direction, failure->status,
+                         outcome_of(failure->kind) == PEER_SERVED);
         upstream_pick_done(&x->pick, outcome_of(failure->kind));
         if (!goes_on) {
             return TRY_FAILED;

@@ -230,8 +230,9 @@ bool request_body_exceeds(struct request *request)
 
 uint64_t request_body_deadline(const struct request *request)
 {
-    return clock_now.now_ms +
-           (request->body_patience_ms != 0 ? request->body_patience_ms : request->location->client_body_timeout_ms);
+    return clock_now.now_ms + (request->body_patience_ms != 0
+                                   ? request->body_patience_ms
+                                   : request->location->client_body_timeout_ms);
 }
 
 bool request_body_waited(struct request *request, enum wait_result result)

@@ -164,8 +164,10 @@ bool request_change_field(struct request *request, const struct field_change *ch
         if (!is_there && change->value.len != 0 && !change->only_existing) {
             own_fields(at);
             fields_add_identified(&at->headers, &at->arena, change->id,
-                                  at == request ? change->name : arena_dup(&at->arena, change->name),
-                                  at == request ? change->value : arena_dup(&at->arena, change->value));
+                                  at == request ? change->name
+                                                : arena_dup(&at->arena, change->name),
+                                  at == request ? change->value
+                                                : arena_dup(&at->arena, change->value));
         }
     }
     return true;

@@ -37,8 +37,9 @@ struct subrequest {
         *given; /* a body of its own instead, with its length in the head; or NULL */
     bool
         own_variables; /* what `set` and others gave the parent is not known to it, nor the other way round */
-    bool own_headers;     /* the fields that it changes are not the parent's, and without a body none says that there is one */
-    uint64_t memory_max;  /* MEMORY: bytes at most; 0 = subrequest_output_buffer_size */
+    bool
+        own_headers; /* the fields that it changes are not the parent's, and without a body none says that there is one */
+    uint64_t memory_max; /* MEMORY: bytes at most; 0 = subrequest_output_buffer_size */
     /* Or NULL: `request` was made, and has not begun. It may not wait. */
     void (*prepare)(struct subrequest *sub);
     bool outlives_client; /* once the parent was answered it goes on though the client leaves */

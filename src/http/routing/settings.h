@@ -163,7 +163,7 @@ struct http_location {
     struct content_handler content; /* who answers here */
     /* Scripts in handshakes with backends, for this request; of a module, or NULL. */
     const struct tls_client_hooks *(*backend_hooks)(struct request *request);
-    bool is_internal;               /* `internal`; inherited */
+    bool is_internal; /* `internal`; inherited */
     bool
         has_steps; /* something is to be done here before the content: any of these lists, or limit_except */
     struct handler_list rewrite, preaccess, access, precontent,

@@ -11,7 +11,8 @@ static struct upstream_pick *asked;
 
 /* ---- the phase ---- */
 
-bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node, const struct balancer *balancer)
+bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node,
+                          const struct balancer *balancer)
 {
     struct str name = STR("balancer_by_lua");
     struct script_code *code = script_code_new(scope, node, name, node->args[1]);
@@ -27,8 +28,9 @@ void script_balance(struct script_subject *subject, struct upstream_pick *pick)
 {
     struct direction *direction = pick->direction;
     struct upstream_pick *outer = asked;
-    struct script_call call = {
-        .subject = subject, .phase = SCRIPT_BALANCER, .code = direction->director->balancer_settings};
+    struct script_call call = {.subject = subject,
+                               .phase = SCRIPT_BALANCER,
+                               .code = direction->director->balancer_settings};
 
     asked = pick;
     subject->exit_code = 0;
@@ -43,7 +45,8 @@ void script_balance(struct script_subject *subject, struct upstream_pick *pick)
     } else if (end != SCRIPT_ENDED) {
         direction->refusal = 500;
     }
-    if (direction->refusal == 0 && direction->target == NULL && direction->director->servers.count == 0) {
+    if (direction->refusal == 0 && direction->target == NULL &&
+        direction->director->servers.count == 0) {
         log_error(subject->log, 0, "lua balancer: no peer set");
         direction->refusal = 500;
     }
@@ -62,7 +65,8 @@ static const char *why_not(const struct script_thread *thread)
     if (thread->phase == SCRIPT_BALANCER && asked != NULL) {
         return NULL;
     }
-    return (thread->phase & later) != 0 ? "API disabled in the current context" : "no upstream found";
+    return (thread->phase & later) != 0 ? "API disabled in the current context"
+                                        : "no upstream found";
 }
 
 static int succeed(lua_State *L)
@@ -72,7 +76,8 @@ static int succeed(lua_State *L)
 }
 
 /* "ADDRESS[:PORT]" or "unix:PATH"; NULL, or why not. */
-static const char *read_address(struct str text, uint16_t port, struct arena *arena, struct addr *out)
+static const char *read_address(struct str text, uint16_t port, struct arena *arena,
+                                struct addr *out)
 {
     struct addr_list list;
 
@@ -133,7 +138,8 @@ static int set_more_tries(lua_State *L, struct script_thread *thread)
     uint64_t wanted = count > 0 ? count < 1e9 ? (uint64_t) count : 1000000000u : 0;
 
     if (direction->tries_most != 0 && taken + wanted > direction->tries_most) {
-        direction->more_tries += taken < direction->tries_most ? (unsigned) (direction->tries_most - taken) : 0;
+        direction->more_tries +=
+            taken < direction->tries_most ? (unsigned) (direction->tries_most - taken) : 0;
         lua_pushboolean(L, true);
         lua_pushliteral(L, "reduced tries due to limit");
         return 2;

@@ -9,8 +9,12 @@
 
 /* Rows of it inside an `upstream` block; APPLY calls script_balancer_read. */
 #define SCRIPT_BALANCER_ROWS(CONTEXT, APPLY)                                                       \
-    {"balancer_by_lua_block", CONTEXT, CUSTOM(APPLY), ARGS(1, 1),                                  \
-     .repeat = REPEAT_CUSTOM, .syntax = "{ Lua }",                                                 \
+    {"balancer_by_lua_block",                                                                      \
+     CONTEXT,                                                                                      \
+     CUSTOM(APPLY),                                                                                \
+     ARGS(1, 1),                                                                                   \
+     .repeat = REPEAT_CUSTOM,                                                                      \
+     .syntax = "{ Lua }",                                                                          \
      .doc = "Lua that says before each try which peer is asked."},                                 \
     {                                                                                              \
         "balancer_by_lua_file", CONTEXT, CUSTOM(APPLY), ARGS(1, 1),                                \
@@ -19,7 +23,8 @@
     }
 
 /* The group that is being read has this balancer, whose `direct` calls script_balance. False after conf_error. */
-bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node, const struct balancer *balancer);
+bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node,
+                          const struct balancer *balancer);
 
 /* Runs the script of the group for the try that comes. */
 void script_balance(struct script_subject *subject, struct upstream_pick *pick);

@@ -65,6 +65,13 @@ static struct str base_name(struct str path)
     return str_from(path.data + at, path.data + path.len);
 }
 
+/* Chunks of stream whose names are without a place. */
+static bool has_bare_name(const struct conf_scope *scope, struct str name)
+{
+    return (scope->context & IN_STREAM_UPSTREAM) != 0 || str_starts(name, STR("init_")) ||
+           str_starts(name, STR("proxy_ssl_"));
+}
+
 struct script_code *script_code_new(struct conf_scope *scope, const struct conf_node *node,
                                     struct str name, struct str text)
 {
@@ -84,12 +91,10 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
         template_make_path(code->path, arena, scope->conf->prefix);
     } else {
         code->text = text;
-        code->chunk =
-            is_stream && ((scope->context & IN_STREAM_UPSTREAM) != 0 ||
-                          ((scope->context & IN_STREAM) != 0 && str_starts(name, STR("init_"))))
-                ? arena_printf(arena, "=%.*s", STR_ARG(name))
-                : arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name),
-                               STR_ARG(base_name(node->file->name)), node->line);
+        code->chunk = is_stream && has_bare_name(scope, name)
+                          ? arena_printf(arena, "=%.*s", STR_ARG(name))
+                          : arena_printf(arena, "=%.*s(%.*s:%u)", STR_ARG(name),
+                                         STR_ARG(base_name(node->file->name)), node->line);
     }
     code->next = *newest;
     *newest = code;

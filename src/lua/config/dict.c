@@ -9,8 +9,8 @@
 /* Whose a zone is: that of http and that of stream are two, and may not share a name. */
 static const char tags[2];
 
-bool script_dict_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                       void *settings)
+bool script_dict_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings)
 {
     struct script_dict **list = (void *) ((char *) settings + row->offset);
     struct conf *conf = scope->conf;
@@ -21,7 +21,8 @@ bool script_dict_apply(struct conf_scope *scope, const struct directive *row, st
         return conf_error(conf, node, "invalid lua shared dict name \"%.*s\"", STR_ARG(name));
     }
     if (!parse_size(node->args[2], &size) || size < SIZE_LEAST) {
-        return conf_error(conf, node, "invalid lua shared dict size \"%.*s\"", STR_ARG(node->args[2]));
+        return conf_error(conf, node, "invalid lua shared dict size \"%.*s\"",
+                          STR_ARG(node->args[2]));
     }
     struct zone *zone = generation_zone(conf->generation, node, name, dict_zone_size(size),
                                         &tags[(row->contexts & IN_STREAM) != 0]);
@@ -30,8 +31,8 @@ bool script_dict_apply(struct conf_scope *scope, const struct directive *row, st
     }
     for (const struct script_dict *other = *list; other != NULL; other = other->next) {
         if (other->zone == zone) {
-            return conf_error(conf, node, "lua_shared_dict \"%.*s\" is already defined as \"%.*s\"", STR_ARG(name),
-                              STR_ARG(name));
+            return conf_error(conf, node, "lua_shared_dict \"%.*s\" is already defined as \"%.*s\"",
+                              STR_ARG(name), STR_ARG(name));
         }
     }
     struct script_dict *dict = arena_new(conf->arena, struct script_dict);
@@ -42,5 +43,6 @@ bool script_dict_apply(struct conf_scope *scope, const struct directive *row, st
     dict->table = dict_table_of(zone, size);
     dict->next = *list;
     *list = dict;
-    return dict->table != NULL || conf_error(conf, node, "zone \"%.*s\" is too small", STR_ARG(name));
+    return dict->table != NULL ||
+           conf_error(conf, node, "zone \"%.*s\" is too small", STR_ARG(name));
 }

@@ -33,36 +33,46 @@
 
 /* The same without the text as a string. */
 #define SCRIPT_CODE_BLOCK_ROWS(NAME, CONTEXTS, SETTINGS, MEMBER, APPLY, DOC)                       \
-    {NAME "_block", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                   \
-     .repeat = REPEAT_CUSTOM, .syntax = "{ Lua }", .doc = DOC},                                    \
+    {NAME "_block",                                                                                \
+     CONTEXTS,                                                                                     \
+     CUSTOM_FIELD(SETTINGS, MEMBER, APPLY),                                                        \
+     ARGS(1, 1),                                                                                   \
+     .repeat = REPEAT_CUSTOM,                                                                      \
+     .syntax = "{ Lua }",                                                                          \
+     .doc = DOC},                                                                                  \
     {                                                                                              \
         NAME "_file", CONTEXTS, CUSTOM_FIELD(SETTINGS, MEMBER, APPLY), ARGS(1, 1),                 \
             .repeat = REPEAT_CUSTOM, .syntax = "path", .doc = DOC                                  \
     }
 
 /* Scripts in handshakes with clients: SETTINGS has a member `tls`, a struct script_tls_codes. */
-#define SCRIPT_TLS_ROWS(CONTEXTS, SETTINGS)                                              \
-    SCRIPT_CODE_BLOCK_ROWS("ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply, \
-                      "Lua that sees what a client says first, before its server is chosen."),     \
-        SCRIPT_CODE_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,           \
-                          script_code_apply, "Lua that chooses the certificate of a handshake.")
+#define SCRIPT_TLS_ROWS(CONTEXTS, SETTINGS)                                                        \
+    SCRIPT_CODE_BLOCK_ROWS(                                                                        \
+        "ssl_client_hello_by_lua", CONTEXTS, SETTINGS, tls.hello, script_code_apply,               \
+        "Lua that sees what a client says first, before its server is chosen."),                   \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_certificate_by_lua", CONTEXTS, SETTINGS, tls.certificate,      \
+                               script_code_apply,                                                  \
+                               "Lua that chooses the certificate of a handshake.")
 
 /* … and those of sessions of TLS. */
 #define SCRIPT_TLS_SESSION_ROWS(CONTEXTS, SETTINGS)                                                \
-    SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", CONTEXTS, SETTINGS, tls.fetch,               \
-                          script_code_apply, "Lua that finds a session by its identifier."),       \
-        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", CONTEXTS, SETTINGS, tls.store,               \
-                          script_code_apply, "Lua that keeps a new session.")
+    SCRIPT_CODE_BLOCK_ROWS("ssl_session_fetch_by_lua", CONTEXTS, SETTINGS, tls.fetch,              \
+                           script_code_apply, "Lua that finds a session by its identifier."),      \
+        SCRIPT_CODE_BLOCK_ROWS("ssl_session_store_by_lua", CONTEXTS, SETTINGS, tls.store,          \
+                               script_code_apply, "Lua that keeps a new session.")
 
 /* … in handshakes with backends: SETTINGS has a member `backend`, a struct script_backend_codes. */
 #define SCRIPT_BACKEND_ROWS(CONTEXTS, SETTINGS)                                                    \
-    SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_certificate_by_lua", CONTEXTS, SETTINGS, backend.certificate, \
-                           script_code_apply, "Lua that chooses the certificate for a backend."),  \
+    SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_certificate_by_lua", CONTEXTS, SETTINGS,                     \
+                           backend.certificate, script_code_apply,                                 \
+                           "Lua that chooses the certificate for a backend."),                     \
         SCRIPT_CODE_BLOCK_ROWS("proxy_ssl_verify_by_lua", CONTEXTS, SETTINGS, backend.verify,      \
                                script_code_apply, "Lua that judges a backend's certificate."),     \
     {                                                                                              \
-        "lua_upstream_skip_openssl_default_verify", CONTEXTS, FLAG(SETTINGS, backend.skips_default), \
-            .initial = "off", .doc = "Whether OpenSSL does not verify before proxy_ssl_verify_by_lua." \
+        "lua_upstream_skip_openssl_default_verify", CONTEXTS,                                      \
+            FLAG(SETTINGS, backend.skips_default),                                                 \
+            .initial = "off",                                                                      \
+            .doc = "Whether OpenSSL does not verify before proxy_ssl_verify_by_lua."               \
     }
 
 /* Those of cosockets and the cache, for each place: SETTINGS has a member `script`, a struct script_settings. */
@@ -105,8 +115,8 @@
      .initial = "TLSv1 TLSv1.1 TLSv1.2 TLSv1.3",                                                   \
      .repeat = REPEAT_APPEND,                                                                      \
      .doc = "Versions of TLS that cosockets speak."},                                              \
-        {"lua_ssl_ciphers", CONTEXTS, STRING(SETTINGS, script.tls.ciphers),                        \
-         .initial = "DEFAULT", .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},               \
+        {"lua_ssl_ciphers", CONTEXTS, STRING(SETTINGS, script.tls.ciphers), .initial = "DEFAULT",  \
+         .doc = "Ciphers up to TLS 1.2, in OpenSSL's words."},                                     \
         {"lua_ssl_certificate",                                                                    \
          CONTEXTS,                                                                                 \
          CUSTOM_FIELD(SETTINGS, script.tls.certificates, script_tls_file_apply),                   \
@@ -121,8 +131,8 @@
          .repeat = REPEAT_APPEND,                                                                  \
          .syntax = "file",                                                                         \
          .doc = "Its key."},                                                                       \
-        {"lua_ssl_verify_depth", CONTEXTS, NUMBER(SETTINGS, script.tls.verify_depth),              \
-         .initial = "1", .max = INT32_MAX, .doc = "Longest chain of certificates."},               \
+        {"lua_ssl_verify_depth", CONTEXTS,         NUMBER(SETTINGS, script.tls.verify_depth),      \
+         .initial = "1",         .max = INT32_MAX, .doc = "Longest chain of certificates."},       \
         {"lua_ssl_trusted_certificate", CONTEXTS,                                                  \
          CONF_PATH(SETTINGS, script.tls.trusted_certificate),                                      \
          .doc = "PEM file of authorities that are trusted."},                                      \
@@ -138,12 +148,11 @@
     {                                                                                              \
         "lua_ssl_key_log", CONTEXTS,                                                               \
             CUSTOM_FIELD(SETTINGS, script.tls.key_log, tls_client_key_log_apply), ARGS(1, 1),      \
-            .syntax = "file",                                                                      \
-            .doc = "Log of the secrets of connections in NSS's format."                            \
+            .syntax = "file", .doc = "Log of the secrets of connections in NSS's format."          \
     }
 
-bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                           void *settings);
+bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings);
 /* The place was read: makes its context, one for all places that say the same. False after conf_error. */
 bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 
@@ -184,15 +193,19 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
         {"lua_memory_limit", CONTEXTS, SIZE(SETTINGS, options.memory_limit), .initial = "0",              \
          .doc =                                                                                           \
              "Memory that the Lua of one worker may take; a script that wants more fails. 0: no limit."}, \
-        {"lua_shared_dict", CONTEXTS, CUSTOM_FIELD(SETTINGS, options.dicts, script_dict_apply),    \
-         ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "name size",                               \
-         .doc = "A dictionary that all workers share, as ngx.shared.name; it outlives a reload."}, \
-        {"lua_regex_cache_max_entries", CONTEXTS, NUMBER(SETTINGS, options.regex_cache_max),       \
-         .initial = "1024",                                                                        \
-         .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},          \
-        {"lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, options.regex_match_limit),            \
-            .initial = "0",                                                                        \
-            .doc = "Steps after which a match of ngx.re is given up; 0: as PCRE2 has it."}, \
+        {"lua_shared_dict",                                                                               \
+         CONTEXTS,                                                                                        \
+         CUSTOM_FIELD(SETTINGS, options.dicts, script_dict_apply),                                        \
+         ARGS(2, 2),                                                                                      \
+         .repeat = REPEAT_CUSTOM,                                                                         \
+         .syntax = "name size",                                                                           \
+         .doc = "A dictionary that all workers share, as ngx.shared.name; it outlives a reload."},        \
+        {"lua_regex_cache_max_entries", CONTEXTS, NUMBER(SETTINGS, options.regex_cache_max),              \
+         .initial = "1024",                                                                               \
+         .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},                 \
+        {"lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, options.regex_match_limit),                  \
+         .initial = "0",                                                                                  \
+         .doc = "Steps after which a match of ngx.re is given up; 0: as PCRE2 has it."},                  \
         SCRIPT_CODE_ROWS("init_by_lua", CONTEXTS, SETTINGS, options.init, script_code_apply,              \
                          "Lua that runs in the master when the configuration was read."),                 \
         SCRIPT_CODE_ROWS("init_worker_by_lua", CONTEXTS, SETTINGS, options.init_worker,                   \
@@ -201,8 +214,8 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
                          script_code_apply, "Lua that runs in each worker when it ends.")
 
 /* Reads lua_shared_dict into a list of struct script_dict. */
-bool script_dict_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                       void *settings);
+bool script_dict_apply(struct conf_scope *scope, const struct directive *row,
+                       struct conf_node *node, void *settings);
 
 /* Reads a row of SCRIPT_CODE_ROWS. Several ways at one place are a duplicate. */
 bool script_code_apply(struct conf_scope *scope, const struct directive *row,

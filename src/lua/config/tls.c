@@ -3,8 +3,8 @@
 
 #define USUAL_PROTOCOLS (TLS_1_0 | TLS_1_1 | TLS_1_2 | TLS_1_3)
 
-bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                           void *settings)
+bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
 {
     struct vec *files = (void *) ((char *) settings + row->offset);
 
@@ -42,13 +42,16 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
         return true;
     }
     if (tls->keys.count < tls->certificates.count) {
-        const struct str *last = (const struct str *) tls->certificates.items + tls->certificates.count - 1;
+        const struct str *last =
+            (const struct str *) tls->certificates.items + tls->certificates.count - 1;
 
-        return conf_error(conf, scope->node, "no \"lua_ssl_certificate_key\" is defined for certificate \"%.*s\"",
+        return conf_error(conf, scope->node,
+                          "no \"lua_ssl_certificate_key\" is defined for certificate \"%.*s\"",
                           STR_ARG(*last));
     }
     for (size_t i = 0; i < tls->certificates.count; i++) {
-        struct tls_certificate *pair = vec_add(&made.certificates, conf->arena, struct tls_certificate);
+        struct tls_certificate *pair =
+            vec_add(&made.certificates, conf->arena, struct tls_certificate);
 
         pair->certificate = ((const struct str *) tls->certificates.items)[i];
         pair->key = ((const struct str *) tls->keys.items)[i];

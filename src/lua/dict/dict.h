@@ -15,7 +15,7 @@ struct dict_table;
 struct script_dict {
     struct script_dict *next;
     struct str name;
-    size_t size;              /* bytes, as configured */
+    size_t size; /* bytes, as configured */
     struct zone *zone;
     struct dict_table *table; /* in the zone */
 };
@@ -66,8 +66,10 @@ int script_ffi_dict_set(struct script_dict *dict, const char *key, size_t key_le
 int script_ffi_dict_incr(struct script_dict *dict, const char *key, size_t key_len, int has_init,
                          struct script_dict_value *value);
 /* seconds of the value: asked, or set. */
-int script_ffi_dict_ttl(struct script_dict *dict, const char *key, size_t key_len, struct script_dict_value *out);
-int script_ffi_dict_expire(struct script_dict *dict, const char *key, size_t key_len, double seconds);
+int script_ffi_dict_ttl(struct script_dict *dict, const char *key, size_t key_len,
+                        struct script_dict_value *out);
+int script_ffi_dict_expire(struct script_dict *dict, const char *key, size_t key_len,
+                           double seconds);
 /* Lists: number of the value becomes the new length. */
 int script_ffi_dict_push(struct script_dict *dict, const char *key, size_t key_len, int is_left,
                          struct script_dict_value *value);

@@ -94,7 +94,8 @@ static struct dict_node *node_new(struct dict_table *table, const struct script_
     return node;
 }
 
-static void list_link(struct dict_table *table, struct dict_item *item, struct dict_node *node, bool is_left)
+static void list_link(struct dict_table *table, struct dict_item *item, struct dict_node *node,
+                      bool is_left)
 {
     struct dict_list list = list_get(item);
     dict_ref ref = dict_ref_of(table, node);
@@ -113,7 +114,8 @@ static void list_link(struct dict_table *table, struct dict_item *item, struct d
     dict_decide(&table->pending_node, 0);
 }
 
-static void list_unlink(struct dict_table *table, struct dict_item *item, const struct dict_node *node)
+static void list_unlink(struct dict_table *table, struct dict_item *item,
+                        const struct dict_node *node)
 {
     struct dict_list list = list_get(item);
 

@@ -30,7 +30,8 @@ static size_t wanted_pages(size_t size)
 {
     size_t pages = size / PAGE;
 
-    while (pages > 0 && pages_for(NGINX_SLAB_COST + pages * NGINX_PAGE_COST) + pages > size / PAGE) {
+    while (pages > 0 &&
+           pages_for(NGINX_SLAB_COST + pages * NGINX_PAGE_COST) + pages > size / PAGE) {
         pages--;
     }
     return pages > NGINX_OWN_PAGES + 1 ? pages - NGINX_OWN_PAGES : 1;
@@ -101,7 +102,8 @@ struct dict_item *dict_find(const struct dict_table *table, struct str key, uint
     while (ref != 0) {
         struct dict_item *item = dict_item_at(table, ref);
 
-        if (item->hash == hash && item->key_len == key.len && memcmp(item->data, key.data, key.len) == 0) {
+        if (item->hash == hash && item->key_len == key.len &&
+            memcmp(item->data, key.data, key.len) == 0) {
             return item;
         }
         ref = item->next;
@@ -156,10 +158,12 @@ static size_t item_size(size_t key_len, size_t value_len)
 
 bool dict_item_fits(const struct dict_item *item, size_t value_len)
 {
-    return piece_size(item_size(item->key_len, item->value_len)) == piece_size(item_size(item->key_len, value_len));
+    return piece_size(item_size(item->key_len, item->value_len)) ==
+           piece_size(item_size(item->key_len, value_len));
 }
 
-struct dict_item *dict_item_new(struct dict_table *table, struct str key, uint32_t hash, size_t value_len)
+struct dict_item *dict_item_new(struct dict_table *table, struct str key, uint32_t hash,
+                                size_t value_len)
 {
     struct dict_item *item = slab_alloc(table->slab, item_size(key.len, value_len));
 

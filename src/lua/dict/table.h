@@ -96,7 +96,8 @@ static inline bool dict_has_expired(const struct dict_item *item, uint64_t now_m
 }
 
 /* A new item with the key and room for so many bytes of value, in no chain. NULL: no memory. */
-struct dict_item *dict_item_new(struct dict_table *table, struct str key, uint32_t hash, size_t value_len);
+struct dict_item *dict_item_new(struct dict_table *table, struct str key, uint32_t hash,
+                                size_t value_len);
 /* It is in its chain from now on. */
 void dict_item_add(struct dict_table *table, struct dict_item *item);
 /* Out of the chain and freed, with what its value has. */

@@ -9,12 +9,14 @@ enum {
     EXPIRED_MOST = 2,  /* that are removed on the way, by each call that may add */
 };
 
-struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint32_t hash, size_t value_len,
-                                 bool *is_forcible)
+struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint32_t hash,
+                                 size_t value_len, bool *is_forcible)
 {
     struct dict_item *item = dict_item_new(table, key, hash, value_len);
 
-    for (int i = 0; item == NULL && is_forcible != NULL && i < EVICTED_MOST && dict_evict(table, is_forcible); i++) {
+    for (int i = 0;
+         item == NULL && is_forcible != NULL && i < EVICTED_MOST && dict_evict(table, is_forcible);
+         i++) {
         item = dict_item_new(table, key, hash, value_len);
     }
     return item;
@@ -98,8 +100,8 @@ static void fill(struct dict_item *item, const struct script_dict_value *value, 
 }
 
 /* The value of an item, in its place: it has room. */
-static void refill(struct dict_table *table, struct dict_item *item, const struct script_dict_value *value,
-                   struct str bytes)
+static void refill(struct dict_table *table, struct dict_item *item,
+                   const struct script_dict_value *value, struct str bytes)
 {
     item->is_torn = true;
     atomic_signal_fence(memory_order_seq_cst);
@@ -130,7 +132,8 @@ static int set(struct dict_table *table, struct str key, int how, struct script_
     if (result != DICT_OK) {
         return result;
     }
-    if (item != NULL && value->type != DICT_NONE && item->type != DICT_LIST && dict_item_fits(item, bytes.len)) {
+    if (item != NULL && value->type != DICT_NONE && item->type != DICT_LIST &&
+        dict_item_fits(item, bytes.len)) {
         refill(table, item, value, bytes);
         return DICT_OK;
     }
@@ -163,7 +166,8 @@ int script_ffi_dict_set(struct script_dict *dict, const char *key, size_t key_le
 
 /* ---- incr ---- */
 
-static int incr(struct dict_table *table, struct str key, bool has_init, struct script_dict_value *value)
+static int incr(struct dict_table *table, struct str key, bool has_init,
+                struct script_dict_value *value)
 {
     uint32_t hash = dict_hash(key);
     struct dict_item *item = dict_find(table, key, hash);
@@ -203,20 +207,24 @@ int script_ffi_dict_incr(struct script_dict *dict, const char *key, size_t key_l
 
 /* ---- ttl, expire ---- */
 
-int script_ffi_dict_ttl(struct script_dict *dict, const char *key, size_t key_len, struct script_dict_value *out)
+int script_ffi_dict_ttl(struct script_dict *dict, const char *key, size_t key_len,
+                        struct script_dict_value *out)
 {
     struct str name = {key, key_len};
 
     dict_lock(dict->table);
     const struct dict_item *item = dict_find(dict->table, name, dict_hash(name));
     if (item != NULL) {
-        out->seconds = item->expires_ms == 0 ? 0 : ((double) item->expires_ms - (double) clock_now.now_ms) / 1000;
+        out->seconds = item->expires_ms == 0
+                           ? 0
+                           : ((double) item->expires_ms - (double) clock_now.now_ms) / 1000;
     }
     dict_unlock(dict->table);
     return item != NULL ? DICT_OK : DICT_NOT_FOUND;
 }
 
-int script_ffi_dict_expire(struct script_dict *dict, const char *key, size_t key_len, double seconds)
+int script_ffi_dict_expire(struct script_dict *dict, const char *key, size_t key_len,
+                           double seconds)
 {
     struct str name = {key, key_len};
     int result = DICT_NOT_FOUND;

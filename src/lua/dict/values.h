@@ -7,8 +7,8 @@
 /*
  * dict_item_new, for which the entries used longest ago may be evicted; is_forcible is set when a valid one went. NULL: none may.
  */
-struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint32_t hash, size_t value_len,
-                                 bool *is_forcible);
+struct dict_item *dict_item_make(struct dict_table *table, struct str key, uint32_t hash,
+                                 size_t value_len, bool *is_forcible);
 
 /* A value for Lua; strings are copied to the scratch. */
 void dict_copy_out(struct script_dict_value *out, unsigned type, const char *data, size_t len);

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-
 #define CLOSE_BY_EXEC 4u /* CLOSE_RANGE_CLOEXEC of close_range(2) */
 
 extern char **environ;
@@ -178,7 +177,8 @@ _Noreturn static void run(const struct child_program *program, const int fds[3])
     syscall(SYS_close_range, 3, ~0u, CLOSE_BY_EXEC);
     if (dup2(err, STDERR_FILENO) >= 0) {
         execvp(program->args[0], program->args);
-        log_error(log_main, errno, "lua pipe child execvp() failed while executing %s", program->args[0]);
+        log_error(log_main, errno, "lua pipe child execvp() failed while executing %s",
+                  program->args[0]);
     }
     _exit(127);
 }

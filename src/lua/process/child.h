@@ -25,12 +25,12 @@ struct child_end {
 struct child {
     pid_t pid;
     struct child_end stdin_end, stdout_end, stderr_end;
-    struct child_end life;  /* its pidfd: readable when it has ended */
-    size_t buffer_size;     /* bytes of one read */
-    bool is_merged;         /* stderr goes where stdout goes */
+    struct child_end life; /* its pidfd: readable when it has ended */
+    size_t buffer_size;    /* bytes of one read */
+    bool is_merged;        /* stderr goes where stdout goes */
     bool has_ended;
-    int status;             /* of waitpid, once it has */
-    bool was_told;          /* … and wait() has said so */
+    int status;    /* of waitpid, once it has */
+    bool was_told; /* … and wait() has said so */
 };
 
 /* What is started. All texts are NUL-terminated. */
@@ -48,7 +48,13 @@ void child_free(struct child *child);
 bool child_look(struct child *child);
 
 /* How an operation on an end went. */
-enum child_result { CHILD_DONE, CHILD_CLOSED, CHILD_TIMED_OUT, CHILD_CANCELLED, CHILD_FAILED /* errno */ };
+enum child_result {
+    CHILD_DONE,
+    CHILD_CLOSED,
+    CHILD_TIMED_OUT,
+    CHILD_CANCELLED,
+    CHILD_FAILED /* errno */
+};
 
 void child_end_close(struct child_end *end);
 /* Writes all of it; *written: so much went. MAY WAIT. */

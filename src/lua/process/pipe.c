@@ -114,13 +114,17 @@ static void read_options(lua_State *L, struct child *child, struct child_program
     int index = lua_gettop(L);
     program->environ = push_list(L, index, &bad);
     if (program->environ == NULL) {
-        luaL_error(L, "bad value at index %d of environ option: string in \"name=value\" format expected, got %s",
-                   bad, luaL_typename(L, -1));
+        luaL_error(
+            L,
+            "bad value at index %d of environ option: string in \"name=value\" format expected, got %s",
+            bad, luaL_typename(L, -1));
     }
     for (int i = 0; program->environ[i] != NULL; i++) {
         if (strchr(program->environ[i], '=') == NULL || *program->environ[i] == '=') {
-            luaL_error(L, "bad value at index %d of environ option: string in \"name=value\" format expected, got \"%s\"",
-                       i + 1, program->environ[i]);
+            luaL_error(
+                L,
+                "bad value at index %d of environ option: string in \"name=value\" format expected, got \"%s\"",
+                i + 1, program->environ[i]);
         }
     }
 }
@@ -156,7 +160,8 @@ static int spawn(lua_State *L, struct script_thread *thread)
     } else {
         program.args = push_list(L, 1, &bad);
         if (program.args == NULL) {
-            return luaL_error(L, "bad args arg: string expected at index %d, got %s", bad, luaL_typename(L, -1));
+            return luaL_error(L, "bad args arg: string expected at index %d, got %s", bad,
+                              luaL_typename(L, -1));
         }
     }
     read_options(L, child, &program);
@@ -182,9 +187,11 @@ static int pid(lua_State *L, struct script_thread *thread)
 
 static int set_timeouts(lua_State *L, struct script_thread *thread)
 {
-    static const char *const names[] = {"write_timeout", "stdout_read_timeout", "stderr_read_timeout", "wait_timeout"};
+    static const char *const names[] = {"write_timeout", "stdout_read_timeout",
+                                        "stderr_read_timeout", "wait_timeout"};
     struct child *child = check_child(L);
-    struct child_end *const ends[] = {&child->stdin_end, &child->stdout_end, &child->stderr_end, &child->life};
+    struct child_end *const ends[] = {&child->stdin_end, &child->stdout_end, &child->stderr_end,
+                                      &child->life};
 
     (void) thread;
     for (int i = 0; i < 4; i++) {
@@ -281,7 +288,8 @@ static void push_data(lua_State *L, int index)
         return;
     }
     if (type != LUA_TTABLE) {
-        luaL_error(L, "bad data arg: string, number, or table expected, got %s", lua_typename(L, type == LUA_TLIGHTUSERDATA ? LUA_TUSERDATA : type));
+        luaL_error(L, "bad data arg: string, number, or table expected, got %s",
+                   lua_typename(L, type == LUA_TLIGHTUSERDATA ? LUA_TUSERDATA : type));
     }
     int count = (int) lua_objlen(L, index);
 
@@ -315,7 +323,8 @@ static int write_child(lua_State *L, struct script_thread *thread)
     if (result == CHILD_FAILED) {
         int error = errno;
 
-        log_error(thread->subject->log, error, "lua pipe write data error pipe:%lX", (unsigned long) (uintptr_t) child);
+        log_error(thread->subject->log, error, "lua pipe write data error pipe:%lX",
+                  (unsigned long) (uintptr_t) child);
         return error == EPIPE ? script_fail(L, "closed") : fail_errno(L, error);
     }
     if (result != CHILD_DONE) {
@@ -380,7 +389,8 @@ static int read_all(lua_State *L, bool is_stderr)
     enum child_result result;
 
     do {
-        result = child_input(end).len > INPUT_MAX ? CHILD_CLOSED : child_read_more(end, size_of(L), deadline_ms);
+        result = child_input(end).len > INPUT_MAX ? CHILD_CLOSED
+                                                  : child_read_more(end, size_of(L), deadline_ms);
     } while (result == CHILD_DONE);
     return result == CHILD_CLOSED ? give(L, end, child_input(end).len, child_input(end).len)
                                   : give_up(L, end, result);
@@ -398,7 +408,8 @@ static int read_line(lua_State *L, bool is_stderr)
 
     for (;;) {
         struct str input = child_input(end);
-        const char *line_end = input.len == looked ? NULL : memchr(input.data + looked, '\n', input.len - looked);
+        const char *line_end =
+            input.len == looked ? NULL : memchr(input.data + looked, '\n', input.len - looked);
 
         if (line_end != NULL) {
             size_t len = (size_t) (line_end - input.data);
@@ -407,7 +418,8 @@ static int read_line(lua_State *L, bool is_stderr)
             return give(L, end, shown, len + 1);
         }
         looked = input.len;
-        enum child_result result = looked > INPUT_MAX ? CHILD_CLOSED : child_read_more(end, size_of(L), deadline_ms);
+        enum child_result result =
+            looked > INPUT_MAX ? CHILD_CLOSED : child_read_more(end, size_of(L), deadline_ms);
 
         if (result != CHILD_DONE) {
             return give_up(L, end, result);
@@ -458,7 +470,8 @@ static int read_any(lua_State *L, bool is_stderr)
         return 2;
     }
     if (child_input(end).len == 0) {
-        enum child_result result = child_read_more(end, size_of(L), clock_now.now_ms + end->timeout_ms);
+        enum child_result result =
+            child_read_more(end, size_of(L), clock_now.now_ms + end->timeout_ms);
 
         if (result != CHILD_DONE) {
             return fail(L, result);

@@ -13,22 +13,25 @@ struct wish {
     struct str host;
     unsigned port;
     bool is_unix;
-    struct str key;         /* of the pool */
+    struct str key; /* of the pool */
     unsigned pool_size;
-    int64_t backlog;        /* -1 = not said */
+    int64_t backlog; /* -1 = not said */
     uint64_t timeout_ms;
-    struct addr local;      /* len 0 = any */
+    struct addr local; /* len 0 = any */
 };
 
 /* ---- arguments */
 
-static int bad_option(lua_State *L, int index, const char *name, const char *what, const char *value)
+static int bad_option(lua_State *L, int index, const char *name, const char *what,
+                      const char *value)
 {
-    return luaL_argerror(L, index, lua_pushfstring(L, "bad \"%s\" option %s: %s", name, what, value));
+    return luaL_argerror(L, index,
+                         lua_pushfstring(L, "bad \"%s\" option %s: %s", name, what, value));
 }
 
 /* A number among the options, or `usual`; an error is thrown below `least`. */
-static int64_t number_option(lua_State *L, int index, const char *name, int64_t least, int64_t usual)
+static int64_t number_option(lua_State *L, int index, const char *name, int64_t least,
+                             int64_t usual)
 {
     lua_getfield(L, index, name);
     if (lua_isnil(L, -1)) {
@@ -51,7 +54,8 @@ static int64_t number_option(lua_State *L, int index, const char *name, int64_t 
 }
 
 /* The options; leaves the key of the pool on the stack, or nil. */
-static void read_options(lua_State *L, const struct script_thread *thread, int index, struct wish *wish)
+static void read_options(lua_State *L, const struct script_thread *thread, int index,
+                         struct wish *wish)
 {
     wish->pool_size = (unsigned) socket_settings(thread)->pool_size;
     wish->backlog = -1;
@@ -86,8 +90,10 @@ static int read_wish(lua_State *L, const struct script_thread *thread, struct wi
     int count = lua_gettop(L);
 
     if (count < 2 || count > 4) {
-        return luaL_error(L, "ngx.socket connect: expecting 2, 3, or 4 arguments (including the object), but seen %d",
-                          count);
+        return luaL_error(
+            L,
+            "ngx.socket connect: expecting 2, 3, or 4 arguments (including the object), but seen %d",
+            count);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     wish->host = script_check_str(L, 2);
@@ -116,7 +122,8 @@ static int read_wish(lua_State *L, const struct script_thread *thread, struct wi
     }
     wish->key.data = lua_tolstring(L, -1, &wish->key.len);
     lua_rawseti(L, 1, SOCKET_KEY); /* keeps it */
-    wish->timeout_ms = socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
+    wish->timeout_ms =
+        socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
     read_local(L, wish);
     return 0;
 }
@@ -155,8 +162,9 @@ static void name_peer(struct script_socket *socket, const struct wish *wish)
     *room.at = '\0';
 }
 
-enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket, const struct addr *local,
-                              uint64_t timeout_ms, struct conn **out, int *error)
+enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,
+                              const struct addr *local, uint64_t timeout_ms, struct conn **out,
+                              int *error)
 {
     struct socket_log words;
     struct link_options options = {.tells_timeout = true, .local = local->len != 0 ? local : NULL};
@@ -168,7 +176,8 @@ enum link_result socket_reach(struct script_thread *thread, struct script_socket
     if (thread->subject->kind->hops != NULL) {
         options.hops = thread->subject->kind->hops(thread->subject);
     }
-    enum link_result result = link_reach(&target, &options, clock_now.now_ms + timeout_ms, out, error);
+    enum link_result result =
+        link_reach(&target, &options, clock_now.now_ms + timeout_ms, out, error);
     if (result == LINK_TIMED_OUT) {
         log_error(&words.log, 0, "%slua tcp socket connect timed out", socket_log_prefix(thread));
     }
@@ -196,7 +205,9 @@ static int make_connection(lua_State *L, struct script_thread *thread, struct sc
 
     socket->stage = SOCKET_RESOLVING;
     socket->name[0] = '\0';
-    reason = socket_target_find(L, thread, &(struct socket_target){wish->host, wish->port, wish->is_unix}, &socket->peer);
+    reason = socket_target_find(L, thread,
+                                &(struct socket_target){wish->host, wish->port, wish->is_unix},
+                                &socket->peer);
     if (reason != NULL) {
         give_up(socket);
         return script_fail(L, reason);
@@ -252,7 +263,8 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
     case POOL_TIMED_OUT:
         socket->stage = SOCKET_IDLE;
         socket_log_begin(thread, NULL, &words);
-        log_error(&words.log, 0, "%slua tcp socket queued connect timed out, when trying to connect to %.*s:%u",
+        log_error(&words.log, 0,
+                  "%slua tcp socket queued connect timed out, when trying to connect to %.*s:%u",
                   socket_log_prefix(thread), STR_ARG(wish->host), wish->port);
         return script_fail(L, "timeout");
     case POOL_CANCELLED:
@@ -287,7 +299,8 @@ static int connect_to(lua_State *L, struct script_thread *thread)
 static int close_it(lua_State *L, struct script_thread *thread)
 {
     if (lua_gettop(L) != 1) {
-        return luaL_error(L, "expecting 1 argument (including the object) but seen %d", lua_gettop(L));
+        return luaL_error(L, "expecting 1 argument (including the object) but seen %d",
+                          lua_gettop(L));
     }
     struct script_socket *socket = socket_check(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {

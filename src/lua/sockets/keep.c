@@ -8,7 +8,8 @@
 static int getreusedtimes(lua_State *L, struct script_thread *thread)
 {
     if (lua_gettop(L) != 1) {
-        return luaL_error(L, "expecting 1 argument (including the object), but got %d", lua_gettop(L));
+        return luaL_error(L, "expecting 1 argument (including the object), but got %d",
+                          lua_gettop(L));
     }
     const struct script_socket *socket = socket_check(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {
@@ -27,7 +28,8 @@ static const char *why_not(struct script_socket *socket)
     if (conn_input(conn).len != 0) {
         return "unread data in buffer";
     }
-    if (socket->has_read_last || socket->has_sent_last || conn->is_broken || conn->is_input_closed) {
+    if (socket->has_read_last || socket->has_sent_last || conn->is_broken ||
+        conn->is_input_closed) {
         return "closed";
     }
     if (conn_unsent(conn) != 0) {
@@ -41,10 +43,12 @@ static const char *why_not(struct script_socket *socket)
 }
 
 /* The connection leaves the socket for the pool. */
-static void hand_over(lua_State *L, struct script_socket *socket, uint64_t timeout_ms, unsigned size)
+static void hand_over(lua_State *L, struct script_socket *socket, uint64_t timeout_ms,
+                      unsigned size)
 {
-    const struct kept_conn kept = {
-        .conn = socket->conn, .reused = socket->reused, .tls_identity = socket->tls_identity};
+    const struct kept_conn kept = {.conn = socket->conn,
+                                   .reused = socket->reused,
+                                   .tls_identity = socket->tls_identity};
     struct socket_pool *pool = socket->pool;
 
     if (pool == NULL) {
@@ -78,7 +82,8 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
     int count = lua_gettop(L);
 
     if (count < 1 || count > 3) {
-        return luaL_error(L, "expecting 1 to 3 arguments (including the object), but got %d", count);
+        return luaL_error(L, "expecting 1 to 3 arguments (including the object), but got %d",
+                          count);
     }
     struct script_socket *socket = socket_check(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {

@@ -21,8 +21,9 @@ static int settimeout(lua_State *L, struct script_thread *thread)
 {
     (void) thread;
     if (lua_gettop(L) != 2) {
-        return luaL_error(L, "ngx.socket settimeout: expecting 2 arguments (including the object) but seen %d",
-                          lua_gettop(L));
+        return luaL_error(
+            L, "ngx.socket settimeout: expecting 2 arguments (including the object) but seen %d",
+            lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     set_timeout(L, 2, SOCKET_CONNECT_TIMEOUT);
@@ -35,8 +36,9 @@ static int settimeouts(lua_State *L, struct script_thread *thread)
 {
     (void) thread;
     if (lua_gettop(L) != 4) {
-        return luaL_error(L, "ngx.socket settimeout: expecting 4 arguments (including the object) but seen %d",
-                          lua_gettop(L));
+        return luaL_error(
+            L, "ngx.socket settimeout: expecting 4 arguments (including the object) but seen %d",
+            lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     set_timeout(L, 2, SOCKET_CONNECT_TIMEOUT);
@@ -109,7 +111,8 @@ static int setoption(lua_State *L, struct script_thread *thread)
     if (options[option].is_flag) {
         value = value != 0;
     }
-    if (setsockopt(fd, options[option].level, options[option].option, &value, sizeof(value)) == -1) {
+    if (setsockopt(fd, options[option].level, options[option].option, &value, sizeof(value)) ==
+        -1) {
         return fail_errno(L);
     }
     lua_pushboolean(L, true);
@@ -142,7 +145,9 @@ static int getfd(lua_State *L, struct script_thread *thread)
     if (socket == NULL) {
         return luaL_error(L, "socket is never created nor connected");
     }
-    conn = socket->conn != NULL ? socket->conn : socket->source != NULL ? socket->source->conn : NULL;
+    conn = socket->conn != NULL     ? socket->conn
+           : socket->source != NULL ? socket->source->conn
+                                    : NULL;
     if (conn == NULL) {
         return script_fail(L, "closed");
     }
@@ -151,6 +156,7 @@ static int getfd(lua_State *L, struct script_thread *thread)
 }
 
 const struct script_row socket_option_rows[] = {
-    {"settimeout", settimeout, 0, false}, {"settimeouts", settimeouts, 0, false}, {"setoption", setoption, 0, false},
-    {"getoption", getoption, 0, false},   {"getfd", getfd, 0, false},             {0},
+    {"settimeout", settimeout, 0, false}, {"settimeouts", settimeouts, 0, false},
+    {"setoption", setoption, 0, false},   {"getoption", getoption, 0, false},
+    {"getfd", getfd, 0, false},           {0},
 };

@@ -14,20 +14,20 @@
 
 /* The pools of a VM. A userdata. */
 struct socket_pools {
-    struct list link;                     /* in all_pools */
-    struct list buckets[BUCKETS];         /* struct socket_pool */
+    struct list link;             /* in all_pools */
+    struct list buckets[BUCKETS]; /* struct socket_pool */
 };
 
 struct socket_pool {
-    struct list link;      /* in its bucket */
-    struct list resting;   /* struct rested, that came last first */
-    struct list waiting;   /* struct waiter, that came first first */
-    unsigned connections;  /* in use, resting, and being made */
+    struct list link;     /* in its bucket */
+    struct list resting;  /* struct rested, that came last first */
+    struct list waiting;  /* struct waiter, that came first first */
+    unsigned connections; /* in use, resting, and being made */
     unsigned resting_count;
     unsigned waiting_count;
-    unsigned size;         /* places */
-    int64_t backlog;       /* who may wait; -1: nobody is held up */
-    struct str key;        /* on the heap, behind the struct */
+    unsigned size;   /* places */
+    int64_t backlog; /* who may wait; -1: nobody is held up */
+    struct str key;  /* on the heap, behind the struct */
 };
 
 /* A connection that rests. */
@@ -66,7 +66,7 @@ static struct list *bucket_of(struct socket_pools *pools, struct str key)
 
 struct socket_pool *socket_pool_find(lua_State *L, struct str key)
 {
-    list_each (item, bucket_of(pools_of(L), key)) {
+    list_each(item, bucket_of(pools_of(L), key)) {
         struct socket_pool *pool = container_of(item, struct socket_pool, link);
 
         if (str_equal(pool->key, key)) {
@@ -137,7 +137,8 @@ static void rested_close(struct rested *rested)
 /* Its end, or bytes that nobody asked for. What TLS says for itself is none. */
 static void rested_input(struct conn *conn)
 {
-    if (conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken || conn->is_peer_closed) {
+    if (conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken ||
+        conn->is_peer_closed) {
         rested_close(conn->user);
         return;
     }
@@ -149,7 +150,8 @@ static void rested_timed_out(struct conn *conn)
     rested_close(conn->user);
 }
 
-static const struct conn_owner rested_owner = {.input = rested_input, .timed_out = rested_timed_out};
+static const struct conn_owner rested_owner = {.input = rested_input,
+                                               .timed_out = rested_timed_out};
 
 static void rest(struct socket_pool *pool, const struct kept_conn *kept, uint64_t timeout_ms)
 {
@@ -218,7 +220,8 @@ void socket_pool_keep(struct socket_pool *pool, const struct kept_conn *kept, ui
 }
 
 /* MAY WAIT. */
-static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_ms, struct kept_conn *out)
+static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_ms,
+                                   struct kept_conn *out)
 {
     struct waiter waiter = {.was_served = false};
 
@@ -235,7 +238,8 @@ static enum pool_entry await_place(struct socket_pool *pool, uint64_t deadline_m
     return result == WAIT_CANCELLED ? POOL_CANCELLED : POOL_TIMED_OUT;
 }
 
-enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms, struct kept_conn *out)
+enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms,
+                                  struct kept_conn *out)
 {
     *out = (struct kept_conn){.conn = NULL};
     if (!list_is_empty(&pool->resting)) {
@@ -256,7 +260,8 @@ enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms
 
 static void socket_pool_empty(struct socket_pool *pool)
 {
-    unsigned count = pool->resting_count; /* the pool goes with its last connection, when none is in use */
+    unsigned count =
+        pool->resting_count; /* the pool goes with its last connection, when none is in use */
 
     while (count-- != 0) {
         rested_close(container_of(pool->resting.prev, struct rested, link));
@@ -303,7 +308,7 @@ void pools_begin(lua_State *L)
 
 void script_sockets_quit(void)
 {
-    list_each (item, &all_pools) {
+    list_each(item, &all_pools) {
         pools_empty(container_of(item, struct socket_pools, link));
     }
 }

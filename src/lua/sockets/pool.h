@@ -26,16 +26,17 @@ struct socket_pool *socket_pool_make(lua_State *L, struct str key, unsigned size
 
 /* How one came to a place in a pool. */
 enum pool_entry {
-    POOL_REUSED,    /* a connection is in *out */
-    POOL_FRESH,     /* the caller makes one */
-    POOL_CROWDED,   /* too many wait */
+    POOL_REUSED,  /* a connection is in *out */
+    POOL_FRESH,   /* the caller makes one */
+    POOL_CROWDED, /* too many wait */
     POOL_TIMED_OUT,
     POOL_CANCELLED,
 };
 
 /* A place for one more connection, and perhaps one that rests. socket_pool_leave, or socket_pool_keep, gives the place back. MAY WAIT where the
  * pool has a backlog. */
-enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms, struct kept_conn *out);
+enum pool_entry socket_pool_enter(struct socket_pool *pool, uint64_t deadline_ms,
+                                  struct kept_conn *out);
 /* The same without waiting and without a limit: for pools without a backlog. */
 void socket_pool_join(struct socket_pool *pool);
 /* Is the pool one that holds up those who want more connections than it has places? */

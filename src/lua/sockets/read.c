@@ -24,13 +24,15 @@ static int give_part(lua_State *L, struct script_socket *socket, const char *rea
     return 2 + give(L, socket);
 }
 
-static int fail_closed(lua_State *L, const struct script_thread *thread, const struct script_socket *socket)
+static int fail_closed(lua_State *L, const struct script_thread *thread,
+                       const struct script_socket *socket)
 {
     struct socket_log words;
 
     socket_log_begin(thread, socket != NULL ? socket->name : NULL, &words);
-    log_error(&words.log, 0, "attempt to receive data on a closed socket: u:%p, c:%p, ft:0 eof:%d", (const void *) socket,
-              socket != NULL ? (const void *) socket->conn : NULL, socket != NULL && socket->has_read_last);
+    log_error(&words.log, 0, "attempt to receive data on a closed socket: u:%p, c:%p, ft:0 eof:%d",
+              (const void *) socket, socket != NULL ? (const void *) socket->conn : NULL,
+              socket != NULL && socket->has_read_last);
     return script_fail(L, "closed");
 }
 
@@ -43,7 +45,8 @@ static int fail_late(lua_State *L, const struct script_thread *thread, struct sc
     return give_part(L, socket, "timeout");
 }
 
-static int fail_broken(lua_State *L, const struct script_thread *thread, struct script_socket *socket)
+static int fail_broken(lua_State *L, const struct script_thread *thread,
+                       struct script_socket *socket)
 {
     struct socket_log words;
 
@@ -55,10 +58,12 @@ static int fail_broken(lua_State *L, const struct script_thread *thread, struct 
     return give_part(L, socket, socket->source->error);
 }
 
-static int fail_too_large(lua_State *L, const struct script_thread *thread, struct script_socket *socket)
+static int fail_too_large(lua_State *L, const struct script_thread *thread,
+                          struct script_socket *socket)
 {
     counters_mine->limited++;
-    log_error(thread->subject->log, 0, "lua tcp socket received more than %u bytes at once", GATHERED_MOST);
+    log_error(thread->subject->log, 0, "lua tcp socket received more than %u bytes at once",
+              GATHERED_MOST);
     socket->has_read_last = true;
     buf_free(&socket->gathered);
     return script_fail(L, "too much data");
@@ -105,10 +110,12 @@ static int end_of_input(lua_State *L, struct script_socket *socket, const struct
 }
 
 /* MAY WAIT. */
-static int receive_taking(lua_State *L, struct script_thread *thread, struct script_socket *socket, struct take *take,
-                          uint64_t timeout_ms)
+static int receive_taking(lua_State *L, struct script_thread *thread, struct script_socket *socket,
+                          struct take *take, uint64_t timeout_ms)
 {
-    size_t hint = take->kind == TAKE_ALL ? 65536 : take->kind == TAKE_SIZE ? (size_t) take->rest : 0;
+    size_t hint = take->kind == TAKE_ALL    ? 65536
+                  : take->kind == TAKE_SIZE ? (size_t) take->rest
+                                            : 0;
 
     for (;;) {
         switch (take_input(L, socket, take)) {
@@ -144,14 +151,17 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
 }
 
 /* May the socket at index 1 be read? Else what is to be returned, pushed. */
-static int check_readable(lua_State *L, const struct script_thread *thread, const struct script_socket *socket)
+static int check_readable(lua_State *L, const struct script_thread *thread,
+                          const struct script_socket *socket)
 {
-    if (socket == NULL || (socket->source == NULL && socket->stage != SOCKET_CONNECTING) || socket->has_read_last) {
+    if (socket == NULL || (socket->source == NULL && socket->stage != SOCKET_CONNECTING) ||
+        socket->has_read_last) {
         return fail_closed(L, thread, socket);
     }
     socket_demand_own(L, thread, socket);
     if (socket->stage == SOCKET_CONNECTING || socket->is_reading || socket->is_shaking) {
-        return script_fail(L, socket->is_reading ? "socket busy reading" : "socket busy connecting");
+        return script_fail(L,
+                           socket->is_reading ? "socket busy reading" : "socket busy connecting");
     }
     return 0;
 }
@@ -170,7 +180,8 @@ static int receive_some(lua_State *L, struct script_thread *thread, struct take 
         lua_pushliteral(L, "");
         return 1;
     }
-    uint64_t timeout_ms = socket_timeout(L, SOCKET_READ_TIMEOUT, socket_settings(thread)->read_timeout_ms);
+    uint64_t timeout_ms =
+        socket_timeout(L, SOCKET_READ_TIMEOUT, socket_settings(thread)->read_timeout_ms);
     return receive_taking(L, thread, socket, take, timeout_ms);
 }
 
@@ -210,7 +221,8 @@ static int receive(lua_State *L, struct script_thread *thread)
     int count = lua_gettop(L);
 
     if (count != 1 && count != 2) {
-        return luaL_error(L, "expecting 1 or 2 arguments (including the object), but got %d", count);
+        return luaL_error(L, "expecting 1 or 2 arguments (including the object), but got %d",
+                          count);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     struct take take = take_of(L, 2);
@@ -283,7 +295,8 @@ static int receiveuntil(lua_State *L, struct script_thread *thread)
 
     (void) thread;
     if (count != 2 && count != 3) {
-        return luaL_error(L, "expecting 2 or 3 arguments (including the object), but got %d", count);
+        return luaL_error(L, "expecting 2 or 3 arguments (including the object), but got %d",
+                          count);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     struct str text = script_check_str(L, 2);

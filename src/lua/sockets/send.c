@@ -71,9 +71,10 @@ struct str script_check_pieces(lua_State *L, int index)
         lua_replace(L, index);
         break;
     default:
-        luaL_argerror(L, index,
-                      lua_pushfstring(L, "string, number, boolean, nil, or array table expected, got %s",
-                                      luaL_typename(L, index)));
+        luaL_argerror(
+            L, index,
+            lua_pushfstring(L, "string, number, boolean, nil, or array table expected, got %s",
+                            luaL_typename(L, index)));
     }
     text.data = lua_tolstring(L, index, &text.len);
     return text;
@@ -81,17 +82,20 @@ struct str script_check_pieces(lua_State *L, int index)
 
 /* ---- how it ends ---- */
 
-static int fail_closed(lua_State *L, const struct script_thread *thread, const struct script_socket *socket)
+static int fail_closed(lua_State *L, const struct script_thread *thread,
+                       const struct script_socket *socket)
 {
     struct socket_log words;
 
     socket_log_begin(thread, socket != NULL ? socket->name : NULL, &words);
-    log_error(&words.log, 0, "attempt to send data on a closed socket: u:%p, c:%p, ft:0 eof:%d", (const void *) socket,
-              socket != NULL ? (const void *) socket->conn : NULL, socket != NULL && socket->has_sent_last);
+    log_error(&words.log, 0, "attempt to send data on a closed socket: u:%p, c:%p, ft:0 eof:%d",
+              (const void *) socket, socket != NULL ? (const void *) socket->conn : NULL,
+              socket != NULL && socket->has_sent_last);
     return script_fail(L, "closed");
 }
 
-static int fail_broken(lua_State *L, const struct script_thread *thread, struct script_socket *socket, int error)
+static int fail_broken(lua_State *L, const struct script_thread *thread,
+                       struct script_socket *socket, int error)
 {
     char text[ERROR_TEXT_MAX];
     struct socket_log words;
@@ -115,9 +119,11 @@ static int fail_late(lua_State *L, const struct script_thread *thread, struct sc
 /* ---- the functions ---- */
 
 /* MAY WAIT. */
-static int send_all(lua_State *L, struct script_thread *thread, struct script_socket *socket, struct str bytes)
+static int send_all(lua_State *L, struct script_thread *thread, struct script_socket *socket,
+                    struct str bytes)
 {
-    uint64_t timeout_ms = socket_timeout(L, SOCKET_SEND_TIMEOUT, socket_settings(thread)->send_timeout_ms);
+    uint64_t timeout_ms =
+        socket_timeout(L, SOCKET_SEND_TIMEOUT, socket_settings(thread)->send_timeout_ms);
 
     if (socket->conn->is_broken && bytes.len != 0) {
         return fail_broken(L, thread, socket, EPIPE); /* reading has told why */
@@ -139,7 +145,8 @@ static int send_all(lua_State *L, struct script_thread *thread, struct script_so
             return fail_late(L, thread, socket);
         }
         if (result == WAIT_CANCELLED) {
-            return socket->conn->is_broken ? fail_broken(L, thread, socket, socket->conn->error) : 0;
+            return socket->conn->is_broken ? fail_broken(L, thread, socket, socket->conn->error)
+                                           : 0;
         }
     }
     lua_pushinteger(L, (lua_Integer) bytes.len);
@@ -149,10 +156,12 @@ static int send_all(lua_State *L, struct script_thread *thread, struct script_so
 static int send_it(lua_State *L, struct script_thread *thread)
 {
     if (lua_gettop(L) != 2) {
-        return luaL_error(L, "expecting 2 arguments (including the object), but got %d", lua_gettop(L));
+        return luaL_error(L, "expecting 2 arguments (including the object), but got %d",
+                          lua_gettop(L));
     }
     struct script_socket *socket = socket_check(L);
-    if (socket == NULL || (socket->conn == NULL && socket->stage != SOCKET_CONNECTING) || socket->has_sent_last) {
+    if (socket == NULL || (socket->conn == NULL && socket->stage != SOCKET_CONNECTING) ||
+        socket->has_sent_last) {
         return fail_closed(L, thread, socket);
     }
     socket_demand_own(L, thread, socket);
@@ -172,7 +181,8 @@ static int shut_down(lua_State *L, struct script_thread *thread)
     struct script_socket *socket = socket_check(L);
 
     if (lua_gettop(L) != 2) {
-        return luaL_error(L, "expecting 2 arguments (including the object), but got %d", lua_gettop(L));
+        return luaL_error(L, "expecting 2 arguments (including the object), but got %d",
+                          lua_gettop(L));
     }
     if (strcmp(luaL_checkstring(L, 2), "send") != 0) {
         return luaL_error(L, "bad shutdown argument: %s", lua_tostring(L, 2));

@@ -41,7 +41,8 @@ static void conn_source_consume(struct script_source *source, size_t count)
     conn_input_release(conn);
 }
 
-static enum script_got conn_source_more(struct script_source *source, size_t wanted, uint64_t timeout_ms)
+static enum script_got conn_source_more(struct script_source *source, size_t wanted,
+                                        uint64_t timeout_ms)
 {
     struct script_conn_source *own = container_of(source, struct script_conn_source, source);
     struct conn *conn = source->conn;
@@ -70,7 +71,8 @@ static enum script_got conn_source_more(struct script_source *source, size_t wan
     }
 }
 
-void script_conn_source_init(struct script_conn_source *source, struct conn *conn, size_t buffer_size)
+void script_conn_source_init(struct script_conn_source *source, struct conn *conn,
+                             size_t buffer_size)
 {
     *source = (struct script_conn_source){
         .source = {conn_source_input, conn_source_consume, conn_source_more, NULL, conn},
@@ -85,7 +87,8 @@ static struct script_socket *socket_in(lua_State *L, int index)
 {
     lua_rawgeti(L, index, SOCKET_STATE);
     struct script_socket *socket = lua_type(L, -1) == LUA_TUSERDATA ? lua_touserdata(L, -1) : NULL;
-    bool is_one = socket != NULL && lua_objlen(L, -1) >= sizeof(*socket) && socket->magic == SOCKET_MAGIC;
+    bool is_one =
+        socket != NULL && lua_objlen(L, -1) >= sizeof(*socket) && socket->magic == SOCKET_MAGIC;
     lua_pop(L, 1);
     return is_one ? socket : NULL;
 }
@@ -153,7 +156,8 @@ struct script_socket *socket_make(lua_State *L, struct script_thread *thread)
     return socket;
 }
 
-void socket_demand_own(lua_State *L, const struct script_thread *thread, const struct script_socket *socket)
+void socket_demand_own(lua_State *L, const struct script_thread *thread,
+                       const struct script_socket *socket)
 {
     if (socket->subject != thread->subject) {
         luaL_error(L, "bad request");
@@ -238,7 +242,8 @@ uint64_t socket_timeout(lua_State *L, int field, uint64_t usual)
 
 int socket_fail_busy(lua_State *L, const struct script_socket *socket)
 {
-    if (socket->stage == SOCKET_CONNECTING || socket->stage == SOCKET_RESOLVING || socket->is_shaking) {
+    if (socket->stage == SOCKET_CONNECTING || socket->stage == SOCKET_RESOLVING ||
+        socket->is_shaking) {
         return script_fail(L, "socket busy connecting");
     }
     if (socket->is_reading) {

@@ -19,8 +19,8 @@ enum {
     SOCKET_KEY = 3,             /* of its pool */
     SOCKET_SEND_TIMEOUT = 4,
     SOCKET_READ_TIMEOUT = 5,
-    SOCKET_BIND = 6,            /* a string: the address that it is bound to */
-    SOCKET_CERTIFICATE = 7,     /* setclientcert: pointers to a chain and to a key … */
+    SOCKET_BIND = 6,        /* a string: the address that it is bound to */
+    SOCKET_CERTIFICATE = 7, /* setclientcert: pointers to a chain and to a key … */
     SOCKET_KEY_OF_CERTIFICATE = 8,
     SOCKET_CERTIFICATE_OBJECTS = 9, /* … and the two objects that they point to */
 };
@@ -34,23 +34,23 @@ struct socket_pool;
 struct script_socket {
     uint32_t magic;
     enum socket_stage stage;
-    struct script_resource resource; /* in the subject's list while that lives */
-    struct script_subject *subject;  /* whom it works for; NULL: that has ended */
-    struct script_source *source;    /* NULL while it is not open */
+    struct script_resource resource;      /* in the subject's list while that lives */
+    struct script_subject *subject;       /* whom it works for; NULL: that has ended */
+    struct script_source *source;         /* NULL while it is not open */
     struct script_conn_source own_source; /* of a conn of its own */
-    struct conn *conn;               /* that is sent to, or NULL; its own unless is_borrowed */
-    struct socket_pool *pool;        /* in which it has a place, or NULL */
-    unsigned reused;                 /* times that conn was taken out of a pool */
-    bool is_borrowed;                /* over somebody else's connection */
+    struct conn *conn;                    /* that is sent to, or NULL; its own unless is_borrowed */
+    struct socket_pool *pool;             /* in which it has a place, or NULL */
+    unsigned reused;                      /* times that conn was taken out of a pool */
+    bool is_borrowed;                     /* over somebody else's connection */
     bool is_reading, is_writing, is_shaking; /* a thread waits in it */
-    bool has_read_last;              /* the end, or a failure, was told: nothing is read any more */
-    bool has_sent_last;              /* likewise of sending */
-    bool is_touched;                 /* bytes went or came since it was connected */
-    uint64_t tls_identity;           /* how TLS was made on it; 0 = it was not by us */
-    void *store;                     /* X509_STORE that the next handshake trusts; a reference; or NULL */
-    struct buf gathered;             /* of the receive that is under way */
-    struct addr peer;                /* of a conn of its own */
-    char name[SOCKET_NAME_MAX];      /* "host:port(address)", for the log; or empty */
+    bool has_read_last;    /* the end, or a failure, was told: nothing is read any more */
+    bool has_sent_last;    /* likewise of sending */
+    bool is_touched;       /* bytes went or came since it was connected */
+    uint64_t tls_identity; /* how TLS was made on it; 0 = it was not by us */
+    void *store;           /* X509_STORE that the next handshake trusts; a reference; or NULL */
+    struct buf gathered;   /* of the receive that is under way */
+    struct addr peer;      /* of a conn of its own */
+    char name[SOCKET_NAME_MAX]; /* "host:port(address)", for the log; or empty */
 };
 
 /* ---- socket.c */
@@ -60,7 +60,8 @@ struct script_socket *socket_check(lua_State *L);
 /* The same in the table `field`. Makes one where there is none. */
 struct script_socket *socket_make(lua_State *L, struct script_thread *thread);
 /* An error is thrown where it is not the thread's subject's. */
-void socket_demand_own(lua_State *L, const struct script_thread *thread, const struct script_socket *socket);
+void socket_demand_own(lua_State *L, const struct script_thread *thread,
+                       const struct script_socket *socket);
 /* Closes what it has; it may be connected again. */
 void socket_close(struct script_socket *socket);
 
@@ -68,10 +69,12 @@ void socket_close(struct script_socket *socket);
 
 struct kept_conn;
 /* The connection is the socket's from now on. */
-void socket_attach(struct script_socket *socket, const struct kept_conn *kept, uint64_t buffer_size);
+void socket_attach(struct script_socket *socket, const struct kept_conn *kept,
+                   uint64_t buffer_size);
 /* A fresh connection to socket->peer. What goes wrong is logged. MAY WAIT. */
-enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket, const struct addr *local,
-                              uint64_t timeout_ms, struct conn **out, int *error);
+enum link_result socket_reach(struct script_thread *thread, struct script_socket *socket,
+                              const struct addr *local, uint64_t timeout_ms, struct conn **out,
+                              int *error);
 
 const struct script_settings *socket_settings(const struct script_thread *thread);
 
@@ -100,9 +103,8 @@ void socket_push_metatable(lua_State *L, bool is_borrowed, bool is_sending);
 
 /* ---- the functions, in files of their own */
 
-
-extern const struct script_row socket_read_rows[], socket_send_rows[], socket_connect_rows[], socket_option_rows[],
-    socket_keep_rows[];
+extern const struct script_row socket_read_rows[], socket_send_rows[], socket_connect_rows[],
+    socket_option_rows[], socket_keep_rows[];
 void socket_tls_add(lua_State *L); /* adds sslhandshake and its kin to the table on top */
 
 /* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of tables; it takes the argument's place.

@@ -13,8 +13,8 @@ struct script_socket;
 enum script_got {
     SCRIPT_GOT_BYTES,
     SCRIPT_GOT_END,
-    SCRIPT_GOT_NOTHING,  /* in time */
-    SCRIPT_GOT_FAILURE,  /* the source's `error` tells */
+    SCRIPT_GOT_NOTHING, /* in time */
+    SCRIPT_GOT_FAILURE, /* the source's `error` tells */
     SCRIPT_GOT_CANCELLED,
 };
 
@@ -47,10 +47,11 @@ void script_socket_push(lua_State *L, struct script_thread *thread, const struct
 /* A source that reads a conn. */
 struct script_conn_source {
     struct script_source source; /* its conn is read */
-    size_t buffer_size; /* bytes of the first buffer */
-    char error[80];     /* the text of its failure */
+    size_t buffer_size;          /* bytes of the first buffer */
+    char error[80];              /* the text of its failure */
 };
-void script_conn_source_init(struct script_conn_source *source, struct conn *conn, size_t buffer_size);
+void script_conn_source_init(struct script_conn_source *source, struct conn *conn,
+                             size_t buffer_size);
 
 /* The worker ends, or the configuration is replaced: idle connections of all pools are closed, and none is kept any more. */
 void script_sockets_quit(void);

@@ -24,7 +24,9 @@ static struct taken take_line(struct str input)
     const char *newline = memchr(input.data, '\n', input.len);
     size_t length = newline != NULL ? (size_t) (newline - input.data) : input.len;
     const char *ignored = memchr(input.data, '\r', length);
-    struct taken taken = {.bytes = {input.data, length}, .used = length, .is_done = newline != NULL};
+    struct taken taken = {.bytes = {input.data, length},
+                          .used = length,
+                          .is_done = newline != NULL};
 
     if (ignored == NULL) {
         taken.used += taken.is_done;

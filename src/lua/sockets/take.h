@@ -20,11 +20,12 @@ enum take_kind {
 
 /* A delimiter that is looked for. Lives from one receive to the next: what was seen of it is remembered. */
 struct delimiter {
-    struct str text;    /* never empty */
-    uint32_t *shorter;  /* by length of a beginning of it: how long the longest one is that this ends with, less than it */
-    uint32_t seen;      /* bytes of it that have arrived last */
-    bool is_included;   /* it is given with the rest */
-    bool was_met;       /* … in a receive of limited size: the next one says so */
+    struct str text; /* never empty */
+    uint32_t *
+        shorter; /* by length of a beginning of it: how long the longest one is that this ends with, less than it */
+    uint32_t seen;    /* bytes of it that have arrived last */
+    bool is_included; /* it is given with the rest */
+    bool was_met;     /* … in a receive of limited size: the next one says so */
 };
 
 /* Fills `shorter`, which has text.len + 1 places. */

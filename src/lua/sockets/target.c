@@ -31,7 +31,8 @@ static const char *find_path(lua_State *L, struct str host, struct addr *out)
 }
 
 /* MAY WAIT. */
-static const char *resolve(lua_State *L, struct script_thread *thread, struct str name, struct addr *out)
+static const char *resolve(lua_State *L, struct script_thread *thread, struct str name,
+                           struct addr *out)
 {
     const struct script_settings *settings = socket_settings(thread);
     struct resolved resolved = {.count = 0};
@@ -59,10 +60,12 @@ static const char *resolve(lua_State *L, struct script_thread *thread, struct st
     if (result == RESOLVE_OK) {
         return NULL;
     }
-    return lua_pushfstring(L, "%s could not be resolved (%s)", lua_tostring(L, -1), resolve_result_text(result));
+    return lua_pushfstring(L, "%s could not be resolved (%s)", lua_tostring(L, -1),
+                           resolve_result_text(result));
 }
 
-const char *socket_target_find(lua_State *L, struct script_thread *thread, const struct socket_target *target, struct addr *out)
+const char *socket_target_find(lua_State *L, struct script_thread *thread,
+                               const struct socket_target *target, struct addr *out)
 {
     uint16_t port = (uint16_t) target->port;
     struct str host = target->host;
@@ -78,7 +81,8 @@ const char *socket_target_find(lua_State *L, struct script_thread *thread, const
         return not_parsed(L, host, "invalid host");
     }
     bool has_brackets = host.data[0] == '[';
-    if (!addr_split_port(host, &host, &port) || (!has_brackets && str_find_char(host, ':') != NULL)) {
+    if (!addr_split_port(host, &host, &port) ||
+        (!has_brackets && str_find_char(host, ':') != NULL)) {
         return not_parsed(L, target->host, "invalid port");
     }
     if (!addr_parse_ip(host, out)) {

@@ -43,7 +43,8 @@ static struct tls_context *context_of(const struct script_thread *thread)
 {
     const struct script_settings *settings = socket_settings(thread);
 
-    return settings->tls.context != NULL ? settings->tls.context : usual_context(thread->subject->log);
+    return settings->tls.context != NULL ? settings->tls.context
+                                         : usual_context(thread->subject->log);
 }
 
 /* ---- objects of OpenSSL, as Lua has them ---- */
@@ -152,8 +153,8 @@ static int verify(lua_State *L, struct script_thread *thread, struct script_sock
     case TLS_TRUSTED:
         return 0;
     case TLS_UNTRUSTED:
-        log_error(&words.log, 0, "%slua ssl certificate verify error: (%ld: %s)", socket_log_prefix(thread), code,
-                  reason);
+        log_error(&words.log, 0, "%slua ssl certificate verify error: (%ld: %s)",
+                  socket_log_prefix(thread), code, reason);
         lua_pushfstring(L, "%d: %s", (int) code, reason);
         socket_close(socket);
         lua_pushnil(L);
@@ -162,13 +163,13 @@ static int verify(lua_State *L, struct script_thread *thread, struct script_sock
     case TLS_OTHER_NAME:
         break;
     }
-    log_error(&words.log, 0, "%slua ssl certificate does not match host \"%.*s\"", socket_log_prefix(thread),
-              STR_ARG(handshake->options.name));
+    log_error(&words.log, 0, "%slua ssl certificate does not match host \"%.*s\"",
+              socket_log_prefix(thread), STR_ARG(handshake->options.name));
     return fail_handshake(L, socket, "certificate host mismatch");
 }
 
-static int give_session(lua_State *L, const struct script_thread *thread, const struct script_socket *socket,
-                        const struct handshake *handshake)
+static int give_session(lua_State *L, const struct script_thread *thread,
+                        const struct script_socket *socket, const struct handshake *handshake)
 {
     void *session = handshake->wants_session ? tls_session(socket->conn) : NULL;
 
@@ -184,7 +185,8 @@ static int shake_hands(lua_State *L, struct script_thread *thread, struct script
                        struct tls_context *context, struct handshake *handshake)
 {
     struct socket_log words;
-    uint64_t timeout_ms = socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
+    uint64_t timeout_ms =
+        socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
     const struct tls_connecting connecting = {
         .context = context,
         .options = &handshake->options,
@@ -222,7 +224,8 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
 {
     struct kept_conn made = {.conn = NULL};
     const struct addr any = {.len = 0};
-    uint64_t timeout_ms = socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
+    uint64_t timeout_ms =
+        socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
     char text[ERROR_TEXT_MAX];
     int error = 0;
 
@@ -232,7 +235,9 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
     socket->stage = SOCKET_CONNECTING;
     enum link_result result = socket_reach(thread, socket, &any, timeout_ms, &made.conn, &error);
     if (result != LINK_OK) {
-        return fail_handshake(L, socket, result == LINK_TIMED_OUT ? "timeout" : socket_error_text(error, text));
+        return fail_handshake(L, socket,
+                              result == LINK_TIMED_OUT ? "timeout"
+                                                       : socket_error_text(error, text));
     }
     socket_attach(socket, &made, socket_settings(thread)->buffer_size);
     return 0;
@@ -375,11 +380,11 @@ static int store(lua_State *L, struct script_thread *thread)
 }
 
 /* The same for scripts that call it by its name in C. */
-int ngx_http_lua_ffi_socket_tcp_settrustedstore(void *request, struct script_socket *socket, void *store,
-                                                const char **reason);
+int ngx_http_lua_ffi_socket_tcp_settrustedstore(void *request, struct script_socket *socket,
+                                                void *store, const char **reason);
 
-int ngx_http_lua_ffi_socket_tcp_settrustedstore(void *request, struct script_socket *socket, void *store,
-                                                const char **reason)
+int ngx_http_lua_ffi_socket_tcp_settrustedstore(void *request, struct script_socket *socket,
+                                                void *store, const char **reason)
 {
     (void) request;
     *reason = socket == NULL || socket->magic != SOCKET_MAGIC ? "closed" : use_store(socket, store);

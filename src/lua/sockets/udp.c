@@ -81,7 +81,8 @@ static struct udp_socket *udp_check(lua_State *L)
     return is_one ? udp : NULL;
 }
 
-static void demand_own(lua_State *L, const struct script_thread *thread, const struct udp_socket *udp)
+static void demand_own(lua_State *L, const struct script_thread *thread,
+                       const struct udp_socket *udp)
 {
     if (udp->subject != thread->subject) {
         luaL_error(L, "bad request");
@@ -137,7 +138,8 @@ static bool find_local(lua_State *L, const struct addr *peer, struct addr *out)
     return is_bound;
 }
 
-static int open_link(lua_State *L, struct script_thread *thread, struct udp_socket *udp, const struct addr *peer)
+static int open_link(lua_State *L, struct script_thread *thread, struct udp_socket *udp,
+                     const struct addr *peer)
 {
     struct addr local;
     struct datagram_link_options options = {.is_slow = true};
@@ -165,7 +167,8 @@ static int open_link(lua_State *L, struct script_thread *thread, struct udp_sock
     return 1;
 }
 
-static void name_peer(struct udp_socket *udp, const struct socket_target *target, const struct addr *peer)
+static void name_peer(struct udp_socket *udp, const struct socket_target *target,
+                      const struct addr *peer)
 {
     struct room room = {udp->name, udp->name + SOCKET_NAME_MAX - 1};
     char text[ADDR_TEXT_MAX];
@@ -187,7 +190,9 @@ static int setpeername(lua_State *L, struct script_thread *thread)
 
     if (count != 2 && count != 3) {
         return luaL_error(
-            L, "ngx.socket.udp setpeername: expecting 2 or 3 arguments (including the object), but seen %d", count);
+            L,
+            "ngx.socket.udp setpeername: expecting 2 or 3 arguments (including the object), but seen %d",
+            count);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     target.host = script_check_str(L, 2);
@@ -222,18 +227,19 @@ static int setpeername(lua_State *L, struct script_thread *thread)
 
 /* ---- send and receive */
 
-static int fail_closed(lua_State *L, const struct script_thread *thread, const struct udp_socket *udp,
-                       const char *what)
+static int fail_closed(lua_State *L, const struct script_thread *thread,
+                       const struct udp_socket *udp, const char *what)
 {
     struct socket_log words;
 
     socket_log_begin(thread, NULL, &words);
-    log_error(&words.log, 0, "attempt to %s data on a closed socket: u:%p, c:%p", what, (const void *) udp, NULL);
+    log_error(&words.log, 0, "attempt to %s data on a closed socket: u:%p, c:%p", what,
+              (const void *) udp, NULL);
     return script_fail(L, "closed");
 }
 
-static int fail_error(lua_State *L, const struct script_thread *thread, const struct udp_socket *udp,
-                      const char *what, int error)
+static int fail_error(lua_State *L, const struct script_thread *thread,
+                      const struct udp_socket *udp, const char *what, int error)
 {
     char text[ERROR_TEXT_MAX];
     struct socket_log words;
@@ -246,7 +252,8 @@ static int fail_error(lua_State *L, const struct script_thread *thread, const st
 static int send_one(lua_State *L, struct script_thread *thread)
 {
     if (lua_gettop(L) != 2) {
-        return luaL_error(L, "expecting 2 arguments (including the object), but got %d", lua_gettop(L));
+        return luaL_error(L, "expecting 2 arguments (including the object), but got %d",
+                          lua_gettop(L));
     }
     struct udp_socket *udp = udp_check(L);
     if (udp == NULL || udp->subject == NULL) {
@@ -287,7 +294,8 @@ static int receive_one(lua_State *L, struct script_thread *thread)
     int count = lua_gettop(L);
 
     if (count != 1 && count != 2) {
-        return luaL_error(L, "expecting 1 or 2 arguments (including the object), but got %d", count);
+        return luaL_error(L, "expecting 1 or 2 arguments (including the object), but got %d",
+                          count);
     }
     udp = udp_check(L);
     if (udp == NULL || udp->subject == NULL) {
@@ -324,7 +332,8 @@ static int settimeout(lua_State *L, struct script_thread *thread)
     (void) thread;
     if (lua_gettop(L) < 2) {
         return luaL_error(
-            L, "ngx.socket settimeout: expecting at least 2 arguments (including the object) but seen %d",
+            L,
+            "ngx.socket settimeout: expecting at least 2 arguments (including the object) but seen %d",
             lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -357,7 +366,8 @@ static int close_it(lua_State *L, struct script_thread *thread)
     struct udp_socket *udp;
 
     if (lua_gettop(L) != 1) {
-        return luaL_error(L, "expecting 1 argument (including the object) but seen %d", lua_gettop(L));
+        return luaL_error(L, "expecting 1 argument (including the object) but seen %d",
+                          lua_gettop(L));
     }
     udp = udp_check(L);
     if (udp == NULL || udp->subject == NULL) {

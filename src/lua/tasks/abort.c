@@ -32,7 +32,8 @@ bool script_abort_tell(struct script_abort *abort, struct script_subject *subjec
     return is_started;
 }
 
-int script_on_abort(lua_State *L, struct script_thread *thread, struct script_abort *abort, uint32_t phases)
+int script_on_abort(lua_State *L, struct script_thread *thread, struct script_abort *abort,
+                    uint32_t phases)
 {
     if (!thread->subject->settings->check_client_abort) {
         return script_fail(L, "lua_check_client_abort is off");

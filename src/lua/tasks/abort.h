@@ -19,6 +19,7 @@ void script_abort_end(struct script_abort *abort, struct script_subject *subject
 bool script_abort_tell(struct script_abort *abort, struct script_subject *subject);
 
 /* ngx.on_abort, where it may be called in these phases. */
-int script_on_abort(lua_State *L, struct script_thread *thread, struct script_abort *abort, uint32_t phases);
+int script_on_abort(lua_State *L, struct script_thread *thread, struct script_abort *abort,
+                    uint32_t phases);
 
 #endif

@@ -35,7 +35,7 @@ static bool is_in_thread(const lua_State *coroutine)
     if (script_running == NULL) {
         return false;
     }
-    list_each (item, &script_running->subject->threads) {
+    list_each(item, &script_running->subject->threads) {
         const struct script_thread *thread = container_of(item, struct script_thread, link);
 
         if (thread->at == coroutine && thread->state != coroutine) {
@@ -76,7 +76,9 @@ static int status(lua_State *L, struct script_thread *thread)
     (void) thread;
     switch (script_thread_of(L, 1, &other)) {
     case COROUTINE_THREAD:
-        lua_pushstring(L, other->has_ended ? "zombie" : other->at == other->state ? "running" : "normal");
+        lua_pushstring(L, other->has_ended            ? "zombie"
+                          : other->at == other->state ? "running"
+                                                      : "normal");
         break;
     case COROUTINE_FORGOTTEN:
         lua_pushliteral(L, "dead");

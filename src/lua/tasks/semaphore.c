@@ -34,7 +34,8 @@ static void grant(struct timer *timer)
     struct semaphore *semaphore = container_of(timer, struct semaphore, due);
 
     while (semaphore->count >= 1 && !list_is_empty(&semaphore->waiters)) {
-        struct waiter *waiter = container_of(list_pop_front(&semaphore->waiters), struct waiter, link);
+        struct waiter *waiter =
+            container_of(list_pop_front(&semaphore->waiters), struct waiter, link);
 
         semaphore->count--;
         waiter->has_it = true;

@@ -4,8 +4,8 @@
 #include <openssl/x509.h>
 
 /* Runs the code; false: the handshake fails. MAY WAIT. */
-static bool run(struct script_backend *backend, const struct script_code *code, enum script_phase phase,
-                const char *action)
+static bool run(struct script_backend *backend, const struct script_code *code,
+                enum script_phase phase, const char *action)
 {
     struct script_subject *subject = backend->subject;
     struct script_call call = {.subject = subject, .phase = phase, .code = code};
@@ -14,11 +14,13 @@ static bool run(struct script_backend *backend, const struct script_code *code, 
     subject->exit_code = 0;
     subject->log->action = action;
     enum script_end end = script_run(&call);
-    bool is_good = end == SCRIPT_ENDED || (end == SCRIPT_LEFT && subject->exit_code != SCRIPT_TLS_ERROR);
+    bool is_good =
+        end == SCRIPT_ENDED || (end == SCRIPT_LEFT && subject->exit_code != SCRIPT_TLS_ERROR);
 
     if (end != SCRIPT_CANCELLED) {
         log_info(subject->log, 0, "%s: handler return value: %d, %s exit code: %d",
-                 phase == SCRIPT_PROXY_VERIFY ? "proxy_ssl_verify_by_lua" : "proxy_ssl_certificate_by_lua",
+                 phase == SCRIPT_PROXY_VERIFY ? "proxy_ssl_verify_by_lua"
+                                              : "proxy_ssl_certificate_by_lua",
                  end == SCRIPT_FAILED ? 500 : subject->exit_code,
                  phase == SCRIPT_PROXY_VERIFY ? "cert verify callback" : "cert cb", is_good);
     }
@@ -43,21 +45,24 @@ static bool verify(SSL *ssl, X509_STORE_CTX *chain, void *arg)
 
     backend->ssl = ssl;
     backend->chain = chain;
-    bool is_good = run(backend, backend->codes->verify, SCRIPT_PROXY_VERIFY, "loading proxy ssl verify by lua");
+    bool is_good = run(backend, backend->codes->verify, SCRIPT_PROXY_VERIFY,
+                       "loading proxy ssl verify by lua");
     backend->ssl = NULL;
     backend->chain = NULL;
     return is_good;
 }
 
-const struct tls_client_hooks *script_backend_hooks(struct script_backend *backend, struct script_subject *subject,
+const struct tls_client_hooks *script_backend_hooks(struct script_backend *backend,
+                                                    struct script_subject *subject,
                                                     const struct script_backend_codes *codes)
 {
     backend->subject = subject;
     backend->codes = codes;
-    backend->hooks = (struct tls_client_hooks){.certify = codes->certificate != NULL ? certify : NULL,
-                                               .verify = codes->verify != NULL ? verify : NULL,
-                                               .skips_default = codes->skips_default,
-                                               .arg = backend};
+    backend->hooks =
+        (struct tls_client_hooks){.certify = codes->certificate != NULL ? certify : NULL,
+                                  .verify = codes->verify != NULL ? verify : NULL,
+                                  .skips_default = codes->skips_default,
+                                  .arg = backend};
     return &backend->hooks;
 }
 
@@ -66,7 +71,8 @@ const struct tls_client_hooks *script_backend_hooks(struct script_backend *backe
 static X509_STORE_CTX *verified(char **error)
 {
     struct script_subject *subject = script_running->subject;
-    struct script_backend *backend = subject->kind->backend == NULL ? NULL : subject->kind->backend(subject);
+    struct script_backend *backend =
+        subject->kind->backend == NULL ? NULL : subject->kind->backend(subject);
 
     if (script_running->phase != SCRIPT_PROXY_VERIFY || backend == NULL || backend->chain == NULL) {
         *error = (char *) (uintptr_t) "API disabled in the current context";

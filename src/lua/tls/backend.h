@@ -20,7 +20,8 @@ struct script_backend {
 };
 
 /* The hooks of a handshake that is about to begin. */
-const struct tls_client_hooks *script_backend_hooks(struct script_backend *backend, struct script_subject *subject,
+const struct tls_client_hooks *script_backend_hooks(struct script_backend *backend,
+                                                    struct script_subject *subject,
                                                     const struct script_backend_codes *codes);
 
 #endif

@@ -125,7 +125,8 @@ static int give_password(char *out, int size, int is_writing, void *arg)
     return (int) len;
 }
 
-static EVP_PKEY *read_key(const unsigned char *pem, size_t size, const unsigned char *password, char **error)
+static EVP_PKEY *read_key(const unsigned char *pem, size_t size, const unsigned char *password,
+                          char **error)
 {
     BIO *bio = size > INT32_MAX ? NULL : BIO_new_mem_buf(pem, (int) size);
 
@@ -133,7 +134,8 @@ static EVP_PKEY *read_key(const unsigned char *pem, size_t size, const unsigned 
         fail(error, "BIO_new_mem_buf() failed");
         return NULL;
     }
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, give_password, (void *) (uintptr_t) password);
+    EVP_PKEY *key =
+        PEM_read_bio_PrivateKey(bio, NULL, give_password, (void *) (uintptr_t) password);
 
     BIO_free(bio);
     if (key == NULL) {
@@ -158,8 +160,8 @@ void *script_tls_parse_der_key(const char *der, size_t size, char **error)
     return key;
 }
 
-int script_tls_key_to_der(const unsigned char *pem, size_t size, const unsigned char *password, unsigned char *out,
-                          char **error)
+int script_tls_key_to_der(const unsigned char *pem, size_t size, const unsigned char *password,
+                          unsigned char *out, char **error)
 {
     EVP_PKEY *key = read_key(pem, size, password, error);
     int len = key == NULL ? -1 : i2d_PrivateKey(key, NULL);
@@ -219,7 +221,8 @@ bool script_tls_use_key(SSL *ssl, EVP_PKEY *key, char **error)
 /* The handshake whose certificate the running script chooses: with clients, or (is_upstream) with a backend. */
 static SSL *chosen(bool is_upstream, char **error)
 {
-    uint32_t phases = is_upstream ? SCRIPT_PROXY_CERTIFICATE : SCRIPT_CERTIFICATE | SCRIPT_CLIENT_HELLO;
+    uint32_t phases =
+        is_upstream ? SCRIPT_PROXY_CERTIFICATE : SCRIPT_CERTIFICATE | SCRIPT_CLIENT_HELLO;
     SSL *ssl = is_upstream ? script_tls_upstream_ssl() : script_tls_ssl();
 
     if (ssl == NULL) {
@@ -257,7 +260,8 @@ static int set_key(SSL *ssl, const char *der, size_t size, char **error)
 
 static int use_chain(SSL *ssl, void *chain, char **error)
 {
-    return ssl != NULL && script_tls_use_chain(ssl, chain, error) ? SCRIPT_TLS_OK : SCRIPT_TLS_ERROR;
+    return ssl != NULL && script_tls_use_chain(ssl, chain, error) ? SCRIPT_TLS_OK
+                                                                  : SCRIPT_TLS_ERROR;
 }
 
 static int use_key(SSL *ssl, void *key, char **error)

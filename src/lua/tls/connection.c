@@ -5,7 +5,7 @@
 
 #include "lua/tls/tls.h"
 
-#define IS_GREASE(id) (((id) & 0x0f0f) == 0x0a0a && ((id) >> 8) == ((id) & 0xff)) /* RFC 8701 */
+#define IS_GREASE(id) (((id) &0x0f0f) == 0x0a0a && ((id) >> 8) == ((id) &0xff)) /* RFC 8701 */
 
 static int fail(char **error, const char *reason)
 {
@@ -68,18 +68,21 @@ SCRIPT_FFI_NAME(server_random, ssl_server_random);
 SCRIPT_FFI_NAME(session_master_key, ssl_session_master_key);
 
 int script_tls_export(unsigned char *out, size_t size, const char *label, size_t label_size,
-                      const unsigned char *context, size_t context_size, bool is_early, char **error);
+                      const unsigned char *context, size_t context_size, bool is_early,
+                      char **error);
 int script_tls_export(unsigned char *out, size_t size, const char *label, size_t label_size,
-                      const unsigned char *context, size_t context_size, bool is_early, char **error)
+                      const unsigned char *context, size_t context_size, bool is_early,
+                      char **error)
 {
     SSL *ssl = asked(error, error);
 
     if (ssl == NULL) {
         return SCRIPT_TLS_ERROR;
     }
-    int result = is_early ? SSL_export_keying_material_early(ssl, out, size, label, label_size, context, context_size)
-                          : SSL_export_keying_material(ssl, out, size, label, label_size, context, context_size,
-                                                       context != NULL);
+    int result = is_early ? SSL_export_keying_material_early(ssl, out, size, label, label_size,
+                                                             context, context_size)
+                          : SSL_export_keying_material(ssl, out, size, label, label_size, context,
+                                                       context_size, context != NULL);
     return result == 1 ? SCRIPT_TLS_OK
                        : fail(error, is_early ? "SSL_export_keying_material_early() failed"
                                               : "SSL_export_keying_material() failed");
@@ -102,7 +105,8 @@ static int shared_ciphers(void *r, uint16_t *out, uint16_t *count, int without_g
         const SSL_CIPHER *cipher = sk_SSL_CIPHER_value(of_client, i);
         uint16_t id = SSL_CIPHER_get_protocol_id(cipher);
 
-        if (sk_SSL_CIPHER_find(ours, (SSL_CIPHER *) (uintptr_t) cipher) >= 0 && !(without_grease && IS_GREASE(id))) {
+        if (sk_SSL_CIPHER_find(ours, (SSL_CIPHER *) (uintptr_t) cipher) >= 0 &&
+            !(without_grease && IS_GREASE(id))) {
             out[(*count)++] = id;
         }
     }

@@ -1,5 +1,7 @@
 /* Scripts in handshakes: what they run as, and what their end means. */
 #include "lua/tls/tls.h"
+
+#include "base/buf.h"
 #include "net/conn/conn.h"
 
 static struct script_handshake *handshake_of(struct script_subject *subject)
@@ -17,7 +19,9 @@ static SSL *ssl(struct script_subject *subject)
     return handshake_of(subject)->ssl;
 }
 
-const struct script_subject_kind script_handshake_kind = {.name = "handshake", .client = client, .ssl = ssl};
+const struct script_subject_kind script_handshake_kind = {.name = "handshake",
+                                                          .client = client,
+                                                          .ssl = ssl};
 
 struct script_handshake *script_tls_handshake(void)
 {
@@ -40,22 +44,43 @@ SSL *script_tls_upstream_ssl(void)
     return subject->kind->upstream_ssl == NULL ? NULL : subject->kind->upstream_ssl(subject);
 }
 
-bool script_handshake_run(const struct script_handshake_call *call, struct script_handshake *handshake)
+/* ", context: ssl_certificate_by_lua*", and what the connection's lines say. */
+static void describe(const struct log *log, struct room *out)
 {
-    struct script_call run = {.subject = &handshake->subject, .phase = call->phase, .code = call->code};
+    const struct script_handshake *handshake = log->subject;
 
+    room_printf(out, ", context: %s", script_phase_text(handshake->phase));
+    if (handshake->connection_log.describe != NULL) {
+        handshake->connection_log.describe(&handshake->connection_log, out);
+    }
+}
+
+bool script_handshake_run(const struct script_handshake_call *call,
+                          struct script_handshake *handshake)
+{
+    struct script_call run = {.subject = &handshake->subject,
+                              .phase = call->phase,
+                              .code = call->code};
+
+    handshake->phase = call->phase;
+    handshake->log = handshake->connection_log;
+    handshake->log.action = NULL;
+    handshake->log.describe = describe;
+    handshake->log.subject = handshake;
     handshake->conn = call->conn;
     handshake->ssl = call->ssl;
     script_subject_begin(&handshake->subject, &script_handshake_kind, call->vm, &handshake->log);
     handshake->subject.settings = call->settings;
     enum script_end end = script_run(&run);
-    bool is_good = end == SCRIPT_ENDED || (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
+    bool is_good = end == SCRIPT_ENDED ||
+                   (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
 
     script_subject_end(&handshake->subject);
     if (call->name != NULL && (end == SCRIPT_ENDED || end == SCRIPT_LEFT)) {
         int code = end == SCRIPT_LEFT ? handshake->subject.exit_code : 0;
 
-        log_info(&handshake->log, 0, "%s: handler return value: %d, cert cb exit code: %d", call->name, code, is_good);
+        log_info(&handshake->log, 0, "%s: handler return value: %d, cert cb exit code: %d",
+                 call->name, code, is_good);
     }
     return is_good;
 }

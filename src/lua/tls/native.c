@@ -36,7 +36,8 @@ static int push_addr(lua_State *L, const struct addr *addr)
         lua_pushliteral(L, "inet6");
         return 2;
     case AF_UNIX:
-        lua_pushstring(L, addr->len > offsetof(struct sockaddr_un, sun_path) ? addr->un.sun_path : "");
+        lua_pushstring(L,
+                       addr->len > offsetof(struct sockaddr_un, sun_path) ? addr->un.sun_path : "");
         lua_pushliteral(L, "unix");
         return 2;
     default:
@@ -238,7 +239,8 @@ static int session_id(lua_State *L, struct script_thread *thread)
 {
     const struct script_handshake *handshake = script_tls_handshake();
     unsigned size = (unsigned) (handshake == NULL ? 0 : handshake->session_id.len);
-    const unsigned char *id = handshake == NULL ? NULL : (const unsigned char *) handshake->session_id.data;
+    const unsigned char *id =
+        handshake == NULL ? NULL : (const unsigned char *) handshake->session_id.data;
 
     if (handshake == NULL) {
         return script_fail(L, "bad request");
@@ -287,7 +289,8 @@ static int set_serialized_session(lua_State *L, struct script_thread *thread)
     if (handshake == NULL || thread->phase != SCRIPT_SESSION_FETCH) {
         return script_fail(L, "API disabled in the current context");
     }
-    SSL_SESSION *session = text.len > INT32_MAX ? NULL : d2i_SSL_SESSION(NULL, &at, (long) text.len);
+    SSL_SESSION *session =
+        text.len > INT32_MAX ? NULL : d2i_SSL_SESSION(NULL, &at, (long) text.len);
 
     if (session == NULL) {
         ERR_clear_error();

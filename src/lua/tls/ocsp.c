@@ -62,7 +62,9 @@ static int responder(lua_State *L, struct script_thread *thread)
     if (chain == NULL) {
         return 2;
     }
-    if (issuer_of(chain, &reason) == NULL) {
+    X509 *issuer = issuer_of(chain, &reason);
+
+    if (issuer == NULL && sk_X509_num(chain) < 2) {
         return script_fail(L, reason);
     }
     STACK_OF(OPENSSL_STRING) *urls = X509_get1_ocsp(sk_X509_value(chain, 0));
@@ -72,6 +74,10 @@ static int responder(lua_State *L, struct script_thread *thread)
         X509_email_free(urls);
         lua_pushnil(L);
         return 1;
+    }
+    if (issuer == NULL) {
+        X509_email_free(urls);
+        return script_fail(L, reason);
     }
     bool is_cut = (lua_Integer) strlen(url) > most;
 
@@ -85,7 +91,8 @@ static int responder(lua_State *L, struct script_thread *thread)
 }
 
 /* The request in DER, on the heap of OpenSSL; NULL: *reason. */
-static int make_request(STACK_OF(X509) * chain, X509 *issuer, unsigned char **out, const char **reason)
+static int make_request(STACK_OF(X509) * chain, X509 *issuer, unsigned char **out,
+                        const char **reason)
 {
     OCSP_REQUEST *request = OCSP_REQUEST_new();
     OCSP_CERTID *id = OCSP_cert_to_id(NULL, sk_X509_value(chain, 0), issuer);
@@ -158,7 +165,8 @@ static int64_t seconds_of(const ASN1_GENERALIZEDTIME *time)
 }
 
 /* NULL: it is good; else what is wrong with it. */
-static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) * chain, X509 *issuer)
+static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) * chain,
+                         X509 *issuer)
 {
     const unsigned char *at = (const unsigned char *) der.data;
     ASN1_GENERALIZEDTIME *this_update, *next_update;
@@ -188,8 +196,8 @@ static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) *
     if (answer->id == NULL) {
         return "OCSP_cert_to_id() failed";
     }
-    if (OCSP_resp_find_status(answer->basic, answer->id, &answer->status, NULL, NULL, &this_update, &next_update) !=
-        1) {
+    if (OCSP_resp_find_status(answer->basic, answer->id, &answer->status, NULL, NULL, &this_update,
+                              &next_update) != 1) {
         return "certificate status not found in the OCSP response";
     }
     answer->next_update = seconds_of(next_update);

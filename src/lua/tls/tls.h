@@ -31,11 +31,13 @@ struct script_tls_codes {
 /* A handshake, as Lua sees it: on the stack of the hook that runs it. */
 struct script_handshake {
     struct script_subject subject;
-    struct conn *conn;      /* the client's; not to be touched when the fiber was cancelled */
+    struct conn *conn; /* the client's; not to be touched when the fiber was cancelled */
     SSL *ssl;
-    struct log log;         /* the connection's, with what is done: filled by the caller */
-    struct str session_id;  /* of fetch: that is asked for */
-    SSL_SESSION *session;   /* of store: the new one; of fetch: that was set, owned; or NULL */
+    struct log log;            /* its lines: the connection's, with the script's phase */
+    struct log connection_log; /* filled by the caller */
+    enum script_phase phase;
+    struct str session_id; /* of fetch: that is asked for */
+    SSL_SESSION *session;  /* of store: the new one; of fetch: that was set, owned; or NULL */
 };
 
 extern const struct script_subject_kind script_handshake_kind;
@@ -48,11 +50,12 @@ struct script_handshake_call {
     enum script_phase phase;
     struct conn *conn;
     SSL *ssl;
-    const char *name;   /* "lua_certificate_by_lua", for the line that tells how it went; or NULL */
+    const char *name; /* "lua_certificate_by_lua", for the line that tells how it went; or NULL */
 };
 
 /* Runs it. False: the handshake fails: an error, or ngx.exit(ngx.ERROR). MAY WAIT. */
-bool script_handshake_run(const struct script_handshake_call *call, struct script_handshake *handshake);
+bool script_handshake_run(const struct script_handshake_call *call,
+                          struct script_handshake *handshake);
 
 /* The SSL object that the running thread is about, or NULL: its client's. */
 SSL *script_tls_ssl(void);
@@ -64,8 +67,8 @@ struct script_handshake *script_tls_handshake(void);
 /* ---- certificates.c ---- */
 
 int script_tls_pem_to_der(const unsigned char *pem, size_t size, unsigned char *out, char **error);
-int script_tls_key_to_der(const unsigned char *pem, size_t size, const unsigned char *password, unsigned char *out,
-                          char **error);
+int script_tls_key_to_der(const unsigned char *pem, size_t size, const unsigned char *password,
+                          unsigned char *out, char **error);
 void *script_tls_parse_pem(const unsigned char *pem, size_t size, char **error);
 void *script_tls_parse_der(const char *der, size_t size, char **error);
 void *script_tls_parse_pem_key(const unsigned char *pem, size_t size, char **error);

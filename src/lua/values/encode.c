@@ -67,7 +67,8 @@ void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *o
         char c = data[i];
 
         if (c == '%' && len - i > 2) {
-            int high = hex_value[(unsigned char) data[i + 1]], low = hex_value[(unsigned char) data[i + 2]];
+            int high = hex_value[(unsigned char) data[i + 1]],
+                low = hex_value[(unsigned char) data[i + 2]];
 
             if (high >= 0 && low >= 0) {
                 c = (char) (high << 4 | low);
@@ -85,8 +86,9 @@ void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *o
 
 void script_ffi_encode_base64(const char *data, size_t len, int how, struct script_text *out)
 {
-    static const char digits[2][65] = {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
+    static const char digits[2][65] =
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"};
     const char *digit = digits[(how & SCRIPT_BASE64_URL) != 0];
     const unsigned char *from = (const unsigned char *) data;
     char *begin = script_scratch((len + 2) / 3 * 4);
@@ -210,4 +212,20 @@ void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
     }
     *at++ = '\'';
     *out = (struct script_text){begin, (size_t) (at - begin)};
+}
+
+/* ---- single characters ---- */
+
+int script_ffi_replace_char(const char *data, size_t len, int from, int to, struct script_text *out)
+{
+    if (memchr(data, from, len) == NULL) {
+        return 0;
+    }
+    char *begin = script_scratch(len);
+
+    for (size_t i = 0; i < len; i++) {
+        begin[i] = data[i] == (char) from ? (char) to : data[i];
+    }
+    *out = (struct script_text){begin, len};
+    return 1;
 }

@@ -12,6 +12,7 @@ enum {
     DFA_WORKSPACE = 256, /* integers */
     ERROR_ROOM = 1024,   /* bytes of a message, without the pattern */
     JIT_STACK_FIRST = 32 << 10,
+    REPLACED_KEPT = 1 << 20, /* bytes of the text that grows */
 };
 
 /* The JIT's stack; without, it uses 32 KB of the machine's. Of this thread. */
@@ -41,7 +42,8 @@ static void tell(struct str pattern, int error, size_t offset, struct script_tex
     struct room room = {begin, begin + size};
 
     pcre2_get_error_message(error, text, sizeof(text));
-    room_printf(&room, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text, STR_ARG(pattern));
+    room_printf(&room, "pcre2_compile() failed: %s in \"%.*s\"", (const char *) text,
+                STR_ARG(pattern));
     if (offset < pattern.len) {
         room_printf(&room, " at \"%.*s\"", STR_ARG(str_skip(pattern, offset)));
     }
@@ -57,15 +59,16 @@ static pcre2_code *compile(struct str pattern, int flags, struct script_text *er
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         wanted |= (flags & options[i].flag) != 0 ? options[i].option : 0;
     }
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR) pattern.data, pattern.len, wanted, &error, &offset, NULL);
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR) pattern.data, pattern.len, wanted, &error, &offset, NULL);
     if (code == NULL) {
         tell(pattern, error, offset, error_text);
     }
     return code;
 }
 
-struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags, double match_limit,
-                                          struct script_text *error)
+struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int flags,
+                                          double match_limit, struct script_text *error)
 {
     pcre2_code *code = compile((struct str){pattern, len}, flags, error);
     uint32_t groups = 0, names = 0, name_size = 0;
@@ -78,7 +81,8 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
     pcre2_pattern_info(code, PCRE2_INFO_NAMECOUNT, &names);
     pcre2_pattern_info(code, PCRE2_INFO_NAMEENTRYSIZE, &name_size);
     pcre2_pattern_info(code, PCRE2_INFO_NAMETABLE, &table);
-    struct script_regex *regex = calloc(1, sizeof(*regex) + 2 * (groups + 1) * sizeof(*regex->captures));
+    struct script_regex *regex =
+        calloc(1, sizeof(*regex) + 2 * (groups + 1) * sizeof(*regex->captures));
     if (regex == NULL) {
         fatal_no_memory(sizeof(*regex));
     }
@@ -91,12 +95,15 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
     regex->data = pcre2_match_data_create(groups + 1, NULL);
     regex->match_limit = (uint32_t) match_limit;
     regex->match_options = (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0 ? PCRE2_NO_UTF_CHECK : 0;
+    regex->is_utf = (flags & SCRIPT_REGEX_UTF) != 0;
     regex->is_dfa = (flags & SCRIPT_REGEX_DFA) != 0;
     if (regex->data == NULL) {
         fatal_no_memory(groups);
     }
-    if ((flags & SCRIPT_REGEX_JIT) != 0 && !regex->is_dfa && pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) {
-        regex->is_fast = (flags & SCRIPT_REGEX_UTF) == 0 || (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0;
+    if ((flags & SCRIPT_REGEX_JIT) != 0 && !regex->is_dfa &&
+        pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0) {
+        regex->is_fast =
+            (flags & SCRIPT_REGEX_UTF) == 0 || (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0;
     }
     return regex;
 }
@@ -136,29 +143,120 @@ static int match_dfa(const struct script_regex *regex, struct str subject, size_
 {
     int workspace[DFA_WORKSPACE];
 
-    return pcre2_dfa_match(regex->code, (PCRE2_SPTR) subject.data, subject.len, from, regex->match_options,
-                           regex->data, context, workspace, DFA_WORKSPACE);
+    return pcre2_dfa_match(regex->code, (PCRE2_SPTR) subject.data, subject.len, from,
+                           regex->match_options, regex->data, context, workspace, DFA_WORKSPACE);
 }
 
 int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len, size_t from)
 {
     int result;
 
+    if (from > len) {
+        return PCRE2_ERROR_BADOFFSET;
+    }
     prepare(regex);
     if (regex->is_dfa) {
         result = match_dfa(regex, (struct str){subject, len}, from);
-        result = result == 0 ? 1 : result; /* more matches than there is room for: the longest is the first */
+        result = result == 0
+                     ? 1
+                     : result; /* more matches than there is room for: the longest is the first */
     } else if (regex->is_fast) {
-        result = pcre2_jit_match(regex->code, (PCRE2_SPTR) subject, len, from, 0, regex->data, context);
+        result =
+            pcre2_jit_match(regex->code, (PCRE2_SPTR) subject, len, from, 0, regex->data, context);
     } else {
-        result = pcre2_match(regex->code, (PCRE2_SPTR) subject, len, from, regex->match_options, regex->data,
-                             context);
+        result = pcre2_match(regex->code, (PCRE2_SPTR) subject, len, from, regex->match_options,
+                             regex->data, context);
     }
     if (result > 0) {
         take_captures(regex);
         return result;
     }
     return result == PCRE2_ERROR_NOMATCH ? 0 : result;
+}
+
+/* A part of a template: a text, or what a group has matched. */
+static struct str part_of(const struct script_regex *regex, const char *subject, const char *text,
+                          const int *pair)
+{
+    if (pair[0] >= 0) {
+        return (struct str){text + pair[0], (size_t) pair[1]};
+    }
+    if (pair[1] > regex->groups || (regex->is_dfa && pair[1] != 0)) {
+        return STR("");
+    }
+    int from = regex->captures[2 * pair[1]], to = regex->captures[2 * pair[1] + 1];
+    return from < 0 || to <= from ? STR("") : str_from(subject + from, subject + to);
+}
+
+void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
+                             const struct script_template *template, struct script_text *out)
+{
+    size_t len = 0;
+
+    for (int i = 0; i < template->count; i++) {
+        len += part_of(regex, subject, template->text, template->list + 2 * i).len;
+    }
+    char *at = script_scratch(len);
+    *out = (struct script_text){at, len};
+    for (int i = 0; i < template->count; i++) {
+        at = str_put(at, part_of(regex, subject, template->text, template->list + 2 * i));
+    }
+}
+
+/* Where to look next after the match that was looked for from `from`: on, in any case. */
+static size_t next_from(const struct script_regex *regex, struct str subject, size_t from)
+{
+    size_t first = (size_t) regex->captures[0], last = (size_t) regex->captures[1];
+
+    if (last > first && last > from) {
+        return last;
+    }
+    last = last < from ? from : last;
+    do {
+        last++;
+    } while (regex->is_utf && last < subject.len &&
+             ((unsigned char) subject.data[last] & 0xc0) == 0x80);
+    return last;
+}
+
+/* The text that grows while matches are replaced; of this thread. */
+static __thread struct buf replaced;
+
+static void append_expanded(const struct script_regex *regex, const char *subject,
+                            const struct script_template *template)
+{
+    for (int i = 0; i < template->count; i++) {
+        buf_append(&replaced, part_of(regex, subject, template->text, template->list + 2 * i));
+    }
+}
+
+int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
+                             const struct script_template *template, struct script_text *out)
+{
+    size_t copied = 0, from = 0;
+    int count = 0, result;
+
+    if (replaced.capacity > REPLACED_KEPT) {
+        buf_free(&replaced);
+    }
+    replaced.len = 0;
+    while (from <= len && (result = script_ffi_regex_match(regex, subject, len, from)) != 0) {
+        if (result < 0) {
+            return result;
+        }
+        size_t first = (size_t) regex->captures[0], last = (size_t) regex->captures[1];
+
+        if (first > copied) {
+            buf_append(&replaced, str_from(subject + copied, subject + first));
+        }
+        append_expanded(regex, subject, template);
+        copied = last > copied ? last : copied;
+        from = next_from(regex, (struct str){subject, len}, from);
+        count++;
+    }
+    buf_append(&replaced, str_from(subject + copied, subject + len));
+    *out = (struct script_text){replaced.data, replaced.len};
+    return count;
 }
 
 int script_ffi_regex_jit_stack(size_t size)

@@ -31,7 +31,9 @@ void script_ffi_clock_text(int which, struct script_text *out)
 
 void script_ffi_http_time(double seconds, int is_cookie, struct script_text *out)
 {
-    time_t when = !(seconds > 0) ? 0 : seconds > LAST_SECOND ? (time_t) LAST_SECOND : (time_t) seconds;
+    time_t when = !(seconds > 0)          ? 0
+                  : seconds > LAST_SECOND ? (time_t) LAST_SECOND
+                                          : (time_t) seconds;
     char *text = script_scratch(HTTP_DATE_LENGTH);
     const char *end = is_cookie ? cookie_date_format(text, when) : http_date_format(text, when);
 

@@ -45,7 +45,8 @@ int script_ffi_variable(const char *name, size_t len, struct str *out)
     if (result != SCRIPT_VARIABLE_OK) {
         return result;
     }
-    return variable_get_by_name(env, (struct str){name, len}, out) ? SCRIPT_VARIABLE_OK : SCRIPT_VARIABLE_NONE;
+    return variable_get_by_name(env, (struct str){name, len}, out) ? SCRIPT_VARIABLE_OK
+                                                                   : SCRIPT_VARIABLE_NONE;
 }
 
 int script_variable_set(struct variable_env *env, struct str name, struct str value)

@@ -31,7 +31,8 @@ SCRIPT_TEXT(script_library_table, "src/lua/library/table/more.lua")
 #define TAKE_IN(name, file, module) SCRIPT_TEXT(script_library_##name, "src/lua/library/" file)
 LIBRARY(TAKE_IN)
 
-#define ROW(name, file, module) {module, script_library_##name##_begin, script_library_##name##_end},
+#define ROW(name, file, module)                                                                    \
+    {module, script_library_##name##_begin, script_library_##name##_end},
 
 static const struct {
     const char *name; /* as in require */

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "lua/vm/failure.h"
+#include "lua/vm/context.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
@@ -43,8 +44,7 @@ void script_subject_end(struct script_subject *subject)
         list_init(&resource->link);
         resource->release(resource);
     }
-    luaL_unref(vm->state, LUA_REGISTRYINDEX, subject->context);
-    subject->context = LUA_NOREF;
+    script_context_drop(subject);
     list_remove(&subject->link);
     if (vm->is_private && list_is_empty(&vm->subjects)) {
         script_vm_free(vm);

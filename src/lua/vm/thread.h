@@ -65,7 +65,7 @@ struct script_subject {
     struct list link;      /* in vm->subjects */
     struct list threads;   /* struct script_thread that live, newest last */
     struct list resources; /* struct script_resource */
-    int context;           /* reference to ngx.ctx, or LUA_NOREF */
+    int context;           /* place of ngx.ctx (context.h), or LUA_NOREF */
     int exit_code;         /* of ngx.exit, where a phase of no request asks for it; else 0 */
     int failed_with;       /* after SCRIPT_FAILED: the status that a request of HTTP gets */
 };
@@ -82,7 +82,8 @@ enum script_end {
 struct script_thread {
     lua_State *state;
     int reference; /* that keeps the state, in the registry */
-    const lua_State *at; /* the coroutine of it that called a function which waits, last; to be compared only */
+    const lua_State
+        *at; /* the coroutine of it that called a function which waits, last; to be compared only */
     struct script_subject *subject;
     enum script_phase phase;
     struct script_thread *entry;  /* the one that the run began with; itself when it is that */

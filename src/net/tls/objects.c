@@ -6,7 +6,7 @@
 #include "base/checksum.h"
 #include "net/tls/private.h"
 
-static bool use_certificates(SSL *ssl, STACK_OF(X509) *chain, EVP_PKEY *key)
+static bool use_certificates(SSL *ssl, STACK_OF(X509) * chain, EVP_PKEY *key)
 {
     if (sk_X509_num(chain) < 1 || SSL_use_certificate(ssl, sk_X509_value(chain, 0)) != 1) {
         return false;
@@ -89,7 +89,8 @@ void tls_store_free(void *store)
     X509_STORE_free(store);
 }
 
-enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code, const char **reason)
+enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code,
+                              const char **reason)
 {
     SSL *ssl = tls_ssl(conn);
     X509 *certificate = SSL_get0_peer_certificate(ssl);
@@ -99,7 +100,8 @@ enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *co
     if (*code != X509_V_OK) {
         return TLS_UNTRUSTED;
     }
-    bool is_right = name.len == 0 || (certificate != NULL && tls_certificate_is_for(certificate, name));
+    bool is_right =
+        name.len == 0 || (certificate != NULL && tls_certificate_is_for(certificate, name));
     ERR_clear_error();
     return is_right ? TLS_TRUSTED : TLS_OTHER_NAME;
 }

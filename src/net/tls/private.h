@@ -94,15 +94,16 @@ struct tls {
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
     const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
     uint64_t deadline_ms;                        /* … of its handshake */
-    const struct tls_hooks *hooks; /* scripts that are asked, or NULL */
-    struct fiber_handle asking;    /* the fiber of a step of the handshake, with hooks */
-    struct log *asking_log; /* of a step that has waited, on the fiber's stack: see tls_ask_end */
-    struct log *asked_log;  /* … and the connection's own meanwhile */
-    enum tls_progress asked;       /* what that step has come to, once it is not is_asking any more */
-    bool is_asking;                /* the fiber is inside OpenSSL: nobody else may go there */
-    bool has_waited;               /* … and it has waited: the owner is called when it is out */
-    bool has_asked;                /* `asked` is to be taken up */
-    bool is_abandoned; /* the connection was closed meanwhile: conn is NULL, and the fiber frees this */
+    const struct tls_hooks *hooks;               /* scripts that are asked, or NULL */
+    struct fiber_handle asking; /* the fiber of a step of the handshake, with hooks */
+    struct log *asking_log;  /* of a step that has waited, on the fiber's stack: see tls_ask_end */
+    struct log *asked_log;   /* … and the connection's own meanwhile */
+    enum tls_progress asked; /* what that step has come to, once it is not is_asking any more */
+    bool is_asking;          /* the fiber is inside OpenSSL: nobody else may go there */
+    bool has_waited;         /* … and it has waited: the owner is called when it is out */
+    bool has_asked;          /* `asked` is to be taken up */
+    bool
+        is_abandoned; /* the connection was closed meanwhile: conn is NULL, and the fiber frees this */
 };
 
 static inline struct tls *tls_of(const struct conn *conn)

@@ -182,7 +182,8 @@ static void keep_session(const struct tls_context *context, SSL_SESSION *session
     shm_lock_release(&((struct session_store *) zone->root)->lock);
 }
 
-static SSL_SESSION *kept_session(const struct tls_context *context, const unsigned char *id, int len)
+static SSL_SESSION *kept_session(const struct tls_context *context, const unsigned char *id,
+                                 int len)
 {
     struct zone *zone = context->settings.session_zone;
     static unsigned char der[SESSION_MAX];
@@ -211,7 +212,9 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     const struct tls_context *context = tls_session_context(ssl);
     struct tls *tls = SSL_get_ex_data(ssl, tls_index);
 
-    if (tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL) {
+    /* Tickets of TLS 1.3 are no sessions that one finds by an identifier (RFC 8446, 2.2). */
+    if (tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL &&
+        SSL_version(ssl) < TLS1_3_VERSION) {
         tls->hooks->store(tls->conn, ssl, session, tls->hooks->arg);
     }
     if (context->sessions != NULL) {
@@ -228,7 +231,8 @@ static SSL_SESSION *on_get_session(SSL *ssl, const unsigned char *id, int len, i
 
     *copy = 0;
     if (tls->hooks != NULL && tls->hooks->fetch != NULL && len > 0 && tls_ask_begin(tls)) {
-        session = tls->hooks->fetch(tls->conn, ssl, (struct str){(const char *) id, (size_t) len}, tls->hooks->arg);
+        session = tls->hooks->fetch(tls->conn, ssl, (struct str){(const char *) id, (size_t) len},
+                                    tls->hooks->arg);
         if (!tls_ask_end(tls)) {
             SSL_SESSION_free(session);
             return NULL;

@@ -105,7 +105,8 @@ struct tls_hooks {
     /* The server is chosen, and a certificate is needed. False: the handshake fails. */
     bool (*certify)(struct conn *conn, struct ssl_st *ssl, void *arg);
     /* A client would resume a session: the session of this identifier, which is given away, or NULL: it is not known. */
-    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg);
+    struct ssl_session_st *(*fetch)(struct conn *conn, struct ssl_st *ssl, struct str id,
+                                    void *arg);
     /* There is a new one, which may be resumed by its identifier. Never waits. */
     void (*store)(struct conn *conn, struct ssl_st *ssl, struct ssl_session_st *session, void *arg);
     void *arg;
@@ -180,7 +181,7 @@ struct tls_client_options {
     struct str key;
     const struct vec *passwords;                     /* struct str: of that key; or NULL */
     struct tls_certificate_cache *certificate_cache; /* or NULL */
-    const struct tls_client_hooks *hooks; /* scripts that are asked; or NULL */
+    const struct tls_client_hooks *hooks;            /* scripts that are asked; or NULL */
     uint64_t identity; /* of tls_client_identity; sessions are kept by it and the peer's address */
     const struct tls_client_objects *objects; /* or NULL */
 };
@@ -226,7 +227,8 @@ static inline bool conn_is_tls(const struct conn *conn)
 /* Who the peer of an established connection is, for who did not have tls_connect look: is its chain trusted (else *code and
  * *reason say why not), and, unless the name is empty, is its certificate for it? */
 enum tls_trust { TLS_TRUSTED, TLS_UNTRUSTED, TLS_OTHER_NAME };
-enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code, const char **reason);
+enum tls_trust tls_peer_trust(const struct conn *conn, struct str name, long *code,
+                              const char **reason);
 /* SSL_CTX of the connection, borrowed; NULL: no TLS. */
 void *tls_ssl_context(const struct conn *conn);
 /* SSL_SESSION with a reference of the caller's own, for tls_session_free; or NULL. */

@@ -362,7 +362,8 @@ static void tls_end(struct conn *conn)
 {
     struct tls *tls = tls_of(conn);
 
-    if (tls->is_failed || conn->is_broken || tls->ssl == NULL || tls->io_error != 0 || tls->is_asking) {
+    if (tls->is_failed || conn->is_broken || tls->ssl == NULL || tls->io_error != 0 ||
+        tls->is_asking) {
         return;
     }
     tls_gather_begin(tls);

@@ -45,7 +45,8 @@ static bool apply_worker_requests(struct conf_scope *scope, const struct directi
 static bool apply_use(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
                       void *settings)
 {
-    if (!str_is(node->args[1], "epoll") && !str_is(node->args[1], "poll") && !str_is(node->args[1], "select")) {
+    if (!str_is(node->args[1], "epoll") && !str_is(node->args[1], "poll") &&
+        !str_is(node->args[1], "select")) {
         return conf_error(scope->conf, node, "invalid event type \"%.*s\"", STR_ARG(node->args[1]));
     }
     return true;
@@ -150,7 +151,8 @@ static const struct directive events_rows[] = {
          "half, are kept for those, and one with many gets no further one than are left. auto: 32 KB for "
          "each, out of an eighth of the memory (65536 at most), and at least two for each connection."},
     {"use", IN_EVENTS, CUSTOM(apply_use), ARGS(1, 1), .syntax = "<method>",
-     .doc = "The method by which readiness is learnt: epoll, which poll and select stand for, too."},
+     .doc =
+         "The method by which readiness is learnt: epoll, which poll and select stand for, too."},
     {"multi_accept", IN_EVENTS, FLAG(struct events_settings, multi_accept), .initial = "off",
      .doc = "Accepts all waiting connections at once instead of one by one."},
     {"accept_mutex", IN_EVENTS, FLAG(struct events_settings, accept_mutex), .initial = "off",

@@ -143,7 +143,8 @@ static bool check_settings(struct conf_scope *scope, const struct tls_client_set
     return true;
 }
 
-struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made, struct str *error)
+struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made,
+                                       struct str *error)
 {
     struct context_list *list = conf_state(conf, "tls client contexts", sizeof(*list));
     struct arena scratch;

@@ -32,7 +32,8 @@ struct tls_client_settings {
 };
 
 /* A context of these settings, one in a reading for all that say the same. NULL with *error. */
-struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made, struct str *error);
+struct tls_context *tls_client_context(struct conf *conf, const struct tls_settings *made,
+                                       struct str *error);
 
 /*
  * When a block was read: makes the context where one is needed, one for all locations that say the same. prefix: of the

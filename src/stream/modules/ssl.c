@@ -60,7 +60,9 @@ static const struct tls_hooks *hooks_of(struct conn *conn, void *arg)
     return session->listen->tls_hooks;
 }
 
-static const struct tls_selector selector = {.select = select_server, .certify = certify, .hooks = hooks_of};
+static const struct tls_selector selector = {.select = select_server,
+                                             .certify = certify,
+                                             .hooks = hooks_of};
 
 static enum tls_progress go_on(struct session *session)
 {

@@ -228,7 +228,8 @@ static bool has_untried(const struct upstream_pick *pick, const struct peer_set 
 
 bool upstream_pick_has_next(const struct upstream_pick *pick)
 {
-    if (pick->direction != NULL && (pick->direction->more_tries != 0 || pick->direction->target != NULL)) {
+    if (pick->direction != NULL &&
+        (pick->direction->more_tries != 0 || pick->direction->target != NULL)) {
         return pick->direction->more_tries != 0;
     }
     return !pick->is_shut &&

@@ -71,7 +71,9 @@ bool upstream_block_read(struct conf_scope *scope, struct conf_node *node,
     if (inner == NULL) {
         return false;
     }
-    return group->servers.count != 0 || (group->balancer != NULL && group->balancer->direct != NULL) || scope->conf->error_count != errors ||
+    return group->servers.count != 0 ||
+           (group->balancer != NULL && group->balancer->direct != NULL) ||
+           scope->conf->error_count != errors ||
            conf_error(scope->conf, node, "no servers are inside upstream");
 }
 

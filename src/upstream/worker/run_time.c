@@ -22,7 +22,8 @@ struct run_time_group {
     struct list in_bucket;
     struct list in_order; /* of use: the one that was asked for last is first */
     const struct resolver_settings *resolver;
-    const struct upstream_group *director; /* whose balancer led here (upstream_directed), or NULL */
+    const struct upstream_group
+        *director;           /* whose balancer led here (upstream_directed), or NULL */
     uint64_t valid_until_ms; /* of its addresses */
     uint64_t used_ms;        /* when it was asked for last */
     struct arena arena;      /* of texts */
@@ -57,8 +58,9 @@ static struct run_time_group *group_find(const struct run_time_key *key)
     list_each(item, bucket_of(key->host, key->port)) {
         struct run_time_group *made = container_of(item, struct run_time_group, in_bucket);
 
-        if (made->server.port == key->port && made->resolver == key->resolver && made->director == key->director &&
-            made->group.set == key->set && str_equal_nocase(made->server.host, key->host)) {
+        if (made->server.port == key->port && made->resolver == key->resolver &&
+            made->director == key->director && made->group.set == key->set &&
+            str_equal_nocase(made->server.host, key->host)) {
             return made;
         }
     }
@@ -221,7 +223,10 @@ struct upstream_group *upstream_at_run_time(struct upstream_set *set,
                                             const struct dns_lookup *wanted, uint16_t port,
                                             const char **reason)
 {
-    struct run_time_key key = {.set = set, .host = wanted->name, .port = port, .resolver = wanted->settings};
+    struct run_time_key key = {.set = set,
+                               .host = wanted->name,
+                               .port = port,
+                               .resolver = wanted->settings};
     struct run_time_group *made = group_find(&key);
     struct dns_lookup lookup = *wanted;
     struct resolved found = {0};

@@ -31,7 +31,10 @@ static void drop(void)
 
 static int set_text(const char *key, const char *text, double seconds)
 {
-    struct script_dict_value value = {.type = DICT_STRING, .data = text, .len = strlen(text), .seconds = seconds};
+    struct script_dict_value value = {.type = DICT_STRING,
+                                      .data = text,
+                                      .len = strlen(text),
+                                      .seconds = seconds};
 
     return script_ffi_dict_set(&dict, key, strlen(key), DICT_SET, &value);
 }
@@ -72,7 +75,10 @@ static void values_are_set_in_their_place_or_anew(void **state)
     assert_int_equal(set_text("key", "short", 0), DICT_OK);
     assert_int_equal(set_text("key", "other", 0), DICT_OK);
     expect_text("key", "other");
-    assert_int_equal(set_text("key", "one that needs a piece of memory of another size than before it had", 0), DICT_OK);
+    assert_int_equal(set_text("key",
+                              "one that needs a piece of memory of another size than before it had",
+                              0),
+                     DICT_OK);
     expect_text("key", "one that needs a piece of memory of another size than before it had");
     assert_int_equal(set_text("key", "", 0), DICT_OK);
     expect_text("key", "");
@@ -203,7 +209,9 @@ static unsigned check_all(void)
         unsigned number = (unsigned) strtoul(item->data + 1, NULL, 10);
 
         in_order++;
-        assert_int_equal(item->type, item->data[0] == 's' ? DICT_STRING : item->data[0] == 'l' ? DICT_LIST : DICT_NUMBER);
+        assert_int_equal(item->type, item->data[0] == 's'   ? DICT_STRING
+                                     : item->data[0] == 'l' ? DICT_LIST
+                                                            : DICT_NUMBER);
         for (size_t at = 0; item->type == DICT_STRING && at < item->value_len; at++) {
             assert_int_equal(dict_value_of(item)[at], 'a' + (int) (number % 26));
         }

@@ -3,14 +3,15 @@
 #include "http/message/uri.h"
 #include "http/modules/lua/lua.h"
 
-#define PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define PHASES                                                                                     \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
 /* ngx.exec("@name") */
 static enum flow go_to_name(struct request *request, struct str name, struct str args)
 {
     if (args.len != 0) {
-        log_warn(&request->log, 0, "query strings %.*s ignored when exec'ing named location %.*s", STR_ARG(args),
-                 STR_ARG(name));
+        log_warn(&request->log, 0, "query strings %.*s ignored when exec'ing named location %.*s",
+                 STR_ARG(args), STR_ARG(name));
     }
     return request_redirect_named(request, name);
 }
@@ -29,7 +30,8 @@ static struct str join_args(struct request *request, struct str first, struct st
 }
 
 /* "/a%20b?c": the path is decoded. False: it is unsafe, which was logged. */
-static bool lua_split_uri(struct request *request, struct str text, struct str *uri, struct str *args)
+static bool lua_split_uri(struct request *request, struct str text, struct str *uri,
+                          struct str *args)
 {
     if (!request_split_uri(request, text, uri, args)) {
         return false;
@@ -64,11 +66,12 @@ static int exec(lua_State *L, struct script_thread *thread)
     if (uri.data[0] != '@' && !lua_split_uri(request, uri, &uri, &uri_args)) {
         return luaL_error(L, "unsafe uri");
     }
-    lua_demand_no_captures(L, lua_check_request(L, thread));
+    script_demand_abortable(L, thread);
     if (request->response.is_head_sent) {
         return luaL_error(L, "attempt to call ngx.exec after sending out response headers");
     }
     if (uri.data[0] == '@') {
+        uri = str_cut(&(struct str){uri.data, uri.len}, '?');
         lua_decide(L, thread, go_to_name(request, uri, args));
     }
     lua_decide(L, thread, request_redirect(request, uri, join_args(request, uri_args, args)));
@@ -94,7 +97,7 @@ static int redirect(lua_State *L, struct script_thread *thread)
                              "ngx.HTTP_PERMANENT_REDIRECT, ngx.HTTP_SEE_OTHER, and "
                              "ngx.HTTP_TEMPORARY_REDIRECT are allowed");
     }
-    lua_demand_no_captures(L, lua);
+    script_demand_abortable(L, thread);
     if (request->response.is_head_sent) {
         return luaL_error(L, "attempt to call ngx.redirect after sending out the headers");
     }
@@ -102,7 +105,8 @@ static int redirect(lua_State *L, struct script_thread *thread)
     /* As it is: nothing makes it absolute. */
     request->response.location = STR_NONE;
     fields_set(&request->response.fields, &request->arena, FIELD_LOCATION, STR_NONE);
-    fields_add_known(&request->response.fields, &request->arena, FIELD_LOCATION, arena_dup(&request->arena, uri));
+    fields_add_known(&request->response.fields, &request->arena, FIELD_LOCATION,
+                     arena_dup(&request->arena, uri));
     lua_decide(L, thread, request_fail(request, (unsigned) status));
 }
 

@@ -6,13 +6,13 @@
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
 static bool run(struct script_handshake *handshake, const struct http_server *server,
-                struct script_handshake_call *call, const char *action)
+                struct script_handshake_call *call)
 {
     const struct http_connection *http = call->conn->user;
     const struct lua_main *main = location_settings(server->root, &lua_main_key);
     const struct lua_settings *settings = location_settings(server->root, &lua_key);
 
-    connection_log(http, action, &handshake->log);
+    connection_log(http, NULL, &handshake->connection_log);
     call->vm = main->vm;
     call->settings = &settings->script;
     return script_handshake_run(call, handshake);
@@ -34,13 +34,14 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call, "loading SSL client hello by lua");
+    return call.code == NULL || run(&handshake, server, &call);
 }
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
     const struct http_connection *http = conn->user;
-    const struct http_server *server = http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+    const struct http_server *server =
+        http->secure_server != NULL ? http->secure_server : http->listen->default_server;
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.certificate,
                                          .phase = SCRIPT_CERTIFICATE,
@@ -48,7 +49,7 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(&handshake, server, &call, "loading SSL certificate by lua");
+    return call.code == NULL || run(&handshake, server, &call);
 }
 
 static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, void *arg)
@@ -61,7 +62,7 @@ static SSL_SESSION *fetch(struct conn *conn, struct ssl_st *ssl, struct str id, 
                                          .conn = conn,
                                          .ssl = ssl};
 
-    if (call.code != NULL && !run(&handshake, server, &call, "fetching SSL session by lua")) {
+    if (call.code != NULL && !run(&handshake, server, &call)) {
         SSL_SESSION_free(handshake.session);
         return NULL;
     }
@@ -79,11 +80,14 @@ static void store(struct conn *conn, struct ssl_st *ssl, SSL_SESSION *session, v
                                          .ssl = ssl};
 
     if (call.code != NULL) {
-        run(&handshake, server, &call, "storing SSL session by lua");
+        run(&handshake, server, &call);
     }
 }
 
-static const struct tls_hooks hooks = {.hello = hello, .certify = certify, .fetch = fetch, .store = store};
+static const struct tls_hooks hooks = {.hello = hello,
+                                       .certify = certify,
+                                       .fetch = fetch,
+                                       .store = store};
 
 const struct tls_client_hooks *lua_backend_hooks(struct request *request)
 {
@@ -98,7 +102,8 @@ void lua_handshakes_end(struct http_main *http)
         vec_each(struct http_server *, server, &(*listen)->servers) {
             const struct script_tls_codes *codes = &settings_of(*server)->tls;
 
-            if (codes->hello != NULL || codes->certificate != NULL || codes->fetch != NULL || codes->store != NULL) {
+            if (codes->hello != NULL || codes->certificate != NULL || codes->fetch != NULL ||
+                codes->store != NULL) {
                 (*listen)->tls_hooks = &hooks;
             }
         }

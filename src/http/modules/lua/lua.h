@@ -15,10 +15,11 @@
 
 /* Main level. */
 struct lua_main {
-    bool rewrite_is_early; /* rewrite_by_lua_no_postpone */
-    bool access_is_early;  /* access_by_lua_no_postpone */
+    bool rewrite_is_early;    /* rewrite_by_lua_no_postpone */
+    bool access_is_early;     /* access_by_lua_no_postpone */
     bool precontent_is_early; /* precontent_by_lua_no_postpone */
-    bool has_if_rewrite;   /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
+    bool
+        has_if_rewrite; /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
     struct script_vm_options options;
     struct script_vm *vm;
 };
@@ -30,24 +31,26 @@ struct lua_settings {
     struct script_code *server_rewrite; /* of a server alone */
     struct script_code *rewrite, *access, *precontent, *content;
     struct script_code *header_filter, *body_filter, *log;
-    uint64_t capture_max;  /* lua_capture_max_size: bytes of a captured body */
-    bool needs_body;       /* lua_need_request_body */
-    bool gathers_http10;   /* lua_http10_buffering */
-    bool has_default_type; /* lua_use_default_type */
+    uint64_t capture_max;                /* lua_capture_max_size: bytes of a captured body */
+    bool needs_body;                     /* lua_need_request_body */
+    bool gathers_http10;                 /* lua_http10_buffering */
+    bool has_default_type;               /* lua_use_default_type */
     struct script_tls_codes tls;         /* of handshakes, of a server */
     struct script_backend_codes backend; /* of handshakes with backends */
-    bool transforms_names; /* lua_transform_underscores_in_response_headers */
+    bool transforms_names;               /* lua_transform_underscores_in_response_headers */
 };
 extern struct settings_key lua_key;
 
 /* What Lua gives of a response (output.c). */
 struct lua_output {
-    struct buf gathered; /* lua_http10_buffering: what was said so far, whose length the head will tell */
-    struct list waiters; /* struct turn: threads that wait until another's output was taken; empty before the first */
-    enum flow head;      /* how the head went, once has_begun */
-    bool has_begun;      /* the head was given, or tried */
-    bool has_ended;      /* the last piece was given */
-    bool is_busy;        /* a thread gives something */
+    struct buf
+        gathered; /* lua_http10_buffering: what was said so far, whose length the head will tell */
+    struct list
+        waiters; /* struct turn: threads that wait until another's output was taken; empty before the first */
+    enum flow head; /* how the head went, once has_begun */
+    bool has_begun; /* the head was given, or tried */
+    bool has_ended; /* the last piece was given */
+    bool is_busy;   /* a thread gives something */
 };
 
 struct lua_filter;
@@ -56,29 +59,31 @@ struct lua_filter;
 struct lua_request {
     struct script_subject subject; /* magic of its kind: lua_request_kind */
     struct request *request;
-    enum flow flow;    /* what a handler returns, once Lua has decided: ngx.exit, ngx.exec … */
-    bool has_decided;  /* flow holds */
-    bool has_begun;    /* subject is valid */
-    bool has_exited;   /* ngx.exit was called, with exit_code */
+    enum flow flow;   /* what a handler returns, once Lua has decided: ngx.exit, ngx.exec … */
+    bool has_decided; /* flow holds */
+    bool has_begun;   /* subject is valid */
+    bool has_exited;  /* ngx.exit was called, with exit_code */
     int exit_code;
-    unsigned exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
+    unsigned
+        exit_status; /* of a failure that it asked for: Lua that makes the page for it answers with this; else 0 */
     struct lua_output output;
     struct script_backend backend; /* scripts in a handshake with a backend */
-    struct lua_filter *filter; /* whose piece is ngx.arg now; else NULL (filters.c) */
-    unsigned is_refused : 1;   /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
+    struct lua_filter *filter;     /* whose piece is ngx.arg now; else NULL (filters.c) */
+    unsigned
+        is_refused : 1; /* by ngx.exit in header_filter_by_lua*: that is not run for the page that follows */
     struct abort_watcher aborts; /* set while Lua runs that may wait (abort.c) */
     struct script_abort abort;   /* what ngx.on_abort asked for */
     bool has_left;               /* the client has; the script goes on */
-    unsigned redirects; /* of the request, when ngx.ctx was made */
-    bool has_type;     /* a script has set Content-Type, or removed it */
-    bool is_reading_body;      /* ngx.req.read_body waits */
-    bool has_raw_socket;       /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
+    unsigned redirects;          /* of the request, when ngx.ctx was made */
+    bool has_type;               /* a script has set Content-Type, or removed it */
+    bool is_reading_body;        /* ngx.req.read_body waits */
+    bool has_raw_socket; /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
     struct body_source *body_source; /* of ngx.req.socket(); or NULL */
-    struct body_writer *writer; /* of ngx.req.init_body; or NULL */
-    char *file_to_remove;       /* path of the body that a script gave; or NULL */
-    struct str *arguments;      /* ngx.arg of set_by_lua, while that runs */
-    unsigned argument_count;    /* … of them */
-    unsigned captures; /* ngx.location.capture and its kin that wait */
+    struct body_writer *writer;      /* of ngx.req.init_body; or NULL */
+    char *file_to_remove;            /* path of the body that a script gave; or NULL */
+    struct str *arguments;           /* ngx.arg of set_by_lua, while that runs */
+    unsigned argument_count;         /* … of them */
+    unsigned captures;               /* ngx.location.capture and its kin that wait */
 };
 
 extern const struct script_subject_kind lua_request_kind;
@@ -101,8 +106,6 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
  * for a subrequest.
  */
 _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow);
-/* … the error alone, for who decides in another way. */
-void lua_demand_no_captures(lua_State *L, const struct lua_request *lua);
 
 /* ---- handlers of phases (phases.c) */
 
@@ -112,7 +115,9 @@ enum flow lua_access(struct request *request);
 enum flow lua_precontent(struct request *request);
 enum flow lua_content(struct request *request);
 enum flow lua_log(struct request *request);
-void lua_filter_response(struct request *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
+void lua_filter_response(
+    struct request
+        *request); /* header_filter_by_lua*, and installs body_filter_by_lua* (filters.c) */
 
 /* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
 
@@ -124,23 +129,24 @@ void lua_handshakes_end(struct http_main *http);
 struct conf_scope;
 struct directive;
 /* Reads a line of set_by_lua* (set.c). */
-bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node, void *settings);
+bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                   void *settings);
 
 /* ---- what Lua can call; each adds rows to the table ngx, which is on top */
 
 void lua_req_socket_add(lua_State *L); /* req.socket (req_socket.c) */
-void lua_output_add(lua_State *L); /* say, print, … (output.c) */
-void lua_exit_add(lua_State *L);   /* exit, HTTP_OK and so on (exit.c) */
-void lua_filters_add(lua_State *L); /* arg (filters.c) */
-void lua_abort_add(lua_State *L);  /* on_abort (abort.c) */
-void lua_req_line_add(lua_State *L); /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
-void lua_library_add(lua_State *L);   /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
+void lua_output_add(lua_State *L);     /* say, print, … (output.c) */
+void lua_exit_add(lua_State *L);       /* exit, HTTP_OK and so on (exit.c) */
+void lua_filters_add(lua_State *L);    /* arg (filters.c) */
+void lua_abort_add(lua_State *L);      /* on_abort (abort.c) */
+void lua_req_line_add(lua_State *L);   /* ngx.req.http_version, ngx.HTTP_GET, … (req_line.c) */
+void lua_library_add(
+    lua_State *L); /* request.lua: ngx.var, ngx.header, ngx.status, … (library.c) */
 
-void lua_uri_add(lua_State *L);       /* ngx.req.set_uri and its kin (uri.c) */
-void lua_req_body_add(lua_State *L);  /* ngx.req.read_body and its kin (req_body.c) */
+void lua_uri_add(lua_State *L);         /* ngx.req.set_uri and its kin (uri.c) */
+void lua_req_body_add(lua_State *L);    /* ngx.req.read_body and its kin (req_body.c) */
 void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
-void lua_ndk_add(lua_State *L);       /* the global ndk (ndk.c) */
-void lua_exec_add(lua_State *L);      /* ngx.exec, ngx.redirect (exec.c) */
+void lua_exec_add(lua_State *L);        /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */
 
@@ -155,7 +161,8 @@ int lua_field_at(const struct fields *fields, int number, struct lua_ffi_pair *o
 struct str lua_escaped(struct arena *arena, struct str text, enum escape_set set);
 /* Set one, or put it beside those that there are; an empty value removes them. LUA_FFI_OK, or LUA_FFI_BAD_VALUE. */
 int lua_request_field_set(struct request *request, struct str name, struct str value, bool appends);
-int lua_response_field_set(struct request *request, struct str name, struct str value, bool appends);
+int lua_response_field_set(struct request *request, struct str name, struct str value,
+                           bool appends);
 /* Assigns a variable; of a value without data it has none from here on. LUA_FFI_OK, _NONE: there is no such variable, or _FIXED. */
 int lua_variable_set(struct request *request, struct str name, struct str value);
 /* An error is thrown where the text holds control characters: "unsafe byte "0x0d" in WHAT "…"HINT". */

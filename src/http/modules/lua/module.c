@@ -12,7 +12,7 @@
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -28,68 +28,83 @@ static bool content_apply(struct conf_scope *scope, const struct directive *row,
     return script_code_apply(scope, row, node, settings);
 }
 
-static bool rewrite_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                          void *settings)
+static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
 {
     if ((scope->context & IN_LOCATION_IF) != 0) {
-        (*(struct lua_main **) conf_state(scope->conf, "lua http", sizeof(struct lua_main *)))->has_if_rewrite = true;
+        (*(struct lua_main **) conf_state(scope->conf, "lua http", sizeof(struct lua_main *)))
+            ->has_if_rewrite = true;
     }
     return script_code_apply(scope, row, node, settings);
 }
 
 static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_HTTP, struct lua_main),
-    {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early), .initial = "off",
-     .doc = "Whether rewrite_by_lua runs before the directives of the rewrite module, not after them."},
+    {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early),
+     .initial = "off",
+     .doc =
+         "Whether rewrite_by_lua runs before the directives of the rewrite module, not after them."},
     {"access_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, access_is_early), .initial = "off",
      .doc = "Whether access_by_lua runs before the checks of other modules, not after them."},
-    {"precontent_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, precontent_is_early), .initial = "off",
+    {"precontent_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, precontent_is_early),
+     .initial = "off",
      .doc = "Whether precontent_by_lua runs before try_files and mirror, not after them."},
     {0},
 };
 
 #define IN_REWRITE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
-#define SET_DOC "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
+#define SET_DOC                                                                                    \
+    "Lua among the lines of the rewrite module: the variable gets what it returns. The arguments behind it are ngx.arg."
 
 static const struct directive place_rows[] = {
-    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM, .syntax = "$variable { Lua }",
-     .doc = SET_DOC},
+    {"set_by_lua_block", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, 2), .repeat = REPEAT_CUSTOM,
+     .syntax = "$variable { Lua }", .doc = SET_DOC},
     {"set_by_lua", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
      .syntax = "$variable Lua [argument ...]", .doc = SET_DOC},
-    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY), .repeat = REPEAT_CUSTOM,
-     .syntax = "$variable path [argument ...]", .doc = SET_DOC},
+    {"set_by_lua_file", IN_REWRITE, CUSTOM(lua_set_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM, .syntax = "$variable path [argument ...]", .doc = SET_DOC},
     SCRIPT_PLACE_ROWS(IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings),
-    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max), .initial = "64m",
-     .min = 1, .doc = "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
+    {"lua_capture_max_size", IN_HTTP_ALL | IN_LOCATION_IF, SIZE(struct lua_settings, capture_max),
+     .initial = "64m", .min = 1,
+     .doc =
+         "How much of a body ngx.location.capture takes; what is longer is cut, and `truncated` says so."},
     SCRIPT_SOCKET_TLS_ROWS(IN_HTTP_ALL, struct lua_settings),
     {"lua_transform_underscores_in_response_headers", IN_HTTP_ALL | IN_LOCATION_IF,
      FLAG(struct lua_settings, transforms_names), .initial = "on",
      .doc = "Whether ngx.header.a_b is the field a-b."},
-    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body), .initial = "off",
-     .doc = "Whether the body of a request is read before Lua runs."},
-    {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, gathers_http10), .initial = "on",
-     .doc = "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
-    {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, has_default_type),
-     .initial = "on", .doc = "Whether responses of Lua have the type that types and default_type say."},
-    SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings, server_rewrite,
-                           script_code_apply, "Lua that runs before a location is searched."),
-    SCRIPT_CODE_ROWS("rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
-                     "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
-    SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access, script_code_apply,
+    {"lua_need_request_body", IN_HTTP_ALL | IN_LOCATION_IF, FLAG(struct lua_settings, needs_body),
+     .initial = "off", .doc = "Whether the body of a request is read before Lua runs."},
+    {"lua_http10_buffering", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, gathers_http10), .initial = "on",
+     .doc =
+         "Whether what Lua says to a client of HTTP/1.0 is gathered (up to 4 MB), so that its length can be told."},
+    {"lua_use_default_type", IN_HTTP_ALL | IN_LOCATION_IF,
+     FLAG(struct lua_settings, has_default_type), .initial = "on",
+     .doc = "Whether responses of Lua have the type that types and default_type say."},
+    SCRIPT_CODE_BLOCK_ROWS("server_rewrite_by_lua", IN_HTTP | IN_SERVER, struct lua_settings,
+                           server_rewrite, script_code_apply,
+                           "Lua that runs before a location is searched."),
+    SCRIPT_CODE_ROWS(
+        "rewrite_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, rewrite, rewrite_apply,
+        "Lua that runs in the rewrite phase, after the directives of the rewrite module."),
+    SCRIPT_CODE_ROWS("access_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, access,
+                     script_code_apply,
                      "Lua that runs in the access phase, after the checks of other modules."),
-    SCRIPT_CODE_BLOCK_ROWS("precontent_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, precontent,
-                           script_code_apply, "Lua that runs after the access phase, before the answer is made."),
-    SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content, content_apply,
-                     "Lua that answers."),
+    SCRIPT_CODE_BLOCK_ROWS("precontent_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
+                           precontent, script_code_apply,
+                           "Lua that runs after the access phase, before the answer is made."),
+    SCRIPT_CODE_ROWS("content_by_lua", IN_LOCATION | IN_LOCATION_IF, struct lua_settings, content,
+                     content_apply, "Lua that answers."),
     SCRIPT_BACKEND_ROWS(IN_LOCATION | IN_LOCATION_IF, struct lua_settings),
     SCRIPT_TLS_ROWS(IN_HTTP | IN_SERVER, struct lua_settings),
     SCRIPT_TLS_SESSION_ROWS(IN_HTTP, struct lua_settings),
-    SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, header_filter,
-                     script_code_apply, "Lua that runs on the head of a response."),
-    SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, body_filter,
-                     script_code_apply, "Lua that runs on each piece of a response's body."),
-    SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, log, script_code_apply,
-                     "Lua that runs when the request is logged."),
+    SCRIPT_CODE_ROWS("header_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
+                     header_filter, script_code_apply, "Lua that runs on the head of a response."),
+    SCRIPT_CODE_ROWS("body_filter_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings,
+                     body_filter, script_code_apply,
+                     "Lua that runs on each piece of a response's body."),
+    SCRIPT_CODE_ROWS("log_by_lua", IN_HTTP_ALL | IN_LOCATION_IF, struct lua_settings, log,
+                     script_code_apply, "Lua that runs when the request is logged."),
     {0},
 };
 
@@ -99,15 +114,18 @@ static void direct(struct upstream_pick *pick)
     script_balance(&lua_request_of(pick->subject)->subject, pick);
 }
 
-static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+static const struct balancer lua_balancer = {.name = "balancer_by_lua",
+                                             .pick = round_robin_pick,
+                                             .direct = direct};
 
-static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                           void *settings)
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
 {
     return script_balancer_read(scope, node, &lua_balancer);
 }
 
-static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply), {0}};
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply),
+                                              {0}};
 static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the http block, for the end of the reading. */
@@ -138,10 +156,12 @@ static bool place_finish(struct conf_scope *scope, void *settings)
 
 static const struct directive_table place_table = {.key = &lua_key,
                                                    .rows = place_rows,
-                                                   .contexts = IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
+                                                   .contexts =
+                                                       IN_HTTP_LOCATION_SETTINGS | IN_SERVER_IF,
                                                    .size = sizeof(struct lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table, NULL};
+static const struct directive_table *const lua_tables[] = {&main_table, &place_table, &group_table,
+                                                           NULL};
 
 /* ---- the VM */
 
@@ -157,7 +177,6 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_context_add(L);
     script_variables_add(L);
     lua_req_line_add(L);
-    lua_ndk_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
@@ -307,16 +326,40 @@ static bool has_filter(const struct http_location *location)
 }
 
 static const struct phase_hook phases[] = {
-    {.phase = PHASE_SERVER_REWRITE, .name = "lua", .before = "rewrite", .run = lua_server_rewrite,
+    {.phase = PHASE_SERVER_REWRITE,
+     .name = "lua",
+     .before = "rewrite",
+     .run = lua_server_rewrite,
      .is_active = has_server_rewrite},
-    {.phase = PHASE_REWRITE, .name = "lua", .after = "rewrite", .run = lua_rewrite, .is_active = has_late_rewrite},
-    {.phase = PHASE_REWRITE, .name = "lua early", .before = "rewrite", .run = lua_rewrite,
+    {.phase = PHASE_REWRITE,
+     .name = "lua",
+     .after = "rewrite",
+     .run = lua_rewrite,
+     .is_active = has_late_rewrite},
+    {.phase = PHASE_REWRITE,
+     .name = "lua early",
+     .before = "rewrite",
+     .run = lua_rewrite,
      .is_active = has_early_rewrite},
-    {.phase = PHASE_ACCESS, .name = "lua", .after = "auth_request", .run = lua_access, .is_active = has_late_access},
-    {.phase = PHASE_ACCESS, .name = "lua early", .before = "access", .run = lua_access, .is_active = has_early_access},
-    {.phase = PHASE_PRECONTENT, .name = "lua", .after = "mirror", .run = lua_precontent,
+    {.phase = PHASE_ACCESS,
+     .name = "lua",
+     .after = "auth_request",
+     .run = lua_access,
+     .is_active = has_late_access},
+    {.phase = PHASE_ACCESS,
+     .name = "lua early",
+     .before = "access",
+     .run = lua_access,
+     .is_active = has_early_access},
+    {.phase = PHASE_PRECONTENT,
+     .name = "lua",
+     .after = "mirror",
+     .run = lua_precontent,
      .is_active = has_late_precontent},
-    {.phase = PHASE_PRECONTENT, .name = "lua early", .before = "try_files", .run = lua_precontent,
+    {.phase = PHASE_PRECONTENT,
+     .name = "lua early",
+     .before = "try_files",
+     .run = lua_precontent,
      .is_active = has_early_precontent},
     {.phase = PHASE_LOG, .name = "lua", .before = "log", .run = lua_log, .is_active = has_log},
     {0},

@@ -112,7 +112,9 @@ static enum flow send_head(struct lua_request *lua)
     if (response->status == 0) {
         response->status = 200;
     }
-    if (!lua->has_type && lua_settings_of(request)->has_default_type) {
+    if (response->status == 204 || response->status == 304) {
+        response->content_type = STR_NONE;
+    } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
     output->head = response_start(request);

@@ -7,9 +7,11 @@
 #include "http/request/body.h"
 #include "lua/values/args.h"
 
-#define READ_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define READ_PHASES                                                                                \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 #define CHANGE_PHASES (READ_PHASES | SCRIPT_SET | SCRIPT_BALANCER)
-#define LOOK_PHASES (READ_PHASES | SCRIPT_LOG | SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_BALANCER)
+#define LOOK_PHASES                                                                                \
+    (READ_PHASES | SCRIPT_LOG | SCRIPT_HEADER_FILTER | SCRIPT_BODY_FILTER | SCRIPT_BALANCER)
 
 static void check_count(lua_State *L, int least, int most, const char *words)
 {
@@ -50,7 +52,7 @@ static int read_body(lua_State *L, struct script_thread *thread)
     enum flow flow = request_read_body(lua->request);
     lua->is_reading_body = false;
     if (flow != FLOW_NEXT) {
-        script_running = thread;
+        script_resumed(thread); /* one that was killed decides nothing */
         leave(lua, thread, flow);
     }
     return 0;
@@ -110,7 +112,8 @@ static int get_post_args(lua_State *L, struct script_thread *thread)
     check_count(L, 0, 1, "0 or 1 arguments");
     unsigned max = script_args_max(L, 1);
     if (body == NULL) {
-        return luaL_error(L, "no request body found; maybe you should turn on lua_need_request_body?");
+        return luaL_error(L,
+                          "no request body found; maybe you should turn on lua_need_request_body?");
     }
     if (body->fd != -1) {
         return script_fail(L, "request body in temp file not supported");

@@ -42,21 +42,6 @@ struct str lua_escaped(struct arena *arena, struct str text, enum escape_set set
     return str_from(copy, escape_write(copy, text, set));
 }
 
-/* What of a request follows from a field that a script has changed. */
-static void follow(struct request *request, const struct field_change *change)
-{
-    const struct field field = {.value = change->value};
-
-    if (change->id != FIELD_CONNECTION || change->value.len == 0) {
-        return;
-    }
-    if (field_lists(&field, STR("close"))) {
-        request->main->keepalive = false;
-    } else if (field_lists(&field, STR("keep-alive"))) {
-        request->main->keepalive = request->main->location->keepalive_timeout_ms != 0;
-    }
-}
-
 int lua_request_field_set(struct request *request, struct str name, struct str value, bool appends)
 {
     struct arena *arena = &request->arena;
@@ -66,17 +51,18 @@ int lua_request_field_set(struct request *request, struct str name, struct str v
 
     change.id = field_identify(change.name);
     change.appends = appends && (FIELD_BIT(change.id) & FIELDS_ONCE) == 0;
-    if (change.id == FIELD_CONTENT_LENGTH && value.len != 0 && !content_length_parse(value, &length)) {
+    if (change.id == FIELD_CONTENT_LENGTH && value.len != 0 &&
+        !content_length_parse(value, &length)) {
         return LUA_FFI_BAD_VALUE;
     }
     if (!request_change_field(request, &change)) {
         return LUA_FFI_BAD_VALUE;
     }
-    follow(request, &change);
     return LUA_FFI_OK;
 }
 
-int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends)
+int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len,
+                              int appends)
 {
     struct request *request;
     int result = lua_ffi_request(CHANGE_PHASES, &request);
@@ -84,5 +70,6 @@ int lua_ffi_request_field_set(const char *name, size_t len, const char *value, s
     if (result != LUA_FFI_OK) {
         return result;
     }
-    return lua_request_field_set(request, (struct str){name, len}, (struct str){value, value_len}, appends);
+    return lua_request_field_set(request, (struct str){name, len}, (struct str){value, value_len},
+                                 appends);
 }

@@ -21,7 +21,8 @@ static const struct {
 struct str lua_method_name(int number)
 {
     for (size_t i = 0; i < COUNT; i++) {
-        if (methods[i].method != METHOD_CONNECT && (int) (methods[i].method << METHOD_SHIFT) == number) {
+        if (methods[i].method != METHOD_CONNECT &&
+            (int) (methods[i].method << METHOD_SHIFT) == number) {
             return methods[i].name;
         }
     }
@@ -42,7 +43,8 @@ int lua_ffi_method(struct str *out)
 int lua_ffi_method_set(int number)
 {
     struct request *request;
-    int result = lua_ffi_request(SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER), &request);
+    int result =
+        lua_ffi_request(SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER), &request);
 
     if (result != LUA_FFI_OK) {
         return result;

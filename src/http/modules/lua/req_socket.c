@@ -4,7 +4,8 @@
 #include "http/request/wire.h"
 #include "lua/sockets/sockets.h"
 
-#define SOCKET_PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define SOCKET_PHASES                                                                              \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 #define ROOM_SIZE 16384
 
 /* ---- the body as a source; in the request's arena */
@@ -107,7 +108,8 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
 struct raw_source {
     struct script_conn_source reads;
     struct lua_request *lua;
-    enum script_got (*more)(struct script_source *source, size_t wanted, uint64_t timeout_ms); /* of a conn */
+    enum script_got (*more)(struct script_source *source, size_t wanted,
+                            uint64_t timeout_ms); /* of a conn */
 };
 
 /* As that of a conn; but a client that leaves is an abort, where the script wants to know. */
@@ -116,7 +118,8 @@ static enum script_got raw_more(struct script_source *source, size_t wanted, uin
     struct raw_source *raw = container_of(source, struct raw_source, reads.source);
     enum script_got got = raw->more(source, wanted, timeout_ms);
 
-    if ((got == SCRIPT_GOT_END || got == SCRIPT_GOT_FAILURE) && raw->lua->subject.settings->check_client_abort) {
+    if ((got == SCRIPT_GOT_END || got == SCRIPT_GOT_FAILURE) &&
+        raw->lua->subject.settings->check_client_abort) {
         source->error = "client aborted";
         return SCRIPT_GOT_FAILURE;
     }
@@ -154,7 +157,8 @@ static int push_raw(lua_State *L, struct script_thread *thread, struct lua_reque
     request->is_body_read = true;
     request->response.is_head_sent = true; /* the script gives its own */
     conn_set_nodelay(request->conn, true);
-    script_socket_push(L, thread, &(struct script_face){.source = &raw->reads.source, .conn = request->conn});
+    script_socket_push(L, thread,
+                       &(struct script_face){.source = &raw->reads.source, .conn = request->conn});
     return 1;
 }
 

@@ -69,7 +69,8 @@ static enum flow run_set(struct request *request, const struct rewrite_step *ste
     return FLOW_NEXT;
 }
 
-bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node, void *settings)
+bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                   void *settings)
 {
     const struct http_hooks *hooks = http_main_of(scope->conf)->hooks;
     struct set_step *set = arena_new(scope->conf->arena, struct set_step);
@@ -77,7 +78,8 @@ bool lua_set_apply(struct conf_scope *scope, const struct directive *row, struct
     (void) row;
     (void) settings;
     if (hooks->assigned == NULL) {
-        return conf_error(scope->conf, node, "\"%.*s\" needs the rewrite module", STR_ARG(node->args[0]));
+        return conf_error(scope->conf, node, "\"%.*s\" needs the rewrite module",
+                          STR_ARG(node->args[0]));
     }
     set->step.run = run_set;
     set->variable = hooks->assigned(scope, node, node->args[1]);

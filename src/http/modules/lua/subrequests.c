@@ -5,8 +5,10 @@
 #include "http/request/body.h"
 #include "http/request/subrequest.h"
 #include "http/variables/variables.h"
+#include "lua/vm/context.h"
 
-#define PHASES (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
+#define PHASES                                                                                     \
+    (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
 /* A variable that is assigned before the subrequest begins. */
 struct assignment {
@@ -19,7 +21,7 @@ struct capture {
     struct request *parent;
     struct vec assignments; /* struct assignment */
     bool copies_variables;  /* the values that the parent has now are its own then */
-    int context;            /* reference to its ngx.ctx, or LUA_NOREF */
+    int context;            /* reference to its ngx.ctx until it runs, or LUA_NOREF */
 };
 
 /* ---- options */
@@ -65,7 +67,9 @@ static void read_args(lua_State *L, int options, struct capture *capture)
     }
     struct str more = arena_dup(arena, script_check_str(L, -1));
     const struct str parts[] = {capture->sub.args, STR("&"), more};
-    capture->sub.args = capture->sub.args.len == 0 ? more : more.len == 0 ? capture->sub.args : arena_join(arena, parts, 3);
+    capture->sub.args = capture->sub.args.len == 0 ? more
+                        : more.len == 0            ? capture->sub.args
+                                                   : arena_join(arena, parts, 3);
     lua_pop(L, 1);
 }
 
@@ -79,7 +83,8 @@ static void read_method(lua_State *L, int options, struct capture *capture)
     }
     capture->sub.method = lua_method_name((int) lua_tointeger(L, -1));
     if (capture->sub.method.len == 0) {
-        log_error(&capture->parent->log, 0, "unsupported HTTP method: %d", (int) lua_tointeger(L, -1));
+        log_error(&capture->parent->log, 0, "unsupported HTTP method: %d",
+                  (int) lua_tointeger(L, -1));
         luaL_error(L, "failed to adjust the subrequest: -1");
     }
     lua_pop(L, 1);
@@ -101,7 +106,8 @@ static void read_body(lua_State *L, int options, struct capture *capture)
         capture->sub.given->fd = -1;
         lua_pop(L, 1);
     }
-    capture->sub.passes_body = read_flag(L, options, "always_forward_body") || str_is(capture->sub.method, "POST") ||
+    capture->sub.passes_body = read_flag(L, options, "always_forward_body") ||
+                               str_is(capture->sub.method, "POST") ||
                                str_is(capture->sub.method, "PUT");
 }
 
@@ -111,8 +117,10 @@ static void check_variable(lua_State *L, const struct request *request, struct s
     const struct variable *variable = map_get_nocase(&request->env.set->by_name, name);
 
     if (variable == NULL || (variable->flags & VARIABLE_WEAK) != 0) {
-        log_error(&request->log, 0,
-                  "variable \"%.*s\" cannot be assigned a value (maybe you forgot to define it first?) ", STR_ARG(name));
+        log_error(
+            &request->log, 0,
+            "variable \"%.*s\" cannot be assigned a value (maybe you forgot to define it first?) ",
+            STR_ARG(name));
         luaL_error(L, "failed to adjust the subrequest: -1");
     }
     if ((variable->flags & VARIABLE_CHANGEABLE) == 0) {
@@ -155,10 +163,12 @@ static void read_options(lua_State *L, int options, struct capture *capture)
     read_body(L, options, capture);
     read_assignments(L, options, capture);
     capture->sub.own_variables = !read_flag(L, options, "share_all_vars");
-    capture->copies_variables = read_flag(L, options, "copy_all_vars") && capture->sub.own_variables;
+    capture->copies_variables =
+        read_flag(L, options, "copy_all_vars") && capture->sub.own_variables;
     if (push_option(L, options, "ctx")) {
         if (!lua_istable(L, -1)) {
-            luaL_error(L, "Bad ctx option value type %s, expected a Lua table", luaL_typename(L, -1));
+            luaL_error(L, "Bad ctx option value type %s, expected a Lua table",
+                       luaL_typename(L, -1));
         }
         capture->context = luaL_ref(L, LUA_REGISTRYINDEX);
     }
@@ -182,8 +192,11 @@ static void prepare(struct subrequest *sub)
         lua_variable_set(child, one->name, one->value);
     }
     if (capture->context != LUA_NOREF) {
-        lua_request_of(child)->subject.context = capture->context;
-        capture->context = LUA_NOREF;
+        struct script_subject *subject = &lua_request_of(child)->subject;
+        lua_State *L = subject->vm->state;
+
+        lua_rawgeti(L, LUA_REGISTRYINDEX, capture->context);
+        script_context_set(L, subject);
     }
 }
 
@@ -289,13 +302,15 @@ static void give_result(lua_State *L, const struct capture *capture, enum flow f
 /* ---- running */
 
 /* Begins and waits for them all. True: all have run. MAY WAIT. */
-static bool run_all(struct lua_request *lua, struct capture **captures, enum flow *flows, int count)
+static bool run_all(struct script_thread *thread, struct capture **captures, enum flow *flows,
+                    int count)
 {
+    struct request *request = container_of(thread->subject, struct lua_request, subject)->request;
     int begun = 0;
 
-    lua->captures += (unsigned) count;
+    thread->subrequests += (unsigned) count;
     while (begun < count) {
-        enum flow flow = subrequest_begin(lua->request, &captures[begun]->sub);
+        enum flow flow = subrequest_begin(request, &captures[begun]->sub);
         if (flow != FLOW_DONE) {
             break;
         }
@@ -304,15 +319,16 @@ static bool run_all(struct lua_request *lua, struct capture **captures, enum flo
     for (int i = 0; i < begun; i++) {
         flows[i] = subrequest_wait(&captures[i]->sub);
     }
-    lua->captures -= (unsigned) count;
+    thread->subrequests -= (unsigned) count;
     return begun == count;
 }
 
-static int capture_all(lua_State *L, struct script_thread *thread, struct capture **captures, int count)
+static int capture_all(lua_State *L, struct script_thread *thread, struct capture **captures,
+                       int count)
 {
     struct lua_request *lua = lua_check_request(L, thread);
     enum flow *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
-    bool is_done = run_all(lua, captures, flows, count);
+    bool is_done = run_all(thread, captures, flows, count);
 
     script_resumed(thread);
     for (int i = 0; i < count; i++) {
@@ -360,7 +376,8 @@ static int capture_multi(lua_State *L, struct script_thread *thread)
             return luaL_error(L, "only array-like tables are allowed");
         }
         if (!lua_istable(L, -1)) {
-            return luaL_error(L, "the query argument %d is not a table, but a %s", i, luaL_typename(L, -1));
+            return luaL_error(L, "the query argument %d is not a table, but a %s", i,
+                              luaL_typename(L, -1));
         }
         int query = lua_gettop(L);
         if (lua_objlen(L, query) != 1 && lua_objlen(L, query) != 2) {

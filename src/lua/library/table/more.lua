@@ -1,3 +1,9 @@
+-- Types that FFI code of users names without declaring them.
+require("ffi").cdef [[
+typedef struct ngx_http_request_s ngx_http_request_t;
+typedef struct ngx_stream_lua_request_s ngx_stream_lua_request_t;
+]]
+
 -- What the OpenResty branch of LuaJIT has in `table`, where the library at hand lacks it.
 local preload = package.preload
 

@@ -4,14 +4,13 @@
 #include "stream/session/session.h"
 
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
-static bool run(const struct stream_server *server, struct script_handshake_call *call, const char *action)
+static bool run(const struct stream_server *server, struct script_handshake_call *call)
 {
     const struct session *session = call->conn->user;
     const struct stream_lua_main *main = stream_settings(server, &stream_lua_main_key);
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
-    struct script_handshake handshake = {.session = NULL, .log = session->log};
+    struct script_handshake handshake = {.session = NULL, .connection_log = session->log};
 
-    handshake.log.action = action;
     call->vm = main->vm;
     call->settings = &settings->script;
     return script_handshake_run(call, &handshake);
@@ -28,7 +27,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "ssl_client_hello_by_lua"};
 
-    return call.code == NULL || run(server, &call, "loading SSL client hello by lua");
+    return call.code == NULL || run(server, &call);
 }
 
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
@@ -41,13 +40,32 @@ static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
                                          .ssl = ssl,
                                          .name = "lua_certificate_by_lua"};
 
-    return call.code == NULL || run(session->server, &call, "loading SSL certificate by lua");
+    return call.code == NULL || run(session->server, &call);
 }
 
 static const struct tls_hooks hooks = {.hello = hello, .certify = certify};
 
-void stream_lua_handshakes_end(struct stream_main *stream)
+/* A script for handshakes of a backend to whom no TLS is spoken is a mistake. False after conf_error. */
+static bool check_backend(struct conf *conf, const struct stream_server *server)
 {
+    const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
+    const struct script_code *code = settings->backend.certificate != NULL
+                                         ? settings->backend.certificate
+                                         : settings->backend.verify;
+
+    return code == NULL || server->tls != NULL ||
+           conf_error(conf, code->node, "%s* should be used with proxy_ssl directive",
+                      code == settings->backend.verify ? "proxy_ssl_verify_by_lua"
+                                                       : "proxy_ssl_certificate_by_lua");
+}
+
+bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream)
+{
+    bool is_good = true;
+
+    vec_each(struct stream_server *, server, &stream->servers) {
+        is_good &= check_backend(conf, *server);
+    }
     vec_each(struct stream_listen *, listen, &stream->listens) {
         vec_each(struct stream_server *, server, &(*listen)->servers) {
             const struct stream_lua_settings *settings = stream_settings(*server, &stream_lua_key);
@@ -57,11 +75,13 @@ void stream_lua_handshakes_end(struct stream_main *stream)
             }
         }
     }
+    return is_good;
 }
 
 const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session)
 {
     struct stream_lua *lua = stream_lua_of(session);
 
-    return script_backend_hooks(&lua->backend, &lua->subject, &stream_lua_settings_of(session)->backend);
+    return script_backend_hooks(&lua->backend, &lua->subject,
+                                &stream_lua_settings_of(session)->backend);
 }

@@ -46,9 +46,10 @@ struct stream_lua {
     struct script_source source;      /* that request sockets read … */
     struct script_conn_source origin; /* … of TCP */
     struct script_abort abort;        /* what ngx.on_abort asked for */
-    struct timer leaving; /* the client has left: the next turn of the loop does what is to be done */
-    bool has_left;        /* that was done */
-    bool has_socket;      /* source is valid */
+    struct timer
+        leaving;     /* the client has left: the next turn of the loop does what is to be done */
+    bool has_left;   /* that was done */
+    bool has_socket; /* source is valid */
 };
 
 extern const struct script_subject_kind stream_lua_kind;
@@ -72,8 +73,8 @@ enum session_step stream_lua_preread(struct session *session);
 enum session_step stream_lua_content(struct session *session);
 enum session_step stream_lua_log(struct session *session);
 
-/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them */
-void stream_lua_handshakes_end(struct stream_main *stream);
+/* ---- handshakes (handshakes.c): when all was read, the addresses whose servers have scripts for them. False after conf_error. */
+bool stream_lua_handshakes_end(struct conf *conf, struct stream_main *stream);
 /* … and with backends, for a session. */
 const struct tls_client_hooks *stream_lua_backend_hooks(struct session *session);
 

@@ -7,7 +7,7 @@
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 #include "lua/values/values.h"
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
@@ -51,6 +51,8 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
         "Lua that runs in the preread phase, after the modules that look at what clients say first."),
@@ -67,15 +69,19 @@ static void direct(struct upstream_pick *pick)
     script_balance(&stream_lua_of(pick->subject)->subject, pick);
 }
 
-static const struct balancer lua_balancer = {.name = "balancer_by_lua", .pick = round_robin_pick, .direct = direct};
+static const struct balancer lua_balancer = {.name = "balancer_by_lua",
+                                             .pick = round_robin_pick,
+                                             .direct = direct};
 
-static bool balancer_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                           void *settings)
+static bool balancer_apply(struct conf_scope *scope, const struct directive *row,
+                           struct conf_node *node, void *settings)
 {
     return script_balancer_read(scope, node, &lua_balancer);
 }
 
-static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM, balancer_apply), {0}};
+static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_STREAM_UPSTREAM,
+                                                                   balancer_apply),
+                                              {0}};
 static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the stream block, for the end of the reading. */
@@ -110,7 +116,8 @@ static const struct directive_table place_table = {.key = &stream_lua_key,
                                                    .contexts = IN_BOTH,
                                                    .size = sizeof(struct stream_lua_settings),
                                                    .finish = place_finish};
-static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table, NULL};
+static const struct directive_table *const tables[] = {&main_table, &place_table, &group_table,
+                                                       NULL};
 
 /* ---- the VM */
 
@@ -143,18 +150,18 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
     main->options.subsystem = &subsystem;
     main->options.main = main;
     script_options_end(conf, &main->options);
-    stream_lua_handshakes_end(stream);
     if (main->options.code_count != 0) {
         stream->generation->fiber_stack_size = FIBER_STACK;
     }
-    return true;
+    return stream_lua_handshakes_end(conf, stream);
 }
 
 static struct stream_lua_main *main_of(struct generation *generation)
 {
-    return generation->stream != NULL ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
-                                                                                sizeof(struct stream_lua_main *))
-                                      : NULL;
+    return generation->stream != NULL
+               ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
+                                                         sizeof(struct stream_lua_main *))
+               : NULL;
 }
 
 static void free_vm(void *arg)

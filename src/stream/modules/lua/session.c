@@ -143,7 +143,8 @@ static struct session *running_session(int *result)
 {
     const struct script_thread *thread = script_running;
 
-    *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST : SCRIPT_VARIABLE_BAD_CONTEXT;
+    *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST
+                                                             : SCRIPT_VARIABLE_BAD_CONTEXT;
     if (thread == NULL || thread->subject->kind != &stream_lua_kind) {
         return NULL;
     }
@@ -179,7 +180,8 @@ double stream_lua_ffi_start_time(void)
         return 0;
     }
     uint64_t age_ms = clock_now.now_ms - session->start_ms;
-    return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 - (double) age_ms / 1000;
+    return (double) clock_now.seconds + (double) clock_now.milliseconds / 1000 -
+           (double) age_ms / 1000;
 }
 
 SCRIPT_TEXT(stream_lua_library, "src/stream/modules/lua/session.lua")

@@ -123,7 +123,7 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
     if (direction != NULL && direction->has_local) {
         options->local = &direction->local;
     } else if (settings->bind != NULL && bind_address(settings->bind, &session->env, &way->local) &&
-        way->local.len != 0) {
+               way->local.len != 0) {
         options->local = &way->local;
         options->is_transparent = settings->bind->is_transparent;
     }
@@ -250,9 +250,10 @@ static void take_direction(struct proxying *proxying)
     }
     own = arena_alloc(&proxying->session->arena, sizeof(*own));
     *own = *proxying->settings;
-    own->connect_timeout_ms =
-        direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms : own->connect_timeout_ms;
-    own->timeout_ms = direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->timeout_ms;
+    own->connect_timeout_ms = direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms
+                                                                 : own->connect_timeout_ms;
+    own->timeout_ms =
+        direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->timeout_ms;
     proxying->settings = own;
 }
 
