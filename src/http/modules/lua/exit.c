@@ -53,7 +53,6 @@ static int do_exit(lua_State *L, struct script_thread *thread)
         }
         if (!drops_client(code) && code != CODE_ERROR) {
             script_demand_abortable(L, thread);
-            lua_demand_no_captures(L, lua);
         }
         lua->exit_code = check_late(lua, thread->phase, code);
         lua->has_exited = true;
