@@ -40,6 +40,19 @@ stream {
     server { listen 127.0.0.1:@PORT6@ udp; content_by_lua_block { ngx.print("datagram") } }
     server { listen 127.0.0.1:@PORT7@; ssl_preread on; preread_timeout 300ms; return "never";
         preread_by_lua_block { ngx.print("never") } }
+    server { listen 127.0.0.1:@PORT8@; preread_buffer_size 64; access_log peeked.log line;
+        preread_by_lua_block {
+            local sock = ngx.req.socket()
+            ngx.print(sock:peek(3), " ", sock:receive(1), sock:peek(2), " ")
+            ngx.log(6, "phase: ", ngx.get_phase(), " ", tostring(ngx.var.protocol))
+        }
+        content_by_lua_block {
+            local sock = ngx.req.socket()
+            local ok, why = pcall(sock.peek, sock, 1)
+            ngx.print(sock:receive("*l"), " ", why)
+        } }
+    server { listen 127.0.0.1:@PORT9@; preread_buffer_size 64; return "never"; access_log full.log line;
+        preread_by_lua_block { ngx.req.socket():peek(65) } }
     preread_by_lua_no_postpone on;
 }
 """
@@ -101,6 +114,14 @@ def test_eof_and_log(server):
     server.wait_log("after eof: seen eof")
     server.wait_log(r"log phase, client: 127.0.0.1, server: 127.0.0.1:%d" % server.port_of("PORT5"))
     server.wait_log(r"failed to run log_by_lua\*: .*API disabled in the context of log_by_lua\*")
+
+
+def test_peek(server):
+    """What is peeked at is there for who reads after, also in another phase."""
+    assert talk(server.port_of("PORT8"), b"abcdef\n") == b"abc abc bcdef API disabled in the context of content_by_lua*"
+    assert talk(server.port_of("PORT9"), b"x") == b""
+    server.wait_log("preread buffer full while prereading client data")
+    assert server.wait_lines("full.log") == ["400 0"]
 
 
 def test_a_datagram(server):

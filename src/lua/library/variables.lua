@@ -3,6 +3,10 @@ local ngx = ...
 local ffi = require "ffi"
 
 ffi.cdef [[
+/* What FFI declarations of scripts call whom they work for. */
+typedef struct ngx_http_request_s ngx_http_request_t;
+typedef struct ngx_stream_lua_request_s ngx_stream_lua_request_t;
+
 typedef struct { const char *data; size_t len; } script_variable_text;
 int script_ffi_variable(const char *name, size_t len, script_variable_text *out);
 int script_ffi_capture(int number, script_variable_text *out);

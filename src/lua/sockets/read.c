@@ -54,7 +54,7 @@ static int fail_broken(lua_State *L, const struct script_thread *thread,
         socket_log_begin(thread, socket->name, &words);
         log_error(&words.log, socket->conn->error, "recv() failed");
     }
-    socket->has_read_last = true;
+    socket->has_read_last = !socket->source->fails_again;
     return give_part(L, socket, socket->source->error);
 }
 
@@ -144,7 +144,7 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
             }
             return fail_broken(L, thread, socket);
         case SCRIPT_GOT_CANCELLED:
-            buf_free(&socket->gathered);
+            socket_abandon(socket);
             return 0;
         }
     }

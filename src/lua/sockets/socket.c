@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "lua/sockets/pool.h"
+#include "lua/vm/library.h"
 #include "net/tls/tls.h"
 
 static const struct script_settings usual_settings = {
@@ -75,7 +76,10 @@ void script_conn_source_init(struct script_conn_source *source, struct conn *con
                              size_t buffer_size)
 {
     *source = (struct script_conn_source){
-        .source = {conn_source_input, conn_source_consume, conn_source_more, NULL, conn},
+        .source = {.input = conn_source_input,
+                   .consume = conn_source_consume,
+                   .more = conn_source_more,
+                   .conn = conn},
         .buffer_size = buffer_size,
     };
 }
@@ -183,6 +187,14 @@ void socket_close(struct script_socket *socket)
     }
     if (conn != NULL && !socket->is_borrowed) {
         conn_close(conn);
+    }
+}
+
+void socket_abandon(struct script_socket *socket)
+{
+    socket->has_read_last = socket->has_sent_last = true;
+    if (!socket->is_reading && !socket->is_writing) {
+        socket_close(socket);
     }
 }
 
@@ -324,9 +336,7 @@ void script_sockets_add(lua_State *L)
     lua_setfield(L, -3, "tcp");
     lua_pushvalue(L, -1);
     lua_setfield(L, -3, "stream");
-    if (luaL_loadbuffer(L, connect_text, sizeof(connect_text) - 1, "=ngx.socket.connect") != 0) {
-        lua_error(L);
-    }
+    script_text_load(L, "ngx.socket.connect", str_of(connect_text));
     lua_insert(L, -2);
     lua_call(L, 1, 1);
     lua_setfield(L, -2, "connect");

@@ -1,6 +1,8 @@
 /* Scripts in handshakes: what they run as, and what their end means. */
 #include "lua/tls/tls.h"
 
+#include <lauxlib.h>
+
 #include "base/buf.h"
 #include "net/conn/conn.h"
 
@@ -55,6 +57,22 @@ static void describe(const struct log *log, struct room *out)
     }
 }
 
+/* ngx.ctx goes on with the connection, which is gone where the fiber was cancelled. */
+static void give_context(const struct script_handshake_call *call, struct script_handshake *handshake, int kept)
+{
+    struct script_subject *subject = &handshake->subject;
+
+    if (call->context == NULL) {
+        return;
+    }
+    if (!fiber_is_cancelled()) {
+        *call->context = subject->context;
+    } else if (subject->context != kept) {
+        return;
+    }
+    subject->context = LUA_NOREF;
+}
+
 bool script_handshake_run(const struct script_handshake_call *call,
                           struct script_handshake *handshake)
 {
@@ -71,10 +89,13 @@ bool script_handshake_run(const struct script_handshake_call *call,
     handshake->ssl = call->ssl;
     script_subject_begin(&handshake->subject, &script_handshake_kind, call->vm, &handshake->log);
     handshake->subject.settings = call->settings;
+    int kept = call->context != NULL ? *call->context : LUA_NOREF;
+    handshake->subject.context = kept;
     enum script_end end = script_run(&run);
     bool is_good = end == SCRIPT_ENDED ||
                    (end == SCRIPT_LEFT && handshake->subject.exit_code != SCRIPT_TLS_ERROR);
 
+    give_context(call, handshake, kept);
     script_subject_end(&handshake->subject);
     if (call->name != NULL && (end == SCRIPT_ENDED || end == SCRIPT_LEFT)) {
         int code = end == SCRIPT_LEFT ? handshake->subject.exit_code : 0;

@@ -51,6 +51,7 @@ struct script_handshake_call {
     struct conn *conn;
     SSL *ssl;
     const char *name; /* "lua_certificate_by_lua", for the line that tells how it went; or NULL */
+    int *context; /* where ngx.ctx is kept for what comes after; NULL: it ends with the handshake */
 };
 
 /* Runs it. False: the handshake fails: an error, or ngx.exit(ngx.ERROR). MAY WAIT. */

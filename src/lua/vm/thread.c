@@ -33,9 +33,8 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     list_push_back(&vm->subjects, &subject->link);
 }
 
-void script_subject_end(struct script_subject *subject)
+void script_subject_let_go(struct script_subject *subject)
 {
-    struct script_vm *vm = subject->vm;
     struct list *first;
 
     while ((first = list_pop_front(&subject->resources)) != NULL) {
@@ -44,6 +43,13 @@ void script_subject_end(struct script_subject *subject)
         list_init(&resource->link);
         resource->release(resource);
     }
+}
+
+void script_subject_end(struct script_subject *subject)
+{
+    struct script_vm *vm = subject->vm;
+
+    script_subject_let_go(subject);
     script_context_drop(subject);
     list_remove(&subject->link);
     if (vm->is_private && list_is_empty(&vm->subjects)) {

@@ -113,6 +113,8 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
                           struct script_vm *vm, struct log *log);
 /* Its threads have ended. Lets go of its resources. */
 void script_subject_end(struct script_subject *subject);
+/* Its resources alone: the loop is going to end, and whatever waits on them does not run any more. */
+void script_subject_let_go(struct script_subject *subject);
 
 /* What script_run is to do. */
 struct script_call {

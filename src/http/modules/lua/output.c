@@ -66,7 +66,8 @@ static bool gathers(const struct lua_request *lua)
     const struct request *request = lua->request;
 
     return request->version < HTTP_1_1 && request == request->main &&
-           request->method != METHOD_HEAD && !lua->output.has_begun && !lua->output.has_ended &&
+           request->method != METHOD_HEAD && request->response.content_length < 0 &&
+           !lua->output.has_begun && !lua->output.has_ended &&
            lua_settings_of(request)->gathers_http10;
 }
 
@@ -117,6 +118,7 @@ static enum flow send_head(struct lua_request *lua)
     } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
+    request->is_body_streamed |= !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
     output->head = response_start(request);
     leave_early(request);
     return output->head;

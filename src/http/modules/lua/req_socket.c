@@ -80,7 +80,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
     if (lua->is_reading_body) {
         return script_fail(L, "pending request body reading in some other thread");
     }
-    if (request->is_chunked_body) {
+    if (request->is_chunked_body && request->version < HTTP_2) {
         return script_fail(L, "chunked request bodies not supported yet");
     }
     if (request->is_body_read) {
@@ -90,7 +90,8 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
         lua_decide(L, thread, FLOW_FAIL);
     }
     struct body_source *body = arena_new(&request->arena, struct body_source);
-    body->source = (struct script_source){body_input, body_consume, body_more, NULL, request->conn};
+    body->source = (struct script_source){
+        .input = body_input, .consume = body_consume, .more = body_more, .conn = request->conn};
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;

@@ -6,12 +6,13 @@
 /* A script of the server runs as this phase of its handshake. MAY WAIT. */
 static bool run(const struct stream_server *server, struct script_handshake_call *call)
 {
-    const struct session *session = call->conn->user;
-    const struct stream_lua_main *main = stream_settings(server, &stream_lua_main_key);
+    struct session *session = call->conn->user;
     const struct stream_lua_settings *settings = stream_settings(server, &stream_lua_key);
+    struct stream_lua *lua = stream_lua_of(session);
     struct script_handshake handshake = {.session = NULL, .connection_log = session->log};
 
-    call->vm = main->vm;
+    call->vm = lua->subject.vm;
+    call->context = &lua->subject.context;
     call->settings = &settings->script;
     return script_handshake_run(call, &handshake);
 }

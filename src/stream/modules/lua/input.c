@@ -1,9 +1,12 @@
 /* What the client of a session says to Lua: ngx.req.socket; and that it leaves: lua_check_client_abort, ngx.on_abort. */
 #include "base/clock.h"
+#include "server/generation.h"
 #include "stream/modules/lua/lua.h"
 #include "stream/session/session.h"
 
 #define INPUT_PHASES (SCRIPT_PREREAD | SCRIPT_CONTENT)
+
+#define PEEK_BUFFER ((size_t) 4096) /* bytes of the first buffer for what is peeked at */
 
 static bool is_checked(const struct stream_lua *lua)
 {
@@ -115,6 +118,63 @@ static enum script_got more(struct script_source *source, size_t wanted, uint64_
     return got;
 }
 
+/* The session ends with this status, and the script with it. */
+static _Noreturn void end_session(struct stream_lua *lua, struct script_thread *thread, int status)
+{
+    lua->exit_code = status;
+    lua->has_exit = true;
+    script_leave(thread, SCRIPT_LEFT);
+}
+
+/* Waits until so many bytes of the client are there, which nobody takes. Gives 0, or the status that the session ends with. MAY
+ * WAIT: for preread_timeout. */
+static int wait_preread(struct stream_lua *lua, size_t size)
+{
+    struct session *session = lua->session;
+    struct conn *conn = session->conn;
+    size_t most = session->server->preread_buffer_size;
+    uint64_t deadline_ms = clock_now.now_ms + session->server->preread_timeout_ms;
+
+    while (session_input(session).len < size) {
+        if (size > most) {
+            counters_mine->limited++;
+            log_error(&session->log, 0, "preread buffer full");
+            return SESSION_BAD_REQUEST;
+        }
+        if (conn_fill(conn, most < PEEK_BUFFER ? most : PEEK_BUFFER, most)) {
+            continue;
+        }
+        if (conn->is_input_closed || conn->is_broken || conn_wait_input(conn, deadline_ms) != WAIT_READY) {
+            return SESSION_OK;
+        }
+    }
+    return 0;
+}
+
+/* sock:peek(size): what the client has said, left for who comes after. */
+static int peek(lua_State *L, struct script_thread *thread)
+{
+    struct stream_lua *lua = stream_lua_check(L, thread);
+    lua_Number size = lua_tonumber(L, 2);
+
+    if (lua_gettop(L) != 2) {
+        return luaL_error(L, "expecting 2 arguments (including the object), but got %d", lua_gettop(L));
+    }
+    luaL_checktype(L, 1, LUA_TTABLE);
+    if (!(size >= 1) || size > 1e9) {
+        return luaL_argerror(L, 2, "bad size argument");
+    }
+    int status = wait_preread(lua, (size_t) size);
+    script_resumed(thread);
+    if (status != 0) {
+        end_session(lua, thread, status);
+    }
+    lua_pushlstring(L, session_input(lua->session).data, (size_t) size);
+    return 1;
+}
+
+static const struct script_row peek_row = {"peek", peek, SCRIPT_PREREAD, true};
+
 static int req_socket(lua_State *L, struct script_thread *thread)
 {
     struct stream_lua *lua = stream_lua_check(L, thread);
@@ -128,11 +188,14 @@ static int req_socket(lua_State *L, struct script_thread *thread)
     }
     if (!lua->has_socket) {
         script_conn_source_init(&lua->origin, conn, lua->subject.settings->buffer_size);
-        lua->source = (struct script_source){input, consume, more, NULL, conn};
+        lua->source = (struct script_source){
+            .input = input, .consume = consume, .more = more, .conn = conn, .fails_again = true};
         lua->has_socket = true;
     }
     const struct script_face face = {.source = &lua->source, .conn = conn};
     script_socket_push(L, thread, &face);
+    script_push_function(L, &peek_row);
+    lua_setfield(L, -2, "peek");
     return 1;
 }
 

@@ -51,8 +51,10 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
         "Lua that runs in the preread phase, after the modules that look at what clients say first."),
@@ -103,7 +105,7 @@ static bool place_finish(struct conf_scope *scope, void *settings)
     if (own->backend.certificate != NULL || own->backend.verify != NULL) {
         server->backend_hooks = stream_lua_backend_hooks;
     }
-    return true;
+    return script_tls_finish(scope, &own->script.tls);
 }
 
 static const struct directive_table main_table = {.key = &stream_lua_main_key,
@@ -206,6 +208,7 @@ static void worker_end(struct generation *generation)
     if (main != NULL) {
         script_worker_ends(main->vm);
     }
+    script_sockets_quit();
 }
 
 /* ---- hooks */
