@@ -46,7 +46,10 @@ static ssize_t ended_early(struct request *request)
     if (request->conn->is_broken) {
         return -1;
     }
-    return body_refuse(request, 400, "client prematurely closed connection");
+    log_info(&request->log, 0, "client prematurely closed connection");
+    request->body_refusal = 400;
+    request->is_lingering_forced = true;
+    return -1;
 }
 
 static ssize_t read_counted(struct request *request, struct v1_body *body, void *at, size_t size)

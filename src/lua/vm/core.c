@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "lua/vm/function.h"
+#include "lua/vm/library.h"
 #include "lua/vm/log.h"
 #include "server/generation.h"
 
@@ -15,10 +16,23 @@ static const struct {
     int value;
 } constants[] = {{"OK", 0}, {"ERROR", -1}, {"AGAIN", -2}, {"DONE", -4}, {"DECLINED", -5}};
 
-static int get_phase(lua_State *L, struct script_thread *thread)
+SCRIPT_TEXT(script_library_phase, "src/lua/library/phase.lua")
+
+unsigned script_ffi_phase(void)
 {
-    lua_pushstring(L, script_phase_name(thread != NULL ? thread->phase : SCRIPT_INIT));
-    return 1;
+    return script_running != NULL ? script_running->phase : SCRIPT_INIT;
+}
+
+/* Adds ngx.get_phase to the table on top. */
+static void add_phase(lua_State *L)
+{
+    lua_pushvalue(L, -1);
+    lua_newtable(L);
+    for (unsigned phase = SCRIPT_INIT; phase <= SCRIPT_WORKER_THREAD; phase <<= 1) {
+        lua_pushstring(L, script_phase_name((enum script_phase) phase));
+        lua_rawseti(L, -2, (int) phase);
+    }
+    script_text_run(L, "phase", SCRIPT_TEXT_OF(script_library_phase), 2);
 }
 
 static int prefix(lua_State *L, struct script_thread *thread)
@@ -36,7 +50,6 @@ static int nginx_configure(lua_State *L, struct script_thread *thread)
 }
 
 static const struct script_row rows[] = {
-    {"get_phase", get_phase, 0, false},
     {"config.prefix", prefix, 0, false},
     {"config.nginx_configure", nginx_configure, 0, false},
     {0},
@@ -60,6 +73,7 @@ static int compat_number(void)
 void script_core_add(struct script_vm *vm, lua_State *L)
 {
     script_add(L, rows);
+    add_phase(L);
     for (unsigned i = 0; i < sizeof(constants) / sizeof(constants[0]); i++) {
         set_number(L, constants[i].name, constants[i].value);
     }

@@ -9,6 +9,9 @@
 /* Adds ngx.null, ngx.OK and so on, ngx.get_phase and ngx.config to the table on top. */
 void script_core_add(struct script_vm *vm, lua_State *L);
 
+/* For library/phase.lua: enum script_phase of the thread that runs. */
+unsigned script_ffi_phase(void);
+
 /* Globals that are written from now on are told of. May throw. */
 void script_guard_globals(lua_State *L);
 

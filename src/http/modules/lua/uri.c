@@ -51,7 +51,8 @@ static bool check_flag(lua_State *L, int index)
 /* ngx.req.set_uri(uri, jumps, is_binary). To jump is to search a location for the new URI once this Lua has ended, which is now. */
 static int set_uri(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, CHANGE_PHASES);
+    struct request *request =
+        lua_demand(L, thread, SCRIPT_OF_REQUEST & ~(uint32_t) SCRIPT_BALANCER);
     int count = lua_gettop(L);
 
     if (count < 1 || count > 3) {
