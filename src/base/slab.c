@@ -377,7 +377,8 @@ size_t slab_available(struct slab *slab)
 }
 
 /* Clears the bits of chunks of a page that are not in use. */
-static void keep_chunks(struct slab *slab, uint32_t index, bool (*is_used)(void *, const void *), void *arg)
+static void keep_chunks(struct slab *slab, uint32_t index, bool (*is_used)(void *, const void *),
+                        void *arg)
 {
     struct page *page = &slab->pages[index];
 

@@ -214,7 +214,8 @@ static size_t next_from(const struct script_regex *regex, struct str subject, si
     last = last < from ? from : last;
     do {
         last++;
-    } while (regex->is_utf && last < subject.len && ((unsigned char) subject.data[last] & 0xc0) == 0x80);
+    } while (regex->is_utf && last < subject.len &&
+             ((unsigned char) subject.data[last] & 0xc0) == 0x80);
     return last;
 }
 
