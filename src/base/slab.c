@@ -376,6 +376,39 @@ size_t slab_available(struct slab *slab)
     return bytes;
 }
 
+/* Clears the bits of chunks of a page that are not in use. */
+static void keep_chunks(struct slab *slab, uint32_t index, bool (*is_used)(void *, const void *),
+                        void *arg)
+{
+    struct page *page = &slab->pages[index];
+
+    for (size_t i = 0; i < chunks_of(page); i++) {
+        const char *chunk = slab->memory + (size_t) index * PAGE_SIZE + (i << page->shift);
+        uint64_t mask = (uint64_t) 1 << (i % 64);
+
+        if ((page->bits[i / 64] & mask) != 0 && !is_used(arg, chunk)) {
+            page->bits[i / 64] &= ~mask;
+        }
+    }
+}
+
+void slab_keep(struct slab *slab, bool (*is_used)(void *arg, const void *piece), void *arg)
+{
+    lock_take(slab);
+    for (uint32_t i = 0; i < slab->pages_count; i++) {
+        struct page *page = &slab->pages[i];
+
+        if (page->kind == PAGE_CHUNKS) {
+            keep_chunks(slab, i, is_used, arg);
+        } else if (page->kind == PAGE_RUN && page->length != 0 &&
+                   !is_used(arg, slab->memory + (size_t) i * PAGE_SIZE)) {
+            page->kind = PAGE_FREE;
+        }
+    }
+    rebuild(slab);
+    shm_lock_release(&slab->lock);
+}
+
 _Static_assert(SLAB_CLASSES == CHUNK_CLASSES, "the face tells of each class");
 
 void slab_stats_of(const struct slab *slab, struct slab_stats *out)

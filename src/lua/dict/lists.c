@@ -34,7 +34,7 @@ void dict_list_clear(struct dict_table *table, struct dict_item *item)
     }
 }
 
-void dict_list_mend(struct dict_table *table, struct dict_item *item)
+bool dict_list_mend(struct dict_table *table, struct dict_item *item, unsigned char *marks)
 {
     struct dict_list list = list_get(item);
 
@@ -44,11 +44,10 @@ void dict_list_mend(struct dict_table *table, struct dict_item *item)
         node_at(table, ref)->previous = list.last;
         list.last = ref;
         list.count++;
-        if (ref == table->pending_node) {
-            dict_decide(&table->pending_node, 0);
-        }
+        dict_mark(marks, ref);
     }
     list_put(item, &list);
+    return list.count != 0;
 }
 
 /* The list of a key; one that has expired is emptied. A new one where there is none. NULL: *result says why. */
@@ -84,7 +83,6 @@ static struct dict_node *node_new(struct dict_table *table, const struct script_
     struct dict_node *node = slab_alloc(table->slab, offsetof(struct dict_node, data) + len);
 
     if (node != NULL) {
-        dict_decide(&table->pending_node, dict_ref_of(table, node));
         node->len = (uint32_t) len;
         node->type = (uint32_t) value->type;
         if (len != 0) {
@@ -111,7 +109,6 @@ static void list_link(struct dict_table *table, struct dict_item *item, struct d
     }
     list.count++;
     list_put(item, &list);
-    dict_decide(&table->pending_node, 0);
 }
 
 static void list_unlink(struct dict_table *table, struct dict_item *item,
@@ -119,7 +116,6 @@ static void list_unlink(struct dict_table *table, struct dict_item *item,
 {
     struct dict_list list = list_get(item);
 
-    dict_decide(&table->pending_node, dict_ref_of(table, node));
     *(node->next == 0 ? &list.last : &node_at(table, node->next)->previous) = node->previous;
     *(node->previous == 0 ? &list.first : &node_at(table, node->previous)->next) = node->next;
     list.count--;
@@ -172,7 +168,6 @@ int script_ffi_dict_pop(struct script_dict *dict, const char *key, size_t key_le
         dict_copy_out(out, node->type, node->data, node->len);
         list_unlink(table, item, node);
         slab_free(table->slab, node);
-        dict_decide(&table->pending_node, 0);
         if (list_get(item).count == 0) {
             dict_item_remove(table, item);
         }

@@ -1,8 +1,11 @@
 /* The table of a shared dictionary: heads of hash chains, items in the order of use; mended after a death inside. */
 #include "lua/dict/table.h"
 
+#include <stdlib.h>
+
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/fatal.h"
 #include "base/log.h"
 
 enum {
@@ -168,7 +171,6 @@ struct dict_item *dict_item_new(struct dict_table *table, struct str key, uint32
     struct dict_item *item = slab_alloc(table->slab, item_size(key.len, value_len));
 
     if (item != NULL) {
-        dict_decide(&table->pending, dict_ref_of(table, item));
         item->hash = hash;
         item->value_len = (uint32_t) value_len;
         item->key_len = (uint16_t) key.len;
@@ -184,16 +186,6 @@ void dict_item_add(struct dict_table *table, struct dict_item *item)
     item->next = *head;
     dict_decide(head, dict_ref_of(table, item));
     link_use(table, item);
-    dict_decide(&table->pending, 0);
-}
-
-static void item_free(struct dict_table *table, struct dict_item *item)
-{
-    if (item->type == DICT_LIST) {
-        dict_list_clear(table, item);
-    }
-    slab_free(table->slab, item);
-    dict_decide(&table->pending, 0);
 }
 
 void dict_item_remove(struct dict_table *table, struct dict_item *item)
@@ -204,10 +196,12 @@ void dict_item_remove(struct dict_table *table, struct dict_item *item)
     while (*place != ref) {
         place = &dict_item_at(table, *place)->next;
     }
-    dict_decide(&table->pending, ref);
     dict_decide(place, item->next);
     unlink_use(table, item);
-    item_free(table, item);
+    if (item->type == DICT_LIST) {
+        dict_list_clear(table, item);
+    }
+    slab_free(table->slab, item);
 }
 
 void dict_drop_expired(struct dict_table *table, unsigned most)
@@ -235,11 +229,35 @@ bool dict_evict(struct dict_table *table, bool *was_valid)
 
 /* ---- after a death inside ---- */
 
+/* Is the item as it was meant to be? Lists are mended; one that has no element yet, or none any more, is nothing. */
+static bool is_whole(struct dict_table *table, struct dict_item *item, unsigned char *marks)
+{
+    return !item->is_torn && (item->type != DICT_LIST || dict_list_mend(table, item, marks));
+}
+
+/* What slab_keep is asked with. */
+struct reached {
+    const struct dict_table *table;
+    const unsigned char *marks;
+};
+
+static bool was_reached(void *arg, const void *piece)
+{
+    const struct reached *reached = arg;
+    dict_ref ref = dict_ref_of(reached->table, piece);
+
+    return (reached->marks[ref / 8] >> ref % 8 & 1) != 0;
+}
+
 /* The order of use is lost: that of the chains takes its place. */
 static void mend(struct dict_table *table)
 {
-    bool was_added = false;
+    unsigned char *marks = calloc(table->end / 8 + 1, 1);
 
+    if (marks == NULL) {
+        fatal_no_memory(table->end / 8 + 1);
+    }
+    dict_mark(marks, dict_ref_of(table, table));
     table->newest = table->oldest = 0;
     for (uint32_t i = 0; i <= table->mask; i++) {
         dict_ref *place = &table->heads[i];
@@ -247,28 +265,17 @@ static void mend(struct dict_table *table)
         while (*place != 0) {
             struct dict_item *item = dict_item_at(table, *place);
 
-            was_added = was_added || *place == table->pending;
-            if (item->is_torn) {
-                dict_ref next = item->next;
-                dict_decide(place, next);
-                slab_free(table->slab, item);
-                continue;
+            if (is_whole(table, item, marks)) {
+                dict_mark(marks, *place);
+                link_use(table, item);
+                place = &item->next;
+            } else {
+                dict_decide(place, item->next);
             }
-            link_use(table, item);
-            if (item->type == DICT_LIST) {
-                dict_list_mend(table, item);
-            }
-            place = &item->next;
         }
     }
-    if (table->pending != 0 && !was_added) {
-        item_free(table, dict_item_at(table, table->pending));
-    }
-    table->pending = 0;
-    if (table->pending_node != 0) {
-        slab_free(table->slab, dict_at(table, table->pending_node));
-        table->pending_node = 0;
-    }
+    slab_keep(table->slab, was_reached, &(struct reached){table, marks});
+    free(marks);
 }
 
 void dict_lock(struct dict_table *table)

@@ -39,7 +39,7 @@ struct dict_node {
 
 /*
  * What decides which entries there are, should a process die inside: the chains of the heads, and those of lists in the direction
- * of next. Each change of them is one store. All else is built anew from them.
+ * of next. Each change of them is one store. All else is built anew from them, and what they do not reach is freed.
  */
 struct dict_table {
     struct shm_lock lock;
@@ -48,8 +48,6 @@ struct dict_table {
     dict_ref end;            /* of the zone */
     uint32_t mask;           /* number of heads less one */
     dict_ref newest, oldest; /* by the last use */
-    dict_ref pending;        /* an item that is in no chain: it comes or it goes */
-    dict_ref pending_node;   /* of a list, likewise */
     dict_ref heads[];
 };
 
@@ -74,6 +72,12 @@ static inline void dict_decide(dict_ref *place, dict_ref value)
     atomic_signal_fence(memory_order_seq_cst);
     *place = value;
     atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* A bit for each place in the zone: what was reached after a death. */
+static inline void dict_mark(unsigned char *marks, dict_ref ref)
+{
+    marks[ref / 8] |= (unsigned char) (1 << ref % 8);
 }
 
 static inline char *dict_value_of(struct dict_item *item)
@@ -114,7 +118,7 @@ bool dict_evict(struct dict_table *table, bool *was_valid);
 
 /* Frees the elements of an item that is a list. */
 void dict_list_clear(struct dict_table *table, struct dict_item *item);
-/* After a death inside: counts and backward links anew; elements are those that can be reached. */
-void dict_list_mend(struct dict_table *table, struct dict_item *item);
+/* After a death inside: counts and backward links anew. Elements are those that can be reached, and marked. False: there are none. */
+bool dict_list_mend(struct dict_table *table, struct dict_item *item, unsigned char *marks);
 
 #endif
