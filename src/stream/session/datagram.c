@@ -23,6 +23,8 @@ struct datagram_queue {
     unsigned count;     /* of these */
     size_t size;        /* bytes in them */
     struct str passing; /* the first, while it is told of; then it is copied */
+    struct wait_point arrived; /* a fiber that waits for one */
+    bool is_taken;      /* passing was taken by who it was told of */
     bool is_begun;      /* the story has begun */
     bool is_told;       /* the log knows that some are dropped */
 };
@@ -81,6 +83,7 @@ static void queue_add(struct session *session, struct str datagram)
     queue->last = &one->next;
     queue->count++;
     queue->size += datagram.len;
+    wait_signal_later(&queue->arrived);
 }
 
 struct str session_first_datagram(const struct session *session)
@@ -94,6 +97,42 @@ struct str session_first_datagram(const struct session *session)
         return queue->passing;
     }
     return queue->first == NULL ? STR_NONE : (struct str){queue->first->bytes, queue->first->len};
+}
+
+enum wait_result session_wait_datagram(struct session *session, uint64_t deadline_ms)
+{
+    while (session_first_datagram(session).data == NULL) {
+        enum wait_result result = fiber_wait(&queue_of(session)->arrived, deadline_ms);
+
+        if (result != WAIT_READY) {
+            return result;
+        }
+    }
+    return WAIT_READY;
+}
+
+bool session_is_awaited(const struct session *session)
+{
+    return session->waiting != NULL && session->waiting->arrived.waiter != NULL;
+}
+
+void session_drop_datagram(struct session *session)
+{
+    struct datagram_queue *queue = session->waiting;
+    struct waiting *first = queue->first;
+
+    if (queue->passing.data != NULL) {
+        queue->passing = STR_NONE;
+        queue->is_taken = true;
+        return;
+    }
+    queue->first = first->next;
+    if (queue->first == NULL) {
+        queue->last = &queue->first;
+    }
+    queue->count--;
+    queue->size -= first->len;
+    free(first);
 }
 
 void session_take_datagrams(struct session *session)
@@ -141,7 +180,9 @@ static void begin(struct session *session, struct str datagram)
     }
     /* It waits: the bytes are needed for longer than they are there. */
     session->waiting->passing = STR_NONE;
-    queue_add(session, datagram);
+    if (!session->waiting->is_taken) {
+        queue_add(session, datagram);
+    }
 }
 
 static void flow_received(struct datagram_flow *flow, struct str datagram)
