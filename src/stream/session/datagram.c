@@ -20,13 +20,13 @@ struct datagram_queue {
         size_t len;
         char bytes[];
     } * first, **last;
-    unsigned count;     /* of these */
-    size_t size;        /* bytes in them */
-    struct str passing; /* the first, while it is told of; then it is copied */
+    unsigned count;            /* of these */
+    size_t size;               /* bytes in them */
+    struct str passing;        /* the first, while it is told of; then it is copied */
     struct wait_point arrived; /* a fiber that waits for one */
-    bool is_taken;      /* passing was taken by who it was told of */
-    bool is_begun;      /* the story has begun */
-    bool is_told;       /* the log knows that some are dropped */
+    bool is_taken;             /* passing was taken by who it was told of */
+    bool is_begun;             /* the story has begun */
+    bool is_told;              /* the log knows that some are dropped */
 };
 
 static struct datagram_queue *queue_of(struct session *session)

@@ -30,7 +30,8 @@ static int receive_one(lua_State *L, struct script_thread *thread)
         return script_fail(L, "socket busy reading");
     }
     lua_rawgeti(L, 1, 2);
-    uint64_t timeout_ms = lua_isnumber(L, -1) ? (uint64_t) lua_tonumber(L, -1) : settings->read_timeout_ms;
+    uint64_t timeout_ms =
+        lua_isnumber(L, -1) ? (uint64_t) lua_tonumber(L, -1) : settings->read_timeout_ms;
     switch (session_wait_datagram(session, clock_now.now_ms + timeout_ms)) {
     case WAIT_READY:
         break;
@@ -43,7 +44,8 @@ static int receive_one(lua_State *L, struct script_thread *thread)
         return 0;
     }
     struct str datagram = session_input(session);
-    script_push_str(L, str_head(datagram, size >= 1 && size < DATAGRAM_MOST ? (size_t) size : DATAGRAM_MOST));
+    script_push_str(L, str_head(datagram,
+                                size >= 1 && size < DATAGRAM_MOST ? (size_t) size : DATAGRAM_MOST));
     session_drop_datagram(session);
     return 1;
 }
