@@ -38,6 +38,9 @@ UNIT_SOURCES := $(wildcard $(addsuffix /test_*.c,tests/* tests/*/* tests/*/*/*))
 ifneq ($(WITH_HTTP),yes)
 UNIT_SOURCES := $(filter-out tests/http/%,$(UNIT_SOURCES))
 endif
+ifeq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
+UNIT_SOURCES := $(filter-out tests/lua/%,$(UNIT_SOURCES))
+endif
 UNIT_PROGRAMS := $(UNIT_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
@@ -114,6 +117,8 @@ $(SHARED):
 	$(filter-out -pie,$(LINKING)) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) $(MODULE_LIBS)
 
 # ---- tests
+
+$(BUILD)/tests/lua/test_waits: tests/lua/waits.lua
 
 unit-programs: $(UNIT_PROGRAMS)
 

@@ -44,9 +44,21 @@ uint32_t murmur2_of(struct str s)
     return hash ^ hash >> 15;
 }
 
-static void digest_of(struct str s, const EVP_MD *type, unsigned char *out)
+/* What OpenSSL looks up by a name, once for each thread: the look-up takes longer than a hash of a short text. */
+struct digest {
+    EVP_MD *type;
+    EVP_MD_CTX *context;
+};
+
+static void digest_of(struct digest *digest, const char *name, struct str s, unsigned char *out)
 {
-    if (EVP_Digest(s.data, s.len, out, NULL, type, NULL) != 1) {
+    if (digest->context == NULL) {
+        digest->type = EVP_MD_fetch(NULL, name, NULL);
+        digest->context = EVP_MD_CTX_new();
+    }
+    if (EVP_DigestInit_ex2(digest->context, digest->type, NULL) != 1 ||
+        EVP_DigestUpdate(digest->context, s.data, s.len) != 1 ||
+        EVP_DigestFinal_ex(digest->context, out, NULL) != 1) {
         log_emerg(log_main, 0, "EVP_Digest() failed");
         abort();
     }
@@ -54,12 +66,16 @@ static void digest_of(struct str s, const EVP_MD *type, unsigned char *out)
 
 void md5_of(struct str s, unsigned char out[16])
 {
-    digest_of(s, EVP_md5(), out);
+    static __thread struct digest md5;
+
+    digest_of(&md5, "MD5", s, out);
 }
 
 void sha1_of(struct str s, unsigned char out[20])
 {
-    digest_of(s, EVP_sha1(), out);
+    static __thread struct digest sha1;
+
+    digest_of(&sha1, "SHA1", s, out);
 }
 
 /* Drawn before main(), hence the same in the master, in all workers and in shared memory. */

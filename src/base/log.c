@@ -52,17 +52,33 @@ static void put_error(struct room *room, int error)
     room_printf(room, " (%d: %s)", error, text == NULL ? "Unknown error" : text);
 }
 
+/* What is to be written. */
+struct record {
+    enum log_level level;
+    int error;              /* as log_write has it */
+    const char *format;     /* of a message … */
+    va_list *args;          /* … and its arguments, */
+    const struct str *text; /* or a text whose line ends stay; else NULL */
+};
+
 /* The message and its error; of a message that is too long, the end gives way to the error. */
-static void put_message(struct room *room, int error, const char *format, va_list args)
+static void put_message(struct room *room, const struct record *record)
 {
     char suffix_text[128];
     struct room suffix = {suffix_text, suffix_text + sizeof(suffix_text)};
 
-    put_error(&suffix, error);
+    if (record->text != NULL) {
+        room_put(room, *record->text);
+        return;
+    }
+    put_error(&suffix, record->error);
     struct str tail = str_from(suffix_text, suffix.at);
     size_t room_left = (size_t) (room->end - room->at);
     struct room body = {room->at, room->end - (tail.len < room_left ? tail.len : 0)};
-    room_vprintf(&body, format, args);
+    va_list args;
+    va_copy(args, *record->args);
+    room_vprintf(&body, record->format, args);
+    va_end(args);
     room->at = body.at;
     room_put(room, tail);
 }
@@ -152,16 +168,8 @@ static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
     return false;
 }
 
-/* What is to be written, but for its arguments. */
-struct record {
-    const char *format;
-    enum log_level level;
-    int error;      /* as log_write has it */
-    bool has_lines; /* its line ends stay */
-};
-
 /* "nginx: [emerg] …" to standard error. */
-__attribute__((noinline)) static void write_start_line(const struct record *record, va_list args)
+__attribute__((noinline)) static void write_start_line(const struct record *record)
 {
     char line[LOG_LINE_MAX];
     struct room room = {line, line + sizeof(line) - 1};
@@ -170,14 +178,14 @@ __attribute__((noinline)) static void write_start_line(const struct record *reco
     if (record->level != LOG_STDERR) {
         room_printf(&room, "[%s] ", log_level_names[record->level].data);
     }
-    put_message(&room, record->error, record->format, args);
+    put_message(&room, record);
     *room.at++ = '\n';
     write_line(&standard_error, str_from(line, room.at));
 }
 
 /* The dated line to the sinks. */
 __attribute__((noinline)) static void write_record(const struct log *log,
-                                                   const struct record *record, va_list args)
+                                                   const struct record *record)
 {
     const char *level = record->level != LOG_STDERR ? log_level_names[record->level].data : "";
     char line[LOG_LINE_MAX];
@@ -189,8 +197,8 @@ __attribute__((noinline)) static void write_record(const struct log *log,
         room_printf(&room, "*%llu ", (unsigned long long) log->connection);
     }
     char *start = room.at;
-    put_message(&room, record->error, record->format, args);
-    room.at = make_printable(start, room.at, room.end, record->has_lines);
+    put_message(&room, record);
+    room.at = make_printable(start, room.at, room.end, record->text != NULL);
     start = room.at;
     if (log->action != NULL) {
         room_printf(&room, " while %s", log->action);
@@ -215,27 +223,23 @@ enum log_level log_chain_level(const struct log_sink *sink)
     return level;
 }
 
-static void write_all(const struct log *log, const struct record *record, va_list args)
+static void write_all(const struct log *log, const struct record *record)
 {
     int saved_errno = errno;
 
     if (clock_now.seconds == 0) {
         clock_update();
     }
-    if (record->level == LOG_STDERR && !record->has_lines) {
-        write_start_line(record, args);
+    if (record->level == LOG_STDERR && record->text == NULL) {
+        write_start_line(record);
     } else {
-        bool is_start_line = log_is_starting && record->level <= LOG_WARN &&
-                             !is_shown_anyway(log->sinks, record->level);
-        if (is_start_line) {
-            va_list again;
-            va_copy(again, args);
-            write_start_line(record, again);
-            va_end(again);
+        if (log_is_starting && record->level <= LOG_WARN &&
+            !is_shown_anyway(log->sinks, record->level)) {
+            write_start_line(record);
         }
         /* A log that has no sinks yet has shown what matters already. */
         if (log->sinks != NULL || !log_is_starting) {
-            write_record(log, record, args);
+            write_record(log, record);
         }
     }
     errno = saved_errno;
@@ -243,22 +247,17 @@ static void write_all(const struct log *log, const struct record *record, va_lis
 
 void log_write(const struct log *log, enum log_level level, int error, const char *format, ...)
 {
-    const struct record record = {.level = level, .error = error, .format = format};
     va_list args;
 
     va_start(args, format);
-    write_all(log, &record, args);
+    write_all(log,
+              &(struct record){.level = level, .error = error, .format = format, .args = &args});
     va_end(args);
 }
 
-void log_write_multiline(const struct log *log, enum log_level level, const char *format, ...)
+void log_write_text(const struct log *log, enum log_level level, struct str text)
 {
-    const struct record record = {.level = level, .format = format, .has_lines = true};
-    va_list args;
-
-    va_start(args, format);
-    write_all(log, &record, args);
-    va_end(args);
+    write_all(log, &(struct record){.level = level, .text = &text});
 }
 
 static int open_path(const struct log_file *file, const struct log *log)

@@ -78,11 +78,11 @@ void log_write(const struct log *log, enum log_level level, int error, const cha
     __attribute__((format(printf, 4, 5), cold));
 
 /*
- * The same of a message whose line ends stay: a script's, with a traceback. At level LOG_STDERR it goes to the sinks all
+ * A message whose line ends stay: a script's, with a traceback; of any bytes. At level LOG_STDERR it goes to the sinks all
  * the same. What describe adds is one line.
  */
-void log_write_multiline(const struct log *log, enum log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4), cold));
+void log_write_text(const struct log *log, enum log_level level, struct str text)
+    __attribute__((cold));
 
 #define log_at(log, wanted, error, ...)                                                            \
     do {                                                                                           \

@@ -35,7 +35,8 @@ static void make_location_absolute(struct request *request)
 {
     struct str location = request->response.location;
 
-    if (location.data[0] != '/' || !request->location->absolute_redirect) {
+    if (location.data[0] != '/' || !request->location->absolute_redirect ||
+        request != request->main) {
         request->response.is_location_late = true;
         return;
     }

@@ -142,8 +142,11 @@ static char *put_connection(char *at, const struct request *request)
     if (request->response.is_chunked) {
         at = STR_PUT(at, "Transfer-Encoding: chunked\r\n");
     }
+    if (request->response.status == 101) {
+        return STR_PUT(at, "Connection: upgrade\r\n");
+    }
     if (request->response.is_tunnel) {
-        return request->response.status == 101 ? STR_PUT(at, "Connection: upgrade\r\n") : at;
+        return at;
     }
     if (!request->keepalive) {
         return STR_PUT(at, "Connection: close\r\n");

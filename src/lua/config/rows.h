@@ -147,12 +147,15 @@
          .doc = "A command of OpenSSL's SSL_CONF_cmd()."},                                         \
     {                                                                                              \
         "lua_ssl_key_log", CONTEXTS,                                                               \
-            CUSTOM_FIELD(SETTINGS, script.tls.key_log, tls_client_key_log_apply), ARGS(1, 1),      \
-            .syntax = "file", .doc = "Log of the secrets of connections in NSS's format."          \
+            CUSTOM_FIELD(SETTINGS, script.tls.key_log, script_tls_key_log_apply), ARGS(1, 1),      \
+            .syntax = "file",                                                                      \
+            .doc = "Log of the secrets of connections in NSS's format."                            \
     }
 
-bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row,
-                           struct conf_node *node, void *settings);
+bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                              void *settings);
+bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                           void *settings);
 /* The place was read: makes its context, one for all places that say the same. False after conf_error. */
 bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 

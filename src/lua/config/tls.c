@@ -1,5 +1,6 @@
 /* TLS of sockets: rows that read their arguments themselves, and the contexts that they make. */
 #include "lua/config/rows.h"
+#include "server/generation.h"
 
 #define USUAL_PROTOCOLS (TLS_1_0 | TLS_1_1 | TLS_1_2 | TLS_1_3)
 
@@ -10,6 +11,18 @@ bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row
 
     *vec_add(files, scope->conf->arena, struct str) =
         tls_option_full_name(scope->conf->arena, scope->conf->conf_prefix, node->args[1]);
+    return true;
+}
+
+bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
+                              void *settings)
+{
+    struct conf *conf = scope->conf;
+    struct str name = tls_option_full_name(conf->arena, conf->conf_prefix, node->args[1]);
+    struct log_file *file = generation_log_file(conf->generation, name);
+
+    file->is_secret = true;
+    *(struct log_file **) (void *) ((char *) settings + row->offset) = file;
     return true;
 }
 

@@ -1,33 +1,50 @@
 -- ngx.ctx: a table of a script's own for each request, session, timer.
 local ffi = require "ffi"
 local properties = require "portunus.properties"
-local set_context, registry = ...
+local set_context, contexts = ...
 
 ffi.cdef [[
-int script_ffi_context(void); // its place in the registry; 0: it was not asked for yet; -1: there is nobody to have one
+int script_ffi_context(void); // its place among the contexts; 0: it was not asked for yet; -1: there is nobody to have one
 ]]
 local C = ffi.C
 local error, type = error, type
 
-function properties.get.ctx()
+-- The table; a new one, or `fresh`, where there is none yet.
+local function get_context(fresh)
     local place = C.script_ffi_context()
     if place > 0 then
-        return registry[place]
+        return contexts[place]
     end
     if place < 0 then
         error("no request ctx found", 2)
     end
-    local context = {}
+    local context = fresh or {}
     set_context(context)
     return context
+end
+
+function properties.get.ctx()
+    return get_context()
 end
 
 function properties.set.ctx(context)
     if type(context) ~= "table" then
         error("ctx should be a table while getting a " .. type(context), 2)
     end
-    if C.script_ffi_context() < 0 then
+    local place = C.script_ffi_context()
+    if place > 0 then
+        contexts[place] = context
+    elseif place < 0 then
         error("no request ctx found", 2)
+    else
+        set_context(context)
     end
-    set_context(context)
+end
+
+package.preload["resty.core.ctx"] = function()
+    return {
+        _VERSION = "0.1.32",
+        get_ctx_table = get_context,
+        set_ctx_table = properties.set.ctx,
+    }
 end

@@ -29,6 +29,11 @@ local function unwrap(co, ok, ...)
     return error(reason, 0)
 end
 
+-- Lua's own and ours under the names that some libraries know.
+for _, name in ipairs({ "create", "resume", "wrap", "yield", "status" }) do
+    coroutine["_" .. name] = coroutine[name]
+end
+
 coroutine.yield = yield
 coroutine.status = status
 
@@ -51,3 +56,8 @@ function coroutine.wrap(f)
         return unwrap(co, said(co, resume(co, ...)))
     end
 end
+
+for _, name in ipairs({ "create", "resume", "wrap", "yield", "status" }) do
+    coroutine["__" .. name] = coroutine[name]
+end
+coroutine.isyieldable = nil

@@ -4,6 +4,11 @@
 #include "lua/process/process.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
+#include "server/process/server.h"
+
+/* For FFI, by the name that scripts know: the arguments that the program was started with. */
+extern char **ngx_argv;
+char **ngx_argv;
 
 static int is_exiting(lua_State *L, struct script_thread *thread)
 {
@@ -46,6 +51,7 @@ static const struct script_row rows[] = {
 
 void script_process_add(lua_State *L)
 {
+    ngx_argv = server.argv;
     script_add(L, rows);
     script_pipe_add(L);
 }

@@ -144,7 +144,7 @@ static int receive_taking(lua_State *L, struct script_thread *thread, struct scr
             }
             return fail_broken(L, thread, socket);
         case SCRIPT_GOT_CANCELLED:
-            buf_free(&socket->gathered);
+            socket_abandon(socket);
             return 0;
         }
     }

@@ -144,9 +144,12 @@ static int send_all(lua_State *L, struct script_thread *thread, struct script_so
         if (result == WAIT_TIMED_OUT) {
             return fail_late(L, thread, socket);
         }
+        if (result == WAIT_CANCELLED && socket->conn->is_broken) {
+            return fail_broken(L, thread, socket, socket->conn->error);
+        }
         if (result == WAIT_CANCELLED) {
-            return socket->conn->is_broken ? fail_broken(L, thread, socket, socket->conn->error)
-                                           : 0;
+            socket_abandon(socket);
+            return 0;
         }
     }
     lua_pushinteger(L, (lua_Integer) bytes.len);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "lua/sockets/pool.h"
+#include "lua/vm/library.h"
 #include "net/tls/tls.h"
 
 static const struct script_settings usual_settings = {
@@ -189,6 +190,14 @@ void socket_close(struct script_socket *socket)
     }
 }
 
+void socket_abandon(struct script_socket *socket)
+{
+    socket->has_read_last = socket->has_sent_last = true;
+    if (!socket->is_reading && !socket->is_writing) {
+        socket_close(socket);
+    }
+}
+
 /* ---- what goes wrong ---- */
 
 const char *socket_log_prefix(const struct script_thread *thread)
@@ -327,9 +336,7 @@ void script_sockets_add(lua_State *L)
     lua_setfield(L, -3, "tcp");
     lua_pushvalue(L, -1);
     lua_setfield(L, -3, "stream");
-    if (luaL_loadbuffer(L, connect_text, sizeof(connect_text) - 1, "=ngx.socket.connect") != 0) {
-        lua_error(L);
-    }
+    script_text_load(L, "ngx.socket.connect", str_of(connect_text));
     lua_insert(L, -2);
     lua_call(L, 1, 1);
     lua_setfield(L, -2, "connect");

@@ -76,6 +76,9 @@ enum link_result socket_reach(struct script_thread *thread, struct script_socket
                               const struct addr *local, uint64_t timeout_ms, struct conn **out,
                               int *error);
 
+/* A thread was killed in the middle of something: nobody knows what is left on the way. Closes it, once no other thread is in it. */
+void socket_abandon(struct script_socket *socket);
+
 const struct script_settings *socket_settings(const struct script_thread *thread);
 
 /* A log of what goes wrong with a socket. */

@@ -49,20 +49,22 @@ static void give(struct take *take, struct taken *taken, struct str bytes)
     }
 }
 
-/* Nothing of the delimiter was seen: all up to where it may begin. */
+/* Nothing of the delimiter was seen: all up to where it may begin, or its first byte. */
 static struct taken take_before(struct take *take, struct str input)
 {
     const char *first = memchr(input.data, take->delimiter->text.data[0], input.len);
     size_t length = first != NULL ? (size_t) (first - input.data) : input.len;
     struct taken taken = {.is_done = false};
 
-    if (length >= take->rest) {
-        length = (size_t) take->rest;
-    } else if (first != NULL) {
+    if (length == 0) {
         take->delimiter->seen = 1;
         taken.used = 1;
+        return taken;
     }
-    taken.used += length;
+    if (length > take->rest) {
+        length = (size_t) take->rest;
+    }
+    taken.used = length;
     give(take, &taken, (struct str){input.data, length});
     return taken;
 }

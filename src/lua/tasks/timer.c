@@ -54,7 +54,12 @@ static void describe(const struct log *log, struct room *out)
     room_put(out, str_of(timer->whom));
 }
 
-static const struct script_subject_kind timer_kind = {.name = "timer"};
+static void whom(struct script_subject *subject, struct room *out)
+{
+    room_put(out, str_of(container_of(subject, struct script_timer, subject)->whom));
+}
+
+static const struct script_subject_kind timer_kind = {.name = "timer", .whom = whom};
 
 static void timer_free(struct script_timer *timer)
 {
@@ -116,7 +121,7 @@ static void refuse(struct script_timer *timer, const char *why)
 
     put_function(timer, &room);
     *room.at = '\0';
-    log_error(&timer->log, 0, "lua failed to run timer with function defined at %s: %s", place,
+    log_alert(&timer->log, 0, "lua failed to run timer with function defined at %s: %s", place,
               why);
     counters_mine->limited++;
     timer_free(timer);

@@ -199,7 +199,8 @@ static void write_one(lua_State *L, struct str name, struct writing *out)
         put_escaped(out, value);
         lua_pop(L, 1);
     } else if (type != LUA_TBOOLEAN) {
-        luaL_error(L, "attempt to use %s as query arg value", lua_typename(L, type));
+        luaL_error(L, "attempt to use %s as query arg value",
+                   lua_typename(L, type <= LUA_TTHREAD ? type : LUA_TUSERDATA));
     }
 }
 

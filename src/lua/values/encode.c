@@ -213,3 +213,19 @@ void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
     *at++ = '\'';
     *out = (struct script_text){begin, (size_t) (at - begin)};
 }
+
+/* ---- single characters ---- */
+
+int script_ffi_replace_char(const char *data, size_t len, int from, int to, struct script_text *out)
+{
+    if (memchr(data, from, len) == NULL) {
+        return 0;
+    }
+    char *begin = script_scratch(len);
+
+    for (size_t i = 0; i < len; i++) {
+        begin[i] = data[i] == (char) from ? (char) to : data[i];
+    }
+    *out = (struct script_text){begin, len};
+    return 1;
+}

@@ -12,9 +12,17 @@
 void script_ffi_md5(const char *data, size_t len, struct script_text *out);     /* 32 hex digits */
 void script_ffi_md5_bin(const char *data, size_t len, struct script_text *out); /* 16 bytes */
 void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out);
+/* Two hex digits for each byte, at `out`; gives their end. Libraries call it by this name. */
+unsigned char *ngx_hex_dump(unsigned char *out, const unsigned char *data, size_t len);
+/* The number in these digits; -1: it is none, or too large. Libraries call it by this name. */
+intptr_t ngx_atoi(const unsigned char *digits, size_t len);
 double script_ffi_crc32(const char *data, size_t len);
 
 /* ---- encodings (encode.c) */
+
+/* Every byte `from` becomes `to`. 0: there is none, and nothing was written. */
+int script_ffi_replace_char(const char *data, size_t len, int from, int to,
+                            struct script_text *out);
 
 /* Percent-encodes what the kind wants; kinds are 0 to 6, as ngx.escape_uri counts them. */
 void script_ffi_escape_uri(const char *data, size_t len, int kind, struct script_text *out);
@@ -49,6 +57,7 @@ struct script_regex {
     uint32_t match_limit; /* steps; 0 = as PCRE2 has it */
     uint32_t match_options;
     int is_dfa;
+    int is_utf;
     int is_fast; /* pcre2_jit_match may be called */
 };
 
@@ -74,6 +83,18 @@ void script_ffi_regex_free(struct script_regex *regex);
 /* Above 0: a match, in captures; 0: none; below: an error of PCRE2. */
 int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len,
                            size_t from);
+/* A text with groups of a match in it, taken apart. Lua owns what it points to. */
+struct script_template {
+    const char *text; /* the whole */
+    const int *list;  /* a pair for each part: a place in text and a length, or -1 and a group */
+    int count;        /* parts */
+};
+/* What it makes of the last match. */
+void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
+                             const struct script_template *template, struct script_text *out);
+/* Replaces all matches by what the template makes of them; gives their number, or an error of PCRE2 below 0. */
+int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
+                             const struct script_template *template, struct script_text *out);
 /* The stack of matches with JIT; 0: there is no memory. */
 int script_ffi_regex_jit_stack(size_t size);
 

@@ -1,5 +1,6 @@
 /* Hashes for Lua: ngx.md5 and its kin. */
 #include "base/checksum.h"
+#include "base/parse.h"
 #include "base/text.h"
 #include "lua/values/ffi.h"
 
@@ -34,4 +35,18 @@ void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out)
 double script_ffi_crc32(const char *data, size_t len)
 {
     return crc32_of((struct str){data, len});
+}
+
+unsigned char *ngx_hex_dump(unsigned char *out, const unsigned char *data, size_t len)
+{
+    return (unsigned char *) hex_encode((char *) out, data, len);
+}
+
+intptr_t ngx_atoi(const unsigned char *digits, size_t len)
+{
+    uint64_t number;
+
+    return parse_uint((struct str){(const char *) digits, len}, &number) && number <= INTPTR_MAX
+               ? (intptr_t) number
+               : -1;
 }

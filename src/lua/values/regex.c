@@ -12,6 +12,7 @@ enum {
     DFA_WORKSPACE = 256, /* integers */
     ERROR_ROOM = 1024,   /* bytes of a message, without the pattern */
     JIT_STACK_FIRST = 32 << 10,
+    REPLACED_KEPT = 1 << 20, /* bytes of the text that grows */
 };
 
 /* The JIT's stack; without, it uses 32 KB of the machine's. Of this thread. */
@@ -94,6 +95,7 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
     regex->data = pcre2_match_data_create(groups + 1, NULL);
     regex->match_limit = (uint32_t) match_limit;
     regex->match_options = (flags & SCRIPT_REGEX_NO_UTF_CHECK) != 0 ? PCRE2_NO_UTF_CHECK : 0;
+    regex->is_utf = (flags & SCRIPT_REGEX_UTF) != 0;
     regex->is_dfa = (flags & SCRIPT_REGEX_DFA) != 0;
     if (regex->data == NULL) {
         fatal_no_memory(groups);
@@ -149,6 +151,9 @@ int script_ffi_regex_match(struct script_regex *regex, const char *subject, size
 {
     int result;
 
+    if (from > len) {
+        return PCRE2_ERROR_BADOFFSET;
+    }
     prepare(regex);
     if (regex->is_dfa) {
         result = match_dfa(regex, (struct str){subject, len}, from);
@@ -167,6 +172,91 @@ int script_ffi_regex_match(struct script_regex *regex, const char *subject, size
         return result;
     }
     return result == PCRE2_ERROR_NOMATCH ? 0 : result;
+}
+
+/* A part of a template: a text, or what a group has matched. */
+static struct str part_of(const struct script_regex *regex, const char *subject, const char *text,
+                          const int *pair)
+{
+    if (pair[0] >= 0) {
+        return (struct str){text + pair[0], (size_t) pair[1]};
+    }
+    if (pair[1] > regex->groups || (regex->is_dfa && pair[1] != 0)) {
+        return STR("");
+    }
+    int from = regex->captures[2 * pair[1]], to = regex->captures[2 * pair[1] + 1];
+    return from < 0 || to <= from ? STR("") : str_from(subject + from, subject + to);
+}
+
+void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
+                             const struct script_template *template, struct script_text *out)
+{
+    size_t len = 0;
+
+    for (int i = 0; i < template->count; i++) {
+        len += part_of(regex, subject, template->text, template->list + 2 * i).len;
+    }
+    char *at = script_scratch(len);
+    *out = (struct script_text){at, len};
+    for (int i = 0; i < template->count; i++) {
+        at = str_put(at, part_of(regex, subject, template->text, template->list + 2 * i));
+    }
+}
+
+/* Where to look next after the match that was looked for from `from`: on, in any case. */
+static size_t next_from(const struct script_regex *regex, struct str subject, size_t from)
+{
+    size_t first = (size_t) regex->captures[0], last = (size_t) regex->captures[1];
+
+    if (last > first && last > from) {
+        return last;
+    }
+    last = last < from ? from : last;
+    do {
+        last++;
+    } while (regex->is_utf && last < subject.len &&
+             ((unsigned char) subject.data[last] & 0xc0) == 0x80);
+    return last;
+}
+
+/* The text that grows while matches are replaced; of this thread. */
+static __thread struct buf replaced;
+
+static void append_expanded(const struct script_regex *regex, const char *subject,
+                            const struct script_template *template)
+{
+    for (int i = 0; i < template->count; i++) {
+        buf_append(&replaced, part_of(regex, subject, template->text, template->list + 2 * i));
+    }
+}
+
+int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
+                             const struct script_template *template, struct script_text *out)
+{
+    size_t copied = 0, from = 0;
+    int count = 0, result;
+
+    if (replaced.capacity > REPLACED_KEPT) {
+        buf_free(&replaced);
+    }
+    replaced.len = 0;
+    while (from <= len && (result = script_ffi_regex_match(regex, subject, len, from)) != 0) {
+        if (result < 0) {
+            return result;
+        }
+        size_t first = (size_t) regex->captures[0], last = (size_t) regex->captures[1];
+
+        if (first > copied) {
+            buf_append(&replaced, str_from(subject + copied, subject + first));
+        }
+        append_expanded(regex, subject, template);
+        copied = last > copied ? last : copied;
+        from = next_from(regex, (struct str){subject, len}, from);
+        count++;
+    }
+    buf_append(&replaced, str_from(subject + copied, subject + len));
+    *out = (struct script_text){replaced.data, replaced.len};
+    return count;
 }
 
 int script_ffi_regex_jit_stack(size_t size)

@@ -90,12 +90,13 @@ static int write_global(lua_State *L, struct script_thread *thread)
     }
     const char *name =
         lua_isstring(L, 2) ? (lua_pushvalue(L, 2), lua_tostring(L, -1)) : luaL_typename(L, 2);
-    luaL_traceback(L, L, NULL, 1);
-    log_write_multiline(
-        log, LOG_WARN,
+    lua_pushfstring(
+        L,
         "[lua] _G write guard:12: __newindex(): writing a global Lua variable ('%s') which may lead to race "
-        "conditions between concurrent requests, so prefer the use of 'local' variables\n%s",
-        name, lua_tostring(L, -1));
+        "conditions between concurrent requests, so prefer the use of 'local' variables",
+        name);
+    luaL_traceback(L, L, lua_tostring(L, -1), 1);
+    log_write_text(log, LOG_WARN, script_check_str(L, -1));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 
+#include "base/buf.h"
 #include "lua/vm/function.h"
 
 static char
@@ -69,6 +70,17 @@ void script_failure_keep(lua_State *L, lua_State *failed)
     lua_remove(L, 1);
 }
 
+/* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of protected calls. */
+static void say(const struct log *log, const char *what, const char *message, const char *way)
+{
+    char line[LOG_LINE_MAX];
+    struct room room = {line, line + sizeof(line)};
+
+    room_printf(&room, "%s%s%s%s", what, message != NULL ? message : "unknown reason",
+                way[0] != '\0' ? "\nstack traceback:" : "", way);
+    log_write_text(log, LOG_ERROR, str_from(line, room.at));
+}
+
 static const char *say_of(const struct script_thread *thread)
 {
     return thread->entry == thread ? script_phase_failure(thread->phase)
@@ -93,8 +105,7 @@ int script_failure_seen(lua_State *L)
         luaL_traceback(L, L, NULL, 1);
         lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);
     }
-    log_write_multiline(thread->subject->log, LOG_ERROR, "%s%s\nstack traceback:%s", say_of(thread),
-                        message != NULL ? message : "unknown reason", lua_tostring(L, -1));
+    say(thread->subject->log, say_of(thread), message, lua_tostring(L, -1));
     thread->is_told = true;
     lua_settop(L, 1);
     return 1;
@@ -106,8 +117,7 @@ void script_failure_end(struct script_thread *thread)
 
     thread->subject->failed_with = 500;
     if (!thread->is_told) {
-        log_write_multiline(thread->subject->log, LOG_ERROR, "%s%s", say_of(thread),
-                            message != NULL ? message : "unknown reason");
+        say(thread->subject->log, say_of(thread), message, "");
     }
 }
 
@@ -121,5 +131,5 @@ void script_failure_load(struct script_subject *subject, enum script_phase phase
     if ((phase & (SCRIPT_INIT | SCRIPT_INIT_WORKER | SCRIPT_EXIT_WORKER)) == 0) {
         said = "";
     }
-    log_write_multiline(subject->log, LOG_ERROR, "%s%s", said, message);
+    say(subject->log, said, message, "");
 }

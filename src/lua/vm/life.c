@@ -112,5 +112,8 @@ void script_worker_ends(struct script_vm *vm)
 {
     if (vm != NULL) {
         run(vm, SCRIPT_EXIT_WORKER, vm->options->exit_worker);
+        list_each (item, &vm->subjects) {
+            script_subject_let_go(container_of(item, struct script_subject, link));
+        }
     }
 }

@@ -36,7 +36,8 @@ static void push_text(lua_State *L, int index)
     default:
         break;
     }
-    lua_pushfstring(L, "%s: %p", luaL_typename(L, index), lua_topointer(L, index));
+    lua_pushfstring(L, "string, number, boolean, or nil expected, got %s", luaL_typename(L, index));
+    luaL_argerror(L, index, lua_tostring(L, -1));
 }
 
 /* Pushes "content_by_lua(nginx.conf:41):2: f(): ", who says it; of files the base name. */
@@ -67,16 +68,14 @@ static int write_line(lua_State *L, struct script_thread *thread, enum log_level
     if (level > log->level) {
         return 0;
     }
-    luaL_checkstack(L, last + 2, "too many arguments");
+    luaL_checkstack(L, last + 3, "too many arguments");
+    lua_pushliteral(L, "[lua] ");
     push_place(L);
     for (int i = first; i <= last; i++) {
         push_text(L, i);
     }
     lua_concat(L, lua_gettop(L) - last);
-
-    size_t len;
-    const char *line = lua_tolstring(L, -1, &len);
-    log_write_multiline(log, level, "[lua] %.*s", (int) len, line);
+    log_write_text(log, level, script_check_str(L, -1));
     return 0;
 }
 

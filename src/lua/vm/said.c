@@ -118,21 +118,33 @@ static void add_all(struct walk *walk, int count, bool ends_line)
     }
 }
 
-struct str script_said(lua_State *L, bool ends_line)
+struct str script_said_in(lua_State *L, bool ends_line, char *room, size_t size)
 {
     struct walk walk = {.L = L};
     int count = lua_gettop(L);
     struct str text;
 
-    if (count == 1 && !ends_line && lua_type(L, 1) == LUA_TSTRING) {
+    if (count == 1 && lua_type(L, 1) == LUA_TSTRING) {
         text.data = lua_tolstring(L, 1, &text.len);
-        return text;
+        if (!ends_line) {
+            return text;
+        }
+        if (text.len < size) {
+            memcpy(room, text.data, text.len);
+            room[text.len] = '\n';
+            return (struct str){room, text.len + 1};
+        }
     }
     luaL_checkstack(L, 8, "too many arguments");
     add_all(&walk, count, ends_line);
     text.len = walk.len;
-    walk.at = lua_newuserdata(L, walk.len);
+    walk.at = room != NULL && text.len <= size ? room : lua_newuserdata(L, text.len);
     text.data = walk.at;
     add_all(&walk, count, ends_line);
     return text;
+}
+
+struct str script_said(lua_State *L, bool ends_line)
+{
+    return script_said_in(L, ends_line, NULL, 0);
 }

@@ -12,5 +12,7 @@
  * the stack that keeps it. An error is thrown for what has no text.
  */
 struct str script_said(lua_State *L, bool ends_line);
+/* The same; one of up to `size` bytes may stand in this room instead. */
+struct str script_said_in(lua_State *L, bool ends_line, char *room, size_t size);
 
 #endif

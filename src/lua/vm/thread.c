@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "lua/vm/failure.h"
+#include "lua/vm/context.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
@@ -32,9 +33,8 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     list_push_back(&vm->subjects, &subject->link);
 }
 
-void script_subject_end(struct script_subject *subject)
+void script_subject_let_go(struct script_subject *subject)
 {
-    struct script_vm *vm = subject->vm;
     struct list *first;
 
     while ((first = list_pop_front(&subject->resources)) != NULL) {
@@ -43,8 +43,14 @@ void script_subject_end(struct script_subject *subject)
         list_init(&resource->link);
         resource->release(resource);
     }
-    luaL_unref(vm->state, LUA_REGISTRYINDEX, subject->context);
-    subject->context = LUA_NOREF;
+}
+
+void script_subject_end(struct script_subject *subject)
+{
+    struct script_vm *vm = subject->vm;
+
+    script_subject_let_go(subject);
+    script_context_drop(subject);
     list_remove(&subject->link);
     if (vm->is_private && list_is_empty(&vm->subjects)) {
         script_vm_free(vm);
@@ -192,7 +198,7 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
     lua_State *L = thread->state;
     struct script_thread *outer = script_running;
 
-    lua_pushcfunction(L, script_failure_seen);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, thread->subject->vm->failure_seen);
     lua_insert(L, 1);
     script_running = thread;
     if (setjmp(thread->leave) == 0) {

@@ -65,7 +65,7 @@ struct script_subject {
     struct list link;      /* in vm->subjects */
     struct list threads;   /* struct script_thread that live, newest last */
     struct list resources; /* struct script_resource */
-    int context;           /* reference to ngx.ctx, or LUA_NOREF */
+    int context;           /* place of ngx.ctx (context.h), or LUA_NOREF */
     int exit_code;         /* of ngx.exit, where a phase of no request asks for it; else 0 */
     int failed_with;       /* after SCRIPT_FAILED: the status that a request of HTTP gets */
 };
@@ -113,6 +113,8 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
                           struct script_vm *vm, struct log *log);
 /* Its threads have ended. Lets go of its resources. */
 void script_subject_end(struct script_subject *subject);
+/* Its resources alone: the loop is going to end, and whatever waits on them does not run any more. */
+void script_subject_let_go(struct script_subject *subject);
 
 /* What script_run is to do. */
 struct script_call {

@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "lua/vm/core.h"
+#include "lua/vm/failure.h"
 #include "lua/vm/function.h"
 #include "lua/vm/library.h"
 #include "lua/vm/log.h"
@@ -66,6 +67,8 @@ static int fill(lua_State *L)
     struct script_vm *vm = lua_touserdata(L, 1);
 
     luaL_openlibs(L);
+    lua_pushcfunction(L, script_failure_seen);
+    vm->failure_seen = luaL_ref(L, LUA_REGISTRYINDEX);
     set_path(L, "path", vm->options->package_path);
     set_path(L, "cpath", vm->options->package_cpath);
     script_library_add(L);

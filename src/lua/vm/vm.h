@@ -69,6 +69,7 @@ struct script_vm {
     uint32_t magic;
     lua_State *state; /* its main thread */
     const struct script_vm_options *options;
+    int failure_seen; /* reference to script_failure_seen, that no run makes a function of it */
     int *functions;   /* by number of the code: reference to its function, or LUA_NOREF */
     struct list idle; /* struct script_thread: ended ones, whose Lua threads are used again */
     unsigned idle_count;

@@ -45,7 +45,7 @@ static void log_failure(const struct question *question, unsigned server, int er
 {
     struct log log = log_about(question, server);
 
-    log_error(&log, error, "%s", message);
+    log_at(&log, error == EPERM || error == EACCES ? LOG_ALERT : LOG_ERROR, error, "%s", message);
 }
 
 /* ---- answers ---- */

@@ -24,11 +24,15 @@
 
 enum { OLD_MOST = 16 };
 
+/* After QUIT clients get so long, where worker_shutdown_timeout does not say it: who runs one process waits for its end. */
+#define QUIT_MS 1500
+
 /* Generations that connections and fibers may still belong to; freed when none is left. */
 static struct generation *old[OLD_MOST];
 static unsigned old_count;
 static bool must_end;
 static bool must_reload;
+static struct timer quit_timer;
 static struct timer programs_timer; /* a log program is started again */
 
 static void start_programs(void)
@@ -39,6 +43,12 @@ static void start_programs(void)
     if (due_ms != 0) {
         timer_set(&programs_timer, due_ms);
     }
+}
+
+static void quit_time_is_up(struct timer *timer)
+{
+    (void) timer;
+    must_end = true;
 }
 
 static void programs_due(struct timer *timer)
@@ -69,6 +79,9 @@ static void on_signal(int signo, int sender_pid)
     case SIGQUIT:
         signal_log(signo, sender_pid, ", shutting down");
         worker_quit();
+        if (generation_now->core->worker_shutdown_timeout_ms == 0) {
+            timer_set(&quit_timer, clock_now.now_ms + QUIT_MS);
+        }
         break;
     case SIGHUP:
         signal_log(signo, sender_pid, ", reconfiguring");
@@ -179,10 +192,12 @@ int single_run(struct generation *generation)
         log_emerg(log_main, errno, "signalfd() failed");
     } else if (worker_accept(generation)) {
         timer_init(&programs_timer, programs_due);
+        timer_init(&quit_timer, quit_time_is_up);
         start_programs();
         notify_ready();
         loop_run(is_done);
         timer_remove(&programs_timer);
+        timer_remove(&quit_timer);
         status = 0;
     }
     notify_stopping();

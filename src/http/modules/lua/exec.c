@@ -66,11 +66,12 @@ static int exec(lua_State *L, struct script_thread *thread)
     if (uri.data[0] != '@' && !lua_split_uri(request, uri, &uri, &uri_args)) {
         return luaL_error(L, "unsafe uri");
     }
-    lua_demand_no_captures(L, lua_check_request(L, thread));
+    script_demand_abortable(L, thread);
     if (request->response.is_head_sent) {
         return luaL_error(L, "attempt to call ngx.exec after sending out response headers");
     }
     if (uri.data[0] == '@') {
+        uri = str_cut(&(struct str){uri.data, uri.len}, '?');
         lua_decide(L, thread, go_to_name(request, uri, args));
     }
     lua_decide(L, thread, request_redirect(request, uri, join_args(request, uri_args, args)));
@@ -96,7 +97,7 @@ static int redirect(lua_State *L, struct script_thread *thread)
                              "ngx.HTTP_PERMANENT_REDIRECT, ngx.HTTP_SEE_OTHER, and "
                              "ngx.HTTP_TEMPORARY_REDIRECT are allowed");
     }
-    lua_demand_no_captures(L, lua);
+    script_demand_abortable(L, thread);
     if (request->response.is_head_sent) {
         return luaL_error(L, "attempt to call ngx.redirect after sending out the headers");
     }

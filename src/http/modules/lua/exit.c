@@ -51,7 +51,9 @@ static int do_exit(lua_State *L, struct script_thread *thread)
             return luaL_error(L,
                               "bad argument to 'ngx.exit': does not accept NGX_AGAIN or NGX_DONE");
         }
-        script_demand_abortable(L, thread);
+        if (!drops_client(code) && code != CODE_ERROR) {
+            script_demand_abortable(L, thread);
+        }
         lua->exit_code = check_late(lua, thread->phase, code);
         lua->has_exited = true;
     } else {

@@ -21,6 +21,15 @@ struct lua_ffi_pair {
     struct str name, value;
 };
 
+/* ---- ndk.c */
+struct value_function;
+/* The function of a directive and how many arguments it takes; NULL: there is none. */
+const struct value_function *lua_ffi_value_function(const char *name, size_t len, int *least,
+                                                    int *most);
+/* Its value, which lives until the next is computed. LUA_FFI_BAD_VALUE: it failed, which was logged. */
+int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count,
+                          struct str *out);
+
 /* ---- req_headers.c, resp_headers.c */
 /* How many places for fields the request has; some are empty: LUA_FFI_NONE. */
 int lua_ffi_request_fields(void);
@@ -36,8 +45,6 @@ int lua_ffi_response_get(const char *name, size_t len, struct str *out);
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out);
 int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len,
                                int appends);
-/* lua_transform_underscores_in_response_headers */
-int lua_ffi_transforms_names(void);
 int lua_ffi_status(void);
 int lua_ffi_status_set(int status);
 int lua_ffi_reason_set(const char *reason, size_t len);

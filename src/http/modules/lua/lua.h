@@ -106,8 +106,6 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
  * for a subrequest.
  */
 _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow);
-/* … the error alone, for who decides in another way. */
-void lua_demand_no_captures(lua_State *L, const struct lua_request *lua);
 
 /* ---- handlers of phases (phases.c) */
 
@@ -148,7 +146,6 @@ void lua_library_add(
 void lua_uri_add(lua_State *L);         /* ngx.req.set_uri and its kin (uri.c) */
 void lua_req_body_add(lua_State *L);    /* ngx.req.read_body and its kin (req_body.c) */
 void lua_subrequests_add(lua_State *L); /* ngx.location.capture and capture_multi (subrequests.c) */
-void lua_ndk_add(lua_State *L);         /* the global ndk (ndk.c) */
 void lua_exec_add(lua_State *L);        /* ngx.exec, ngx.redirect (exec.c) */
 
 /* ---- what they share */

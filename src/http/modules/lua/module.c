@@ -8,11 +8,11 @@
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
-#include "lua/values/variables.h"
 #include "lua/values/values.h"
+#include "lua/values/variables.h"
 #include "lua/vm/life.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032      /* ngx.config.ngx_lua_version */
@@ -179,7 +179,6 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_context_add(L);
     script_variables_add(L);
     lua_req_line_add(L);
-    lua_ndk_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
     lua_req_body_add(L);
@@ -262,6 +261,7 @@ static void worker_end(struct generation *generation)
     if (main != NULL) {
         script_worker_ends(main->vm);
     }
+    script_sockets_quit();
 }
 
 /* ---- hooks */
@@ -331,7 +331,7 @@ static bool has_filter(const struct http_location *location)
 static const struct phase_hook phases[] = {
     {.phase = PHASE_SERVER_REWRITE,
      .name = "lua",
-     .after = "rewrite",
+     .before = "rewrite",
      .run = lua_server_rewrite,
      .is_active = has_server_rewrite},
     {.phase = PHASE_REWRITE,

@@ -10,6 +10,7 @@
 #define OUTPUT_PHASES                                                                              \
     (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
 
+#define SHORT_MAX 1024 /* bytes of a text that is put together on the stack */
 #define REFERENCE_MIN                                                                              \
     (16 * 1024) /* bytes of a text from which it is cheaper to keep it than to copy it */
 #define POSTPONE_USUAL 1460 /* bytes: postpone_output, unless it is said */
@@ -65,7 +66,8 @@ static bool gathers(const struct lua_request *lua)
     const struct request *request = lua->request;
 
     return request->version < HTTP_1_1 && request == request->main &&
-           request->method != METHOD_HEAD && !lua->output.has_begun && !lua->output.has_ended &&
+           request->method != METHOD_HEAD && request->response.content_length < 0 &&
+           !lua->output.has_begun && !lua->output.has_ended &&
            lua_settings_of(request)->gathers_http10;
 }
 
@@ -111,9 +113,12 @@ static enum flow send_head(struct lua_request *lua)
     if (response->status == 0) {
         response->status = 200;
     }
-    if (!lua->has_type && lua_settings_of(request)->has_default_type) {
+    if (response->status == 204 || response->status == 304) {
+        response->content_type = STR_NONE;
+    } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
+    request->is_body_streamed |= !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
     output->head = response_start(request);
     leave_early(request);
     return output->head;
@@ -242,7 +247,8 @@ static int answer(lua_State *L, const char *failure)
 static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
 {
     struct lua_request *lua = lua_check_request(L, thread);
-    struct str text = script_said(L, ends_line);
+    char room[SHORT_MAX];
+    struct str text = script_said_in(L, ends_line, room, sizeof(room));
 
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");

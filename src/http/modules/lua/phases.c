@@ -19,6 +19,7 @@ static enum flow run(struct request *request, enum script_phase phase,
     if (lua->output.has_begun && !request->response.is_head_sent && !request->response.is_held) {
         lua_reset_output(lua);
     }
+    request->logs_first |= lua_settings_of(request)->log != NULL;
     lua->has_decided = false;
     lua->has_exited = false;
     struct abort_watcher *outer = lua_abort_begin(lua);
@@ -35,7 +36,7 @@ static enum flow run(struct request *request, enum script_phase phase,
                    : request_fail(request, (unsigned) lua->subject.failed_with);
     } else if (end == SCRIPT_CANCELLED) {
         flow = FLOW_CLOSED;
-    } else if (phase == SCRIPT_CONTENT || lua_has_output(lua)) {
+    } else if (phase == SCRIPT_CONTENT || lua->output.has_begun || lua_has_output(lua)) {
         flow = lua_finish_output(lua);
     } else {
         flow = FLOW_NEXT;

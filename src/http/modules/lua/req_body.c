@@ -52,7 +52,7 @@ static int read_body(lua_State *L, struct script_thread *thread)
     enum flow flow = request_read_body(lua->request);
     lua->is_reading_body = false;
     if (flow != FLOW_NEXT) {
-        script_running = thread;
+        script_resumed(thread); /* one that was killed decides nothing */
         leave(lua, thread, flow);
     }
     return 0;

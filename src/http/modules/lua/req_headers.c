@@ -42,21 +42,6 @@ struct str lua_escaped(struct arena *arena, struct str text, enum escape_set set
     return str_from(copy, escape_write(copy, text, set));
 }
 
-/* What of a request follows from a field that a script has changed. */
-static void follow(struct request *request, const struct field_change *change)
-{
-    const struct field field = {.value = change->value};
-
-    if (change->id != FIELD_CONNECTION || change->value.len == 0) {
-        return;
-    }
-    if (field_lists(&field, STR("close"))) {
-        request->main->keepalive = false;
-    } else if (field_lists(&field, STR("keep-alive"))) {
-        request->main->keepalive = request->main->location->keepalive_timeout_ms != 0;
-    }
-}
-
 int lua_request_field_set(struct request *request, struct str name, struct str value, bool appends)
 {
     struct arena *arena = &request->arena;
@@ -73,7 +58,6 @@ int lua_request_field_set(struct request *request, struct str name, struct str v
     if (!request_change_field(request, &change)) {
         return LUA_FFI_BAD_VALUE;
     }
-    follow(request, &change);
     return LUA_FFI_OK;
 }
 

@@ -80,7 +80,7 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
     if (lua->is_reading_body) {
         return script_fail(L, "pending request body reading in some other thread");
     }
-    if (request->is_chunked_body) {
+    if (request->is_chunked_body && request->version < HTTP_2) {
         return script_fail(L, "chunked request bodies not supported yet");
     }
     if (request->is_body_read) {

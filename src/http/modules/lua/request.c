@@ -6,7 +6,7 @@
 #include "http/client/listen.h"
 #include "http/request/engine.h"
 #include "lua/vm/life.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
@@ -138,18 +138,11 @@ struct request *lua_demand(lua_State *L, const struct script_thread *thread, uin
     return lua->request;
 }
 
-void lua_demand_no_captures(lua_State *L, const struct lua_request *lua)
-{
-    if (lua->captures != 0) {
-        luaL_error(L, "attempt to abort with pending subrequests");
-    }
-}
-
 _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow flow)
 {
     struct lua_request *lua = lua_check_request(L, thread);
 
-    lua_demand_no_captures(L, lua);
+    script_demand_abortable(L, thread);
     lua->flow = flow;
     lua->has_decided = true;
     script_leave(thread, SCRIPT_LEFT);

@@ -7,6 +7,8 @@ typedef struct { const char *data; size_t len; } lua_ffi_str;
 typedef struct { lua_ffi_str name, value; } lua_ffi_pair;
 typedef struct { lua_ffi_str rest; unsigned max, count; } script_args;
 
+const void *lua_ffi_value_function(const char *name, size_t len, int *least, int *most);
+int lua_ffi_value_compute(const void *function, const lua_ffi_str *args, int count, lua_ffi_str *out);
 int lua_ffi_request_fields(void);
 int lua_ffi_request_field(int number, lua_ffi_pair *out);
 int lua_ffi_request_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
@@ -15,7 +17,6 @@ int lua_ffi_response_field(int number, lua_ffi_pair *out);
 int lua_ffi_response_get(const char *name, size_t len, lua_ffi_str *out);
 int lua_ffi_response_next(const char *name, size_t len, int *number, lua_ffi_str *out);
 int lua_ffi_response_field_set(const char *name, size_t len, const char *value, size_t value_len, int appends);
-int lua_ffi_transforms_names(void);
 int lua_ffi_status(void);
 int lua_ffi_status_set(int status);
 int lua_ffi_reason_set(const char *reason, size_t len);
@@ -33,7 +34,7 @@ local C = ffi.C
 local text_of = ffi.string
 local error, type, tostring, tonumber, rawget = error, type, tostring, tonumber, rawget
 local lower, gsub, find = string.lower, string.gsub, string.find
-local setmetatable = setmetatable
+local select, setmetatable = select, setmetatable
 
 local out = ffi.new("lua_ffi_str[1]")
 local pair = ffi.new("lua_ffi_pair[1]")
@@ -58,6 +59,59 @@ local function as_text(value)
     return tostring(value)
 end
 
+-- ---- ndk.set_var
+
+-- The function of a directive, as one of Lua.
+local function value_function(name)
+    local most = ffi.new("int[1]")
+    local compute = C.lua_ffi_value_function(name, #name, place, most)
+    if compute == nil then
+        return nil
+    end
+    local fewest, most_of_all = place[0], most[0]
+    local texts = ffi.new("lua_ffi_str[?]", most_of_all + 1)
+    return function(first, second, ...)
+        local count = second ~= nil and 2 + select("#", ...) or first ~= nil and 1 or 0
+        if count < fewest or count > most_of_all then
+            error("bad number of arguments: " .. most_of_all .. " expected, got " .. count, 2)
+        end
+        first = as_text(first)
+        second = as_text(second)
+        if count > 0 then
+            texts[0].data, texts[0].len = first, #first
+        end
+        if count > 1 then
+            texts[1].data, texts[1].len = second, #second
+        end
+        if C.lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
+            error("calling directive " .. name .. " failed with code -1", 2)
+        end
+        return text_of(out[0].data, out[0].len)
+    end
+end
+
+-- By name: there are as many as directives.
+local value_functions = {}
+
+ndk = {
+    set_var = setmetatable({}, {
+        __index = function(_, name)
+            local found = value_functions[name]
+            if not found then
+                found = value_function(as_text(name))
+                if not found then
+                    error('ndk.set_var: directive "' .. as_text(name) .. '" not found or does not use ndk_set_var_value', 2)
+                end
+                value_functions[name] = found
+            end
+            return found
+        end,
+        __newindex = function()
+            error("not allowed", 2)
+        end,
+    }),
+}
+
 -- ---- fields of heads
 
 -- t.User_Agent is t["user-agent"].
@@ -66,7 +120,11 @@ local fields_meta = {
         if type(name) ~= "string" then
             return nil
         end
-        return rawget(fields, (gsub(lower(name), "_", "-")))
+        name = lower(name)
+        if find(name, "_", 1, true) then
+            name = gsub(name, "_", "-")
+        end
+        return rawget(fields, name)
     end,
 }
 
@@ -202,7 +260,7 @@ end
 function req.is_internal()
     local result = C.lua_ffi_is_internal()
     if result < 0 then
-        fail(result, 2)
+        fail(result, 1)
     end
     return result == 1
 end
@@ -264,16 +322,8 @@ end
 
 -- ---- ngx.header, ngx.resp
 
-local function response_name(name)
-    name = as_text(name)
-    if find(name, "_", 1, true) and C.lua_ffi_transforms_names() == 1 then
-        name = gsub(name, "_", "-")
-    end
-    return name
-end
-
 local function get_response_field(_, name)
-    name = response_name(name)
+    name = as_text(name)
     local count = C.lua_ffi_response_get(name, #name, out)
     if count == 1 then
         return text_of(out[0].data, out[0].len)
@@ -296,7 +346,7 @@ end
 ngx.header = setmetatable({}, {
     __index = get_response_field,
     __newindex = function(_, name, value)
-        set_field(C.lua_ffi_response_field_set, response_name(name), value, 0, 2)
+        set_field(C.lua_ffi_response_field_set, name, value, 0, 2)
     end,
 })
 

@@ -10,18 +10,37 @@
 static const struct {
     struct str variable; /* after $sent_http_ */
     struct str name;
-    bool
-        is_of_wire; /* the wire makes it: a script is told of it with all fields, and cannot ask for it */
+    bool is_asked; /* a script may ask for it by name */
+    bool is_given; /* … and is given it with all the others */
 } made[] = {
-    {STR_INIT("content_type"), STR_INIT("content-type"), false},
-    {STR_INIT("content_length"), STR_INIT("content-length"), false},
-    {STR_INIT("last_modified"), STR_INIT("last-modified"), false},
-    {STR_INIT("location"), STR_INIT("location"), false},
-    {STR_INIT("etag"), STR_INIT("etag"), false},
-    {STR_INIT("connection"), STR_INIT("connection"), true},
-    {STR_INIT("transfer_encoding"), STR_INIT("transfer-encoding"), true},
+    {STR_INIT("content_type"), STR_INIT("content-type"), true, true},
+    {STR_INIT("content_length"), STR_INIT("content-length"), true, true},
+    {STR_INIT("last_modified"), STR_INIT("last-modified"), true, false},
+    {STR_INIT("location"), STR_INIT("location"), true, true},
+    {STR_INIT("etag"), STR_INIT("etag"), true, true},
+    {STR_INIT("connection"), STR_INIT("connection"), false, true},
+    {STR_INIT("transfer_encoding"), STR_INIT("transfer-encoding"), false, true},
 };
 #define MADE ((int) (sizeof(made) / sizeof(made[0])))
+
+/* Does a script that says `asked` mean the field of this name? */
+static bool is_meant(const struct request *request, struct str name, struct str asked)
+{
+    if (name.len != asked.len) {
+        return false;
+    }
+    if (!lua_settings_of(request)->transforms_names) {
+        return str_equal_nocase(name, asked);
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        char c = asked.data[i] == '_' ? '-' : asked.data[i];
+
+        if (ascii_lower((unsigned char) name.data[i]) != ascii_lower((unsigned char) c)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* ---- reading */
 
@@ -41,18 +60,20 @@ int lua_ffi_response_field(int number, struct lua_ffi_pair *out)
         return lua_field_at(&request->response.fields, number - MADE, out);
     }
     out->name = made[number].name;
-    return response_made_field(request, made[number].variable, &out->value) ? LUA_FFI_OK
-                                                                            : LUA_FFI_NONE;
+    bool is_there =
+        made[number].is_given && response_made_field(request, made[number].variable, &out->value);
+    return is_there ? LUA_FFI_OK : LUA_FFI_NONE;
 }
 
 int lua_ffi_response_next(const char *name, size_t len, int *number, struct str *out)
 {
-    const struct fields *fields = &lua_running_request()->response.fields;
+    const struct request *request = lua_running_request();
+    const struct fields *fields = &request->response.fields;
 
     for (; *number < (int) fields->count; ++*number) {
         const struct field *field = &fields->items[*number];
 
-        if (!field->is_removed && str_equal_nocase(field->name, (struct str){name, len})) {
+        if (!field->is_removed && is_meant(request, field->name, (struct str){name, len})) {
             *out = field->value;
             ++*number;
             return LUA_FFI_OK;
@@ -72,7 +93,7 @@ int lua_ffi_response_get(const char *name, size_t len, struct str *out)
         return result;
     }
     for (int i = 0; i < MADE; i++) {
-        if (!made[i].is_of_wire && str_equal_nocase(made[i].name, (struct str){name, len}) &&
+        if (made[i].is_asked && is_meant(request, made[i].name, (struct str){name, len}) &&
             response_made_field(request, made[i].variable, out)) {
             return 1;
         }
@@ -148,16 +169,15 @@ int lua_ffi_response_field_set(const char *name, size_t len, const char *value, 
                   "attempt to set ngx.header.HEADER after sending out response headers");
         return LUA_FFI_OK;
     }
-    return lua_response_field_set(request, (struct str){name, len}, (struct str){value, value_len},
-                                  appends);
-}
-
-int lua_ffi_transforms_names(void)
-{
-    struct request *request;
-
-    return lua_ffi_request(SCRIPT_OF_REQUEST, &request) != LUA_FFI_OK ||
-           lua_settings_of(request)->transforms_names;
+    struct str field = {name, len};
+    if (memchr(name, '_', len) != NULL && lua_settings_of(request)->transforms_names) {
+        char *copy = arena_text(&request->arena, len);
+        for (size_t i = 0; i < len; i++) {
+            copy[i] = name[i] == '_' ? '-' : name[i];
+        }
+        field.data = copy;
+    }
+    return lua_response_field_set(request, field, (struct str){value, value_len}, appends);
 }
 
 /* ---- the status */

@@ -5,6 +5,7 @@
 #include "http/request/body.h"
 #include "http/request/subrequest.h"
 #include "http/variables/variables.h"
+#include "lua/vm/context.h"
 
 #define PHASES                                                                                     \
     (SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT)
@@ -20,7 +21,7 @@ struct capture {
     struct request *parent;
     struct vec assignments; /* struct assignment */
     bool copies_variables;  /* the values that the parent has now are its own then */
-    int context;            /* reference to its ngx.ctx, or LUA_NOREF */
+    int context;            /* reference to its ngx.ctx until it runs, or LUA_NOREF */
 };
 
 /* ---- options */
@@ -191,8 +192,11 @@ static void prepare(struct subrequest *sub)
         lua_variable_set(child, one->name, one->value);
     }
     if (capture->context != LUA_NOREF) {
-        lua_request_of(child)->subject.context = capture->context;
-        capture->context = LUA_NOREF;
+        struct script_subject *subject = &lua_request_of(child)->subject;
+        lua_State *L = subject->vm->state;
+
+        lua_rawgeti(L, LUA_REGISTRYINDEX, capture->context);
+        script_context_set(L, subject);
     }
 }
 
@@ -298,13 +302,15 @@ static void give_result(lua_State *L, const struct capture *capture, enum flow f
 /* ---- running */
 
 /* Begins and waits for them all. True: all have run. MAY WAIT. */
-static bool run_all(struct lua_request *lua, struct capture **captures, enum flow *flows, int count)
+static bool run_all(struct script_thread *thread, struct capture **captures, enum flow *flows,
+                    int count)
 {
+    struct request *request = container_of(thread->subject, struct lua_request, subject)->request;
     int begun = 0;
 
-    lua->captures += (unsigned) count;
+    thread->subrequests += (unsigned) count;
     while (begun < count) {
-        enum flow flow = subrequest_begin(lua->request, &captures[begun]->sub);
+        enum flow flow = subrequest_begin(request, &captures[begun]->sub);
         if (flow != FLOW_DONE) {
             break;
         }
@@ -313,7 +319,7 @@ static bool run_all(struct lua_request *lua, struct capture **captures, enum flo
     for (int i = 0; i < begun; i++) {
         flows[i] = subrequest_wait(&captures[i]->sub);
     }
-    lua->captures -= (unsigned) count;
+    thread->subrequests -= (unsigned) count;
     return begun == count;
 }
 
@@ -322,7 +328,7 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
 {
     struct lua_request *lua = lua_check_request(L, thread);
     enum flow *flows = arena_array(&lua->request->arena, (size_t) count, sizeof(*flows));
-    bool is_done = run_all(lua, captures, flows, count);
+    bool is_done = run_all(thread, captures, flows, count);
 
     script_resumed(thread);
     for (int i = 0; i < count; i++) {

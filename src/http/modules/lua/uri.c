@@ -2,7 +2,7 @@
 #include "http/modules/lua/ffi.h"
 #include "http/modules/lua/lua.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 
 #define CHANGE_PHASES (SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER))
 
@@ -67,7 +67,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     bool jumps = check_flag(L, 2);
     if (jumps) {
         script_demand(L, thread, SCRIPT_REWRITE | SCRIPT_SERVER_REWRITE);
-        lua_demand_no_captures(L, lua_check_request(L, thread));
+        script_demand_abortable(L, thread);
     }
     request->uri = arena_dup(&request->arena, uri);
     request->is_target_stale = true;

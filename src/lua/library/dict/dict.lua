@@ -198,7 +198,7 @@ function dict_methods.incr(zone, key, step, init, init_ttl)
     if type(step) ~= "number" then
         local number = tonumber(step)
         if not number then
-            error("bad value arg: number expected, got " .. type(step), 2)
+            error("cannot convert 'nil' to 'double'", 2)
         end
         step = number
     end

@@ -4,7 +4,8 @@ local ffi = require "ffi"
 local new_tab = require "table.new"
 local C = ffi.C
 local string_of, gc = ffi.string, ffi.gc
-local byte, sub, find = string.byte, string.sub, string.find
+local byte, sub, find, match = string.byte, string.sub, string.find, string.match
+local min, max = math.min, math.max
 local concat = table.concat
 local bor, band = require("bit").bor, require("bit").band
 local type, tostring, tonumber, error, pairs = type, tostring, tonumber, error, pairs
@@ -17,6 +18,11 @@ struct script_regex *script_ffi_regex_new(const char *pattern, size_t len, int f
                                           struct script_text *error);
 void script_ffi_regex_free(struct script_regex *regex);
 int script_ffi_regex_match(struct script_regex *regex, const char *subject, size_t len, size_t from);
+struct script_template { const char *text; const int *list; int count; };
+void script_ffi_regex_expand(const struct script_regex *regex, const char *subject,
+                             const struct script_template *template, struct script_text *out);
+int script_ffi_regex_replace(struct script_regex *regex, const char *subject, size_t len,
+                             const struct script_template *template, struct script_text *out);
 int script_ffi_regex_jit_stack(size_t size);
 ]]
 
@@ -26,9 +32,11 @@ local FLAGS = {
     i = 1, m = 2, s = 4, x = 8, a = ANCHORED, u = UTF, U = UTF + NO_UTF_CHECK, D = 128, J = 256, d = DFA, j = JIT,
     o = 0,
 }
+local GROUPS_MOST = 1000000
+local DOLLAR = 36 -- as a byte
 local PASSING_MOST = 100 -- patterns without the option o that are kept for a while
 
-local failure = ffi.new("struct script_text")
+local out = ffi.new("struct script_text")
 
 -- ---- options
 
@@ -75,9 +83,9 @@ local function names_of(regex)
 end
 
 local function compile_new(pattern, options)
-    local regex = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, failure)
+    local regex = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, out)
     if regex == nil then
-        return nil, string_of(failure.data, failure.len)
+        return nil, string_of(out.data, out.len)
     end
     local made = {
         regex = gc(regex, C.script_ffi_regex_free),
@@ -301,38 +309,52 @@ end
 local known_templates = {}
 local template_count = 0
 
--- A text with $1, ${1} and $$: a list of texts and numbers of groups. nil: it is none.
+-- What is wrong with a template that has a dollar at this place.
+local function tell_bad(text, dollar)
+    local digits = match(text, "^{(%d+)", dollar + 1)
+    local name = match(text, "^{?([%a_][%w_]*)", dollar + 1)
+    if digits then
+        ngx.log(ngx.ERR, "the closing bracket in \"", digits, "\" variable is missing")
+    elseif name then
+        ngx.log(ngx.ERR, "attempt to use named capturing variable \"", name,
+                "\" (named captures not supported yet)")
+    else
+        ngx.log(ngx.ERR, "lua script: invalid capturing variable name found in \"", text, "\"")
+    end
+end
+
+-- A text with $1, ${1} and $$, as the list that C takes: of a text where it begins and its length, of a group -1 and its number.
+-- nil: it is none.
 local function parse_template(text)
-    local parts, count, at = {}, 0, 1
+    local list, at = {}, 1
     while true do
         local dollar = find(text, "$", at, true)
         if not dollar then
             break
         end
         if dollar > at then
-            count = count + 1
-            parts[count] = sub(text, at, dollar - 1)
+            list[#list + 1], list[#list + 2] = at - 1, dollar - at
         end
-        count = count + 1
         local _, last, digits = find(text, "^(%d+)", dollar + 1)
         if not digits then
             _, last, digits = find(text, "^{(%d+)}", dollar + 1)
         end
         if digits then
-            parts[count] = tonumber(digits)
+            list[#list + 1], list[#list + 2] = -1, min(tonumber(digits), GROUPS_MOST)
             at = last + 1
-        elseif byte(text, dollar + 1) == 36 then
-            parts[count] = "$"
+        elseif byte(text, dollar + 1) == DOLLAR then
+            list[#list + 1], list[#list + 2] = dollar, 1
             at = dollar + 2
         else
-            ngx.log(ngx.ERR, "lua script: invalid capturing variable name found in \"", text, "\"")
+            tell_bad(text, dollar)
             return nil
         end
     end
     if at <= #text then
-        parts[count + 1] = sub(text, at)
+        list[#list + 1], list[#list + 2] = at - 1, #text - at + 1
     end
-    return parts
+    local numbers = ffi.new("int[?]", #list, list)
+    return { text, numbers, taken = ffi.new("struct script_template", text, numbers, #list / 2) }
 end
 
 local function template_of(text)
@@ -352,19 +374,12 @@ local function template_of(text)
 end
 
 -- What the template makes of the last match.
-local function expand(parts, made, subject)
-    local text = ""
-    for i = 1, #parts do
-        local part = parts[i]
-        if type(part) == "number" then
-            part = part <= made.groups and group_of(made, subject, part) or ""
-        end
-        text = text .. part
-    end
-    return text
+local function expand(template, made, subject)
+    C.script_ffi_regex_expand(made.regex, subject, template.taken, out)
+    return string_of(out.data, out.len)
 end
 
--- A replacement: a text as it is, the list of a template, or a function.
+-- A replacement: a template, or a function.
 local function replacement_of(replace)
     if type(replace) == "function" then
         return replace
@@ -372,24 +387,37 @@ local function replacement_of(replace)
     if type(replace) ~= "string" then
         replace = tostring(replace)
     end
-    if find(replace, "$", 1, true) then
-        return template_of(replace)
-    end
-    return replace
+    return template_of(replace)
 end
 
 local function replaced(replacement, made, subject)
-    local kind = type(replacement)
-    if kind == "string" then
-        return replacement
-    end
-    if kind == "table" then
+    if type(replacement) == "table" then
         return expand(replacement, made, subject)
     end
     return tostring((replacement(collect(made, subject))))
 end
 
-local function replace_in(subject, made, replacement, is_all)
+local function replace_first(subject, made, replacement)
+    local result = C.script_ffi_regex_match(made.regex, subject, #subject, 0)
+    if result <= 0 then
+        if result == 0 then
+            return subject, 0
+        end
+        return nil, nil, failed(result)
+    end
+    local first, last = made.captures[0], made.captures[1]
+    local text = replaced(replacement, made, subject)
+    return sub(subject, 1, first) .. text .. sub(subject, max(first, last) + 1), 1
+end
+
+local function replace_all(subject, made, replacement)
+    if type(replacement) == "table" then
+        local count = C.script_ffi_regex_replace(made.regex, subject, #subject, replacement.taken, out)
+        if count < 0 then
+            return nil, nil, failed(count)
+        end
+        return string_of(out.data, out.len), count
+    end
     local pieces, piece_count, count = {}, 0, 0
     local from, copied, len = 0, 0, #subject
     while from <= len do
@@ -405,12 +433,7 @@ local function replace_in(subject, made, replacement, is_all)
         pieces[piece_count + 1] = sub(subject, copied + 1, first)
         pieces[piece_count + 2] = replaced(replacement, made, subject)
         piece_count = piece_count + 2
-        if last > copied then
-            copied = last
-        end
-        if not is_all then
-            break
-        end
+        copied = max(copied, last)
     end
     if count == 0 then
         return subject, 0
@@ -419,7 +442,7 @@ local function replace_in(subject, made, replacement, is_all)
     return concat(pieces), count
 end
 
-local function substitute(subject, pattern, replace, options, is_all)
+local function substitute(subject, pattern, replace, options, replace_in)
     local made, err = compile(pattern, options)
     if not made then
         return nil, nil, err
@@ -431,15 +454,15 @@ local function substitute(subject, pattern, replace, options, is_all)
     if not replacement then
         return nil, nil, "failed to compile the replacement template"
     end
-    return replace_in(subject, made, replacement, is_all)
+    return replace_in(subject, made, replacement)
 end
 
 function ngx.re.sub(subject, pattern, replace, options)
-    return substitute(subject, pattern, replace, options, false)
+    return substitute(subject, pattern, replace, options, replace_first)
 end
 
 function ngx.re.gsub(subject, pattern, replace, options)
-    return substitute(subject, pattern, replace, options, true)
+    return substitute(subject, pattern, replace, options, replace_all)
 end
 
 -- ---- modules

@@ -7,7 +7,7 @@
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
+#include "lua/vm/context.h"
 #include "lua/values/values.h"
 #include "lua/values/variables.h"
 #include "lua/vm/life.h"
@@ -51,6 +51,7 @@ static const struct directive place_rows[] = {
     SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
+    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_CODE_ROWS(
         "preread_by_lua", IN_BOTH, struct stream_lua_settings, preread, script_code_apply,
         "Lua that runs in the preread phase, after the modules that look at what clients say first."),
@@ -204,6 +205,7 @@ static void worker_end(struct generation *generation)
     if (main != NULL) {
         script_worker_ends(main->vm);
     }
+    script_sockets_quit();
 }
 
 /* ---- hooks */

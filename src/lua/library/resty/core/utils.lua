@@ -1,25 +1,22 @@
 -- Small help for texts.
-local byte = string.byte
+local ffi = require "ffi"
+local C = ffi.C
+local string_of, byte = ffi.string, string.byte
 
+ffi.cdef [[ int script_ffi_replace_char(const char *data, size_t len, int from, int to, struct script_text *out); ]]
+
+local out = ffi.new("struct script_text")
 local utils = { version = "0.1.32" }
 
--- Each byte that is the first of `find` becomes the first of `replacement`. Only single characters are replaced.
+-- Every `find` becomes `replacement`. Only single characters are replaced.
 function utils.str_replace_char(text, find, replacement)
     if #find ~= 1 or #replacement ~= 1 then
         return text
     end
-    local from = byte(find)
-    local pieces, last = "", 1
-    for i = 1, #text do
-        if byte(text, i) == from then
-            pieces = pieces .. text:sub(last, i - 1) .. replacement
-            last = i + 1
-        end
-    end
-    if last == 1 then
+    if C.script_ffi_replace_char(text, #text, byte(find), byte(replacement), out) == 0 then
         return text
     end
-    return pieces .. text:sub(last)
+    return string_of(out.data, out.len)
 end
 
 return utils

@@ -1,0 +1,147 @@
+"""What Lua computes, and shared dictionaries: what OpenResty's own suites do not look at."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from harness import Server, run_binary
+from harness.workers import clients_of_all, wait_workers
+
+HTTP = """
+lua_shared_dict kept 100k;
+lua_shared_dict other %s;
+lua_regex_cache_max_entries 4;
+server { listen @PORT@;
+    location = / { content_by_lua_block { ngx.print(ngx.worker.pid()) } }
+    location = /count { content_by_lua_block {
+        for i = 1, 100 do ngx.shared.kept:incr("count", 1, 0) end
+        ngx.print(ngx.shared.kept:get("count")) } }
+    location = /set { content_by_lua_block {
+        ngx.shared.kept:set("text", "kept", 0, 7) ngx.shared.other:set("text", "other")
+        ngx.shared.kept:delete("list") ngx.shared.kept:rpush("list", "a") ngx.shared.kept:rpush("list", 2) ngx.print("set") } }
+    location = /get { content_by_lua_block {
+        local text, flags = ngx.shared.kept:get("text")
+        ngx.print(text, " ", flags, " ", ngx.shared.kept:llen("list"), " ", (ngx.shared.other:get("text"))) } }
+    location = /churn { content_by_lua_block {
+        local dict, random = ngx.shared.kept, math.random
+        for i = 1, 20000 do
+            local key = "key " .. random(1, 400)
+            local what = random(1, 5)
+            if what == 1 then dict:delete(key)
+            elseif what == 2 then dict:incr("n" .. key, 1, 0)
+            elseif what == 3 then dict:lpush("l" .. key, i)
+            else dict:set(key, key:rep(random(1, 20))) end
+        end
+        ngx.print("done") } }
+    location = /check { content_by_lua_block {
+        local dict, bad = ngx.shared.kept, 0
+        for _, key in ipairs(dict:get_keys(0)) do
+            if key:sub(1, 3) == "key" then
+                local text = dict:get(key)
+                if text ~= key:rep(#text / #key) then bad = bad + 1 end
+            end
+        end
+        ngx.print(bad) } }
+    location = /regex { content_by_lua_block {
+        local said = {}
+        -- The pattern is matched again while it replaces.
+        said[1] = ngx.re.gsub("a1b2", "[0-9]", function (m) return ngx.re.gsub(m[0] .. "x", "[0-9]", "<$0>", "jo") end, "jo")
+        -- A match that begins where it ends comes to an end, and \\\\K in it.
+        said[2] = ngx.re.gsub("abc", "a\\\\K", "-")
+        said[3] = ngx.re.gsub("\\228\\189\\160\\229\\165\\189", "", "-", "u")
+        -- More patterns than the cache takes.
+        for i = 1, 300 do assert(ngx.re.match("x" .. i, "x" .. i .. "$", "jo")) end
+        for i = 1, 300 do assert(ngx.re.match("y" .. i, "y" .. i .. "$")) end
+        collectgarbage() collectgarbage()
+        said[4] = tostring(ngx.re.find(string.rep("a", 100000) .. "b", "(a|aa)+$"))
+        ngx.print(table.concat(said, " ")) } }
+    location = /many { content_by_lua_block {
+        local text = string.rep("\\0\\255%%+", 100000)
+        assert(ngx.unescape_uri(ngx.escape_uri(text)) == text)
+        assert(ngx.decode_base64(ngx.encode_base64(text)) == text)
+        assert(#ngx.quote_sql_str(text) == 2 + 100000 * 5)
+        ngx.print("ok") } }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(HTTP % "64k", main="worker_processes 2;", allow=[r"exited on signal 9", r"died inside a shared"]) as made:
+        yield made
+
+
+def test_workers_count_together(server):
+    clients, _ = clients_of_all(server, wait_workers(server, 2))
+
+    def count(client):
+        for _ in range(20):
+            client.request("/count")
+
+    threads = [threading.Thread(target=count, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert int(server.get("/count").text) == 100 * (20 * len(clients) + 1)
+
+
+def test_a_dictionary_outlives_a_reload_and_the_death_of_workers(server):
+    assert server.get("/set").text == "set"
+    workers = wait_workers(server, 2)
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    workers = wait_workers(server, 2, without=workers)
+    assert server.get("/get").text == "kept 7 2 other"
+    server.reload()
+    workers = wait_workers(server, 2, without=workers)
+    assert server.get("/get").text == "kept 7 2 other"
+
+
+def test_another_size_makes_it_anew(server):
+    workers = wait_workers(server, 2)
+    server.get("/set")
+    server.configure(HTTP % "128k", main="worker_processes 2;")
+    server.reload()
+    wait_workers(server, 2, without=workers)
+    assert server.get("/get").text == "kept 7 2 nil"
+
+
+def test_workers_that_are_killed_in_the_middle_leave_it_whole(server):
+    for _ in range(8):
+        workers = wait_workers(server, 2)
+        clients, owners = clients_of_all(server, workers)
+        for client in clients:
+            client.send("GET /churn HTTP/1.1\r\nHost: a\r\n\r\n")
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        wait_workers(server, 2, without=workers)
+        assert server.get("/check").text == "0"
+    assert server.get("/churn").text == "done"
+    assert server.get("/check").text == "0"
+
+
+def test_patterns_that_nest_step_back_and_are_many(server):
+    assert server.get("/regex").text.split(" ")[:3] == ["a<1>xb<2>x", "a-bc", "-\u4f60-\u597d-".encode().decode("latin-1")]
+    server.wait_log("lua exceeding regex cache max entries \\(4\\)")
+
+
+def test_texts_of_any_bytes_and_length(server):
+    assert server.get("/many").text == "ok"
+
+
+@pytest.mark.parametrize("line, message", [
+    ("lua_shared_dict a 1;", 'invalid lua shared dict size "1"'),
+    ("lua_shared_dict a x;", 'invalid lua shared dict size "x"'),
+    ('lua_shared_dict "" 1m;', 'invalid lua shared dict name ""'),
+    ("lua_shared_dict a 1m; lua_shared_dict a 1m;", 'lua_shared_dict "a" is already defined as "a"'),
+    ("lua_regex_cache_max_entries 1; lua_regex_cache_max_entries 2;",
+     '"lua_regex_cache_max_entries" directive is duplicate'),
+])
+def test_what_the_configuration_may_not_say(tmp_path, line, message):
+    conf = tmp_path / "nginx.conf"
+    conf.write_text("error_log stderr; events { } http { %s }" % line)
+    got = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
+    assert got.returncode == 1 and message in got.stderr
