@@ -194,18 +194,24 @@ static enum peer_outcome outcome_of(unsigned kind)
     return (kind & (NEXT_403 | NEXT_404 | NEXT_NOT_FOUND)) != 0 ? PEER_SERVED : PEER_FAILED;
 }
 
-/* What the group's balancer, which is a program, says of the try that comes. */
-static void take_direction(struct exchange *x)
+/* What the group's balancer, which is a program, says of the try that comes. False: no request could be made. */
+static bool take_direction(struct exchange *x)
 {
-    const struct direction *direction = x->pick.direction;
+    struct direction *direction = x->pick.direction;
     struct exchange_settings *own;
 
+    if (direction->makes_request) {
+        direction->makes_request = false;
+        if (x->protocol->make_request != NULL && !x->protocol->make_request(x)) {
+            return false;
+        }
+    }
     if (direction->tls != 0) {
         x->is_secure = direction->tls > 0 && x->settings->tls.context != NULL;
     }
     if (direction->connect_timeout_ms == 0 && direction->send_timeout_ms == 0 &&
         direction->read_timeout_ms == 0) {
-        return;
+        return true;
     }
     own = arena_alloc(&x->request->arena, sizeof(*own));
     *own = *x->settings;
@@ -216,6 +222,7 @@ static void take_direction(struct exchange *x)
     own->read_timeout_ms =
         direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->read_timeout_ms;
     x->settings = own;
+    return true;
 }
 
 /* Asks peers until one gives an answer that is to be passed on. MAY WAIT. */
@@ -238,8 +245,9 @@ static enum try_result ask_peers(struct exchange *x, struct failure *failure)
         case PICK_OK:
             break;
         }
-        if (__builtin_expect(x->pick.direction != NULL, 0)) {
-            take_direction(x);
+        if (__builtin_expect(x->pick.direction != NULL, 0) && !take_direction(x)) {
+            *failure = (struct failure){.status = 500};
+            return TRY_FAILED;
         }
         enum try_result result = exchange_ask_peer(x, failure);
         if (result == TRY_CANCELLED) {

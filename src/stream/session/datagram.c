@@ -15,9 +15,11 @@
 /* Datagrams that wait, and the one that is being told of, which lies in its reader's room. */
 struct datagram_queue {
     struct kept_datagrams kept;
-    struct str passing; /* the first, while it is told of; then it is copied */
-    bool is_begun;      /* the story has begun */
-    bool is_told;       /* the log knows that some are dropped */
+    struct str passing;        /* the first, while it is told of; then it is copied */
+    struct wait_point arrived; /* a fiber that waits for one */
+    bool is_taken;             /* passing was taken by who it was told of */
+    bool is_begun;             /* the story has begun */
+    bool is_told;              /* the log knows that some are dropped */
 };
 
 static struct datagram_queue *queue_of(struct session *session)
@@ -49,6 +51,7 @@ static void queue_add(struct session *session, struct str datagram)
     struct datagram_queue *queue = queue_of(session);
 
     if (kept_add(&queue->kept, datagram)) {
+        wait_signal_later(&queue->arrived);
         return;
     }
     if (!queue->is_told) {
@@ -69,6 +72,35 @@ struct str session_first_datagram(const struct session *session)
         return queue->passing;
     }
     return kept_first(&queue->kept);
+}
+
+enum wait_result session_wait_datagram(struct session *session, uint64_t deadline_ms)
+{
+    while (session_first_datagram(session).data == NULL) {
+        enum wait_result result = fiber_wait(&queue_of(session)->arrived, deadline_ms);
+
+        if (result != WAIT_READY) {
+            return result;
+        }
+    }
+    return WAIT_READY;
+}
+
+bool session_is_awaited(const struct session *session)
+{
+    return session->waiting != NULL && session->waiting->arrived.waiter != NULL;
+}
+
+void session_drop_datagram(struct session *session)
+{
+    struct datagram_queue *queue = session->waiting;
+
+    if (queue->passing.data != NULL) {
+        queue->passing = STR_NONE;
+        queue->is_taken = true;
+        return;
+    }
+    free(kept_take(&queue->kept));
 }
 
 void session_take_datagrams(struct session *session)
@@ -114,7 +146,9 @@ static void begin(struct session *session, struct str datagram)
     }
     /* It waits: the bytes are needed for longer than they are there. */
     session->waiting->passing = STR_NONE;
-    queue_add(session, datagram);
+    if (!session->waiting->is_taken) {
+        queue_add(session, datagram);
+    }
 }
 
 static void flow_received(struct datagram_flow *flow, struct str datagram)

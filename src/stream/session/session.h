@@ -145,6 +145,12 @@ void session_release_input(struct session *session);
 
 /* Sends a datagram to the client, and counts it. At most DATAGRAM_MOST bytes. */
 void session_send_datagram(struct session *session, struct str datagram);
+/* Waits until a datagram of the client's is there, which session_input gives. One fiber at a time. MAY WAIT. */
+enum wait_result session_wait_datagram(struct session *session, uint64_t deadline_ms);
+/* Does a fiber wait for one? */
+bool session_is_awaited(const struct session *session);
+/* The datagram that session_input gives was taken. */
+void session_drop_datagram(struct session *session);
 /*
  * Gives the content handler's holder the datagrams that came so far, from the first on; each is counted when it comes. To be
  * called once after session_carry. The session may be over when it returns.

@@ -166,6 +166,9 @@ static int peek(lua_State *L, struct script_thread *thread)
     if (!(size >= 1) || size > 1e9) {
         return luaL_argerror(L, 2, "bad size argument");
     }
+    if (lua->session->conn->input_wait.waiter != NULL) {
+        return script_fail(L, "socket busy reading");
+    }
     int status = wait_preread(lua, (size_t) size);
     script_resumed(thread);
     if (status != 0) {
@@ -186,7 +189,8 @@ static int req_socket(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting zero arguments, but got %d", lua_gettop(L));
     }
     if (conn == NULL) {
-        return script_fail(L, "not a TCP session");
+        stream_lua_push_datagrams(L, lua);
+        return 1;
     }
     if (!lua->has_socket) {
         script_conn_source_init(&lua->origin, conn, lua->subject.settings->buffer_size);

@@ -18,9 +18,6 @@
 #define API_VERSION 20         /* ngx.config.ngx_lua_version */
 #define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
 
-struct settings_key stream_lua_main_key;
-struct settings_key stream_lua_key;
-
 /* ---- directives */
 
 static bool content_apply(struct conf_scope *scope, const struct directive *row,

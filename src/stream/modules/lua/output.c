@@ -10,12 +10,20 @@
 /* Bytes that may wait for the client before who says more waits with them. */
 #define WAITING_MOST (128u * 1024)
 
+/* Who cannot wait for the client, since another thread does, looks again after so long. */
+#define CROWDED_MS 10
+
 /* The client takes what waits until fewer than `below` bytes are left. False: it does not; that was told. MAY WAIT. */
 static bool wait_taken(struct stream_lua *lua, uint32_t below)
 {
     struct session *session = lua->session;
     struct conn *conn = session->conn;
 
+    while (conn->output_wait.waiter != NULL) { /* another thread waits */
+        if (fiber_sleep(clock_now.now_ms + CROWDED_MS) == WAIT_CANCELLED) {
+            return false;
+        }
+    }
     switch (conn_wait_sent(conn, below, lua->subject.settings->send_timeout_ms)) {
     case WAIT_READY:
         return true;

@@ -6,6 +6,9 @@
 #include "server/generation.h"
 #include "stream/modules/lua/lua.h"
 
+struct settings_key stream_lua_main_key;
+struct settings_key stream_lua_key;
+
 static enum fiber_started start(struct script_subject *subject, void (*run)(void *), void *arg,
                                 struct fiber_handle *handle)
 {
