@@ -344,6 +344,7 @@ static void run_spawned(void *arg)
     thread->has_ended = true;
     thread->fiber = NULL;
     tell_end(thread);
+    fiber_detach(&thread->handle); /* who waits does so at child_ended, and may free the thread */
     if (thread->is_forgotten || thread->parent == NULL) {
         script_thread_forget(thread);
     }
