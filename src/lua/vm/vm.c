@@ -91,6 +91,10 @@ static int fill(lua_State *L)
     lua_getfield(L, -1, "loaded");
     lua_pushvalue(L, -3);
     lua_setfield(L, -2, "ngx");
+    /* Scripts find it loaded. */
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "resty.core");
+    lua_call(L, 1, 0);
     return 0;
 }
 
