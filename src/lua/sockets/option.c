@@ -160,8 +160,13 @@ static int getfd(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
+// clang-format off
 const struct script_row socket_option_rows[] = {
-    {"settimeout", settimeout, 0, false}, {"settimeouts", settimeouts, 0, false},
-    {"setoption", setoption, 0, false},   {"getoption", getoption, 0, false},
-    {"getfd", getfd, 0, false},           {0},
+    {"settimeout", settimeout, 0, false},
+    {"settimeouts", settimeouts, 0, false},
+    {"setoption", setoption, 0, false},
+    {"getoption", getoption, 0, false},
+    {"getfd", getfd, 0, false},
+    {0},
 };
+// clang-format on

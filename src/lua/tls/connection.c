@@ -67,25 +67,38 @@ SCRIPT_FFI_NAME(client_random, ssl_client_random);
 SCRIPT_FFI_NAME(server_random, ssl_server_random);
 SCRIPT_FFI_NAME(session_master_key, ssl_session_master_key);
 
-int script_tls_export(unsigned char *out, size_t size, const char *label, size_t label_size,
-                      const unsigned char *context, size_t context_size, bool is_early,
-                      char **error);
-int script_tls_export(unsigned char *out, size_t size, const char *label, size_t label_size,
-                      const unsigned char *context, size_t context_size, bool is_early,
-                      char **error)
+/* Keying material that a script asks for (RFC 5705); src/lua/library/ngx/ssl.lua declares it, too. */
+struct script_tls_export {
+    unsigned char *out;
+    size_t size;
+    const char *label;
+    size_t label_size;
+    const unsigned char *context; /* or NULL */
+    size_t context_size;
+    int is_early;
+};
+
+int script_tls_export(const struct script_tls_export *wanted, char **error);
+
+int script_tls_export(const struct script_tls_export *wanted, char **error)
 {
-    SSL *ssl = asked(error, error);
+    SSL *ssl = asked(wanted, error);
+    int result;
 
     if (ssl == NULL) {
         return SCRIPT_TLS_ERROR;
     }
-    int result = is_early ? SSL_export_keying_material_early(ssl, out, size, label, label_size,
-                                                             context, context_size)
-                          : SSL_export_keying_material(ssl, out, size, label, label_size, context,
-                                                       context_size, context != NULL);
-    return result == 1 ? SCRIPT_TLS_OK
-                       : fail(error, is_early ? "SSL_export_keying_material_early() failed"
-                                              : "SSL_export_keying_material() failed");
+    if (wanted->is_early) {
+        result = SSL_export_keying_material_early(ssl, wanted->out, wanted->size, wanted->label,
+                                                  wanted->label_size, wanted->context,
+                                                  wanted->context_size);
+        return result == 1 ? SCRIPT_TLS_OK
+                           : fail(error, "SSL_export_keying_material_early() failed");
+    }
+    result = SSL_export_keying_material(ssl, wanted->out, wanted->size, wanted->label,
+                                        wanted->label_size, wanted->context, wanted->context_size,
+                                        wanted->context != NULL);
+    return result == 1 ? SCRIPT_TLS_OK : fail(error, "SSL_export_keying_material() failed");
 }
 
 /* ---- ciphers that both have ---- */

@@ -28,8 +28,13 @@ int ngx_http_lua_ffi_req_shared_ssl_ciphers(void *r, uint16_t *ciphers, uint16_t
 void *ngx_http_lua_ffi_get_req_ssl_pointer(void *r);
 void *ngx_http_lua_ffi_get_upstream_ssl_pointer(void *r);
 int ngx_http_lua_ffi_ssl_get_tls1_version(void *r, char **err);
-int script_tls_export(unsigned char *out, size_t size, const char *label, size_t label_size,
-    const unsigned char *context, size_t context_size, bool is_early, char **error);
+struct script_tls_export {
+    unsigned char *out; size_t size;
+    const char *label; size_t label_size;
+    const unsigned char *context; size_t context_size;
+    int is_early;
+};
+int script_tls_export(const struct script_tls_export *wanted, char **error);
 ]]
 
 -- Versions as OpenSSL numbers them.
@@ -160,18 +165,19 @@ end
 
 local function export(len, label, context, is_early)
     local out = ffi.new("unsigned char[?]", len)
-    if C.script_tls_export(out, len, label, #label, context, context and #context or 0, is_early, err) ~= 0 then
+    local wanted = ffi.new("struct script_tls_export", out, len, label, #label, context, context and #context or 0, is_early)
+    if C.script_tls_export(wanted, err) ~= 0 then
         return failed()
     end
     return str(out, len)
 end
 
 function ssl.export_keying_material(len, label, context)
-    return export(len, label, context, false)
+    return export(len, label, context, 0)
 end
 
 function ssl.export_keying_material_early(len, label, context)
-    return export(len, label, context, true)
+    return export(len, label, context, 1)
 end
 
 function ssl.get_req_shared_ssl_ciphers(filter_grease)
