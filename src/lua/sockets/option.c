@@ -160,7 +160,7 @@ static int getfd(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-// clang-format off
+/* clang-format off */
 const struct script_row socket_option_rows[] = {
     {"settimeout", settimeout, 0, false},
     {"settimeouts", settimeouts, 0, false},
@@ -169,4 +169,4 @@ const struct script_row socket_option_rows[] = {
     {"getfd", getfd, 0, false},
     {0},
 };
-// clang-format on
+/* clang-format on */
