@@ -341,6 +341,8 @@ static void run_spawned(void *arg)
     thread->fiber = NULL;
     tell_end(thread);
     if (thread->is_forgotten || thread->parent == NULL) {
+        /* The fiber outlives the thread by some steps, in which it would write to the handle. */
+        fiber_detach(&thread->handle);
         script_thread_forget(thread);
     }
 }
