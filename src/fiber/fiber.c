@@ -463,6 +463,14 @@ enum wait_result fiber_await_turn(void)
     return must_return(fiber) ? WAIT_CANCELLED : WAIT_READY;
 }
 
+bool fiber_is_deep(void)
+{
+    const char *top = (const char *) fiber_running;
+
+    return top != NULL &&
+           (size_t) (top - (const char *) __builtin_frame_address(0)) > stack_pool.stack_size / 8;
+}
+
 void fiber_set_subject(const void *subject)
 {
     if (fiber_running != NULL) {

@@ -195,6 +195,9 @@ void fiber_cancel(struct fiber *fiber);
 void fiber_interrupt(struct fiber *fiber);
 void fiber_interrupt_end(void);
 
+/* Has the running fiber used more than an eighth of its stack? False on the worker's own. */
+bool fiber_is_deep(void);
+
 /* Whether the running fiber was asked to return, inside a shield too. False on the worker's stack.
  */
 bool fiber_is_cancelled(void);

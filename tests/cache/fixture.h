@@ -122,7 +122,7 @@ static inline void begin(const char *parameters)
     cache = cache_find(generation, STR("one"));
     assert_non_null(cache);
     assert_true(loop_init(&options));
-    assert_true(loop_host_fibers(64));
+    assert_true(loop_host_fibers(64, 0));
     generation_now = generation;
     worker_slot = 0;
     worker_is_replaced = false;

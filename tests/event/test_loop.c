@@ -490,7 +490,7 @@ static void fibers_sleep_and_wake_with_the_loop(void **state)
     struct wait_point point = {0};
     struct fiber *fiber;
 
-    assert_true(loop_host_fibers(100));
+    assert_true(loop_host_fibers(100, 0));
     assert_int_equal(fiber_start(sleeper, &point, &fiber), FIBER_WAITING);
     while (strcmp(trail, "swt") != 0) {
         loop_turn(1000);

@@ -159,7 +159,7 @@ static void a_fiber_waits_for_its_call(void **state)
 {
     struct called called = {.pool = thread_pool_new(STR("calls"), 1, 1), .number = 5};
 
-    assert_true(loop_host_fibers(4));
+    assert_true(loop_host_fibers(4, 0));
     assert_int_equal(fiber_start(call_from_fiber, &called, NULL), FIBER_WAITING);
     while (!called.is_over) {
         loop_turn(1000);
@@ -178,7 +178,7 @@ static void a_cancelled_call_does_not_run(void **state)
     struct fiber *fiber;
 
     jobs_done = 0;
-    assert_true(loop_host_fibers(4));
+    assert_true(loop_host_fibers(4, 0));
     pthread_mutex_lock(&gate);
     assert_true(thread_pool_submit(called.pool, &blocker.job));
     assert_int_equal(fiber_start(call_from_fiber, &called, &fiber), FIBER_WAITING);
@@ -201,7 +201,7 @@ static void a_call_is_refused_by_a_full_queue(void **state)
 {
     struct called called = {.pool = thread_pool_new(STR("none"), 1, 0), .number = 5};
 
-    assert_true(loop_host_fibers(4));
+    assert_true(loop_host_fibers(4, 0));
     assert_int_equal(fiber_start(call_from_fiber, &called, NULL), FIBER_ENDED);
     assert_int_equal(called.result, THREAD_CALL_REFUSED);
     assert_int_equal(called.number, 5);

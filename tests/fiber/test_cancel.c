@@ -235,6 +235,57 @@ static void who_breaks_a_rule_is_asked_to_return(void **state)
     assert_null(told_subject);
 }
 
+static void run_interrupted(void *arg)
+{
+    note("RTC"[fiber_wait(arg, FIBER_NEVER)]);
+    note("ny"[fiber_is_cancelled()]);
+    fiber_interrupt_end();
+    note("ny"[fiber_is_cancelled()]);
+    note("RTC"[fiber_wait(arg, FIBER_NEVER)]);
+}
+
+static void an_interrupt_is_taken_back_by_the_fiber_itself(void **state)
+{
+    struct wait_point point = {.waiter = NULL};
+    struct fiber *fiber;
+
+    fiber_start(run_interrupted, &point, &fiber);
+    fiber_interrupt(fiber);
+    fiber_run_ready();
+    assert_string_equal(trace, "Cyn");
+    wait_signal(&point);
+    assert_string_equal(trace, "CynR");
+}
+
+static void run_last(void *arg)
+{
+    fiber_queue();
+    note(*(const char *) arg);
+    fiber_await_turn();
+    note(*(const char *) arg);
+}
+
+static void run_first(void *arg)
+{
+    struct fiber_handle child;
+
+    fiber_queue();
+    fiber_start_joinable(run_last, "c", &child);
+    note(*(const char *) arg);
+    fiber_await_turn();
+    note(*(const char *) arg);
+    fiber_join(&child, FIBER_NEVER);
+}
+
+static void who_stands_in_the_queue_goes_on_in_its_order(void **state)
+{
+    fiber_start(run_first, "p", NULL);
+    assert_string_equal(trace, "cpp"); /* the parent stood first */
+    fiber_run_ready();
+    assert_string_equal(trace, "cppc");
+    fiber_run_ready();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -249,6 +300,8 @@ int main(void)
         TEST(a_cancelled_parent_still_sees_its_child_out),
         TEST(a_detached_child_goes_on_alone),
         TEST(who_breaks_a_rule_is_asked_to_return),
+        TEST(an_interrupt_is_taken_back_by_the_fiber_itself),
+        TEST(who_stands_in_the_queue_goes_on_in_its_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,7 +133,7 @@ static void begin(void)
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (char) (i * 7 % 251);
     }
-    if (!cells_init() || !loop_init(&options) || !loop_host_fibers(64) ||
+    if (!cells_init() || !loop_init(&options) || !loop_host_fibers(64, 0) ||
         write(file, bytes, sizeof(bytes)) != sizeof(bytes) ||
         write(conf, text, sizeof(text) - 1) != sizeof(text) - 1) {
         abort();

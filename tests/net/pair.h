@@ -157,7 +157,7 @@ static inline int loop_setup(void **state)
     struct loop_options options = {.log = log_main};
 
     conn_pool_init(1000);
-    return loop_init(&options) && loop_host_fibers(100) ? 0 : -1;
+    return loop_init(&options) && loop_host_fibers(100, 0) ? 0 : -1;
 }
 
 static inline int loop_teardown(void **state)

@@ -87,7 +87,7 @@ static inline void worker_begins(struct generation *made)
     set = upstream_set_of(&generation->conf, &upstream_http);
     conn_pool_init(1000);
     assert_true(loop_init(&options));
-    assert_true(loop_host_fibers(200));
+    assert_true(loop_host_fibers(200, 0));
     clock_update();
     assert_true(upstream_worker_start(generation, &upstream_http));
 }

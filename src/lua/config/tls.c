@@ -14,8 +14,8 @@ bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row
     return true;
 }
 
-bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *row, struct conf_node *node,
-                              void *settings)
+bool script_tls_key_log_apply(struct conf_scope *scope, const struct directive *row,
+                              struct conf_node *node, void *settings)
 {
     struct conf *conf = scope->conf;
     struct str name = tls_option_full_name(conf->arena, conf->conf_prefix, node->args[1]);

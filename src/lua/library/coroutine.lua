@@ -1,6 +1,7 @@
 -- coroutine.*, as scripts of OpenResty know it: threads among the coroutines, and whole tracebacks of what wrap threw.
--- Arguments: yield and status as C has them, what keeps the traceback of a failed coroutine, and the table of threads.
-local yield, status, keep, threads = ...
+-- Arguments: yield and status as C has them, what keeps the traceback of a failed coroutine, the table of threads, and what
+-- throws when much of C's stack is used.
+local yield, status, keep, threads, check_stack = ...
 
 local coroutine = coroutine
 local create, resume = coroutine.create, coroutine.resume
@@ -44,6 +45,7 @@ function coroutine.resume(co, ...)
     if threads[co] ~= nil then
         return false, "cannot resume " .. status(co) .. " coroutine"
     end
+    check_stack()
     return said(co, resume(co, ...))
 end
 
@@ -53,6 +55,7 @@ function coroutine.wrap(f)
     end
     local co = create(f)
     return function(...)
+        check_stack()
         return unwrap(co, said(co, resume(co, ...)))
     end
 end

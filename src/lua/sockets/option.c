@@ -54,10 +54,14 @@ static const struct {
     int level, option;
     bool is_flag;
 } options[] = {
-    {"keepalive", SOL_SOCKET, SO_KEEPALIVE, true},   {"reuseaddr", SOL_SOCKET, SO_REUSEADDR, true},
-    {"tcp-nodelay", IPPROTO_TCP, TCP_NODELAY, true}, {"sndbuf", SOL_SOCKET, SO_SNDBUF, false},
-    {"rcvbuf", SOL_SOCKET, SO_RCVBUF, false},         {"keepidle", IPPROTO_TCP, TCP_KEEPIDLE, false},
-    {"keepintvl", IPPROTO_TCP, TCP_KEEPINTVL, false}, {"keepcnt", IPPROTO_TCP, TCP_KEEPCNT, false},
+    {"keepalive", SOL_SOCKET, SO_KEEPALIVE, true},
+    {"reuseaddr", SOL_SOCKET, SO_REUSEADDR, true},
+    {"tcp-nodelay", IPPROTO_TCP, TCP_NODELAY, true},
+    {"sndbuf", SOL_SOCKET, SO_SNDBUF, false},
+    {"rcvbuf", SOL_SOCKET, SO_RCVBUF, false},
+    {"keepidle", IPPROTO_TCP, TCP_KEEPIDLE, false},
+    {"keepintvl", IPPROTO_TCP, TCP_KEEPINTVL, false},
+    {"keepcnt", IPPROTO_TCP, TCP_KEEPCNT, false},
 };
 
 /* Its place in the table; -1 with results pushed. The socket's descriptor in *fd. */

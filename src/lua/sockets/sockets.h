@@ -27,7 +27,8 @@ struct script_source {
     enum script_got (*more)(struct script_source *source, size_t wanted, uint64_t timeout_ms);
     const char *error; /* of a failure: as Lua is told, "connection reset by peer" */
     struct conn *conn; /* that they come over, for getfd; or NULL */
-    bool fails_again;  /* who reads on after a failure is told of it anew; else the socket is closed for reading */
+    bool
+        fails_again; /* who reads on after a failure is told of it anew; else the socket is closed for reading */
 };
 
 /* What a socket over somebody else's connection can do. */

@@ -97,6 +97,15 @@ static int keep(lua_State *L, struct script_thread *thread)
     return 0;
 }
 
+/* Each coroutine that runs another takes of the stack of C, and has one of Lua that ends nowhere near: 100,000 may. */
+static int check_stack(lua_State *L)
+{
+    if (fiber_is_deep()) {
+        return luaL_error(L, "stack overflow");
+    }
+    return 0;
+}
+
 static const struct script_row rows[] = {
     {"yield", yield, 0, .waits = true},
     {"status", status, 0, false},
@@ -111,5 +120,6 @@ void script_coroutines_add(lua_State *L)
         script_push_function(L, &rows[i]);
     }
     script_push_threads(L);
-    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 1);
+    lua_pushcfunction(L, check_stack);
+    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 2);
 }

@@ -58,7 +58,8 @@ static void describe(const struct log *log, struct room *out)
 }
 
 /* ngx.ctx goes on with the connection, which is gone where the fiber was cancelled. */
-static void give_context(const struct script_handshake_call *call, struct script_handshake *handshake, int kept)
+static void give_context(const struct script_handshake_call *call,
+                         struct script_handshake *handshake, int kept)
 {
     struct script_subject *subject = &handshake->subject;
 

@@ -2,6 +2,7 @@
 #include "lua/vm/failure.h"
 
 #include <lauxlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "lua/vm/function.h"
@@ -116,6 +117,9 @@ void script_failure_end(struct script_thread *thread)
     const char *message = lua_tostring(thread->state, -1);
 
     thread->subject->failed_with = 500;
+    if (message != NULL && strcmp(message, "not enough memory") == 0) {
+        lua_gc(thread->state, LUA_GCCOLLECT, 0);
+    }
     if (!thread->is_told) {
         say(thread->subject->log, say_of(thread), message, "");
     }

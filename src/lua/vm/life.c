@@ -7,6 +7,7 @@
 #include "conf/conf.h"
 #include "lua/vm/core.h"
 #include "lua/vm/thread.h"
+#include "lua/vm/watch.h"
 #include "server/generation.h"
 
 static const struct script_subject_kind process_kind = {.name = "process"};
@@ -105,6 +106,7 @@ void script_worker_begins(struct script_vm *vm)
 {
     if (vm != NULL) {
         run(vm, SCRIPT_INIT_WORKER, vm->options->init_worker);
+        script_watch_begin(vm->options->time_limit_ms);
     }
 }
 
@@ -112,7 +114,7 @@ void script_worker_ends(struct script_vm *vm)
 {
     if (vm != NULL) {
         run(vm, SCRIPT_EXIT_WORKER, vm->options->exit_worker);
-        list_each (item, &vm->subjects) {
+        list_each(item, &vm->subjects) {
             script_subject_let_go(container_of(item, struct script_subject, link));
         }
     }

@@ -289,9 +289,12 @@ static enum script_end run_entry(struct script_thread *thread, const struct scri
 
 enum script_end script_run(const struct script_call *call)
 {
-    struct script_thread *thread = thread_of_entry(call->subject, call->phase);
+    struct script_thread *outer = script_running;
 
+    script_running = NULL;
+    struct script_thread *thread = thread_of_entry(call->subject, call->phase);
     if (thread == NULL) {
+        script_running = outer;
         script_failure_load(call->subject, call->phase, 500, "not enough memory");
         return SCRIPT_FAILED;
     }
@@ -301,6 +304,7 @@ enum script_end script_run(const struct script_call *call)
     }
     enum script_end end = thread->end;
     thread_free(thread);
+    script_running = outer;
     return end;
 }
 

@@ -11,6 +11,8 @@
 #include "lua/vm/function.h"
 #include "lua/vm/library.h"
 #include "lua/vm/log.h"
+#include "lua/vm/thread.h"
+#include "server/generation.h"
 
 static char registry_key; /* its address: where a VM is found in the registry */
 
@@ -24,9 +26,16 @@ static void *vm_alloc(void *arg, void *old, size_t old_size, size_t size)
         free(old);
         return NULL;
     }
-    if (vm->options->memory_limit != 0 && size > old_size &&
+    /* Where no thread runs nobody would catch an error: there the limit is not heeded. */
+    if (vm->options->memory_limit != 0 && script_running != NULL && size > old_size &&
         vm->memory + (size - old_size) > vm->options->memory_limit) {
-        vm->is_over_memory = true;
+        counters_mine->limited++;
+        if (!vm->is_over_memory) {
+            vm->is_over_memory = true;
+            log_error(log_main, 0,
+                      "lua_memory_limit of %llu bytes is reached: scripts fail for want of memory",
+                      (unsigned long long) vm->options->memory_limit);
+        }
         return NULL;
     }
     void *new = realloc(old, size);

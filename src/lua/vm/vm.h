@@ -43,7 +43,9 @@ struct script_vm_options {
     const struct generation *generation;
     struct str package_path; /* lua_package_path; empty = not said */
     struct str package_cpath;
-    uint64_t memory_limit;    /* bytes that a VM may take; 0 = none */
+    uint64_t memory_limit; /* bytes that a VM may take; 0 = none */
+    uint64_t
+        time_limit_ms; /* lua_time_limit: … that it may compute without a wait before that is told; 0 = none */
     bool loads_core;          /* lua_load_resty_core: says nothing any more, for it is built in */
     struct script_code *init; /* init_by_lua, and so on; or NULL */
     struct script_code *init_worker;

@@ -151,7 +151,7 @@ static inline int resolving_setup(void **state)
     struct loop_options options = {.log = log_main};
 
     conn_pool_init(1000);
-    if (!loop_init(&options) || !loop_host_fibers(1000)) {
+    if (!loop_init(&options) || !loop_host_fibers(1000, 0)) {
         return -1;
     }
     clock_update();

@@ -44,9 +44,11 @@ void lua_abort_end(struct lua_request *lua, struct abort_watcher *outer)
 
 static int on_abort(lua_State *L, struct script_thread *thread)
 {
-    return script_on_abort(L, thread, &lua_check_request(L, thread)->abort,
-                           SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS |
-                               SCRIPT_PRECONTENT | SCRIPT_CONTENT);
+    const uint32_t phases =
+        SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT | SCRIPT_CONTENT;
+
+    script_demand(L, thread, phases);
+    return script_on_abort(L, thread, &lua_check_request(L, thread)->abort, phases);
 }
 
 static const struct script_row abort_rows[] = {{"on_abort", on_abort, 0, false}, {0}};

@@ -15,11 +15,7 @@
 #include "lua/vm/context.h"
 #include "server/module.h"
 
-#define API_VERSION 10032      /* ngx.config.ngx_lua_version */
-#define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
-
-struct settings_key lua_main_key;
-struct settings_key lua_key;
+#define API_VERSION 10032 /* ngx.config.ngx_lua_version */
 
 /* ---- directives */
 
@@ -205,7 +201,6 @@ static bool lua_end(struct conf *conf, struct http_main *http)
     main->options.main = main;
     script_options_end(conf, &main->options);
     if (main->options.code_count != 0) {
-        http->generation->fiber_stack_size = FIBER_STACK;
         lua_handshakes_end(http);
     }
     return true;

@@ -118,7 +118,8 @@ static enum flow send_head(struct lua_request *lua)
     } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);
     }
-    request->is_body_streamed |= !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
+    request->is_body_streamed |=
+        !request->is_body_read; /* scripts may read it behind the head (req_socket.c) */
     output->head = response_start(request);
     leave_early(request);
     return output->head;
@@ -302,9 +303,9 @@ static int flush(lua_State *L, struct script_thread *thread)
     if (count == 1) {
         luaL_checktype(L, 1, LUA_TBOOLEAN);
     }
+    script_demand(L, thread, OUTPUT_PHASES);
     struct lua_request *lua = lua_check_request(L, thread);
     struct lua_output *output = &lua->output;
-    script_demand(L, thread, OUTPUT_PHASES);
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
@@ -333,8 +334,8 @@ static int eof(lua_State *L, struct script_thread *thread)
     if (lua_gettop(L) != 0) {
         return luaL_error(L, "no argument is expected");
     }
-    struct lua_request *lua = lua_check_request(L, thread);
     script_demand(L, thread, OUTPUT_PHASES);
+    struct lua_request *lua = lua_check_request(L, thread);
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }

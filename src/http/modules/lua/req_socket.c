@@ -90,8 +90,10 @@ static int push_body(lua_State *L, struct script_thread *thread, struct lua_requ
         lua_decide(L, thread, FLOW_FAIL);
     }
     struct body_source *body = arena_new(&request->arena, struct body_source);
-    body->source = (struct script_source){
-        .input = body_input, .consume = body_consume, .more = body_more, .conn = request->conn};
+    body->source = (struct script_source){.input = body_input,
+                                          .consume = body_consume,
+                                          .more = body_more,
+                                          .conn = request->conn};
     body->request = request;
     body->room = arena_text(&request->arena, ROOM_SIZE);
     lua->body_source = body;
