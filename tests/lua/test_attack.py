@@ -40,6 +40,25 @@ server {
         ngx.sleep(0.005)
         ngx.say("ends")
     } }
+
+    # A body that nobody has read when another one takes its place.
+    location /replaces { content_by_lua_block {
+        ngx.req.socket()
+        ngx.req.set_body_data("abc")
+        ngx.say(ngx.req.get_body_data())
+    } }
+
+    # Timers that make timers that are due at once.
+    location /chain { content_by_lua_block {
+        local function again() ngx.timer.at(0, again) end
+        ngx.say(ngx.timer.at(0, again))
+    } }
+
+    location /huge { content_by_lua_block { for i = 1, 40 do ngx.print(string.rep("x", 65536)) end } }
+    location /captures { lua_capture_max_size 64k; content_by_lua_block {
+        local page = ngx.location.capture("/huge")
+        ngx.say(#page.body, page.truncated)
+    } }
 }
 """
 
@@ -65,3 +84,24 @@ def test_threads_that_are_killed_leave_nothing_behind(server, target, status, te
         assert text is None or answer.text == text
     assert server.get("/alive").text == "alive\n"
     assert server.children() == workers
+
+
+@pytest.mark.parametrize("first", [b"", b"abc"])
+def test_an_unread_body_that_is_replaced_is_no_request(server, first):
+    """What the script gives instead has three bytes: the others are still the client's body."""
+    body = first + b"GET /alive HTTP/1.1\r\nHost: a\r\n\r\n"
+    with server.client() as client:
+        client.send(b"POST /replaces HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        assert client.response("POST").text == "abc\n"
+        assert client.request("/huge", close=True).text == 40 * 65536 * "x"
+
+
+def test_a_cut_capture_is_logged_once(server):
+    assert server.get("/captures").text == "65536true\n"
+    assert server.error_log.count("too big subrequest response") == 1
+
+
+def test_timers_that_make_timers_leave_time_for_others(server):
+    assert server.get("/chain").text == "1\n"
+    for _ in range(3):
+        assert server.get("/alive").text == "alive\n"
