@@ -77,6 +77,7 @@ def server():
     ("/orphan", 200, "orphan ends\n"),
 ])
 def test_threads_that_are_killed_leave_nothing_behind(server, target, status, text):
+    assert server.get("/alive").text == "alive\n"
     workers = server.children()
     for _ in range(3):
         answer = server.get(target)
