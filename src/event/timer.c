@@ -7,8 +7,14 @@
 
 struct heap timers;
 
+/* While timers fire: what is set then is due in a later turn, or those that set each other would keep the worker from all else. */
+static uint64_t set_at_least_ms;
+
 void timer_set(struct timer *timer, uint64_t deadline_ms)
 {
+    if (deadline_ms < set_at_least_ms) {
+        deadline_ms = set_at_least_ms;
+    }
     timer->deadline_ms = deadline_ms;
     if (timer->node.index != HEAP_OUT) {
         if (deadline_ms >= timer->node.key) {
@@ -34,6 +40,7 @@ void timers_run_due(void)
 {
     uint64_t now = clock_now.now_ms;
 
+    set_at_least_ms = now + 1;
     while (timers.count != 0 && timers.entries[0].key <= now) {
         struct heap_node *node = timers.entries[0].node;
         struct timer *timer = container_of(node, struct timer, node);
@@ -50,6 +57,7 @@ void timers_run_due(void)
             timer->fire(timer);
         }
     }
+    set_at_least_ms = 0;
 }
 
 void timers_each(void (*visit)(const struct timer *timer, void *arg), void *arg)

@@ -107,6 +107,8 @@ struct request {
     struct fields headers;   /* as received */
     struct fields *trailers; /* of a chunked body, once it was read; or NULL */
     int64_t content_length;  /* of the request body; -1 = none or chunked */
+    int64_t
+        sent_length; /* the same as the client's head had it: a body given instead changes nothing of that */
     uint64_t
         body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */

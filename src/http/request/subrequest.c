@@ -57,7 +57,10 @@ static bool append_piece(struct request *request, struct sub_state *state,
     struct str bytes = piece->bytes;
 
     if (bytes.len > room) {
-        log_error(&request->log, 0, "too big subrequest response");
+        if (!state->sub->is_cut) {
+            counters_mine->limited++;
+            log_error(&request->log, 0, "too big subrequest response");
+        }
         state->sub->is_cut = true;
         bytes = str_head(bytes, room);
     }

@@ -199,7 +199,7 @@ static struct v1_body *start(struct request *request)
     if (request->is_chunked_body) {
         request_keep_head(request);
     } else {
-        body->left = request->content_length > 0 ? (uint64_t) request->content_length : 0;
+        body->left = request->sent_length > 0 ? (uint64_t) request->sent_length : 0;
     }
     return body;
 }

@@ -113,6 +113,7 @@ static unsigned set_framing(struct request *request)
     if (length != NULL && !content_length_parse(length->value, &request->content_length)) {
         return REFUSE(request, 400, "client sent invalid \"Content-Length\" header");
     }
+    request->sent_length = request->content_length;
     if (coding == NULL) {
         request->is_body_read = request->content_length <= 0;
         return 0;
@@ -277,6 +278,7 @@ unsigned v1_request_setup(struct request *request, const struct head *head)
     request->version = (enum http_version) head->version;
     request->keepalive = request->version >= HTTP_1_1;
     request->content_length = -1;
+    request->sent_length = -1;
     request->is_body_read = true;
     if (request->headers.has_repeats) {
         status = check_repeats(request);

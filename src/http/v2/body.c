@@ -84,8 +84,8 @@ void v2_body_ended(struct v2_stream *stream)
     const struct request *request = stream->request;
 
     stream->is_input_ended = true;
-    if (request->content_length >= 0 && !stream->is_websocket &&
-        stream->body_bytes != (uint64_t) request->content_length) {
+    if (request->sent_length >= 0 && !stream->is_websocket &&
+        stream->body_bytes != (uint64_t) request->sent_length) {
         if (v2_guard(stream->connection, GUARD_ERRORS)) {
             break_body(stream, "client prematurely closed stream");
         }
@@ -147,8 +147,8 @@ static bool takes_data(struct v2_stream *stream, uint32_t length, uint32_t size)
         }
         return false;
     }
-    if (request->content_length >= 0 && !stream->is_websocket &&
-        stream->body_bytes + size > (uint64_t) request->content_length) {
+    if (request->sent_length >= 0 && !stream->is_websocket &&
+        stream->body_bytes + size > (uint64_t) request->sent_length) {
         if (v2_guard(c, GUARD_ERRORS)) {
             break_body(stream, "client intended to send body data larger than declared");
         }

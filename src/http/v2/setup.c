@@ -174,6 +174,7 @@ static void become_upgrade(struct heading *heading)
     request->method_name = STR("GET");
     request->is_body_read = true;
     request->content_length = -1;
+    request->sent_length = -1;
     request->is_chunked_body = false;
     struct fields *headers = &request->headers;
     struct arena *arena = &request->arena;
@@ -246,6 +247,7 @@ static void set_framing(struct heading *heading, bool is_last)
         request->content_length = -1;
         heading_refuse(heading, 400, "client sent invalid \"content-length\" header", NULL);
     }
+    request->sent_length = request->content_length;
     if (is_last && request->content_length > 0) {
         heading_refuse(heading, 400, "client prematurely closed stream", NULL);
     }

@@ -350,7 +350,6 @@ static void run_spawned(void *arg)
     tell_end(thread);
     fiber_detach(&thread->handle); /* who waits does so at child_ended, and may free the thread */
     if (thread->is_forgotten || thread->parent == NULL) {
-        fiber_detach(&thread->handle); /* which goes before the fiber has ended */
         script_thread_forget(thread);
     }
 }
