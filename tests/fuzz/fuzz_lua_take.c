@@ -8,7 +8,8 @@
 #define DELIMITER_MAX 15
 
 /* Receives again and again until the input is used up; all that was received, with a mark at each end. */
-static void receive_all(enum take_kind kind, struct str text, struct str input, size_t step, struct buf *out)
+static void receive_all(enum take_kind kind, struct str text, struct str input, size_t step,
+                        struct buf *out)
 {
     uint32_t shorter[DELIMITER_MAX + 1];
     struct delimiter delimiter;
@@ -16,7 +17,9 @@ static void receive_all(enum take_kind kind, struct str text, struct str input, 
 
     delimiter_init(&delimiter, text, shorter);
     while (at < input.len) {
-        struct take take = {.kind = kind, .rest = kind == TAKE_SIZE ? text.len : TAKE_NO_LIMIT, .delimiter = &delimiter};
+        struct take take = {.kind = kind,
+                            .rest = kind == TAKE_SIZE ? text.len : TAKE_NO_LIMIT,
+                            .delimiter = &delimiter};
         bool is_done = false;
 
         while (at < input.len && !is_done) {
@@ -24,7 +27,8 @@ static void receive_all(enum take_kind kind, struct str text, struct str input, 
             uint32_t seen = delimiter.seen;
             struct taken taken = take_step(&take, piece);
 
-            if (taken.used > piece.len || (taken.used == 0 && taken.bytes.len == 0 && !taken.is_done) ||
+            if (taken.used > piece.len ||
+                (taken.used == 0 && taken.bytes.len == 0 && !taken.is_done) ||
                 taken.bytes.len > piece.len + seen + text.len) {
                 abort();
             }

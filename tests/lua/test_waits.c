@@ -70,8 +70,10 @@ static int do_broken(lua_State *L, struct script_thread *thread)
     return 0;
 }
 
-static const struct script_row rows[] = {
-    {"wait", do_wait, 0, .waits = true}, {"finished", do_finished, 0, false}, {"broken", do_broken, 0, false}, {0}};
+static const struct script_row rows[] = {{"wait", do_wait, 0, .waits = true},
+                                         {"finished", do_finished, 0, false},
+                                         {"broken", do_broken, 0, false},
+                                         {0}};
 
 static void add(struct script_vm *vm, lua_State *L)
 {
@@ -98,8 +100,10 @@ static int push_script(lua_State *L, void *arg)
 static void run_one(void *arg)
 {
     struct run *run = arg;
-    const struct script_call call = {
-        .subject = &run->subject, .phase = SCRIPT_CONTENT, .begin = push_script, .arg = run};
+    const struct script_call call = {.subject = &run->subject,
+                                     .phase = SCRIPT_CONTENT,
+                                     .begin = push_script,
+                                     .arg = run};
 
     run->end = script_run(&call);
     run->has_ended = true;

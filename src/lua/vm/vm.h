@@ -53,6 +53,7 @@ struct script_vm_options {
     int64_t idle_threads;   /* lua_thread_cache_max_entries: Lua threads that are kept for others */
     int64_t pending_timers; /* lua_max_pending_timers: most of them that wait */
     int64_t running_timers; /* lua_max_running_timers: … and that run */
+    int64_t thread_vms; /* lua_worker_thread_vm_pool_size: most VMs of threads; 0 = it has none */
     struct script_dict *dicts; /* of lua/dict: lua_shared_dict, newest first */
     int64_t regex_cache_max;   /* lua_regex_cache_max_entries */
     int64_t regex_match_limit; /* steps; 0 = as PCRE2 has it */

@@ -5,7 +5,8 @@
 #include "lua/sockets/take.h"
 
 /* Takes from a text that comes in pieces of `step` bytes; what was received is in *out. Gives whether it came to its end. */
-static bool take_all(struct take *take, struct str input, size_t step, struct buf *out, size_t *used)
+static bool take_all(struct take *take, struct str input, size_t step, struct buf *out,
+                     size_t *used)
 {
     size_t at = 0;
 
@@ -24,7 +25,8 @@ static bool take_all(struct take *take, struct str input, size_t step, struct bu
     return false;
 }
 
-static void check(struct take take, const char *input, size_t step, const char *expected, const char *rest)
+static void check(struct take take, const char *input, size_t step, const char *expected,
+                  const char *rest)
 {
     struct buf out = {0};
     size_t used;

@@ -144,7 +144,8 @@ static int wait_preread(struct stream_lua *lua, size_t size)
         if (conn_fill(conn, most < PEEK_BUFFER ? most : PEEK_BUFFER, most)) {
             continue;
         }
-        if (conn->is_input_closed || conn->is_broken || conn_wait_input(conn, deadline_ms) != WAIT_READY) {
+        if (conn->is_input_closed || conn->is_broken ||
+            conn_wait_input(conn, deadline_ms) != WAIT_READY) {
             return SESSION_OK;
         }
     }
@@ -158,7 +159,8 @@ static int peek(lua_State *L, struct script_thread *thread)
     lua_Number size = lua_tonumber(L, 2);
 
     if (lua_gettop(L) != 2) {
-        return luaL_error(L, "expecting 2 arguments (including the object), but got %d", lua_gettop(L));
+        return luaL_error(L, "expecting 2 arguments (including the object), but got %d",
+                          lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     if (!(size >= 1) || size > 1e9) {
@@ -188,8 +190,11 @@ static int req_socket(lua_State *L, struct script_thread *thread)
     }
     if (!lua->has_socket) {
         script_conn_source_init(&lua->origin, conn, lua->subject.settings->buffer_size);
-        lua->source = (struct script_source){
-            .input = input, .consume = consume, .more = more, .conn = conn, .fails_again = true};
+        lua->source = (struct script_source){.input = input,
+                                             .consume = consume,
+                                             .more = more,
+                                             .conn = conn,
+                                             .fails_again = true};
         lua->has_socket = true;
     }
     const struct script_face face = {.source = &lua->source, .conn = conn};
