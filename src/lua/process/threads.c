@@ -12,6 +12,7 @@
 #include "lua/process/copy.h"
 #include "lua/values/args.h"
 #include "lua/values/values.h"
+#include "lua/vm/core.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
@@ -65,6 +66,7 @@ static void refuse_modules(lua_State *L)
 static void add_to_thread(struct script_vm *vm, lua_State *L)
 {
     refuse_modules(L);
+    script_restore_getenv(L);
     lua_pushcfunction(L, luaopen_base); /* print is Lua's own */
     lua_call(L, 0, 0);
     lua_pushnil(L);

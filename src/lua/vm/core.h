@@ -9,6 +9,9 @@
 /* Adds ngx.null, ngx.OK and so on, ngx.get_phase and ngx.config to the table on top. */
 void script_core_add(struct script_vm *vm, lua_State *L);
 
+/* init_by_lua has run: os.getenv is Lua's own again, since workers have the environment that `env` makes. May throw. */
+void script_restore_getenv(lua_State *L);
+
 /* Globals that are written from now on are told of. May throw. */
 void script_guard_globals(lua_State *L);
 
