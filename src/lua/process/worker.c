@@ -4,6 +4,7 @@
 
 #include "lua/process/process.h"
 #include "lua/vm/function.h"
+#include "lua/vm/library.h"
 #include "server/generation.h"
 #include "server/process/server.h"
 
@@ -11,35 +12,64 @@
 extern char **ngx_argv;
 char **ngx_argv;
 
-static int is_exiting(lua_State *L, struct script_thread *thread)
+/* Called by FFI (library/process/worker.lua). */
+int script_ffi_worker_exiting(void);
+int script_ffi_worker_pid(void);
+int script_ffi_worker_id(void);
+int script_ffi_worker_count(void);
+int script_ffi_process_is_single(void);
+int script_ffi_process_is_master(void);
+int script_ffi_process_master_pid(void);
+void script_ffi_process_quit(void);
+
+/* Of the VM that runs; NULL: none does. */
+static const struct generation *generation_of_running(void)
 {
-    (void) thread;
-    lua_pushboolean(L, worker_is_quitting);
-    return 1;
+    return script_running != NULL ? script_running->subject->vm->options->generation
+                                  : generation_now;
 }
 
-static int pid(lua_State *L, struct script_thread *thread)
+int script_ffi_worker_exiting(void)
 {
-    (void) thread;
-    lua_pushinteger(L, getpid());
-    return 1;
+    return worker_is_quitting;
 }
 
-static int id(lua_State *L, struct script_thread *thread)
+int script_ffi_worker_pid(void)
 {
-    if (thread != NULL && thread->phase == SCRIPT_INIT) {
-        lua_pushnil(L);
-    } else {
-        lua_pushinteger(L, (lua_Integer) worker_slot);
-    }
-    return 1;
+    return getpid();
 }
 
-static int count(lua_State *L, struct script_thread *thread)
+int script_ffi_process_is_master(void)
 {
-    (void) thread;
-    lua_pushinteger(L, (lua_Integer) script_vm_of(L)->options->generation->slots);
-    return 1;
+    return script_running == NULL || script_running->phase == SCRIPT_INIT;
+}
+
+/* -1: there is no worker yet. */
+int script_ffi_worker_id(void)
+{
+    return script_ffi_process_is_master() ? -1 : (int) worker_slot;
+}
+
+int script_ffi_worker_count(void)
+{
+    return (int) generation_of_running()->slots;
+}
+
+int script_ffi_process_is_single(void)
+{
+    return !generation_of_running()->core->master_process;
+}
+
+int script_ffi_process_master_pid(void)
+{
+    bool is_own = script_ffi_process_is_single() || script_ffi_process_is_master();
+
+    return is_own ? getpid() : getppid();
+}
+
+void script_ffi_process_quit(void)
+{
+    kill(getpid(), SIGQUIT);
 }
 
 static int pids(lua_State *L, struct script_thread *thread)
@@ -61,58 +91,9 @@ static int pids(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-/* ---- ngx.process */
-
-static bool is_in_master(const struct script_thread *thread)
-{
-    return thread == NULL || thread->phase == SCRIPT_INIT;
-}
-
-static int type(lua_State *L, struct script_thread *thread)
-{
-    const struct generation *generation = script_vm_of(L)->options->generation;
-
-    lua_pushstring(L, !generation->core->master_process ? "single"
-                      : is_in_master(thread)      ? "master"
-                                                  : "worker");
-    return 1;
-}
-
-static int master_pid(lua_State *L, struct script_thread *thread)
-{
-    bool is_own = !script_vm_of(L)->options->generation->core->master_process || is_in_master(thread);
-
-    lua_pushinteger(L, is_own ? getpid() : getppid());
-    return 1;
-}
-
-static int signal_graceful_exit(lua_State *L, struct script_thread *thread)
-{
-    (void) L;
-    (void) thread;
-    kill(getpid(), SIGQUIT);
-    return 0;
-}
-
-static const struct script_row process_rows[] = {
-    {"type", type, 0, false},
-    {"get_master_pid", master_pid, 0, false},
-    {"signal_graceful_exit", signal_graceful_exit, 0, false},
-    {0},
-};
-
-static int open_process(lua_State *L)
-{
-    lua_newtable(L);
-    script_add(L, process_rows);
-    return 1;
-}
+SCRIPT_TEXT(script_process_text, "src/lua/library/process/worker.lua")
 
 static const struct script_row rows[] = {
-    {"worker.exiting", is_exiting, 0, false},
-    {"worker.pid", pid, 0, false},
-    {"worker.id", id, 0, false},
-    {"worker.count", count, 0, false},
     {"worker.pids", pids, 0, false},
     {0},
 };
@@ -122,5 +103,6 @@ void script_process_add(lua_State *L)
     ngx_argv = server.argv;
     script_add(L, rows);
     script_pipe_add(L);
-    script_preload(L, "ngx.process", open_process);
+    lua_pushvalue(L, -1);
+    script_text_run(L, "process.worker", SCRIPT_TEXT_OF(script_process_text), 1);
 }
