@@ -8,10 +8,7 @@
 
 #include "base/fatal.h"
 #include "event/loop.h"
-#include "lua/dict/lua.h"
 #include "lua/process/copy.h"
-#include "lua/values/args.h"
-#include "lua/values/values.h"
 #include "lua/vm/core.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
@@ -71,11 +68,9 @@ static void add_to_thread(struct script_vm *vm, lua_State *L)
     lua_call(L, 0, 0);
     lua_pushnil(L);
     lua_setfield(L, -2, "log");
-    script_values_add(vm, L);
+    vm->options->subsystem->add_to_thread(vm, L);
     lua_pushnil(L);
-    lua_setfield(L, -2, "update_time");
-    script_args_add(L);
-    script_dict_add(vm, L);
+    lua_setfield(L, -2, "update_time"); /* the clock is the loop's */
 }
 
 /* Its arguments: work. Gives copies of those of the call. */

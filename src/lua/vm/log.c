@@ -84,24 +84,6 @@ const struct log *script_log_of(const struct script_thread *thread)
     return thread != NULL ? thread->subject->log : log_main;
 }
 
-/* Called by FFI (library/process/errlog.lua). */
-int script_ffi_log_level(void);
-void script_ffi_log_raw(int level, const char *data, size_t len);
-
-int script_ffi_log_level(void)
-{
-    return (int) script_log_of(script_running)->level;
-}
-
-void script_ffi_log_raw(int level, const char *data, size_t len)
-{
-    const struct log *log = script_log_of(script_running);
-
-    if (level <= (int) log->level) {
-        log_write_text(log, (enum log_level) level, (struct str){data, len});
-    }
-}
-
 static int lua_log(lua_State *L, struct script_thread *thread)
 {
     int level = luaL_checkint(L, 1);

@@ -35,6 +35,8 @@ struct script_subsystem {
     unsigned api_version; /* ngx.config.ngx_lua_version */
     /* Adds what the subsystem has to the table ngx, which is on top of the stack. */
     void (*add)(struct script_vm *vm, lua_State *L);
+    /* The same for a VM that works on a thread: only what neither waits nor touches the loop. NULL: it has none. */
+    void (*add_to_thread)(struct script_vm *vm, lua_State *L);
 };
 
 /* What main-level directives of the subsystem say of its VMs. Lives as long as the generation. */

@@ -197,9 +197,17 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_abort_add(L);
 }
 
+static void add_api_of_thread(struct script_vm *vm, lua_State *L)
+{
+    script_values_add(vm, L);
+    script_args_add(L);
+    script_dict_add(vm, L);
+}
+
 static const struct script_subsystem subsystem = {.name = "http",
                                                   .api_version = API_VERSION,
-                                                  .add = add_api};
+                                                  .add = add_api,
+                                                  .add_to_thread = add_api_of_thread};
 
 static bool lua_end(struct conf *conf, struct http_main *http)
 {
