@@ -1,8 +1,10 @@
-/* ngx.worker. */
+/* ngx.worker, and the module ngx.process. */
+#include <signal.h>
 #include <unistd.h>
 
 #include "lua/process/process.h"
 #include "lua/vm/function.h"
+#include "lua/vm/library.h"
 #include "server/generation.h"
 #include "server/process/server.h"
 
@@ -10,42 +12,89 @@
 extern char **ngx_argv;
 char **ngx_argv;
 
-static int is_exiting(lua_State *L, struct script_thread *thread)
+/* Called by FFI (library/process/worker.lua). */
+int script_ffi_worker_exiting(void);
+int script_ffi_worker_pid(void);
+int script_ffi_worker_id(void);
+int script_ffi_worker_count(void);
+int script_ffi_process_is_single(void);
+int script_ffi_process_is_master(void);
+int script_ffi_process_master_pid(void);
+void script_ffi_process_quit(void);
+
+/* Of the VM that runs; NULL: none does. */
+static const struct generation *generation_of_running(void)
 {
-    (void) thread;
-    lua_pushboolean(L, worker_is_quitting);
-    return 1;
+    return script_running != NULL ? script_running->subject->vm->options->generation
+                                  : generation_now;
 }
 
-static int pid(lua_State *L, struct script_thread *thread)
+int script_ffi_worker_exiting(void)
 {
-    (void) thread;
-    lua_pushinteger(L, getpid());
-    return 1;
+    return worker_is_quitting;
 }
 
-static int id(lua_State *L, struct script_thread *thread)
+int script_ffi_worker_pid(void)
 {
-    if (thread != NULL && thread->phase == SCRIPT_INIT) {
-        lua_pushnil(L);
-    } else {
-        lua_pushinteger(L, (lua_Integer) worker_slot);
+    return getpid();
+}
+
+int script_ffi_process_is_master(void)
+{
+    return script_running == NULL || script_running->phase == SCRIPT_INIT;
+}
+
+/* -1: there is no worker yet. */
+int script_ffi_worker_id(void)
+{
+    return script_ffi_process_is_master() ? -1 : (int) worker_slot;
+}
+
+int script_ffi_worker_count(void)
+{
+    return (int) generation_of_running()->slots;
+}
+
+int script_ffi_process_is_single(void)
+{
+    return !generation_of_running()->core->master_process;
+}
+
+int script_ffi_process_master_pid(void)
+{
+    bool is_own = script_ffi_process_is_single() || script_ffi_process_is_master();
+
+    return is_own ? getpid() : getppid();
+}
+
+void script_ffi_process_quit(void)
+{
+    kill(getpid(), SIGQUIT);
+}
+
+static int pids(lua_State *L, struct script_thread *thread)
+{
+    const struct generation *generation = script_vm_of(L)->options->generation;
+    unsigned max = generation->slots;
+    pid_t *list = lua_newuserdata(L, (max + 1) * sizeof(*list));
+    unsigned found = generation->core->master_process ? workers_pids(list, max) : 1;
+
+    (void) thread;
+    if (!generation->core->master_process) {
+        list[0] = getpid();
+    }
+    lua_createtable(L, (int) found, 0);
+    for (unsigned i = 0; i < found; i++) {
+        lua_pushinteger(L, list[i]);
+        lua_rawseti(L, -2, (int) i + 1);
     }
     return 1;
 }
 
-static int count(lua_State *L, struct script_thread *thread)
-{
-    (void) thread;
-    lua_pushinteger(L, (lua_Integer) script_vm_of(L)->options->generation->slots);
-    return 1;
-}
+SCRIPT_TEXT(script_process_text, "src/lua/library/process/worker.lua")
 
 static const struct script_row rows[] = {
-    {"worker.exiting", is_exiting, 0, false},
-    {"worker.pid", pid, 0, false},
-    {"worker.id", id, 0, false},
-    {"worker.count", count, 0, false},
+    {"worker.pids", pids, 0, false},
     {0},
 };
 
@@ -54,4 +103,6 @@ void script_process_add(lua_State *L)
     ngx_argv = server.argv;
     script_add(L, rows);
     script_pipe_add(L);
+    lua_pushvalue(L, -1);
+    script_text_run(L, "process.worker", SCRIPT_TEXT_OF(script_process_text), 1);
 }

@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "config.h"
 
@@ -70,8 +71,52 @@ static int compat_number(void)
     return major * 1000000 + minor * 1000 + patch;
 }
 
+static char getenv_key; /* its address: Lua's own os.getenv, in the registry */
+
+/* os.getenv while init_by_lua runs: the values that `env` gives are not in the environment of the master. */
+static int get_variable(lua_State *L, struct script_thread *thread)
+{
+    struct str name = script_check_str(L, 1);
+    const struct vec *named = &script_vm_of(L)->options->generation->core->environment;
+
+    (void) thread;
+    vec_each(const struct str, variable, named) {
+        const char *equals = str_find_char(*variable, '=');
+
+        if (equals != NULL && str_equal(str_from(variable->data, equals), name)) {
+            script_push_str(L, str_from(equals + 1, variable->data + variable->len));
+            return 1;
+        }
+    }
+    lua_pushstring(L, getenv(name.data));
+    return 1;
+}
+
+static const struct script_row get_variable_row = {"getenv", get_variable, 0, false};
+
+static void replace_getenv(lua_State *L)
+{
+    lua_getglobal(L, "os");
+    lua_pushlightuserdata(L, &getenv_key);
+    lua_getfield(L, -2, "getenv");
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    script_push_function(L, &get_variable_row);
+    lua_setfield(L, -2, "getenv");
+    lua_pop(L, 1);
+}
+
+void script_restore_getenv(lua_State *L)
+{
+    lua_getglobal(L, "os");
+    lua_pushlightuserdata(L, &getenv_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    lua_setfield(L, -2, "getenv");
+    lua_pop(L, 1);
+}
+
 void script_core_add(struct script_vm *vm, lua_State *L)
 {
+    replace_getenv(L);
     script_add(L, rows);
     add_phase(L);
     for (unsigned i = 0; i < sizeof(constants) / sizeof(constants[0]); i++) {

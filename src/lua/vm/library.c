@@ -11,6 +11,7 @@
     MODULE(core_time, "resty/core/time.lua", "resty.core.time")                                    \
     MODULE(core_utils, "resty/core/utils.lua", "resty.core.utils")                                 \
     MODULE(tablepool, "tablepool.lua", "tablepool")                                                \
+    MODULE(ngx_errlog, "process/errlog.lua", "ngx.errlog")                                         \
     MODULE(ngx_ssl, "ngx/ssl.lua", "ngx.ssl")                                                      \
     MODULE(ngx_ssl_clienthello, "ngx/ssl/clienthello.lua", "ngx.ssl.clienthello")                  \
     MODULE(ngx_ssl_session, "ngx/ssl/session.lua", "ngx.ssl.session")                              \

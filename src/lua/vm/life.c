@@ -39,6 +39,7 @@ static bool run(struct script_vm *vm, enum script_phase phase, const struct scri
 
 static int guard(lua_State *L)
 {
+    script_restore_getenv(L);
     script_guard_globals(L);
     return 0;
 }

@@ -35,7 +35,6 @@ static const struct row phases[] = {
     {SCRIPT_PREREAD, "preread_by_lua*", "preread", NULL},
     {SCRIPT_PROXY_CERTIFICATE, "proxy_ssl_certificate_by_lua*", "proxy_ssl_cert", NULL},
     {SCRIPT_PROXY_VERIFY, "proxy_ssl_verify_by_lua*", "proxy_ssl_verify", NULL},
-    {SCRIPT_WORKER_THREAD, "worker_thread", "worker_thread", NULL},
 };
 
 static const struct row *row_of(enum script_phase phase)

@@ -27,7 +27,6 @@ enum script_phase {
     SCRIPT_PREREAD = 1 << 18,
     SCRIPT_PROXY_CERTIFICATE = 1 << 19,
     SCRIPT_PROXY_VERIFY = 1 << 20,
-    SCRIPT_WORKER_THREAD = 1 << 21, /* run_worker_thread: a thread with a VM of its own */
 
     /* Those in which Lua may wait. */
     SCRIPT_WAITING = SCRIPT_SERVER_REWRITE | SCRIPT_REWRITE | SCRIPT_ACCESS | SCRIPT_PRECONTENT |

@@ -12,7 +12,7 @@
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
-struct script_thread *script_running;
+__thread struct script_thread *script_running;
 
 static char
     threads_key; /* its address: spawned threads by coroutine, in the registry; its keys are weak */

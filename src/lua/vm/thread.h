@@ -106,8 +106,8 @@ struct script_thread {
     jmp_buf leave; /* out of Lua */
 };
 
-/* The thread that runs; NULL when none does. */
-extern struct script_thread *script_running;
+/* The thread that runs; NULL when none does: so on threads of pools, where VMs of worker threads are at work. */
+extern __thread struct script_thread *script_running;
 
 void script_subject_begin(struct script_subject *subject, const struct script_subject_kind *kind,
                           struct script_vm *vm, struct log *log);

@@ -35,6 +35,8 @@ struct script_subsystem {
     unsigned api_version; /* ngx.config.ngx_lua_version */
     /* Adds what the subsystem has to the table ngx, which is on top of the stack. */
     void (*add)(struct script_vm *vm, lua_State *L);
+    /* The same for a VM that works on a thread: only what neither waits nor touches the loop. NULL: it has none. */
+    void (*add_to_thread)(struct script_vm *vm, lua_State *L);
 };
 
 /* What main-level directives of the subsystem say of its VMs. Lives as long as the generation. */
@@ -55,6 +57,7 @@ struct script_vm_options {
     int64_t idle_threads;   /* lua_thread_cache_max_entries: Lua threads that are kept for others */
     int64_t pending_timers; /* lua_max_pending_timers: most of them that wait */
     int64_t running_timers; /* lua_max_running_timers: … and that run */
+    int64_t thread_vms; /* lua_worker_thread_vm_pool_size: most VMs of threads; 0 = it has none */
     struct script_dict *dicts; /* of lua/dict: lua_shared_dict, newest first */
     int64_t regex_cache_max;   /* lua_regex_cache_max_entries */
     int64_t regex_match_limit; /* steps; 0 = as PCRE2 has it */

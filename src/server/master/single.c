@@ -15,6 +15,7 @@
 #include "server/configuration/generation_life.h"
 #include "server/configuration/log_pipe.h"
 #include "server/process/cells.h"
+#include "server/process/environment.h"
 #include "server/process/notify.h"
 #include "server/process/pid_file.h"
 #include "server/process/server.h"
@@ -43,6 +44,13 @@ static void start_programs(void)
     if (due_ms != 0) {
         timer_set(&programs_timer, due_ms);
     }
+}
+
+/* What `env` names; the former one is of the former generation. */
+static void set_environment(struct generation *generation)
+{
+    environ = environment_make(&generation->arena, &generation->core->environment,
+                               server.environment, NULL);
 }
 
 static void quit_time_is_up(struct timer *timer)
@@ -120,6 +128,7 @@ static void take_over_connections(struct generation *next)
     acceptors_stop();
     fiber_era_begin();
     generation_now = next;
+    set_environment(next);
     if (!worker_modules_start(next) || !worker_accept(next)) {
         log_alert(log_main, 0, "the new configuration does not work in this process");
     }
@@ -185,6 +194,7 @@ int single_run(struct generation *generation)
     int status = 1;
 
     signals_of_master(&signals);
+    set_environment(generation);
     if (!worker_begin(&start)) {
         return 2;
     }

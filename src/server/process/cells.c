@@ -111,6 +111,21 @@ struct loop_pulse *cell_pulse(uint32_t cell)
     return cell == CELL_NONE ? NULL : &shared->cells[cell].pulse;
 }
 
+unsigned workers_pids(pid_t *pids, unsigned max)
+{
+    uint64_t used = atomic_load_explicit(&shared->used, memory_order_acquire);
+    unsigned count = 0;
+
+    for (uint64_t i = 0; i < used && count < max; i++) {
+        uint64_t pid = read_once(&shared->cells[i].counters.pid);
+
+        if (pid != 0) {
+            pids[count++] = (pid_t) pid;
+        }
+    }
+    return count;
+}
+
 void counters_sum(struct slot_counters *sum)
 {
     for (int tries = 0; tries < 100; tries++) {

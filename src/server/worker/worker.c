@@ -245,6 +245,7 @@ bool worker_begin(const struct worker_start *start)
     generation_now = generation;
     worker_slot = start->slot;
     counters_mine = cell_counters(start->cell);
+    counters_mine->pid = (uint64_t) getpid();
     clock_update();
     if (!loop_init(&options)) {
         log_emerg(log_main, errno, "epoll_create() failed");
@@ -347,6 +348,7 @@ void worker_quit(void)
     }
     log_notice(log_main, 0, "gracefully shutting down");
     worker_is_quitting = true;
+    counters_mine->pid = 0;
     title_set(STR("worker process is shutting down"));
     acceptors_stop();
     datagrams_stop(worker_is_replaced);

@@ -5,6 +5,7 @@
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
 #include "lua/process/process.h"
+#include "lua/process/threads.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
 #include "lua/tls/native.h"
@@ -38,6 +39,9 @@ static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
 
 static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_HTTP, struct lua_main),
+    {"lua_worker_thread_vm_pool_size", IN_HTTP, NUMBER(struct lua_main, options.thread_vms),
+     .initial = "10", .min = 1, .max = 65535,
+     .doc = "Most VMs that ngx.run_worker_thread has for its threads."},
     {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early),
      .initial = "off",
      .doc =
@@ -170,6 +174,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
     script_dict_add(vm, L);
     script_tls_add(L);
     script_process_add(L);
+    script_worker_threads_add(L);
     script_sockets_add(L);
     script_args_add(L);
     script_context_add(L);
@@ -188,9 +193,17 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_abort_add(L);
 }
 
+static void add_api_of_thread(struct script_vm *vm, lua_State *L)
+{
+    script_values_add(vm, L);
+    script_args_add(L);
+    script_dict_add(vm, L);
+}
+
 static const struct script_subsystem subsystem = {.name = "http",
                                                   .api_version = API_VERSION,
-                                                  .add = add_api};
+                                                  .add = add_api,
+                                                  .add_to_thread = add_api_of_thread};
 
 static bool lua_end(struct conf *conf, struct http_main *http)
 {

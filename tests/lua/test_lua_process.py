@@ -1,0 +1,103 @@
+"""ngx.run_worker_thread and ngx.process: what OpenResty's own suites do not look at."""
+
+import os
+import tempfile
+
+import pytest
+
+from harness import Server
+from harness.workers import wait_workers
+
+HTTP = """
+lua_package_path "%s/?.lua;;";
+lua_shared_dict counts 100k;
+server { listen @PORT@;
+    location = /sum { content_by_lua_block {
+        local threads = {}
+        for i = 1, 4 do
+            threads[i] = ngx.thread.spawn(function ()
+                local total = 0
+                for n = 1, 25 do
+                    local ok, sum, list = ngx.run_worker_thread("pool", "work", "sum", {n, i, {0}}, "x")
+                    if not ok then ngx.say(sum) return end
+                    total = total + sum + #list
+                end
+                return total
+            end)
+        end
+        for i = 1, 4 do
+            local _, total = ngx.thread.wait(threads[i])
+            ngx.say(total)
+        end
+        ngx.print(ngx.shared.counts:get("calls")) } }
+    location = /refused { content_by_lua_block {
+        for _, name in ipairs {"fails", "odd", "ssl", "missing"} do
+            ngx.say(select(2, ngx.run_worker_thread("pool", "work", name)))
+        end } }
+    location = /kill { content_by_lua_block {
+        local thread = ngx.thread.spawn(function ()
+            ngx.run_worker_thread("pool", "work", "sum", {1, 2, {3}}, "x")
+        end)
+        ngx.thread.kill(thread)
+        ngx.print("killed") } }
+    location = /pids { content_by_lua_block {
+        local pids = ngx.worker.pids()
+        table.sort(pids)
+        ngx.print(table.concat(pids, " ")) } }
+}
+"""
+
+WORK = """
+local work = {}
+function work.sum(list, text)
+    ngx.shared.counts:incr("calls", 1, 0)
+    local sum = 0
+    for _ = 1, 1000 do sum = list[1] + #ngx.md5(text .. sum) end
+    return sum, {list[3][1], text, 3}
+end
+function work.fails() error("no way", 0) end
+function work.odd() return work.sum end
+function work.ssl() require "ngx.ssl" end
+return work
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        with open(os.path.join(folder, "work.lua"), "w", encoding="ascii") as file:
+            file.write(WORK)
+        with Server(HTTP % folder, main="worker_processes 2; thread_pool pool threads=3;") as made:
+            yield made
+
+
+def test_threads_work_side_by_side(server):
+    wait_workers(server, 2)
+    assert server.get("/sum").text == "1200\n" * 4 + "100"
+
+
+def test_what_fails_on_a_thread_is_told(server):
+    lines = server.get("/refused").text.splitlines()
+    assert lines == [
+        "no way",
+        "unsupported Lua type: LUA_TFUNCTION in the return value",
+        "module 'ngx.ssl' is not available in a worker thread",
+        "invalid function",
+    ]
+
+
+def test_a_killed_thread_leaves_its_vm_for_others(server):
+    for _ in range(12):
+        assert server.get("/kill").text == "killed"
+
+
+def test_ids_of_workers_follow_a_reload(server):
+    def ids():
+        return [int(word) for word in server.get("/pids").text.split()]
+
+    workers = wait_workers(server, 2)
+    assert ids() == sorted(workers)
+    server.reload()
+    workers = wait_workers(server, 2, without=workers)
+    assert ids() == sorted(workers)
