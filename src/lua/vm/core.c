@@ -29,7 +29,7 @@ static void add_phase(lua_State *L)
 {
     lua_pushvalue(L, -1);
     lua_newtable(L);
-    for (unsigned phase = SCRIPT_INIT; phase <= SCRIPT_WORKER_THREAD; phase <<= 1) {
+    for (unsigned phase = SCRIPT_INIT; phase <= SCRIPT_PROXY_VERIFY; phase <<= 1) {
         lua_pushstring(L, script_phase_name((enum script_phase) phase));
         lua_rawseti(L, -2, (int) phase);
     }
