@@ -27,6 +27,23 @@ struct deviation {
 #define FAMILY "ngx_http_*_module" /* proxy, fastcgi, uwsgi, scgi, memcached, tunnel */
 
 static const struct deviation deviations[] = {
+    /* Lua. */
+    {"ngx_http_lua_module", "*_by_lua_block", KIND, "line",
+     "what stands in the braces is a text: the last argument"},
+    {"ngx_http_lua_module", "*_by_lua_block", ARGUMENTS, NULL,
+     "what stands in the braces is counted as an argument"},
+    {"ngx_http_lua_module", "lua_package_*path", DEFAULT, "",
+     "the default is that of the library, or of LUA_PATH and LUA_CPATH"},
+    {"ngx_http_lua_module", "lua_time_limit", EXTRA, "",
+     "ours: tells of scripts that compute for long"},
+    {"ngx_http_lua_module", "lua_memory_limit", EXTRA, "", "ours: a bound on the memory of a VM"},
+    {"ngx_http_lua_module", "lua_capture_max_size", EXTRA, "", "ours: a bound on a captured body"},
+    {"ngx_http_lua_module", "exit_worker_by_lua", EXTRA, "", "the form that its siblings have"},
+    {"ngx_http_lua_module", "lua_capture_error_log", MISSING, "", "not built yet"},
+    {"ngx_http_lua_module", "lua_malloc_trim", MISSING, "", "not built yet"},
+    {"ngx_http_lua_module", "lua_sa_restart", MISSING, "", "not built yet"},
+    {"ngx_http_lua_module", "balancer_keepalive", MISSING, "", "not built yet"},
+    {"ngx_stream_lua_module", "*", EXTRA, "", "the catalogue has the rows of http alone"},
     /* Stream. */
     {"ngx_stream_core_module", "error_log", DEFAULT, "",
      "inherited from the main level, which has the default"},
