@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "base/checksum.h"
+#include "base/fatal.h"
 #include "base/log.h"
 
 uint32_t crc32_of(struct str s)
@@ -44,21 +45,57 @@ uint32_t murmur2_of(struct str s)
     return hash ^ hash >> 15;
 }
 
-/* What OpenSSL looks up by a name, once for each thread: the look-up takes longer than a hash of a short text. */
-struct digest {
-    EVP_MD *type;
-    EVP_MD_CTX *context;
-};
+/* The digests of OpenSSL, looked up once, and what a thread computes them in. */
+enum { DIGEST_MD5, DIGEST_SHA1, DIGEST_COUNT };
+static EVP_MD *digest_types[DIGEST_COUNT];
+static pthread_once_t digests_once = PTHREAD_ONCE_INIT;
+static pthread_key_t digests_key; /* whose destructor frees those of a thread that ends */
 
-static void digest_of(struct digest *digest, const char *name, struct str s, unsigned char *out)
+struct digests {
+    EVP_MD_CTX *contexts[DIGEST_COUNT];
+};
+static __thread struct digests *digests_mine;
+
+static void digests_free(void *arg)
 {
-    if (digest->context == NULL) {
-        digest->type = EVP_MD_fetch(NULL, name, NULL);
-        digest->context = EVP_MD_CTX_new();
+    struct digests *digests = arg;
+
+    for (int i = 0; i < DIGEST_COUNT; i++) {
+        EVP_MD_CTX_free(digests->contexts[i]);
     }
-    if (EVP_DigestInit_ex2(digest->context, digest->type, NULL) != 1 ||
-        EVP_DigestUpdate(digest->context, s.data, s.len) != 1 ||
-        EVP_DigestFinal_ex(digest->context, out, NULL) != 1) {
+    free(digests);
+}
+
+static void digests_begin(void)
+{
+    digest_types[DIGEST_MD5] = EVP_MD_fetch(NULL, "MD5", NULL);
+    digest_types[DIGEST_SHA1] = EVP_MD_fetch(NULL, "SHA1", NULL);
+    pthread_key_create(&digests_key, digests_free);
+}
+
+static EVP_MD_CTX *digest_context(int which)
+{
+    if (digests_mine == NULL) {
+        pthread_once(&digests_once, digests_begin);
+        digests_mine = calloc(1, sizeof(*digests_mine));
+        if (digests_mine == NULL) {
+            fatal_no_memory(sizeof(*digests_mine));
+        }
+        for (int i = 0; i < DIGEST_COUNT; i++) {
+            digests_mine->contexts[i] = EVP_MD_CTX_new();
+        }
+        pthread_setspecific(digests_key, digests_mine);
+    }
+    return digests_mine->contexts[which];
+}
+
+static void digest_of(int which, struct str s, unsigned char *out)
+{
+    EVP_MD_CTX *context = digest_context(which);
+
+    if (EVP_DigestInit_ex2(context, digest_types[which], NULL) != 1 ||
+        EVP_DigestUpdate(context, s.data, s.len) != 1 ||
+        EVP_DigestFinal_ex(context, out, NULL) != 1) {
         log_emerg(log_main, 0, "EVP_Digest() failed");
         abort();
     }
@@ -66,16 +103,12 @@ static void digest_of(struct digest *digest, const char *name, struct str s, uns
 
 void md5_of(struct str s, unsigned char out[16])
 {
-    static __thread struct digest md5;
-
-    digest_of(&md5, "MD5", s, out);
+    digest_of(DIGEST_MD5, s, out);
 }
 
 void sha1_of(struct str s, unsigned char out[20])
 {
-    static __thread struct digest sha1;
-
-    digest_of(&sha1, "SHA1", s, out);
+    digest_of(DIGEST_SHA1, s, out);
 }
 
 /* Drawn before main(), hence the same in the master, in all workers and in shared memory. */

@@ -177,7 +177,8 @@ bool tls_accept(struct conn *conn, struct tls_context *context, const struct tls
     struct tls *tls = tls_attach(conn, context);
 
     tls->selector = selector;
-    tls->hooks = selector->hooks == NULL ? NULL : selector->hooks(conn, selector->arg);
+    tls->hooks =
+        selector == NULL || selector->hooks == NULL ? NULL : selector->hooks(conn, selector->arg);
     return true;
 }
 

@@ -213,7 +213,7 @@ static int on_new_session(SSL *ssl, SSL_SESSION *session)
     struct tls *tls = SSL_get_ex_data(ssl, tls_index);
 
     /* Tickets of TLS 1.3 are no sessions that one finds by an identifier (RFC 8446, 2.2). */
-    if (tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL &&
+    if (tls != NULL && tls->hooks != NULL && tls->hooks->store != NULL && tls->conn != NULL &&
         SSL_version(ssl) < TLS1_3_VERSION) {
         tls->hooks->store(tls->conn, ssl, session, tls->hooks->arg);
     }
@@ -230,7 +230,8 @@ static SSL_SESSION *on_get_session(SSL *ssl, const unsigned char *id, int len, i
     SSL_SESSION *session = NULL;
 
     *copy = 0;
-    if (tls->hooks != NULL && tls->hooks->fetch != NULL && len > 0 && tls_ask_begin(tls)) {
+    if (tls != NULL && tls->hooks != NULL && tls->hooks->fetch != NULL && len > 0 &&
+        tls_ask_begin(tls)) {
         session = tls->hooks->fetch(tls->conn, ssl, (struct str){(const char *) id, (size_t) len},
                                     tls->hooks->arg);
         if (!tls_ask_end(tls)) {
