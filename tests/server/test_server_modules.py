@@ -181,8 +181,8 @@ def test_a_module_of_nginx(tmp_path, foreign):
 @pytest.mark.parametrize("text, message", [
     ("nchan_pubsub websocket;",
      'unknown directive "nchan_pubsub" (it may belong to ngx_nchan_module, which could not be loaded)'),
-    ("lua_package_path x;",
-     'unknown directive "lua_package_path" (it belongs to ngx_http_lua_module, which is not in Portunus yet)'),
+    ("perl_modules x;",
+     'unknown directive "perl_modules" (it belongs to ngx_http_perl_module, which is not in Portunus yet)'),
     ("gzipp on;", 'unknown directive "gzipp" in'),
 ])
 def test_a_directive_of_a_module_that_was_skipped(tmp_path, foreign, text, message):
