@@ -357,7 +357,8 @@ static void read_code(struct lexer *lexer)
     }
     struct word *word = vec_add(&lexer->words, lexer->conf->arena, struct word);
 
-    word->text = arena_dup(lexer->conf->arena, str_from(start, close));
+    word->text = str_from(start, close);
+    word->text.data = arena_cstr(lexer->conf->arena, word->text);
     word->is_quoted = true;
 
     struct conf_node *node = make_node(lexer, false);
