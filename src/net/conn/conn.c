@@ -408,16 +408,11 @@ bool conn_watch(struct conn *conn)
     }
     if (conn->is_readable && !conn->is_input_paused && conn->is_input_due == 0) {
         /* The edge has passed: ask the owner again by ourselves. */
-        conn_ask_again(conn);
+        conn->is_input_due = 1;
+        loop_undefer(&conn->flush);
+        loop_defer_next(&conn->flush);
     }
     return true;
-}
-
-void conn_ask_again(struct conn *conn)
-{
-    conn->is_input_due = 1;
-    loop_undefer(&conn->flush);
-    loop_defer_next(&conn->flush);
 }
 
 bool conn_resume_input(struct conn *conn)

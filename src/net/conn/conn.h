@@ -258,9 +258,6 @@ struct conn_buffer {
 };
 void conn_buffer_release(void *buffer);
 
-/* The owner's input is called at the next turn, whatever the socket has. */
-void conn_ask_again(struct conn *conn);
-
 /*
  * The owner wants input again; its callback is called at the next turn if some was held back. False
  * with errno.

@@ -31,7 +31,9 @@ static void run_step(void *arg)
     tls->asked = progress;
     tls->has_asked = true;
     if (tls->has_waited) {
-        conn_ask_again(tls->conn);
+        /* The owner is asked again at the next turn: there may be more on the socket. */
+        tls->conn->is_readable = 1;
+        conn_watch(tls->conn);
     }
 }
 

@@ -16,7 +16,6 @@
 #include "stream/session/hooks.h"
 
 #define API_VERSION 20         /* ngx.config.ngx_lua_version */
-#define FIBER_STACK (2u << 20) /* bytes of address space: C libraries of Lua recurse deeply */
 
 /* ---- directives */
 
@@ -149,9 +148,6 @@ static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
     main->options.subsystem = &subsystem;
     main->options.main = main;
     script_options_end(conf, &main->options);
-    if (main->options.code_count != 0) {
-        stream->generation->fiber_stack_size = FIBER_STACK;
-    }
     return stream_lua_handshakes_end(conf, stream);
 }
 
