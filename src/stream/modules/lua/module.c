@@ -15,7 +15,7 @@
 #include "stream/modules/lua/lua.h"
 #include "stream/session/hooks.h"
 
-#define API_VERSION 20         /* ngx.config.ngx_lua_version */
+#define API_VERSION 20 /* ngx.config.ngx_lua_version */
 
 /* ---- directives */
 
