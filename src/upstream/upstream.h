@@ -251,14 +251,14 @@ struct upstream_pick {
     uint64_t tried_few;       /* tried of a list of 64 peers at most */
     unsigned tries;           /* so far */
     uint32_t hash;            /* of the balancer: the key's hash, once it was made */
-    unsigned rehash;          /* of the balancer: how often it was hashed */
-    bool is_unanswered;       /* of the balancer: counted in peer_use.unanswered */
-    bool is_shut;             /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
-    struct peer *bound;       /* the peer that stickiness found, or NULL */
-    bool is_astray; /* … as the request names one that there is not: stickiness.find says so */
+    unsigned seen_list;       /* of upstream_pick_is_gone: number of the list that has it still */
+    uint16_t rehash;          /* of the balancer: how often it was hashed */
+    bool is_unanswered : 1;   /* of the balancer: counted in peer_use.unanswered */
+    bool is_shut : 1;         /* it was the turn of a server whose name fails: FALLBACK_SHUTDOWN */
+    bool is_astray : 1;    /* the request names a peer that there is not: stickiness.find says so */
+    struct peer *bound;    /* the peer that stickiness found, or NULL */
     struct str set_cookie; /* for the response: value of a Set-Cookie field, or empty */
     uint64_t picked_ms;    /* when the peer in use was picked */
-    unsigned seen_list;    /* of upstream_pick_is_gone: number of the list that has it still */
     uint64_t queued_ms;    /* time spent in the queue */
 };
 

@@ -379,6 +379,8 @@ void relay_start(struct relay *relay)
     relay->started_ms = relay->active_ms = clock_now.now_ms;
     for (unsigned i = 0; i < 2; i++) {
         conn_unpark(relay->sides[i].conn);
+        conn_input_release(
+            relay->sides[i].conn); /* what was in it may have gone with the connect */
     }
     conn_set_deadline(relay->sides[RELAY_CLIENT].conn, clock_now.now_ms + relay->timeout_ms);
     relay_move(relay);

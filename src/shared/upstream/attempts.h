@@ -12,15 +12,15 @@
 struct attempt {
     struct str peer;  /* name of the peer, or of the group when none was live */
     struct str group; /* name of the group; of one made at run time, the target as it was written */
-    bool is_at_run_time; /* it is one of those: a client may have chosen the peer */
-    unsigned status;     /* of the answer; 0 = none: "-" */
-    uint64_t began_ms;   /* the try, monotonic */
+    bool is_at_run_time;    /* it is one of those: a client may have chosen the peer */
+    bool is_after_redirect; /* first one after an internal redirect: " : " before it */
+    unsigned status;        /* of the answer; 0 = none: "-" */
+    uint64_t began_ms;      /* the try, monotonic */
     uint64_t send_ms, sent_ms,
         first_byte_ms; /* since then: its request began to leave, had left; an answer came */
     uint64_t connect_ms, header_ms, response_ms,
         queue_ms; /* since the try began: connected, head read, all over; waited before it */
     uint64_t bytes_sent, bytes_received, response_length; /* on the connection; of the body alone */
-    bool is_after_redirect; /* first one after an internal redirect: " : " before it */
 };
 
 /* What is told of a try. */

@@ -55,6 +55,8 @@ struct proxying {
     bool has_answered; /* something came of the backend */
     bool is_dropped;   /* proxy_session_drop ends it */
 };
+/* A hundred thousand of them may be idle: the next size of the allocator is 640. */
+_Static_assert(sizeof(struct proxying) <= 512, "an idle session takes two kilobytes");
 
 /* connect.c: the header of this version (enum proxy_protocol) for the session, in its arena. */
 struct str proxy_header(struct session *session, unsigned version);
