@@ -162,8 +162,8 @@ class Stage:
             self._begin("dovecot", [DOVECOT, "-F", "-c", path], self.numbers["imap"])
         if needs_smtpd.args[0] is False:
             path = self.write("smtpd.conf", SMTPD_CONF % names)
-            # Its control socket and its spool have places of their own, whatever the configuration says.
-            box = "mount -t tmpfs -o mode=755 none /run && mount -t tmpfs -o mode=711 none /var/spool/smtpd && exec \"$@\""
+            # Its control socket and its spool have places of their own, whatever the configuration says. Its package does not make the spool.
+            box = "mount -t tmpfs -o mode=755 none /run && mount -t tmpfs -o mode=755 none /var/spool && mkdir -m 711 /var/spool/smtpd && exec \"$@\""
             self._begin("smtpd", ["unshare", "-m", "sh", "-c", box, "box", SMTPD, "-d", "-f", path], self.numbers["smtp"])
 
     def _begin(self, name, words, port):

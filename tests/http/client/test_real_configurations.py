@@ -31,6 +31,7 @@ class App(Quiet):
         names = ("Host", "X-Real-IP", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Uri", "X-Forwarded-Ssl", "Remote-User", "Remote-Groups",
                  "X-Original-URL", "Connection", "Upgrade", "X-Forwarded-Scheme")
         seen = {name: self.headers.get(name, "") for name in names}
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))     # else the end of the connection would be a reset
         self.answer(200, (APP_MARK + " " + self.path + "\n" + "\n".join("%s=%s" % item for item in seen.items())).encode())
 
     do_POST = do_GET
