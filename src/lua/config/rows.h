@@ -158,64 +158,67 @@ bool script_tls_file_apply(struct conf_scope *scope, const struct directive *row
 /* The place was read: makes its context, one for all places that say the same. False after conf_error. */
 bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls);
 
-/* Main level: SETTINGS has a member `options`, a struct script_vm_options. */
+/* Main level: SETTINGS has a member `script`, a struct script_main. */
 #define SCRIPT_MAIN_ROWS(CONTEXTS, SETTINGS)                                                                         \
-    {"lua_package_path", CONTEXTS, STRING(SETTINGS, options.package_path),                                           \
+    {"lua_package_path", CONTEXTS, STRING(SETTINGS, script.options.package_path),                                    \
      .doc = "Where require looks for modules in Lua; \";;\" stands for the default."},                               \
-        {"lua_package_cpath", CONTEXTS, STRING(SETTINGS, options.package_cpath),                                     \
+        {"lua_package_cpath", CONTEXTS, STRING(SETTINGS, script.options.package_cpath),                              \
          .doc = "Where require looks for modules in C; \";;\" stands for the default."},                             \
         {"lua_load_resty_core",                                                                                      \
          CONTEXTS,                                                                                                   \
-         FLAG(SETTINGS, options.loads_core),                                                                         \
+         FLAG(SETTINGS, script.options.loads_core),                                                                  \
          .initial = "on",                                                                                            \
          .apply = script_core_apply,                                                                                 \
          .doc = "Has no effect: what lua-resty-core offers is built in."},                                           \
         {"lua_thread_cache_max_entries",                                                                             \
          CONTEXTS,                                                                                                   \
-         NUMBER(SETTINGS, options.idle_threads),                                                                     \
+         NUMBER(SETTINGS, script.options.idle_threads),                                                              \
          .initial = "1024",                                                                                          \
          .min = 0,                                                                                                   \
          .max = 1000000,                                                                                             \
          .doc = "Lua threads of requests that a worker keeps for others."},                                          \
         {"lua_max_pending_timers",                                                                                   \
          CONTEXTS,                                                                                                   \
-         NUMBER(SETTINGS, options.pending_timers),                                                                   \
+         NUMBER(SETTINGS, script.options.pending_timers),                                                            \
          .initial = "1024",                                                                                          \
          .min = 0,                                                                                                   \
          .max = 100000000,                                                                                           \
          .doc = "Timers of one worker that may wait; more of them ngx.timer.at refuses."},                           \
         {"lua_max_running_timers",                                                                                   \
          CONTEXTS,                                                                                                   \
-         NUMBER(SETTINGS, options.running_timers),                                                                   \
+         NUMBER(SETTINGS, script.options.running_timers),                                                            \
          .initial = "256",                                                                                           \
          .min = 0,                                                                                                   \
          .max = 100000000,                                                                                           \
          .doc =                                                                                                      \
              "Timers of one worker that may run at one time; others are dropped, which is logged."},                 \
-        {"lua_time_limit", CONTEXTS, MSEC(SETTINGS, options.time_limit_ms), .initial = "1s",                         \
+        {"lua_time_limit", CONTEXTS, MSEC(SETTINGS, script.options.time_limit_ms),                                   \
+         .initial = "1s",                                                                                            \
          .doc =                                                                                                      \
              "How long a script may compute without a wait before the log says so, with a traceback. 0: no limit."}, \
-        {"lua_memory_limit", CONTEXTS, SIZE(SETTINGS, options.memory_limit), .initial = "0",                         \
+        {"lua_memory_limit", CONTEXTS, SIZE(SETTINGS, script.options.memory_limit),                                  \
+         .initial = "0",                                                                                             \
          .doc =                                                                                                      \
              "Memory that the Lua of one worker may take; a script that wants more fails. 0: no limit."},            \
         {"lua_shared_dict",                                                                                          \
          CONTEXTS,                                                                                                   \
-         CUSTOM_FIELD(SETTINGS, options.dicts, script_dict_apply),                                                   \
+         CUSTOM_FIELD(SETTINGS, script.options.dicts, script_dict_apply),                                            \
          ARGS(2, 2),                                                                                                 \
          .repeat = REPEAT_CUSTOM,                                                                                    \
          .syntax = "name size",                                                                                      \
          .doc = "A dictionary that all workers share, as ngx.shared.name; it outlives a reload."},                   \
-        {"lua_regex_cache_max_entries", CONTEXTS, NUMBER(SETTINGS, options.regex_cache_max),                         \
-         .initial = "1024",                                                                                          \
+        {"lua_regex_cache_max_entries", CONTEXTS,                                                                    \
+         NUMBER(SETTINGS, script.options.regex_cache_max), .initial = "1024",                                        \
          .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},                            \
-        {"lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, options.regex_match_limit),                             \
+        {"lua_regex_match_limit", CONTEXTS, NUMBER(SETTINGS, script.options.regex_match_limit),                      \
          .initial = "0",                                                                                             \
          .doc = "Steps after which a match of ngx.re is given up; 0: as PCRE2 has it."},                             \
-        SCRIPT_CODE_ROWS("init_by_lua", CONTEXTS, SETTINGS, options.init, script_code_apply,                         \
+        SCRIPT_CODE_ROWS("init_by_lua", CONTEXTS, SETTINGS, script.options.init,                                     \
+                         script_code_apply,                                                                          \
                          "Lua that runs in the master when the configuration was read."),                            \
-        SCRIPT_CODE_ROWS("init_worker_by_lua", CONTEXTS, SETTINGS, options.init_worker,                              \
+        SCRIPT_CODE_ROWS("init_worker_by_lua", CONTEXTS, SETTINGS, script.options.init_worker,                       \
                          script_code_apply, "Lua that runs in each worker before it serves."),                       \
-        SCRIPT_CODE_ROWS("exit_worker_by_lua", CONTEXTS, SETTINGS, options.exit_worker,                              \
+        SCRIPT_CODE_ROWS("exit_worker_by_lua", CONTEXTS, SETTINGS, script.options.exit_worker,                       \
                          script_code_apply, "Lua that runs in each worker when it ends.")
 
 /* Reads lua_shared_dict into a list of struct script_dict. */

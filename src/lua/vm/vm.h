@@ -61,7 +61,6 @@ struct script_vm_options {
     struct script_dict *dicts; /* of lua/dict: lua_shared_dict, newest first */
     int64_t regex_cache_max;   /* lua_regex_cache_max_entries */
     int64_t regex_match_limit; /* steps; 0 = as PCRE2 has it */
-    void *main;                /* of the subsystem: its settings of the main level */
 };
 
 #define SCRIPT_VM_MAGIC 0x10a0517eu

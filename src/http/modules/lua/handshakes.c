@@ -13,7 +13,7 @@ static bool run(struct script_handshake *handshake, const struct http_server *se
     const struct lua_settings *settings = location_settings(server->root, &lua_key);
 
     connection_log(http, NULL, &handshake->connection_log);
-    call->vm = main->vm;
+    call->vm = main->script.vm;
     call->settings = &settings->script;
     return script_handshake_run(call, handshake);
 }

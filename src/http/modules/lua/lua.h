@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "http/request/request.h"
+#include "lua/config/main.h"
 #include "lua/tasks/abort.h"
 #include "lua/tls/backend.h"
 #include "lua/tls/tls.h"
@@ -15,13 +16,12 @@
 
 /* Main level. */
 struct lua_main {
+    struct script_main script;
     bool rewrite_is_early;    /* rewrite_by_lua_no_postpone */
     bool access_is_early;     /* access_by_lua_no_postpone */
     bool precontent_is_early; /* precontent_by_lua_no_postpone */
     bool
         has_if_rewrite; /* an `if` block has rewrite_by_lua: which one holds shows while the lines before it run */
-    struct script_vm_options options;
-    struct script_vm *vm;
 };
 extern struct settings_key lua_main_key;
 

@@ -2,23 +2,24 @@
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/balancer/balancer.h"
+#include "lua/config/main.h"
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
-#include "lua/process/process.h"
 #include "lua/process/threads.h"
-#include "lua/sockets/sockets.h"
-#include "lua/tasks/tasks.h"
-#include "lua/tls/native.h"
 #include "lua/values/values.h"
-#include "lua/values/variables.h"
-#include "lua/vm/life.h"
 #include "lua/values/args.h"
-#include "lua/values/context.h"
 #include "server/module.h"
 
 #define API_VERSION 10032 /* ngx.config.ngx_lua_version */
 
+static const char main_key[] = "lua http"; /* of script_main_of */
+
 /* ---- directives */
+
+static struct lua_main *main_of(struct conf *conf)
+{
+    return container_of(script_main_of(conf, main_key), struct lua_main, script);
+}
 
 static bool content_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
@@ -31,15 +32,14 @@ static bool rewrite_apply(struct conf_scope *scope, const struct directive *row,
                           struct conf_node *node, void *settings)
 {
     if ((scope->context & IN_LOCATION_IF) != 0) {
-        (*(struct lua_main **) conf_state(scope->conf, "lua http", sizeof(struct lua_main *)))
-            ->has_if_rewrite = true;
+        main_of(scope->conf)->has_if_rewrite = true;
     }
     return script_code_apply(scope, row, node, settings);
 }
 
 static const struct directive main_rows[] = {
     SCRIPT_MAIN_ROWS(IN_HTTP, struct lua_main),
-    {"lua_worker_thread_vm_pool_size", IN_HTTP, NUMBER(struct lua_main, options.thread_vms),
+    {"lua_worker_thread_vm_pool_size", IN_HTTP, NUMBER(struct lua_main, script.options.thread_vms),
      .initial = "10", .min = 1, .max = 65535,
      .doc = "Most VMs that ngx.run_worker_thread has for its threads."},
     {"rewrite_by_lua_no_postpone", IN_HTTP, FLAG(struct lua_main, rewrite_is_early),
@@ -133,7 +133,7 @@ static const struct directive_table group_table = {.rows = group_rows};
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
-    *(struct lua_main **) conf_state(scope->conf, "lua http", sizeof(struct lua_main *)) = settings;
+    script_main_set(scope, main_key, &((struct lua_main *) settings)->script);
     return true;
 }
 
@@ -169,16 +169,8 @@ static const struct directive_table *const lua_tables[] = {&main_table, &place_t
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    script_tasks_add(L);
-    script_values_add(vm, L);
-    script_dict_add(vm, L);
-    script_tls_add(L);
-    script_process_add(L);
+    script_add_common(vm, L);
     script_worker_threads_add(L);
-    script_sockets_add(L);
-    script_args_add(L);
-    script_context_add(L);
-    script_variables_add(L);
     lua_req_line_add(L);
     lua_uri_add(L);
     lua_subrequests_add(L);
@@ -207,69 +199,26 @@ static const struct script_subsystem subsystem = {.name = "http",
 
 static bool lua_end(struct conf *conf, struct http_main *http)
 {
-    struct lua_main *main =
-        *(struct lua_main **) conf_state(conf, "lua http", sizeof(struct lua_main *));
-
-    main->options.subsystem = &subsystem;
-    main->options.main = main;
-    script_options_end(conf, &main->options);
-    if (main->options.code_count != 0) {
+    if (script_main_end(conf, main_key, &subsystem)) {
         lua_handshakes_end(http);
     }
     return true;
 }
 
-static struct lua_main *main_of(struct generation *generation)
-{
-    return generation->http != NULL
-               ? *(struct lua_main **) conf_state(&generation->conf, "lua http",
-                                                  sizeof(struct lua_main *))
-               : NULL;
-}
-
-static void free_vm(void *arg)
-{
-    struct lua_main *main = arg;
-
-    script_vm_free(main->vm);
-    main->vm = NULL;
-}
-
 static bool opened(struct generation *generation)
 {
-    struct lua_main *main = main_of(generation);
-
-    if (main == NULL) {
-        return true;
-    }
-    arena_on_free(&generation->arena, free_vm, main);
-    return script_opened(&main->options, &main->vm);
+    return script_main_opened(generation, main_key);
 }
 
 static bool worker_start(struct generation *generation)
 {
-    const struct lua_main *main = main_of(generation);
-
-    if (main != NULL) {
-        script_worker_begins(main->vm);
-    }
+    script_main_worker_start(generation, main_key);
     return true;
-}
-
-static void worker_quit(struct generation *generation)
-{
-    script_timers_end(generation);
-    script_sockets_quit();
 }
 
 static void worker_end(struct generation *generation)
 {
-    const struct lua_main *main = main_of(generation);
-
-    if (main != NULL) {
-        script_worker_ends(main->vm);
-    }
-    script_sockets_quit();
+    script_main_worker_end(generation, main_key);
 }
 
 /* ---- hooks */
@@ -391,6 +340,6 @@ const struct module ngx_http_lua_module = {
     .hooks = &hooks,
     .opened = opened,
     .worker_start = worker_start,
-    .worker_quit = worker_quit,
+    .worker_quit = script_main_worker_quit,
     .worker_end = worker_end,
 };

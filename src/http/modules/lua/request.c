@@ -93,9 +93,9 @@ static struct script_vm *vm_for(struct request *request, const struct lua_main *
     struct script_vm *own = NULL;
 
     if (!lua_settings_of(request)->script.code_cache) {
-        own = script_vm_private(&main->options, &request->log);
+        own = script_vm_private(&main->script.options, &request->log);
     }
-    return own != NULL ? own : main->vm;
+    return own != NULL ? own : main->script.vm;
 }
 
 struct lua_request *lua_request_of(struct request *request)

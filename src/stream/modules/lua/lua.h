@@ -3,6 +3,7 @@
 #define STREAM_MODULES_LUA_LUA_H
 
 #include "event/loop.h"
+#include "lua/config/main.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/abort.h"
 #include "lua/tls/backend.h"
@@ -15,8 +16,7 @@
 
 /* Stream level. */
 struct stream_lua_main {
-    struct script_vm_options options;
-    struct script_vm *vm;
+    struct script_main script;
     bool is_early; /* preread_by_lua_no_postpone */
 };
 extern struct settings_key stream_lua_main_key;

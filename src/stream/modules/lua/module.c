@@ -1,21 +1,14 @@
 /* ngx_stream_lua_module: Lua in the phases of a session. Directives, and how its VM begins. */
 #include "lua/balancer/balancer.h"
+#include "lua/config/main.h"
 #include "lua/config/rows.h"
-#include "lua/dict/lua.h"
-#include "lua/process/process.h"
-#include "lua/sockets/sockets.h"
-#include "lua/tasks/tasks.h"
-#include "lua/tls/native.h"
-#include "lua/values/args.h"
-#include "lua/values/context.h"
-#include "lua/values/values.h"
-#include "lua/values/variables.h"
-#include "lua/vm/life.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
 #include "stream/session/hooks.h"
 
 #define API_VERSION 20 /* ngx.config.ngx_lua_version */
+
+static const char main_key[] = "lua stream"; /* of script_main_of */
 
 /* ---- directives */
 
@@ -47,7 +40,6 @@ static const struct directive main_rows[] = {
 
 static const struct directive place_rows[] = {
     SCRIPT_PLACE_ROWS(IN_BOTH, struct stream_lua_settings),
-    SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
     SCRIPT_BACKEND_ROWS(IN_STREAM_SERVER, struct stream_lua_settings),
     SCRIPT_SOCKET_TLS_ROWS(IN_BOTH, struct stream_lua_settings),
@@ -85,8 +77,7 @@ static const struct directive_table group_table = {.rows = group_rows};
 /* The settings of the stream block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
-    *(struct stream_lua_main **) conf_state(scope->conf, "lua stream",
-                                            sizeof(struct stream_lua_main *)) = settings;
+    script_main_set(scope, main_key, &((struct stream_lua_main *) settings)->script);
     return true;
 }
 
@@ -121,15 +112,7 @@ static const struct directive_table *const tables[] = {&main_table, &place_table
 
 static void add_api(struct script_vm *vm, lua_State *L)
 {
-    script_tasks_add(L);
-    script_values_add(vm, L);
-    script_dict_add(vm, L);
-    script_tls_add(L);
-    script_process_add(L);
-    script_args_add(L);
-    script_context_add(L);
-    script_variables_add(L);
-    script_sockets_add(L);
+    script_add_common(vm, L);
     script_balancer_add(L);
     stream_lua_input_add(L);
     stream_lua_output_add(L);
@@ -142,66 +125,24 @@ static const struct script_subsystem subsystem = {.name = "stream",
 
 static bool stream_lua_end(struct conf *conf, struct stream_main *stream)
 {
-    struct stream_lua_main *main = *(
-        struct stream_lua_main **) conf_state(conf, "lua stream", sizeof(struct stream_lua_main *));
-
-    main->options.subsystem = &subsystem;
-    main->options.main = main;
-    script_options_end(conf, &main->options);
+    script_main_end(conf, main_key, &subsystem);
     return stream_lua_handshakes_end(conf, stream);
-}
-
-static struct stream_lua_main *main_of(struct generation *generation)
-{
-    return generation->stream != NULL
-               ? *(struct stream_lua_main **) conf_state(&generation->conf, "lua stream",
-                                                         sizeof(struct stream_lua_main *))
-               : NULL;
-}
-
-static void free_vm(void *arg)
-{
-    struct stream_lua_main *main = arg;
-
-    script_vm_free(main->vm);
-    main->vm = NULL;
 }
 
 static bool opened(struct generation *generation)
 {
-    struct stream_lua_main *main = main_of(generation);
-
-    if (main == NULL) {
-        return true;
-    }
-    arena_on_free(&generation->arena, free_vm, main);
-    return script_opened(&main->options, &main->vm);
+    return script_main_opened(generation, main_key);
 }
 
 static bool worker_start(struct generation *generation)
 {
-    const struct stream_lua_main *main = main_of(generation);
-
-    if (main != NULL) {
-        script_worker_begins(main->vm);
-    }
+    script_main_worker_start(generation, main_key);
     return true;
-}
-
-static void worker_quit(struct generation *generation)
-{
-    script_timers_end(generation);
-    script_sockets_quit();
 }
 
 static void worker_end(struct generation *generation)
 {
-    const struct stream_lua_main *main = main_of(generation);
-
-    if (main != NULL) {
-        script_worker_ends(main->vm);
-    }
-    script_sockets_quit();
+    script_main_worker_end(generation, main_key);
 }
 
 /* ---- hooks */
@@ -250,6 +191,6 @@ const struct module ngx_stream_lua_module = {
     .hooks = &hooks,
     .opened = opened,
     .worker_start = worker_start,
-    .worker_quit = worker_quit,
+    .worker_quit = script_main_worker_quit,
     .worker_end = worker_end,
 };

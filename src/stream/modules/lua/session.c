@@ -87,9 +87,9 @@ static struct script_vm *vm_for(struct session *session)
     struct script_vm *own = NULL;
 
     if (!stream_lua_settings_of(session)->script.code_cache) {
-        own = script_vm_private(&main->options, &session->log);
+        own = script_vm_private(&main->script.options, &session->log);
     }
-    return own != NULL ? own : main->vm;
+    return own != NULL ? own : main->script.vm;
 }
 
 struct stream_lua *stream_lua_of(struct session *session)

@@ -1,0 +1,98 @@
+/* Lua of a subsystem: the hooks that http and stream have in common. */
+#include "lua/config/main.h"
+
+#include "conf/conf.h"
+#include "conf/directive.h"
+#include "lua/config/rows.h"
+#include "lua/dict/lua.h"
+#include "lua/process/process.h"
+#include "lua/sockets/sockets.h"
+#include "lua/tasks/tasks.h"
+#include "lua/tls/native.h"
+#include "lua/values/args.h"
+#include "lua/values/context.h"
+#include "lua/values/values.h"
+#include "lua/values/variables.h"
+#include "lua/vm/life.h"
+#include "server/generation.h"
+
+static struct script_main **place_of(struct conf *conf, const char *key)
+{
+    return conf_state(conf, key, sizeof(struct script_main *));
+}
+
+void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main)
+{
+    *place_of(scope->conf, key) = main;
+}
+
+struct script_main *script_main_of(struct conf *conf, const char *key)
+{
+    return *place_of(conf, key);
+}
+
+bool script_main_end(struct conf *conf, const char *key, const struct script_subsystem *subsystem)
+{
+    struct script_main *main = script_main_of(conf, key);
+
+    main->options.subsystem = subsystem;
+    script_options_end(conf, &main->options);
+    return main->options.code_count != 0;
+}
+
+static void free_vm(void *arg)
+{
+    struct script_main *main = arg;
+
+    script_vm_free(main->vm);
+    main->vm = NULL;
+}
+
+bool script_main_opened(struct generation *generation, const char *key)
+{
+    struct script_main *main = script_main_of(&generation->conf, key);
+
+    if (main == NULL) {
+        return true;
+    }
+    arena_on_free(&generation->arena, free_vm, main);
+    return script_opened(&main->options, &main->vm);
+}
+
+void script_main_worker_start(struct generation *generation, const char *key)
+{
+    const struct script_main *main = script_main_of(&generation->conf, key);
+
+    if (main != NULL) {
+        script_worker_begins(main->vm);
+    }
+}
+
+void script_main_worker_quit(struct generation *generation)
+{
+    script_timers_end(generation);
+    script_sockets_quit();
+}
+
+void script_main_worker_end(struct generation *generation, const char *key)
+{
+    const struct script_main *main = script_main_of(&generation->conf, key);
+
+    if (main != NULL) {
+        script_worker_ends(main->vm);
+    }
+    script_sockets_quit();
+}
+
+void script_add_common(struct script_vm *vm, lua_State *L)
+{
+    script_tasks_add(L);
+    script_values_add(vm, L);
+    script_dict_add(vm, L);
+    script_tls_add(L);
+    script_process_add(L);
+    script_sockets_add(L);
+    script_args_add(L);
+    script_context_add(L);
+    script_variables_add(L);
+}
