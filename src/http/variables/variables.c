@@ -87,6 +87,7 @@ const struct variable core_variables[] = {
     {NAMED("msec"), .get = variable_get_msec, ANY, VOLATILE},
     {NAMED("time_local"), .get = variable_get_time_local, ANY, VOLATILE},
     {NAMED("time_iso8601"), .get = variable_get_time_iso8601, ANY, VOLATILE},
+    {NAMED("time_iso8601_ms"), .get = variable_get_time_iso8601_ms, ANY, VOLATILE},
     {NAMED("pid"), .get = variable_get_pid, ANY},
     {NAMED("hostname"), .get = get_hostname, ANY},
     {NAMED("nginx_version"), .get = variable_get_nginx_version, ANY},

@@ -115,6 +115,17 @@ bool variable_get_time_iso8601(struct variable_env *env, const struct variable *
     return variable_give(out, arena_dup(env->arena, CLOCK_STR(iso8601)));
 }
 
+bool variable_get_time_iso8601_ms(struct variable_env *env, const struct variable *variable,
+                                  struct str *out)
+{
+    struct str whole = CLOCK_STR(iso8601);
+
+    /* "2026-11-23T17:42:00+00:00": the milliseconds stand before the zone. */
+    *out = arena_printf(env->arena, "%.*s.%03u%.*s", 19, whole.data, clock_now.milliseconds,
+                        (int) (whole.len - 19), whole.data + 19);
+    return true;
+}
+
 bool variable_get_pid(struct variable_env *env, const struct variable *variable, struct str *out)
 {
     return variable_give_number(env, out, (uint64_t) getpid());

@@ -31,12 +31,14 @@ bool variable_give_proxy_address(struct variable_env *env, struct str *out,
 bool variable_give_proxy_port(struct variable_env *env, struct str *out,
                               const struct proxy_header *proxy, bool is_destination);
 
-/* Getters for any subject: $msec, $time_local, $time_iso8601, $pid, $nginx_version. */
+/* Getters for any subject: $msec, $time_local, $time_iso8601, $time_iso8601_ms, $pid, $nginx_version. */
 bool variable_get_msec(struct variable_env *env, const struct variable *variable, struct str *out);
 bool variable_get_time_local(struct variable_env *env, const struct variable *variable,
                              struct str *out);
 bool variable_get_time_iso8601(struct variable_env *env, const struct variable *variable,
                                struct str *out);
+bool variable_get_time_iso8601_ms(struct variable_env *env, const struct variable *variable,
+                                  struct str *out);
 bool variable_get_pid(struct variable_env *env, const struct variable *variable, struct str *out);
 bool variable_get_nginx_version(struct variable_env *env, const struct variable *variable,
                                 struct str *out);

@@ -111,16 +111,6 @@ GETTER(get_hostname)
     return variable_give(out, variable_session(env)->server->main->hostname);
 }
 
-GETTER(get_time_iso8601_ms)
-{
-    struct str whole = CLOCK_STR(iso8601);
-
-    /* "2026-11-23T17:42:00+00:00": the milliseconds stand before the zone. */
-    *out = arena_printf(env->arena, "%.*s.%03u%.*s", 19, whole.data,
-                        (unsigned) clock_now.milliseconds, (int) (whole.len - 19), whole.data + 19);
-    return true;
-}
-
 #define NAMED(text) .name = STR_INIT(text)
 #define ANY .kind = &any_subject
 #define VOLATILE .flags = VARIABLE_VOLATILE
@@ -149,6 +139,6 @@ const struct variable session_variables[] = {
     {NAMED("msec"), .get = variable_get_msec, ANY, VOLATILE},
     {NAMED("time_local"), .get = variable_get_time_local, ANY, VOLATILE},
     {NAMED("time_iso8601"), .get = variable_get_time_iso8601, ANY, VOLATILE},
-    {NAMED("time_iso8601_ms"), .get = get_time_iso8601_ms, ANY},
+    {NAMED("time_iso8601_ms"), .get = variable_get_time_iso8601_ms, ANY, VOLATILE},
     {.name = {NULL, 0}},
 };

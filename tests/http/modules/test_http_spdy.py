@@ -32,6 +32,10 @@ def test_http2_is_spoken_in_its_place(serve, word):
     assert 'the "%s" parameter is obsolete' % word in server.evidence()
 
 
+def test_variables_of_it_are_empty(serve):
+    assert serve('server { listen 127.0.0.1:@PORT@ spdy; return 200 "[$spdy][$spdy_request_priority]"; }').get("/").text == "[][]"
+
+
 def test_without_tls(serve):
     assert serve("server { listen 127.0.0.1:@PORT@ spdy; return 200 $server_protocol; }").get("/").text == "HTTP/1.1"
 

@@ -12,7 +12,7 @@ CONF = """
         location /id { add_header X-Id $request_id; return 200 "$request_id"; }
         location /again { rewrite ^ /id last; }
         location /serial { return 200 "$connection $connection_requests $pid"; }
-        location /time { return 200 "$msec|$time_iso8601|$time_local|$connection_time"; }
+        location /time { return 200 "$msec|$time_iso8601|$time_local|$connection_time|$time_iso8601_ms"; }
         location /binary { return 200 "$binary_remote_addr"; }
         location /tcp { set $rtt "$tcpinfo_rtt $tcpinfo_rttvar";
                         return 200 "$rtt $tcpinfo_snd_cwnd $tcpinfo_rcv_space"; }
@@ -46,9 +46,10 @@ def test_connection_serial_stays_and_requests_count(serve):
 def test_clock_variables_are_near_the_clock(serve):
     server = serve(CONF, main="env TZ;", env=dict(os.environ, TZ="UTC"))
     before = time.time()
-    msec, iso, local, age = server.get("/time").text.split("|")
+    msec, iso, local, age, iso_ms = server.get("/time").text.split("|")
     after = time.time()
     assert before - 2 <= float(msec) <= after + 2 and float(age) < 60
+    assert iso_ms == iso[:19] + msec[-4:] + iso[19:]
     assert abs(time.mktime(time.strptime(iso, "%Y-%m-%dT%H:%M:%S+00:00"))
                - time.mktime(time.strptime(local, "%d/%b/%Y:%H:%M:%S +0000"))) <= 1
 

@@ -26,7 +26,22 @@ static const struct directive spdy_rows[] = {
 };
 static const struct directive_table spdy_table = {.rows = spdy_rows};
 static const struct directive_table *const spdy_tables[] = {&spdy_table, NULL};
-static const struct http_module spdy_hooks = {.variables = NULL};
+
+/* No connection speaks SPDY. */
+static bool get_nothing(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    (void) env;
+    (void) variable;
+    (void) out;
+    return false;
+}
+
+static const struct variable spdy_variables[] = {
+    {.name = STR_INIT("spdy"), .get = get_nothing},
+    {.name = STR_INIT("spdy_request_priority"), .get = get_nothing},
+    {.name = {NULL, 0}},
+};
+static const struct http_module spdy_hooks = {.variables = spdy_variables};
 
 const struct module ngx_http_spdy_module = {
     .magic = MODULE_MAGIC,
