@@ -80,6 +80,25 @@ def test_indicators(serve):
     assert table(server)["/x"][0] == 321
 
 
+@pytest.mark.parametrize("text, counted", [("2.001,%200.5", 2001), ("1.5", 1500), ("0.0049", 4), ("7:8", 7), (".25", 250), ("-", 0), ("1.2.3", 1200),
+                                           ("9" * 40, None)])
+def test_indicators_of_times(serve, text, counted):
+    """Seconds with a point, as $upstream_response_time has them, count in milliseconds; of a list the first."""
+    server = serve("""req_status_zone z "$uri" 1M; req_status_zone_add_indicator z $value; server { listen 127.0.0.1:@PORT@; %s
+                      location / { req_status z; set_unescape_uri $value $arg_a; return 200; } }""" % SHOW)
+    server.get("/x?a=" + text)
+    assert table(server)["/x"][0] == counted or counted is None
+
+
+def test_the_newest_key_comes_first_and_no_length_is_announced(serve):
+    server = serve("""req_status_zone z "$uri" 1M; server { listen 127.0.0.1:@PORT@; %s location / { req_status z; return 200; } }""" % SHOW)
+    for path in ("/a", "/b", "/c", "/a"):
+        server.get(path)
+    answer = server.get("/us")
+    assert [line.split(",")[0] for line in answer.text.splitlines()] == ["/c", "/b", "/a"]
+    assert answer.header("Content-Length") is None and answer.header("Transfer-Encoding") == "chunked"
+
+
 @pytest.mark.parametrize("lazy, key", [("off", "first"), ("on", "second")])
 def test_when_the_key_is_made(serve, lazy, key):
     server = serve("""req_status_zone z "$a" 1M; server { listen 127.0.0.1:@PORT@; %s set $a first;
@@ -121,6 +140,9 @@ def test_long_keys_are_cut_and_line_ends_are_escaped(serve):
     server.get("/?a=" + "x" * 50)
     server.get("/a%0Ab%0Dc")
     assert set(table(server)) == {"x" * 10, "/a%0Ab%0Dc"}
+    server.get("/?a=" + "x" * 51)
+    lines = server.get("/us").text.splitlines()
+    assert len(lines) == 3 and len(set(lines) - {lines[0]}) == 2    # keys that differ behind the cut are two
 
 
 def test_a_full_zone(serve):

@@ -102,6 +102,34 @@ static void count_all(struct request *request, const struct choice *choice, uint
     }
 }
 
+/*
+ * The number that a variable begins with: a whole one as it is, one with a point (seconds, as of $upstream_response_time) in
+ * thousandths.
+ */
+static uint64_t number_of(struct str text)
+{
+    uint64_t number = 0;
+    unsigned places = 0; /* behind the point */
+    bool has_point = false;
+
+    for (; text.len != 0 && places < 3 && number < UINT64_MAX / 100; text = str_skip(text, 1)) {
+        char c = *text.data;
+
+        if (c == '.' && !has_point) {
+            has_point = true;
+        } else if (c >= '0' && c <= '9') {
+            number = number * 10 + (uint64_t) (c - '0');
+            places += has_point;
+        } else {
+            break;
+        }
+    }
+    for (; has_point && places < 3; places++) {
+        number *= 10;
+    }
+    return number;
+}
+
 /* The numbers that a zone adds up besides. */
 static void count_indicators(struct request *request, const struct reqstat_zone *zone,
                              uint64_t *counts)
@@ -110,12 +138,9 @@ static void count_indicators(struct request *request, const struct reqstat_zone 
 
     vec_each(struct variable *, variable, &zone->indicators) {
         struct str text;
-        uint64_t number = 0;
+        bool is_there = variable_get(&request->env, *variable, &text);
 
-        if (variable_get(&request->env, *variable, &text)) {
-            parse_uint(text, &number);
-        }
-        counts[at++] = number;
+        counts[at++] = is_there ? number_of(text) : 0;
     }
 }
 
@@ -216,6 +241,21 @@ static struct reqstat_zone **zones_of(struct conf *conf)
     return conf_state(conf, "reqstat.zones", sizeof(struct reqstat_zone *));
 }
 
+/* Without a length, as Tengine has it: programs that read it are used to chunks. */
+static enum flow send_page(struct request *request, struct buf *page)
+{
+    struct body_piece piece = {.bytes = arena_dup(&request->arena, buf_str(page)), .fd = -1};
+
+    buf_free(page);
+    request->response.status = 200;
+    request->response.content_type = STR("text/plain");
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
 static enum flow show(struct request *request)
 {
     const struct reqstat_settings *settings = settings_at(request->location);
@@ -233,7 +273,7 @@ static enum flow show(struct request *request)
         page.zone = *zone;
         reqstat_zone_each(*zone, show_record, &page);
     }
-    return response_gathered(request, STR("text/plain"), &page.out);
+    return send_page(request, &page.out);
 }
 
 /* ---- when the configuration is read ---- */

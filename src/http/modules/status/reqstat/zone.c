@@ -103,8 +103,8 @@ bool reqstat_zone_add(struct reqstat_zone *zone, struct str key, const uint64_t 
     struct shm_key hash;
     unsigned count = reqstat_zone_counters(zone);
 
-    key = str_head(key, zone->key_length);
     hash = shm_table_key(zone->table, key);
+    key = str_head(key, zone->key_length); /* what is shown of it */
     shm_table_lock(zone->table);
     struct reqstat_record *record = shm_table_find(zone->table, &hash);
     if (record == NULL && (record = add_record(zone, &hash)) != NULL) {
@@ -131,14 +131,15 @@ void reqstat_zone_each(struct reqstat_zone *zone,
                        void *arg)
 {
     struct buf copy = {0};
-    bool is_there = true;
 
-    for (uint32_t i = 0; is_there; i++) {
+    shm_table_lock(zone->table);
+    uint32_t i = shm_table_count(zone->table);
+    shm_table_unlock(zone->table);
+    while (i-- != 0) {
         copy.len = 0;
         shm_table_lock(zone->table);
-        is_there = i < shm_table_count(zone->table);
-        const struct reqstat_record *record = is_there ? shm_table_at(zone->table, i) : NULL;
-        if (is_there && record->head.kind == SHM_KEYED) {
+        const struct reqstat_record *record = shm_table_at(zone->table, i);
+        if (record->head.kind == SHM_KEYED) {
             buf_append(&copy, (struct str){(const char *) record, record_size(zone)});
         }
         shm_table_unlock(zone->table);
