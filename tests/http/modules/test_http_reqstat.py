@@ -90,6 +90,13 @@ def test_indicators_of_times(serve, text, counted):
     assert table(server)["/x"][0] == counted or counted is None
 
 
+def test_answers_of_the_servers_own_rewrites_count(serve):
+    server = serve("""req_status_zone z "$uri" 1M; server { listen 127.0.0.1:@PORT@; %s } server { listen 127.0.0.1:@PORT1@; req_status z; rewrite ^/a http://b.test/; }
+                   """ % SHOW)
+    assert [server.get("/a", port=server.port_of("PORT1")).status for _ in range(2)] == [302, 302]
+    assert table(server)["/a"]["http_3xx"] == 2
+
+
 def test_the_newest_key_comes_first_and_no_length_is_announced(serve):
     server = serve("""req_status_zone z "$uri" 1M; server { listen 127.0.0.1:@PORT@; %s location / { req_status z; return 200; } }""" % SHOW)
     for path in ("/a", "/b", "/c", "/a"):

@@ -146,11 +146,12 @@ static void count_indicators(struct request *request, const struct reqstat_zone 
 
 static enum flow count(struct request *request)
 {
-    const struct choice *choice =
-        request == request->main ? request_data(request, &reqstat_key, 0) : NULL;
+    const struct choice *choice;
     uint64_t counts[REQSTAT_MOST] = {0};
     unsigned i = 0;
 
+    choose(request); /* it may have been answered before, by the server's own rewrites */
+    choice = request == request->main ? request_data(request, &reqstat_key, 0) : NULL;
     if (choice == NULL || choice->is_bypassed) {
         return FLOW_NEXT;
     }
