@@ -15,6 +15,7 @@ from servers import STOP_SECONDS, BenchError, free_port, prepare_child
 START_SECONDS = 10
 PROCESSES = 4           # of libfcgi's application and of php-fpm: each has one request at a time
 HELLO = b"Hello, world\n"
+REDIS = "/usr/bin/redis-server"
 
 PHP_SCRIPT = "<?php header('Content-Type: text/plain'); header('Content-Length: 13');\n" \
     "echo \"Hello, world\\n\";\n"
@@ -163,6 +164,25 @@ def start_php(address, _options, directory, _programs, prepare):
     return backend
 
 
+def start_redis(address, _options, directory, _programs, prepare):
+    """redis, which keeps nothing on disk, with the word that rows ask for."""
+    host, port = address.split(":")
+    process = subprocess.Popen([REDIS, "--bind", host, "--port", port, "--save", "", "--dir", directory],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, preexec_fn=prepare)
+    backend = Backend(address, [process])
+    try:
+        wait_until_ready(backend)
+        with socket.create_connection((host, int(port)), START_SECONDS) as sock:
+            sock.sendall(b'SET greeting "hello\\n"\r\n')
+            if sock.recv(100) != b"+OK\r\n":
+                raise BenchError("redis does not take a word")
+    except BaseException:
+        backend.stop()
+        raise
+    return backend
+
+
 def start_tls(address, _options, directory, _programs, prepare):
     """Debian's nginx, which ends TLS."""
     name = f"{directory}/tls-backend.conf"
@@ -199,4 +219,5 @@ def wait_until_ready(backend):
 STARTERS = {"http": start_counting("http_backend"),
             "grpc": start_counting("grpc_backend"),
             "responder": start_counting("fastcgi_responder"),
-            "libfcgi": start_libfcgi, "chain": start_chain, "php": start_php, "tls": start_tls}
+            "libfcgi": start_libfcgi, "chain": start_chain, "php": start_php, "tls": start_tls,
+            "redis": start_redis}

@@ -103,6 +103,9 @@ class Bench:
                     row.backend, self.directory, self.programs, set().union(*self.client.cpus),
                     self.descriptors))
             settings.setdefault("is_single", bool(wrapper))
+            if row.workers > 1:
+                settings.setdefault("workers", row.workers)
+                cpus = cpus or modes.choose_cpus()[0]
             text = rows.configuration(row, self.root, port, side == "reference",
                                       backend=backend.address if backend else "",
                                       tls_directory=self.certificates, **settings)
@@ -262,18 +265,26 @@ def measure_worker_memory(bench, row):
     return size
 
 
+def waiting_count(server, row):
+    """How many requests wait: whoever the row says counts them."""
+    if row.waiting_count:
+        return int(server.get(row, row.waiting_count)[1])
+    return server.backend.counts()["requests"]
+
+
 def measure_waiting(bench, row):
-    """Resident memory of a request that waits for its backend, its two connections included."""
-    size = {"what": f"each of {row.waiting:,} requests that wait for a backend"}
+    """Resident memory of a request that waits, all its connections included."""
+    size = {"what": f"each of {row.waiting:,} requests that wait {'in ' + row.title if row.title else 'for a backend'}"}
     for side in SIDES:
         with bench.server(row, side) as server:
+            if row.waiting_count:
+                waiting_count(server, row)      # what it needs is there before
             before = server.resident_bytes()
             with bench.client.waiting(server, row, row.waiting):
                 end = time.monotonic() + WAITING_SECONDS
-                while server.backend.counts()["requests"] < row.waiting:
+                while (count := waiting_count(server, row)) < row.waiting:
                     if time.monotonic() > end:
-                        raise BenchError(f"{server.binary}: {server.backend.counts()} of "
-                                         f"{row.waiting} requests were passed on")
+                        raise BenchError(f"{server.binary}: {count} of {row.waiting} requests wait")
                     time.sleep(0.01)
                 size[side] = (server.resident_bytes() - before) / row.waiting
     return size

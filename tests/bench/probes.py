@@ -36,13 +36,14 @@ def wait_for_tracer(pid):
 
 
 def strace_counts(server, client, row, requests, name):
-    """The number of each system call of the worker during a number of requests."""
-    pid = server.worker()
+    """The number of each system call of the workers during a number of requests."""
+    pids = server.wait_for_workers(row.workers) if row.workers > 1 else [server.worker()]
     process = subprocess.Popen(
-        ["strace", "-f", "-c", "-U", "calls,name", "-o", name, "-p", str(pid)],
+        ["strace", "-f", "-c", "-U", "calls,name", "-o", name, *(f"-p{pid}" for pid in pids)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for_tracer(pid)
+        for pid in pids:
+            wait_for_tracer(pid)
         client.run(server, row, requests=requests)
     finally:
         process.send_signal(signal.SIGINT)

@@ -26,6 +26,9 @@ class Row:
     counted: tuple = (512, 2560)        # requests of the two runs whose difference is counted
     idle: int = 0                       # idle connections held meanwhile
     waiting: int = 0                    # requests that wait for the backend meanwhile
+    waiting_count: str = ""             # asked for, says how many wait where no backend counts them
+    workers: int = 1                    # of more than one, each has a CPU, the client's too if it must
+    is_bound: bool = False              # worker_cpu_affinity auto
     is_stream: bool = False             # server and http stand in the block stream
     backend: tuple = ()                 # what stands behind the server: see backends.py
     only: tuple = ("", "")              # what {only} is for Portunus, and for the reference

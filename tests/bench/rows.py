@@ -3,6 +3,7 @@
 import os
 import subprocess
 
+import lua_rows
 import module_rows
 from row import CLOCKED, MODES, Row
 
@@ -72,7 +73,7 @@ ROUTING_URIS = tuple(f"/app{LATE_REGEX}/v2/items/{number}.json" for number in ra
 FILES_4K = tuple(file_name(4, number) for number in range(1000))
 STATIC = "root {root};"
 
-# {backend} is the address of the backend.
+# {backend} is the address of the backend, and {backend_port} its port.
 PROXY = 'location / { proxy_pass http://app; proxy_http_version 1.1; ' \
     'proxy_set_header Connection ""; }'
 FASTCGI = "location / { fastcgi_pass app; %s include {conf}/fastcgi_params; " \
@@ -223,7 +224,7 @@ ROWS = (
     Row("stopped", "one of 4 workers stopped", EMPTY_GIF, options=("-s", "-c", "16"), **SHARED),
     Row("wakeups", "wake-ups, of accepts; 4 workers", EMPTY_GIF, options=("-s", "-c", "16"),
         **SHARED),
-) + module_rows.ROWS
+) + module_rows.ROWS + lua_rows.ROWS
 
 TEMPLATE = """\
 {user}daemon off;
@@ -288,6 +289,8 @@ def configuration(row, root, port, is_reference, is_single=False, workers=1, lis
     of the backend, Row.only, and the way HTTP/2 is asked for; and, where root does not run them,
     with places of temporary files other than those that Debian compiled in."""
     user, paths = "user root;\n", ""
+    if row.is_bound:
+        main += "worker_cpu_affinity auto;\n"
     if is_reference and not row.is_against_itself:
         main += "".join(f"load_module {OBJECTS}/{name}.so;\n" for name in row.modules)
     if os.geteuid() != 0:
@@ -296,7 +299,7 @@ def configuration(row, root, port, is_reference, is_single=False, workers=1, lis
             f"{name}_temp_path temp/{name};\n    "
             for name in ("proxy", "fastcgi", "uwsgi", "scgi"))
     places = {"{only}": row.only[is_reference], "{root}": root, "{conf}": CONF,
-              "{backend}": backend}
+              "{backend}": backend, "{backend_port}": backend.rpartition(":")[2]}
 
     def fill(text):
         for place, value in places.items():
