@@ -169,3 +169,17 @@ def test_env_reaches_a_new_binary():
         assert "HIDDEN" not in seen and "ABSENT" not in seen
         until(lambda: server.read("nginx.pid") == "%d\n" % server.pid, "the pid file's old name")
         assert server.get("/").status == 200
+
+
+def test_less_address_space_than_stacks_want(serve, tmp_path):
+    """Fewer requests at one time, none of which lacks a stack for its subrequests."""
+    if "--with-sanitizer" in binaries.version_text(binaries.under_test()):
+        pytest.skip("a sanitizer needs more address space")
+    wrapper = tmp_path / "nginx"
+    wrapper.write_text('#!/bin/sh\nulimit -v 2000000\nexec %s "$@"\n' % binaries.under_test(), encoding="ascii")
+    wrapper.chmod(0o755)
+    server = serve("server { listen 127.0.0.1:@PORT@; location / { auth_request /ask; root html; }"
+                   " location /ask { proxy_pass http://127.0.0.1:@PORT@/yes; } location /yes { return 204; } }",
+                   events="worker_connections 40000;", files={"html/a.txt": "hello"}, binary=str(wrapper))
+    server.wait_log(r"\[warn\] .*address space for the stacks of [0-9]+ fibers only: [0-9]+ requests at one time")
+    assert server.get("/a.txt").text == "hello"

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 /* What a request that waits holds, about: its stack, its arena, a buffer. */
 #define REQUEST_BYTES (32 * 1024)
 /* The part of memory that all requests of all workers may hold. */
@@ -51,14 +53,32 @@ static uint32_t requests_for(const struct generation *generation)
     return (uint32_t) (most > least ? most : least < UINT32_MAX / 4 ? least : UINT32_MAX / 4);
 }
 
-uint32_t capacity_init(const struct generation *generation)
+static void set_requests(const struct generation *generation, uint32_t most)
 {
-    const struct events_settings *events = generation->events;
-    uint32_t most = events->worker_requests != 0 ? (uint32_t) events->worker_requests
-                                                 : requests_for(generation);
-    uint32_t connections = (uint32_t) events->worker_connections;
+    uint32_t connections = (uint32_t) generation->events->worker_connections;
 
     capacity.requests = most;
     capacity.reserve = connections < most / 2 ? connections : most / 2;
-    return most * 2 + FIBERS_OF_SERVICES;
+}
+
+uint32_t capacity_init(const struct generation *generation)
+{
+    const struct events_settings *events = generation->events;
+
+    set_requests(generation, events->worker_requests != 0 ? (uint32_t) events->worker_requests
+                                                          : requests_for(generation));
+    return capacity.requests * 2 + FIBERS_OF_SERVICES;
+}
+
+void capacity_fit(const struct generation *generation, size_t fibers)
+{
+    size_t services = fibers / 2 < FIBERS_OF_SERVICES ? fibers / 2 : FIBERS_OF_SERVICES;
+    size_t most = (fibers - services) / 2;
+
+    if (most < capacity.requests) {
+        set_requests(generation, most != 0 ? (uint32_t) most : 1);
+        log_warn(log_main, 0,
+                 "address space for the stacks of %zu fibers only: %u requests at one time", fibers,
+                 capacity.requests);
+    }
 }

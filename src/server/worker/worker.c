@@ -256,6 +256,7 @@ bool worker_begin(const struct worker_start *start)
         log_emerg(log_main, errno, "no memory for the stacks of fibers");
         return false;
     }
+    capacity_fit(generation, fiber_pool_left());
     crash_watch();
     timer_init(&worker.shutdown_timer, shutdown_time_is_up);
     timer_init(&worker.trim_timer, trim);
