@@ -46,7 +46,8 @@ local function get_variable(_, name)
         error("bad variable name", 2)
     end
     if result == 0 then
-        return text_of(out[0].data, out[0].len)
+        local text = text_of(out[0].data, out[0].len) -- not at once: no trace ends in a tail call
+        return text
     end
     if result ~= NONE then
         fail(result, 2)
