@@ -31,7 +31,8 @@ enum connection_stage {
     STAGE_ENDING,       /* to be closed at the end of this turn, when its log lines are written */
 };
 
-/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is given back at rest. */
+/* Bytes of a fresh input buffer; more than client_header_buffer_size's 1k, since it is given back at rest. Of requests it may be
+ * smaller: see v1/heads.c. */
 #define CONNECTION_FIRST_BUFFER 4096
 
 #define HTTP_CONNECTION_MAGIC 0x477c0227u

@@ -5,6 +5,15 @@
 #include "http/v1/v1.h"
 #include "server/generation.h"
 
+/*
+ * How large a fresh buffer is: small where what clients send is small, since a request keeps the one that its head lies in for as
+ * long as it waits. A read that fills a small one makes those after it large, until so many reads in a row would have fitted.
+ */
+#define SMALL_BUFFER 512
+#define LARGE_READS 64
+
+static unsigned large_reads_left;
+
 /* More bytes into the buffer, which may not move while requests use heads in it. */
 static bool fill(struct http_connection *http, uint32_t max)
 {
@@ -19,7 +28,16 @@ static bool fill(struct http_connection *http, uint32_t max)
     if (unread > max) {
         return false; /* so many are refused */
     }
-    return conn_fill(conn, CONNECTION_FIRST_BUFFER, max + CONNECTION_FIRST_BUFFER);
+    size_t first = large_reads_left == 0 ? SMALL_BUFFER : CONNECTION_FIRST_BUFFER;
+    if (!conn_fill(conn, first, max + CONNECTION_FIRST_BUFFER)) {
+        return false;
+    }
+    if (conn->in_end == conn->in_size || conn->in_end - conn->in_start - unread >= SMALL_BUFFER) {
+        large_reads_left = LARGE_READS;
+    } else if (large_reads_left != 0) {
+        large_reads_left--;
+    }
+    return true;
 }
 
 /* A request that gets its answer without being looked at; nothing after it is read as a request. */

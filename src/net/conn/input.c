@@ -231,7 +231,8 @@ static bool input_make_room(struct conn *conn, size_t first_size, size_t max_siz
     if (conn->in_start != 0 && (unread < conn->in_size / 2 || conn->in_size >= max_size)) {
         memmove(conn->in, conn->in + conn->in_start, unread);
     } else if (conn->in_size < max_size) {
-        uint32_t size = conn->in_size > max_size / 2 ? (uint32_t) max_size : conn->in_size * 2;
+        size_t wanted = conn->in_size < first_size / 2 ? first_size : conn->in_size * (size_t) 2;
+        uint32_t size = (uint32_t) (wanted < max_size ? wanted : max_size);
         char *bigger = conn_buffer_alloc(size);
 
         memcpy(bigger, conn->in + conn->in_start, unread);

@@ -21,6 +21,31 @@ def test_thousands_of_requests_ahead_of_a_late_reader(serve):
         sender.join()
 
 
+def test_heads_as_long_as_buffers(serve):
+    """One byte less, one more, at once, in two pieces, several in a row; buffers are small while heads are, and large after others."""
+    server = serve("""
+        keepalive_requests 1000000;
+        server { listen 127.0.0.1:@PORT@; location / { return 200 "$arg_n $http_x_long\\n"; } }
+    """)
+
+    def head(n, size):
+        start = b"GET /?n=%d HTTP/1.1\r\nHost: a\r\nX-Long: " % n
+        return start + b"x" * (size - len(start) - 4) + b"\r\n\r\n"
+
+    sizes = [size + more for size in (64, 128, 256, 512, 1024, 2048, 4096, 64) for more in (-1, 0, 1)] * 2
+    with server.client() as client:
+        for n, size in enumerate(sizes):
+            client.send(head(n, size))
+            assert client.response().text == "%d %s\n" % (n, "x" * (head(n, size).count(b"x")))
+            client.send(head(n, size)[:size // 2])
+            client.send(head(n, size)[size // 2:] + head(n + 1, size))
+            for number in (n, n + 1):
+                assert client.response().text == "%d %s\n" % (number, "x" * (head(number, size).count(b"x")))
+        client.send(b"".join(head(n, size) for n, size in enumerate(sizes)))
+        for n, size in enumerate(sizes):
+            assert client.response().text == "%d %s\n" % (n, "x" * (head(n, size).count(b"x")))
+
+
 def test_a_connection_of_endless_requests_leaves_others_their_turn(serve):
     server = serve("""
         keepalive_requests 1000000;
