@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/parse.h"
 #include "lua/sockets/pool.h"
 #include "lua/sockets/socket.h"
 #include "lua/sockets/target.h"
@@ -151,13 +152,16 @@ void socket_attach(struct script_socket *socket, const struct kept_conn *kept, u
 static void name_peer(struct script_socket *socket, const struct wish *wish)
 {
     struct room room = {socket->name, socket->name + SOCKET_NAME_MAX - 1};
-    char text[ADDR_TEXT_MAX];
+    char text[ADDR_TEXT_MAX + 16], *at = text;
 
     room_put(&room, wish->host);
     if (!wish->is_unix) {
-        size_t length = addr_format(&socket->peer, false, text);
-
-        room_printf(&room, ":%u(%.*s)", wish->port, (int) length, text);
+        *at++ = ':';
+        at = format_uint(at, wish->port);
+        *at++ = '(';
+        at += addr_format(&socket->peer, false, at);
+        *at++ = ')';
+        room_put(&room, (struct str){text, (size_t) (at - text)});
     }
     *room.at = '\0';
 }
