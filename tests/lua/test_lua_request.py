@@ -47,6 +47,9 @@ server {
 
     location /jump { rewrite_by_lua_block { ngx.ctx.kept = 1 pcall(ngx.req.set_uri, "/at%20" .. (ngx.var.arg_to or ""), true) error("here?") } }
     location /at { content_by_lua_block { ngx.say(ngx.var.uri, " ", tostring(ngx.ctx.kept), " ", tostring(ngx.req.is_internal())) } }
+    location /onward { rewrite_by_lua_block { ngx.req.set_uri(ngx.unescape_uri(ngx.var.arg_to), false, true) ngx.req.set_uri_args("") }
+        proxy_pass http://127.0.0.1:@PORT@; }
+    location /seen { content_by_lua_block { ngx.print(ngx.var.request_uri) } }
     location /circle { rewrite_by_lua_block { ngx.req.set_uri("/circle", true) } }
     location /exec { content_by_lua_block { ngx.ctx.kept = 1 ngx.exec("/%61t?a=1", {b = 2}) } }
     location /exec_name { content_by_lua_block { ngx.exec("@name?x", "y") } }
@@ -152,6 +155,12 @@ def test_variables(server):
     assert lines[0] == "nilbnilnil"
     assert lines[1].endswith('variable "uri" not changeable')
     assert lines[2].endswith('variable "none" not found for writing')
+
+
+def test_a_new_uri_is_escaped_where_it_goes_on(server):
+    """Though nothing was quoted in the client's: what is set is a URI, no target."""
+    for to in ("/seen%20a", "/seen%3Fa", "/seen%2523", "/seen%23a", "/seen%0Aa", "/seen%7F", "/seen%C3%A4"):
+        assert server.get("/onward?to=" + to).text == to
 
 
 def test_fields(server):

@@ -72,6 +72,7 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     }
     request->uri = arena_dup(&request->arena, uri);
     request->is_target_stale = true;
+    request->is_internal = true; /* so it is escaped where it goes on */
     request->is_uri_rewritten = true;
     if (!jumps) {
         return 0;
