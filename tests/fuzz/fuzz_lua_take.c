@@ -1,6 +1,8 @@
 /* Fuzz target: what belongs to one receive of a socket of Lua. However the input is cut, the same bytes come out, and none is
  * lost or looked at twice. */
+#define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "lua/sockets/take.h"
@@ -42,13 +44,39 @@ static void receive_all(enum take_kind kind, struct str text, struct str input, 
     }
 }
 
+/* What TAKE_UNTIL gives of an input by the plain way: looking for the delimiter at each place. */
+static void split_all(struct str text, struct str input, struct buf *out)
+{
+    while (input.len != 0) {
+        const char *found = memmem(input.data, input.len, text.data, text.len);
+
+        if (found == NULL) {
+            buf_append(out, input);
+            return;
+        }
+        size_t len = (size_t) (found - input.data);
+        buf_append(out, str_head(input, len));
+        buf_append_char(out, '|');
+        input = str_skip(input, len + text.len);
+    }
+}
+
+/* Is it all of it, but perhaps for an end that may be the beginning of a delimiter? That is held back. */
+static bool is_beginning(struct str given, struct str all, struct str text)
+{
+    size_t held = all.len - given.len;
+
+    return given.len <= all.len && held < text.len && str_equal(given, str_head(all, given.len)) &&
+           str_equal(str_skip(all, given.len), str_head(text, held));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const enum take_kind kinds[] = {TAKE_SIZE, TAKE_LINE, TAKE_ALL, TAKE_UNTIL};
     struct str input = {(const char *) data, size};
-    struct buf whole = {0}, cut = {0};
+    struct buf whole = {0}, cut = {0}, plain = {0};
 
     if (size < 3) {
         return 0;
@@ -56,12 +84,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t length = 1 + data[1] % DELIMITER_MAX;
     struct str text = str_head(str_skip(input, 2), length);
     input = str_skip(input, 2 + text.len);
-    receive_all(kinds[data[0] % 4], text, input, input.len + 1, &whole);
-    receive_all(kinds[data[0] % 4], text, input, 1 + data[0] / 4 % 7, &cut);
+    enum take_kind kind = kinds[data[0] % 4];
+    receive_all(kind, text, input, input.len + 1, &whole);
+    receive_all(kind, text, input, 1 + data[0] / 4 % 7, &cut);
     if (!str_equal(buf_str(&whole), buf_str(&cut))) {
         abort();
     }
+    if (kind == TAKE_UNTIL && input.len != 0) {
+        split_all(text, input, &plain);
+        if (!is_beginning(buf_str(&whole), buf_str(&plain), text)) {
+            abort();
+        }
+    }
     buf_free(&whole);
     buf_free(&cut);
+    buf_free(&plain);
     return 0;
 }
