@@ -60,9 +60,11 @@ static void give_index(struct conf *conf, struct variable_set *set, struct varia
 static const struct variable *find_family(const struct variable_set *set, struct str name)
 {
     const struct variable *best = NULL;
+    char first =
+        name.len != 0 ? *name.data : '\0'; /* there are many families: most are left out by it */
 
     vec_each(struct variable *, item, &set->prefixes) {
-        if (str_starts(name, (*item)->name) &&
+        if (*(*item)->name.data == first && str_starts(name, (*item)->name) &&
             (best == NULL || (*item)->name.len > best->name.len)) {
             best = *item;
         }
