@@ -185,7 +185,7 @@ static void thread_free(struct script_thread *thread)
 _Noreturn void script_leave(struct script_thread *thread, enum script_end end)
 {
     thread->end = end;
-    longjmp(thread->leave, 1);
+    longjmp(*thread->leave, 1);
 }
 
 void script_resumed(struct script_thread *thread)
@@ -201,16 +201,19 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
 {
     lua_State *L = thread->state;
     struct script_thread *outer = script_running;
+    jmp_buf leave;
 
     lua_rawgeti(L, LUA_REGISTRYINDEX, thread->subject->vm->failure_seen);
     lua_insert(L, 1);
     script_running = thread;
-    if (setjmp(thread->leave) == 0) {
+    thread->leave = &leave;
+    if (setjmp(leave) == 0) {
         bool is_well = lua_pcall(L, arguments, LUA_MULTRET, 1) == 0;
 
         thread->end = is_well ? SCRIPT_ENDED : SCRIPT_FAILED;
         lua_remove(L, 1);
     }
+    thread->leave = NULL;
     if (thread->end == SCRIPT_FAILED) {
         script_failure_end(thread);
     }

@@ -102,8 +102,8 @@ struct script_thread {
     bool is_forgotten; /* nobody will wait for it: freed when it ends */
     bool
         run_left; /* of an entry: a thread of the run has left (ngx.exit), and so the whole run ends */
-    bool is_told;  /* its failure was logged */
-    jmp_buf leave; /* out of Lua */
+    bool is_told;   /* its failure was logged */
+    jmp_buf *leave; /* out of Lua, while it runs that; on the stack of whoever runs it */
 };
 
 /* The thread that runs; NULL when none does: so on threads of pools, where VMs of worker threads are at work. */
