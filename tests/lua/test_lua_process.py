@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from harness import Server
+from harness import Server, proc, until
 from harness.workers import wait_workers
 
 HTTP = """
@@ -101,3 +101,16 @@ def test_ids_of_workers_follow_a_reload(server):
     server.reload()
     workers = wait_workers(server, 2, without=workers)
     assert ids() == sorted(workers)
+
+
+def test_a_worker_ends_well_while_a_script_has_a_program():
+    """The program is let go when the VM ends, and there is no loop any more that could watch it."""
+    with Server("""server { listen 127.0.0.1:@PORT@; location / { content_by_lua_block {
+            PROGRAM = require("ngx.pipe").spawn({"cat"})
+            PROGRAM:set_timeouts(1, 1, 1, 1)
+            PROGRAM:wait()
+            ngx.print(PROGRAM:pid()) } } }""", main="worker_processes 1;\n") as made:
+        pid = int(made.get("/").text)
+        made.quit()
+        made.wait_end()
+        until(lambda: not proc.is_alive(pid), "the end of the program")

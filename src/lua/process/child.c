@@ -281,7 +281,10 @@ static void let_go(struct child *child)
         }
         event_forget(&child->life.source);
         child->life.source.fd = -1;
-        event_add_input(&orphan->life);
+        if (!event_add_input(&orphan->life)) { /* this process ends, and is nobody's parent then */
+            close(orphan->life.fd);
+            free(orphan);
+        }
     }
 }
 
