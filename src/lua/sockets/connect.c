@@ -302,7 +302,7 @@ static int close_it(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting 1 argument (including the object) but seen %d",
                           lua_gettop(L));
     }
-    struct script_socket *socket = socket_check(L);
+    struct script_socket *socket = socket_check_own(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {
         return script_fail(L, "closed");
     }

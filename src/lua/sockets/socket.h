@@ -57,6 +57,8 @@ struct script_socket {
 
 /* The object of the table at index 1, which must be one: an error is thrown else. NULL: it was never connected. */
 struct script_socket *socket_check(lua_State *L);
+/* The same for what only a socket with a connection of its own can do: an error is thrown for one over somebody else's. */
+struct script_socket *socket_check_own(lua_State *L);
 /* A fresh one, on the stack. */
 struct script_socket *socket_new(lua_State *L);
 /* It is the subject's from now on. */
