@@ -117,10 +117,24 @@ server {
         end
         ngx.say("done")
     } }
+    # A script takes the object of a socket out of its table while another thread waits in it.
+    location /takes_apart { content_by_lua_block {
+        local tcp, udp = ngx.socket.tcp(), ngx.socket.udp()
+        tcp:settimeout(20) udp:settimeout(20)
+        tcp:connect("127.0.0.1", ngx.var.server_port)
+        udp:setpeername("127.0.0.1", ngx.var.server_port)
+        local function receive(socket) return select(2, socket:receive()) end
+        local threads = {ngx.thread.spawn(receive, tcp), ngx.thread.spawn(receive, udp)}
+        tcp[1], udp[1] = nil, nil
+        collectgarbage()
+        collectgarbage()
+        for _, thread in ipairs(threads) do ngx.say(select(2, ngx.thread.wait(thread))) end
+    } }
     location /numbers { content_by_lua_block {
         ngx.req.read_body()
         ngx.say(pcall(ngx.escape_uri, "a b", 0/0))
         ngx.say(pcall(ngx.req.init_body, 1e15))
+        ngx.say(pcall(require("ngx.pipe").spawn, {"true"}, {buffer_size = 0/0}))
     } }
 
     location /context { content_by_lua_block { ngx.say(ngx.ctx.word) } }
@@ -226,10 +240,16 @@ def test_methods_upon_objects_of_another_kind(server):
     assert server.children() == workers
 
 
+def test_an_object_that_a_thread_waits_in_is_not_collected(server):
+    workers = server.children()
+    assert set(server.get("/takes_apart").text.splitlines()) <= {"timeout", "connection refused"}
+    assert server.children() == workers
+
+
 def test_numbers_that_are_none_and_sizes_without_sense(server):
     workers = server.children()
     lines = server.get("/numbers").text.splitlines()
-    assert "out of range" in lines[0] and lines[1].startswith("falsebad size argument")
+    assert "out of range" in lines[0] and lines[1].startswith("falsebad size argument") and "bad buffer_size" in lines[2]
     assert server.children() == workers
 
 

@@ -290,6 +290,7 @@ static int connect_to(lua_State *L, struct script_thread *thread)
     }
     socket_close(socket); /* a former connection */
     socket_make(L, thread);
+    socket_hold(L);
     results = enter_pool(L, thread, socket, &wish);
     return results != 0 ? results : make_connection(L, thread, socket, &wish);
 }

@@ -102,6 +102,12 @@ struct script_socket *socket_check(lua_State *L)
     return socket_in(L, 1);
 }
 
+void socket_hold(lua_State *L)
+{
+    luaL_checkstack(L, 1, NULL);
+    lua_rawgeti(L, 1, SOCKET_STATE);
+}
+
 struct script_socket *socket_check_own(lua_State *L)
 {
     struct script_socket *socket = socket_check(L);

@@ -63,6 +63,8 @@ struct script_socket *socket_check_own(lua_State *L);
 struct script_socket *socket_new(lua_State *L);
 /* It is the subject's from now on. */
 void socket_join(struct script_socket *socket, struct script_subject *subject);
+/* The object stays on the stack: scripts may take it out of its table while its function waits. */
+void socket_hold(lua_State *L);
 /* That of the table at index 1, made where there is none, and the thread's subject's from now on. */
 struct script_socket *socket_make(lua_State *L, struct script_thread *thread);
 /* An error is thrown where it is not the thread's subject's. */

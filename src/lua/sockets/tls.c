@@ -265,6 +265,7 @@ static int handshake(lua_State *L, struct script_thread *thread)
         return script_fail(L, "no context");
     }
     read_handshake(L, socket, &wish);
+    socket_hold(L);
     if (conn_is_tls(socket->conn)) {
         if (socket->tls_identity == identity_of(context, &wish)) {
             return give_session(L, thread, socket, &wish);
