@@ -193,9 +193,10 @@ void loop_defer_last(struct deferred *deferred)
     }
 }
 
+/* Without a loop nothing is watched: what outlives it (objects of scripts) may still ask. */
 static bool watch(struct event_source *source, enum watch_kind kind)
 {
-    if (!loop.backend->watch(source, kind)) {
+    if (loop.backend == NULL || !loop.backend->watch(source, kind)) {
         return false;
     }
     source->is_registered = true;
@@ -226,7 +227,7 @@ bool event_add_listener(struct event_source *source, bool is_shared)
 
 void event_remove(struct event_source *source)
 {
-    if (source->is_registered) {
+    if (source->is_registered && loop.backend != NULL) {
         loop.backend->remove(source);
         source->is_registered = source->is_output_watched = false;
     }
@@ -234,7 +235,7 @@ void event_remove(struct event_source *source)
 
 void event_forget(struct event_source *source)
 {
-    if (source->is_registered) {
+    if (source->is_registered && loop.backend != NULL) {
         loop.backend->forget(source);
         source->is_registered = source->is_output_watched = false;
     }

@@ -99,6 +99,8 @@ void fiber_pool_destroy(void)
 
 /* ---- Start and end ---- */
 
+__thread void *fiber_word;
+
 #if defined(FIBER_ASAN)
 static void run_watched(void *arg)
 {
@@ -139,6 +141,9 @@ enum fiber_started fiber_launch(void (*run)(void *), void *arg, struct fiber_han
     if (likely_false(stack_pool.has_checks)) {
         stack_prepare(fiber);
     }
+    void *word = fiber_word;
+
+    fiber_word = NULL;
     fiber_running = fiber;
 #if defined(FIBER_ASAN)
     void *own;
@@ -149,6 +154,7 @@ enum fiber_started fiber_launch(void (*run)(void *), void *arg, struct fiber_han
 #else
     bool has_ended = fiber_switch_start(&fiber->resumer_pointer, fiber, run, arg);
 #endif
+    fiber_word = word;
     if (likely_true(has_ended)) {
         return FIBER_ENDED;
     }
@@ -206,6 +212,7 @@ size_t fiber_former_count(void)
 /* Switches from the worker's own stack to a fiber that waits; back when it waits again or ended. */
 static void go_on(struct fiber *fiber)
 {
+    void *word = fiber_word;
     void *own;
 
     fiber->state = FIBER_IS_RUNNING;
@@ -214,6 +221,7 @@ static void go_on(struct fiber *fiber)
     watch_leave(&own, fiber);
     fiber_switch_to(&fiber->resumer_pointer, fiber->stack_pointer);
     watch_arrive(own, fiber);
+    fiber_word = word;
 }
 
 /* Puts a fiber that waits, and is told why no longer, into the queue. */
@@ -358,6 +366,7 @@ void fiber_timer_fired(struct fiber_timer *timer)
 static enum wait_result suspend(struct fiber *fiber)
 {
     struct fiber *resumer = fiber->resumer;
+    void *word = fiber_word;
     void *own;
 
     if (likely_false(stack_pool.has_checks)) {
@@ -367,6 +376,7 @@ static enum wait_result suspend(struct fiber *fiber)
     watch_leave(&own, resumer);
     fiber_switch_to(&fiber->stack_pointer, fiber->resumer_pointer);
     watch_arrive(own, NULL);
+    fiber_word = word;
     return (enum wait_result) fiber->result;
 }
 

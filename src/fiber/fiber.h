@@ -28,6 +28,9 @@ enum fiber_started {
    doubt. */
 struct fiber;
 
+/* A word of the fiber that runs, for whoever it works for: each has its own, NULL when it starts. The loop has one as well. */
+extern __thread void *fiber_word;
+
 /* Something a fiber waits for. Embedded in the thing that will happen. At most one fiber waits on
    one. Owned by whoever embeds it, who must not free it while a fiber waits. All zero is right. */
 struct wait_point {

@@ -5,12 +5,13 @@ import tempfile
 
 import pytest
 
-from harness import Server
+from harness import Server, binaries, proc, until
 from harness.workers import wait_workers
 
 HTTP = """
 lua_package_path "%s/?.lua;;";
 lua_shared_dict counts 100k;
+init_by_lua_block { function ngx_sleep() ngx.sleep(60) end }
 server { listen @PORT@;
     location = /sum { content_by_lua_block {
         local threads = {}
@@ -40,6 +41,13 @@ server { listen @PORT@;
         end)
         ngx.thread.kill(thread)
         ngx.print("killed") } }
+    location = /many { content_by_lua_block {
+        for _ = 1, 30000 do ngx.thread.spawn(ngx_sleep) end
+        local programs = {}
+        for i = 1, 300 do programs[i] = require("ngx.pipe").spawn({"true"}) end
+        for i = 1, 300 do programs[i]:wait() end
+        ngx.print(#programs)
+        ngx.exit(200) } }
     location = /pids { content_by_lua_block {
         local pids = ngx.worker.pids()
         table.sort(pids)
@@ -92,6 +100,12 @@ def test_a_killed_thread_leaves_its_vm_for_others(server):
         assert server.get("/kill").text == "killed"
 
 
+@pytest.mark.skipif("--with-sanitizer" in binaries.version_text(binaries.under_test()), reason="so many stacks take it long to forget")
+def test_programs_start_soon_whatever_the_worker_holds(server):
+    """fork() copied tables for the stacks of 30,000 fibers, and all others waited: 50 ms a program."""
+    assert server.get("/many").text == "300"
+
+
 def test_ids_of_workers_follow_a_reload(server):
     def ids():
         return [int(word) for word in server.get("/pids").text.split()]
@@ -101,3 +115,16 @@ def test_ids_of_workers_follow_a_reload(server):
     server.reload()
     workers = wait_workers(server, 2, without=workers)
     assert ids() == sorted(workers)
+
+
+def test_a_worker_ends_well_while_a_script_has_a_program():
+    """The program is let go when the VM ends, and there is no loop any more that could watch it."""
+    with Server("""server { listen 127.0.0.1:@PORT@; location / { content_by_lua_block {
+            PROGRAM = require("ngx.pipe").spawn({"cat"})
+            PROGRAM:set_timeouts(1, 1, 1, 1)
+            PROGRAM:wait()
+            ngx.print(PROGRAM:pid()) } } }""", main="worker_processes 1;\n") as made:
+        pid = int(made.get("/").text)
+        made.quit()
+        made.wait_end()
+        until(lambda: not proc.is_alive(pid), "the end of the program")

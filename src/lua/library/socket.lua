@@ -1,5 +1,6 @@
 -- Functions of sockets that take and give objects of OpenSSL: scripts see them as cdata.
 local ffi = require "ffi"
+local pointer = require "portunus.pointer"
 
 local cast, gc = ffi.cast, ffi.gc
 local type, select, error = type, select, error
@@ -8,11 +9,6 @@ local C = ffi.C
 ffi.cdef[[
 void script_ffi_session_free(void *session);
 ]]
-
--- A pointer as C takes it; nil for what is none.
-local function pointer(value)
-    return value ~= nil and cast("void *", value) or nil
-end
 
 -- What C gave: light userdata, or nil and a reason.
 local function pointer_of(value, reason)

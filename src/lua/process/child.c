@@ -161,17 +161,18 @@ static void reset_signals(void)
     loop_restore_signals();
 }
 
-/* What the child does: nothing of ours stays open, no signal is held. */
-_Noreturn static void run(const struct child_program *program, const int fds[3])
+/*
+ * What the child does: nothing of ours stays open, no signal is held. Until the program is there it lives in our memory (vfork) and may change
+ * nothing in it.
+ */
+_Noreturn __attribute__((noinline)) static void run(const struct child_program *program,
+                                                    const int fds[3])
 {
     int err = program->merges_stderr ? fds[1] : fds[2];
 
     reset_signals();
     if (dup2(fds[0], STDIN_FILENO) < 0 || dup2(fds[1], STDOUT_FILENO) < 0) {
         _exit(127);
-    }
-    if (program->environ != NULL) {
-        environ = (char **) (uintptr_t) program->environ;
     }
     /* The log must still be there where the program is not found: others than standard ones close by exec. */
     syscall(SYS_close_range, 3, ~0u, CLOSE_BY_EXEC);
@@ -181,6 +182,29 @@ _Noreturn static void run(const struct child_program *program, const int fds[3])
                   program->args[0]);
     }
     _exit(127);
+}
+
+/*
+ * Not by fork: that copies the tables of all of our memory while everybody waits, 100 ms where there are many fibers. No handler of ours runs
+ * in the child, which stands on our stack.
+ */
+static pid_t start(const struct child_program *program, const int fds[3])
+{
+    char **own_environ = environ;
+    sigset_t all, former;
+
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &former);
+    if (program->environ != NULL) { /* the program is looked for in its PATH */
+        environ = (char **) (uintptr_t) program->environ;
+    }
+    pid_t pid = vfork();
+    if (pid == 0) {
+        run(program, fds);
+    }
+    environ = own_environ;
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    return pid;
 }
 
 /* Pipes whose both ends close by exec; ours do not block. */
@@ -212,11 +236,7 @@ bool child_start(struct child *child, const struct child_program *program, const
     const int theirs[3] = {pairs[0][0], pairs[1][1], pairs[2][1]};
 
     *failed = "pipe2";
-    pid_t pid = is_good ? fork() : -1;
-
-    if (pid == 0) {
-        run(program, theirs);
-    }
+    pid_t pid = is_good ? start(program, theirs) : -1;
     int pidfd = -1;
     if (pid > 0) {
         *failed = "pidfd_open";
@@ -281,7 +301,10 @@ static void let_go(struct child *child)
         }
         event_forget(&child->life.source);
         child->life.source.fd = -1;
-        event_add_input(&orphan->life);
+        if (!event_add_input(&orphan->life)) { /* this process ends, and is nobody's parent then */
+            close(orphan->life.fd);
+            free(orphan);
+        }
     }
 }
 

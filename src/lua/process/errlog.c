@@ -8,12 +8,12 @@ void script_ffi_log_raw(int level, const char *data, size_t len);
 
 int script_ffi_log_level(void)
 {
-    return (int) script_log_of(script_running)->level;
+    return (int) script_log_of(script_running())->level;
 }
 
 void script_ffi_log_raw(int level, const char *data, size_t len)
 {
-    const struct log *log = script_log_of(script_running);
+    const struct log *log = script_log_of(script_running());
 
     if (level <= (int) log->level) {
         log_write_text(log, (enum log_level) level, (struct str){data, len});

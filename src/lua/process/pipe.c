@@ -69,7 +69,7 @@ static uint64_t timeout_of(lua_State *L, int index, const char *name, uint64_t o
 
     lua_getfield(L, index, name);
     if (!lua_isnil(L, -1)) {
-        if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) < 0) {
+        if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0)) {
             luaL_error(L, "bad %s option", name);
         }
         timeout_ms = (uint64_t) lua_tonumber(L, -1);
@@ -95,7 +95,7 @@ static void read_options(lua_State *L, struct child *child, struct child_program
     if (!lua_isnil(L, -1)) {
         lua_Number size = lua_tonumber(L, -1);
 
-        if (size < 1 || size > INPUT_MAX) {
+        if (!(size >= 1 && size <= INPUT_MAX)) {
             luaL_error(L, "bad buffer_size option");
         }
         child->buffer_size = (size_t) size;
@@ -196,7 +196,7 @@ static int set_timeouts(lua_State *L, struct script_thread *thread)
     (void) thread;
     for (int i = 0; i < 4; i++) {
         if (!lua_isnoneornil(L, i + 2)) {
-            if (lua_type(L, i + 2) != LUA_TNUMBER || lua_tonumber(L, i + 2) < 0) {
+            if (lua_type(L, i + 2) != LUA_TNUMBER || !(lua_tonumber(L, i + 2) >= 0)) {
                 return luaL_error(L, "bad %s option", names[i]);
             }
             ends[i]->timeout_ms = (uint64_t) lua_tonumber(L, i + 2);
@@ -431,7 +431,7 @@ static int read_bytes(lua_State *L, bool is_stderr)
 {
     lua_Number wanted = lua_tonumber(L, 2);
 
-    if (lua_type(L, 2) != LUA_TNUMBER || wanted < 0 || wanted > INPUT_MAX) {
+    if (lua_type(L, 2) != LUA_TNUMBER || !(wanted >= 0 && wanted <= INPUT_MAX)) {
         return luaL_error(L, "bad len argument");
     }
     size_t size = (size_t) wanted;
@@ -461,7 +461,7 @@ static int read_any(lua_State *L, bool is_stderr)
 {
     lua_Number most = lua_tonumber(L, 2);
 
-    if (lua_type(L, 2) != LUA_TNUMBER || most < 1) {
+    if (lua_type(L, 2) != LUA_TNUMBER || !(most >= 1)) {
         return luaL_error(L, "bad max argument");
     }
     struct child_end *end = readable(L, is_stderr);

@@ -176,7 +176,7 @@ static int refuse(lua_State *L, const char *reason)
     return 2;
 }
 
-/* On the thread, where script_running is NULL. */
+/* On the thread, where script_running() is NULL. */
 static void run_on_thread(void *arg)
 {
     struct thread_work *work = arg;

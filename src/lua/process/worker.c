@@ -25,8 +25,8 @@ void script_ffi_process_quit(void);
 /* Of the VM that runs; NULL: none does. */
 static const struct generation *generation_of_running(void)
 {
-    return script_running != NULL ? script_running->subject->vm->options->generation
-                                  : generation_now;
+    return script_running() != NULL ? script_running()->subject->vm->options->generation
+                                    : generation_now;
 }
 
 int script_ffi_worker_exiting(void)
@@ -41,7 +41,7 @@ int script_ffi_worker_pid(void)
 
 int script_ffi_process_is_master(void)
 {
-    return script_running == NULL || script_running->phase == SCRIPT_INIT;
+    return script_running() == NULL || script_running()->phase == SCRIPT_INIT;
 }
 
 /* -1: there is no worker yet. */

@@ -294,6 +294,7 @@ static int connect_to(lua_State *L, struct script_thread *thread)
     }
     socket_close(socket); /* a former connection */
     socket_make(L, thread);
+    socket_hold(L);
     results = enter_pool(L, thread, socket, &wish);
     return results != 0 ? results : make_connection(L, thread, socket, &wish);
 }
@@ -306,7 +307,7 @@ static int close_it(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting 1 argument (including the object) but seen %d",
                           lua_gettop(L));
     }
-    struct script_socket *socket = socket_check(L);
+    struct script_socket *socket = socket_check_own(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {
         return script_fail(L, "closed");
     }

@@ -11,7 +11,7 @@ static int getreusedtimes(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting 1 argument (including the object), but got %d",
                           lua_gettop(L));
     }
-    const struct script_socket *socket = socket_check(L);
+    const struct script_socket *socket = socket_check_own(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {
         return script_fail(L, "closed");
     }
@@ -85,7 +85,7 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting 1 to 3 arguments (including the object), but got %d",
                           count);
     }
-    struct script_socket *socket = socket_check(L);
+    struct script_socket *socket = socket_check_own(L);
     if (socket == NULL || socket->stage == SOCKET_IDLE || socket->stage == SOCKET_RESOLVING) {
         return script_fail(L, "closed");
     }

@@ -182,6 +182,7 @@ static int receive_some(lua_State *L, struct script_thread *thread, struct take 
     }
     uint64_t timeout_ms =
         socket_timeout(L, SOCKET_READ_TIMEOUT, socket_settings(thread)->read_timeout_ms);
+    socket_hold(L);
     return receive_taking(L, thread, socket, take, timeout_ms);
 }
 

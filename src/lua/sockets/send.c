@@ -125,6 +125,7 @@ static int send_all(lua_State *L, struct script_thread *thread, struct script_so
     uint64_t timeout_ms =
         socket_timeout(L, SOCKET_SEND_TIMEOUT, socket_settings(thread)->send_timeout_ms);
 
+    socket_hold(L);
     if (socket->conn->is_broken && bytes.len != 0) {
         return fail_broken(L, thread, socket, EPIPE); /* reading has told why */
     }

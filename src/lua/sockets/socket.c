@@ -102,6 +102,22 @@ struct script_socket *socket_check(lua_State *L)
     return socket_in(L, 1);
 }
 
+void socket_hold(lua_State *L)
+{
+    luaL_checkstack(L, 1, NULL);
+    lua_rawgeti(L, 1, SOCKET_STATE);
+}
+
+struct script_socket *socket_check_own(lua_State *L)
+{
+    struct script_socket *socket = socket_check(L);
+
+    if (socket != NULL && socket->is_borrowed) {
+        luaL_argerror(L, 1, "a socket of ngx.socket expected");
+    }
+    return socket;
+}
+
 static int collect(lua_State *L)
 {
     struct script_socket *socket = lua_touserdata(L, 1);
@@ -145,7 +161,7 @@ void socket_join(struct script_socket *socket, struct script_subject *subject)
 
 struct script_socket *socket_make(lua_State *L, struct script_thread *thread)
 {
-    struct script_socket *socket = socket_check(L);
+    struct script_socket *socket = socket_check_own(L);
 
     if (socket == NULL) {
         socket = socket_new(L);

@@ -57,10 +57,14 @@ struct script_socket {
 
 /* The object of the table at index 1, which must be one: an error is thrown else. NULL: it was never connected. */
 struct script_socket *socket_check(lua_State *L);
+/* The same for what only a socket with a connection of its own can do: an error is thrown for one over somebody else's. */
+struct script_socket *socket_check_own(lua_State *L);
 /* A fresh one, on the stack. */
 struct script_socket *socket_new(lua_State *L);
 /* It is the subject's from now on. */
 void socket_join(struct script_socket *socket, struct script_subject *subject);
+/* The object stays on the stack: scripts may take it out of its table while its function waits. */
+void socket_hold(lua_State *L);
 /* That of the table at index 1, made where there is none, and the thread's subject's from now on. */
 struct script_socket *socket_make(lua_State *L, struct script_thread *thread);
 /* An error is thrown where it is not the thread's subject's. */

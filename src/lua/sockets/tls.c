@@ -67,17 +67,19 @@ static bool is_stream(const struct script_thread *thread)
     return *socket_log_prefix(thread) != '\0';
 }
 
-/* A pointer that came as cdata, or a session as userdata; NULL: none. */
+#define SESSION_TYPE "script tls session"
+
+/* A pointer that came as cdata, which socket.lua has looked at; NULL: none. */
 static void *pointer_at(lua_State *L, int index)
 {
-    switch (lua_type(L, index)) {
-    case TYPE_CDATA:
-        return *(void *const *) lua_topointer(L, index);
-    case LUA_TUSERDATA:
-        return *(void **) lua_touserdata(L, index);
-    default:
-        return NULL;
-    }
+    return lua_type(L, index) == TYPE_CDATA ? *(void *const *) lua_topointer(L, index) : NULL;
+}
+
+/* A session: cdata, or a userdata that push_session has made. An error for another userdata. */
+static void *session_at(lua_State *L, int index)
+{
+    return lua_type(L, index) == LUA_TUSERDATA ? *(void **) luaL_checkudata(L, index, SESSION_TYPE)
+                                               : pointer_at(L, index);
 }
 
 /* Takes the reference. For stream a userdata; else a light one, of which socket.lua makes cdata. */
@@ -88,7 +90,7 @@ static int push_session(lua_State *L, const struct script_thread *thread, void *
         return 1;
     }
     *(void **) lua_newuserdata(L, sizeof(session)) = session;
-    if (luaL_newmetatable(L, "script tls session")) {
+    if (luaL_newmetatable(L, SESSION_TYPE)) {
         lua_pushcfunction(L, collect_session);
         lua_setfield(L, -2, "__gc");
     }
@@ -109,7 +111,7 @@ struct handshake {
 static void read_handshake(lua_State *L, const struct script_socket *socket, struct handshake *out)
 {
     *out = (struct handshake){.wants_session = !(lua_isboolean(L, 2) && !lua_toboolean(L, 2))};
-    out->objects.session = pointer_at(L, 2);
+    out->objects.session = session_at(L, 2);
     out->objects.asks_status = lua_toboolean(L, 5);
     out->objects.store = socket->store;
     lua_rawgeti(L, 1, SOCKET_CERTIFICATE);
@@ -244,7 +246,7 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
 
 static int handshake(lua_State *L, struct script_thread *thread)
 {
-    struct script_socket *socket = socket_check(L);
+    struct script_socket *socket = socket_check_own(L);
     struct handshake wish;
 
     if (socket == NULL) {
@@ -263,6 +265,7 @@ static int handshake(lua_State *L, struct script_thread *thread)
         return script_fail(L, "no context");
     }
     read_handshake(L, socket, &wish);
+    socket_hold(L);
     if (conn_is_tls(socket->conn)) {
         if (socket->tls_identity == identity_of(context, &wish)) {
             return give_session(L, thread, socket, &wish);
@@ -285,7 +288,7 @@ static int handshake(lua_State *L, struct script_thread *thread)
 /* The socket at index 1 if it is connected; else NULL, and nil and "closed" are pushed. */
 static struct script_socket *check_open(lua_State *L, const struct script_thread *thread)
 {
-    struct script_socket *socket = socket_check(L);
+    struct script_socket *socket = socket_check_own(L);
 
     if (socket == NULL || socket->conn == NULL || socket->stage != SOCKET_OPEN) {
         script_fail(L, "closed");

@@ -214,6 +214,7 @@ static int setpeername(lua_State *L, struct script_thread *thread)
     if (udp->is_reading || udp->is_resolving) {
         return script_fail(L, "socket busy");
     }
+    socket_hold(L);
     udp_close(udp);
     udp->is_resolving = true;
     const char *reason = socket_target_find(L, thread, &target, &peer);
@@ -308,6 +309,7 @@ static int receive_one(lua_State *L, struct script_thread *thread)
     lua_Number most = count == 2 && !lua_isnil(L, 2) ? luaL_checknumber(L, 2) : DATAGRAM_MOST;
     size_t size = most >= 1 && most < DATAGRAM_MOST ? (size_t) most : DATAGRAM_MOST;
     uint64_t timeout_ms = socket_timeout(L, UDP_TIMEOUT, socket_settings(thread)->read_timeout_ms);
+    socket_hold(L);
     if (await_datagram(udp, clock_now.now_ms + timeout_ms) == WAIT_TIMED_OUT) {
         socket_log_begin(thread, udp->name, &words);
         log_error(&words.log, 0, "%slua udp socket read timed out", socket_log_prefix(thread));

@@ -19,7 +19,6 @@ void script_abort_end(struct script_abort *abort, struct script_subject *subject
 bool script_abort_tell(struct script_abort *abort, struct script_subject *subject)
 {
     lua_State *L = subject->vm->state;
-    struct script_thread *running = script_running;
 
     if (abort->callback == LUA_NOREF || abort->entry == NULL) {
         return false;
@@ -27,7 +26,6 @@ bool script_abort_tell(struct script_abort *abort, struct script_subject *subjec
     lua_rawgeti(L, LUA_REGISTRYINDEX, abort->callback);
     script_abort_end(abort, subject);
     bool is_started = script_spawn(abort->entry, L, 0) != NULL;
-    script_running = running;
     lua_pop(L, 1); /* its coroutine, or why there is none, which was logged */
     return is_started;
 }

@@ -32,10 +32,10 @@ static int yield(lua_State *L, struct script_thread *thread)
 /* Does a thread run there, or wait? */
 static bool is_in_thread(const lua_State *coroutine)
 {
-    if (script_running == NULL) {
+    if (script_running() == NULL) {
         return false;
     }
-    list_each(item, &script_running->subject->threads) {
+    list_each(item, &script_running()->subject->threads) {
         const struct script_thread *thread = container_of(item, struct script_thread, link);
 
         if (thread->at == coroutine && thread->state != coroutine) {

@@ -74,7 +74,6 @@ static int wait_for(lua_State *L, struct script_thread *thread)
         if (fiber_wait(&thread->child_ended, FIBER_NEVER) == WAIT_CANCELLED) {
             return 0;
         }
-        script_running = thread;
     }
 }
 

@@ -70,11 +70,11 @@ const struct tls_client_hooks *script_backend_hooks(struct script_backend *backe
 
 static X509_STORE_CTX *verified(char **error)
 {
-    struct script_subject *subject = script_running->subject;
+    struct script_subject *subject = script_running_subject();
     struct script_backend *backend =
-        subject->kind->backend == NULL ? NULL : subject->kind->backend(subject);
+        subject == NULL || subject->kind->backend == NULL ? NULL : subject->kind->backend(subject);
 
-    if (script_running->phase != SCRIPT_PROXY_VERIFY || backend == NULL || backend->chain == NULL) {
+    if (!script_runs_in(SCRIPT_PROXY_VERIFY) || backend == NULL || backend->chain == NULL) {
         *error = (char *) (uintptr_t) "API disabled in the current context";
         return NULL;
     }

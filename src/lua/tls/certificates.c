@@ -227,7 +227,7 @@ static SSL *chosen(bool is_upstream, char **error)
 
     if (ssl == NULL) {
         *error = (char *) (uintptr_t) "bad request";
-    } else if ((script_running->phase & phases) == 0) {
+    } else if (!script_runs_in(phases)) {
         *error = (char *) (uintptr_t) "API disabled in the current context";
         ssl = NULL;
     }

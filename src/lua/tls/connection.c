@@ -202,7 +202,7 @@ static int verify_client(void *r, void *chain, void *trusted, int depth, char **
     if (ssl == NULL) {
         return SCRIPT_TLS_ERROR;
     }
-    if (script_running->phase != SCRIPT_CERTIFICATE) {
+    if (!script_runs_in(SCRIPT_CERTIFICATE)) {
         return fail(error, "API disabled in the current context");
     }
     SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_CLIENT_ONCE, look_away);

@@ -27,23 +27,26 @@ const struct script_subject_kind script_handshake_kind = {.name = "handshake",
 
 struct script_handshake *script_tls_handshake(void)
 {
-    struct script_subject *subject = script_running->subject;
+    struct script_subject *subject = script_running_subject();
 
-    return subject->kind == &script_handshake_kind ? handshake_of(subject) : NULL;
+    return subject != NULL && subject->kind == &script_handshake_kind ? handshake_of(subject)
+                                                                      : NULL;
 }
 
 SSL *script_tls_ssl(void)
 {
-    struct script_subject *subject = script_running->subject;
+    struct script_subject *subject = script_running_subject();
 
-    return subject->kind->ssl == NULL ? NULL : subject->kind->ssl(subject);
+    return subject == NULL || subject->kind->ssl == NULL ? NULL : subject->kind->ssl(subject);
 }
 
 SSL *script_tls_upstream_ssl(void)
 {
-    struct script_subject *subject = script_running->subject;
+    struct script_subject *subject = script_running_subject();
 
-    return subject->kind->upstream_ssl == NULL ? NULL : subject->kind->upstream_ssl(subject);
+    return subject == NULL || subject->kind->upstream_ssl == NULL
+               ? NULL
+               : subject->kind->upstream_ssl(subject);
 }
 
 /* ", context: ssl_certificate_by_lua*", and what the connection's lines say. */

@@ -47,9 +47,9 @@ static int push_addr(lua_State *L, const struct addr *addr)
 
 static const struct conn *connection(void)
 {
-    struct script_subject *subject = script_running->subject;
+    struct script_subject *subject = script_running_subject();
 
-    return subject->kind->client == NULL ? NULL : subject->kind->client(subject);
+    return subject == NULL || subject->kind->client == NULL ? NULL : subject->kind->client(subject);
 }
 
 /* The address that the client has come to. */
@@ -110,7 +110,7 @@ static int session_reused(lua_State *L, struct script_thread *thread)
 /* Of a script that looks at a ClientHello; else NULL. */
 static SSL *hello_ssl(void)
 {
-    return script_running->phase == SCRIPT_CLIENT_HELLO ? script_tls_ssl() : NULL;
+    return script_runs_in(SCRIPT_CLIENT_HELLO) ? script_tls_ssl() : NULL;
 }
 
 static int hello_name(lua_State *L, struct script_thread *thread)

@@ -7,10 +7,10 @@
 
 int script_ffi_context(void)
 {
-    if (script_running == NULL) {
+    if (script_running() == NULL) {
         return -1;
     }
-    int place = script_running->subject->context;
+    int place = script_running()->subject->context;
     return place == LUA_NOREF ? 0 : place;
 }
 
@@ -18,7 +18,7 @@ int script_ffi_context(void)
 static int set_context(lua_State *L)
 {
     lua_settop(L, 1);
-    script_context_set(L, script_running->subject);
+    script_context_set(L, script_running()->subject);
     return 0;
 }
 

@@ -9,7 +9,7 @@
 
 void *script_ffi_request(void)
 {
-    struct script_thread *thread = script_running;
+    struct script_thread *thread = script_running();
 
     return thread == NULL || thread->phase == SCRIPT_INIT ? NULL : thread->subject;
 }

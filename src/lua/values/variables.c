@@ -6,7 +6,7 @@
 /* Where the variables of the running thread's subject are. */
 static int find_env(struct variable_env **out)
 {
-    const struct script_thread *thread = script_running;
+    const struct script_thread *thread = script_running();
 
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         return SCRIPT_VARIABLE_NO_REQUEST;

@@ -21,7 +21,7 @@ SCRIPT_TEXT(script_library_phase, "src/lua/library/phase.lua")
 
 unsigned script_ffi_phase(void)
 {
-    return script_running != NULL ? script_running->phase : SCRIPT_INIT;
+    return script_running() != NULL ? script_running()->phase : SCRIPT_INIT;
 }
 
 /* Adds ngx.get_phase to the table on top. */

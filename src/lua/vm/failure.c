@@ -90,7 +90,7 @@ static const char *say_of(const struct script_thread *thread)
 
 int script_failure_seen(lua_State *L)
 {
-    struct script_thread *thread = script_running;
+    struct script_thread *thread = script_running();
     const char *message = lua_tostring(L, 1);
 
     lua_settop(L, 1);

@@ -20,12 +20,13 @@ int script_fail(lua_State *L, const char *reason)
 static int call_row(lua_State *L)
 {
     const struct script_row *row = lua_touserdata(L, lua_upvalueindex(1));
-    struct script_thread *thread = script_running;
+    struct script_thread *running = script_running();
+    struct script_thread *thread = running != NULL ? running : script_nobody(script_vm_of(L));
 
     if (row->phases != 0) {
         script_demand(L, thread, row->phases);
     }
-    if (!row->waits || thread == NULL) {
+    if (!row->waits || running == NULL) {
         return row->run(L, thread);
     }
     thread->at = L;

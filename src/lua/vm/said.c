@@ -10,14 +10,18 @@ struct walk {
     lua_State *L;
     int argument; /* that is looked at, for errors */
     unsigned depth;
-    size_t len; /* so far */
-    char *at;   /* where the text goes; NULL: its length alone is wanted */
+    size_t len;      /* so far */
+    char *at;        /* where the text goes; NULL: its length alone is wanted */
+    const char *end; /* … and where the place for it ends */
 };
 
 static void add(struct walk *walk, const char *text, size_t len)
 {
     walk->len += len;
     if (walk->at != NULL) {
+        if (len > (size_t) (walk->end - walk->at)) { /* a finalizer has changed a table meanwhile */
+            luaL_error(walk->L, "table has changed");
+        }
         memcpy(walk->at, text, len);
         walk->at += len;
     }
@@ -139,8 +143,10 @@ struct str script_said_in(lua_State *L, bool ends_line, char *room, size_t size)
     add_all(&walk, count, ends_line);
     text.len = walk.len;
     walk.at = room != NULL && text.len <= size ? room : lua_newuserdata(L, text.len);
+    walk.end = walk.at + text.len;
     text.data = walk.at;
     add_all(&walk, count, ends_line);
+    text.len = (size_t) (walk.at - text.data);
     return text;
 }
 

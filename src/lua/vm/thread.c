@@ -12,8 +12,6 @@
 #include "lua/vm/function.h"
 #include "server/generation.h"
 
-__thread struct script_thread *script_running;
-
 static char
     threads_key; /* its address: spawned threads by coroutine, in the registry; its keys are weak */
 
@@ -56,6 +54,35 @@ void script_subject_end(struct script_subject *subject)
     if (vm->is_private && list_is_empty(&vm->subjects)) {
         script_vm_free(vm);
     }
+}
+
+/* ---- nobody ---- */
+
+struct script_nobody {
+    struct script_subject
+        subject; /* in no list of the VM's: it has nothing that would have to end */
+    struct script_thread thread;
+};
+
+static const struct script_subject_kind nobody_kind = {.name = "nobody"};
+
+struct script_thread *script_nobody(struct script_vm *vm)
+{
+    struct script_nobody *nobody = vm->nobody;
+
+    if (nobody == NULL) {
+        nobody = calloc(1, sizeof(*nobody));
+        if (nobody == NULL) {
+            fatal_no_memory(sizeof(*nobody));
+        }
+        script_subject_begin(&nobody->subject, &nobody_kind, vm, log_main);
+        list_remove(&nobody->subject.link);
+        nobody->thread = (struct script_thread){.subject = &nobody->subject,
+                                                .phase = SCRIPT_INIT,
+                                                .entry = &nobody->thread};
+        vm->nobody = nobody;
+    }
+    return &nobody->thread;
 }
 
 /* ---- threads ---- */
@@ -160,6 +187,13 @@ static void note_thread(lua_State *L, const struct script_thread *thread, const 
     lua_pop(L, 1);
 }
 
+/* Has it the globals of all others? A script may have given it its own: setfenv(0, ...). */
+static bool has_usual_globals(const struct script_thread *thread)
+{
+    return lua_topointer(thread->state, LUA_GLOBALSINDEX) ==
+           lua_topointer(thread->subject->vm->state, LUA_GLOBALSINDEX);
+}
+
 /* Lua threads of entries are used again, where nobody has seen them fail or leave in the middle; spawned ones scripts know. */
 static void thread_free(struct script_thread *thread)
 {
@@ -169,7 +203,7 @@ static void thread_free(struct script_thread *thread)
     list_remove(&thread->link);
     vm->thread_count--;
     if (is_entry && thread->end == SCRIPT_ENDED && !thread->is_killed &&
-        vm->idle_count < vm->options->idle_threads) {
+        vm->idle_count < vm->options->idle_threads && has_usual_globals(thread)) {
         lua_settop(thread->state, 0);
         vm->idle_count++;
         list_push_front(&vm->idle, &thread->link);
@@ -182,6 +216,19 @@ static void thread_free(struct script_thread *thread)
     free(thread);
 }
 
+/* Does a finalizer run? Lua collects no garbage then, as when a script has stopped that. */
+static bool is_in_finalizer(lua_State *L)
+{
+    return lua_gc(L, LUA_GCISRUNNING, 0) == 0 && !script_vm_of(L)->is_collector_stopped;
+}
+
+void script_demand_leavable(lua_State *L)
+{
+    if (is_in_finalizer(L)) {
+        luaL_error(L, "attempt to yield across C-call boundary");
+    }
+}
+
 _Noreturn void script_leave(struct script_thread *thread, enum script_end end)
 {
     thread->end = end;
@@ -190,8 +237,8 @@ _Noreturn void script_leave(struct script_thread *thread, enum script_end end)
 
 void script_resumed(struct script_thread *thread)
 {
-    script_running = thread;
     if (__builtin_expect(thread->is_killed || (thread->fiber != NULL && fiber_is_cancelled()), 0)) {
+        script_demand_leavable(thread->at);
         script_leave(thread, SCRIPT_CANCELLED);
     }
 }
@@ -200,12 +247,12 @@ void script_resumed(struct script_thread *thread)
 static enum script_end run_protected(struct script_thread *thread, int arguments)
 {
     lua_State *L = thread->state;
-    struct script_thread *outer = script_running;
+    struct script_thread *outer = script_running();
     jmp_buf leave;
 
     lua_rawgeti(L, LUA_REGISTRYINDEX, thread->subject->vm->failure_seen);
     lua_insert(L, 1);
-    script_running = thread;
+    fiber_word = thread;
     thread->leave = &leave;
     if (setjmp(leave) == 0) {
         bool is_well = lua_pcall(L, arguments, LUA_MULTRET, 1) == 0;
@@ -217,7 +264,7 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
     if (thread->end == SCRIPT_FAILED) {
         script_failure_end(thread);
     }
-    script_running = outer;
+    fiber_word = outer;
     return thread->end;
 }
 
@@ -296,12 +343,12 @@ static enum script_end run_entry(struct script_thread *thread, const struct scri
 
 enum script_end script_run(const struct script_call *call)
 {
-    struct script_thread *outer = script_running;
+    struct script_thread *outer = script_running();
 
-    script_running = NULL;
+    fiber_word = NULL;
     struct script_thread *thread = thread_of_entry(call->subject, call->phase);
     if (thread == NULL) {
-        script_running = outer;
+        fiber_word = outer;
         script_failure_load(call->subject, call->phase, 500, "not enough memory");
         return SCRIPT_FAILED;
     }
@@ -311,7 +358,7 @@ enum script_end script_run(const struct script_call *call)
     }
     enum script_end end = thread->end;
     thread_free(thread);
-    script_running = outer;
+    fiber_word = outer;
     return end;
 }
 
@@ -428,7 +475,6 @@ struct script_thread *script_spawn(struct script_thread *parent, lua_State *from
     if (takes_turns) {
         fiber_await_turn();
     }
-    script_running = parent;
     if (started == FIBER_NO_STACK) {
         counters_mine->limited++;
         log_error(parent->subject->log, 0, "lua has no fiber left for a thread");

@@ -82,8 +82,8 @@ enum script_end {
 struct script_thread {
     lua_State *state;
     int reference; /* that keeps the state, in the registry */
-    const lua_State
-        *at; /* the coroutine of it that called a function which waits, last; to be compared only */
+    lua_State *
+        at; /* the coroutine of it that called a function which waits, last; after that to be compared only */
     struct script_subject *subject;
     enum script_phase phase;
     struct script_thread *entry;  /* the one that the run began with; itself when it is that */
@@ -106,8 +106,28 @@ struct script_thread {
     jmp_buf *leave; /* out of Lua, while it runs that; on the stack of whoever runs it */
 };
 
-/* The thread that runs; NULL when none does: so on threads of pools, where VMs of worker threads are at work. */
-extern __thread struct script_thread *script_running;
+/*
+ * The thread that runs on this fiber; NULL when none does: in the loop, while Lua is called for no thread (a finalizer when a VM
+ * ends), and on threads of pools, where VMs of worker threads are at work.
+ */
+static inline struct script_thread *script_running(void)
+{
+    return fiber_word;
+}
+
+/* Its subject, or NULL; and whether it runs in one of these phases. */
+static inline struct script_subject *script_running_subject(void)
+{
+    return script_running() != NULL ? script_running()->subject : NULL;
+}
+
+static inline bool script_runs_in(uint32_t phases)
+{
+    return script_running() != NULL && (script_running()->phase & phases) != 0;
+}
+
+/* Whom functions take for the thread where none runs: it may do what init_by_lua may. */
+struct script_thread *script_nobody(struct script_vm *vm);
 
 void script_subject_begin(struct script_subject *subject, const struct script_subject_kind *kind,
                           struct script_vm *vm, struct log *log);
@@ -156,18 +176,21 @@ enum script_coroutine script_thread_of(lua_State *L, int index, struct script_th
 /* Pushes the table of all spawned threads, by coroutine: what is not in there is COROUTINE_PLAIN. May throw. */
 void script_push_threads(lua_State *L);
 
+/* Throws an error in a finalizer (__gc), which nobody may leave but by its end: Lua collects no garbage until then. */
+void script_demand_leavable(lua_State *L);
+
 /* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For ngx.exit and its kin. */
 void script_demand_abortable(lua_State *L, const struct script_thread *thread);
 
 /*
  * The running thread goes, with all that it called, and no Lua of it runs any more, whatever pcall stands around. Whoever is
- * between here and Lua must have nothing to free.
+ * between here and Lua must have nothing to free, and have asked script_demand_leavable.
  */
 _Noreturn void script_leave(struct script_thread *thread, enum script_end end);
 
 /*
- * After a wait: the thread runs again. When it was killed, or its fiber cancelled, it leaves. A function that says `waits` in its
- * row need not call it.
+ * After a wait: when the thread was killed meanwhile, or its fiber cancelled, it leaves. A function that says `waits` in its
+ * row need not call it. A finalizer ends by an error first.
  */
 void script_resumed(struct script_thread *thread);
 

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 #include "lua/vm/core.h"
@@ -27,7 +28,7 @@ static void *vm_alloc(void *arg, void *old, size_t old_size, size_t size)
         return NULL;
     }
     /* Where no thread runs nobody would catch an error: there the limit is not heeded. */
-    if (vm->options->memory_limit != 0 && script_running != NULL && size > old_size &&
+    if (vm->options->memory_limit != 0 && script_running() != NULL && size > old_size &&
         vm->memory + (size - old_size) > vm->options->memory_limit) {
         counters_mine->limited++;
         if (!vm->is_over_memory) {
@@ -54,6 +55,23 @@ struct script_vm *script_vm_of(lua_State *L)
     return vm;
 }
 
+/* collectgarbage: whether a script has stopped that nobody could ask Lua else. */
+static int collect_garbage(lua_State *L)
+{
+    const char *what = lua_type(L, 1) == LUA_TSTRING ? lua_tostring(L, 1) : "collect";
+
+    if (strcmp(what, "stop") == 0) {
+        script_vm_of(L)->is_collector_stopped = true;
+    } else if (strcmp(what, "restart") == 0 || strcmp(what, "collect") == 0 ||
+               strcmp(what, "step") == 0) {
+        script_vm_of(L)->is_collector_stopped = false;
+    }
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
 /* lua_package_path and its kin: ";;" stands for what was there. */
 static void set_path(lua_State *L, const char *field, struct str path)
 {
@@ -76,6 +94,9 @@ static int fill(lua_State *L)
     struct script_vm *vm = lua_touserdata(L, 1);
 
     luaL_openlibs(L);
+    lua_getglobal(L, "collectgarbage");
+    lua_pushcclosure(L, collect_garbage, 1);
+    lua_setglobal(L, "collectgarbage");
     lua_pushcfunction(L, script_failure_seen);
     vm->failure_seen = luaL_ref(L, LUA_REGISTRYINDEX);
     set_path(L, "path", vm->options->package_path);
@@ -144,7 +165,12 @@ void script_vm_free(struct script_vm *vm)
     while ((item = list_pop_front(&vm->idle)) != NULL) {
         free(container_of(item, struct script_thread, link));
     }
+    /* Finalizers run now. They work for no thread, not even for the one that had the VM end. */
+    struct script_thread *running = script_running();
+    fiber_word = NULL;
     lua_close(vm->state);
+    fiber_word = running;
+    free(vm->nobody);
     for (size_t i = 0; i < sizeof(vm->rooms) / sizeof(vm->rooms[0]); i++) {
         free(vm->rooms[i]);
     }

@@ -77,11 +77,13 @@ struct script_vm {
     int *functions;   /* by number of the code: reference to its function, or LUA_NOREF */
     struct list idle; /* struct script_thread: ended ones, whose Lua threads are used again */
     unsigned idle_count;
-    unsigned thread_count; /* that live */
-    uint64_t memory;       /* bytes that it has */
-    bool is_over_memory;   /* the limit was reached, and told of */
-    bool is_private;       /* lua_code_cache off: ends with the last of its subjects */
-    struct list subjects;  /* struct script_subject that are at work */
+    unsigned thread_count;        /* that live */
+    uint64_t memory;              /* bytes that it has */
+    bool is_over_memory;          /* the limit was reached, and told of */
+    bool is_private;              /* lua_code_cache off: ends with the last of its subjects */
+    bool is_collector_stopped;    /* by collectgarbage("stop") */
+    struct list subjects;         /* struct script_subject that are at work */
+    struct script_nobody *nobody; /* of thread.c, or NULL */
     void *rooms
         [8]; /* what the rooms of this floor keep for a VM, by enum script_room; freed with free(3) after Lua */
 };

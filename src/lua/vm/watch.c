@@ -34,7 +34,7 @@ static struct {
 
 static void tell(const char *traceback)
 {
-    const struct script_thread *thread = script_running;
+    const struct script_thread *thread = script_running();
     char line[LOG_LINE_MAX];
     struct room room = {line, line + sizeof(line)};
 
@@ -64,7 +64,7 @@ static void on_instruction(lua_State *L, lua_Debug *place)
 /* In a signal: Lua may be anywhere. lua_sethook is made for that; a line of the log takes no memory and no lock. */
 static void on_tick(int signo)
 {
-    struct script_thread *thread = script_running;
+    struct script_thread *thread = script_running();
     int saved_errno = errno;
 
     (void) signo;

@@ -43,6 +43,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     }
     int code = (int) lua_tonumber(L, 1);
 
+    script_demand_leavable(L);
     if (thread->subject->kind == &lua_request_kind && (thread->phase & ON_BEHALF) == 0) {
         struct lua_request *lua = lua_check_request(L, thread);
 

@@ -15,10 +15,10 @@ const struct value_function *lua_ffi_value_function(const char *name, size_t len
 {
     const struct value_function *function;
 
-    if (script_running == NULL) {
+    if (script_running() == NULL) {
         return NULL;
     }
-    function = value_function_find(main_of(script_running)->hooks, (struct str){name, len});
+    function = value_function_find(main_of(script_running())->hooks, (struct str){name, len});
     if (function != NULL) {
         *least = (int) function->least;
         *most = (int) function->most;
@@ -33,13 +33,13 @@ const struct value_function *lua_ffi_value_function(const char *name, size_t len
 static struct request *stand_in(void)
 {
     static struct request request;
-    const struct vec *servers = &main_of(script_running)->servers;
+    const struct vec *servers = &main_of(script_running())->servers;
 
     arena_free(&request.arena);
     request = (struct request){.magic = REQUEST_MAGIC};
     arena_init(&request.arena);
     request.main = &request;
-    request.log = *script_log_of(script_running);
+    request.log = *script_log_of(script_running());
     request.server = *vec_at(servers, struct http_server *, 0);
     request.location = request.server->root;
     return &request;
@@ -48,7 +48,10 @@ static struct request *stand_in(void)
 int lua_ffi_value_compute(const struct value_function *function, const struct str *args, int count,
                           struct str *out)
 {
-    bool has_request = script_running->subject->kind == &lua_request_kind;
+    if (script_running() == NULL) {
+        return LUA_FFI_BAD_VALUE;
+    }
+    bool has_request = script_running()->subject->kind == &lua_request_kind;
     struct request *request = has_request ? lua_running_request() : stand_in();
     struct str *copies = arena_array(&request->arena, (size_t) count + 1, sizeof(*copies));
 

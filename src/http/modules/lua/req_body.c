@@ -24,8 +24,11 @@ static void check_count(lua_State *L, int least, int most, const char *words)
 }
 
 /* The request ends so, whatever other threads do. */
-static _Noreturn void leave(struct lua_request *lua, struct script_thread *thread, enum flow flow)
+static _Noreturn void leave(lua_State *L, struct script_thread *thread, enum flow flow)
 {
+    struct lua_request *lua = lua_check_request(L, thread);
+
+    script_demand_leavable(L);
     lua->flow = flow;
     lua->has_decided = true;
     script_leave(thread, SCRIPT_LEFT);
@@ -54,7 +57,7 @@ static int read_body(lua_State *L, struct script_thread *thread)
     lua->is_reading_body = false;
     if (flow != FLOW_NEXT) {
         script_resumed(thread); /* one that was killed decides nothing */
-        leave(lua, thread, flow);
+        leave(L, thread, flow);
     }
     return 0;
 }
@@ -67,8 +70,7 @@ static int discard_body(lua_State *L, struct script_thread *thread)
 
     check_count(L, 0, 0, "0 arguments");
     if (!request->is_body_read && !lua->is_reading_body && !request_drop_arrived_body(request)) {
-        script_running = thread;
-        leave(lua, thread, FLOW_FAIL);
+        leave(L, thread, FLOW_FAIL);
     }
     request->is_body_taken |= !request->is_body_read;
     if (request->body != NULL) {
@@ -198,7 +200,7 @@ static int init_body(lua_State *L, struct script_thread *thread)
     check_read(L, request);
     if (lua_gettop(L) == 1) {
         lua_Integer wanted = luaL_checkinteger(L, 1);
-        if (wanted < 0) {
+        if (wanted < 0 || wanted > INT32_MAX) {
             return luaL_error(L, "bad size argument: %d", (int) wanted);
         }
         size = (uint64_t) wanted;

@@ -87,11 +87,21 @@ static void request_ends(void *arg)
     script_subject_end(&lua->subject);
 }
 
-/* lua_code_cache off: one of its own, so that all code is read anew. When that fails the shared one will do. */
+/*
+ * lua_code_cache off: one of its own, so that all code is read anew, which its subrequests share. When that fails the shared one will do.
+ */
 static struct script_vm *vm_for(struct request *request, const struct lua_main *main)
 {
     struct script_vm *own = NULL;
 
+    if (request->parent != NULL) {
+        const struct lua_request *parent =
+            request_data(request->parent, &lua_key, sizeof(struct lua_request));
+
+        if (parent->has_begun && parent->subject.vm->is_private) {
+            return parent->subject.vm;
+        }
+    }
     if (!lua_settings_of(request)->script.code_cache) {
         own = script_vm_private(&main->script.options, &request->log);
     }
@@ -146,6 +156,7 @@ _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow 
     struct lua_request *lua = lua_check_request(L, thread);
 
     script_demand_abortable(L, thread);
+    script_demand_leavable(L);
     lua->flow = flow;
     lua->has_decided = true;
     script_leave(thread, SCRIPT_LEFT);
@@ -153,7 +164,7 @@ _Noreturn void lua_decide(lua_State *L, struct script_thread *thread, enum flow 
 
 int lua_ffi_request(uint32_t phases, struct request **out)
 {
-    const struct script_thread *thread = script_running;
+    const struct script_thread *thread = script_running();
 
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         return LUA_FFI_NO_REQUEST;
@@ -167,5 +178,5 @@ int lua_ffi_request(uint32_t phases, struct request **out)
 
 struct request *lua_running_request(void)
 {
-    return container_of(script_running->subject, struct lua_request, subject)->request;
+    return container_of(script_running()->subject, struct lua_request, subject)->request;
 }

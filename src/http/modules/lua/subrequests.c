@@ -21,7 +21,8 @@ struct capture {
     struct request *parent;
     struct vec assignments; /* struct assignment */
     bool copies_variables;  /* the values that the parent has now are its own then */
-    int context;            /* reference to its ngx.ctx until it runs, or LUA_NOREF */
+    lua_State *L;           /* that waits for it */
+    int context;            /* place of its ngx.ctx on the stack of that, or 0 */
 };
 
 /* ---- options */
@@ -170,11 +171,23 @@ static void read_options(lua_State *L, int options, struct capture *capture)
             luaL_error(L, "Bad ctx option value type %s, expected a Lua table",
                        luaL_typename(L, -1));
         }
-        capture->context = luaL_ref(L, LUA_REGISTRYINDEX);
+        capture->context = lua_gettop(L);
     }
 }
 
 /* ---- one of them */
+
+/* Tables do not go from one VM to another (lua_code_cache off for the one and not for the other). */
+static void give_context(const struct capture *capture, struct script_subject *subject)
+{
+    struct script_vm *vm = script_vm_of(capture->L);
+
+    if (subject->vm == vm) {
+        lua_pushvalue(capture->L, capture->context);
+        lua_xmove(capture->L, vm->state, 1);
+        script_context_set(vm->state, subject);
+    }
+}
 
 /* Before it begins: its variables and its ngx.ctx. */
 static void prepare(struct subrequest *sub)
@@ -191,16 +204,12 @@ static void prepare(struct subrequest *sub)
     vec_each(const struct assignment, one, &capture->assignments) {
         lua_variable_set(child, one->name, one->value);
     }
-    if (capture->context != LUA_NOREF) {
-        struct script_subject *subject = &lua_request_of(child)->subject;
-        lua_State *L = subject->vm->state;
-
-        lua_rawgeti(L, LUA_REGISTRYINDEX, capture->context);
-        script_context_set(L, subject);
+    if (capture->context != 0) {
+        give_context(capture, &lua_request_of(child)->subject);
     }
 }
 
-/* The path and the options from index `first` on. `number` is that of the subrequest, for messages. */
+/* The path and the options from index `first` on; its ngx.ctx is left on the stack. `number` is that of the subrequest, for messages. */
 static struct capture *read_capture(lua_State *L, struct request *request, int first, int number)
 {
     struct arena *arena = &request->main->arena;
@@ -208,7 +217,7 @@ static struct capture *read_capture(lua_State *L, struct request *request, int f
     struct str text = script_check_str(L, first);
 
     capture->parent = request;
-    capture->context = LUA_NOREF;
+    capture->L = L;
     capture->sub.output = SUBREQUEST_MEMORY;
     capture->sub.memory_max = lua_settings_of(request)->capture_max;
     capture->sub.method = STR("GET");
@@ -331,9 +340,6 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
     bool is_done = run_all(thread, captures, flows, count);
 
     script_resumed(thread);
-    for (int i = 0; i < count; i++) {
-        luaL_unref(L, LUA_REGISTRYINDEX, captures[i]->context);
-    }
     if (!is_done) {
         log_error(&lua->request->log, 0, "lua subrequests cycle while processing \"%.*s\"",
                   STR_ARG(lua->request->uri));
@@ -371,6 +377,7 @@ static int capture_multi(lua_State *L, struct script_thread *thread)
     }
     struct capture **captures = arena_array(&request->arena, (size_t) count, sizeof(*captures));
     for (int i = 0; i < count; i++) {
+        luaL_checkstack(L, 8, "too many subrequests");
         lua_rawgeti(L, 1, i + 1);
         if (lua_isnil(L, -1)) {
             return luaL_error(L, "only array-like tables are allowed");
@@ -386,7 +393,11 @@ static int capture_multi(lua_State *L, struct script_thread *thread)
         lua_rawgeti(L, query, 1);
         lua_rawgeti(L, query, 2);
         captures[i] = read_capture(L, request, query + 1, i);
-        lua_settop(L, 1);
+        if (captures[i]->context != 0) { /* stays, where the query was */
+            lua_replace(L, query);
+            captures[i]->context = query++;
+        }
+        lua_settop(L, query - 1);
     }
     return capture_all(L, thread, captures, count);
 }

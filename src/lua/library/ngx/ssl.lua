@@ -2,8 +2,10 @@
 local base = require "resty.core.base"
 local ffi = require "ffi"
 local native = require "script.tls"
+local pointer = require "portunus.pointer"
 
 local C, gc, str = ffi.C, ffi.gc, ffi.string
+local floor = math.floor
 
 ffi.cdef [[
 int ngx_http_lua_ffi_cert_pem_to_der(const unsigned char *pem, size_t pem_len, unsigned char *der, char **err);
@@ -62,11 +64,11 @@ local function done(code)
 end
 
 -- A pointer that frees what it points to.
-local function owned(pointer, free)
-    if pointer == nil then
+local function owned(made, free)
+    if made == nil then
         return failed()
     end
-    return gc(pointer, free)
+    return gc(made, free)
 end
 
 local ssl = {
@@ -93,11 +95,11 @@ function ssl.set_der_priv_key(data)
 end
 
 function ssl.set_cert(chain)
-    return done(C.ngx_http_lua_ffi_set_cert(here, chain, err))
+    return done(C.ngx_http_lua_ffi_set_cert(here, pointer(chain), err))
 end
 
 function ssl.set_priv_key(key)
-    return done(C.ngx_http_lua_ffi_set_priv_key(here, key, err))
+    return done(C.ngx_http_lua_ffi_set_priv_key(here, pointer(key), err))
 end
 
 function ssl.cert_pem_to_der(pem)
@@ -135,11 +137,12 @@ function ssl.parse_der_priv_key(der)
 end
 
 function ssl.verify_client(client_certs, depth, trusted_certs)
-    return done(C.ngx_http_lua_ffi_ssl_verify_client(here, client_certs, trusted_certs, depth or -1, err))
+    return done(C.ngx_http_lua_ffi_ssl_verify_client(here, pointer(client_certs), pointer(trusted_certs), depth or -1, err))
 end
 
 -- A secret of the connection; with a length of 0: how long it is.
 local function secret(get, len)
+    len = floor(len)
     local out = ffi.new("unsigned char[?]", len)
     size[0] = len
     if get(here, out, size, err) ~= 0 then
@@ -195,23 +198,23 @@ function ssl.get_req_shared_ssl_ciphers(filter_grease)
 end
 
 function ssl.get_req_ssl_pointer()
-    local pointer = C.ngx_http_lua_ffi_get_req_ssl_pointer(here)
-    if pointer == nil then
+    local made = C.ngx_http_lua_ffi_get_req_ssl_pointer(here)
+    if made == nil then
         return nil, "no ssl object"
     end
-    return pointer
+    return made
 end
 
 function ssl.get_upstream_ssl_pointer()
-    local pointer = C.ngx_http_lua_ffi_get_upstream_ssl_pointer(here)
-    if pointer == nil then
+    local made = C.ngx_http_lua_ffi_get_upstream_ssl_pointer(here)
+    if made == nil then
         return nil, "no ssl object"
     end
-    return pointer
+    return made
 end
 
-function ssl.ssl_session_reused(pointer)
-    return native.session_reused(ffi.new("void *[1]", pointer))
+function ssl.ssl_session_reused(of)
+    return native.session_reused(ffi.new("void *[1]", pointer(of)))
 end
 
 function ssl.get_tls1_version()

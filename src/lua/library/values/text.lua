@@ -101,7 +101,7 @@ function ngx.escape_uri(value, kind)
         kind = 2
     elseif type(kind) ~= "number" then
         return error("\"type\" is not a number", 3)
-    elseif kind < 0 or kind > 6 then
+    elseif not (kind >= 0 and kind <= 6) then
         return error("\"type\" " .. kind .. " out of range", 3)
     end
     value = text_of(value)

@@ -119,8 +119,10 @@ static enum script_got more(struct script_source *source, size_t wanted, uint64_
 }
 
 /* The session ends with this status, and the script with it. */
-static _Noreturn void end_session(struct stream_lua *lua, struct script_thread *thread, int status)
+static _Noreturn void end_session(lua_State *L, struct stream_lua *lua,
+                                  struct script_thread *thread, int status)
 {
+    script_demand_leavable(L);
     lua->exit_code = status;
     lua->has_exit = true;
     script_leave(thread, SCRIPT_LEFT);
@@ -172,7 +174,7 @@ static int peek(lua_State *L, struct script_thread *thread)
     int status = wait_preread(lua, (size_t) size);
     script_resumed(thread);
     if (status != 0) {
-        end_session(lua, thread, status);
+        end_session(L, lua, thread, status);
     }
     lua_pushlstring(L, session_input(lua->session).data, (size_t) size);
     return 1;

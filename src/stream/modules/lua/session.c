@@ -124,6 +124,7 @@ static int do_exit(lua_State *L, struct script_thread *thread)
     luaL_checktype(L, 1, LUA_TNUMBER);
     int code = (int) lua_tonumber(L, 1);
 
+    script_demand_leavable(L);
     thread->subject->exit_code = code;
     if (thread->subject->kind == &stream_lua_kind && (thread->phase & ON_BEHALF) == 0) {
         struct stream_lua *lua = container_of(thread->subject, struct stream_lua, subject);
@@ -144,7 +145,7 @@ static const struct script_row rows[] = {{"exit", do_exit, EXIT_PHASES, false}, 
 /* The session of the running thread; NULL: *result says why not. */
 static struct session *running_session(int *result)
 {
-    const struct script_thread *thread = script_running;
+    const struct script_thread *thread = script_running();
 
     *result = thread == NULL || thread->phase == SCRIPT_INIT ? SCRIPT_VARIABLE_NO_REQUEST
                                                              : SCRIPT_VARIABLE_BAD_CONTEXT;

@@ -1,5 +1,6 @@
 -- ngx.ssl.proxysslcert: the certificate that a backend gets from us.
 local ffi = require "ffi"
+local pointer = require "portunus.pointer"
 
 local C, str = ffi.C, ffi.string
 
@@ -36,11 +37,11 @@ function cert.set_der_priv_key(data)
 end
 
 function cert.set_cert(chain)
-    return done(C.ngx_http_lua_ffi_proxy_ssl_set_cert(here, chain, err))
+    return done(C.ngx_http_lua_ffi_proxy_ssl_set_cert(here, pointer(chain), err))
 end
 
 function cert.set_priv_key(key)
-    return done(C.ngx_http_lua_ffi_proxy_ssl_set_priv_key(here, key, err))
+    return done(C.ngx_http_lua_ffi_proxy_ssl_set_priv_key(here, pointer(key), err))
 end
 
 return cert
