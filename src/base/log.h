@@ -67,6 +67,15 @@ struct log {
     void *subject; /* of describe */
 };
 
+/* Somebody who sees each line that goes to a sink, whatever the sink: as the sink gets it, but for the newline. */
+struct log_tap {
+    struct log_tap *next;
+    /* On the thread that writes. May not log. */
+    void (*take)(struct log_tap *, enum log_level, struct str line);
+};
+void log_tap_add(struct log_tap *tap);
+void log_tap_remove(struct log_tap *tap);
+
 /* The process's own log; never NULL. Standard error until the configuration says otherwise. */
 extern struct log *log_main;
 

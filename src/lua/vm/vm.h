@@ -12,6 +12,7 @@
 #include "base/str.h"
 
 struct conf_node;
+struct script_capture;
 struct script_dict;
 struct generation;
 struct script_subject;
@@ -59,7 +60,9 @@ struct script_vm_options {
     int64_t running_timers; /* lua_max_running_timers: … and that run */
     int64_t thread_vms; /* lua_worker_thread_vm_pool_size: most VMs of threads; 0 = it has none */
     struct script_dict *dicts; /* of lua/dict: lua_shared_dict, newest first */
-    int64_t regex_cache_max;   /* lua_regex_cache_max_entries */
+    struct script_capture
+        *capture;            /* of lua/process: lua_capture_error_log; NULL = lines are not kept */
+    int64_t regex_cache_max; /* lua_regex_cache_max_entries */
     int64_t regex_match_limit; /* steps; 0 = as PCRE2 has it */
 };
 
