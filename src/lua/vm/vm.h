@@ -43,7 +43,7 @@ struct script_subsystem {
 /* What main-level directives of the subsystem say of its VMs. Lives as long as the generation. */
 struct script_vm_options {
     const struct script_subsystem *subsystem;
-    const struct generation *generation;
+    struct generation *generation;
     struct str package_path; /* lua_package_path; empty = not said */
     struct str package_cpath;
     uint64_t memory_limit; /* bytes that a VM may take; 0 = none */

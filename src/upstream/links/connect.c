@@ -219,7 +219,7 @@ static enum link_result note_own(struct conn *conn, const struct addr *addr, uns
     if (conn_note_own(conn, addr, hops + 1)) {
         return LINK_OK;
     }
-    log_error(log, 0,
+    log_alert(log, 0,
               "%u worker_connections are not enough for more connections of this server to itself",
               conn_pool.limit);
     *error = EMFILE;
