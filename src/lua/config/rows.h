@@ -170,6 +170,12 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
          .initial = "on",                                                                                            \
          .apply = script_core_apply,                                                                                 \
          .doc = "Has no effect: what lua-resty-core offers is built in."},                                           \
+        {"lua_sa_restart", CONTEXTS, FLAG(SETTINGS, script.options.restarts_calls),                                  \
+         .initial = "on", .doc = "Has no effect: signals do not interrupt system calls here."},                      \
+        {"lua_malloc_trim", CONTEXTS, NUMBER(SETTINGS, script.options.trim_requests),                                \
+         .initial = "1000",                                                                                          \
+         .doc =                                                                                                      \
+             "Has no effect: a worker gives back what memory it does not use every few seconds."},                   \
         {"lua_thread_cache_max_entries",                                                                             \
          CONTEXTS,                                                                                                   \
          NUMBER(SETTINGS, script.options.idle_threads),                                                              \

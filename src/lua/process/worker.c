@@ -72,7 +72,7 @@ int script_ffi_worker_id(void)
 
 int script_ffi_worker_count(void)
 {
-    return (int) generation_of_running()->slots;
+    return (int) generation_of_running()->core->worker_processes; /* with a single process, too */
 }
 
 int script_ffi_process_is_single(void)

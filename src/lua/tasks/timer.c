@@ -144,7 +144,8 @@ static void go(struct script_timer *timer)
     if (counts->running >= vm->options->running_timers) {
         char why[WHOM_MAX];
 
-        snprintf(why, sizeof(why), "%lld lua_max_running_timers are not enough",
+        snprintf(why, sizeof(why), "%s%lld lua_max_running_timers are not enough",
+                 strcmp(vm->options->subsystem->name, "stream") == 0 ? "stream lua: " : "",
                  (long long) vm->options->running_timers);
         refuse(timer, why);
         return;

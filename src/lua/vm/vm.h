@@ -50,6 +50,8 @@ struct script_vm_options {
     uint64_t
         time_limit_ms; /* lua_time_limit: … that it may compute without a wait before that is told; 0 = none */
     bool loads_core;          /* lua_load_resty_core: says nothing any more, for it is built in */
+    bool restarts_calls;      /* lua_sa_restart: likewise, since signals interrupt nothing */
+    int64_t trim_requests;    /* lua_malloc_trim: likewise, since workers trim by time */
     struct script_code *init; /* init_by_lua, and so on; or NULL */
     struct script_code *init_worker;
     struct script_code *exit_worker;
