@@ -175,3 +175,20 @@ def test_an_agent_that_is_not_started(connections, said, line):
         assert "start privileged agent process" not in server.error_log
         if line:
             server.wait_log(line)
+
+
+LATE = """
+init_worker_by_lua_block {
+    ngx.timer.at(3600, function (early)
+        ngx.timer.at(0, function (late) ngx.log(ngx.WARN, "early: ", early, ", late: ", late) end)
+    end)
+}
+server { listen @PORT@; }
+"""
+
+
+def test_a_timer_that_is_made_at_the_end_is_not_premature():
+    """Stream asks for the end of timers after http has."""
+    with Server(LATE, main="stream { init_worker_by_lua_block { local x = 1 } }") as server:
+        server.quit()
+        assert "early: true, late: false" in server.error_log
