@@ -189,7 +189,7 @@ static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
 /* "nginx: [emerg] …" to standard error. */
 __attribute__((noinline)) static void write_start_line(const struct record *record)
 {
-    char line[LOG_LINE_MAX];
+    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct room room = {line, line + sizeof(line) - 1};
 
     room_put(&room, STR("nginx: "));
@@ -206,7 +206,7 @@ __attribute__((noinline)) static void write_record(const struct log *log,
                                                    const struct record *record)
 {
     const char *level = record->level != LOG_STDERR ? log_level_names[record->level].data : "";
-    char line[LOG_LINE_MAX];
+    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct room room = {line, line + sizeof(line) - 1};
 
     room_put(&room, CLOCK_STR(error_local));

@@ -22,7 +22,8 @@ enum log_level {
     LOG_DEBUG,
 };
 
-#define LOG_LINE_MAX 2048 /* bytes of one line, its newline included */
+#define LOG_LINE_MAX                                                                               \
+    4096 /* bytes of one line, its newline included; more than most frames should hold */
 
 /* "emerg" and so on; the inverse gives false for a word that is none. */
 extern const struct str log_level_names[LOG_DEBUG + 1];

@@ -427,7 +427,7 @@ def test_error_log_line_is_bounded(serve):
     """)
     server.get("/none" + "x" * 8000)
     server.wait_log(r"File name too long|html/nonexxx")
-    assert all(len(line) <= 2048 for line in server.lines("error.log"))
+    assert all(len(line) <= 4096 for line in server.lines("error.log"))
 
 
 def test_control_bytes_do_not_forge_log_lines(serve):
