@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import Server
+from harness import Server, run_binary
 
 HTTP = """
 lua_capture_error_log 4k;
@@ -56,3 +56,15 @@ def test_it_may_not_be_there():
     script = 'local e = require "ngx.errlog" ngx.say(e.get_logs()) ngx.say(e.set_filter_level(ngx.ERR))'
     with Server("server { listen @PORT@; location / { content_by_lua_block { %s } } }" % script) as made:
         assert made.get("/").text == 'nildirective "lua_capture_error_log" is not set\n' * 2
+
+
+def test_a_long_bracket_that_does_not_close(tmp_path):
+    """The line is the bracket's; each module has its own text."""
+    conf = tmp_path / "nginx.conf"
+    script = "{ server { listen 127.0.0.1:1; content_by_lua_block {\n\nngx.say([=[a\n} } }"
+    for block, script_in, tail in (
+            ("http", script.replace("content", "log"), ", the inlined Lua code may be too long"), ("stream", script, "")):
+        conf.write_text("events {}\n%s %s" % (block, script_in), encoding="ascii")
+        done = run_binary("-t", "-c", str(conf), "-p", str(tmp_path))
+        said = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
+        assert 'missing the closing long bracket "]=]"%s in %s:4' % (tail, conf) in said
