@@ -139,6 +139,24 @@ static bool is_standard_error(const struct log_file *file)
     return file != NULL && file->path.len == 0;
 }
 
+static struct log_tap *first_tap;
+
+void log_tap_add(struct log_tap *tap)
+{
+    tap->next = first_tap;
+    first_tap = tap;
+}
+
+void log_tap_remove(struct log_tap *tap)
+{
+    struct log_tap **place = &first_tap;
+
+    while (*place != tap) {
+        place = &(*place)->next;
+    }
+    *place = tap->next;
+}
+
 /* Hands a dated line, its newline included, to each sink that wants its level. */
 static void write_to_sinks(struct log_sink *sinks, enum log_level level, struct str line)
 {
@@ -171,7 +189,7 @@ static bool is_shown_anyway(const struct log_sink *sinks, enum log_level level)
 /* "nginx: [emerg] …" to standard error. */
 __attribute__((noinline)) static void write_start_line(const struct record *record)
 {
-    char line[LOG_LINE_MAX];
+    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct room room = {line, line + sizeof(line) - 1};
 
     room_put(&room, STR("nginx: "));
@@ -188,7 +206,7 @@ __attribute__((noinline)) static void write_record(const struct log *log,
                                                    const struct record *record)
 {
     const char *level = record->level != LOG_STDERR ? log_level_names[record->level].data : "";
-    char line[LOG_LINE_MAX];
+    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct room room = {line, line + sizeof(line) - 1};
 
     room_put(&room, CLOCK_STR(error_local));
@@ -208,6 +226,9 @@ __attribute__((noinline)) static void write_record(const struct log *log,
     }
     char *at = make_printable(start, room.at, room.end, false);
     *at++ = '\n';
+    for (struct log_tap *tap = first_tap; tap != NULL; tap = tap->next) {
+        tap->take(tap, record->level, str_from(line, at - 1));
+    }
     write_to_sinks(log->sinks, record->level, str_from(line, at));
 }
 

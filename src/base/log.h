@@ -22,7 +22,8 @@ enum log_level {
     LOG_DEBUG,
 };
 
-#define LOG_LINE_MAX 2048 /* bytes of one line, its newline included */
+#define LOG_LINE_MAX                                                                               \
+    4096 /* bytes of one line, its newline included; more than most frames should hold */
 
 /* "emerg" and so on; the inverse gives false for a word that is none. */
 extern const struct str log_level_names[LOG_DEBUG + 1];
@@ -66,6 +67,15 @@ struct log {
     void (*describe)(const struct log *log, struct room *out);
     void *subject; /* of describe */
 };
+
+/* Somebody who sees each line that goes to a sink, whatever the sink: as the sink gets it, but for the newline. */
+struct log_tap {
+    struct log_tap *next;
+    /* On the thread that writes. May not log. */
+    void (*take)(struct log_tap *, enum log_level, struct str line);
+};
+void log_tap_add(struct log_tap *tap);
+void log_tap_remove(struct log_tap *tap);
 
 /* The process's own log; never NULL. Standard error until the configuration says otherwise. */
 extern struct log *log_main;

@@ -327,6 +327,28 @@ static void end_statement(struct lexer *lexer)
     lexer->at++;
 }
 
+static bool is_in_stream(const struct conf_node *block)
+{
+    while (block != NULL && block->count != 0 && !str_equal(block->args[0], STR("stream"))) {
+        block = block->parent;
+    }
+    return block != NULL && block->count != 0;
+}
+
+/* Of a long bracket that does not close, where it opens; the texts are of OpenResty's modules. */
+static void complain_of_bracket(struct lexer *lexer, const char *start, const char *bracket,
+                                int level)
+{
+    unsigned line = lexer->line;
+
+    for (const char *at = start; at < bracket; at++) {
+        line += *at == '\n';
+    }
+    grammar_error(lexer, line, "Lua code block missing the closing long bracket \"]%.*s]\"%s",
+                  level, bracket + 1,
+                  is_in_stream(lexer->block) ? "" : ", the inlined Lua code may be too long");
+}
+
 /* `content_by_lua_block {`: the text up to the brace that closes it is the last word of a statement. */
 static void read_code(struct lexer *lexer)
 {
@@ -344,10 +366,7 @@ static void read_code(struct lexer *lexer)
         return;
     case CODE_LONG_BRACKET:
         lexer->is_stopped = true;
-        grammar_error(
-            lexer, lexer->line,
-            "Lua code block missing the closing long bracket \"]%.*s]\", the inlined Lua code may be too long",
-            level, close + 1);
+        complain_of_bracket(lexer, start, close, level);
         return;
     case CODE_QUOTE:
         lexer->is_stopped = true;

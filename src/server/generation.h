@@ -95,6 +95,8 @@ struct generation {
     size_t
         fiber_stack_size; /* bytes of address space that modules want for each fiber; 0 = the usual */
     unsigned slots;       /* workers */
+    bool has_agent;       /* a process that serves nobody, with the master's rights, is wanted */
+    uint32_t agent_connections; /* … which may open so many */
     bool is_sharded;
     bool is_test;             /* -t: nothing is bound, no process started */
     bool binds_transparently; /* connections to backends come from foreign addresses (`proxy_bind …
@@ -141,6 +143,8 @@ bool error_log_apply(struct conf_scope *scope, const struct directive *row, stru
 /* The worker's own generation, and the number of its slot. */
 extern struct generation *generation_now;
 extern unsigned worker_slot;
+/* This process is the agent: its slot is the one behind those of the workers. */
+extern bool worker_is_agent;
 
 /* Is this worker on its way out: answers should close their connections, parked ones are let go. */
 extern bool worker_is_quitting;

@@ -17,6 +17,7 @@ struct link_tls {
     struct tls_context *context;
     struct str preface; /* goes in the clear before the handshake: a PROXY header; or empty */
     struct tls_client_options options; /* its identity tells connections of different ones apart */
+    bool timeout_is_info; /* a handshake that takes too long is told of at level info, not error */
 };
 
 /* How a connection is to be made. Lives at least as long as the call. */

@@ -128,3 +128,94 @@ def test_a_worker_ends_well_while_a_script_has_a_program():
         made.quit()
         made.wait_end()
         until(lambda: not proc.is_alive(pid), "the end of the program")
+
+
+AGENT = """
+lua_shared_dict notes 100k;
+init_by_lua_block {
+    ok, reason = require("ngx.process").enable_privileged_agent(%s)
+}
+init_worker_by_lua_block {
+    local process = require "ngx.process"
+    if process.type() == "privileged agent" then
+        ngx.shared.notes:set("agent", ngx.worker.pid())
+        ngx.timer.at(0, function ()
+            local sock = ngx.socket.tcp()
+            ngx.shared.notes:set("connects", tostring(sock:connect("127.0.0.1", @PORT@)))
+            ngx.shared.notes:set("id", tostring(ngx.worker.id()))
+        end)
+    end
+}
+exit_worker_by_lua_block {
+    if require("ngx.process").type() == "privileged agent" then ngx.log(ngx.WARN, "the agent goes") end
+}
+server { listen @PORT@;
+    location / { content_by_lua_block {
+        local notes = ngx.shared.notes
+        while not notes:get("id") do ngx.sleep(0.005) end
+        ngx.say(notes:get("agent"), " ", notes:get("connects"), " ", notes:get("id"))
+        ngx.say(require("ngx.process").type(), " ", #ngx.worker.pids(), " ", ngx.worker.count())
+        ngx.say(require("ngx.process").enable_privileged_agent())
+        notes:delete("id")
+    } }
+    location /reason { content_by_lua_block { ngx.say(ok, " ", reason) } }
+}
+"""
+
+
+def agent_of(server):
+    lines = server.get("/").text.splitlines()
+    assert lines[1:] == ["worker 1 1", "nilAPI disabled in the current context"]
+    pid, connects, number = lines[0].split()
+    assert (connects, number) == ("1", "nil")
+    return int(pid)
+
+
+def title_of(pid):
+    with open("/proc/%d/cmdline" % pid, encoding="ascii") as file:
+        return file.read().split("\0")[0]
+
+
+def test_a_privileged_agent_lives_beside_the_workers():
+    with Server(AGENT % "10", allow=["exited on signal 9"]) as server:
+        first = agent_of(server)
+        assert title_of(first) == "nginx: privileged agent process"
+        os.kill(first, 9)
+        second = agent_of(server)
+        assert second != first
+        server.reload()
+        third = agent_of(server)
+        assert third not in (first, second)
+        server.wait_log("the agent goes")
+        server.wait_log(r"privileged agent process %d exited with code 0" % second)
+        assert "privileged agent process %d exited on signal 9" % first in server.error_log
+
+
+@pytest.mark.parametrize("connections, said, line", [
+    ("-1", "nil bad 'connections' argument: number expected and greater than 0\n", None),
+    ('"10"', "nil bad 'connections' argument: number expected and greater than 0\n", None),
+    ("0", "true nil\n", "0 worker_connection is not enough, privileged agent process cannot be spawned"),
+])
+def test_an_agent_that_is_not_started(connections, said, line):
+    with Server(AGENT % connections, allow=["cannot be spawned"]) as server:
+        assert server.get("/reason").text == said
+        assert "start privileged agent process" not in server.error_log
+        if line:
+            server.wait_log(line)
+
+
+LATE = """
+init_worker_by_lua_block {
+    ngx.timer.at(3600, function (early)
+        ngx.timer.at(0, function (late) ngx.log(ngx.WARN, "early: ", early, ", late: ", late) end)
+    end)
+}
+server { listen @PORT@; }
+"""
+
+
+def test_a_timer_that_is_made_at_the_end_is_not_premature():
+    """Stream asks for the end of timers after http has."""
+    with Server(LATE, main="stream { init_worker_by_lua_block { local x = 1 } }") as server:
+        server.quit()
+        assert "early: true, late: false" in server.error_log

@@ -17,6 +17,10 @@ exit_worker_by_lua_block { ngx.log(ngx.WARN, "worker ends in ", ngx.get_phase())
 server {
     listen 127.0.0.1:@PORT@;
 
+    location /deep { content_by_lua_block {
+        local function deeper(n) if n == 0 then error("deep", 0) end deeper(n - 1) return n end
+        coroutine.wrap(deeper)(30)
+    } }
     location /ok { content_by_lua_block { ngx.say("alive") } }
     location /recursion { content_by_lua_block {
         local function gsub() return (("a"):gsub("a", gsub)) end
@@ -95,6 +99,14 @@ def test_who_computes_for_long_is_named_with_a_traceback(server):
     assert server.get("/long").text == "done\n"
     assert server.wait_log(r"content_by_lua\* computes for more than 50 ms without a wait")
     assert server.wait_log(r"in function 'busy'")
+
+
+def test_a_traceback_shows_the_innermost_levels(server):
+    assert server.get("/deep").status == 500
+    server.wait_log("runtime error: deep")
+    way = server.error_log[server.error_log.index("runtime error: deep"):]
+    inner = way[way.index("coroutine 0:"):way.index("coroutine 1:")]
+    assert inner.count("in function 'deeper'") == 21 and inner.endswith("\n\t...\n")
 
 
 def test_a_killed_thread_runs_no_more(server):

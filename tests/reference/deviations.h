@@ -39,10 +39,6 @@ static const struct deviation deviations[] = {
     {"ngx_http_lua_module", "lua_memory_limit", EXTRA, "", "ours: a bound on the memory of a VM"},
     {"ngx_http_lua_module", "lua_capture_max_size", EXTRA, "", "ours: a bound on a captured body"},
     {"ngx_http_lua_module", "exit_worker_by_lua", EXTRA, "", "the form that its siblings have"},
-    {"ngx_http_lua_module", "lua_capture_error_log", MISSING, "", "not built yet"},
-    {"ngx_http_lua_module", "lua_malloc_trim", MISSING, "", "not built yet"},
-    {"ngx_http_lua_module", "lua_sa_restart", MISSING, "", "not built yet"},
-    {"ngx_http_lua_module", "balancer_keepalive", MISSING, "", "not built yet"},
     {"ngx_stream_lua_module", "*", EXTRA, "", "the catalogue has the rows of http alone"},
     /* Stream. */
     {"ngx_stream_core_module", "error_log", DEFAULT, "",

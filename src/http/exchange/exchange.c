@@ -92,7 +92,7 @@ void exchange_set_target(struct exchange *x, const struct pass_target *target)
 void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
 {
     struct log *log = &x->request->log;
-    char text[LOG_LINE_MAX];
+    static __thread char text[LOG_LINE_MAX];
     va_list args;
 
     if (log->level < level) {

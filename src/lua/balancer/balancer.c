@@ -2,7 +2,9 @@
 #include "lua/balancer/balancer.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "base/parse.h"
 #include "lua/vm/function.h"
 #include "upstream/direction.h"
 
@@ -21,6 +23,19 @@ bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node
         return false;
     }
     upstream_set_balancer(scope, node, balancer, code);
+    return true;
+}
+
+bool script_balancer_keepalive_apply(struct conf_scope *scope, const struct directive *row,
+                                     struct conf_node *node, void *settings)
+{
+    uint64_t count;
+
+    if (!parse_uint(node->args[1], &count) || count == 0 || count > INT32_MAX) {
+        return conf_error(scope->conf, node, "invalid value \"%.*s\" in \"%.*s\" directive",
+                          STR_ARG(node->args[1]), STR_ARG(node->args[0]));
+    }
+    scope_group(scope)->keepalive = (unsigned) count;
     return true;
 }
 
@@ -185,13 +200,14 @@ static uint64_t check_seconds(lua_State *L, int index, const char *name)
 static int set_timeouts(lua_State *L, struct script_thread *thread)
 {
     const char *reason = why_not(thread);
+    bool is_stream = strcmp(script_vm_of(L)->options->subsystem->name, "stream") == 0;
     uint64_t connect_ms = check_seconds(L, 1, "connect");
     uint64_t send_ms = check_seconds(L, 2, "send");
     uint64_t read_ms = check_seconds(L, 3, "read");
 
     if (reason != NULL) {
         lua_pushboolean(L, false);
-        lua_pushstring(L, reason);
+        lua_pushstring(L, is_stream ? "API disabled in the current context" : reason);
         return 2;
     }
     struct direction *direction = asked->direction;

@@ -26,6 +26,10 @@
 bool script_balancer_read(struct conf_scope *scope, const struct conf_node *node,
                           const struct balancer *balancer);
 
+/* Reads balancer_keepalive: how many connections rest that ngx.balancer.enable_keepalive lets rest. */
+bool script_balancer_keepalive_apply(struct conf_scope *scope, const struct directive *row,
+                                     struct conf_node *node, void *settings);
+
 /* Runs the script of the group for the try that comes. */
 void script_balance(struct script_subject *subject, struct upstream_pick *pick);
 

@@ -170,6 +170,12 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
          .initial = "on",                                                                                            \
          .apply = script_core_apply,                                                                                 \
          .doc = "Has no effect: what lua-resty-core offers is built in."},                                           \
+        {"lua_sa_restart", CONTEXTS, FLAG(SETTINGS, script.options.restarts_calls),                                  \
+         .initial = "on", .doc = "Has no effect: signals do not interrupt system calls here."},                      \
+        {"lua_malloc_trim", CONTEXTS, NUMBER(SETTINGS, script.options.trim_requests),                                \
+         .initial = "1000",                                                                                          \
+         .doc =                                                                                                      \
+             "Has no effect: a worker gives back what memory it does not use every few seconds."},                   \
         {"lua_thread_cache_max_entries",                                                                             \
          CONTEXTS,                                                                                                   \
          NUMBER(SETTINGS, script.options.idle_threads),                                                              \
@@ -207,6 +213,13 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
          .repeat = REPEAT_CUSTOM,                                                                                    \
          .syntax = "name size",                                                                                      \
          .doc = "A dictionary that all workers share, as ngx.shared.name; it outlives a reload."},                   \
+        {"lua_capture_error_log",                                                                                    \
+         CONTEXTS,                                                                                                   \
+         CUSTOM_FIELD(SETTINGS, script.options.capture, script_capture_apply),                                       \
+         ARGS(1, 1),                                                                                                 \
+         .syntax = "size",                                                                                           \
+         .doc =                                                                                                      \
+             "Memory for the newest lines of the error log, which ngx.errlog gives to scripts."},                    \
         {"lua_regex_cache_max_entries", CONTEXTS,                                                                    \
          NUMBER(SETTINGS, script.options.regex_cache_max), .initial = "1024",                                        \
          .doc = "Regular expressions that a worker keeps for ngx.re with the option o."},                            \
@@ -224,6 +237,10 @@ bool script_tls_finish(struct conf_scope *scope, struct script_tls_settings *tls
 /* Reads lua_shared_dict into a list of struct script_dict. */
 bool script_dict_apply(struct conf_scope *scope, const struct directive *row,
                        struct conf_node *node, void *settings);
+
+/* Reads lua_capture_error_log into a struct script_capture *. */
+bool script_capture_apply(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings);
 
 /* Reads a row of SCRIPT_CODE_ROWS. Several ways at one place are a duplicate. */
 bool script_code_apply(struct conf_scope *scope, const struct directive *row,

@@ -5,9 +5,10 @@ local set_context, contexts = ...
 
 ffi.cdef [[
 int script_ffi_context(void); // its place among the contexts; 0: it was not asked for yet; -1: there is nobody to have one
+int script_ffi_context_before(void); // the place of the one that a new one is a copy of, or 0; only where there is somebody
 ]]
 local C = ffi.C
-local error, type = error, type
+local error, pairs, type = error, pairs, type
 
 -- The table; a new one, or `fresh`, where there is none yet.
 local function get_context(fresh)
@@ -19,6 +20,12 @@ local function get_context(fresh)
         error("no request ctx found", 2)
     end
     local context = fresh or {}
+    local before = C.script_ffi_context_before()
+    if before > 0 then
+        for key, value in pairs(contexts[before]) do
+            context[key] = value
+        end
+    end
     set_context(context)
     return context
 end

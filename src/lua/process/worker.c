@@ -18,12 +18,14 @@ int script_ffi_worker_pid(void);
 int script_ffi_worker_id(void);
 int script_ffi_worker_count(void);
 int script_ffi_process_is_single(void);
+int script_ffi_process_is_agent(void);
+int script_ffi_process_want_agent(double connections);
 int script_ffi_process_is_master(void);
 int script_ffi_process_master_pid(void);
 void script_ffi_process_quit(void);
 
 /* Of the VM that runs; NULL: none does. */
-static const struct generation *generation_of_running(void)
+static struct generation *generation_of_running(void)
 {
     return script_running() != NULL ? script_running()->subject->vm->options->generation
                                     : generation_now;
@@ -44,15 +46,33 @@ int script_ffi_process_is_master(void)
     return script_running() == NULL || script_running()->phase == SCRIPT_INIT;
 }
 
-/* -1: there is no worker yet. */
+int script_ffi_process_is_agent(void)
+{
+    return worker_is_agent;
+}
+
+/* -1: the configuration was read already. */
+int script_ffi_process_want_agent(double connections)
+{
+    if (script_running == NULL || script_running->phase != SCRIPT_INIT) {
+        return -1;
+    }
+    struct generation *generation = generation_of_running();
+
+    generation->has_agent = true;
+    generation->agent_connections = connections < UINT32_MAX ? (uint32_t) connections : UINT32_MAX;
+    return 0;
+}
+
+/* -1: there is no worker yet, or never. */
 int script_ffi_worker_id(void)
 {
-    return script_ffi_process_is_master() ? -1 : (int) worker_slot;
+    return worker_is_agent || script_ffi_process_is_master() ? -1 : (int) worker_slot;
 }
 
 int script_ffi_worker_count(void)
 {
-    return (int) generation_of_running()->slots;
+    return (int) generation_of_running()->core->worker_processes; /* with a single process, too */
 }
 
 int script_ffi_process_is_single(void)

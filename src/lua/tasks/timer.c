@@ -24,6 +24,7 @@ struct script_timer {
     int arguments;
     uint64_t every_ms; /* 0 = it runs once */
     bool is_premature;
+    bool is_late; /* it was made when its generation was ending already: it runs as it would have */
     char whom[WHOM_MAX]; /* ", client: …, server: …", or empty */
 };
 
@@ -144,7 +145,8 @@ static void go(struct script_timer *timer)
     if (counts->running >= vm->options->running_timers) {
         char why[WHOM_MAX];
 
-        snprintf(why, sizeof(why), "%lld lua_max_running_timers are not enough",
+        snprintf(why, sizeof(why), "%s%lld lua_max_running_timers are not enough",
+                 strcmp(vm->options->subsystem->name, "stream") == 0 ? "stream lua: " : "",
                  (long long) vm->options->running_timers);
         refuse(timer, why);
         return;
@@ -180,7 +182,7 @@ void script_timers_end(const struct generation *generation)
         struct script_timer *timer = container_of(item, struct script_timer, link);
 
         next = item->next;
-        if (timer->vm->options->generation == generation) {
+        if (timer->vm->options->generation == generation && !timer->is_late) {
             list_remove(item);
             list_push_back(&due, item);
         }
@@ -204,6 +206,7 @@ static struct script_timer *timer_new(struct script_vm *vm, const struct log *lo
         fatal_no_memory(sizeof(*timer));
     }
     timer->vm = vm;
+    timer->is_late = is_ending(vm);
     timer->log = *log;
     timer->log.action = NULL;
     timer->log.describe = describe;

@@ -2,8 +2,11 @@
 #include "lua/tls/tls.h"
 
 #include <lauxlib.h>
+#include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/fatal.h"
+#include "lua/vm/context.h"
 #include "net/conn/conn.h"
 
 static struct script_handshake *handshake_of(struct script_subject *subject)
@@ -58,6 +61,57 @@ static void describe(const struct log *log, struct room *out)
     if (handshake->connection_log.describe != NULL) {
         handshake->connection_log.describe(&handshake->connection_log, out);
     }
+}
+
+/* ---- ngx.ctx of a connection, for what comes after its handshake: with OpenSSL's object, which lives as long */
+
+struct kept_context {
+    struct script_vm *vm;
+    int place; /* LUA_NOREF: no script has asked for it */
+};
+
+static void free_kept(void *ssl, void *data, CRYPTO_EX_DATA *all, int index, long number, void *arg)
+{
+    struct kept_context *kept = data;
+
+    if (kept != NULL) {
+        script_context_release(kept->vm, kept->place);
+        free(kept);
+    }
+}
+
+static int kept_index(void)
+{
+    static int index = -1;
+
+    if (index < 0) {
+        index = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_kept);
+        if (index < 0) {
+            fatal_no_memory(0);
+        }
+    }
+    return index;
+}
+
+int *script_handshake_context(SSL *ssl, struct script_vm *vm)
+{
+    struct kept_context *kept = SSL_get_ex_data(ssl, kept_index());
+
+    if (kept == NULL) {
+        kept = malloc(sizeof(*kept));
+        if (kept == NULL || SSL_set_ex_data(ssl, kept_index(), kept) == 0) {
+            fatal_no_memory(sizeof(*kept));
+        }
+        *kept = (struct kept_context){vm, LUA_NOREF};
+    }
+    return &kept->place;
+}
+
+int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm)
+{
+    const struct kept_context *kept = SSL_get_ex_data(ssl, kept_index());
+
+    return kept != NULL && kept->vm == vm ? kept->place : LUA_NOREF;
 }
 
 /* ngx.ctx goes on with the connection, which is gone where the fiber was cancelled. */

@@ -58,6 +58,13 @@ struct script_handshake_call {
 bool script_handshake_run(const struct script_handshake_call *call,
                           struct script_handshake *handshake);
 
+/*
+ * Where ngx.ctx of a client's handshake is kept until the connection ends, for script_handshake_call.context; the other: its place
+ * among the contexts of the VM, or LUA_NOREF: there is none.
+ */
+int *script_handshake_context(SSL *ssl, struct script_vm *vm);
+int script_handshake_context_of(const SSL *ssl, const struct script_vm *vm);
+
 /* The SSL object that the running thread is about, or NULL: its client's. */
 SSL *script_tls_ssl(void);
 /* … of its connection to a backend. */

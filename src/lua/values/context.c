@@ -14,6 +14,15 @@ int script_ffi_context(void)
     return place == LUA_NOREF ? 0 : place;
 }
 
+int script_ffi_context_before(void)
+{
+    struct script_subject *subject = script_running->subject;
+    int place =
+        subject->kind->context_before != NULL ? subject->kind->context_before(subject) : LUA_NOREF;
+
+    return place == LUA_NOREF ? 0 : place;
+}
+
 /* The table of the running thread's subject from here on. */
 static int set_context(lua_State *L)
 {

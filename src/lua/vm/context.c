@@ -30,16 +30,20 @@ void script_context_set(lua_State *L, struct script_subject *subject)
     lua_pop(L, 1);
 }
 
+void script_context_release(struct script_vm *vm, int place)
+{
+    if (place != LUA_NOREF) {
+        script_contexts_push(vm->state);
+        luaL_unref(vm->state, -1, place);
+        lua_pop(vm->state, 1);
+    }
+}
+
 void script_context_drop(struct script_subject *subject)
 {
-    lua_State *L = subject->vm->state;
-
-    if (subject->context == LUA_NOREF) {
-        return;
+    if (subject->context != LUA_NOREF) {
+        log_debug(subject->log, 0, "lua release ngx.ctx at ref %d", subject->context);
     }
-    log_debug(subject->log, 0, "lua release ngx.ctx at ref %d", subject->context);
-    script_contexts_push(L);
-    luaL_unref(L, -1, subject->context);
-    lua_pop(L, 1);
+    script_context_release(subject->vm, subject->context);
     subject->context = LUA_NOREF;
 }

@@ -13,4 +13,7 @@ void script_context_set(lua_State *L, struct script_subject *subject);
 /* The subject is gone, or another's from here on: what is asked for next is a fresh one. */
 void script_context_drop(struct script_subject *subject);
 
+/* A place that is nobody's any more. */
+void script_context_release(struct script_vm *vm, int place);
+
 #endif

@@ -15,13 +15,54 @@ static bool runs_as_thread(const struct script_thread *thread)
     return script_phase_failure(thread->phase) == script_phase_failure(SCRIPT_CONTENT);
 }
 
+#define LEVELS_MAX 22 /* of a way; those further out are "..." */
+
+/* Pushes "\n\tcontent_by_lua(nginx.conf:41):2: in function 'f'", as luaL_traceback has it. */
+static void push_level(lua_State *L, lua_State *of, lua_Debug *level)
+{
+    lua_getinfo(of, "nSl", level);
+    lua_pushfstring(L, "\n\t%s:", level->short_src);
+    if (level->currentline > 0) {
+        lua_pushfstring(L, "%d:", level->currentline);
+        lua_concat(L, 2);
+    }
+    if (*level->namewhat != '\0') {
+        lua_pushfstring(L, " in function '%s'", level->name);
+    } else if (*level->what == 'm') {
+        lua_pushliteral(L, " in main chunk");
+    } else {
+        lua_pushfstring(L, " in function <%s:%d>", level->short_src, level->linedefined);
+    }
+    lua_concat(L, 2);
+}
+
+/* Pushes the first levels of a way that has more: luaL_traceback would leave out the middle. */
+static void push_levels(lua_State *L, lua_State *of, int first)
+{
+    lua_Debug level;
+
+    lua_pushliteral(L, "");
+    for (int i = first; i < first + LEVELS_MAX && lua_getstack(of, i, &level) != 0; i++) {
+        push_level(L, of, &level);
+        lua_concat(L, 2);
+    }
+    lua_pushliteral(L, "\n\t...");
+    lua_concat(L, 2);
+}
+
 /* Adds "coroutine 1:\n\t…" to the text on top of L. */
 static void add_way(lua_State *L, lua_State *of, int number, int level)
 {
     lua_pushfstring(L, "\ncoroutine %d:", number);
-    luaL_traceback(L, of, NULL, level);
-    lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);
-    lua_remove(L, -2);
+    lua_Debug more;
+
+    if (lua_getstack(of, level + LEVELS_MAX, &more) != 0) {
+        push_levels(L, of, level);
+    } else {
+        luaL_traceback(L, of, NULL, level);
+        lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);
+        lua_remove(L, -2);
+    }
     lua_concat(L, 3);
 }
 
@@ -74,7 +115,7 @@ void script_failure_keep(lua_State *L, lua_State *failed)
 /* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of protected calls. */
 static void say(const struct log *log, const char *what, const char *message, const char *way)
 {
-    char line[LOG_LINE_MAX];
+    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct room room = {line, line + sizeof(line)};
 
     room_printf(&room, "%s%s%s%s", what, message != NULL ? message : "unknown reason",

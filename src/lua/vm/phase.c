@@ -31,7 +31,7 @@ static const struct row phases[] = {
     {SCRIPT_CERTIFICATE, "ssl_certificate_by_lua*", "ssl_cert", NULL},
     {SCRIPT_SESSION_FETCH, "ssl_session_fetch_by_lua*", "ssl_session_fetch", NULL},
     {SCRIPT_SESSION_STORE, "ssl_session_store_by_lua*", "ssl_session_store",
-     "failed to run ssl_session_store_by_lua*: "},
+     "failed to run session_store_by_lua*: "},
     {SCRIPT_PREREAD, "preread_by_lua*", "preread", NULL},
     {SCRIPT_PROXY_CERTIFICATE, "proxy_ssl_certificate_by_lua*", "proxy_ssl_cert", NULL},
     {SCRIPT_PROXY_VERIFY, "proxy_ssl_verify_by_lua*", "proxy_ssl_verify", NULL},

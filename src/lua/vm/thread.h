@@ -49,6 +49,8 @@ struct script_subject_kind {
     struct ssl_st *(*upstream_ssl)(struct script_subject *subject);
     /* What it has of a handshake with a backend (lua/tls/backend.h); NULL: it has none. */
     struct script_backend *(*backend)(struct script_subject *subject);
+    /* The place (context.h) of a ngx.ctx that its own begins as a copy of; NULL, or gives LUA_NOREF: it begins empty. */
+    int (*context_before)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
     void (*whom)(struct script_subject *subject, struct room *out);
     /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */

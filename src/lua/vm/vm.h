@@ -12,6 +12,7 @@
 #include "base/str.h"
 
 struct conf_node;
+struct script_capture;
 struct script_dict;
 struct generation;
 struct script_subject;
@@ -42,13 +43,15 @@ struct script_subsystem {
 /* What main-level directives of the subsystem say of its VMs. Lives as long as the generation. */
 struct script_vm_options {
     const struct script_subsystem *subsystem;
-    const struct generation *generation;
+    struct generation *generation;
     struct str package_path; /* lua_package_path; empty = not said */
     struct str package_cpath;
     uint64_t memory_limit; /* bytes that a VM may take; 0 = none */
     uint64_t
         time_limit_ms; /* lua_time_limit: … that it may compute without a wait before that is told; 0 = none */
     bool loads_core;          /* lua_load_resty_core: says nothing any more, for it is built in */
+    bool restarts_calls;      /* lua_sa_restart: likewise, since signals interrupt nothing */
+    int64_t trim_requests;    /* lua_malloc_trim: likewise, since workers trim by time */
     struct script_code *init; /* init_by_lua, and so on; or NULL */
     struct script_code *init_worker;
     struct script_code *exit_worker;
@@ -59,7 +62,9 @@ struct script_vm_options {
     int64_t running_timers; /* lua_max_running_timers: … and that run */
     int64_t thread_vms; /* lua_worker_thread_vm_pool_size: most VMs of threads; 0 = it has none */
     struct script_dict *dicts; /* of lua/dict: lua_shared_dict, newest first */
-    int64_t regex_cache_max;   /* lua_regex_cache_max_entries */
+    struct script_capture
+        *capture;            /* of lua/process: lua_capture_error_log; NULL = lines are not kept */
+    int64_t regex_cache_max; /* lua_regex_cache_max_entries */
     int64_t regex_match_limit; /* steps; 0 = as PCRE2 has it */
 };
 

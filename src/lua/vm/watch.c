@@ -35,7 +35,7 @@ static struct {
 static void tell(const char *traceback)
 {
     const struct script_thread *thread = script_running();
-    char line[LOG_LINE_MAX];
+    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
     struct room room = {line, line + sizeof(line)};
 
     if (watch.was_told || thread == NULL) {

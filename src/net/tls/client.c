@@ -141,12 +141,13 @@ static bool ask_script(struct tls *tls, X509_STORE_CTX *chain)
         log_error(tls->conn->log, 0, "no fiber is left for a script in a handshake");
         break;
     case FIBER_WAITING:
-        if (fiber_join(&handle, tls->deadline_ms) != WAIT_READY) {
+        tls->asked_wait = fiber_join(&handle, tls->deadline_ms);
+        if (tls->asked_wait != WAIT_READY) {
             fiber_cancel_and_join(&handle);
             ask.is_good = false;
             log_info(tls->conn->log, 0, "%s aborted",
                      chain != NULL ? "proxy_ssl_verify_by_lua: cert verify callback"
-                                   : "proxy_ssl_certificate_by_lua: cert callback");
+                                   : "proxy_ssl_certificate_by_lua: cert cb");
         }
         break;
     case FIBER_ENDED:
@@ -372,8 +373,6 @@ static void step_run(void *arg)
 /* Gives the errno of what ended the handshake, or 0. */
 static int say_failure(const struct tls *tls, const struct step *step, const struct log *log)
 {
-    bool is_error_of_ssl = ERR_GET_LIB(ERR_peek_last_error()) == ERR_LIB_SSL;
-
     if (tls->io_error == ECONNRESET || tls->io_error == EPIPE) {
         log_error(log, tls->io_error, "peer closed connection in SSL handshake");
     } else if (tls->io_error != 0) {
@@ -382,7 +381,7 @@ static int say_failure(const struct tls *tls, const struct step *step, const str
                step->kind == SSL_ERROR_ZERO_RETURN) {
         log_error(log, 0, "peer closed connection in SSL handshake");
     } else {
-        tls_log_at(log, is_error_of_ssl ? LOG_ERROR : LOG_CRIT, "SSL_do_handshake() failed");
+        tls_log_at(log, tls_backend_level(ERR_peek_last_error()), "SSL_do_handshake() failed");
     }
     ERR_clear_error();
     return tls->io_error;
@@ -421,15 +420,19 @@ static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecti
         } else {
             fiber_call_on_main(step_run, &step);
         }
-        if (tls->io_error == 0 && step.kind == SSL_ERROR_NONE) {
-            return TLS_CONNECTED;
+        enum wait_result waited = tls->asked_wait;
+        if (waited == WAIT_READY) {
+            if (tls->io_error == 0 && step.kind == SSL_ERROR_NONE) {
+                return TLS_CONNECTED;
+            }
+            if (tls->io_error != 0 ||
+                (step.kind != SSL_ERROR_WANT_READ && step.kind != SSL_ERROR_WANT_WRITE)) {
+                *error = say_failure(tls, &step, log);
+                return TLS_CONNECT_FAILED;
+            }
+            waited = await(tls, &step, connecting->deadline_ms);
         }
-        if (tls->io_error != 0 ||
-            (step.kind != SSL_ERROR_WANT_READ && step.kind != SSL_ERROR_WANT_WRITE)) {
-            *error = say_failure(tls, &step, log);
-            return TLS_CONNECT_FAILED;
-        }
-        switch (await(tls, &step, connecting->deadline_ms)) {
+        switch (waited) {
         case WAIT_CANCELLED:
             return TLS_CONNECT_CANCELLED;
         case WAIT_TIMED_OUT:

@@ -95,6 +95,15 @@ static enum log_level level_of(unsigned long code)
     }
 }
 
+enum log_level tls_backend_level(unsigned long code)
+{
+    bool is_ours = ERR_GET_LIB(code) == ERR_LIB_SSL &&
+                   (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED ||
+                    ERR_GET_REASON(code) == SSL_R_CALLBACK_FAILED);
+
+    return is_ours || level_of(code) == LOG_CRIT ? LOG_CRIT : LOG_ERROR;
+}
+
 void tls_log_failure(const struct log *log, const char *what)
 {
     /* The last error is what the call failed with; those before it led there. */

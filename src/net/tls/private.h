@@ -94,6 +94,7 @@ struct tls {
     bool is_held_back;    /* what `out` has is in no hurry: it leaves with the first answer */
     const struct tls_client_hooks *client_hooks; /* of a client; or NULL */
     uint64_t deadline_ms;                        /* … of its handshake */
+    enum wait_result asked_wait;                 /* … how the wait for a script of it ended */
     const struct tls_hooks *hooks;               /* scripts that are asked, or NULL */
     struct fiber_handle asking; /* the fiber of a step of the handshake, with hooks */
     struct log *asking_log;  /* of a step that has waited, on the fiber's stack: see tls_ask_end */
@@ -182,6 +183,8 @@ struct str tls_reason(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Logs "WHAT failed (SSL: …)" of a connection, with the level that its fault has. */
 void tls_log_failure(const struct log *log, const char *what);
+/* How grave an error of OpenSSL is in a handshake with a backend: what we refuse ourselves is critical, as with nginx. */
+enum log_level tls_backend_level(unsigned long code);
 /* The same with a level of its own. */
 void tls_log_at(const struct log *log, enum log_level level, const char *what);
 /* A failed system call of the connection. */

@@ -1,5 +1,6 @@
 /* ngx_errlog_module: error_log at the main level. */
 #include "config.h"
+#include "server/configuration/generation_life.h"
 #include "server/module.h"
 #include "server/process/server.h"
 
@@ -36,8 +37,8 @@ static const struct directive_table table = {.key = &key,
                                              .size = sizeof(struct errlog_settings)};
 static const struct directive_table *const tables[] = {&table, NULL};
 
-/* The first log goes on when the configuration names none. */
-static struct log_sink *default_chain(struct generation *generation)
+/* The first log goes on when the configuration names none, or none that keeps what it gets: syslog and memory alone. */
+static struct log_sink *default_sink(struct generation *generation)
 {
     struct log_sink *sink = arena_new(&generation->arena, struct log_sink);
     bool is_stderr = str_is(server.first_log_path, "stderr");
@@ -51,8 +52,15 @@ static bool configured(struct conf *conf, struct generation *generation)
 {
     struct errlog_settings *settings = conf_settings(conf_main_scope(conf), &key);
 
-    generation->core->error_log =
-        settings->error_log != NULL ? settings->error_log : default_chain(generation);
+    if (!error_log_is_kept(settings->error_log)) {
+        struct log_sink **end = &settings->error_log;
+
+        while (*end != NULL) {
+            end = &(*end)->next;
+        }
+        *end = default_sink(generation);
+    }
+    generation->core->error_log = settings->error_log;
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/fs.h"
 #include "base/parse.h"
-#include "server/generation.h"
+#include "server/configuration/generation_life.h"
 
 /* A cyclic log in memory, for debuggers: the newest bytes, ending before `next`. One per process.
  */
@@ -84,6 +84,16 @@ static bool apply_syslog(struct conf *conf, struct conf_node *node, struct str t
 static void pipe_write(struct log_sink *sink, enum log_level level, struct str line)
 {
     log_pipe_write(sink->data, line);
+}
+
+bool error_log_is_kept(const struct log_sink *chain)
+{
+    for (; chain != NULL; chain = chain->next) {
+        if (chain->file != NULL || chain->write == pipe_write) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What the first argument names. */

@@ -34,6 +34,9 @@ bool generation_open_logs(struct generation *generation);
 /* Makes the wanted directories; false after a message. */
 bool generation_make_paths(struct generation *generation);
 
+/* Does a chain of error_log have a target that keeps what it gets: a file, standard error, a program? */
+bool error_log_is_kept(const struct log_sink *chain);
+
 /* Zones: all have memory now? False after a message. */
 bool generation_check_zones(struct generation *generation);
 /* Gives back the memory that no other generation uses. */

@@ -59,7 +59,7 @@ static void command_all(enum channel_type type)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER) {
+        if (process->kind != PROCESS_NEW_BINARY) {
             process_command(process, type, -1);
         }
     }
@@ -70,7 +70,7 @@ static void kill_all(void)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER) {
+        if (process->kind != PROCESS_NEW_BINARY) {
             kill(process->pid, SIGKILL);
         }
     }
@@ -209,7 +209,7 @@ static void obey_signal(int signo)
 
 static void log_death(const struct process *process, int status)
 {
-    const char *name = process->kind == PROCESS_WORKER ? "worker process" : "new binary process";
+    const char *name = process_kind_name(process->kind);
 
     if (WIFSIGNALED(status)) {
         log_alert(log_main, 0, "%s %d exited on signal %d%s", name, (int) process->pid,
@@ -218,7 +218,7 @@ static void log_death(const struct process *process, int status)
     }
     log_notice(log_main, 0, "%s %d exited with code %d", name, (int) process->pid,
                WEXITSTATUS(status));
-    if (WEXITSTATUS(status) == FATAL_STATUS && process->kind == PROCESS_WORKER) {
+    if (WEXITSTATUS(status) == FATAL_STATUS && process->kind != PROCESS_NEW_BINARY) {
         log_alert(log_main, 0, "%s %d exited with fatal code %d and cannot be respawned", name,
                   (int) process->pid, WEXITSTATUS(status));
     }
@@ -226,9 +226,10 @@ static void log_death(const struct process *process, int status)
 
 static bool has_successor_due(const struct process *process, int status)
 {
-    return process->kind == PROCESS_WORKER && process->generation == master.generation->number &&
-           !process->is_leaving && !master.is_quitting && !master.is_terminating &&
-           !master.is_resting && !(WIFEXITED(status) && WEXITSTATUS(status) == FATAL_STATUS);
+    return process->kind != PROCESS_NEW_BINARY &&
+           process->generation == master.generation->number && !process->is_leaving &&
+           !master.is_quitting && !master.is_terminating && !master.is_resting &&
+           !(WIFEXITED(status) && WEXITSTATUS(status) == FATAL_STATUS);
 }
 
 static void bury(struct process *process, int status)
@@ -252,7 +253,7 @@ static void bury(struct process *process, int status)
     } else if (is_due && was_young) {
         master.respawn_at_ms[slot] = clock_now.now_ms + YOUNG_DELAY_MS;
     } else if (is_due) {
-        process_start_worker(master.generation, slot);
+        master_start_slot(slot);
     }
 }
 
@@ -363,7 +364,7 @@ static int wait_ms(void)
     if (master.is_terminating) {
         sooner(&when, master.escalate_at_ms);
     }
-    for (unsigned slot = 0; slot < master.generation->slots; slot++) {
+    for (unsigned slot = 0; slot <= master.generation->slots; slot++) {
         sooner(&when, master.respawn_at_ms[slot]);
     }
     if (when == UINT64_MAX) {
@@ -374,14 +375,13 @@ static int wait_ms(void)
 
 static void respawn_due(void)
 {
-    for (unsigned slot = 0; slot < master.generation->slots; slot++) {
+    for (unsigned slot = 0; slot <= master.generation->slots; slot++) {
         uint64_t at_ms = master.respawn_at_ms[slot];
 
         if (at_ms != 0 && at_ms <= clock_now.now_ms) {
             master.respawn_at_ms[slot] = 0;
-            if (!master.is_quitting && !master.is_terminating && !master.is_resting &&
-                process_of_slot(master.generation->number, slot) == NULL) {
-                process_start_worker(master.generation, slot);
+            if (!master.is_quitting && !master.is_terminating && !master.is_resting) {
+                master_start_slot(slot);
             }
         }
     }
@@ -488,10 +488,7 @@ static bool master_begin(struct generation *generation)
     }
     process_forked = forked;
     master.generation = generation;
-    master.respawn_at_ms = calloc(generation->slots, sizeof(*master.respawn_at_ms));
-    if (master.respawn_at_ms == NULL) {
-        fatal_no_memory(generation->slots * sizeof(*master.respawn_at_ms));
-    }
+    master_forget_respawns();
     master_set_pid_path(generation->core->pid_path);
     if (server.is_upgrade) {
         upgrade_look_at_ms = clock_now.now_ms + UPGRADE_LOOK_MS;

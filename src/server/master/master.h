@@ -20,7 +20,8 @@ struct master {
     bool must_reload;        /* HUP came while switching: one change after another */
     uint64_t escalate_at_ms; /* TERM again, or KILL; while is_terminating */
     unsigned escalate_delay_ms;
-    uint64_t *respawn_at_ms; /* by slot: a worker that died young waits until then; 0 = nothing */
+    uint64_t *
+        respawn_at_ms; /* by slot, the agent's included: a worker that died young waits until then; 0 = nothing */
     uint32_t *gone; /* numbers of listeners of the last generation that have no successor */
     unsigned gone_count;
 };
@@ -28,6 +29,10 @@ extern struct master master;
 
 /* master_reload.c: the change from one generation to the next. */
 void master_start_workers(void);
+/* … of the slot, where it has none. */
+void master_start_slot(unsigned slot);
+/* Memory for respawn_at_ms. */
+void master_forget_respawns(void);
 void master_reload(void);
 /* All new workers accept, or time is up: the old ones are told to quit. */
 void master_switch(void);

@@ -16,16 +16,40 @@
 
 enum { SWITCH_WITHIN_MS = 5000 };
 
+void master_start_slot(unsigned slot)
+{
+    struct generation *generation = master.generation;
+
+    if (process_of_slot(generation->number, slot) != NULL) {
+        return;
+    }
+    if (slot == generation->slots && generation->agent_connections == 0) {
+        log_alert(log_main, 0,
+                  "0 worker_connection is not enough, privileged agent process cannot be spawned");
+        return;
+    }
+    process_start(generation, slot);
+}
+
+void master_forget_respawns(void)
+{
+    size_t size = (master.generation->slots + 1) * sizeof(*master.respawn_at_ms);
+
+    free(master.respawn_at_ms);
+    master.respawn_at_ms = calloc(1, size);
+    if (master.respawn_at_ms == NULL) {
+        fatal_no_memory(size);
+    }
+}
+
 void master_start_workers(void)
 {
     struct generation *generation = master.generation;
 
     log_notice(log_main, 0, "start worker processes");
     datagram_mailboxes_open(generation->listeners, generation->number, generation->slots);
-    for (unsigned slot = 0; slot < generation->slots; slot++) {
-        if (process_of_slot(generation->number, slot) == NULL) {
-            process_start_worker(generation, slot);
-        }
+    for (unsigned slot = 0; slot < generation->slots + generation->has_agent; slot++) {
+        master_start_slot(slot);
     }
     master.is_switching = true;
     master.switch_by_ms = clock_now.now_ms + SWITCH_WITHIN_MS;
@@ -36,8 +60,9 @@ bool master_is_waiting_for_workers(void)
     list_each(item, &processes) {
         const struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER && process->generation == master.generation->number &&
-            !process->is_ready && !process->is_leaving) {
+        if (process->kind != PROCESS_NEW_BINARY &&
+            process->generation == master.generation->number && !process->is_ready &&
+            !process->is_leaving) {
             return true;
         }
     }
@@ -103,6 +128,12 @@ static int open_handover(const struct process *old)
 /* Those of even older generations are told again: their successor of then goes as well. */
 static void dismiss(struct process *old)
 {
+    if (old->kind == PROCESS_AGENT) {
+        if (!old->is_leaving) {
+            process_command(old, CHANNEL_QUIT, -1);
+        }
+        return;
+    }
     int fd = open_handover(old);
 
     if (fd >= 0 && old->generation + 1 == master.generation->number) {
@@ -123,7 +154,8 @@ void master_switch(void)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER && process->generation != master.generation->number) {
+        if (process->kind != PROCESS_NEW_BINARY &&
+            process->generation != master.generation->number) {
             dismiss(process);
         }
     }
@@ -152,11 +184,7 @@ static void take_over_workers(struct generation *next)
     move_pid_file(next);
     find_gone(old, next);
     master.generation = next;
-    free(master.respawn_at_ms);
-    master.respawn_at_ms = calloc(next->slots, sizeof(*master.respawn_at_ms));
-    if (master.respawn_at_ms == NULL) {
-        fatal_no_memory(next->slots * sizeof(*master.respawn_at_ms));
-    }
+    master_forget_respawns();
     generation_free(old);
 }
 

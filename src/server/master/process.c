@@ -15,6 +15,16 @@
 #include "server/worker/worker.h"
 
 struct list processes = {&processes, &processes};
+
+const char *process_kind_name(enum process_kind kind)
+{
+    static const char *const names[] = {[PROCESS_WORKER] = "worker process",
+                                        [PROCESS_AGENT] = "privileged agent process",
+                                        [PROCESS_NEW_BINARY] = "new binary process"};
+
+    return names[kind];
+}
+
 void (*process_forked)(void);
 
 struct process *process_add(enum process_kind kind, pid_t pid)
@@ -62,19 +72,21 @@ static _Noreturn void run_child(const struct worker_start *start)
     exit(status);
 }
 
-struct process *process_start_worker(struct generation *generation, unsigned slot)
+struct process *process_start(struct generation *generation, unsigned slot)
 {
+    enum process_kind kind = slot < generation->slots ? PROCESS_WORKER : PROCESS_AGENT;
+    const char *name = process_kind_name(kind);
     int ends[2];
 
     if (!channel_open(ends)) {
-        log_alert(log_main, errno, "socketpair() failed while spawning \"worker process\"");
+        log_alert(log_main, errno, "socketpair() failed while spawning \"%s\"", name);
         return NULL;
     }
     uint32_t cell = cell_take();
     pid_t pid = fork();
 
     if (pid == 0) {
-        const struct worker_start start = {generation, slot, cell, ends[1]};
+        const struct worker_start start = {generation, slot, cell, ends[1], kind == PROCESS_AGENT};
 
         close(ends[0]);
         run_child(&start);
@@ -83,13 +95,13 @@ struct process *process_start_worker(struct generation *generation, unsigned slo
 
     close(ends[1]);
     if (pid < 0) {
-        log_alert(log_main, error, "fork() failed while spawning \"worker process\"");
+        log_alert(log_main, error, "fork() failed while spawning \"%s\"", name);
         cell_give_back(cell);
         close(ends[0]);
         return NULL;
     }
-    log_notice(log_main, 0, "start worker process %d", (int) pid);
-    struct process *process = process_add(PROCESS_WORKER, pid);
+    log_notice(log_main, 0, "start %s %d", name, (int) pid);
+    struct process *process = process_add(kind, pid);
 
     process->slot = slot;
     process->generation = generation->number;
@@ -115,7 +127,7 @@ struct process *process_of_slot(unsigned generation, unsigned slot)
     list_each(item, &processes) {
         struct process *process = container_of(item, struct process, link);
 
-        if (process->kind == PROCESS_WORKER && process->generation == generation &&
+        if (process->kind != PROCESS_NEW_BINARY && process->generation == generation &&
             process->slot == slot && !process->is_leaving) {
             return process;
         }
@@ -140,7 +152,7 @@ unsigned process_count(void)
     unsigned count = 0;
 
     list_each(item, &processes) {
-        count += container_of(item, struct process, link)->kind == PROCESS_WORKER;
+        count += container_of(item, struct process, link)->kind != PROCESS_NEW_BINARY;
     }
     return count;
 }

@@ -10,14 +10,17 @@
 #include "server/generation.h"
 #include "server/process/channel.h"
 
-enum process_kind { PROCESS_WORKER, PROCESS_NEW_BINARY };
+enum process_kind { PROCESS_WORKER, PROCESS_AGENT, PROCESS_NEW_BINARY };
+
+/* "worker process", and so on. */
+const char *process_kind_name(enum process_kind kind);
 
 /* One child; in the master's list until it was waited for. */
 struct process {
     struct list link;
     enum process_kind kind;
     pid_t pid;
-    unsigned slot;
+    unsigned slot;       /* of an agent: behind those of the workers */
     unsigned generation; /* its number */
     uint32_t cell;       /* CELL_NONE for a new binary */
     int channel;         /* our end; -1 = none */
@@ -28,21 +31,21 @@ struct process {
 
 extern struct list processes;
 
-/* Forks a worker; in the child this does not return. NULL after a message. */
-struct process *process_start_worker(struct generation *generation, unsigned slot);
+/* Forks the worker of a slot, or for the slot behind the last the agent; in the child this does not return. NULL after a message. */
+struct process *process_start(struct generation *generation, unsigned slot);
 
 /* Adds a child that was started otherwise. */
 struct process *process_add(enum process_kind kind, pid_t pid);
 
 struct process *process_find(pid_t pid);
 
-/* The worker of this slot and generation that was not told to end, or NULL. */
+/* The worker, or agent, of this slot and generation that was not told to end, or NULL. */
 struct process *process_of_slot(unsigned generation, unsigned slot);
 
 /* The new binary that runs, or NULL. */
 struct process *process_new_binary(void);
 
-/* Workers that live. */
+/* Workers that live, and agents. */
 unsigned process_count(void);
 
 /* Sends a message, with a copy of fd if it is not -1. False when it cannot take one now. */

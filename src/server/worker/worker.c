@@ -31,6 +31,7 @@
 enum { TRIM_EVERY_MS = 5000 };
 
 unsigned worker_slot;
+bool worker_is_agent;
 bool worker_is_quitting;
 bool worker_is_replaced;
 
@@ -244,14 +245,16 @@ bool worker_begin(const struct worker_start *start)
     CHECK_MAGIC(generation, GENERATION_MAGIC);
     generation_now = generation;
     worker_slot = start->slot;
+    worker_is_agent = start->is_agent;
     counters_mine = cell_counters(start->cell);
-    counters_mine->pid = (uint64_t) getpid();
+    counters_mine->pid = start->is_agent ? 0 : (uint64_t) getpid();
     clock_update();
     if (!loop_init(&options)) {
         log_emerg(log_main, errno, "epoll_create() failed");
         return false;
     }
-    conn_pool_init((uint32_t) events->worker_connections);
+    conn_pool_init(start->is_agent ? generation->agent_connections
+                                   : (uint32_t) events->worker_connections);
     if (!loop_host_fibers(capacity_init(generation), generation->fiber_stack_size)) {
         log_emerg(log_main, errno, "no memory for the stacks of fibers");
         return false;
@@ -304,12 +307,12 @@ static bool start_worker(const struct worker_start *start)
     struct generation *generation = start->generation;
     sigset_t signals;
 
-    title_set(STR("worker process"));
+    title_set(start->is_agent ? STR("privileged agent process") : STR("worker process"));
     environ = environment_make(&generation->arena, &generation->core->environment,
                                server.environment, NULL);
-    shards_keep_slot((int) start->slot, generation->slots);
+    shards_keep_slot(start->is_agent ? -1 : (int) start->slot, generation->slots);
     drop_unwanted_sockets();
-    if (!privileges_apply(generation, start->slot) || !worker_begin(start)) {
+    if ((!start->is_agent && !privileges_apply(generation, start->slot)) || !worker_begin(start)) {
         return false;
     }
     signals_of_worker(&signals);
@@ -317,7 +320,7 @@ static bool start_worker(const struct worker_start *start)
         log_emerg(log_main, errno, "signalfd() failed");
         return false;
     }
-    return watch_channel(start->channel) && worker_accept(generation);
+    return watch_channel(start->channel) && (start->is_agent || worker_accept(generation));
 }
 
 /* ---- end */
@@ -350,7 +353,8 @@ void worker_quit(void)
     log_notice(log_main, 0, "gracefully shutting down");
     worker_is_quitting = true;
     counters_mine->pid = 0;
-    title_set(STR("worker process is shutting down"));
+    title_set(worker_is_agent ? STR("privileged agent process is shutting down")
+                              : STR("worker process is shutting down"));
     acceptors_stop();
     datagrams_stop(worker_is_replaced);
     handover_receive_end();
@@ -458,7 +462,9 @@ int worker_run(const struct worker_start *start)
     }
     tell_master(CHANNEL_READY, 0, 0);
     loop_run(worker_is_done);
-    log_slot(start->slot);
+    if (!start->is_agent) {
+        log_slot(start->slot);
+    }
     log_notice(log_main, 0, "exiting");
     debug_point(start->generation->core);
     worker_destroy(start->generation);

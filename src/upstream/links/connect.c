@@ -219,7 +219,7 @@ static enum link_result note_own(struct conn *conn, const struct addr *addr, uns
     if (conn_note_own(conn, addr, hops + 1)) {
         return LINK_OK;
     }
-    log_error(log, 0,
+    log_alert(log, 0,
               "%u worker_connections are not enough for more connections of this server to itself",
               conn_pool.limit);
     *error = EMFILE;
@@ -249,11 +249,15 @@ static enum link_result secure(const struct link_target *target, const struct li
                                               .options = &tls->options,
                                               .deadline_ms = deadline_ms,
                                               .log = target->log,
-                                              .action = "SSL handshaking to upstream"};
+                                              .action = "SSL handshaking to upstream",
+                                              .tells_timeout = tls->timeout_is_info};
     switch (tls_connect(conn, &connecting, error)) {
     case TLS_CONNECTED:
         return LINK_OK;
     case TLS_CONNECT_TIMED_OUT:
+        if (tls->timeout_is_info) {
+            log_info(target->log, ETIMEDOUT, "upstream timed out in SSL handshake");
+        }
         return LINK_TIMED_OUT;
     case TLS_CONNECT_CANCELLED:
         return LINK_CANCELLED;

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from harness import until
+from harness import Server, until
 
 FORMAT = "log_format f '$status $request_uri';"
 
@@ -296,6 +296,21 @@ def test_syslog_unix_socket(serve, receiver, tmp_path):
         os.unlink(path)
 
 
+def test_errors_are_in_the_default_file_too_when_the_main_level_names_syslog_alone(receiver):
+    inbox = receiver()
+    port = inbox.getsockname()[1]
+    with Server(conf="""
+        error_log syslog:server=127.0.0.1:%d info;
+        pid nginx.pid; events {}
+        http { server { listen @PORT@; root /none;
+            location /own { error_log memory:64k; } } }
+    """ % port, allow=["No such file"]) as server:
+        server.get("/own")
+        server.get("/main")
+        server.wait_log(r"\[error\] .*GET /main")
+        assert "/own" not in server.error_log and "[notice] " not in server.error_log.split("[error]")[1]
+
+
 def test_syslog_error_log(serve, receiver):
     inbox = receiver()
     server = serve("""
@@ -412,7 +427,7 @@ def test_error_log_line_is_bounded(serve):
     """)
     server.get("/none" + "x" * 8000)
     server.wait_log(r"File name too long|html/nonexxx")
-    assert all(len(line) <= 2048 for line in server.lines("error.log"))
+    assert all(len(line) <= 4096 for line in server.lines("error.log"))
 
 
 def test_control_bytes_do_not_forge_log_lines(serve):

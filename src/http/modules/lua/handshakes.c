@@ -15,6 +15,7 @@ static bool run(struct script_handshake *handshake, const struct http_server *se
     connection_log(http, NULL, &handshake->connection_log);
     call->vm = main->script.vm;
     call->settings = &settings->script;
+    call->context = script_handshake_context(call->ssl, call->vm);
     return script_handshake_run(call, handshake);
 }
 

@@ -126,8 +126,13 @@ static bool balancer_apply(struct conf_scope *scope, const struct directive *row
     return script_balancer_read(scope, node, &lua_balancer);
 }
 
-static const struct directive group_rows[] = {SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply),
-                                              {0}};
+static const struct directive group_rows[] = {
+    SCRIPT_BALANCER_ROWS(IN_UPSTREAM, balancer_apply),
+    {"balancer_keepalive", IN_UPSTREAM, CUSTOM(script_balancer_keepalive_apply), ARGS(1, 1),
+     .syntax = "connections",
+     .doc = "Idle connections to a peer that each worker keeps where a script enables that."},
+    {0},
+};
 static const struct directive_table group_table = {.rows = group_rows};
 
 /* The settings of the http block, for the end of the reading. */

@@ -49,6 +49,14 @@ static struct ssl_st *ssl(struct script_subject *subject)
     return conn == NULL ? NULL : tls_ssl(conn);
 }
 
+/* That of the connection's handshake. */
+static int context_before(struct script_subject *subject)
+{
+    const struct ssl_st *of_client = ssl(subject);
+
+    return of_client == NULL ? LUA_NOREF : script_handshake_context_of(of_client, subject->vm);
+}
+
 static struct script_backend *backend(struct script_subject *subject)
 {
     return &container_of(subject, struct lua_request, subject)->backend;
@@ -77,6 +85,7 @@ const struct script_subject_kind lua_request_kind = {.name = "http",
                                                      .ssl = ssl,
                                                      .upstream_ssl = upstream_ssl,
                                                      .backend = backend,
+                                                     .context_before = context_before,
                                                      .hops = hops};
 
 static void request_ends(void *arg)

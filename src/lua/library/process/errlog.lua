@@ -1,4 +1,4 @@
--- The module ngx.errlog: lines as they are, and the level of the log.
+-- The module ngx.errlog: lines as they are, the level of the log, and the lines that lua_capture_error_log keeps.
 local ffi = require "ffi"
 local C = ffi.C
 local type, error = type, error
@@ -6,6 +6,8 @@ local type, error = type, error
 ffi.cdef [[
 int script_ffi_log_level(void);
 void script_ffi_log_raw(int level, const char *data, size_t len);
+int script_ffi_capture_filter(int level);
+int script_ffi_capture_take(struct script_text *line, int *level, double *time);
 ]]
 
 local errlog = { version = "0.1.32" }
@@ -25,6 +27,44 @@ function errlog.raw_log(level, message)
         error("bad log level", 2)
     end
     C.script_ffi_log_raw(level, message, #message)
+end
+
+local not_set = 'directive "lua_capture_error_log" is not set'
+
+function errlog.set_filter_level(level)
+    if type(level) ~= "number" or level < 0 or level > 8 then
+        return nil, "bad log level"
+    end
+    if C.script_ffi_capture_filter(level) == 0 then
+        return nil, not_set
+    end
+    return true
+end
+
+local line = ffi.new("struct script_text[1]")
+local level = ffi.new("int[1]")
+local time = ffi.new("double[1]")
+
+-- { level, time, line, level, … } of at most `max` lines, in `list` where it is given; behind them is nil.
+function errlog.get_logs(max, list)
+    list = list or {}
+    max = max or 0
+    local count = 0
+    while max <= 0 or count < max * 3 do
+        local found = C.script_ffi_capture_take(line, level, time)
+        if found < 0 then
+            return nil, not_set
+        end
+        if found == 0 then
+            break
+        end
+        list[count + 1] = level[0]
+        list[count + 2] = time[0]
+        list[count + 3] = ffi.string(line[0].data, line[0].len)
+        count = count + 3
+    end
+    list[count + 1] = nil
+    return list
 end
 
 return errlog

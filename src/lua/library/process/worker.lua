@@ -9,6 +9,8 @@ int script_ffi_worker_pid(void);
 int script_ffi_worker_id(void);
 int script_ffi_worker_count(void);
 int script_ffi_process_is_single(void);
+int script_ffi_process_is_agent(void);
+int script_ffi_process_want_agent(double connections);
 int script_ffi_process_is_master(void);
 int script_ffi_process_master_pid(void);
 void script_ffi_process_quit(void);
@@ -44,7 +46,22 @@ package.preload["ngx.process"] = function()
         if C.script_ffi_process_is_single() ~= 0 then
             return "single"
         end
+        if C.script_ffi_process_is_agent() ~= 0 then
+            return "privileged agent"
+        end
         return C.script_ffi_process_is_master() ~= 0 and "master" or "worker"
+    end
+
+    -- A process with the master's rights that serves nobody, and may open so many connections; in init_by_lua alone.
+    function process.enable_privileged_agent(connections)
+        connections = connections or 512
+        if type(connections) ~= "number" or connections < 0 then
+            return nil, "bad 'connections' argument: number expected and greater than 0"
+        end
+        if C.script_ffi_process_want_agent(connections) ~= 0 then
+            return nil, "API disabled in the current context"
+        end
+        return true
     end
 
     function process.get_master_pid()

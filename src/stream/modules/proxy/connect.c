@@ -144,6 +144,7 @@ static void choose_way(struct proxying *proxying, struct str target, struct link
         if (settings->proxy_protocol != PROXY_PROTOCOL_OFF) {
             way->tls.preface = proxy_header(session, settings->proxy_protocol);
         }
+        way->tls.timeout_is_info = true; /* as with nginx, whose stream says nothing at all */
         options->tls = &way->tls;
     }
 }

@@ -1,0 +1,149 @@
+/* The captured error log: a ring of bytes, with a header before each line. */
+#include "lua/process/capture.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lua/vm/scratch.h"
+#include "lua/vm/thread.h"
+
+/* What stands before a line's bytes. */
+struct kept_line {
+    uint32_t len;
+    uint32_t level;
+    double time; /* seconds since 1970, as the clock of the loop had it */
+};
+
+struct script_capture {
+    struct log_tap tap;
+    pthread_mutex_t lock; /* threads of pools write lines as well */
+    enum log_level level; /* the least important that is kept: ngx.errlog.set_filter_level */
+    size_t size;          /* bytes of ring */
+    size_t start;         /* where the oldest line begins */
+    size_t used;          /* bytes of all that are kept */
+    char *ring;
+};
+
+/* Called by FFI (library/process/errlog.lua). False, or -1: lua_capture_error_log was not said. */
+int script_ffi_capture_filter(int level);
+int script_ffi_capture_take(struct script_text *line, int *level, double *time);
+
+static void ring_read(const struct script_capture *capture, size_t from, void *to, size_t count)
+{
+    size_t at = (capture->start + from) % capture->size;
+    size_t first = count < capture->size - at ? count : capture->size - at;
+
+    memcpy(to, capture->ring + at, first);
+    memcpy((char *) to + first, capture->ring, count - first);
+}
+
+static void ring_add(struct script_capture *capture, const void *data, size_t count)
+{
+    size_t at = (capture->start + capture->used) % capture->size;
+    size_t first = count < capture->size - at ? count : capture->size - at;
+
+    memcpy(capture->ring + at, data, first);
+    memcpy(capture->ring, (const char *) data + first, count - first);
+    capture->used += count;
+}
+
+static struct kept_line oldest(const struct script_capture *capture)
+{
+    struct kept_line kept;
+
+    ring_read(capture, 0, &kept, sizeof(kept));
+    return kept;
+}
+
+static void drop_oldest(struct script_capture *capture)
+{
+    size_t count = sizeof(struct kept_line) + oldest(capture).len;
+
+    capture->start = (capture->start + count) % capture->size;
+    capture->used -= count;
+}
+
+static void take(struct log_tap *tap, enum log_level level, struct str line)
+{
+    struct script_capture *capture = container_of(tap, struct script_capture, tap);
+    const struct kept_line kept = {.len = (uint32_t) line.len,
+                                   .level = level,
+                                   .time = (double) clock_now.seconds +
+                                           clock_now.milliseconds / 1000.0};
+
+    if (level > capture->level || sizeof(kept) + line.len > capture->size) {
+        return;
+    }
+    pthread_mutex_lock(&capture->lock);
+    while (capture->used + sizeof(kept) + line.len > capture->size) {
+        drop_oldest(capture);
+    }
+    ring_add(capture, &kept, sizeof(kept));
+    ring_add(capture, line.data, line.len);
+    pthread_mutex_unlock(&capture->lock);
+}
+
+static void end(void *arg)
+{
+    struct script_capture *capture = arg;
+
+    log_tap_remove(&capture->tap);
+    pthread_mutex_destroy(&capture->lock);
+}
+
+struct script_capture *script_capture_new(struct arena *arena, size_t size)
+{
+    struct script_capture *capture = arena_new(arena, struct script_capture);
+
+    *capture = (struct script_capture){.tap = {.take = take},
+                                       .level = LOG_DEBUG,
+                                       .size = size,
+                                       .ring = arena_alloc(arena, size)};
+    pthread_mutex_init(&capture->lock, NULL);
+    log_tap_add(&capture->tap);
+    arena_on_free(arena, end, capture);
+    return capture;
+}
+
+static struct script_capture *capture_of_running(void)
+{
+    return script_running != NULL ? script_running->subject->vm->options->capture : NULL;
+}
+
+int script_ffi_capture_filter(int level)
+{
+    struct script_capture *capture = capture_of_running();
+
+    if (capture == NULL) {
+        return 0;
+    }
+    capture->level = (enum log_level) level;
+    return 1;
+}
+
+/* 1: the oldest line, which is kept no longer; 0: there is none. */
+int script_ffi_capture_take(struct script_text *line, int *level, double *time)
+{
+    struct script_capture *capture = capture_of_running();
+    int found = 0;
+
+    if (capture == NULL) {
+        return -1;
+    }
+    char *data = script_scratch(LOG_LINE_MAX); /* now: what fails writes a line */
+    pthread_mutex_lock(&capture->lock);
+    if (capture->used != 0) {
+        struct kept_line kept = oldest(capture);
+
+        ring_read(capture, sizeof(kept), data, kept.len);
+        drop_oldest(capture);
+        *line = (struct script_text){data, kept.len};
+        *level = (int) kept.level;
+        *time = kept.time;
+        found = 1;
+    }
+    pthread_mutex_unlock(&capture->lock);
+    return found;
+}

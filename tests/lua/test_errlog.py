@@ -1,0 +1,70 @@
+"""ngx.errlog: lines of the error log that lua_capture_error_log keeps for scripts."""
+
+import pytest
+
+from harness import Server, run_binary
+
+HTTP = """
+lua_capture_error_log 4k;
+init_by_lua_block { require("ngx.errlog").set_filter_level(ngx.ERR) }
+server { listen @PORT@;
+    location = /some { content_by_lua_block {
+        local errlog = require "ngx.errlog"
+        errlog.get_logs()
+        ngx.log(ngx.WARN, "not kept")
+        for i = 1, 5 do ngx.log(ngx.ERR, "line ", i) end
+        local first = errlog.get_logs(2)
+        for i = 1, #first, 3 do
+            ngx.say(first[i], " ", math.abs(first[i + 1] - ngx.now()) < 1, " ", first[i + 2]:match("line %d, client: .*"))
+        end
+        local list = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+        ngx.say(list == errlog.get_logs(1, list), " ", list[3]:match("line %d"), " ", list[4], " ", list[5])
+        ngx.say(#errlog.get_logs(0) / 3, " ", #errlog.get_logs()) } }
+    location = /many { content_by_lua_block {
+        local errlog = require "ngx.errlog"
+        errlog.get_logs()
+        for i = 100, 199 do ngx.log(ngx.ERR, "line ", i) end
+        local list = errlog.get_logs()
+        local last = 199
+        for i = #list, 1, -3 do
+            if list[i]:match("line (%d+)") ~= tostring(last) then ngx.say("lost: ", last) end
+            last = last - 1
+        end
+        ngx.say(#list / 3 < 50, " ", #list / 3 > 15, " ", select(2, errlog.set_filter_level(9))) } }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(HTTP) as made:
+        yield made
+
+
+def test_lines_come_once_and_in_order(server):
+    lines = server.get("/some").text.splitlines()
+    assert [line.split(", client")[0] for line in lines[:2]] == ["4 true line 1", "4 true line 2"]
+    assert '"GET /some HTTP/1.1"' in lines[0]
+    assert lines[2:] == ["true line 3 nil 5", "2 0"]
+
+
+def test_the_oldest_give_way(server):
+    assert server.get("/many").text == "true true bad log level\n"
+
+
+def test_it_may_not_be_there():
+    script = 'local e = require "ngx.errlog" ngx.say(e.get_logs()) ngx.say(e.set_filter_level(ngx.ERR))'
+    with Server("server { listen @PORT@; location / { content_by_lua_block { %s } } }" % script) as made:
+        assert made.get("/").text == 'nildirective "lua_capture_error_log" is not set\n' * 2
+
+
+def test_a_long_bracket_that_does_not_close(tmp_path):
+    """The line is the bracket's; each module has its own text."""
+    conf = tmp_path / "nginx.conf"
+    script = "{ server { listen 127.0.0.1:1; content_by_lua_block {\n\nngx.say([=[a\n} } }"
+    for block, script_in, tail in (
+            ("http", script.replace("content", "log"), ", the inlined Lua code may be too long"), ("stream", script, "")):
+        conf.write_text("events {}\n%s %s" % (block, script_in), encoding="ascii")
+        done = run_binary("-t", "-c", str(conf), "-p", str(tmp_path))
+        said = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
+        assert 'missing the closing long bracket "]=]"%s in %s:4' % (tail, conf) in said

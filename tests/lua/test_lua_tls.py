@@ -1,0 +1,123 @@
+"""Scripts in handshakes with clients, and what they leave for the requests that follow."""
+
+import pytest
+
+from harness import Server
+from harness.certificates import Authority
+
+HTTP = """
+ssl_certificate good.crt;
+ssl_certificate_key good.key;
+server {
+    listen @PORT@;
+    location /ask { content_by_lua_block {
+        local sock = ngx.socket.tcp()
+        assert(sock:connect("127.0.0.1", ngx.var.arg_port))
+        assert(sock:sslhandshake(nil, "good.example", false))
+        for _, target in ipairs {"/", "/inside", "/"} do
+            assert(sock:send("GET " .. target .. " HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"))
+            repeat local line = sock:receive() until line == ""
+            local size = sock:receive()
+            ngx.say(sock:receive(tonumber(size, 16) - 1))
+            sock:receive(8)
+        end
+        sock:close()
+    } }
+}
+server {
+    listen @PORT1@ ssl;
+    ssl_client_hello_by_lua_block { ngx.ctx.names = {"hello"} ngx.ctx.count = 1 }
+    ssl_certificate_by_lua_block {
+        table.insert(ngx.ctx.names, "certificate")
+        ngx.ctx.count = ngx.ctx.count + 1
+        ngx.timer.at(0, function () ngx.log(ngx.WARN, "of the timer: ", ngx.ctx.count) end)
+    }
+    location / { content_by_lua_block {
+        ngx.ctx.count = ngx.ctx.count + 1
+        table.insert(ngx.ctx.names, "request")
+        ngx.say(ngx.ctx.count, " ", table.concat(ngx.ctx.names, " "))
+    } }
+    location /inside { rewrite_by_lua_block { ngx.ctx = {count = 10} ngx.exec("/") } }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    authority.issue("good", "DNS:good.example")
+    files = {name: authority.read(name) for name in ("good.crt", "good.key")}
+    with Server(HTTP, files=files) as made:
+        yield made
+
+
+SLOW = """
+worker_processes 3; master_process off;
+error_log error.log info; pid nginx.pid;
+events {}
+http {
+    server { listen @PORT@; location / { proxy_pass https://127.0.0.1:@PORT1@; proxy_connect_timeout 50ms;
+        proxy_ssl_certificate_by_lua_block { ngx.sleep(60) } } }
+    server { listen @PORT1@ ssl; ssl_certificate good.crt; ssl_certificate_key good.key;
+        ssl_verify_client optional; ssl_client_certificate good.crt; return 200; }
+}
+stream {
+    lua_max_running_timers 1;
+    lua_sa_restart off;
+    server { listen @PORT2@; proxy_pass 127.0.0.1:@PORT1@; proxy_ssl on; proxy_connect_timeout 50ms;
+        proxy_ssl_verify_by_lua_block { ngx.sleep(60) } }
+    server { listen @PORT3@; proxy_pass 127.0.0.1:@PORT1@; proxy_ssl on; proxy_ssl_trusted_certificate evil.crt;
+        proxy_ssl_conf_command VerifyMode Peer; }
+    server { listen @PORT4@; content_by_lua_block {
+        local function wait() ngx.sleep(0.05) end
+        ngx.timer.at(0, wait)
+        ngx.timer.at(0, wait)
+        ngx.say(ngx.worker.count(), " ", select(2, require("ngx.balancer").set_timeouts(1, 1, 1)))
+    } }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("slow"))
+    authority.issue("good", "DNS:good.example")
+    authority.issue("evil", "DNS:evil.example")
+    files = {name: authority.read(name) for name in ("good.crt", "good.key", "evil.crt")}
+    with Server(conf=SLOW, files=files, allow=["SSL_do_handshake", "upstream timed out", "lua_max_running"]) as made:
+        yield made
+
+
+def ends(server, port):
+    with server.client(server.port_of(port)) as client:
+        client.send(b"x")
+        client.rest_or_reset()
+
+
+def test_a_script_that_takes_longer_than_the_handshake_may(slow):
+    assert slow.get("/").status == 504
+    slow.wait_log("proxy_ssl_certificate_by_lua: cert cb aborted")
+    slow.wait_log(r"\[error\] .*: Connection timed out\) while SSL handshaking to upstream")
+    ends(slow, "PORT2")
+    slow.wait_log("proxy_ssl_verify_by_lua: cert verify callback aborted")
+    slow.wait_log(r"\[info\] .*upstream timed out in SSL handshake")
+    assert "callback failed" not in slow.error_log
+
+
+def test_a_certificate_that_openssl_refuses_is_critical(slow):
+    ends(slow, "PORT3")
+    slow.wait_log(r"\[crit\] .*SSL_do_handshake\(\) failed .*certificate verify failed")
+
+
+def test_texts_of_stream(slow):
+    with slow.client(slow.port_of("PORT4")) as client:
+        assert client.rest() == b"3 API disabled in the current context\n"
+    slow.wait_log(r"\[alert\] .*content_by_lua\(nginx.conf:\d+\):2: stream lua: 1 lua_max_running_timers are not enough")
+
+
+def test_each_request_has_a_copy_of_the_context_of_its_handshake(server):
+    for _ in range(2):
+        lines = server.get("/ask?port=%d" % server.port_of("PORT1")).text.splitlines()
+        assert lines == ["3 hello certificate request", "3 hello certificate request request",
+                         "3 hello certificate request request request"]
+    server.wait_log("of the timer: nil")
