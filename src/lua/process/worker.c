@@ -76,7 +76,8 @@ static int pids(lua_State *L, struct script_thread *thread)
 {
     const struct generation *generation = script_vm_of(L)->options->generation;
     if (thread != NULL && (thread->phase & (SCRIPT_INIT | SCRIPT_INIT_WORKER)) != 0) {
-        return script_fail(L, "API disabled in the current context"); /* not all have been started */
+        return script_fail(L,
+                           "API disabled in the current context"); /* not all have been started */
     }
     unsigned max = generation->slots;
     pid_t *list = lua_newuserdata(L, (max + 1) * sizeof(*list));

@@ -62,7 +62,6 @@ static int collect_session(lua_State *L)
     return 0;
 }
 
-
 /* A pointer that came as cdata, or a session as userdata; NULL: none. */
 static void *pointer_at(lua_State *L, int index)
 {

@@ -4,7 +4,6 @@
 #include "lua/values/args.h"
 #include "lua/vm/context.h"
 
-
 int lua_ffi_uri_args(struct str *out)
 {
     struct request *request;
