@@ -38,6 +38,7 @@ extern const struct event_backend epoll_backend;
 
 /* timer.c: of this process; keys <= deadline_ms of their timers. */
 extern struct heap timers;
+#define TIMER_KEY_SHIFT 20 /* of a key: the bits below the deadline in ms */
 /* Fires what is due. */
 void timers_run_due(void);
 /* Forgets every timer; a forked child starts with none. */

@@ -105,7 +105,7 @@ static int sleep_for(int timeout_ms)
     if (timers.count == 0) {
         return timeout_ms;
     }
-    uint64_t first_ms = timers.entries[0].key;
+    uint64_t first_ms = timers.entries[0].key >> TIMER_KEY_SHIFT;
     uint64_t in_ms = first_ms > clock_now.now_ms ? first_ms - clock_now.now_ms : 0;
     uint64_t most_ms = timeout_ms == -1 ? INT_MAX : (uint64_t) timeout_ms;
     return (int) (in_ms < most_ms ? in_ms : most_ms);

@@ -10,6 +10,16 @@ struct heap timers;
 /* While timers fire: what is set then is due in a later turn, or those that set each other would keep the worker from all else. */
 static uint64_t set_at_least_ms;
 
+/* A key is a deadline and a number below it, so that of those due in one millisecond the first that was set fires first. */
+static uint64_t key_of(uint64_t deadline_ms)
+{
+    static uint32_t number;
+    const uint64_t last_ms = UINT64_MAX >> TIMER_KEY_SHIFT;
+
+    return (deadline_ms < last_ms ? deadline_ms : last_ms) << TIMER_KEY_SHIFT |
+           (number++ & ((1u << TIMER_KEY_SHIFT) - 1));
+}
+
 void timer_set(struct timer *timer, uint64_t deadline_ms)
 {
     if (deadline_ms < set_at_least_ms) {
@@ -17,14 +27,14 @@ void timer_set(struct timer *timer, uint64_t deadline_ms)
     }
     timer->deadline_ms = deadline_ms;
     if (timer->node.index != HEAP_OUT) {
-        if (deadline_ms >= timer->node.key) {
+        if (deadline_ms >= timer->node.key >> TIMER_KEY_SHIFT) {
             return;
         }
         heap_remove(&timers, &timer->node);
     } else if (deadline_ms == NO_DEADLINE) {
         return;
     }
-    timer->node.key = deadline_ms;
+    timer->node.key = key_of(deadline_ms);
     heap_insert(&timers, &timer->node);
 }
 
@@ -41,12 +51,12 @@ void timers_run_due(void)
     uint64_t now = clock_now.now_ms;
 
     set_at_least_ms = now + 1;
-    while (timers.count != 0 && timers.entries[0].key <= now) {
+    while (timers.count != 0 && timers.entries[0].key >> TIMER_KEY_SHIFT <= now) {
         struct heap_node *node = timers.entries[0].node;
         struct timer *timer = container_of(node, struct timer, node);
 
         if (timer->deadline_ms > now && timer->deadline_ms != NO_DEADLINE) {
-            node->key = timer->deadline_ms;
+            node->key = key_of(timer->deadline_ms);
             heap_first_moved(&timers);
             continue;
         }

@@ -70,6 +70,33 @@ static void fires_in_order_of_deadlines(void **state)
     assert_int_equal(c.order, 3);
 }
 
+static void of_one_deadline_the_first_fires_first(void **state)
+{
+    struct probe probes[20];
+    uint64_t deadline = clock_now.now_ms + 2;
+
+    for (int i = 0; i < 20; i++) {
+        probes[i] = probe_new();
+        timer_set(&probes[i].timer, deadline);
+    }
+    turn_until_fired(&probes[19], 1);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(probes[i].order, i + 1);
+    }
+}
+
+static void a_deadline_may_be_as_far_as_can_be(void **state)
+{
+    struct probe far = probe_new();
+    struct probe near = probe_new();
+
+    timer_set(&far.timer, NO_DEADLINE - 1);
+    timer_set(&near.timer, clock_now.now_ms + 2);
+    turn_until_fired(&near, 1);
+    assert_int_equal(far.fired, 0);
+    timer_remove(&far.timer);
+}
+
 static void is_never_early(void **state)
 {
     struct probe probe = probe_new();
@@ -87,8 +114,9 @@ static void moving_later_leaves_the_heap_alone_until_the_old_key(void **state)
     uint64_t second = clock_now.now_ms + 25;
 
     timer_set(&probe.timer, first);
+    uint64_t key = probe.timer.node.key;
     timer_set(&probe.timer, second);
-    assert_int_equal(probe.timer.node.key, first);
+    assert_int_equal(probe.timer.node.key, key);
     turn_until_fired(&probe, 1);
     assert_true(clock_now.now_ms >= second);
     assert_int_equal(probe.fired, 1);
@@ -207,6 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fires_in_order_of_deadlines, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_one_deadline_the_first_fires_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_deadline_may_be_as_far_as_can_be, setup, teardown),
         cmocka_unit_test_setup_teardown(is_never_early, setup, teardown),
         cmocka_unit_test_setup_teardown(moving_later_leaves_the_heap_alone_until_the_old_key, setup,
                                         teardown),

@@ -72,12 +72,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool is_binary = data[0] & 1;
 
     arena_init(&request.arena);
-    script_running = &thread;
+    fiber_word = &thread;
     lua_pushcfunction(L, call);
     lua_pushlightuserdata(L, &uri);
     lua_pushboolean(L, is_binary);
     bool was_taken = lua_pcall(L, 2, 0, 0) == 0;
-    script_running = NULL;
+    fiber_word = NULL;
     if (was_taken != (uri.len != 0 && (is_binary || !is_unsafe(uri)))) {
         abort();
     }

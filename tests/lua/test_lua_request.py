@@ -4,10 +4,11 @@ import hashlib
 
 import pytest
 
-from harness import Server
+from harness import Closed, Server
 from harness.h2 import H2
 
 HTTP = """
+lua_shared_dict methods 32k;
 server {
     listen 127.0.0.1:@PORT@;
     client_body_buffer_size 1k;
@@ -100,6 +101,27 @@ server {
         ngx.say(select(2, pcall(ngx.exec, "/at")), ", ", select(2, pcall(ngx.redirect, "/at")))
     } }
     location /deep { content_by_lua_block { ngx.print(ngx.location.capture("/deep").status) } }
+    location /failing { content_by_lua_block {
+        for _, path in ipairs({"/paged", "/paged_too", "/given_up", "/head_fails"}) do
+            local answer = ngx.location.capture(path)
+            ngx.print(answer.status, "[", answer.body, "] ")
+        end
+    } }
+    location /paged { error_page 404 /sub_page; return 404; }
+    location /paged_too { error_page 403 = /sub_page; return 403; }
+    location /sub_page { return 200 "page"; }
+    location /given_up { content_by_lua_block { ngx.exit(ngx.ERROR) } }
+    location /head_fails { header_filter_by_lua_block { error("on purpose") } return 200 "x"; }
+    location /dropping { content_by_lua_block { ngx.location.capture("/" .. ngx.var.args) ngx.say("never") } }
+    location /drops { content_by_lua_block { ngx.exit(444) } }
+    location /body_fails { body_filter_by_lua_block { return ngx.ERROR } return 200 "x"; }
+    location /changed_status { header_filter_by_lua_block { ngx.status = ngx.var.args } return 200 "as it was"; }
+    location /tables { content_by_lua_block {
+        local mt = getmetatable(ngx.socket.tcp())
+        local shared = ngx.shared.methods
+        ngx.print(type(mt.connect), mt.__index == mt, type(getmetatable(ngx.socket.udp()).send), type(shared.__index.incr), " ",
+                  ngx.get_raw_phase(), ngx._phase_ctx(), " ", select("#", ngx.req.get_headers()))
+    } log_by_lua_block { ngx.req.set_header("X", "1") ngx.log(ngx.WARN, "late header ", ngx.var.http_x, ", phase ", ngx._phase_ctx()) } }
     location /status { content_by_lua_block {
         ngx.status = 201 ngx.send_headers() ngx.status = 202 ngx.header.late = "x" ngx.say(ngx.status, tostring(ngx.headers_sent)) } }
     location /nobody { content_by_lua_block {
@@ -144,6 +166,8 @@ def ask(server, target, *headers, **more):
     ("/long", "0123456789 true\n"),
     ("/pending", "attempt to abort with pending subrequests, attempt to abort with pending subrequests\n"),
     ("/status", "201true\n"),
+    ("/failing", "404[] 403[] 500[] 200[] "),
+    ("/tables", "functiontruefunctionfunction 88 1"),
 ])
 def test_table(server, target, text):
     answer = ask(server, target)
@@ -230,6 +254,23 @@ def test_a_body_that_a_script_made_is_passed_on(server):
 def test_subrequests_inside_each_other_end(server):
     assert ask(server, "/deep").status in (200, 500)
     server.wait_log('lua subrequests cycle while processing "/deep"')
+
+
+@pytest.mark.parametrize("target", ["drops", "body_fails"])
+def test_a_subrequest_that_drops_its_client_drops_all(server, target):
+    with server.client() as client, pytest.raises(Closed):
+        client.request("/dropping?" + target)
+
+
+@pytest.mark.parametrize("status", [201, 404, 418, 500])
+def test_a_status_that_a_header_filter_gives_leaves_the_body(server, status):
+    answer = ask(server, f"/changed_status?{status}")
+    assert (answer.status, answer.text) == (status, "as it was")
+
+
+def test_a_request_is_changed_in_log_by_lua(server):
+    ask(server, "/tables")
+    server.wait_log("late header 1, phase 16")
 
 
 def test_too_late_for_the_head(server):

@@ -47,6 +47,20 @@ server {
         local ok, why = ngx.thread.wait(t)
         ngx.say(ok, " ", why)
     } }
+    location /yields { content_by_lua_block {
+        local co = coroutine.create(function(other)
+            ngx.say(coroutine.status(coroutine.running()), " ", coroutine.status(other))
+            ngx.sleep(0.001)
+            coroutine.yield()
+            ngx.sleep(0.001)
+        end)
+        for _ = 1, 3 do ngx.say(coroutine.status(co), " ", coroutine.resume(co, coroutine.running())) end
+        local asleep = coroutine.create(function() ngx.sleep(0.01) end)
+        local t = ngx.thread.spawn(function() coroutine.resume(asleep) end)
+        ngx.say(coroutine.status(asleep))
+        ngx.thread.wait(t)
+        ngx.say(coroutine.status(asleep))
+    } }
     location /exit { content_by_lua_block {
         ngx.thread.spawn(function() ngx.sleep(0.01) ngx.exit(200) end)
         ngx.say("before")
@@ -111,6 +125,11 @@ def test_a_traceback_shows_the_innermost_levels(server):
 
 def test_a_killed_thread_runs_no_more(server):
     assert server.get("/killed").text == "1 dead\nnil already waited or killed\n"
+
+
+def test_a_coroutine_that_waited_and_yielded_is_suspended(server):
+    assert server.get("/yields").text == (
+        "running normal\nsuspended true\nsuspended true\ndead falsecannot resume dead coroutine\nrunning\ndead\n")
 
 
 def test_an_exit_in_a_thread_ends_the_entry_and_the_request_goes_on(server):

@@ -58,6 +58,25 @@ static enum parse_result bad_head(struct head *head, unsigned status, const char
     return PARSE_BAD;
 }
 
+/* A header line that is none: shown is what was good of it, and the byte with which that ends. The input ends at `limit`. */
+static enum parse_result bad_line(struct head *head, struct str line, const char *limit)
+{
+    const char *at = line.data;
+    const char *end = line.data + line.len;
+
+    while (at < end && *at != ':' && (unsigned char) *at > ' ' && *at != 0x7f) {
+        at++;
+    }
+    if (at < end && *at == ':' && at != line.data) {
+        at = end; /* the name is good, what stands behind the value is not */
+    }
+    if (at != limit && *at != '\n' && !(*at == '\r' && at + 1 != limit && at[1] == '\n')) {
+        head->has_bad_byte = true;
+        head->bad_byte = (unsigned char) *at;
+    }
+    return bad_head(head, 400, "client sent invalid header line", str_from(line.data, at));
+}
+
 /* How the text of a line ended. */
 enum line_end { LINE_ENDED, LINE_OPEN, LINE_BROKEN };
 
@@ -301,7 +320,7 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
     const char *colon = find_colon(scan, line.data, text_end, limits, &kind);
 
     if (kind == NAME_BAD) {
-        return bad_head(head, 400, "client sent invalid header line", line);
+        return bad_line(head, line, scan->end);
     }
     if (head->headers++ == limits->headers_max) {
         return bad_head(head, 400, "client sent too many header lines", STR_NONE);
@@ -351,7 +370,7 @@ static inline __attribute__((always_inline)) enum parse_result read_lines(
         }
         if (how == LINE_BROKEN || (line.len != 0 && ascii_is_blank(*at)) ||
             (limits->wants_crlf && how == LINE_ENDED && *text_end == '\n')) {
-            return bad_head(head, 400, "client sent invalid header line", line);
+            return bad_line(head, line, scan.end);
         }
         if (how == LINE_OPEN) {
             lines->seen = (uint32_t) (text_end - input.data);
@@ -453,7 +472,7 @@ enum parse_result head_parse(struct str input, const struct field_reading *readi
     while (at < end && (*at == '\r' || *at == '\n')) {
         at++; /* empty lines before a request are skipped (RFC 9112, 2.2) */
     }
-    if ((size_t) (at - input.data) > limits->line_max) {
+    if ((size_t) (at - input.data) > limits->head_max) {
         return bad_head(head, 400, "client sent only empty lines", STR_NONE);
     }
     const struct scan scan = {input.data, end};
@@ -512,7 +531,7 @@ static bool scan_request_line(struct head_scan *state, struct str input,
     }
     const char *line = input.data + open->line;
     const char *at = input.data + open->seen;
-    if (open->line > limits->line_max || find_line_end(&scan, at, &text_end, &next) != LINE_OPEN ||
+    if (open->line > limits->head_max || find_line_end(&scan, at, &text_end, &next) != LINE_OPEN ||
         (size_t) (text_end - line) > limits->line_max) {
         return true;
     }

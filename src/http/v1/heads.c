@@ -57,8 +57,13 @@ static void head_refuse(struct http_connection *http, struct request *request,
 {
     const char *stage =
         head->is_line_done ? "reading client request headers" : "reading client request line";
+    v1_request_setup(request, head);
     request->log.action = stage;
-    if (head->culprit.len != 0) {
+    if (head->has_bad_byte) {
+        struct str culprit = str_head(head->culprit, 1024);
+        log_info(&request->log, 0, "%s: \"%.*s\\x%02x...\"", head->reason, STR_ARG(culprit),
+                 head->bad_byte);
+    } else if (head->culprit.len != 0) {
         struct str culprit = str_head(head->culprit, 1024);
         log_info(&request->log, 0, "%s: \"%.*s\"", head->reason, STR_ARG(culprit));
     } else {
@@ -67,7 +72,6 @@ static void head_refuse(struct http_connection *http, struct request *request,
     if (head->status == 414 || head->status == 494) {
         counters_mine->limited++;
     }
-    v1_request_setup(request, head);
     start_last(http, request, head->status);
 }
 
@@ -108,12 +112,13 @@ static bool read_head(struct http_connection *http)
         return true;
     }
     conn_consume(conn, head.end);
-    request->log.action = NULL;
+    request->log.action = "reading client request headers";
     unsigned status = v1_request_setup(request, &head);
     if (head.dropped != 0) {
         log_info(&request->log, 0, "client sent invalid header line: \"%.*s\"",
                  STR_ARG(head.culprit));
     }
+    request->log.action = NULL;
     http->requests++;
     if (status != 0) {
         start_last(http, request, status);

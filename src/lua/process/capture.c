@@ -109,7 +109,7 @@ struct script_capture *script_capture_new(struct arena *arena, size_t size)
 
 static struct script_capture *capture_of_running(void)
 {
-    return script_running != NULL ? script_running->subject->vm->options->capture : NULL;
+    return script_running() != NULL ? script_running()->subject->vm->options->capture : NULL;
 }
 
 int script_ffi_capture_filter(int level)

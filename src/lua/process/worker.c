@@ -54,7 +54,7 @@ int script_ffi_process_is_agent(void)
 /* -1: the configuration was read already. */
 int script_ffi_process_want_agent(double connections)
 {
-    if (script_running == NULL || script_running->phase != SCRIPT_INIT) {
+    if (script_running() == NULL || script_running()->phase != SCRIPT_INIT) {
         return -1;
     }
     struct generation *generation = generation_of_running();
@@ -95,11 +95,14 @@ void script_ffi_process_quit(void)
 static int pids(lua_State *L, struct script_thread *thread)
 {
     const struct generation *generation = script_vm_of(L)->options->generation;
+    if (thread != NULL && (thread->phase & (SCRIPT_INIT | SCRIPT_INIT_WORKER)) != 0) {
+        return script_fail(L,
+                           "API disabled in the current context"); /* not all have been started */
+    }
     unsigned max = generation->slots;
     pid_t *list = lua_newuserdata(L, (max + 1) * sizeof(*list));
     unsigned found = generation->core->master_process ? workers_pids(list, max) : 1;
 
-    (void) thread;
     if (!generation->core->master_process) {
         list[0] = getpid();
     }

@@ -209,6 +209,10 @@ static int shut_down(lua_State *L, struct script_thread *thread)
 
 const struct script_row socket_send_rows[] = {
     {"send", send_it, SCRIPT_WAITING, true},
+    {0},
+};
+
+const struct script_row socket_shutdown_rows[] = {
     {"shutdown", shut_down, SCRIPT_WAITING, false},
     {0},
 };

@@ -216,9 +216,12 @@ void socket_abandon(struct script_socket *socket)
 
 const char *socket_log_prefix(const struct script_thread *thread)
 {
-    const char *name = thread->subject->vm->options->subsystem->name;
+    return socket_is_of_stream(thread->subject->vm) ? "stream " : "";
+}
 
-    return strcmp(name, "stream") == 0 ? "stream " : "";
+bool socket_is_of_stream(const struct script_vm *vm)
+{
+    return strcmp(vm->options->subsystem->name, "stream") == 0;
 }
 
 /* Behind the message: whom the socket talks to; then what the subject says of itself. */

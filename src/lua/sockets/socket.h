@@ -105,6 +105,8 @@ struct socket_log {
 void socket_log_begin(const struct script_thread *thread, const char *name, struct socket_log *out);
 /* "stream " or nothing, before "lua tcp socket …". */
 const char *socket_log_prefix(const struct script_thread *thread);
+/* Some of what sockets of stream have those of http do not, and the other way round. */
+bool socket_is_of_stream(const struct script_vm *vm);
 /* An errno as scripts are told: "connection refused". `room` has ERROR_TEXT_MAX bytes. */
 #define ERROR_TEXT_MAX 80
 const char *socket_error_text(int error, char *room);
@@ -118,7 +120,7 @@ int socket_fail_busy(lua_State *L, const struct script_socket *socket);
 /* ---- the functions, in files of their own */
 
 extern const struct script_row socket_read_rows[], socket_send_rows[], socket_connect_rows[],
-    socket_option_rows[], socket_keep_rows[];
+    socket_option_rows[], socket_keep_rows[], socket_shutdown_rows[];
 void socket_tls_add(lua_State *L); /* adds sslhandshake and its kin to the table on top */
 
 /* The text of an argument that is a string, a number, nil, a boolean, or a table of such and of tables; it takes the argument's place.

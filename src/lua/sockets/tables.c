@@ -5,7 +5,8 @@
 #include "lua/sockets/socket.h"
 #include "lua/vm/library.h"
 
-/* The metatable of sockets that connect, and of those over somebody else's connection, which may be sent to or not. */
+/* The metatable of sockets that connect, and of those over somebody else's connection, which may be sent to or not. It has the
+ * functions itself: scripts walk over them there, and wrap them. */
 static void push_metatable(lua_State *L, bool is_borrowed, bool is_sending)
 {
     const char *name = !is_borrowed ? "script tcp" : is_sending ? "script raw" : "script body";
@@ -13,18 +14,21 @@ static void push_metatable(lua_State *L, bool is_borrowed, bool is_sending)
     if (!luaL_newmetatable(L, name)) {
         return;
     }
-    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -2, "__index");
     script_add(L, socket_read_rows);
     script_add(L, socket_option_rows);
     if (is_sending) {
         script_add(L, socket_send_rows);
+        if (socket_is_of_stream(script_vm_of(L))) {
+            script_add(L, socket_shutdown_rows);
+        }
     }
     if (!is_borrowed) {
         script_add(L, socket_connect_rows);
         script_add(L, socket_keep_rows);
         socket_tls_add(L);
     }
-    lua_setfield(L, -2, "__index");
 }
 
 static int tcp(lua_State *L, struct script_thread *thread)

@@ -62,11 +62,6 @@ static int collect_session(lua_State *L)
     return 0;
 }
 
-static bool is_stream(const struct script_thread *thread)
-{
-    return *socket_log_prefix(thread) != '\0';
-}
-
 #define SESSION_TYPE "script tls session"
 
 /* A pointer that came as cdata, which socket.lua has looked at; NULL: none. */
@@ -85,7 +80,7 @@ static void *session_at(lua_State *L, int index)
 /* Takes the reference. For stream a userdata; else a light one, of which socket.lua makes cdata. */
 static int push_session(lua_State *L, const struct script_thread *thread, void *session)
 {
-    if (!is_stream(thread)) {
+    if (!socket_is_of_stream(thread->subject->vm)) {
         lua_pushlightuserdata(L, session);
         return 1;
     }
@@ -405,13 +400,11 @@ static const struct script_row given_rows[] = {
 
 void socket_tls_add(lua_State *L)
 {
-    const struct script_vm *vm = script_vm_of(L);
-
     script_text_load(L, "socket", SCRIPT_TEXT_OF(script_socket_text));
     lua_call(L, 0, 1);
     lua_pushvalue(L, -2);
     lua_newtable(L);
     script_add(L, given_rows);
-    lua_pushboolean(L, strcmp(vm->options->subsystem->name, "stream") != 0);
+    lua_pushboolean(L, !socket_is_of_stream(script_vm_of(L)));
     lua_call(L, 3, 0);
 }

@@ -402,9 +402,9 @@ static int udp_new(lua_State *L, struct script_thread *thread)
     }
     lua_createtable(L, 3, 0);
     if (luaL_newmetatable(L, "script udp")) {
-        lua_newtable(L);
-        script_add(L, udp_rows);
+        lua_pushvalue(L, -1);
         lua_setfield(L, -2, "__index");
+        script_add(L, udp_rows);
     }
     lua_setmetatable(L, -2);
     return 1;

@@ -29,7 +29,7 @@ static int yield(lua_State *L, struct script_thread *thread)
     return lua_yield(L, lua_gettop(L));
 }
 
-/* Does a thread run there, or wait? */
+/* Does a thread run there, or wait? Of one that has frames: `at` may also be one that has yielded since. */
 static bool is_in_thread(const lua_State *coroutine)
 {
     if (script_running() == NULL) {
@@ -52,15 +52,12 @@ static const char *status_of_plain(lua_State *L, lua_State *coroutine)
     if (coroutine == L) {
         return "running";
     }
-    if (is_in_thread(coroutine)) {
-        return "running";
-    }
     switch (lua_status(coroutine)) {
     case LUA_YIELD:
         return "suspended";
     case 0:
         if (lua_getstack(coroutine, 0, &frame)) {
-            return "normal";
+            return is_in_thread(coroutine) ? "running" : "normal";
         }
         return lua_gettop(coroutine) == 0 ? "dead" : "suspended";
     default:

@@ -98,7 +98,9 @@ static int wait(lua_State *L, struct script_thread *thread)
     enum wait_result result = fiber_wait(&waiter.point, clock_now.now_ms + delay_ms);
     if (!waiter.has_it) {
         list_remove(&waiter.link);
-        return script_fail(L, "timeout");
+        lua_pushboolean(L, false); /* nil is what did not wait */
+        lua_pushliteral(L, "timeout");
+        return 2;
     }
     if (result == WAIT_CANCELLED || fiber_is_cancelled()) {
         give(semaphore, 1);

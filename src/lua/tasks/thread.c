@@ -103,6 +103,8 @@ static int kill_thread(lua_State *L, struct script_thread *thread)
     }
     script_kill(other);
     script_thread_forget(other);
+    fiber_queue(); /* it goes before we do, so that what it was in (a socket, a pipe) is free by then */
+    fiber_await_turn();
     lua_pushinteger(L, 1);
     return 1;
 }
@@ -110,7 +112,7 @@ static int kill_thread(lua_State *L, struct script_thread *thread)
 static const struct script_row rows[] = {
     {"thread.spawn", spawn, SCRIPT_WAITING, .waits = true},
     {"thread.wait", wait_for, SCRIPT_WAITING, .waits = true},
-    {"thread.kill", kill_thread, SCRIPT_WAITING, false},
+    {"thread.kill", kill_thread, SCRIPT_WAITING, .waits = true},
     {0},
 };
 

@@ -16,9 +16,10 @@ int script_ffi_context(void)
 
 int script_ffi_context_before(void)
 {
-    struct script_subject *subject = script_running->subject;
-    int place =
-        subject->kind->context_before != NULL ? subject->kind->context_before(subject) : LUA_NOREF;
+    struct script_subject *subject = script_running_subject();
+    int place = subject != NULL && subject->kind->context_before != NULL
+                    ? subject->kind->context_before(subject)
+                    : LUA_NOREF;
 
     return place == LUA_NOREF ? 0 : place;
 }

@@ -24,7 +24,12 @@ unsigned script_ffi_phase(void)
     return script_running() != NULL ? script_running()->phase : SCRIPT_INIT;
 }
 
-/* Adds ngx.get_phase to the table on top. */
+unsigned script_ffi_phase_number(void)
+{
+    return script_phase_number((enum script_phase) script_ffi_phase());
+}
+
+/* Adds ngx.get_phase and its kin to the table on top. */
 static void add_phase(lua_State *L)
 {
     lua_pushvalue(L, -1);

@@ -60,7 +60,8 @@ static void push_place(lua_State *L)
     }
 }
 
-static int write_line(lua_State *L, struct script_thread *thread, enum log_level level, int first)
+/* A line of all that is on the stack. */
+static int write_line(lua_State *L, struct script_thread *thread, enum log_level level)
 {
     const struct log *log = script_log_of(thread);
     int last = lua_gettop(L);
@@ -71,7 +72,7 @@ static int write_line(lua_State *L, struct script_thread *thread, enum log_level
     luaL_checkstack(L, last + 3, "too many arguments");
     lua_pushliteral(L, "[lua] ");
     push_place(L);
-    for (int i = first; i <= last; i++) {
+    for (int i = 1; i <= last; i++) {
         push_text(L, i);
     }
     lua_concat(L, lua_gettop(L) - last);
@@ -89,14 +90,16 @@ static int lua_log(lua_State *L, struct script_thread *thread)
     int level = luaL_checkint(L, 1);
 
     if (level < LOG_STDERR || level > LOG_DEBUG) {
-        return luaL_argerror(L, 1, "bad log level");
+        lua_pushfstring(L, "bad log level: %d", level);
+        return luaL_argerror(L, 1, lua_tostring(L, -1));
     }
-    return write_line(L, thread, (enum log_level) level, 2);
+    lua_remove(L, 1);
+    return write_line(L, thread, (enum log_level) level);
 }
 
 static int lua_print(lua_State *L, struct script_thread *thread)
 {
-    return write_line(L, thread, LOG_NOTICE, 1);
+    return write_line(L, thread, LOG_NOTICE);
 }
 
 static const struct script_row log_rows[] = {{"log", lua_log, 0, false}, {0}};

@@ -45,5 +45,7 @@ const char *script_phase_failure(enum script_phase phase);
 const char *script_phase_text(enum script_phase phase);
 /* "content", as ngx.get_phase gives it. */
 const char *script_phase_name(enum script_phase phase);
+/* 8, as ngx.get_raw_phase gives it. */
+unsigned script_phase_number(enum script_phase phase);
 
 #endif

@@ -127,7 +127,7 @@ static void empty_lines_before_a_request_are_skipped(void **state)
     assert_text(head.line, "GET / HTTP/1.0");
     assert_int_equal(parse("\r\n\r"), PARSE_MORE);
     assert_int_equal(parse(""), PARSE_MORE);
-    limits.line_max = 8;
+    limits.head_max = 8;
     assert_int_equal(parse("\r\n\r\n\r\n"), PARSE_MORE);
     assert_refused("\r\n\r\n\r\n\r\n\r\n", 400);
 }

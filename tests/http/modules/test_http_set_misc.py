@@ -36,10 +36,17 @@ def test_codes_there_and_back(serve):
 
 
 def test_what_cannot_be_decoded_is_empty(serve):
-    server = serving(serve, "set_decode_base64 $a $arg_t; set_decode_base32 $b $arg_t; set_decode_hex $c $arg_t; set_decode_base64url $d $arg_t;",
-                     'return 200 "[$a$b$c$d]";')
+    server = serving(serve, "set_decode_base64 $a $arg_t; set_decode_base32 $b $arg_t; set_decode_base64url $d $arg_t;",
+                     'return 200 "[$a$b$d]";')
     for bad in ("*", "%00", "!!!!", "z,", "%7f"):
         assert server.get("/?t=" + bad).text == "[]"
+
+
+def test_what_is_no_hex_is_an_error(serve):
+    server = serving(serve, "set_decode_hex $v $arg_t;", 'return 200 "[$v]";')
+    for bad in ("a", "zz", "%00%00", "61626"):
+        assert server.get("/?t=" + bad).status == 500
+    assert server.get("/?t=6162").text == "[ab]"
 
 
 def test_base32_settings(serve):

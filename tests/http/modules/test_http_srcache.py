@@ -51,6 +51,7 @@ server { listen 127.0.0.1:@PORT1@; default_type text/plain; root html;
     location = /past { add_header Expires "Mon, 01 Jan 2001 00:00:00 GMT"; return 200 $request_id; } location = /age { add_header Cache-Control "max-age=90"; return 200 $request_id; }
     location = /shared { add_header Cache-Control "max-age=90, s-maxage=2000"; return 200 $request_id; }
     location = /coded { add_header Content-Encoding foo; return 200 $request_id; } location = /file { }
+    location = /semi { add_header Cache-Control "blah; No-Cache"; return 200 $request_id; }
     location = /long { root html; } location = /short { return 444; } }
 server { listen 127.0.0.1:@PORT@; http2 on;
     location = /memc { internal; memc_connect_timeout 2s; set $memc_key $arg_key; set $memc_exptime $arg_exptime; memc_pass mc; }
@@ -70,6 +71,12 @@ server { listen 127.0.0.1:@PORT@; http2 on;
     location /guarded/ { deny all; srcache_fetch GET /memc key=$uri; proxy_pass http://127.0.0.1:@PORT1@/; }
     location /gzip/ { gzip on; sub_filter_types *; sub_filter text TEXT; sub_filter_once off; srcache_fetch GET /memc key=$uri; srcache_store PUT /memc key=$uri; proxy_pass http://127.0.0.1:@PORT1@/; }
     location /ranges/ { srcache_store_ranges on; srcache_fetch GET /memc key=$uri$http_range; srcache_store PUT /memc key=$uri$http_range; proxy_set_header Range $http_range;
+        proxy_pass http://127.0.0.1:@PORT1@/; }
+    location /parts/ { alias html/; srcache_store_ranges on; srcache_fetch GET /memc key=$uri-$http_range; srcache_store PUT /memc key=$uri-$http_range;
+        add_header X-Status "$srcache_fetch_status $srcache_store_status"; }
+    location /whole/ { alias html/; srcache_fetch GET /memc key=$uri$arg_k; srcache_store PUT /memc key=$uri$arg_k; }
+    location /semi { add_header Cache-Control "blah; No-Cache"; srcache_store PUT /memc key=$uri; proxy_pass http://127.0.0.1:@PORT1@/semi; }
+    location /both/ { srcache_store_hide_header Content-Type; srcache_store_pass_header Content-Type; srcache_store PUT /memc key=$uri;
         proxy_pass http://127.0.0.1:@PORT1@/; }
     location /static/ { alias html/; srcache_fetch GET /memc key=$uri; srcache_store PUT /memc key=$uri; } }
 """
@@ -105,6 +112,35 @@ def test_miss_store_hit(server, memcached):
     assert server.wait_lines("logs/cache.log", 1) and until(lambda: "/a HIT BYPASS 200" in server.lines("logs/cache.log"), "the log")
     assert "/a MISS STORE 200" in server.lines("logs/cache.log")
     assert memcached.values["/a"].startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n") and memcached.values["/a"].endswith(b"\r\n\r\n" + first.body)
+
+
+def test_parts_are_stored_when_asked_for(server, memcached):
+    first, second = twice(server, "/parts/file", "Range: bytes=5-8")
+    assert (first.status, first.text, first.header("X-Status")) == (206, "text", "MISS STORE")
+    assert (second.status, second.text, second.header("X-Status")) == (206, "text", "HIT BYPASS")
+    assert first.header("Content-Range") == second.header("Content-Range") == "bytes 5-8/100"
+    several, _ = twice(server, "/parts/file", "Range: bytes=0-1,5-8")
+    assert several.status == 206 and "/parts/file-bytes=0-1,5-8" not in memcached.values
+
+
+def test_a_part_of_what_is_stored_whole(server, memcached):
+    part, _ = twice(server, "/whole/file", "Range: bytes=5-8")
+    assert part.status == 206 and "/whole/file" not in memcached.values
+    server.get("/whole/file")
+    until(lambda: "/whole/file" in memcached.values, "the store")
+    part, _ = twice(server, "/whole/file", "Range: bytes=5-8")
+    assert (part.status, part.text) == (206, "text")
+
+
+def test_words_of_cache_control_are_parted_by_semicolons_as_well(server, memcached):
+    twice(server, "/semi")
+    assert "/semi" not in memcached.values
+
+
+def test_a_field_that_is_hidden_and_passed_is_stored(server, memcached):
+    server.get("/both/a")
+    until(lambda: "/both/a" in memcached.values, "the store")
+    assert b"\r\nContent-Type: text/plain\r\n" in memcached.values["/both/a"]
 
 
 @pytest.mark.parametrize("path,seconds", [("/b", 77), ("/age", 90), ("/shared", 1000)])

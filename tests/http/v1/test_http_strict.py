@@ -1,5 +1,7 @@
 """The strict parser: what could mean two things is refused, and nothing behind it is answered."""
 
+import re
+
 import pytest
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -189,6 +191,24 @@ def test_nothing_smuggled_was_logged(server):
     server.get("/mark")
     server.wait_log(r"200 /mark", "logs/access.log")
     assert "200 /smuggled" not in server.read("logs/access.log")
+
+
+@pytest.mark.parametrize("line, shown", [
+    (b"  folded", r"\x20..."), (b"A b: c", r"A\x20..."), (b": c", r"\x3a..."), (b"A: b\0c", r"A: b\x00..."),
+    (b"A\x01: b", r"A\x01..."), (b"no colon", r"no\x20..."), (b"colonless", "colonless"),
+])
+def test_the_log_shows_where_a_header_line_went_wrong(server, line, shown):
+    with server.client() as client:
+        client.send(b"GET /wrong HTTP/1.1\r\nHost: a\r\n" + line + b"\r\n\r\n")
+        assert client.response().status == 400
+    server.wait_log(re.escape('client sent invalid header line: "%s" while reading client request headers, client: 127.0.0.1' % shown)
+                    + '.*request: "GET /wrong HTTP/1.1"')
+
+
+def test_many_empty_lines_before_a_request(server):
+    with server.client() as client:
+        client.send(b"\r\n" * 6000 + b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert client.response().status == 200
 
 
 def test_length_of_zeros_is_a_number(server):

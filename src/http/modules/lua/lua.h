@@ -77,6 +77,7 @@ struct lua_request {
     unsigned redirects;          /* of the request, when ngx.ctx was made */
     bool has_type;               /* a script has set Content-Type, or removed it */
     bool is_reading_body;        /* ngx.req.read_body waits */
+    bool is_filter_broken;       /* body_filter_by_lua has failed */
     bool has_raw_socket; /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
     struct body_source *body_source; /* of ngx.req.socket(); or NULL */
     struct body_writer *writer;      /* of ngx.req.init_body; or NULL */
@@ -96,6 +97,8 @@ static inline const struct lua_settings *lua_settings_of(const struct request *r
 
 /* What Lua has of a request; made at its first use. */
 struct lua_request *lua_request_of(struct request *request);
+/* The same, or NULL: no Lua has run for it. */
+struct lua_request *lua_request_begun(struct request *request);
 
 /* The request that a thread works for; an error is thrown where there is none ("no request found"). */
 struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread);

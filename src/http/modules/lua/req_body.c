@@ -65,8 +65,8 @@ static int read_body(lua_State *L, struct script_thread *thread)
 /* What has come is dropped now, and the rest when the answer has been given. */
 static int discard_body(lua_State *L, struct script_thread *thread)
 {
+    struct request *request = lua_demand(L, thread, READ_PHASES);
     struct lua_request *lua = lua_check_request(L, thread);
-    struct request *request = lua->request;
 
     check_count(L, 0, 0, "0 arguments");
     if (!request->is_body_read && !lua->is_reading_body && !request_drop_arrived_body(request)) {
@@ -246,7 +246,7 @@ static int finish_body(lua_State *L, struct script_thread *thread)
 
 static const struct script_row rows[] = {
     {"req.read_body", read_body, READ_PHASES, .waits = true},
-    {"req.discard_body", discard_body, READ_PHASES, .waits = true},
+    {"req.discard_body", discard_body, 0, .waits = true},
     {"req.get_body_data", get_body_data, 0, false},
     {"req.get_body_file", get_body_file, 0, false},
     {"req.get_post_args", get_post_args, 0, false},

@@ -5,7 +5,6 @@
 #include "http/modules/lua/lua.h"
 #include "http/request/field_change.h"
 
-#define CHANGE_PHASES (SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER))
 #define FIELDS_ONCE                                                                                \
     (FIELD_BIT(FIELD_HOST) | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_CONTENT_TYPE) |     \
      FIELD_BIT(FIELD_USER_AGENT) | FIELD_BIT(FIELD_REFERER) | FIELD_BIT(FIELD_AUTHORIZATION) |     \
@@ -65,7 +64,7 @@ int lua_ffi_request_field_set(const char *name, size_t len, const char *value, s
                               int appends)
 {
     struct request *request;
-    int result = lua_ffi_request(CHANGE_PHASES, &request);
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;

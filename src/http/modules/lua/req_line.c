@@ -43,8 +43,7 @@ int lua_ffi_method(struct str *out)
 int lua_ffi_method_set(int number)
 {
     struct request *request;
-    int result =
-        lua_ffi_request(SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER), &request);
+    int result = lua_ffi_request(SCRIPT_OF_REQUEST, &request);
 
     if (result != LUA_FFI_OK) {
         return result;

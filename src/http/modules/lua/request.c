@@ -139,6 +139,11 @@ struct lua_request *lua_request_of(struct request *request)
     return lua;
 }
 
+struct lua_request *lua_request_begun(struct request *request)
+{
+    return request_data(request, &lua_key, 0);
+}
+
 struct lua_request *lua_check_request(lua_State *L, const struct script_thread *thread)
 {
     if (thread == NULL || thread->phase == SCRIPT_INIT) {

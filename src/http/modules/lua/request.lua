@@ -135,9 +135,6 @@ local fields_meta = {
 
 -- All fields, of which `at` gives one by number; those that come again as a list.
 local function give_fields(count, at, max, is_raw)
-    if count < 0 then
-        fail(count, 3)
-    end
     if not max then
         max = MAX
     elseif max <= 0 then
@@ -169,7 +166,10 @@ local function give_fields(count, at, max, is_raw)
     if not is_raw then
         setmetatable(fields, fields_meta)
     end
-    return fields, is_cut
+    if is_cut then
+        return fields, is_cut
+    end
+    return fields
 end
 
 -- A value, or a list of them, of one name; `set` is the function of C.
@@ -221,7 +221,11 @@ end
 local req = ngx.req
 
 function req.get_headers(max, is_raw)
-    return give_fields(C.lua_ffi_request_fields(), C.lua_ffi_request_field, max, is_raw)
+    local count = C.lua_ffi_request_fields()
+    if count < 0 then
+        fail(count, 2)
+    end
+    return give_fields(count, C.lua_ffi_request_field, max, is_raw)
 end
 
 function req.set_header(name, value)
@@ -359,7 +363,11 @@ ngx.header = setmetatable({}, {
 ngx.resp = ngx.resp or {}
 
 function ngx.resp.get_headers(max, is_raw)
-    return give_fields(C.lua_ffi_response_fields(), C.lua_ffi_response_field, max, is_raw)
+    local count = C.lua_ffi_response_fields()
+    if count < 0 then
+        fail(count, 2)
+    end
+    return give_fields(count, C.lua_ffi_response_field, max, is_raw)
 end
 
 package.preload["ngx.resp"] = function()

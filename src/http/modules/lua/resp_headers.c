@@ -209,6 +209,7 @@ int lua_ffi_status_set(int status)
     request->response.error_status = 0;
     request->response.status = status < 0 || status > 999 ? 0 : (unsigned) status;
     request->response.reason = STR_NONE;
+    request->response.keeps_head |= script_running()->phase == SCRIPT_HEADER_FILTER;
     return LUA_FFI_OK;
 }
 

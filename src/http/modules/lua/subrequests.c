@@ -196,6 +196,7 @@ static void prepare(struct subrequest *sub)
     const struct variable_env *from = &capture->parent->env;
     struct request *child = sub->request;
 
+    child->response.is_error_page = true; /* the script is told of a failure, error_page is not */
     if (capture->copies_variables && from->values != NULL) {
         size_t count = from->set->used.count;
         child->env.values = arena_array(child->env.arena, count, sizeof(struct variable_value));
@@ -332,6 +333,19 @@ static bool run_all(struct script_thread *thread, struct capture **captures, enu
     return begun == count;
 }
 
+/* ngx.exit(444) and its kin, a filter of bodies that failed: not the answer alone is dropped, but the client. */
+static bool drops_all(struct request *child, enum flow flow)
+{
+    const struct lua_request *lua = lua_request_begun(child);
+    unsigned status = child->response.status;
+
+    if (lua != NULL && lua->is_filter_broken) {
+        return true;
+    }
+    return flow == FLOW_CUT && !child->response.is_head_sent &&
+           (status == 444 || status == 499 || status == 408);
+}
+
 static int capture_all(lua_State *L, struct script_thread *thread, struct capture **captures,
                        int count)
 {
@@ -346,6 +360,11 @@ static int capture_all(lua_State *L, struct script_thread *thread, struct captur
         return luaL_error(L, "failed to issue subrequest: -1");
     }
     luaL_checkstack(L, count + 8, "too many subrequests");
+    for (int i = 0; i < count; i++) {
+        if (drops_all(captures[i]->sub.request, flows[i])) {
+            lua_decide(L, thread, FLOW_CLOSED);
+        }
+    }
     for (int i = 0; i < count; i++) {
         give_result(L, captures[i], flows[i]);
     }

@@ -4,8 +4,6 @@
 #include "lua/values/args.h"
 #include "lua/vm/context.h"
 
-#define CHANGE_PHASES (SCRIPT_OF_REQUEST & ~(uint32_t) (SCRIPT_LOG | SCRIPT_BALANCER))
-
 int lua_ffi_uri_args(struct str *out)
 {
     struct request *request;
@@ -51,8 +49,7 @@ static bool check_flag(lua_State *L, int index)
 /* ngx.req.set_uri(uri, jumps, is_binary). To jump is to search a location for the new URI once this Lua has ended, which is now. */
 static int set_uri(lua_State *L, struct script_thread *thread)
 {
-    struct request *request =
-        lua_demand(L, thread, SCRIPT_OF_REQUEST & ~(uint32_t) SCRIPT_BALANCER);
+    struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST);
     int count = lua_gettop(L);
 
     if (count < 1 || count > 3) {
@@ -107,7 +104,7 @@ void lua_push_args(lua_State *L, int index)
 
 static int set_uri_args(lua_State *L, struct script_thread *thread)
 {
-    struct request *request = lua_demand(L, thread, CHANGE_PHASES);
+    struct request *request = lua_demand(L, thread, SCRIPT_OF_REQUEST);
 
     if (lua_gettop(L) != 1) {
         return luaL_error(L, "expecting 1 argument but seen %d", lua_gettop(L));

@@ -38,7 +38,7 @@ local KEYS_USUAL = 1024 -- that get_keys gives
 
 local value = ffi.new("struct script_dict_value")
 local dict_methods = {}
-local dict_mt = { __index = dict_methods }
+dict_methods.__index = dict_methods -- scripts walk over the methods by any dictionary's __index
 
 -- The dictionary behind an object.
 local function dict_of(zone)
@@ -405,6 +405,6 @@ end
 local shared = {}
 for name, dict in pairs(dicts) do
     -- A pointer of FFI: code that is given lightuserdata is not compiled.
-    shared[name] = setmetatable({ ffi.cast("void *", dict) }, dict_mt)
+    shared[name] = setmetatable({ ffi.cast("void *", dict) }, dict_methods)
 end
 return shared

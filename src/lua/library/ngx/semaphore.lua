@@ -5,6 +5,15 @@ local _, new, post, wait, count = ...
 local semaphore = { version = "0.1.0" }
 local meta = { __index = semaphore }
 
+-- C's object of a semaphore.
+local function object_of(self)
+    local object = type(self) == "table" and rawget(self, "sem")
+    if not object then
+        return error("not a semaphore instance", 3)
+    end
+    return object
+end
+
 -- One that so many may take at once; or nil and a reason.
 function semaphore.new(n)
     n = n and tonumber(n) or 0
@@ -16,25 +25,27 @@ end
 
 -- So many more may take it.
 function semaphore:post(n)
-    n = n and tonumber(n) or 1
+    local object = object_of(self)
+    n = math.floor(n and tonumber(n) or 1)
     if n < 1 then
-        return error("no negative number", 2)
+        return error("positive number required", 2)
     end
-    return post(self.sem, n)
+    return post(object, n)
 end
 
--- Takes it, or waits for it so many seconds: true, or nil and "timeout".
+-- Takes it, or waits for it so many seconds: true, or false (nil without a wait) and "timeout".
 function semaphore:wait(seconds)
+    local object = object_of(self)
     seconds = tonumber(seconds) or 0
     if seconds < 0 then
         return error("no negative number", 2)
     end
-    return wait(self.sem, seconds)
+    return wait(object, seconds)
 end
 
 -- How many may take it; negative: how many wait for it.
 function semaphore:count()
-    return count(self.sem)
+    return count(object_of(self))
 end
 
 return semaphore

@@ -78,6 +78,7 @@ static enum flow give(struct request *request, const struct stored *stored)
     fields_each(field, &stored->fields) {
         take_field(request, field);
     }
+    response->allows_ranges = true;
     return response_memory(request, stored->status, response->content_type, stored->body);
 }
 

@@ -16,6 +16,7 @@ struct storing {
     const struct srcache_settings *settings;
     struct buf bytes;         /* head and body */
     size_t head;              /* bytes of the head */
+    unsigned status;          /* in it */
     int64_t announced;        /* bytes of the body; -1 = not known */
     bool is_over;             /* it is too large, and not stored */
     struct request_body body; /* of the subrequest */
@@ -59,6 +60,19 @@ static bool word_forbids(const struct srcache_settings *settings, struct str wor
     return false;
 }
 
+/* The next word of Cache-Control; some scripts part them by semicolons. words->data is NULL behind the last. */
+static struct str next_word(struct str *words)
+{
+    size_t len = 0;
+
+    while (len < words->len && words->data[len] != ',' && words->data[len] != ';') {
+        len++;
+    }
+    struct str word = str_trim((struct str){words->data, len});
+    *words = len < words->len ? str_skip(*words, len + 1) : STR_NONE;
+    return word;
+}
+
 uint64_t srcache_lifetime(const struct request *request, bool *is_storable)
 {
     const struct srcache_settings *settings = srcache_at(request->location);
@@ -73,7 +87,7 @@ uint64_t srcache_lifetime(const struct request *request, bool *is_storable)
         struct str words = field->value;
 
         while (field->id == FIELD_CACHE_CONTROL && !field->is_removed && words.data != NULL) {
-            struct str word = str_trim(str_cut(&words, ','));
+            struct str word = next_word(&words);
             if (word_forbids(settings, word, &max_age, &shared_age)) {
                 *is_storable = false;
             }
@@ -142,11 +156,12 @@ static bool is_stored(const struct srcache_settings *settings, const struct fiel
     const uint64_t never =
         FIELDS_OF_CONNECTION | FIELD_BIT(FIELD_CONTENT_LENGTH) | FIELD_BIT(FIELD_TRAILER);
 
-    if (field->is_removed || (never & FIELD_BIT(field->id)) != 0 ||
-        is_listed(&settings->hidden, field->name)) {
+    if (field->is_removed || (never & FIELD_BIT(field->id)) != 0) {
         return false;
     }
-    return (hidden & FIELD_BIT(field->id)) == 0 || is_listed(&settings->passed, field->name);
+    bool is_hidden =
+        (hidden & FIELD_BIT(field->id)) != 0 || is_listed(&settings->hidden, field->name);
+    return !is_hidden || is_listed(&settings->passed, field->name);
 }
 
 static void put_field(struct storing *storing, struct str name, struct str value)
@@ -185,23 +200,54 @@ static void put_head(struct storing *storing, const struct request *request)
     }
     buf_append(out, STR("\r\n"));
     storing->head = out->len;
+    storing->status = response->status;
+    storing->announced = response->content_length;
 }
 
-/* All of the response is there: begins the subrequest, which the client does not wait for. MAY WAIT for others to end. */
-static void store(struct storing *storing, struct request *request)
+/*
+ * The client has asked for a part of what the handler gave, and the filter of ranges, which stands behind this one, gives it that: the head
+ * becomes that of the part. Several parts are not stored.
+ */
+static void see_part(struct storing *storing, const struct request *request)
+{
+    const struct response *response = &request->response;
+    const struct field *range = fields_get(&response->fields, FIELD_CONTENT_RANGE);
+    struct buf *bytes = &storing->bytes;
+
+    if (response->status != 206 || storing->status == 206) {
+        return;
+    }
+    if (!storing->settings->stores_ranges || range == NULL || range->value.len == 0) {
+        storing->is_over = true;
+        return;
+    }
+    struct buf whole = *bytes;
+    struct str fields = buf_str(&whole);
+    str_cut(&fields, '\n');
+    *bytes = (struct buf){0};
+    buf_printf(bytes, "HTTP/1.1 206 %.*s\r\nContent-Range: %.*s\r\n%.*s",
+               STR_ARG(status_phrase(206)), STR_ARG(range->value), STR_ARG(fields));
+    buf_free(&whole);
+    storing->head = bytes->len;
+    storing->announced = response->content_length;
+}
+
+/* All of the response is there: begins the subrequest, which the client does not wait for. False: it is not stored. MAY WAIT for
+ * others to end. */
+static bool store(struct storing *storing, struct request *request)
 {
     const struct srcache_settings *settings = storing->settings;
     size_t body = storing->bytes.len - storing->head;
     struct subrequest *sub = &storing->sub;
 
     if (storing->is_over || templates_any_true(&settings->store_skip, &request->env)) {
-        return;
+        return false;
     }
     if (storing->announced >= 0 && (uint64_t) storing->announced != body) {
         log_error(&request->log, 0,
                   "srcache_store: the body has %zu bytes where %lld were announced", body,
                   (long long) storing->announced);
-        return;
+        return false;
     }
     storing->body = (struct request_body){.bytes = buf_str(&storing->bytes),
                                           .fd = -1,
@@ -210,11 +256,8 @@ static void store(struct storing *storing, struct request *request)
     sub->own_variables = true;
     sub->outlives_client = true;
     sub->given = &storing->body;
-    srcache_run_of(request)->stored = SRCACHE_STORE;
-    if (!srcache_aim(request, &settings->store, sub) ||
-        subrequest_begin(request, sub) != FLOW_DONE) {
-        srcache_run_of(request)->stored = SRCACHE_BYPASS;
-    }
+    return srcache_aim(request, &settings->store, sub) &&
+           subrequest_begin(request, sub) == FLOW_DONE;
 }
 
 static void gather(struct storing *storing, const struct request *request, struct str bytes)
@@ -241,14 +284,17 @@ static bool storing_send(struct body_filter *filter, struct request *request,
 {
     struct storing *storing = container_of(filter, struct storing, filter);
 
+    if (storing->bytes.len == storing->head) {
+        see_part(storing, request);
+    }
     if (piece != NULL) {
         gather(storing, request, piece->bytes);
     }
     if (!body_filter_next(filter, request, piece, is_last)) {
         return false;
     }
-    if (is_last) {
-        store(storing, request);
+    if (is_last && !store(storing, request)) {
+        srcache_run_of(request)->stored = SRCACHE_BYPASS;
     }
     return true;
 }
@@ -263,7 +309,8 @@ void srcache_store(struct request *request)
     struct storing *storing = arena_new(&request->arena, struct storing);
     storing->filter.send = storing_send;
     storing->settings = settings;
-    storing->announced = request->response.content_length;
+    srcache_run_of(request)->stored =
+        SRCACHE_STORE; /* as the head says it: it may turn out otherwise */
     arena_on_free(&request->arena, free_bytes, storing);
     buf_reserve(&storing->bytes, (size_t) (settings->head_size + settings->piece_size));
     put_head(storing, request);

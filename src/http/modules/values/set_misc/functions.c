@@ -30,7 +30,7 @@ static bool give_hex(struct request *request, const unsigned char *bytes, size_t
     return give(value, str_from(room, hex_encode(room, bytes, size)));
 }
 
-/* What cannot be decoded is empty. */
+/* What cannot be decoded is empty; of set_decode_hex it is a failure. */
 static bool give_decoded(bool is_sound, struct str text, struct str *value)
 {
     return give(value, is_sound ? text : STR(""));
@@ -127,9 +127,7 @@ COMPUTE(encode_hex)
 
 COMPUTE(decode_hex)
 {
-    struct str text = STR("");
-
-    return give_decoded(hex_decode(&request->arena, args[0], &text), text, value);
+    return hex_decode(&request->arena, args[0], value);
 }
 
 /* ---- hashes ---- */
