@@ -245,7 +245,8 @@ bool worker_begin(const struct worker_start *start)
     generation_now = generation;
     worker_slot = start->slot;
     counters_mine = cell_counters(start->cell);
-    counters_mine->pid = (uint64_t) getpid();
+    counters_mine->slot = start->slot;
+    counters_mine->pid = (uint32_t) getpid();
     clock_update();
     if (!loop_init(&options)) {
         log_emerg(log_main, errno, "epoll_create() failed");

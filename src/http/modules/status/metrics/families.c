@@ -405,33 +405,54 @@ static void write_keyvals(struct metrics_writer *writer)
     }
 }
 
-/* Resident memory of the worker that answers; 0: not known. */
-static uint64_t resident_bytes(void)
+/* Resident memory of a process; false: not known, as it is gone. */
+static bool resident_bytes(pid_t pid, uint64_t *bytes)
 {
     unsigned long long size = 0;
     unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
+    char path[40];
 
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int) pid);
+    FILE *file = fopen(path, "re");
     if (file == NULL) {
-        return 0;
+        return false;
     }
-    if (fscanf(file, "%llu %llu", &size, &pages) != 2) {
-        pages = 0;
-    }
+    bool is_known = fscanf(file, "%llu %llu", &size, &pages) == 2;
     fclose(file);
-    return pages * (uint64_t) sysconf(_SC_PAGESIZE);
+    *bytes = pages * (uint64_t) sysconf(_SC_PAGESIZE);
+    return is_known;
+}
+
+static void write_memory(struct metrics_writer *writer)
+{
+    family_begin(writer, FAMILY_GAUGE, "portunus_worker_resident_memory_bytes",
+                 "Resident memory of the worker of each slot; what workers share is in each.");
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        pid_t pid = workers_pid(slot);
+        uint64_t bytes;
+        char number[16];
+
+        if (pid != 0 && resident_bytes(pid, &bytes)) {
+            snprintf(number, sizeof(number), "%u", slot);
+            put(writer, LABELS({"slot", str_of(number)}), bytes);
+        }
+    }
 }
 
 static void write_service(struct metrics_writer *writer)
 {
+    struct slot_counters sum;
+
+    counters_sum(&sum);
     family_begin(writer, FAMILY_INFO, "portunus_build", "Which program this is.");
     put(writer, LABELS({"version", STR(PORTUNUS_VERSION)}), 1);
     put_one(writer, FAMILY_GAUGE, "portunus_workers", "Workers of this configuration.",
             generation_now->slots);
     put_one(writer, FAMILY_COUNTER, "portunus_reloads",
             "Configurations read since the start, without the first.", generation_now->number - 1);
-    put_one(writer, FAMILY_GAUGE, "portunus_worker_resident_memory_bytes",
-            "Resident memory of the worker that has answered.", resident_bytes());
+    put_one(writer, FAMILY_COUNTER, "portunus_reload_failures",
+            "Reloads that changed nothing, as the configuration was not fit.", sum.reload_failures);
+    write_memory(writer);
 }
 
 void metrics_write(struct buf *out, struct request *request, const struct metrics_form *form)
