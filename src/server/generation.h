@@ -180,13 +180,16 @@ struct slot_counters {
     uint64_t tls_version_1_3; /* … were of this version; others are of 1.2 or before */
     uint64_t tls_failures;    /* handshakes that failed */
     uint64_t h2_connections;  /* of clients, that spoke HTTP/2 */
-    uint64_t pid;             /* of the worker; 0: of none, or of one that is on its way out */
-    uint64_t pad[1];
+    uint64_t reload_failures; /* configurations that were not fit to take the place of another */
+    uint32_t pid;             /* of the worker; 0: of none, or of one that is on its way out */
+    uint32_t slot;            /* … that it has */
 };
 extern struct slot_counters *counters_mine;   /* this worker's */
 void counters_sum(struct slot_counters *sum); /* over all slots */
 /* Process ids of the workers that serve, as many as there are and at most `max`; gives their number. */
 unsigned workers_pids(pid_t *pids, unsigned max);
+/* That of the worker with this slot; 0: there is none just now. */
+pid_t workers_pid(unsigned slot);
 
 /*
  * For the http floor: what to do with parked connections when this worker quits because of a

@@ -1,11 +1,15 @@
-/* Fuzz target: Accept-Encoding. A weight is one; what a coding has hangs on no other coding's name. */
+/* Fuzz target: Accept-Encoding, and Accept. A weight is one; what a coding has hangs on no other coding's name; a type
+ * that is chosen was named. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/message/accept.h"
 #include "http/message/accept_encoding.h"
 
 static const struct str codings[] = {STR_INIT("gzip"), STR_INIT("br"), STR_INIT("zstd"),
                                      STR_INIT("identity"), STR_INIT("*")};
+
+static const struct str types[] = {STR_INIT("text/plain; version=0.0.4"), STR_INIT("a/b")};
 
 /* Does the text hold the word at all? */
 static bool holds(struct str text, struct str word)
@@ -33,6 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             (weight != WEIGHT_NONE && !holds(text, codings[i]))) {
             abort();
         }
+    }
+    unsigned chosen = accept_choose(text, types, 2);
+    if (chosen > 2 || (chosen != 2 && !holds(text, STR("*")) && !holds(text, STR("/")))) {
+        abort();
     }
     free(copy);
     return 0;

@@ -27,8 +27,7 @@ static int weight_parse(struct str text)
     return weight;
 }
 
-/* The parameters of a coding, ";q=0.5": the least weight among them. */
-static int weight_of(struct str parameters)
+int accept_parameters_weight(struct str parameters)
 {
     int least = WEIGHT_MOST;
 
@@ -51,7 +50,7 @@ int accept_encoding_weight(struct str accepted, struct str coding)
         while (names.data != NULL) {
             if (str_equal_nocase(str_cut(&names, ' '), coding)) {
                 /* In "gzip br;q=0" the weight is that of the last. */
-                return names.data != NULL ? WEIGHT_MOST : weight_of(parameters);
+                return names.data != NULL ? WEIGHT_MOST : accept_parameters_weight(parameters);
             }
         }
     }

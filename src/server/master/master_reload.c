@@ -188,6 +188,23 @@ static void take_over_workers(struct generation *next)
     generation_free(old);
 }
 
+/* The generation that is to come, ready; NULL: its configuration is not fit, the log says why. */
+static struct generation *make_next(struct generation *old)
+{
+    struct generation *next = generation_read(old, false, false);
+
+    if (next == NULL) {
+        return NULL;
+    }
+    next->core->daemon = old->core->daemon;
+    next->core->master_process = true;
+    if (!generation_check(next) || !generation_open(next, false)) {
+        generation_free(next);
+        return NULL;
+    }
+    return next;
+}
+
 void master_reload(void)
 {
     /* While a new binary runs, the old one only gets its workers back. */
@@ -203,17 +220,10 @@ void master_reload(void)
     master.must_reload = false;
     log_notice(log_main, 0, "reconfiguring");
     notify_reloading();
-    struct generation *old = master.generation;
-    struct generation *next = generation_read(old, false, false);
+    struct generation *next = make_next(master.generation);
 
     if (next == NULL) {
-        notify_ready();
-        return;
-    }
-    next->core->daemon = old->core->daemon;
-    next->core->master_process = true;
-    if (!generation_check(next) || !generation_open(next, false)) {
-        generation_free(next);
+        counters_mine->reload_failures++;
         notify_ready();
         return;
     }

@@ -146,26 +146,38 @@ static void take_over_connections(struct generation *next)
     }
 }
 
-static void reload(void)
+/* The generation that is to come, ready; NULL: its configuration is not fit, the log says why. */
+static struct generation *make_next(void)
 {
-    must_reload = false;
-    log_notice(log_main, 0, "reconfiguring");
     if (old_count == OLD_MOST) {
         log_error(log_main, 0, "too many older configurations are still in use");
-        return;
+        return NULL;
     }
     struct generation *next = generation_read(generation_now, false, false);
 
     if (next == NULL) {
-        return;
+        return NULL;
     }
     next->core->daemon = generation_now->core->daemon;
     next->core->master_process = false;
     if (!generation_check(next) || !generation_open(next, false)) {
         generation_free(next);
-        return;
+        return NULL;
     }
-    take_over_connections(next);
+    return next;
+}
+
+static void reload(void)
+{
+    must_reload = false;
+    log_notice(log_main, 0, "reconfiguring");
+    struct generation *next = make_next();
+
+    if (next == NULL) {
+        counters_mine->reload_failures++;
+    } else {
+        take_over_connections(next);
+    }
 }
 
 static void free_old_if_unused(void)

@@ -80,6 +80,7 @@ static void add_totals(struct slot_counters *sum, const struct slot_counters *fr
     sum->tls_version_1_3 += read_once(&from->tls_version_1_3);
     sum->tls_failures += read_once(&from->tls_failures);
     sum->h2_connections += read_once(&from->h2_connections);
+    sum->reload_failures += read_once(&from->reload_failures);
 }
 
 static void add_open(struct slot_counters *sum, const struct slot_counters *from)
@@ -111,19 +112,38 @@ struct loop_pulse *cell_pulse(uint32_t cell)
     return cell == CELL_NONE ? NULL : &shared->cells[cell].pulse;
 }
 
+static pid_t pid_of(const struct cell *cell)
+{
+    return (pid_t) * (const volatile uint32_t *) &cell->counters.pid;
+}
+
 unsigned workers_pids(pid_t *pids, unsigned max)
 {
     uint64_t used = atomic_load_explicit(&shared->used, memory_order_acquire);
     unsigned count = 0;
 
     for (uint64_t i = 0; i < used && count < max; i++) {
-        uint64_t pid = read_once(&shared->cells[i].counters.pid);
+        pid_t pid = pid_of(&shared->cells[i]);
 
         if (pid != 0) {
-            pids[count++] = (pid_t) pid;
+            pids[count++] = pid;
         }
     }
     return count;
+}
+
+pid_t workers_pid(unsigned slot)
+{
+    uint64_t used = atomic_load_explicit(&shared->used, memory_order_acquire);
+
+    for (uint64_t i = 0; i < used; i++) {
+        pid_t pid = pid_of(&shared->cells[i]);
+
+        if (pid != 0 && shared->cells[i].counters.slot == slot) {
+            return pid;
+        }
+    }
+    return 0;
 }
 
 void counters_sum(struct slot_counters *sum)

@@ -247,7 +247,8 @@ bool worker_begin(const struct worker_start *start)
     worker_slot = start->slot;
     worker_is_agent = start->is_agent;
     counters_mine = cell_counters(start->cell);
-    counters_mine->pid = start->is_agent ? 0 : (uint64_t) getpid();
+    counters_mine->slot = start->slot;
+    counters_mine->pid = start->is_agent ? 0 : (uint32_t) getpid();
     clock_update();
     if (!loop_init(&options)) {
         log_emerg(log_main, errno, "epoll_create() failed");

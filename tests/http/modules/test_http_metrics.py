@@ -186,7 +186,7 @@ def test_cache_zones_and_service(serve):
         assert value(seen, "shared_memory_bytes", zone=zone, state="free") > 0
     assert value(seen, "build_info", version=seen and [dict(labels)["version"] for name, labels in seen if name == "portunus_build_info"][0]) == 1
     assert value(seen, "reloads_total") == 0 and value(seen, "workers") == 1
-    assert value(seen, "worker_resident_memory_bytes") > 1 << 20
+    assert value(seen, "worker_resident_memory_bytes", slot="0") > 1 << 20
     assert value(seen, "requests_total") >= 4 and value(seen, "connections", state="active") >= 1
     assert value(seen, "shard_connections_total", slot="0", by="own") >= 1
     assert value(seen, "metrics_lost_total") == 0
@@ -247,6 +247,32 @@ def test_numbers_survive_a_reload(serve):
     seen = scrape(server)
     assert value(seen, "server_requests_total", server="a", code="200") >= 3
     assert value(seen, "zone_requests_total", zone="new", code="200") == 1
+
+
+@pytest.mark.parametrize("master", ["on", "off"])
+def test_reloads_that_change_nothing_are_counted(serve, master):
+    http = "server { listen 127.0.0.1:@PORT@; %s %s }"
+    server = serve(http % (SHOW, ""), main="master_process %s;" % master, allow=["nonsense"])
+    assert value(scrape(server), "reload_failures_total") == 0
+    server.configure(http % (SHOW, "nonsense on;"))
+    for failures in (1, 2):
+        server.signal("reload")
+        seen = until(lambda: (lambda now: now if value(now, "reload_failures_total") == failures else None)(scrape(server)), "the reload's end")
+        assert value(seen, "reloads_total") == 0
+    server.configure(http % (SHOW, ""))
+    server.signal("reload")
+    seen = until(lambda: (lambda now: now if value(now, "reloads_total") == 1 else None)(scrape(server)), "the reload")
+    assert value(seen, "reload_failures_total") == 2 and value(seen, "worker_resident_memory_bytes", slot="0") > 1 << 20
+
+
+def test_memory_of_each_worker(serve):
+    server = serve("server { listen 127.0.0.1:@PORT@; %s }" % SHOW, main="worker_processes 3;")
+    workers = wait_workers(server, 3)
+    seen = scrape(server)
+    assert {dict(labels)["slot"] for name, labels in seen if name == "portunus_worker_resident_memory_bytes"} == {"0", "1", "2"}
+    os.kill(sorted(workers)[0], signal.SIGQUIT)     # another comes with its slot
+    wait_workers(server, 3, without=sorted(workers)[:1])
+    until(lambda: len([name for name, _ in scrape(server) if name == "portunus_worker_resident_memory_bytes"]) == 3, "the new worker")
 
 
 def test_without_metrics_nothing_is_counted_and_later_it_is(serve):

@@ -14,11 +14,8 @@ const uint16_t metrics_codes[METRICS_CODES] = {
 };
 /* clang-format on */
 
-const uint16_t metrics_bucket_ms[METRICS_BUCKETS - 1] = {5,   10,   25,   50,   100,  250,
-                                                         500, 1000, 2500, 5000, 10000};
-
 /* Cells are allocated so many at a time: few pages are used where there are few series. */
-enum { BLOCK_CELLS = 32, BLOCKS = SERIES_MOST / BLOCK_CELLS, SHEETS = 512 };
+enum { BLOCK_CELLS = 16, BLOCKS = SERIES_MOST / BLOCK_CELLS, SHEETS = 512 };
 
 struct block {
     struct metrics_cell cells[BLOCK_CELLS];
@@ -65,6 +62,7 @@ bool metrics_use(struct zone *wanted)
         shm_lock_init(&made->lock);
         wanted->root = made;
     }
+    times_init();
     zone = wanted;
     root = wanted->root;
     return true;
@@ -209,16 +207,6 @@ unsigned metrics_code_index(unsigned status)
         }
     }
     return metrics_codes[low] == status ? low : METRICS_CODES - 1;
-}
-
-unsigned metrics_bucket_index(uint64_t time_ms)
-{
-    unsigned bucket = 0;
-
-    while (bucket < METRICS_BUCKETS - 1 && time_ms > metrics_bucket_ms[bucket]) {
-        bucket++;
-    }
-    return bucket;
 }
 
 /* ---- reading ---- */

@@ -7,6 +7,7 @@
 
 #include "base/shm.h"
 #include "base/str.h"
+#include "http/modules/status/metrics/times.h"
 
 /* What a series is about. */
 enum series_kind {
@@ -24,19 +25,14 @@ enum series_kind {
 #define METRICS_CODES 44
 extern const uint16_t metrics_codes[METRICS_CODES];
 
-/* Upper ends of the buckets of times, in milliseconds; the last bucket has no end. */
-#define METRICS_BUCKETS 12
-#define METRICS_BUCKET_FIRST 5
-extern const uint16_t metrics_bucket_ms[METRICS_BUCKETS - 1];
-
 /* One worker's counts of one series. Raised plainly, by that worker alone; only ever up. */
 struct metrics_cell {
+    uint64_t time_ms;  /* sum of times */
+    uint64_t received; /* bytes */
+    uint64_t sent;     /* bytes */
     uint64_t codes[METRICS_CODES];
-    uint64_t buckets[METRICS_BUCKETS]; /* requests by time, each in one */
-    uint64_t time_ms;                  /* sum of times */
-    uint64_t received;                 /* bytes */
-    uint64_t sent;                     /* bytes */
-    uint64_t pad[5];
+    uint64_t times[TIMES_CELLS]; /* requests by time, each in one */
+    uint64_t pad[2];
 };
 
 /* One request. */
@@ -68,9 +64,8 @@ void metrics_worker_end(void);
 extern struct metrics_cell *metrics_cells[SERIES_MOST + 1];
 struct metrics_cell *metrics_make_cell(unsigned series);
 
-/* The place of a status in `codes`, of a time in `buckets`. */
+/* The place of a status in `codes`. */
 unsigned metrics_code_index(unsigned status);
-unsigned metrics_bucket_index(uint64_t time_ms);
 
 /* Counts: on the way of every request. Where there is no room any more, nothing is, and metrics_lost() counts that. */
 static inline void metrics_count(unsigned series, const struct metrics_sample *sample)
@@ -81,9 +76,7 @@ static inline void metrics_count(unsigned series, const struct metrics_sample *s
         return;
     }
     cell->codes[sample->status == 200 ? 0 : metrics_code_index(sample->status)]++;
-    cell->buckets[sample->time_ms <= METRICS_BUCKET_FIRST
-                      ? 0
-                      : metrics_bucket_index(sample->time_ms)]++;
+    cell->times[times_cell(sample->time_ms)]++;
     cell->time_ms += sample->time_ms;
     cell->received += sample->received;
     cell->sent += sample->sent;

@@ -3,7 +3,9 @@
 
 #include "base/text.h"
 #include "http/exchange/exchange.h"
+#include "http/message/accept.h"
 #include "http/modules/status/metrics/counters.h"
+#include "http/modules/status/metrics/writer.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
 #include "server/generation.h"
@@ -93,32 +95,46 @@ static enum flow count_request(struct request *request)
 
 /* ---- showing ---- */
 
-/* A client that names nothing that we know gets the older form, as all scrapers read it. */
+enum shown_as { AS_TEXT, AS_OPENMETRICS, AS_PROTOBUF, AS_PAGE, AS_JSON, SHOWN_AS };
+
+/* Where a client likes several the same it gets the first of them. */
+static const struct str shown_types[SHOWN_AS] = {
+    STR_INIT("text/plain; version=0.0.4; charset=utf-8"),
+    STR_INIT("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    STR_INIT("application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; "
+             "encoding=delimited"),
+    STR_INIT("text/html; charset=utf-8"),
+    STR_INIT("application/json"),
+};
+
+static const struct metrics_form *const shown_forms[SHOWN_AS] = {&metrics_text,
+                                                                 &metrics_openmetrics,
+                                                                 &metrics_protobuf};
+
 static enum flow metrics_answer(struct request *request)
 {
-    const struct field *field = fields_find(&request->headers, STR("Accept"));
-    struct str accept = field == NULL ? STR_NONE : field->value;
-    bool is_openmetrics = str_find(accept, STR("application/openmetrics-text")) != NULL;
+    struct str accept = STR_NONE;
+    struct buf out = {0};
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return request_fail(request, 405);
     }
+    fields_by_variable_name(&request->headers, &request->arena, STR("accept"), &accept);
+    unsigned as = accept_choose(accept, shown_types, SHOWN_AS);
+    if (as == SHOWN_AS) {
+        as = AS_TEXT; /* a client that names nothing that we know: all scrapers read it */
+    }
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
     fields_add(&request->response.fields, &request->arena, STR("Vary"), STR("Accept"));
-    if (!is_openmetrics && str_find(accept, STR("text/html")) != NULL) {
-        return response_memory(request, 200, STR("text/html; charset=utf-8"), metrics_page());
+    if (as == AS_PAGE) {
+        return response_memory(request, 200, shown_types[as], metrics_page());
     }
-    struct buf out = {0};
-    if (!is_openmetrics && str_find(accept, STR("application/json")) != NULL) {
+    if (as == AS_JSON) {
         metrics_write_status(&out, request);
-        return response_gathered(request, STR("application/json"), &out);
+    } else {
+        metrics_write(&out, request, shown_forms[as]);
     }
-    metrics_write(&out, request, is_openmetrics);
-    return response_gathered(request,
-                             is_openmetrics
-                                 ? STR("application/openmetrics-text; version=1.0.0; charset=utf-8")
-                                 : STR("text/plain; version=0.0.4; charset=utf-8"),
-                             &out);
+    return response_gathered(request, shown_types[as], &out);
 }
 
 /* The same as JSON, or as a call of a function with that. */
@@ -276,15 +292,16 @@ static void worker_end(struct generation *generation)
 static const struct directive main_rows[] = {
     {"metrics_zone_size", IN_HTTP, SIZE(struct metrics_main, zone_size), .initial = "8m",
      .min = 1 << 20, .max = (int64_t) 1 << 40,
-     .doc = "Shared memory of the counters: 16k for each worker and 32 servers, zones or peers. It "
+     .doc = "Shared memory of the counters: 28k for each worker and 16 servers, zones or peers. It "
             "is kept over reloads while its size stays."},
     {0},
 };
 static const struct directive location_rows[] = {
     {"metrics", IN_LOCATION, CUSTOM(metrics_apply), ARGS(0, 0), .inherit = INHERIT_NEVER,
-     .doc = "Answers with the numbers of the service: as OpenMetrics or in Prometheus' older form, "
-            "as the client accepts, and as a page for browsers. With it requests are counted by "
-            "server, zone and peer."},
+     .doc =
+         "Answers with the numbers of the service: as OpenMetrics, or as text or protobuf of Prometheus, "
+         "as the client accepts, and as a page for browsers. With it requests are counted by "
+         "server, zone and peer."},
     {"status_zone", IN_SERVER | IN_LOCATION | IN_LOCATION_IF, STRING(struct metrics_settings, zone),
      .apply = status_zone_apply, .syntax = "zone",
      .doc =

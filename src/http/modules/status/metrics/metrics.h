@@ -5,8 +5,9 @@
 #include "base/buf.h"
 #include "http/request/request.h"
 
-/* All numbers as text: OpenMetrics 1.0, or the older form of Prometheus (0.0.4). */
-void metrics_write(struct buf *out, struct request *request, bool is_openmetrics);
+/* All numbers in one of the forms that Prometheus reads. */
+struct metrics_form;
+void metrics_write(struct buf *out, struct request *request, const struct metrics_form *form);
 
 /* All numbers as one document of JSON. */
 void metrics_write_status(struct buf *out, struct request *request);

@@ -1,0 +1,474 @@
+/* The numbers that are shown to those who scrape, family by family: those of the cells, and those that other floors keep. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "config.h"
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/shm.h"
+#include "cache/cache.h"
+#include "http/client/protocol.h"
+#include "http/modules/status/metrics/counters.h"
+#include "http/modules/status/metrics/metrics.h"
+#include "http/modules/status/metrics/peers.h"
+#include "http/modules/status/metrics/writer.h"
+#include "net/shards/listener.h"
+#include "server/generation.h"
+#include "shared/keyval/keyval.h"
+#include "shared/limit/zone.h"
+#include "upstream/peer.h"
+
+static void put(struct metrics_writer *writer, const struct label *labels, uint64_t value)
+{
+    family_put(writer, labels, value, UNIT_ONE);
+}
+
+static void put_one(struct metrics_writer *writer, enum family_type type, const char *name,
+                    const char *help, uint64_t value)
+{
+    family_begin(writer, type, name, help);
+    put(writer, NULL, value);
+}
+
+/* ---- requests, by series ---- */
+
+/* The labels of a series: two at most, with room for another. */
+static void labels_of(unsigned series, struct label out[4])
+{
+    struct str name;
+    struct str rest;
+
+    memset(out, 0, 4 * sizeof(*out));
+    switch (metrics_series_label(series, &name)) {
+    case SERIES_SERVER:
+        out[0] = (struct label){"server", name};
+        return;
+    case SERIES_ZONE:
+        out[0] = (struct label){"zone", name};
+        return;
+    case SERIES_PEER:
+        rest = name;
+        out[0] = (struct label){"upstream", str_cut(&rest, '\0')};
+        out[1] = (struct label){"peer", rest};
+        return;
+    case SERIES_KINDS:
+        return;
+    }
+}
+
+static void put_codes(struct metrics_writer *writer, struct label *labels,
+                      const struct metrics_cell *cell)
+{
+    struct label *last = labels;
+    char code[4];
+
+    while (last->name != NULL) {
+        last++;
+    }
+    for (unsigned i = 0; i < METRICS_CODES; i++) {
+        if (cell->codes[i] != 0) {
+            snprintf(code, sizeof(code), "%03u", metrics_codes[i] % 1000u);
+            *last = (struct label){"code", {code, 3}};
+            put(writer, labels, cell->codes[i]);
+        }
+    }
+}
+
+static void put_received(struct metrics_writer *writer, struct label *labels,
+                         const struct metrics_cell *cell)
+{
+    put(writer, labels, cell->received);
+}
+
+static void put_sent(struct metrics_writer *writer, struct label *labels,
+                     const struct metrics_cell *cell)
+{
+    put(writer, labels, cell->sent);
+}
+
+static void put_times(struct metrics_writer *writer, struct label *labels,
+                      const struct metrics_cell *cell)
+{
+    family_put_histogram(writer, labels, cell);
+}
+
+/* A family about requests, for each kind of series. */
+struct request_family {
+    const char *names[SERIES_KINDS];
+    const char *help;
+    enum family_type type;
+    /* A label may be added to the others. */
+    void (*write)(struct metrics_writer *writer, struct label *labels,
+                  const struct metrics_cell *cell);
+};
+
+static const struct request_family request_families[] = {
+    {{"portunus_server_requests", "portunus_zone_requests", "portunus_upstream_requests"},
+     "Requests by status; of peers each try, 000 without an answer.",
+     FAMILY_COUNTER,
+     put_codes},
+    {{"portunus_server_received_bytes", "portunus_zone_received_bytes",
+      "portunus_upstream_received_bytes"},
+     "Bytes received.",
+     FAMILY_COUNTER,
+     put_received},
+    {{"portunus_server_sent_bytes", "portunus_zone_sent_bytes", "portunus_upstream_sent_bytes"},
+     "Bytes sent.",
+     FAMILY_COUNTER,
+     put_sent},
+    {{"portunus_server_request_duration_seconds", "portunus_zone_request_duration_seconds",
+      "portunus_upstream_response_duration_seconds"},
+     "How long requests took, or the answers of peers.",
+     FAMILY_HISTOGRAM,
+     put_times},
+};
+
+static void write_requests(struct metrics_writer *writer, struct request *request)
+{
+    unsigned count = metrics_series_count();
+    struct metrics_cell *sums = arena_array(&request->arena, count + 1, sizeof(*sums));
+    struct str ignored;
+
+    for (unsigned i = 0; i < count; i++) {
+        metrics_sum(i, &sums[i]);
+    }
+    for (unsigned f = 0; f < sizeof(request_families) / sizeof(*request_families); f++) {
+        const struct request_family *family = &request_families[f];
+
+        for (unsigned kind = 0; kind < SERIES_KINDS; kind++) {
+            family_begin(writer, family->type, family->names[kind], family->help);
+            for (unsigned i = 0; i < count; i++) {
+                struct label labels[4];
+
+                if (metrics_series_label(i, &ignored) == kind) {
+                    labels_of(i, labels);
+                    family->write(writer, labels, &sums[i]);
+                }
+            }
+        }
+    }
+    put_one(writer, FAMILY_COUNTER, "portunus_metrics_lost",
+            "Series and requests that are not counted, for want of room.", metrics_lost());
+}
+
+/* ---- connections and TLS ---- */
+
+static void write_connections(struct metrics_writer *writer)
+{
+    struct slot_counters sum;
+
+    counters_sum(&sum);
+    put_one(writer, FAMILY_COUNTER, "portunus_connections_accepted", "Connections accepted.",
+            sum.accepted);
+    put_one(writer, FAMILY_COUNTER, "portunus_connections_handled", "Connections served.",
+            sum.handled);
+    family_begin(writer, FAMILY_GAUGE, "portunus_connections",
+                 "Connections that are open, by state.");
+    put(writer, LABELS({"state", STR("active")}), sum.active);
+    put(writer, LABELS({"state", STR("reading")}), sum.reading);
+    put(writer, LABELS({"state", STR("writing")}), sum.writing);
+    put(writer, LABELS({"state", STR("waiting")}), sum.waiting);
+    put_one(writer, FAMILY_COUNTER, "portunus_requests", "Requests.", sum.requests);
+    put_one(writer, FAMILY_COUNTER, "portunus_limits_reached",
+            "Requests and connections that a limit on what a peer may do has refused.",
+            sum.limited);
+    put_one(writer, FAMILY_COUNTER, "portunus_http2_connections", "Connections of HTTP/2.",
+            sum.h2_connections);
+    family_begin(writer, FAMILY_COUNTER, "portunus_tls_handshakes",
+                 "Handshakes with clients that came to their end, by version of TLS.");
+    put(writer, LABELS({"version", STR("1.3")}), sum.tls_version_1_3);
+    put(writer, LABELS({"version", STR("1.2")}), sum.tls_handshakes - sum.tls_version_1_3);
+    put_one(writer, FAMILY_COUNTER, "portunus_tls_resumed", "Handshakes that took up a session.",
+            sum.tls_resumed);
+    put_one(writer, FAMILY_COUNTER, "portunus_tls_failures", "Handshakes that failed.",
+            sum.tls_failures);
+}
+
+static void write_certificates(struct metrics_writer *writer, struct request *request)
+{
+    const struct http_main *main = request->server->main;
+
+    family_begin(writer, FAMILY_GAUGE, "portunus_certificate_expiry_timestamp_seconds",
+                 "When the first certificate of a server ends.");
+    if (main->handshake == NULL) {
+        return;
+    }
+    /* Servers of one name have one line: of the first that has a certificate. */
+    struct map seen = {0};
+    vec_each(struct http_server *, server, &main->servers) {
+        struct str name = (*server)->name.len == 0 ? STR("_") : (*server)->name;
+        int64_t end = main->handshake->expires(*server);
+
+        if (end != 0 && map_get(&seen, name) == NULL) {
+            map_put(&seen, &request->arena, name, *server);
+            put(writer, LABELS({"server", name}), (uint64_t) end);
+        }
+    }
+}
+
+static void write_shards(struct metrics_writer *writer)
+{
+    family_begin(
+        writer, FAMILY_COUNTER, "portunus_shard_connections",
+        "Connections by slot, and by who accepted them: its own worker, a sibling as that was "
+        "busy, a survivor after the slot had retired.");
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        struct shard_counts counts;
+        char number[16];
+
+        snprintf(number, sizeof(number), "%u", slot);
+        shard_counts(slot, &counts);
+        put(writer, LABELS({"slot", str_of(number)}, {"by", STR("own")}), counts.own);
+        put(writer, LABELS({"slot", str_of(number)}, {"by", STR("sibling")}), counts.taken);
+        put(writer, LABELS({"slot", str_of(number)}, {"by", STR("survivor")}), counts.adopted);
+    }
+    put_one(writer, FAMILY_COUNTER, "portunus_shard_steerings",
+            "Times that new connections were steered to other slots.", shard_steerings());
+}
+
+/* ---- groups ---- */
+
+static void put_up(struct metrics_writer *writer, const struct label *labels,
+                   const struct peer *peer)
+{
+    put(writer, labels, !peer->server->is_down && atomic_load(&peer->cell->is_unhealthy) == 0);
+}
+
+static void put_active(struct metrics_writer *writer, const struct label *labels,
+                       const struct peer *peer)
+{
+    put(writer, labels, peer_active(peer->cell));
+}
+
+static void put_open(struct metrics_writer *writer, const struct label *labels,
+                     const struct peer *peer)
+{
+    put(writer, labels, peer_open(peer->cell));
+}
+
+static void put_fails(struct metrics_writer *writer, const struct label *labels,
+                      const struct peer *peer)
+{
+    put(writer, labels, atomic_load(&peer->cell->fails));
+}
+
+static void put_response_time(struct metrics_writer *writer, const struct label *labels,
+                              const struct peer *peer)
+{
+    family_put(writer, labels, atomic_load(&peer->cell->times_us[PEER_TIME_LAST_BYTE]),
+               UNIT_MICROSECOND);
+}
+
+/* A family about peers as they are now. */
+struct peer_family {
+    const char *name;
+    const char *help;
+    void (*write)(struct metrics_writer *writer, const struct label *labels,
+                  const struct peer *peer);
+};
+
+static const struct peer_family http_peer_families[] = {
+    {"portunus_upstream_up", "1: no check says that the peer is unhealthy, and it is not set down.",
+     put_up},
+    {"portunus_upstream_active_requests", "Requests in progress at the peer.", put_active},
+    {"portunus_upstream_open_connections", "Connections to the peer, idle ones too.", put_open},
+    {"portunus_upstream_recent_failures", "Failures within fail_timeout.", put_fails},
+    {"portunus_upstream_response_seconds", "Moving average of response times; 0: not known.",
+     put_response_time},
+    {NULL, NULL, NULL},
+};
+
+static const struct peer_family stream_peer_families[] = {
+    {"portunus_stream_upstream_up",
+     "1: no check says that the peer is unhealthy, and it is not set down.", put_up},
+    {"portunus_stream_upstream_active_sessions", "Sessions in progress with the peer.", put_active},
+    {"portunus_stream_upstream_recent_failures", "Failures within fail_timeout.", put_fails},
+    {NULL, NULL, NULL},
+};
+
+static void write_peers(struct metrics_writer *writer, struct request *request,
+                        const struct upstream_subsystem *subsystem,
+                        const struct peer_family *families)
+{
+    struct vec peers = shown_peers(subsystem, &request->arena);
+
+    for (const struct peer_family *family = families; family->name != NULL; family++) {
+        family_begin(writer, FAMILY_GAUGE, family->name, family->help);
+        vec_each(const struct shown_peer, shown, &peers) {
+            if (shown->peer != NULL) {
+                family->write(writer,
+                              LABELS({"upstream", shown->group}, {"peer", shown->peer->name}),
+                              shown->peer);
+            }
+        }
+    }
+}
+
+/* ---- limits ---- */
+
+static void write_limits(struct metrics_writer *writer)
+{
+    const struct limit_zone *zone = limit_zones_all(&generation_now->conf);
+
+    family_begin(writer, FAMILY_COUNTER, "portunus_limit_zone_decisions",
+                 "What zones of limits decided, of requests or sessions; each counts its own.");
+    for (; zone != NULL; zone = zone->beside) {
+        struct label labels[] = {
+            {"limit", limit_kind_word(zone->kind)},
+            {"protocol", str_of(zone->kind->protocol)},
+            {"zone", zone->zone->name},
+            {"decision", STR_NONE},
+            {NULL, STR_NONE},
+        };
+
+        for (unsigned i = 0; i < LIMIT_OUTCOMES; i++) {
+            if ((i == LIMIT_DELAYED || i == LIMIT_DELAYED_DRY_RUN) && !zone->kind->delays) {
+                continue;
+            }
+            labels[3].value = limit_outcome_names[i];
+            put(writer, labels, atomic_load(&zone->counts->of[i]));
+        }
+    }
+}
+
+/* ---- caches, zones, the service ---- */
+
+static void put_cache_bytes(const struct cache *cache, void *arg)
+{
+    struct cache_stats stats;
+
+    cache_stats_of(cache, &stats);
+    put(arg, LABELS({"cache", cache->name}), stats.bytes);
+}
+
+static void put_cache_entries(const struct cache *cache, void *arg)
+{
+    struct cache_stats stats;
+
+    cache_stats_of(cache, &stats);
+    put(arg, LABELS({"cache", cache->name}), stats.entries);
+}
+
+static void put_cache_requests(const struct cache *cache, void *arg)
+{
+    struct cache_stats stats;
+
+    cache_stats_of(cache, &stats);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("hit")}), stats.hits);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("miss")}), stats.misses);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("expired")}), stats.expired);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("stale")}), stats.stale);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("updating")}), stats.updating);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("revalidated")}), stats.revalidated);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("bypass")}), stats.bypassed);
+    put(arg, LABELS({"cache", cache->name}, {"status", STR("scarce")}), stats.scarce);
+}
+
+static void write_caches(struct metrics_writer *writer)
+{
+    family_begin(writer, FAMILY_GAUGE, "portunus_cache_bytes", "Bytes on disk.");
+    cache_each(generation_now, put_cache_bytes, writer);
+    family_begin(writer, FAMILY_GAUGE, "portunus_cache_entries", "Responses that are stored.");
+    cache_each(generation_now, put_cache_entries, writer);
+    family_begin(writer, FAMILY_COUNTER, "portunus_cache_requests",
+                 "Requests by how the cache served them.");
+    cache_each(generation_now, put_cache_requests, writer);
+}
+
+static void write_zones(struct metrics_writer *writer)
+{
+    family_begin(writer, FAMILY_GAUGE, "portunus_shared_memory_bytes", "Zones of shared memory.");
+    for (const struct zone *zone = generation_now->zones; zone != NULL; zone = zone->next) {
+        if (zone->slab == NULL) {
+            continue;
+        }
+        size_t room = slab_available(zone->slab);
+        put(writer, LABELS({"zone", zone->name}, {"state", STR("free")}), room);
+        put(writer, LABELS({"zone", zone->name}, {"state", STR("used")}),
+            zone->size > room ? zone->size - room : 0);
+    }
+}
+
+static void write_keyvals(struct metrics_writer *writer)
+{
+    const struct keyval_kind *const kinds[] = {&keyval_http, &keyval_stream};
+
+    family_begin(writer, FAMILY_GAUGE, "portunus_keyval_pairs",
+                 "Keys and values in zones, of which some may have expired.");
+    for (unsigned i = 0; i < 2; i++) {
+        const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kinds[i]);
+
+        for (; zone != NULL; zone = zone->next) {
+            put(writer, LABELS({"zone", zone->zone->name}), keyval_count(zone->store));
+        }
+    }
+}
+
+/* Resident memory of a process; false: not known, as it is gone. */
+static bool resident_bytes(pid_t pid, uint64_t *bytes)
+{
+    unsigned long long size = 0;
+    unsigned long long pages = 0;
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int) pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    bool is_known = fscanf(file, "%llu %llu", &size, &pages) == 2;
+    fclose(file);
+    *bytes = pages * (uint64_t) sysconf(_SC_PAGESIZE);
+    return is_known;
+}
+
+static void write_memory(struct metrics_writer *writer)
+{
+    family_begin(writer, FAMILY_GAUGE, "portunus_worker_resident_memory_bytes",
+                 "Resident memory of the worker of each slot; what workers share is in each.");
+    for (unsigned slot = 0; slot < generation_now->slots; slot++) {
+        pid_t pid = workers_pid(slot);
+        uint64_t bytes;
+        char number[16];
+
+        if (pid != 0 && resident_bytes(pid, &bytes)) {
+            snprintf(number, sizeof(number), "%u", slot);
+            put(writer, LABELS({"slot", str_of(number)}), bytes);
+        }
+    }
+}
+
+static void write_service(struct metrics_writer *writer)
+{
+    struct slot_counters sum;
+
+    counters_sum(&sum);
+    family_begin(writer, FAMILY_INFO, "portunus_build", "Which program this is.");
+    put(writer, LABELS({"version", STR(PORTUNUS_VERSION)}), 1);
+    put_one(writer, FAMILY_GAUGE, "portunus_workers", "Workers of this configuration.",
+            generation_now->slots);
+    put_one(writer, FAMILY_COUNTER, "portunus_reloads",
+            "Configurations read since the start, without the first.", generation_now->number - 1);
+    put_one(writer, FAMILY_COUNTER, "portunus_reload_failures",
+            "Reloads that changed nothing, as the configuration was not fit.", sum.reload_failures);
+    write_memory(writer);
+}
+
+void metrics_write(struct buf *out, struct request *request, const struct metrics_form *form)
+{
+    struct metrics_writer writer = {.form = form, .out = out};
+
+    write_service(&writer);
+    write_connections(&writer);
+    write_requests(&writer, request);
+    write_peers(&writer, request, &upstream_http, http_peer_families);
+    write_peers(&writer, request, &upstream_stream, stream_peer_families);
+    write_limits(&writer);
+    write_caches(&writer);
+    write_shards(&writer);
+    write_certificates(&writer, request);
+    write_zones(&writer);
+    write_keyvals(&writer);
+    families_end(&writer);
+}
