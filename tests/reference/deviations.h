@@ -95,6 +95,8 @@ static const struct deviation deviations[] = {
     {"ngx_http_log_module", "access_log", DEFAULT, "",
      "the default log is opened when no level has one"},
     {"ngx_http_log_module", "log_format", DEFAULT, "", "\"combined\" is always there"},
+    {"ngx_http_slowfs_module", "slowfs_temp_path", DEFAULT, "",
+     "beside their place in the cache: /tmp is everybody's"},
     {PROXY, "proxy_cache_key", DEFAULT, "", "the module gives it where no level has one"},
     {"ngx_http_grpc_module", "grpc_allow_upstream", ARGUMENTS, "1+",
      "as its kin in all other protocols"},
