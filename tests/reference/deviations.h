@@ -162,6 +162,8 @@ static const struct deviation deviations[] = {
     {HTTP, "compression_memory_limit", EXTRA, "", "bounds what slow clients make compressors take"},
     {"ngx_http_gunzip_filter_module", "gunzip_max_ratio", EXTRA, "",
      "bounds what a few compressed bytes may come to"},
+    {"ngx_cache_path_status_module", "cache_path_status", EXTRA, "",
+     "no public source is known: the interface is ours"},
     {"ngx_http_fancyindex_module", "fancyindex*", EXTRA, "", "a module that people add to nginx"},
     {"ngx_http_array_var_module", "*", EXTRA, "", "likewise"},
     {"ngx_http_auth_ldap_module", "*", EXTRA, "", "likewise"},

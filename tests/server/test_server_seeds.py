@@ -1,5 +1,6 @@
 """Configurations that people run: seeds/ says what each is. They start as they are, with -p."""
 
+import ctypes.util
 import os
 import re
 import resource
@@ -62,6 +63,17 @@ def test_seed_starts_as_it_is(name, port):
                 assert proc.limit(pid, "Max open files") == ("65535", "65535")
             assert sorted(os.sched_getaffinity(pid)) == [cpu]
             assert proc.resident_kb(pid) < binaries.resident_limit(16 * 1024)
+
+
+def test_what_tengine_lists_is_listed():
+    """Every module of a Tengine, but for those that wait for a library that this machine has not."""
+    needs = {"ngx_http_geoip_module": "libGeoIP", "ngx_http_xslt_filter_module": "libxslt", "ngx_http_image_filter_module": "libgd",
+             "ngx_google_perftools_module": "libprofiler", "ngx_http_lua_module": "libluajit-5.1"}
+    with open(os.path.join(SEEDS, "tengine-modules.txt"), encoding="ascii") as names:
+        wanted = set(names.read().split())
+    listed = set(re.findall(r"(ngx_\w+_module) \(", run_binary("-V").stderr))
+    without = {name for name, library in needs.items() if ctypes.util.find_library(library[3:]) is None}
+    assert len(wanted) == 96 and wanted - without <= listed, wanted - without - listed
 
 
 def test_blog_is_accepted_up_to_modules_that_are_not_built(tmp_path):
