@@ -105,3 +105,27 @@ def test_blog_is_accepted_up_to_modules_that_are_not_built(tmp_path):
     if "ngx_http_empty_gif_module" in built:
         assert re.search(r"\[notice\] .*module \"ngx_http_empty_gif_module\" is linked in",
                          done.stderr)
+
+
+class Blog(Seed):
+    """The seed of a Tengine with loadable modules, which writes its pid file below /run."""
+
+    def configure(self, http=None, *, conf=None, main="", events=""):
+        super().configure(conf=conf.replace("/etc/nginx/mime.types", os.path.abspath(TYPES)))
+
+    def wait_ready(self):
+        wait_workers(self, len(os.sched_getaffinity(0)))
+
+
+@needs_root
+def test_blog_starts_as_it_is_and_serves():
+    names = set(re.findall(r"load (ngx_http_\w+_module)\.so;", open(os.path.join(SEEDS, "blog-dso.conf"), encoding="ascii").read()))
+    if not names <= set(re.findall(r"(ngx_\w+_module) \(static", run_binary("-m").stdout)):
+        pytest.skip("built without some of its modules")
+    allow = [] if CAN_RAISE else [r"setrlimit"]
+    with Blog("blog-dso.conf", allow=allow) as server, server.network():
+        with Client(80) as client:
+            assert "Active connections: " in client.request("/").text
+            assert client.request("/do_not_delete.html").header("Content-Type") == "image/gif"
+            assert client.request("/x/.git/config").status == 403
+            assert client.request("/.htaccess").status == 403

@@ -147,6 +147,30 @@ def test_other_methods(serve):
     assert ask(server) == (200, "HIT", "first")
 
 
+def test_odd_files(serve):
+    """Empty ones, links that may not be followed, what is no file."""
+    server = start(serve, "slowfs_cache_valid 403 1h; location /links/ { alias slow/; disable_symlinks on; }", allow=[])
+    server.write("slow/empty.txt", "")
+    os.symlink("a.txt", server.path("slow/link.txt"))
+    os.mkfifo(server.path("slow/pipe.txt"))
+    for status in "MISS", "HIT":
+        assert ask(server, "/empty.txt") == (200, status, "")
+        assert ask(server, "/links/link.txt?" + status)[:2] == (403, status)
+    assert server.get("/empty.txt").header("Content-Length") == "0"
+    assert ask(server, "/pipe.txt")[:2] == (404, "MISS")
+    assert ask(server, "/a%00.txt")[0] in (400, 404)
+    assert ask(server, "/" + "x" * 300)[0] == 404
+
+
+def test_error_pages(serve):
+    """A page for what is kept as absent, which is a slow file itself."""
+    server = start(serve, "slowfs_cache_valid 404 1h; error_page 404 /a.txt;")
+    assert ask(server, "/none.txt") == (404, "MISS", "first")
+    assert ask(server, "/none.txt") == (404, "HIT", "first")
+    server.write("slow/none.txt", "there")
+    assert ask(server, "/none.txt") == (404, "HIT", "first")
+
+
 def test_min_uses(serve):
     server = start(serve, "slowfs_cache_min_uses 3;")
     assert [ask(server)[1] for _ in range(5)] == ["MISS", "MISS", "MISS", "HIT", "HIT"]
