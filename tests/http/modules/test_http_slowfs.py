@@ -439,3 +439,20 @@ def test_quit_does_not_wait_for_a_copy(serve, gates):
     server.signal("quit")
     threading.Timer(0.2, gates.open, ["read"]).start()
     server.wait_end()
+
+
+def test_a_worker_that_dies_while_it_copies(serve, gates):
+    """Who waits for its copy, or comes after, has one made by another."""
+    server = start(serve, "location /fast { slowfs_cache off; return 200 fast; }", main="worker_processes 1;", allow=["exited on signal 9"],
+                   env={**os.environ, "LD_PRELOAD": gates.library})
+    [worker] = wait_workers(server, 1)
+    gates.close("read")
+    with server.client() as client:
+        client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(lambda: any(os.readlink(name) == server.path("slow/a.txt") for name in descriptors(server)), "the file to be opened")
+        os.kill(worker, signal.SIGKILL)
+        client.expect_closed()
+    wait_workers(server, 1, without=[worker])
+    gates.open("read")
+    assert ask(server) == (200, "MISS", "first")
+    until(lambda: ask(server)[1] == "HIT", "a copy")
