@@ -152,4 +152,4 @@ install: all
 	    HTTP_LOG_PATH='$(HTTP_LOG_PATH)' auto/install $(PROGRAM) $(SHARED)
 
 -include $(OBJECTS:.o=.d) $(ADDON_OBJECTS:.o=.d) $(UNIT_PROGRAMS:=.d) $(FUZZ_PROGRAMS:=.d)
--include $(foreach floor,http stream mail,$(wildcard $(addprefix $(BUILD)/$(floor)/modules/,*.pic.d */*.pic.d */*/*.pic.d)))
+-include $(foreach floor,server http stream mail,$(wildcard $(addprefix $(BUILD)/$(floor)/modules/,*.pic.d */*.pic.d */*/*.pic.d)))

@@ -62,7 +62,7 @@ struct loaded_module {
  */
 bool module_load(struct conf *conf, const struct conf_node *node, struct str path);
 
-/* "loaded modules:" lines of -V and -m. */
-void modules_list(const struct module *const *modules, struct buf *out);
+/* "loaded modules:" lines of -V and -m: those of the reading, then those that load_module would find beside it. */
+void modules_list(struct generation *generation, struct buf *out);
 
 #endif

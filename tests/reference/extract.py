@@ -44,7 +44,7 @@ def facts(path):
         for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
             contexts = row["contexts"].split(",")
             origin = row["origin"]
-            is_ours = origin in ("nginx-oss", "tengine", "brotli", "lua") or \
+            is_ours = origin in ("nginx-oss", "tengine", "brotli", "lua", "slowfs") or \
                 origin == "nginx-commercial" and row["directive"] in COMMERCIAL
             if row["module"] not in modules or not is_ours:
                 continue

@@ -97,6 +97,24 @@ def test_lists_say_shared(shared_build, tmp_path):
                       binary=shared_build + "/nginx")
     assert re.search(r"%s \(shared" % NAME, done.stdout)
     assert re.search(r"ngx_http_core_module \(static\)", done.stdout)
+    assert done.stdout.count(NAME) == 1
+
+
+def test_lists_say_what_could_be_loaded(shared_build, tmp_path):
+    """An object beside the program, or where load_module looks, is listed; one that is not there is not."""
+    (tmp_path / "nginx.conf").write_text("events { }")
+    shutil.copy(shared_build + "/nginx", tmp_path / "nginx")
+    prefix = tmp_path / "prefix"
+
+    def is_listed():
+        text = run_binary("-m", "-p", "%s/" % prefix, "-c", str(tmp_path / "nginx.conf"), "-e", "stderr", binary=str(tmp_path / "nginx")).stdout
+        return "%s (shared)\n" % NAME in text
+    (prefix / "modules").mkdir(parents=True)
+    assert not is_listed()
+    for place in tmp_path, prefix / "modules":
+        shutil.copy("%s/%s.so" % (shared_build, NAME), place / (NAME + ".so"))
+        assert is_listed()
+        (place / (NAME + ".so")).unlink()
 
 
 def test_module_comes_with_a_reload(shared_build, serve):

@@ -1,5 +1,6 @@
 """Configurations that people run: seeds/ says what each is. They start as they are, with -p."""
 
+import ctypes.util
 import os
 import re
 import resource
@@ -64,6 +65,17 @@ def test_seed_starts_as_it_is(name, port):
             assert proc.resident_kb(pid) < binaries.resident_limit(16 * 1024)
 
 
+def test_what_tengine_lists_is_listed():
+    """Every module of a Tengine, but for those that wait for a library that this machine has not."""
+    needs = {"ngx_http_geoip_module": "libGeoIP", "ngx_http_xslt_filter_module": "libxslt", "ngx_http_image_filter_module": "libgd",
+             "ngx_google_perftools_module": "libprofiler", "ngx_http_lua_module": "libluajit-5.1"}
+    with open(os.path.join(SEEDS, "tengine-modules.txt"), encoding="ascii") as names:
+        wanted = set(names.read().split())
+    listed = set(re.findall(r"(ngx_\w+_module) \(", run_binary("-V").stderr))
+    without = {name for name, library in needs.items() if ctypes.util.find_library(library[3:]) is None}
+    assert len(wanted) == 96 and wanted - without <= listed, wanted - without - listed
+
+
 def test_blog_is_accepted_up_to_modules_that_are_not_built(tmp_path):
     """Each module that it lacks is named, and nothing else is complained about."""
     with open(os.path.join(SEEDS, "blog-dso.conf"), encoding="ascii") as source:
@@ -93,3 +105,27 @@ def test_blog_is_accepted_up_to_modules_that_are_not_built(tmp_path):
     if "ngx_http_empty_gif_module" in built:
         assert re.search(r"\[notice\] .*module \"ngx_http_empty_gif_module\" is linked in",
                          done.stderr)
+
+
+class Blog(Seed):
+    """The seed of a Tengine with loadable modules, which writes its pid file below /run."""
+
+    def configure(self, http=None, *, conf=None, main="", events=""):
+        super().configure(conf=conf.replace("/etc/nginx/mime.types", os.path.abspath(TYPES)))
+
+    def wait_ready(self):
+        wait_workers(self, len(os.sched_getaffinity(0)))
+
+
+@needs_root
+def test_blog_starts_as_it_is_and_serves():
+    names = set(re.findall(r"load (ngx_http_\w+_module)\.so;", open(os.path.join(SEEDS, "blog-dso.conf"), encoding="ascii").read()))
+    if not names <= set(re.findall(r"(ngx_\w+_module) \(static", run_binary("-m").stdout)):
+        pytest.skip("built without some of its modules")
+    allow = [] if CAN_RAISE else [r"setrlimit"]
+    with Blog("blog-dso.conf", allow=allow) as server, server.network():
+        with Client(80) as client:
+            assert "Active connections: " in client.request("/").text
+            assert client.request("/do_not_delete.html").header("Content-Type") == "image/gif"
+            assert client.request("/x/.git/config").status == 403
+            assert client.request("/.htaccess").status == 403

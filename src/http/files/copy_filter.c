@@ -221,7 +221,8 @@ static bool copy_part(struct body_filter *filter, struct request *request, struc
                    (size_t) copying->alignment * (size_t) copying->alignment;
     struct read_buffer *buffer = take_buffer(whole > copying->size ? whole : copying->size);
     struct read_job read = {.fd = copying->fd, .at = buffer->data, .size = whole, .offset = start};
-    ssize_t n = request->location->aio != 0 ? read_aside(request, &read) : read_now(&read);
+    bool is_aside = request->location->aio != 0 || request->response.reads_aside;
+    ssize_t n = is_aside ? read_aside(request, &read) : read_now(&read);
 
     if (n < (ssize_t) (skipped + wanted)) {
         give_buffer(buffer);
@@ -285,7 +286,8 @@ bool response_reads_files(const struct request *request)
     /* HTTP/2 has no sendfile(): it reads into its frames, as much as may leave. */
     bool is_read_later = location->sendfile || request->version >= HTTP_2;
 
-    return !is_read_later || location->aio != 0 || needs_memory(request);
+    return !is_read_later || location->aio != 0 || request->response.reads_aside ||
+           needs_memory(request);
 }
 
 bool response_send_file(struct request *request, const struct body_piece *piece, bool is_last)

@@ -8,10 +8,12 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/text.h"
 #include "event/loop.h"
 #include "http/files/absent.h"
 #include "http/files/file_private.h"
 #include "http/files/path.h"
+#include "http/request/aside.h"
 #include "http/request/request.h"
 
 /* Contents of small files that each worker keeps where there is no open_file_cache. */
@@ -273,6 +275,34 @@ struct file *file_open(struct request *request, struct str path)
     return file_load(&wish);
 }
 
+/* What a thread opens. */
+struct open_job {
+    struct file_wish wish;
+    struct file *file; /* that came of it */
+};
+
+static void open_on_thread(void *arg)
+{
+    struct open_job *job = arg;
+
+    job->file = file_load(&job->wish);
+}
+
+enum thread_called file_open_aside(struct request *request, const struct aside_pool *pool,
+                                   struct str path, struct file **out)
+{
+    struct open_job *job = arena_new(&request->arena, struct open_job);
+
+    job->wish = wish_of(request, path, false);
+    job->wish.contents_max = 0;
+    job->wish.directio = INT64_MAX;
+    enum thread_called called = aside_run(pool, request, open_on_thread, job);
+    if (called == THREAD_CALL_DONE) {
+        *out = job->file;
+    }
+    return called;
+}
+
 struct file *file_stat(struct request *request, struct str path)
 {
     const struct http_location *location = request->location;
@@ -297,6 +327,16 @@ void file_cache_drop(void)
         contents_cache = descriptors = NULL;
     }
     absent_drop();
+}
+
+struct file *file_of_status(struct str path, uint64_t size, time_t mtime)
+{
+    struct file *file = file_new(path);
+
+    file->size = size;
+    file->mtime = mtime;
+    file->is_file = true;
+    return file;
 }
 
 /* ---- the answer ---- */
@@ -417,30 +457,31 @@ void response_needs_memory(struct request *request)
     request->response.needs_memory = true;
 }
 
-unsigned file_failure(struct request *request, const struct file *file)
+unsigned file_status(const struct file *file)
 {
-    unsigned status = 500;
-    enum log_level level = LOG_CRIT;
-
     switch (file->error) {
+    case 0:
+        return file->is_directory ? 301 : file->is_file ? 200 : 404;
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
-        status = 404;
-        level = LOG_ERROR;
-        break;
+        return 404;
     case EACCES:
     case ELOOP:
     case EMLINK:
-        status = 403;
-        level = LOG_ERROR;
-        break;
+        return 403;
     default:
-        break;
+        return 500;
     }
+}
+
+unsigned file_failure(struct request *request, const struct file *file)
+{
+    unsigned status = file_status(file);
+
     if (status != 404 || request->location->log_not_found) {
-        log_at(&request->log, level, file->error, "%s() \"%.*s\" failed", file->failed,
-               STR_ARG(file->path));
+        log_at(&request->log, status == 500 ? LOG_CRIT : LOG_ERROR, file->error,
+               "%s() \"%.*s\" failed", file->failed, STR_ARG(file->path));
     }
     return status;
 }
@@ -451,6 +492,36 @@ enum flow request_fail_file(struct request *request, struct file *file)
 
     file_release(file);
     return request_fail(request, status);
+}
+
+enum flow response_directory_slash(struct request *request)
+{
+    struct arena *arena = &request->arena;
+    const struct str parts[] = {
+        escape_str(arena, request->uri, ESCAPE_URI),
+        STR("/"),
+        request->args.len == 0 ? STR_NONE : STR("?"),
+        request->args,
+    };
+
+    return response_redirect(request, 301, arena_join(arena, parts, 4));
+}
+
+enum flow response_opened_file(struct request *request, struct file *file)
+{
+    if (file->error != 0) {
+        return request_fail_file(request, file);
+    }
+    if (file->is_directory) {
+        file_release(file);
+        return response_directory_slash(request);
+    }
+    if (!file->is_file) {
+        log_crit(&request->log, 0, "\"%.*s\" is not a regular file", STR_ARG(file->path));
+        file_release(file);
+        return request_fail(request, 404);
+    }
+    return response_file(request, file);
 }
 
 struct file *request_open_file(struct request *request, enum flow *flow)

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "http/message/flow.h"
+#include "http/request/aside.h"
 
 struct body_piece;
 struct request;
@@ -99,6 +100,9 @@ void file_release(void *file);
  */
 int file_open_directory(struct request *request, struct str path);
 
+/* A file that others keep the bytes of: so long, changed then, opened at that path. For response_describe_file. */
+struct file *file_of_status(struct str path, uint64_t size, time_t mtime);
+
 /* Lays out etag and last_modified. */
 void file_describe(struct file *file);
 
@@ -117,6 +121,16 @@ bool response_send_part(struct request *request, struct file *file, uint64_t off
  * validators, type, body. Takes over the reference. MAY WAIT.
  */
 enum flow response_file(struct request *request, struct file *file);
+
+/* What a file that was opened answers with: 200, 301 for a directory, 403, 404, or 500. */
+unsigned file_status(const struct file *file);
+/*
+ * Answers with what was opened, for GET and HEAD: the file, a redirect to the directory with a slash at its end, or a failure. Takes
+ * over the reference. MAY WAIT.
+ */
+enum flow response_opened_file(struct request *request, struct file *file);
+/* Sends the client of a directory's name to the one with a slash at its end. */
+enum flow response_directory_slash(struct request *request);
 
 /*
  * The status that a failure to open comes to (404, 403, 500). It is logged as nginx does: `open() "P" failed (2: No such
@@ -141,6 +155,13 @@ bool response_reads_files(const struct request *request);
 bool response_send_file(struct request *request, const struct body_piece *piece, bool is_last);
 /* A body filter wants bytes, not pieces of files: before response_start. */
 void response_needs_memory(struct request *request);
+
+/*
+ * For storage that may be slow: file_open on a thread, and the disk alone says what is there, not what is kept of files. *out is set
+ * when it was done. MAY WAIT.
+ */
+enum thread_called file_open_aside(struct request *request, const struct aside_pool *pool,
+                                   struct str path, struct file **out);
 
 /* Forgets everything (worker end, tests). */
 void file_cache_drop(void);

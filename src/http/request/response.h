@@ -84,7 +84,9 @@ struct response {
         is_of_subrequest : 1; /* the piece that goes through the filters comes from a subrequest, and its filters */
     unsigned
         keeps_head : 1; /* a header filter has made this very head of a failure: no page takes its place */
-    unsigned is_dropped : 1;   /* a header filter has the client dropped: nothing is answered */
+    unsigned is_dropped : 1; /* a header filter has the client dropped: nothing is answered */
+    unsigned
+        reads_aside : 1; /* its files are on storage that may be slow: threads read them, whatever `aio` says */
     unsigned needs_memory : 1; /* a body filter needs bytes, not pieces of files: they are read
                                   before it (copy_filter.c) */
 };

@@ -19,6 +19,9 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
+/* That of the timer. SIGPROF is for profilers. */
+#define WATCH_SIGNAL SIGRTMIN
+
 /* Ticks of half the limit in one turn of the loop: when Lua is asked to tell where it is, and when that is not awaited. */
 enum { TICKS_LATE = 2, TICKS_DEAF = 6 };
 
@@ -98,7 +101,7 @@ void script_watch_begin(uint64_t limit_ms)
                                      .it_value = {.tv_sec = (time_t) (tick_ms / 1000),
                                                   .tv_nsec = (long) (tick_ms % 1000) * 1000000}};
     struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART | SA_ONSTACK};
-    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = WATCH_SIGNAL};
     static timer_t timer;
 
     if (limit_ms == 0 || (watch.limit_ms != 0 && watch.limit_ms <= limit_ms)) {
@@ -107,7 +110,7 @@ void script_watch_begin(uint64_t limit_ms)
     event.sigev_notify_thread_id = (pid_t) syscall(SYS_gettid);
     if (watch.limit_ms == 0) {
         sigemptyset(&action.sa_mask);
-        if (sigaction(SIGPROF, &action, NULL) != 0 ||
+        if (sigaction(WATCH_SIGNAL, &action, NULL) != 0 ||
             timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) != 0) {
             log_warn(log_main, errno, "lua_time_limit is not watched");
             return;

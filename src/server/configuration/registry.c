@@ -3,7 +3,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/fatal.h"
 #include "base/fs.h"
@@ -266,10 +269,52 @@ bool registry_collect(struct conf *conf, struct generation *generation)
     return is_good;
 }
 
-void modules_list(const struct module *const *modules, struct buf *out)
+static bool is_listed(const struct module *const *modules, const char *name)
+{
+    while (*modules != NULL && strcmp((*modules)->name, name) != 0) {
+        modules++;
+    }
+    return *modules != NULL;
+}
+
+/* The folder of the program that runs, with a slash at the end; empty when the system does not say. */
+static struct str program_folder(struct arena *arena)
+{
+    char *path = arena_text(arena, PATH_MAX);
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    struct str name = {path, n < 0 ? 0 : (size_t) n};
+    const char *slash = str_find_last_char(name, '/');
+
+    return slash == NULL ? STR_NONE : str_from(path, slash + 1);
+}
+
+/* Is the object of a module that was built as one in the default directory, or, before the installation, beside the program? */
+static bool is_object_there(struct generation *generation, const char *name)
+{
+    struct arena *arena = &generation->arena;
+    struct str file = arena_printf(arena, "%s.so", name);
+    const struct str folders[] = {
+        fs_full_name(arena, generation->conf.prefix, STR(DEFAULT_MODULES_PATH "/")),
+        program_folder(arena),
+    };
+
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        if (folders[i].len != 0 && access(fs_full_name(arena, folders[i], file).data, F_OK) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void modules_list(struct generation *generation, struct buf *out)
 {
     buf_printf(out, "loaded modules:\n");
-    for (const struct module *const *m = modules; *m != NULL; m++) {
+    for (const struct module *const *m = generation->modules; *m != NULL; m++) {
         buf_printf(out, "    %s (%s)\n", (*m)->name, is_loaded(*m) ? "shared" : "static");
+    }
+    for (const char *const *name = loadable_modules; *name != NULL; name++) {
+        if (!is_listed(generation->modules, *name) && is_object_there(generation, *name)) {
+            buf_printf(out, "    %s (shared)\n", *name);
+        }
     }
 }

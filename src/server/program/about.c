@@ -78,10 +78,10 @@ static void libraries(struct buf *out)
     buf_append_char(out, '\n');
 }
 
-void about_build(struct buf *out, const struct module *const *modules)
+void about_build(struct buf *out, struct generation *generation)
 {
     buf_printf(out, "built by %s\n", BUILT_BY);
     libraries(out);
     buf_printf(out, "configure arguments:%s\n", CONFIGURE_ARGUMENTS);
-    modules_list(modules, out);
+    modules_list(generation, out);
 }

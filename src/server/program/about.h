@@ -9,6 +9,6 @@
 void about_version(struct buf *out);
 
 /* Compiler, libraries, configure arguments and modules. */
-void about_build(struct buf *out, const struct module *const *modules);
+void about_build(struct buf *out, struct generation *generation);
 
 #endif

@@ -38,9 +38,9 @@ static void show_lists(const struct command_line *options)
     struct buf text = {0};
 
     if (options->is_about) {
-        about_build(&text, generation->modules);
+        about_build(&text, generation);
     } else if (options->is_module_list) {
-        modules_list(generation->modules, &text);
+        modules_list(generation, &text);
     }
     put_out(&text, options->is_about ? STDERR_FILENO : STDOUT_FILENO);
     if (options->directive_list != 0) {

@@ -416,3 +416,20 @@ def test_a_file_that_may_not_be_read(serve):
     os.symlink(server.path("other"), server.path("html/a.html.gz"))
     assert server.get("/a.html", accept("gzip")).body == TEXT
     server.wait_log(r"a\.html\.gz\" failed \(40")
+
+
+# ---- a dictionary ----
+
+def test_zstd_dictionary(serve):
+    """Bodies that are like the dictionary become very small, and are whole for who has it."""
+    words = b"".join(b"word number %d of the dictionary\n" % number for number in range(500))
+    server = serve(SITE % ("zstd_dict_file @DIR@/words; ", "zstd on; zstd_types *; zstd_min_length 0;"),
+                   files={"words": words, "html/a.html": words[2000:12000], "html/b.html": "other"})
+    for name, clear_text in ("a", words[2000:12000]), ("b", b"other"):
+        answer = server.get("/%s.html" % name, accept("zstd"))
+        assert answer.header("Content-Encoding") == "zstd"
+        unpacked = subprocess.run(["zstd", "-dc", "-D", server.path("words")], input=answer.body, capture_output=True, check=True).stdout
+        assert unpacked == clear_text
+    assert len(server.get("/a.html", accept("zstd")).body) < 200
+    # Who has no dictionary cannot read it.
+    assert subprocess.run(["zstd", "-dc"], input=server.get("/a.html", accept("zstd")).body, capture_output=True, check=False).returncode != 0

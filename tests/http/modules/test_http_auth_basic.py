@@ -270,3 +270,12 @@ def test_wrong_lines(tmp_path, line, said):
     result = run_binary("-t", "-c", str(path), "-e", str(tmp_path / "log"), "-g", "pid %s/pid;" % tmp_path)
     assert result.returncode != 0
     assert said in result.stderr
+
+
+def test_satisfy_any_in_its_old_form(serve):
+    server = serve(conf("location /either { satisfy_any on; allow 10.0.0.0/8; deny all; empty_gif; }"
+                        "location /both { satisfy_any off; deny all; empty_gif; }"), files={"users": USERS})
+    assert 'the "satisfy_any" directive is deprecated, use the "satisfy" directive instead' in server.error_log
+    assert server.get("/either").status == 401
+    assert server.get("/either", credentials("plain")).status == 200
+    assert server.get("/both", credentials("plain")).status == 403

@@ -73,6 +73,21 @@ def test_a_group_comes_changes_and_goes(site):
     assert server.get("/to/new").text == "one"
 
 
+def test_what_a_worker_takes_over_is_logged(site):
+    server = site("dyups_read_msg_log on; dyups_read_msg_timeout 10ms;", main="worker_processes 2;")
+    wait_workers(server, 2)
+    post(server, "new", "server 127.0.0.1:@PORT1@;")
+    until(lambda: server.error_log.count('dyups: upstream "new" was changed') >= 1)
+    delete(server, "new")
+    server.wait_log('dyups: upstream "new" was deleted')
+
+
+def test_nothing_is_logged_unless_asked_for(site):
+    server = site()
+    post(server, "new", "server 127.0.0.1:@PORT1@;")
+    assert server.get("/to/new").text == "one" and "dyups: upstream" not in server.error_log
+
+
 def test_a_group_of_the_file_is_changed_and_deleted(site):
     server = site()
     assert server.get("/to/fixed").text == "one"

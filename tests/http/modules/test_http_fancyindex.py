@@ -118,6 +118,14 @@ def test_times_are_escaped(site):
     assert re.search(r'<td class="date">\d\d\.\d\d\.23 &amp; \w+day</td>', site.get("/timed/").text)
 
 
+def test_times_are_local_where_one_says_so(serve):
+    http = "server { listen 127.0.0.1:@PORT@; root html; fancyindex on; fancyindex_time_format \"%H:%M\"; location /here { alias html; fancyindex_localtime on; } }"
+    server = serve(http, main="env TZ;", files={"html/a": ""}, env={**os.environ, "TZ": "XYZ-05:30"})
+    shown = [re.search(r'class="date">(\d\d):(\d\d)</td>', server.get(target).text) for target in ("/", "/here/")]
+    utc, local = (int(found.group(1)) * 60 + int(found.group(2)) for found in shown)
+    assert (local - utc) % 1440 == 330
+
+
 def test_header_and_footer(site):
     framed = site.get("/framed/").text
     assert framed.startswith("<header x>/framed/</h1>\n<table") and framed.endswith("</table><footer>")

@@ -117,17 +117,6 @@ static bool is_personal(const struct exchange *x)
     return (ignored & IGNORE_VARY) == 0 && vary != NULL && str_is(str_trim(vary->value), "*");
 }
 
-/* *_cache_valid for a status; 0 = none. */
-static uint64_t configured_seconds(const struct exchange *x, unsigned status)
-{
-    vec_each(const struct cache_valid, valid, &x->settings->cache_valid) {
-        if (valid->status == 0 || valid->status == status) {
-            return valid->seconds;
-        }
-    }
-    return 0;
-}
-
 /* Until when it is fresh, by the first that says something: X-Accel-Expires, Cache-Control, Expires, the
  * configuration. False: it is not to be stored. */
 static bool find_lifetime(const struct exchange *x, unsigned status, const struct reading *reading,
@@ -152,7 +141,7 @@ static bool find_lifetime(const struct exchange *x, unsigned status, const struc
         *until = reading->expires;
         return reading->expires > now;
     }
-    uint64_t seconds = configured_seconds(x, status);
+    uint64_t seconds = cache_valid_seconds(&x->settings->cache_valid, status);
     *until = now + (time_t) seconds;
     return seconds != 0;
 }

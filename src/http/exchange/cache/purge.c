@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "http/exchange/cache/kept.h"
+#include "http/routing/settings.h"
 
 /* Removes one entry, or with a '*' at the end all that begin so. MAY WAIT. */
 static bool remove_key(struct request *request, struct cache *cache, struct str key)
@@ -44,10 +45,23 @@ static enum flow purge_place_answer(struct request *request)
     return answer_page(request, key);
 }
 
-void purge_place_set(struct http_location *location, const struct purge_settings *purge)
+bool purge_place_read(struct conf_scope *scope, struct conf_node *node)
 {
+    struct purge_settings *purge = arena_new(scope->conf->arena, struct purge_settings);
+
+    if (scope->context != IN_LOCATION) {
+        return conf_error(scope->conf, node,
+                          "\"%.*s\" with a zone and a key is for a location of its own",
+                          STR_ARG(node->args[0]));
+    }
+    purge->cache = cache_use(scope->conf, node, node->args[1]);
+    if (purge->cache == NULL || !conf_value_template(scope, node, 2, &purge->key)) {
+        return false;
+    }
+    struct http_location *location = scope_location(scope);
     content_set(location, purge_place_answer, purge);
     location->content.carries = false;
+    return true;
 }
 
 /* ---- requests for the answers of a location ---- */

@@ -1,11 +1,13 @@
-/* A location whose requests remove stored answers: `*_cache_purge zone key`. */
+/* A location whose requests remove what is kept: `*_cache_purge zone key`. */
 #ifndef HTTP_EXCHANGE_CACHE_PURGE_H
 #define HTTP_EXCHANGE_CACHE_PURGE_H
 
-#include "http/exchange/options/settings.h"
-#include "http/routing/settings.h"
+#include "conf/directive.h"
 
-/* Gives the location its handler: each request removes what zone and key name; 404 where nothing was there. */
-void purge_place_set(struct http_location *location, const struct purge_settings *purge);
+/*
+ * Reads "zone key" and gives the location its handler: each request removes what zone and key name; 404 where nothing was
+ * there. False after conf_error.
+ */
+bool purge_place_read(struct conf_scope *scope, struct conf_node *node);
 
 #endif

@@ -36,39 +36,10 @@ bool exchange_cache_apply(struct conf_scope *scope, const struct directive *row,
     return own->cache != NULL;
 }
 
-static void add_valid(struct conf_scope *scope, struct exchange_settings *own, unsigned status,
-                      uint64_t seconds)
-{
-    struct cache_valid *valid = vec_add(&own->cache_valid, scope->conf->arena, struct cache_valid);
-
-    *valid = (struct cache_valid){.status = status, .seconds = seconds};
-}
-
 bool exchange_cache_valid_apply(struct conf_scope *scope, const struct directive *row,
                                 struct conf_node *node, void *settings)
 {
-    struct exchange_settings *own = settings;
-    struct str time = node->args[node->count - 1];
-    uint64_t seconds;
-
-    if (!parse_sec(time, &seconds)) {
-        return conf_error(scope->conf, node, "invalid time value \"%.*s\"", STR_ARG(time));
-    }
-    if (node->count == 2) {
-        add_valid(scope, own, 200, seconds);
-        add_valid(scope, own, 301, seconds);
-        add_valid(scope, own, 302, seconds);
-        return true;
-    }
-    for (unsigned i = 1; i + 1 < node->count; i++) {
-        uint64_t status = 0;
-        if (!str_is(node->args[i], "any") &&
-            (!parse_uint(node->args[i], &status) || status < 100 || status > 599)) {
-            return conf_error(scope->conf, node, "invalid status \"%.*s\"", STR_ARG(node->args[i]));
-        }
-        add_valid(scope, own, (unsigned) status, seconds);
-    }
-    return true;
+    return cache_valid_read(scope, node, &((struct exchange_settings *) settings)->cache_valid);
 }
 
 /* "METHOD from all", "METHOD from address ...". */
@@ -92,23 +63,6 @@ static bool read_purge_sources(struct conf_scope *scope, struct conf_node *node,
         }
         *vec_add(&purge->allowed, scope->conf->arena, struct cidr) = cidr;
     }
-    return true;
-}
-
-/* "zone key": what this place is for. */
-static bool read_purge_place(struct conf_scope *scope, struct conf_node *node,
-                             struct purge_settings *purge)
-{
-    if (scope->context != IN_LOCATION) {
-        return conf_error(scope->conf, node,
-                          "\"%.*s\" with a zone and a key is for a location of its own",
-                          STR_ARG(node->args[0]));
-    }
-    purge->cache = cache_use(scope->conf, node, node->args[1]);
-    if (purge->cache == NULL || !conf_value_template(scope, node, 2, &purge->key)) {
-        return false;
-    }
-    purge_place_set(scope_location(scope), purge);
     return true;
 }
 
@@ -143,7 +97,7 @@ bool exchange_cache_purge_apply(struct conf_scope *scope, const struct directive
     }
     if (is_word && node->count == 3) {
         own->cache_purge = NULL;
-        return read_purge_place(scope, node, purge);
+        return purge_place_read(scope, node);
     }
     return read_purge_predicates(scope, node, purge);
 }

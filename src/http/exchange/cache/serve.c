@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "http/exchange/cache/kept.h"
 #include "http/exchange/cache/slice.h"
-#include "http/files/file.h"
+#include "http/files/kept_body.h"
 #include "http/message/parser.h"
 
 void cached_note(struct exchange *x, struct str status, enum cache_counter counter)
@@ -15,13 +15,10 @@ void cached_note(struct exchange *x, struct str status, enum cache_counter count
 static enum flow send_stored(struct exchange *x)
 {
     struct request *request = x->request;
-    struct cached *cached = x->kept->cached;
-    struct cache_body body;
+    const struct cache_access *access = &x->kept->cached->access;
 
-    cache_body_of(&cached->access, &body);
-    bool is_memory = body.bytes.data != NULL;
     if (!x->continues_response) {
-        request->response.whole = is_memory && x->kept->slice == NULL ? body.bytes : STR_NONE;
+        request->response.whole = x->kept->slice == NULL ? kept_body_whole(access) : STR_NONE;
         enum flow flow = response_start(request);
         slice_started(x);
         if (flow != FLOW_NEXT || request->response.is_complete) {
@@ -31,17 +28,8 @@ static enum flow send_stored(struct exchange *x)
     if (x->is_withheld) {
         return FLOW_NEXT;
     }
-    struct body_piece piece = {
-        .bytes = body.bytes,
-        .fd = is_memory ? -1 : body.fd,
-        .offset = (off_t) body.offset,
-        .size = body.size,
-        .release = cache_content_release,
-        .release_arg = cached->access.content,
-    };
     bool is_last = !x->is_followed;
-    cache_content_hold(cached->access.content);
-    if (!response_send_file(request, &piece, is_last)) {
+    if (!response_send_kept(request, access, is_last)) {
         return FLOW_CLOSED;
     }
     return is_last ? FLOW_DONE : FLOW_NEXT;

@@ -8,6 +8,7 @@
 
 #include "cache/cache.h"
 #include "conf/directive.h"
+#include "http/exchange/options/valid.h"
 #include "http/message/fields.h"
 #include "net/addr/addr.h"
 #include "net/tls/tls.h"
@@ -57,12 +58,6 @@ struct purge_settings {
     struct vec allowed;    /* struct cidr: … from here; none = from anywhere */
     struct cache *cache;   /* else: this zone's entry of the key below; NULL = none of this form */
     struct template *key;  /* of the entry */
-};
-
-/* One code of a `*_cache_valid` use. */
-struct cache_valid {
-    unsigned status;  /* 0 = any */
-    uint64_t seconds; /* how long such an answer is fresh */
 };
 
 struct exchange_keeper;

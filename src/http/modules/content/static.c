@@ -1,25 +1,10 @@
 /* ngx_http_static_module: files below root and alias. */
-#include "base/text.h"
 #include "http/codings/coded_file.h"
 #include "http/files/file.h"
 #include "http/files/path.h"
 #include "http/routing/hooks.h"
 #include "http/request/request.h"
 #include "server/module.h"
-
-/* A directory without the slash: the client is sent to the one with it. */
-static enum flow redirect_to_directory(struct request *request)
-{
-    struct arena *arena = &request->arena;
-    const struct str parts[] = {
-        escape_str(arena, request->uri, ESCAPE_URI),
-        STR("/"),
-        request->args.len == 0 ? STR_NONE : STR("?"),
-        request->args,
-    };
-
-    return response_redirect(request, 301, arena_join(arena, parts, 4));
-}
 
 static enum flow serve_file(struct request *request)
 {
@@ -43,23 +28,11 @@ static enum flow serve_file(struct request *request)
         }
     }
     struct file *file = file_open(request, path);
-    if (file->error != 0) {
-        return request_fail_file(request, file);
-    }
-    if (file->is_directory) {
-        file_release(file);
-        return redirect_to_directory(request);
-    }
-    if (!file->is_file) {
-        log_crit(&request->log, 0, "\"%.*s\" is not a regular file", STR_ARG(path));
-        file_release(file);
-        return request_fail(request, 404);
-    }
-    if (request->method == METHOD_POST) {
+    if (request->method == METHOD_POST && file->is_file) {
         file_release(file);
         return request_fail(request, 405);
     }
-    return response_file(request, file);
+    return response_opened_file(request, file);
 }
 
 static void forget_files(struct generation *generation)

@@ -1,0 +1,149 @@
+/* ngx_http_slowfs_module: rows, variable, hooks. */
+#include "http/exchange/cache/purge.h"
+#include "http/modules/content/slowfs/slowfs.h"
+#include "http/request/temp_file.h"
+#include "http/routing/hooks.h"
+#include "http/variables/variables.h"
+#include "server/module.h"
+
+struct settings_key slowfs_key;
+
+static struct aside_shares shares;
+const struct aside_pool slowfs_pool = {
+    .name = STR_INIT("slowfs"),
+    .waiting = "files wait to be read from slow storage",
+    .threads = 16,
+    .queue = 4096,
+    .shares = &shares,
+};
+
+static bool cache_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    struct slowfs_settings *own = settings;
+
+    own->cache = NULL;
+    if (str_is(node->args[1], "off")) {
+        return true;
+    }
+    own->cache = cache_use(scope->conf, node, node->args[1]);
+    return own->cache != NULL;
+}
+
+static bool valid_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return cache_valid_read(scope, node, &((struct slowfs_settings *) settings)->valid);
+}
+
+static bool temp_path_apply(struct conf_scope *scope, const struct directive *row,
+                            struct conf_node *node, void *settings)
+{
+    return temp_path_read(scope, node, &((struct slowfs_settings *) settings)->temp_path);
+}
+
+static bool purge_apply(struct conf_scope *scope, const struct directive *row,
+                        struct conf_node *node, void *settings)
+{
+    return purge_place_read(scope, node);
+}
+
+static bool slowfs_finish(struct conf_scope *scope, void *settings)
+{
+    const struct slowfs_settings *own = settings;
+
+    if (own->cache != NULL && own->valid.count == 0 && scope->context != IN_HTTP) {
+        conf_warn(scope->conf, scope->node,
+                  "nothing is kept: no \"slowfs_cache_valid\" for \"slowfs_cache\"");
+    }
+    return true;
+}
+
+#define S struct slowfs_settings
+static const struct directive slowfs_rows[] = {
+    {"slowfs_cache", IN_HTTP_ALL, CUSTOM_FIELD(S, cache, cache_apply), ARGS(1, 1),
+     .syntax = "zone | off",
+     .doc =
+         "The zone in which copies of the files of this location are kept, which are on slow storage."},
+    {"slowfs_cache_key", IN_HTTP_ALL, TEMPLATE(S, key),
+     .doc = "What tells copies apart; the path of the file unless it is set."},
+    {"slowfs_cache_path", IN_HTTP, CUSTOM(cache_path_apply), ARGS(2, ARGS_ANY),
+     .repeat = REPEAT_CUSTOM,
+     .syntax = "path [levels=levels] keys_zone=name:size [inactive=time] [max_size=size]",
+     .doc =
+         "A directory for copies, on fast storage, and the zone of its index. What other *_cache_path take besides is "
+         "taken, too."},
+    {"slowfs_cache_min_uses", IN_HTTP_ALL, NUMBER(S, min_uses), .initial = "1",
+     .doc = "A file is copied from this request for it on."},
+    {"slowfs_cache_valid", IN_HTTP_ALL, CUSTOM_FIELD(S, valid, valid_apply), ARGS(1, ARGS_ANY),
+     .repeat = REPEAT_APPEND, .syntax = "[code ...] time",
+     .doc =
+         "For how long a copy answers before the file is looked at again: of files (200), of redirects to directories (301), of "
+         "what may not be read or is not there (403, 404)."},
+    {"slowfs_cache_purge", IN_LOCATION, CUSTOM(purge_apply), ARGS(2, 2), .syntax = "zone key",
+     .doc =
+         "Each request at this location removes the copy that zone and key name; one that ends in an asterisk, all that "
+         "begin so."},
+    {"slowfs_big_file_size", IN_HTTP_ALL, SIZE(S, big_file_size), .initial = "128k",
+     .doc =
+         "Who asks first for a larger file does not wait for its copy: the file itself is sent while the copy is made."},
+    {"slowfs_temp_path", IN_HTTP_ALL, CUSTOM_FIELD(S, temp_path, temp_path_apply), ARGS(1, 4),
+     .syntax = "path [level1 [level2 [level3]]]",
+     .doc =
+         "Where copies are written until they are whole; beside their place in the cache unless it is set."},
+    {0},
+};
+#undef S
+
+static const struct directive_table slowfs_table = {
+    .key = &slowfs_key,
+    .rows = slowfs_rows,
+    .contexts = IN_HTTP_LOCATION_SETTINGS,
+    .size = sizeof(struct slowfs_settings),
+    .finish = slowfs_finish,
+};
+static const struct directive_table *const slowfs_tables[] = {&slowfs_table, NULL};
+
+static bool get_status(struct variable_env *env, const struct variable *variable, struct str *out)
+{
+    struct str status = slowfs_status(variable_request(env));
+
+    return status.len != 0 && variable_give(out, status);
+}
+
+static const struct variable slowfs_variables[] = {
+    {.name = STR_INIT("slowfs_cache_status"), .get = get_status, .flags = VARIABLE_VOLATILE},
+    {.name = {NULL, 0}},
+};
+
+static bool is_active(const struct http_location *location)
+{
+    const struct slowfs_settings *settings = location_settings(location, &slowfs_key);
+
+    return settings->cache != NULL;
+}
+
+static const struct phase_hook slowfs_phases[] = {
+    {PHASE_CONTENT, .name = "slowfs", .run = slowfs_answer, .is_active = is_active},
+    {.run = NULL},
+};
+
+static void quit(struct generation *generation)
+{
+    slowfs_copies_end(generation);
+}
+
+static const struct http_module slowfs_hooks = {
+    .variables = slowfs_variables,
+    .phases = slowfs_phases,
+};
+
+const struct module ngx_http_slowfs_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_http_slowfs_module",
+    .kind = MODULE_HTTP,
+    .tables = slowfs_tables,
+    .hooks = &slowfs_hooks,
+    .worker_quit = quit,
+    .worker_abort = quit,
+};

@@ -1,0 +1,87 @@
+/* ngx_google_perftools_module: where the CPU time of each worker goes, by gperftools' profiler. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <gperftools/profiler.h>
+
+#include "base/log.h"
+#include "server/generation.h"
+#include "server/module.h"
+
+struct perftools_settings {
+    struct str profiles; /* google_perftools_profiles; empty = none */
+};
+
+static struct settings_key perftools_key;
+
+/* The generation whose profile is being written in this process; NULL: none is. */
+static const struct generation *profiled;
+
+static const struct perftools_settings *settings_of(struct generation *generation)
+{
+    return conf_settings(conf_main_scope(&generation->conf), &perftools_key);
+}
+
+/* With CPUPROFILE in the environment the library begins by itself, in the process that has loaded it: that is the master. */
+static bool configured(struct conf *conf, struct generation *generation)
+{
+    if (getenv("CPUPROFILE") != NULL) {
+        ProfilerStop();
+    }
+    return true;
+}
+
+static bool worker_start(struct generation *generation)
+{
+    const struct perftools_settings *settings = settings_of(generation);
+    struct arena *arena = &generation->arena;
+
+    if (profiled != NULL) { /* a single process was told another configuration */
+        ProfilerStop();
+        profiled = NULL;
+    }
+    if (settings->profiles.len == 0) {
+        return true;
+    }
+    struct str name = arena_printf(arena, "%.*s.%d", STR_ARG(settings->profiles), (int) getpid());
+    if (ProfilerStart(name.data)) {
+        ProfilerRegisterThread();
+        profiled = generation;
+    } else {
+        log_crit(log_main, errno, "cannot write a CPU profile to \"%.*s\"", STR_ARG(name));
+    }
+    return true;
+}
+
+static void worker_end(struct generation *generation)
+{
+    if (profiled == generation) {
+        ProfilerStop();
+        profiled = NULL;
+    }
+}
+
+static const struct directive perftools_rows[] = {
+    {"google_perftools_profiles", IN_MAIN, PATH(struct perftools_settings, profiles),
+     .syntax = "file",
+     .doc =
+         "Each worker writes a profile of its CPU time to FILE.PID when it ends, for pprof. The user of the workers must be "
+         "able to make files there."},
+    {0},
+};
+static const struct directive_table perftools_table = {.key = &perftools_key,
+                                                       .rows = perftools_rows,
+                                                       .contexts = IN_MAIN,
+                                                       .size = sizeof(struct perftools_settings)};
+static const struct directive_table *const perftools_tables[] = {&perftools_table, NULL};
+
+const struct module ngx_google_perftools_module = {
+    .magic = MODULE_MAGIC,
+    .name = "ngx_google_perftools_module",
+    .kind = MODULE_CORE,
+    .tables = perftools_tables,
+    .configured = configured,
+    .worker_start = worker_start,
+    .worker_end = worker_end,
+};
