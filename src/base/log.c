@@ -201,13 +201,24 @@ __attribute__((noinline)) static void write_start_line(const struct record *reco
     write_line(&standard_error, str_from(line, room.at));
 }
 
-/* The dated line to the sinks. */
+/*
+ * The dated line to the sinks. Lines are too long for a stack; while one is made another may have to be told of, in a signal
+ * handler. A third is left out.
+ */
 __attribute__((noinline)) static void write_record(const struct log *log,
                                                    const struct record *record)
 {
+    static __thread char lines[2][LOG_LINE_MAX];
+    static __thread volatile unsigned in_use;
     const char *level = record->level != LOG_STDERR ? log_level_names[record->level].data : "";
-    static __thread char line[LOG_LINE_MAX]; /* too much for a stack */
-    struct room room = {line, line + sizeof(line) - 1};
+
+    if (in_use == sizeof(lines) / sizeof(*lines)) {
+        return;
+    }
+    char *line = lines[in_use];
+    struct room room = {line, line + LOG_LINE_MAX - 1};
+
+    in_use++;
 
     room_put(&room, CLOCK_STR(error_local));
     room_printf(&room, " [%s] %d#%ld: ", level, (int) getpid(), (long) syscall(SYS_gettid));
@@ -230,6 +241,7 @@ __attribute__((noinline)) static void write_record(const struct log *log,
         tap->take(tap, record->level, str_from(line, at - 1));
     }
     write_to_sinks(log->sinks, record->level, str_from(line, at));
+    in_use--;
 }
 
 enum log_level log_chain_level(const struct log_sink *sink)

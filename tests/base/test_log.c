@@ -109,6 +109,30 @@ static void line_has_all_its_parts(void **state)
                          " while reading client request line, client: 10.0.0.1");
 }
 
+static unsigned depth;
+
+/* As a signal handler may, it writes a line while another one is made. */
+static void describe_loudly(const struct log *log, struct room *out)
+{
+    if (depth++ < 4) {
+        log_error(log, 0, "inner %u", depth);
+    }
+    room_printf(out, ", end");
+}
+
+static void a_line_amid_another(void **state)
+{
+    struct log log = {.sinks = &memory_sink, .level = LOG_INFO, .describe = describe_loudly};
+
+    for (int round = 0; round < 2; round++) {
+        depth = 0;
+        lines_count = 0;
+        log_error(&log, 0, "outer");
+        assert_int_equal(lines_count, 2); /* the innermost ones are left out */
+        assert_line("error", "outer, end");
+    }
+}
+
 static void date_is_in_front(void **state)
 {
     struct log_file file = {.path = str_of(path_of("log"))};
@@ -322,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(line_has_all_its_parts),
+        test(a_line_amid_another),
         test(date_is_in_front),
         test(errno_is_left_alone),
         test(levels_are_filtered_by_log_and_by_sink),

@@ -294,17 +294,12 @@ static void check_wanted(struct request *request)
     response->wanted_charset = STR("off");
 }
 
-static void charset_header(struct request *request)
+static void change_charset(struct request *request, const struct charset_settings *settings)
 {
-    const struct charset_settings *settings = location_settings(request->location, &charset_key);
     struct response *response = &request->response;
     const struct recode_table *table = NULL;
     struct change change = {.has_from = false};
 
-    if (settings->charset == NULL && response->wanted_charset.len == 0 &&
-        (request == request->main || settings->maps == NULL)) {
-        return;
-    }
     check_wanted(request);
     if (response->content_type.len == 0 || response->is_tunnel ||
         !choose(request, settings, &change)) {
@@ -319,6 +314,17 @@ static void charset_header(struct request *request)
     }
     if (table != NULL) {
         recode_body(request, table);
+    }
+}
+
+/* Nearly all responses have nothing to do with it, and it looks at each. */
+static void charset_header(struct request *request)
+{
+    const struct charset_settings *settings = location_settings(request->location, &charset_key);
+
+    if (settings->charset != NULL || request->response.wanted_charset.len != 0 ||
+        (request != request->main && settings->maps != NULL)) {
+        change_charset(request, settings);
     }
 }
 
