@@ -2,6 +2,8 @@
 
 import base64
 import os
+import shutil
+import subprocess
 import time
 
 import pytest
@@ -16,6 +18,7 @@ needs_portunus = pytest.mark.skipif("Portunus" not in binaries.version_text(bina
 # Of "secret"; computing it takes a good part of a second.
 SLOW = "$2b$13$saltsaltsaltsaltsaltseewwRcX3ytpXODxjRX4NoaIOVvt0vbAu"
 QUICK = "$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0"
+HTPASSWD = shutil.which("htpasswd")
 USERS = "plain:{PLAIN}secret\nquick:%s\nslow:%s\n" % (QUICK, SLOW)
 
 
@@ -279,3 +282,21 @@ def test_satisfy_any_in_its_old_form(serve):
     assert server.get("/either").status == 401
     assert server.get("/either", credentials("plain")).status == 200
     assert server.get("/both", credentials("plain")).status == 403
+
+
+@pytest.mark.skipif(HTPASSWD is None, reason="no htpasswd of Apache's")
+@pytest.mark.parametrize("option, begins", [("-m", "$apr1$"), ("-s", "{SHA}"), ("-B", "$2y$"), ("-d", ""), ("-2", "$5$"), ("-5", "$6$")])
+def test_lines_of_apaches_htpasswd(serve, option, begins):
+    """Each hash that it makes, where the system's crypt has it; a new password takes the old one's place."""
+    server = serve(conf(), files={"users": ""})
+
+    def write(password):
+        subprocess.run([HTPASSWD, "-b", option, server.path("users"), "someone", password], check=True, stderr=subprocess.DEVNULL)
+        assert server.read("users").startswith("someone:" + begins)
+    write("first")
+    assert server.get("/gif", credentials("someone", "first")).status == 200
+    assert server.get("/gif", credentials("someone", "second")).status == 401
+    write("second!")
+    assert server.get("/gif", credentials("someone", "second!")).status == 200
+    assert server.get("/gif", credentials("someone", "first")).status == 401
+    assert server.get("/gif", credentials("other", "second!")).status == 401
