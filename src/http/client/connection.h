@@ -69,8 +69,9 @@ struct http_connection {
     bool is_last;              /* no further request is read */
     bool is_pumping;           /* the pump is on the stack below */
     bool was_parsed_partly;    /* a head is there in part: its time runs */
-    bool wants_reset;          /* is to be ended with a reset, not a close */
-    uint8_t hops_known;        /* 1 + how often its requests came round; 0 = not asked yet */
+    bool wants_reset : 1;      /* is to be ended with a reset, not a close */
+    bool logs_first : 1; /* the last request that was begun is logged before the next one begins */
+    uint8_t hops_known;  /* 1 + how often its requests came round; 0 = not asked yet */
 };
 
 /* Called for each listener of http (struct listener). */

@@ -168,7 +168,7 @@ struct request {
     unsigned limits_body : 1;      /* it is read for use: client_max_body_size holds */
     unsigned is_body_streamed : 1; /* its body is being passed on while the answer is given */
     unsigned
-        logs_first : 1; /* its log handlers run before the next request of the connection begins */
+        logs_first : 1; /* of HTTP/1: it has set the connection's logs_first, until it is logged */
     unsigned is_timed_out : 1;    /* the client did not read in time */
     unsigned is_over_memory : 1;  /* of a main request: request_memory_limit was reached */
     unsigned is_target_stale : 1; /* uri or args were changed: target does not say them any more */

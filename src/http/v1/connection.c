@@ -31,6 +31,7 @@ static void recycle_sent(struct http_connection *http)
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
         counters_mine->writing -= list_is_empty(&http->unfinished);
         http->unfinished_count--;
+        http->logs_first &= !request->logs_first;
         request_log(request);
         request_free(request);
     }

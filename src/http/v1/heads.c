@@ -133,13 +133,6 @@ static bool read_head(struct http_connection *http)
 #define PIPELINE_BYTES (256 * 1024)
 #define PIPELINE_REQUESTS 64
 
-/* Has the last request that was answered something to do, once that has left, before the next one may begin? */
-static bool logs_first(const struct http_connection *http)
-{
-    return !list_is_empty(&http->unfinished) &&
-           container_of(http->unfinished.prev, struct request, link)->logs_first;
-}
-
 /* Reads and starts requests while there is input and nothing to wait for. */
 void v1_pump(struct http_connection *http)
 {
@@ -148,7 +141,7 @@ void v1_pump(struct http_connection *http)
 
     http->is_pumping = true;
     while (http->current == NULL && !http->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
-           http->unfinished_count < PIPELINE_REQUESTS && !logs_first(http)) {
+           http->unfinished_count < PIPELINE_REQUESTS && !http->logs_first) {
         bool is_new = conn->in_end != conn->in_start && !http->was_parsed_partly;
 
         if (!is_new) {

@@ -1,6 +1,7 @@
 -- ngx.var, on FFI: it is compiled with the scripts that ask it. Its argument is the table ngx.
 local ngx = ...
 local ffi = require "ffi"
+local results = require "portunus.results"
 
 ffi.cdef [[
 /* What FFI declarations of scripts call whom they work for. */
@@ -14,27 +15,13 @@ int script_ffi_variable_set(const char *name, size_t len, const char *value, siz
 ]]
 local C = ffi.C
 local text_of = ffi.string
-local error, type, tostring = error, type, tostring
+local error, type = error, type
 local setmetatable = setmetatable
 
 local out = ffi.new("script_variable_text[1]")
 
-local NO_REQUEST, NONE, FIXED = -2, -3, -4
-
--- Throws what a result below 0 says; level: of the script.
-local function fail(result, level)
-    if result == NO_REQUEST then
-        error("no request found", level + 1)
-    end
-    error("API disabled in the current context", level + 1)
-end
-
-local function as_text(value)
-    if type(value) == "string" then
-        return value
-    end
-    return tostring(value)
-end
+local NONE, FIXED = results.NONE, results.FIXED
+local fail, as_text = results.fail, results.as_text
 
 local function get_variable(_, name)
     local result

@@ -6,6 +6,7 @@
 /* The modules, a line each: a name in C, the file in src/lua/library, and what require calls it. */
 #define LIBRARY(MODULE)                                                                            \
     MODULE(properties, "properties.lua", "portunus.properties")                                    \
+    MODULE(results, "results.lua", "portunus.results")                                             \
     MODULE(pointer, "pointer.lua", "portunus.pointer")                                             \
     MODULE(core, "resty/core.lua", "resty.core")                                                   \
     MODULE(core_base, "resty/core/base.lua", "resty.core.base")                                    \

@@ -1,4 +1,5 @@
 /* The phases of a request in which Lua runs. */
+#include "http/client/connection.h"
 #include "http/modules/lua/lua.h"
 #include "http/request/body.h"
 #include "http/request/response.h"
@@ -19,7 +20,9 @@ static enum flow run(struct request *request, enum script_phase phase,
     if (lua->output.has_begun && !request->response.is_head_sent && !request->response.is_held) {
         lua_reset_output(lua);
     }
-    request->logs_first |= lua_settings_of(request)->log != NULL;
+    if (request == request->main && lua_settings_of(request)->log != NULL) {
+        request->logs_first = request->http->logs_first = true;
+    }
     lua->has_decided = false;
     lua->has_exited = false;
     struct abort_watcher *outer = lua_abort_begin(lua);

@@ -1,6 +1,7 @@
 -- ngx.var, ngx.header, ngx.status, ngx.req.get_headers and their kin: what scripts call often, on FFI, so that it is compiled with them.
 local ffi = require "ffi"
 local properties = require "portunus.properties"
+local results = require "portunus.results"
 
 ffi.cdef [[
 typedef struct { const char *data; size_t len; } lua_ffi_str;
@@ -42,23 +43,9 @@ local place = ffi.new("int[1]")
 local args_state = ffi.new("script_args[1]")
 local usual_room = ffi.new("char[?]", 4096) -- for arguments of usual length
 
-local BAD_CONTEXT, NO_REQUEST, NONE, FIXED, BAD_VALUE = -1, -2, -3, -4, -5
+local BAD_VALUE = results.BAD_VALUE
+local fail, as_text = results.fail, results.as_text
 local MAX = 100 -- fields and arguments that are given unless a script says how many
-
--- Throws what a result below 0 says; level: of the script.
-local function fail(result, level)
-    if result == NO_REQUEST then
-        error("no request found", level + 1)
-    end
-    error("API disabled in the current context", level + 1)
-end
-
-local function as_text(value)
-    if type(value) == "string" then
-        return value
-    end
-    return tostring(value)
-end
 
 -- What tells requests from each other, to libraries: not NULL where there is one.
 local has_exdata, exdata_of_thread = pcall(require, "thread.exdata")

@@ -9,13 +9,7 @@ double stream_lua_ffi_start_time(void);
 ]]
 local C = ffi.C
 local error, tonumber, type = error, tonumber, type
-
-local function fail(result, level)
-    if result == -2 then
-        error("no request found", level + 1)
-    end
-    error("API disabled in the current context", level + 1)
-end
+local fail = require("portunus.results").fail
 
 function properties.get.status()
     local result = C.stream_lua_ffi_status()
