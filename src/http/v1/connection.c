@@ -31,7 +31,9 @@ static void recycle_sent(struct http_connection *http)
         request->out_sent = conn->sent < request->out_end ? conn->sent : request->out_end;
         counters_mine->writing -= list_is_empty(&http->unfinished);
         http->unfinished_count--;
-        http->logs_first &= !request->logs_first;
+        if (request->logs_first) {
+            http->logs_first = false;
+        }
         request_log(request);
         request_free(request);
     }
