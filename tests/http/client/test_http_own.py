@@ -155,7 +155,8 @@ def test_tunnels_in_tunnels(serve):
 
 def test_tunnels_to_oneself_leave_room_for_others(serve):
     """They stay open as long as their client likes: all of them together have a share."""
-    server = tunnels(serve, main="worker_processes 1;", events="worker_connections 64;")
+    server = tunnels(serve, main="worker_processes 1;", events="worker_connections 64;",
+                     allow=["not enough for more connections of this server to itself"])
     held = []
     for _ in range(12):
         try:
