@@ -1,6 +1,8 @@
 /* Modules that this build is without: whose an unknown directive is. */
 #include "server/configuration/not_built.h"
 
+#include <string.h>
+
 #include "server/configuration/not_built_rows.h"
 #include "server/configuration/registry.h"
 #include "server/generation.h"
@@ -131,12 +133,21 @@ static bool is_left_out(const char *module)
     return false;
 }
 
-/* Why a module that exists is not there. */
+/* Why a module that exists can not be in this build. */
+static const char *why_never(const char *module)
+{
+    if (is_left_out(module)) {
+        return "not built";
+    }
+    /* An interpreter that stops the whole worker at each wait, beside one that does not (Lua). */
+    return strcmp(module, "ngx_http_perl_module") == 0 ? "left out of Portunus on purpose"
+                                                       : "not in Portunus yet";
+}
+
+/* … is not there. */
 static const char *why_absent(const char *module)
 {
-    return is_loadable(module)   ? "not loaded"
-           : is_left_out(module) ? "not built"
-                                 : "not in Portunus yet";
+    return is_loadable(module) ? "not loaded" : why_never(module);
 }
 
 struct str not_built_explain(struct conf *conf, struct str directive, uint32_t context)
@@ -170,9 +181,7 @@ const char *not_built_words(struct str module)
     for (size_t i = 0; i < ROW_COUNT; i++) {
         const char *name = not_built_rows[i].module;
         if (str_is(module, name)) {
-            return is_among(linked_modules, name) || is_loadable(name) ? ""
-                   : is_left_out(name)                                 ? ", the module is not built"
-                                       : ", the module is not in Portunus yet";
+            return is_among(linked_modules, name) || is_loadable(name) ? "" : why_never(name);
         }
     }
     return "";

@@ -16,8 +16,8 @@
  */
 struct str not_built_explain(struct conf *conf, struct str directive, uint32_t context);
 
-/* Of a module that exists, but neither in this program nor beside it: ", the module is not built" or ", the module
- * is not in Portunus yet"; "" of all others. */
+/* Of a module that exists, but neither in this program nor beside it: "not built", "not in Portunus yet" or "left out of Portunus on
+ * purpose"; "" of all others. */
 const char *not_built_words(struct str module);
 
 #endif

@@ -90,12 +90,14 @@ static struct loaded_module *loaded_find(struct str path)
 static void skip(struct conf *conf, const struct conf_node *node, struct str path, struct str name,
                  const char *why)
 {
+    const char *absent = not_built_words(name);
+
     if (str_find(str_of(why), STR("undefined symbol: ngx_")) != NULL) {
         conf_warn(conf, node, "\"%.*s\" is a module of nginx's; it cannot be loaded here",
                   STR_ARG(path));
     } else {
-        conf_warn(conf, node, "dlopen() \"%.*s\" failed (%s)%s", STR_ARG(path), why,
-                  not_built_words(name));
+        conf_warn(conf, node, "dlopen() \"%.*s\" failed (%s)%s%s", STR_ARG(path), why,
+                  *absent != '\0' ? ", the module is " : "", absent);
     }
     conf_hint(conf, "the start goes on without it, as long as none of its directives is used");
     *vec_add(&modules_of(conf)->skipped, conf->arena, struct str) = name;
