@@ -203,3 +203,43 @@ struct str percent_decode(struct arena *arena, struct str s)
     }
     return str_from(start, at);
 }
+
+/* What stands behind a backslash for this byte; 0 = the byte stays as it is. */
+static char sql_letter(char c)
+{
+    switch (c) {
+    case '\0':
+        return '0';
+    case '\b':
+        return 'b';
+    case '\n':
+        return 'n';
+    case '\r':
+        return 'r';
+    case '\t':
+        return 't';
+    case '\x1a':
+        return 'Z';
+    case '\\':
+    case '\'':
+    case '"':
+        return c;
+    default:
+        return '\0';
+    }
+}
+
+char *sql_quote(char *at, struct str text)
+{
+    *at++ = '\'';
+    for (size_t i = 0; i < text.len; i++) {
+        char letter = sql_letter(text.data[i]);
+
+        if (letter != '\0') {
+            *at++ = '\\';
+        }
+        *at++ = letter != '\0' ? letter : text.data[i];
+    }
+    *at++ = '\'';
+    return at;
+}

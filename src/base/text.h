@@ -53,6 +53,8 @@ size_t escape_length(struct str s, enum escape_set set);
 char *escape_write(char *at, struct str s, enum escape_set set);
 /* s itself when nothing has to be escaped, else a copy. */
 struct str escape_str(struct arena *arena, struct str s, enum escape_set set);
+/* Writes it as a quoted text of MySQL, 2 * len + 2 bytes at most; gives the end. */
+char *sql_quote(char *at, struct str text);
 
 /* %XX decoded; malformed sequences stay as they are. Gives s itself when there is no '%'. */
 struct str percent_decode(struct arena *arena, struct str s);

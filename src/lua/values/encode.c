@@ -171,47 +171,12 @@ int script_ffi_decode_base64(const char *data, size_t len, int how, struct scrip
 
 /* ---- SQL ---- */
 
-/* What follows a backslash for this byte; 0 = it needs none. */
-static char sql_letter(char c)
-{
-    switch (c) {
-    case '\0':
-        return '0';
-    case '\b':
-        return 'b';
-    case '\n':
-        return 'n';
-    case '\r':
-        return 'r';
-    case '\t':
-        return 't';
-    case 26:
-        return 'Z';
-    case '\\':
-    case '\'':
-    case '"':
-        return c;
-    default:
-        return 0;
-    }
-}
-
 void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
 {
     char *begin = script_scratch(2 * len + 2);
-    char *at = begin;
+    const char *end = sql_quote(begin, (struct str){data, len});
 
-    *at++ = '\'';
-    for (size_t i = 0; i < len; i++) {
-        char letter = sql_letter(data[i]);
-
-        if (letter != 0) {
-            *at++ = '\\';
-        }
-        *at++ = letter != 0 ? letter : data[i];
-    }
-    *at++ = '\'';
-    *out = (struct script_text){begin, (size_t) (at - begin)};
+    *out = (struct script_text){begin, (size_t) (end - begin)};
 }
 
 /* ---- single characters ---- */

@@ -120,6 +120,18 @@ local fields_meta = {
     end,
 }
 
+-- Values of a name that comes again are a list.
+local function put_in(values, name, value)
+    local former = values[name]
+    if former == nil then
+        values[name] = value
+    elseif type(former) == "table" then
+        former[#former + 1] = value
+    else
+        values[name] = {former, value}
+    end
+end
+
 -- All fields, of which `at` gives one by number; those that come again as a list.
 local function give_fields(count, at, max, is_raw)
     if not max then
@@ -140,14 +152,7 @@ local function give_fields(count, at, max, is_raw)
             if not is_raw then
                 name = lower(name)
             end
-            local former = fields[name]
-            if former == nil then
-                fields[name] = value
-            elseif type(former) == "table" then
-                former[#former + 1] = value
-            else
-                fields[name] = {former, value}
-            end
+            put_in(fields, name, value)
         end
     end
     if not is_raw then
@@ -291,14 +296,7 @@ function req.get_uri_args(max, fields)
             if pair[0].value.data ~= nil then
                 value = text_of(pair[0].value.data, pair[0].value.len)
             end
-            local former = fields[name]
-            if former == nil then
-                fields[name] = value
-            elseif type(former) == "table" then
-                former[#former + 1] = value
-            else
-                fields[name] = {former, value}
-            end
+            put_in(fields, name, value)
         end
         result = C.script_ffi_args_next(state, room, pair)
     end

@@ -6,46 +6,11 @@
 
 #include "base/text.h"
 
-/* The letter that stands for a byte behind a backslash; 0 = the byte stays as it is. */
-static char sql_letter(char c)
-{
-    switch (c) {
-    case '\0':
-        return '0';
-    case '\b':
-        return 'b';
-    case '\n':
-        return 'n';
-    case '\r':
-        return 'r';
-    case '\t':
-        return 't';
-    case '\x1a':
-        return 'Z';
-    case '\\':
-    case '\'':
-    case '"':
-        return c;
-    default:
-        return '\0';
-    }
-}
-
 struct str quote_sql(struct arena *arena, struct str text, struct str prefix)
 {
     char *room = arena_text(arena, prefix.len + 2 * text.len + 2);
-    char *at = str_put(room, prefix);
 
-    *at++ = '\'';
-    for (size_t i = 0; i < text.len; i++) {
-        char letter = sql_letter(text.data[i]);
-        if (letter != '\0') {
-            *at++ = '\\';
-        }
-        *at++ = letter != '\0' ? letter : text.data[i];
-    }
-    *at++ = '\'';
-    return str_from(room, at);
+    return str_from(room, sql_quote(str_put(room, prefix), text));
 }
 
 struct str quote_json(struct arena *arena, struct str text)
