@@ -33,8 +33,7 @@ local function get_variable(_, name)
         error("bad variable name", 2)
     end
     if result == 0 then
-        local text = text_of(out[0].data, out[0].len) -- not at once: no trace ends in a tail call
-        return text
+        return (text_of(out[0].data, out[0].len))
     end
     if result ~= NONE then
         fail(result, 2)

@@ -78,7 +78,7 @@ local function value_function(name)
         if C.lua_ffi_value_compute(compute, texts, count, out) ~= 0 then
             error("calling directive " .. name .. " failed with code -1", 2)
         end
-        return text_of(out[0].data, out[0].len)
+        return (text_of(out[0].data, out[0].len))
     end
 end
 
@@ -239,7 +239,7 @@ function req.get_method()
     if result ~= 0 then
         fail(result, 2)
     end
-    return text_of(out[0].data, out[0].len)
+    return (text_of(out[0].data, out[0].len))
 end
 
 function req.set_method(number)
@@ -321,7 +321,7 @@ local function get_response_field(_, name)
     name = as_text(name)
     local count = C.lua_ffi_response_get(name, #name, out)
     if count == 1 then
-        return text_of(out[0].data, out[0].len)
+        return (text_of(out[0].data, out[0].len))
     elseif count == 0 then
         return nil
     elseif count < 0 then

@@ -72,8 +72,7 @@ local function value_out(kind)
     if kind == NUMBER then
         return value.number
     elseif kind == STRING then
-        local text = string_of(value.data, value.len)
-        return text
+        return (string_of(value.data, value.len))
     elseif kind == BOOLEAN then
         return value.number ~= 0
     end

@@ -108,7 +108,7 @@ function ssl.cert_pem_to_der(pem)
     if len <= 0 then
         return failed()
     end
-    return str(out, len)
+    return (str(out, len))
 end
 
 function ssl.priv_key_pem_to_der(pem, passphrase)
@@ -117,7 +117,7 @@ function ssl.priv_key_pem_to_der(pem, passphrase)
     if len <= 0 then
         return failed()
     end
-    return str(out, len)
+    return (str(out, len))
 end
 
 function ssl.parse_pem_cert(pem)
@@ -151,7 +151,7 @@ local function secret(get, len)
     if len == 0 then
         return tonumber(size[0])
     end
-    return str(out, size[0])
+    return (str(out, size[0]))
 end
 
 function ssl.get_client_random(len)
@@ -172,7 +172,7 @@ local function export(len, label, context, is_early)
     if C.script_tls_export(wanted, err) ~= 0 then
         return failed()
     end
-    return str(out, len)
+    return (str(out, len))
 end
 
 function ssl.export_keying_material(len, label, context)

@@ -376,7 +376,7 @@ end
 -- What the template makes of the last match.
 local function expand(template, made, subject)
     C.script_ffi_regex_expand(made.regex, subject, template.taken, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 -- A replacement: a template, or a function.

@@ -20,39 +20,43 @@ void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
 
 local out = ffi.new("struct script_text")
 
--- What any of these takes: nil counts as empty.
+-- What any of these takes where it is no string: nil counts as empty. Asked for nothing else, so that loops over strings are compiled
+-- as one trace.
 local function text_of(value)
-    if type(value) == "string" then
-        return value
-    end
     return value and tostring(value) or value == false and "false" or ""
 end
 
 -- ---- hashes
 
 function ngx.md5(value)
-    value = text_of(value)
+    if type(value) ~= "string" then
+        value = text_of(value)
+    end
     C.script_ffi_md5(value, #value, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.md5_bin(value)
-    value = text_of(value)
+    if type(value) ~= "string" then
+        value = text_of(value)
+    end
     C.script_ffi_md5_bin(value, #value, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 local function sha1_bin(value)
     C.script_ffi_sha1_bin(value, #value, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.sha1_bin(value)
-    return sha1_bin(text_of(value))
+    return sha1_bin(type(value) == "string" and value or text_of(value))
 end
 
 function ngx.crc32_short(value)
-    value = text_of(value)
+    if type(value) ~= "string" then
+        value = text_of(value)
+    end
     return C.script_ffi_crc32(value, #value)
 end
 
@@ -104,15 +108,19 @@ function ngx.escape_uri(value, kind)
     elseif not (kind >= 0 and kind <= 6) then
         return error("\"type\" " .. kind .. " out of range", 3)
     end
-    value = text_of(value)
+    if type(value) ~= "string" then
+        value = text_of(value)
+    end
     C.script_ffi_escape_uri(value, #value, kind, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.unescape_uri(value)
-    value = text_of(value)
+    if type(value) ~= "string" then
+        value = text_of(value)
+    end
     C.script_ffi_unescape_uri(value, #value, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 -- ---- base64
@@ -123,16 +131,18 @@ function ngx.encode_base64(value, no_padding)
     if no_padding ~= nil and type(no_padding) ~= "boolean" then
         error("bad no_padding: boolean expected, got " .. type(no_padding), 2)
     end
-    value = text_of(value)
+    if type(value) ~= "string" then
+        value = text_of(value)
+    end
     C.script_ffi_encode_base64(value, #value, no_padding and NO_PADDING or 0, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 local function decode(value, how)
     if C.script_ffi_decode_base64(value, #value, how, out) == 0 then
         return nil
     end
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.decode_base64(value)
@@ -157,7 +167,7 @@ package.preload["ngx.base64"] = function()
             return nil, "must provide a string"
         end
         C.script_ffi_encode_base64(value, #value, URL + NO_PADDING, out)
-        return string_of(out.data, out.len)
+        return (string_of(out.data, out.len))
     end
 
     function base64.decode_base64url(value)
@@ -182,5 +192,5 @@ function ngx.quote_sql_str(...)
     end
     local value = check_text((...), 1, "quote_sql_str")
     C.script_ffi_quote_sql(value, #value, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end

@@ -32,17 +32,17 @@ end
 
 function ngx.today()
     C.script_ffi_clock_text(TODAY, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.localtime()
     C.script_ffi_clock_text(LOCALTIME, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.utctime()
     C.script_ffi_clock_text(UTCTIME, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.http_time(seconds)
@@ -50,7 +50,7 @@ function ngx.http_time(seconds)
         error("number argument only", 2)
     end
     C.script_ffi_http_time(seconds, 0, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.cookie_time(seconds)
@@ -58,7 +58,7 @@ function ngx.cookie_time(seconds)
         error("number argument only", 2)
     end
     C.script_ffi_http_time(seconds, 1, out)
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 function ngx.parse_http_time(text)

@@ -16,7 +16,7 @@ function utils.str_replace_char(text, find, replacement)
     if C.script_ffi_replace_char(text, #text, byte(find), byte(replacement), out) == 0 then
         return text
     end
-    return string_of(out.data, out.len)
+    return (string_of(out.data, out.len))
 end
 
 return utils
