@@ -94,7 +94,8 @@ static void wait_on(struct v2_connection *c)
                                  ? c->http->listen->default_server->client_header_timeout_ms
                                  : location->keepalive_timeout_ms);
     }
-    if (conn_unsent(conn) != 0 && c->drained_ms + location->send_timeout_ms < deadline) {
+    c->was_unsent = conn_unsent(conn) != 0;
+    if (c->was_unsent && c->drained_ms + location->send_timeout_ms < deadline) {
         deadline = c->drained_ms + location->send_timeout_ms;
     }
     conn_set_deadline(conn, deadline);
@@ -210,6 +211,13 @@ static void give_up_part(struct v2_connection *c)
     c->part_ends_ms = clock_now.now_ms + (timeout_ms < PART_GRACE_MS ? PART_GRACE_MS : timeout_ms);
 }
 
+/* Has the client taken nothing for too long? What was queued in this very turn, as by a stream whose time is up, does not count. */
+static bool is_stalled(const struct v2_connection *c)
+{
+    return c->was_unsent && conn_unsent(c->conn) != 0 &&
+           clock_now.now_ms >= c->drained_ms + c->http->rest_location->send_timeout_ms;
+}
+
 static void on_timeout(struct conn *conn)
 {
     struct http_connection *http = conn->user;
@@ -221,7 +229,7 @@ static void on_timeout(struct conn *conn)
         v2_settle(c); /* the client takes what there is, slowly */
         return;
     }
-    if (conn_unsent(conn) != 0) {
+    if (is_stalled(c)) {
         log_info(&log, ETIMEDOUT, "client timed out");
         http->wants_reset = http->rest_location->reset_timedout_connection;
         conn_fail(conn, ETIMEDOUT);

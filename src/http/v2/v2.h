@@ -168,6 +168,7 @@ struct v2_connection {
     uint32_t frame_size;   /* bytes of one that has to be read whole; 0 = none is waited for */
     uint32_t late_stream;  /* whose header block was not; it was reset */
     bool was_partly;       /* there is one */
+    bool was_unsent;       /* output waits for the socket, and its time runs */
     bool is_part_late;     /* … and it has had its time */
     bool has_preface;      /* the client's was read */
     bool is_held;          /* nothing is taken off the input until answers have left */

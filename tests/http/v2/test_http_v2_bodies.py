@@ -93,6 +93,19 @@ def test_body_timeout(site, echo):
     server.wait_log("client timed out .* while reading client request body")
 
 
+def test_body_timeout_within_a_frame(site, echo):
+    """Stream and frame come to their ends in the same millisecond: the reset that waits to leave then is no client that does not read."""
+    server = site("client_body_timeout 200ms; send_timeout 200ms;", "location /p { proxy_pass http://127.0.0.1:%d; }" % echo)
+    for _ in range(5):
+        with H2(server.port) as client:
+            stream = client.request("/p", "POST", ends=False)
+            frame = H2.frame(DATA, END_STREAM, stream, b"TEST")
+            client.socket.sendall(frame[:10])
+            assert client.answer(stream).reset == PROTOCOL_ERROR
+            client.socket.sendall(frame[10:])
+            assert client.get("/a.txt").status == 200
+
+
 # frames of any size
 
 @pytest.mark.parametrize("size", [16385, 65550, 131072])
