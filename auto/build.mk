@@ -17,7 +17,7 @@ FLOORS = base fiber event $(addprefix net/,addr conn shards resolver tls datagra
     $(addprefix upstream/,cells links peers picking health settings methods worker) cache \
     $(addprefix shared/,access geo health keyval limit listen log names tls upstream variables)
 ifneq ($(findstring /modules/lua/,$(STATIC_SOURCES)),)
-FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer)
+FLOORS += $(addprefix lua/,vm values dict tasks sockets process tls config balancer upstream)
 endif
 FLOORS += $(addprefix stream/,words session config)
 FLOORS += $(addprefix mail/,words session auth backend config)

@@ -31,6 +31,9 @@ enum peer_time {
 
 #define PEER_CHECKS_MAX 4 /* active checks of one group */
 
+/* Has somebody said while the service runs whether a peer takes requests? */
+enum peer_order { PEER_AS_CONFIGURED, PEER_ORDERED_DOWN, PEER_ORDERED_UP };
+
 /* What one active check of the group knows of a peer (health.c). */
 struct peer_check {
     _Atomic uint64_t next_ms; /* who moves it forward makes the probe; 0 = never looked at */
@@ -44,6 +47,7 @@ struct peer_check {
  */
 struct peer_cell {
     _Atomic uint32_t fails;         /* within fail_timeout */
+    _Atomic uint32_t order;         /* enum peer_order: what was said while the service runs */
     _Atomic uint64_t failed_at_ms;  /* last failure; monotonic milliseconds */
     _Atomic uint64_t checked_at_ms; /* last time that it was tried although it had failed */
     _Atomic uint64_t up_at_ms;      /* came back then: slow_start counts from here; 0 = always up */
@@ -93,6 +97,17 @@ struct peer {
     bool has_digest;          /* digest was made; see peer_digest */
     char digest[32];          /* MD5 of name in hex: what cookies call the peer */
 };
+
+/* Is it down, as its line or the last order says? */
+static inline bool peer_is_down(const struct peer *peer)
+{
+    uint32_t order = atomic_load_explicit(&peer->cell->order, memory_order_relaxed);
+
+    return order == PEER_AS_CONFIGURED ? peer->server->is_down : order == PEER_ORDERED_DOWN;
+}
+
+/* Orders that it takes no requests, or takes them again: in all workers of this generation, where they share its cell. */
+void peer_set_down(struct upstream_group *group, struct peer *peer, bool is_down);
 
 /* Peers that are alternatives to each other: the primary ones, or the backups. */
 struct peer_set {

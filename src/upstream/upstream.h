@@ -157,6 +157,10 @@ struct upstream_set {
     bool (*find_changed)(struct str name, struct upstream_group **out);
     /* … and walks those that are there. */
     void (*each_changed)(void (*visit)(struct upstream_group *group, void *arg), void *arg);
+    /* … and changes this one: it is the block of this text from now on, or with NULL there is none. Gives a status of HTTP, and in
+     * words what came of it. */
+    unsigned (*change)(struct str name, const struct str *text, const struct log *log,
+                       struct str *said);
     bool is_running;  /* in this worker: between start and end */
     bool is_quitting; /* … after quit: nothing is kept any more */
 };

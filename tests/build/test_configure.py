@@ -181,6 +181,13 @@ def test_modules_left_out_and_shared(configure):
     assert sorted(words) == sorted(shared)
 
 
+@pytest.mark.parametrize("argument, is_there", [("--with-http_dyups_lua_api", True), ("--without-http_dyups_lua_api", False)])
+def test_whether_scripts_change_groups(configure, argument, is_there):
+    status, text, read = configure(argument)
+    assert status == 0, text
+    assert ("#define WITH_DYUPS_LUA_API 1" in read("config.h")) == is_there
+
+
 def test_without_http_no_http_module_is_linked(configure):
     status, text, read = configure("--without-http")
     assert status == 0, text

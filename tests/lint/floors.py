@@ -33,7 +33,7 @@ FLOORS = (
     ("lua/vm",),
     ("lua/values", "lua/dict", "lua/tasks", "lua/sockets", "lua/process", "lua/tls"),
     ("lua/config",),
-    ("lua/balancer",),
+    ("lua/balancer", "lua/upstream"),
     ("mail/words", "stream/words"),
     ("mail/session",),
     ("mail/auth",),

@@ -24,7 +24,8 @@
 static struct str group_told(const struct exchange *x)
 {
     if (!x->group->is_at_run_time) {
-        return x->group->name;
+        return x->target == NULL ? x->group->name
+                                 : arena_dup(&x->request->arena, x->group->name); /* it may go */
     }
     return x->target != NULL ? x->target->source : STR("(any)");
 }
@@ -42,6 +43,15 @@ void attempt_begin(struct exchange *x, struct str name)
         x->attempt->queue_ms = x->pick.queued_ms;
     }
     x->try_ms = clock_now.now_ms;
+}
+
+struct str exchange_group_name(const struct exchange *x)
+{
+    if (x->attempt != NULL) {
+        return x->attempt->is_at_run_time ? STR("") : x->attempt->group;
+    }
+    /* Before the first try, the group is known while it is held. */
+    return x->pick.list == NULL || x->group->is_at_run_time ? STR("") : x->group->name;
 }
 
 void attempt_end(struct exchange *x, unsigned status)

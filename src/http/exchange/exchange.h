@@ -277,6 +277,9 @@ struct str exchange_keep(struct exchange *x, struct str bytes);
 void exchange_log(struct exchange *x, enum log_level level, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The name of the group that it goes to, or went to; empty where it was none yet, or an address found at run time. */
+struct str exchange_group_name(const struct exchange *x);
+
 /* The exchange of a request that is or was under way, or NULL. */
 static inline struct exchange *request_exchange(const struct request *request)
 {

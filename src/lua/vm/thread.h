@@ -53,6 +53,8 @@ struct script_subject_kind {
     int (*context_before)(struct script_subject *subject);
     /* What lines of its timers say of it: ", client: …, server: …"; NULL = nothing. */
     void (*whom)(struct script_subject *subject, struct room *out);
+    /* The name of the group that it is passed on to, or was; NULL, or gives an empty text: none. */
+    struct str (*group_name)(struct script_subject *subject);
     /* How often what it works on came from this service itself (net/conn/own.h); NULL = it has not come at all. */
     unsigned (*hops)(struct script_subject *subject);
 };

@@ -24,7 +24,7 @@ static bool is_live(const struct upstream_pick *pick, const struct peer *peer, b
 {
     const struct upstream_server *server = peer->server;
 
-    if (server->is_down || (server->is_draining && !is_bound) ||
+    if (peer_is_down(peer) || (server->is_draining && !is_bound) ||
         LOAD(peer->cell->is_unhealthy) != 0 || (pick->tried != NULL && was_tried(pick, peer))) {
         return false;
     }
@@ -40,6 +40,14 @@ bool peer_may_serve(const struct upstream_pick *pick, const struct peer *peer, b
 
     return is_live(pick, peer, is_bound) &&
            (server->max_conns == 0 || peer_active(peer->cell) < server->max_conns);
+}
+
+void peer_set_down(struct upstream_group *group, struct peer *peer, bool is_down)
+{
+    atomic_store(&peer->cell->order, is_down ? PEER_ORDERED_DOWN : PEER_ORDERED_UP);
+    if (!is_down) {
+        queue_wake(group->worker_state); /* of other workers: the first who waits looks by itself */
+    }
 }
 
 /* ---- choosing ---- */
@@ -218,7 +226,7 @@ enum pick_result upstream_pick_next(struct upstream_pick *pick)
 static bool has_untried(const struct upstream_pick *pick, const struct peer_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
-        if (!set->peers[i].server->is_down &&
+        if (!peer_is_down(&set->peers[i]) &&
             (pick->tried == NULL || !was_tried(pick, &set->peers[i]))) {
             return true;
         }
@@ -254,7 +262,7 @@ bool upstream_pick_is_gone(struct upstream_pick *pick)
     if (peer == NULL) {
         return false;
     }
-    if (peer->server->is_down || LOAD(peer->cell->is_unhealthy) != 0) {
+    if (peer_is_down(peer) || LOAD(peer->cell->is_unhealthy) != 0) {
         return true;
     }
     if (now == NULL || now == pick->list || now->number == pick->seen_list) {

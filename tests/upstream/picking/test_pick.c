@@ -305,6 +305,35 @@ static void queued_requests_go_in_order(void **state)
     finish();
 }
 
+/* Orders of a running service win over the line; who waits is served as soon as a peer comes up. */
+static void peers_are_ordered_down_and_up(void **state)
+{
+    struct asker holder;
+
+    start("upstream u { server 127.0.0.1:8000 max_conns=1; server 127.0.0.1:8001 down; queue 1 "
+          "timeout=60s; }");
+    queue_group = group_named("u");
+    memset(order, 0, sizeof(order));
+    length = 0;
+    assert_string_equal(turns(queue_group, 2), "aa");
+    peer_set_down(queue_group, primary(queue_group, 1), false);
+    peer_set_down(queue_group, primary(queue_group, 0), true);
+    assert_string_equal(turns(queue_group, 2), "bb");
+    peer_set_down(queue_group, primary(queue_group, 1), true);
+    assert_int_equal(ask_once(queue_group, PEER_SERVED), 0); /* nobody waits for who is down */
+    peer_set_down(queue_group, primary(queue_group, 0), false);
+    begin(&holder, queue_group);
+    assert_int_equal(upstream_pick_next(&holder.pick), PICK_OK);
+    start_asking(0, "a");
+    loop_turn(0);
+    assert_string_equal(order, "");
+    peer_set_down(queue_group, primary(queue_group, 1), false);
+    turn_until(length == 1);
+    assert_string_equal(order, "a");
+    end(&holder);
+    finish();
+}
+
 static void who_comes_later_does_not_go_first(void **state)
 {
     start_with("worker_processes 2;",
@@ -373,6 +402,7 @@ int main(void)
         cmocka_unit_test(limits_hold_over_all_workers),
         cmocka_unit_test(who_came_back_begins_slowly),
         cmocka_unit_test(queued_requests_go_in_order),
+        cmocka_unit_test(peers_are_ordered_down_and_up),
         cmocka_unit_test(who_comes_later_does_not_go_first),
         cmocka_unit_test(another_worker_may_give_the_peer_back),
         cmocka_unit_test(waiting_has_an_end),

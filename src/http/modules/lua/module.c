@@ -1,4 +1,5 @@
 /* ngx_http_lua_module: Lua in the phases of a request. Directives, and how its VM begins. */
+#include "config.h"
 #include "http/modules/lua/lua.h"
 #include "http/routing/hooks.h"
 #include "lua/balancer/balancer.h"
@@ -6,9 +7,11 @@
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
 #include "lua/process/threads.h"
+#include "lua/upstream/upstream.h"
 #include "lua/values/values.h"
 #include "lua/values/args.h"
 #include "server/module.h"
+#include "upstream/upstream.h"
 
 #define API_VERSION 10032 /* ngx.config.ngx_lua_version */
 
@@ -184,6 +187,10 @@ static void add_api(struct script_vm *vm, lua_State *L)
     lua_exec_add(L);
     lua_library_add(L);
     script_balancer_add(L);
+    script_upstream_add(L);
+#ifdef WITH_DYUPS_LUA_API
+    script_changes_add(L);
+#endif
     lua_output_add(L);
     lua_exit_add(L);
     lua_filters_add(L);
@@ -217,6 +224,9 @@ static bool opened(struct generation *generation)
 
 static bool worker_start(struct generation *generation)
 {
+    if (!upstream_worker_start(generation, &upstream_http)) { /* scripts of init_worker see peers */
+        return false;
+    }
     script_main_worker_start(generation, main_key);
     return true;
 }

@@ -77,6 +77,13 @@ static unsigned hops(struct script_subject *subject)
     return connection_hops(request_of(subject)->http);
 }
 
+static struct str group_name(struct script_subject *subject)
+{
+    const struct exchange *x = request_exchange(request_of(subject));
+
+    return x == NULL ? STR("") : exchange_group_name(x);
+}
+
 const struct script_subject_kind lua_request_kind = {.name = "http",
                                                      .start = start,
                                                      .variables = variables,
@@ -86,6 +93,7 @@ const struct script_subject_kind lua_request_kind = {.name = "http",
                                                      .upstream_ssl = upstream_ssl,
                                                      .backend = backend,
                                                      .context_before = context_before,
+                                                     .group_name = group_name,
                                                      .hops = hops};
 
 static void request_ends(void *arg)

@@ -2,9 +2,11 @@
 #include "lua/balancer/balancer.h"
 #include "lua/config/main.h"
 #include "lua/config/rows.h"
+#include "lua/upstream/upstream.h"
 #include "server/module.h"
 #include "stream/modules/lua/lua.h"
 #include "stream/session/hooks.h"
+#include "upstream/upstream.h"
 
 #define API_VERSION 20 /* ngx.config.ngx_lua_version */
 
@@ -114,6 +116,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
 {
     script_add_common(vm, L);
     script_balancer_add(L);
+    script_upstream_add(L);
     stream_lua_input_add(L);
     stream_lua_output_add(L);
     stream_lua_session_add(L);
@@ -136,6 +139,9 @@ static bool opened(struct generation *generation)
 
 static bool worker_start(struct generation *generation)
 {
+    if (!upstream_worker_start(generation, &upstream_stream)) { /* as in http */
+        return false;
+    }
     script_main_worker_start(generation, main_key);
     return true;
 }

@@ -4,6 +4,7 @@
 #include "lua/vm/library.h"
 #include "lua/vm/life.h"
 #include "server/generation.h"
+#include "shared/upstream/attempts.h"
 #include "stream/modules/lua/lua.h"
 
 struct settings_key stream_lua_main_key;
@@ -56,6 +57,15 @@ static struct ssl_st *upstream_ssl(struct script_subject *subject)
     return backend(subject)->ssl;
 }
 
+static struct str group_name(struct script_subject *subject)
+{
+    const struct vec *attempts =
+        &container_of(subject, struct stream_lua, subject)->session->attempts;
+
+    return attempts->count == 0 ? STR("")
+                                : vec_at(attempts, struct attempt, attempts->count - 1)->group;
+}
+
 /* As lines of the session itself have it. */
 static void whom(struct script_subject *subject, struct room *out)
 {
@@ -70,6 +80,7 @@ const struct script_subject_kind stream_lua_kind = {.name = "stream",
                                                     .upstream_ssl = upstream_ssl,
                                                     .backend = backend,
                                                     .whom = whom,
+                                                    .group_name = group_name,
                                                     .hops = hops};
 
 static void session_ends(void *arg)

@@ -68,6 +68,11 @@ static void attempt_begin(struct proxying *proxying, struct str name)
         }
         proxying->attempt = attempts_add(attempts, &session->arena, name);
     }
+    const struct upstream_group *group = proxying->pick.direction != NULL
+                                             ? proxying->pick.direction->director
+                                             : proxying->pick.group;
+    proxying->attempt->is_at_run_time = group->is_at_run_time;
+    proxying->attempt->group = group->is_at_run_time ? STR("") : group->name;
     proxying->attempt_ms = clock_now.now_ms;
 }
 

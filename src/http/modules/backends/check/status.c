@@ -52,7 +52,7 @@ static void add_peer(const struct upstream_group *group, const struct peer *peer
 
     for (const struct health_settings *check = group->health; check != NULL; check = check->next) {
         const struct peer_check *cell = &peer->cell->checks[index];
-        bool is_up = (unhealthy & 1u << index++) == 0 && !peer->server->is_down;
+        bool is_up = (unhealthy & 1u << index++) == 0 && !peer_is_down(peer);
 
         if (page->wants == -1 || page->wants == is_up) {
             struct row *row = vec_add(&page->rows, page->arena, struct row);

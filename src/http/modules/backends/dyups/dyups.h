@@ -38,6 +38,13 @@ void dyups_each(void (*visit)(struct upstream_group *group, void *arg), void *ar
 /* Is it the inside of an `upstream` block? False: *why says why not. */
 bool dyups_check(struct str name, struct str text, struct buf *why);
 
+/*
+ * The group is the block of this text from now on; NULL: it goes. Gives a status, and what is said with it: the answer of
+ * dyups_interface. The `change` of the set. (interface.c)
+ */
+unsigned dyups_change(struct str name, const struct str *text, const struct log *log,
+                      struct str *said);
+
 /* The life of a worker. */
 void dyups_start(struct dyups_settings *settings, struct upstream_set *set);
 void dyups_quit(void);

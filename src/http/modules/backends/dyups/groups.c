@@ -168,6 +168,7 @@ void dyups_start(struct dyups_settings *settings, struct upstream_set *set)
     if (changed_set != NULL) {
         changed_set->find_changed = NULL; /* one process, a generation after another */
         changed_set->each_changed = NULL;
+        changed_set->change = NULL;
         forget_all();
         timer_remove(&timer);
     }
@@ -175,6 +176,7 @@ void dyups_start(struct dyups_settings *settings, struct upstream_set *set)
     changed_set = set;
     set->find_changed = dyups_find;
     set->each_changed = dyups_each;
+    set->change = dyups_change;
     seen = 0;
     timer_init(&timer, look);
     timer_set(&timer, clock_now.now_ms);
@@ -202,6 +204,7 @@ void dyups_end(void)
         changed_groups_end();
         changed_set->find_changed = NULL;
         changed_set->each_changed = NULL;
+        changed_set->change = NULL;
         changed_set = NULL;
         dyups_now = NULL;
     }

@@ -26,7 +26,7 @@ static void put_peers(struct buf *out, const struct peer_set *set, bool is_detai
                        " weight=%u max_conns=%u max_fails=%u fail_timeout=%llu backup=%d down=%d",
                        peer->weight, server->max_conns, server->max_fails,
                        (unsigned long long) server->fail_timeout_ms / 1000, server->is_backup,
-                       server->is_down);
+                       peer_is_down(peer));
         }
         buf_append_char(out, '\n');
     }
@@ -102,52 +102,87 @@ static enum flow answer_group(struct request *request, struct str name)
 
 /* ---- changes ---- */
 
-static enum flow refuse(struct request *request, struct str name, struct str why)
+/* What came of a change: a status, and a word that scripts of others look for. */
+static unsigned refuse(const struct log *log, struct str name, struct str why, struct str *said)
 {
-    log_error(&request->log, 0, "dyups: upstream \"%.*s\" is not taken: %.*s", STR_ARG(name),
-              STR_ARG(why));
-    return answer_text(request, 500, STR("add server failed"));
+    log_error(log, 0, "dyups: upstream \"%.*s\" is not taken: %.*s", STR_ARG(name), STR_ARG(why));
+    *said = STR("add server failed");
+    return 500;
 }
 
-static enum flow put(struct request *request, const struct store_entry *entry)
+static unsigned put(const struct store_entry *entry, const struct log *log, struct str *said)
 {
     if (!store_put(dyups_now->zone, entry)) {
         counters_mine->limited++;
-        return refuse(request, entry->name, STR("dyups_shm_zone_size is too small"));
+        return refuse(log, entry->name, STR("dyups_shm_zone_size is too small"), said);
     }
     dyups_sync();
-    return answer_text(request, 200, STR("success"));
+    *said = STR("success");
+    return 200;
 }
 
-static enum flow change(struct request *request, struct str name)
+static unsigned update(struct str name, struct str text, const struct log *log, struct str *said)
 {
-    struct store_entry entry = {.name = name};
+    const struct store_entry entry = {.name = name, .text = text};
     struct buf why = {0};
+
+    if (name.len == 0 || name.len > DYUPS_NAME_MAX) {
+        return refuse(log, name, STR("the name is empty or too long"), said);
+    }
+    if (!dyups_check(name, text, &why)) {
+        refuse(log, name, buf_str(&why), said);
+        buf_free(&why);
+        return 500;
+    }
+    return put(&entry, log, said);
+}
+
+static unsigned delete (struct str name, const struct log *log, struct str *said)
+{
+    const struct store_entry entry = {.name = name, .is_gone = true};
+
+    if (group_of(name) == NULL) {
+        *said = STR("not found uptream");
+        return 404;
+    }
+    return put(&entry, log, said);
+}
+
+unsigned dyups_change(struct str name, const struct str *text, const struct log *log,
+                      struct str *said)
+{
+    dyups_sync();
+    return text == NULL ? delete (name, log, said) : update(name, *text, log, said);
+}
+
+static enum flow answer_change(struct request *request, struct str name, const struct str *text)
+{
+    struct str said;
+    unsigned status = dyups_change(name, text, &request->log, &said);
+
+    return answer_text(request, status, said);
+}
+
+static enum flow answer_update(struct request *request, struct str name)
+{
     enum flow flow = request_read_body(request);
+    struct str text;
 
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    if (request->body->size > dyups_now->zone_size) {
+    if (dyups_now == NULL) {
+        return request_fail(request, 503); /* the worker has ended meanwhile */
+    }
+    if (request->body->size > dyups_now->zone_size) { /* not worth reading from a file */
+        struct str said;
+
         counters_mine->limited++;
-        return refuse(request, name, STR("the body is larger than dyups_shm_zone_size"));
+        refuse(&request->log, name, STR("the body is larger than dyups_shm_zone_size"), &said);
+        return answer_text(request, 500, said);
     }
-    if (!request_body_text(request, &entry.text)) {
-        return request_fail(request, 500);
-    }
-    if (!dyups_check(name, entry.text, &why)) {
-        struct str reason = arena_dup(&request->arena, buf_str(&why));
-        buf_free(&why);
-        return refuse(request, name, reason);
-    }
-    return put(request, &entry);
-}
-
-static enum flow delete (struct request *request, struct str name) {
-    const struct store_entry entry = {.name = name, .is_gone = true};
-
-    return group_of(name) == NULL ? answer_text(request, 404, STR("not found uptream"))
-                                  : put(request, &entry);
+    return request_body_text(request, &text) ? answer_change(request, name, &text)
+                                             : request_fail(request, 500);
 }
 
 /* ---- the handler ---- */
@@ -170,10 +205,10 @@ enum flow dyups_answer(struct request *request)
         }
         return is_named ? answer_group(request, name) : answer_text(request, 404, STR(""));
     case METHOD_POST:
-        return is_named ? change(request, name)
+        return is_named ? answer_update(request, name)
                         : answer_text(request, 404, STR("not support this interface"));
     case METHOD_DELETE:
-        return is_named ? delete (request, name) : answer_text(request, 404, STR(""));
+        return is_named ? answer_change(request, name, NULL) : answer_text(request, 404, STR(""));
     default:
         return answer_text(request, 405, STR(""));
     }

@@ -232,7 +232,7 @@ static void write_shards(struct metrics_writer *writer)
 static void put_up(struct metrics_writer *writer, const struct label *labels,
                    const struct peer *peer)
 {
-    put(writer, labels, !peer->server->is_down && atomic_load(&peer->cell->is_unhealthy) == 0);
+    put(writer, labels, !peer_is_down(peer) && atomic_load(&peer->cell->is_unhealthy) == 0);
 }
 
 static void put_active(struct metrics_writer *writer, const struct label *labels,

@@ -86,7 +86,7 @@ static struct str state_of(const struct peer *peer)
 {
     const struct upstream_server *server = peer->server;
 
-    if (server->is_down) {
+    if (peer_is_down(peer)) {
         return STR("down");
     }
     if (atomic_load(&peer->cell->is_unhealthy) != 0) {
