@@ -98,6 +98,7 @@ def test_body_timeout_within_a_frame(site, echo):
     server = site("client_body_timeout 200ms; send_timeout 200ms;", "location /p { proxy_pass http://127.0.0.1:%d; }" % echo)
     for _ in range(5):
         with H2(server.port) as client:
+            assert client.is_alive()
             stream = client.request("/p", "POST", ends=False)
             frame = H2.frame(DATA, END_STREAM, stream, b"TEST")
             client.socket.sendall(frame[:10])
