@@ -1,5 +1,8 @@
 """Scripts in handshakes with clients, and what they leave for the requests that follow."""
 
+import socket
+import ssl
+
 import pytest
 
 from harness import Server
@@ -121,3 +124,102 @@ def test_each_request_has_a_copy_of_the_context_of_its_handshake(server):
         assert lines == ["3 hello certificate request", "3 hello certificate request request",
                          "3 hello certificate request request request"]
     server.wait_log("of the timer: nil")
+
+
+STARTTLS = """
+error_log error.log info; pid nginx.pid; daemon off;
+events {}
+stream {
+    lua_socket_connect_timeout 10s;
+    server { listen @PORT@; @TLS@ content_by_lua_block {
+        local sock = ngx.req.socket(true)
+        ngx.say("heard ", sock:receive())
+        ngx.say(sock:serversslhandshake())
+        ngx.say(sock:serversslhandshake(), " ", ngx.var.ssl_protocol ~= nil, " ", ngx.var.ssl_server_name)
+        ngx.say("heard ", sock:receive())
+    } }
+    server { listen @PORT1@; @TLS@ content_by_lua_block {
+        local sock = ngx.req.socket(true)
+        sock:settimeout(20)
+        ngx.log(ngx.WARN, "it was: ", select(2, sock:serversslhandshake()))
+    } }
+    server { listen @PORT2@; content_by_lua_block { ngx.say(ngx.req.socket():serversslhandshake()) } }
+    server { listen @PORT3@; @TLS@
+        ssl_client_hello_by_lua_block { ngx.sleep(0.01) ngx.ctx.name = require("ngx.ssl.clienthello").get_client_hello_server_name() }
+        ssl_certificate_by_lua_block { ngx.sleep(0.01) ngx.ctx.certified = true }
+        preread_by_lua_block { assert(ngx.req.socket():serversslhandshake()) }
+        content_by_lua_block { ngx.say(ngx.ctx.name, " ", ngx.ctx.certified, " ", ngx.req.socket():receive()) } }
+    server { listen @PORT4@; @TLS@ ssl_verify_client on; ssl_client_certificate good.crt;
+        content_by_lua_block { ngx.log(ngx.WARN, "it was: ", select(2, ngx.req.socket():serversslhandshake())) } }
+    server { listen @PORT5@; @TLS@ content_by_lua_block {
+        local sock = ngx.req.socket(true)
+        local reading = ngx.thread.spawn(function () return sock:receive() end)
+        ngx.say(sock:serversslhandshake())
+        ngx.thread.kill(reading)
+    } }
+}
+""".replace("@TLS@", "ssl_certificate good.crt; ssl_certificate_key good.key;")
+
+
+@pytest.fixture(scope="module")
+def starttls(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("starttls"))
+    authority.issue("good", "DNS:good.example")
+    files = {name: authority.read(name) for name in ("good.crt", "good.key")}
+    with Server(conf=STARTTLS, files=files, allow=["it was: ", "ssl not configured"]) as made:
+        yield made
+
+
+def connect(server, port):
+    return socket.create_connection(("127.0.0.1", server.port_of(port)), timeout=10)
+
+
+def secure(plain):
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    return trusting.wrap_socket(plain, server_hostname="good.example")
+
+
+def test_a_script_begins_tls_in_the_middle_of_a_session(starttls):
+    with connect(starttls, "PORT") as plain:
+        plain.sendall(b"STARTTLS\n")
+        assert plain.recv(100) == b"heard STARTTLS\n"
+        with secure(plain) as secured:
+            secured.sendall(b"a secret\n")
+            assert secured.makefile().read() == "true\ntrue true good.example\nheard a secret\n"
+
+
+def test_what_was_said_in_the_clear_after_starttls_is_not_taken_for_secret(starttls):
+    with connect(starttls, "PORT") as plain:
+        plain.sendall(b"STARTTLS\ninjected\n")
+        assert plain.makefile().read() == "heard STARTTLS\nnilhandshake failed\nnil false nil\nheard injected\n"
+
+
+def test_a_client_that_does_not_shake_hands_in_time(starttls):
+    with connect(starttls, "PORT1") as plain:
+        assert plain.recv(1) == b""
+    starttls.wait_log("it was: timeout")
+
+
+def test_a_server_without_a_certificate_cannot_shake_hands(starttls):
+    with connect(starttls, "PORT2") as plain:
+        assert plain.recv(100) == b"nilssl not configured for this server\n"
+    starttls.wait_log(r"\[error\] .*ssl not configured for this server")
+
+
+def test_scripts_of_a_handshake_that_a_script_began(starttls):
+    with connect(starttls, "PORT3") as plain, secure(plain) as secured:
+        secured.sendall(b"word\n")
+        assert secured.makefile().read() == "good.example true word\n"
+
+
+def test_a_client_without_the_certificate_that_is_asked_for(starttls):
+    with connect(starttls, "PORT4") as plain, secure(plain) as secured:
+        assert secured.recv(1) == b""
+    starttls.wait_log("client sent no required SSL certificate")
+    starttls.wait_log("it was: handshake failed")
+
+
+def test_no_handshake_while_another_thread_reads(starttls):
+    with connect(starttls, "PORT5") as plain:
+        assert plain.recv(100) == b"nilsocket busy reading\n"

@@ -46,6 +46,9 @@ void script_sockets_add(lua_State *L);
  */
 void script_socket_push(lua_State *L, struct script_thread *thread, const struct script_face *face);
 
+/* What settimeout said to the socket at index 1 of how long connecting and handshakes may take, or the settings do. */
+uint64_t script_socket_connect_timeout(lua_State *L, const struct script_thread *thread);
+
 /* A source that reads a conn. */
 struct script_conn_source {
     struct script_source source; /* its conn is read */

@@ -177,13 +177,17 @@ static int give_session(lua_State *L, const struct script_thread *thread,
     return push_session(L, thread, session);
 }
 
+uint64_t script_socket_connect_timeout(lua_State *L, const struct script_thread *thread)
+{
+    return socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
+}
+
 /* MAY WAIT. */
 static int shake_hands(lua_State *L, struct script_thread *thread, struct script_socket *socket,
                        struct tls_context *context, struct handshake *handshake)
 {
     struct socket_log words;
-    uint64_t timeout_ms =
-        socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms);
+    uint64_t timeout_ms = script_socket_connect_timeout(L, thread);
     const struct tls_connecting connecting = {
         .context = context,
         .options = &handshake->options,
@@ -219,9 +223,7 @@ static int shake_hands(lua_State *L, struct script_thread *thread, struct script
 /* A fresh connection in place of one that was kept and is somebody else's for the peer. 0, or what is to be returned. MAY WAIT. */
 static int reconnect(lua_State *L, struct script_thread *thread, struct script_socket *socket)
 {
-    struct socket_reaching reaching = {
-        .timeout_ms =
-            socket_timeout(L, SOCKET_CONNECT_TIMEOUT, socket_settings(thread)->connect_timeout_ms)};
+    struct socket_reaching reaching = {.timeout_ms = script_socket_connect_timeout(L, thread)};
     char text[ERROR_TEXT_MAX];
 
     conn_close(socket->conn);

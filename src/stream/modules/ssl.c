@@ -75,19 +75,28 @@ static uint64_t timeout_ms(const struct stream_server *server)
     return settings_of(server)->handshake_timeout_ms;
 }
 
-static const struct stream_handshake handshake = {.go_on = go_on, .timeout_ms = timeout_ms};
+static bool is_possible(const struct session *session)
+{
+    return tls_of(session->listen->default_server)->context != NULL;
+}
 
-/* Is the client's certificate good? */
-static enum session_step check_client(struct session *session)
+static bool accepts_client(struct session *session)
 {
     const struct tls_server_settings *settings = tls_of(session->server);
     bool has_certificate;
 
-    if (settings->verify == TLS_VERIFY_OFF ||
-        tls_server_check_client(settings, session->conn, &session->log, &has_certificate)) {
-        return SESSION_NEXT;
-    }
-    return session_fail(session, SESSION_INTERNAL_ERROR);
+    return settings->verify == TLS_VERIFY_OFF ||
+           tls_server_check_client(settings, session->conn, &session->log, &has_certificate);
+}
+
+static const struct stream_handshake handshake = {.go_on = go_on,
+                                                  .timeout_ms = timeout_ms,
+                                                  .is_possible = is_possible,
+                                                  .accepts_client = accepts_client};
+
+static enum session_step check_client(struct session *session)
+{
+    return accepts_client(session) ? SESSION_NEXT : session_fail(session, SESSION_INTERNAL_ERROR);
 }
 
 /* ---- directives ---- */

@@ -19,6 +19,10 @@ struct stream_handshake {
     /* As far as the handshake goes now; on the loop's stack, before the first of it has come, too. */
     enum tls_progress (*go_on)(struct session *session);
     uint64_t (*timeout_ms)(const struct stream_server *server);
+    /* Of an address that is not TLS's from the first byte: can a script begin a handshake in the middle of a session? */
+    bool (*is_possible)(const struct session *session);
+    /* After a handshake: is the client's certificate what the server asks for? False is told. */
+    bool (*accepts_client)(struct session *session);
 };
 
 /* struct module.hooks of a stream module; every member is optional. */

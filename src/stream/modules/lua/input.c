@@ -207,6 +207,8 @@ static int req_socket(lua_State *L, struct script_thread *thread)
     script_socket_push(L, thread, &face);
     script_push_function(L, &peek_row);
     lua_setfield(L, -2, "peek");
+    stream_lua_push_handshake(L);
+    lua_setfield(L, -2, "serversslhandshake");
     return 1;
 }
 

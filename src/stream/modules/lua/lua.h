@@ -85,6 +85,8 @@ void stream_lua_init_input(struct stream_lua *lua);
 void stream_lua_begin_input(struct stream_lua *lua);
 void stream_lua_end_input(struct stream_lua *lua);
 void stream_lua_input_add(lua_State *L); /* req.socket, on_abort */
+/* Pushes serversslhandshake of request sockets (secure.c). */
+void stream_lua_push_handshake(lua_State *L);
 /* Pushes a request socket of UDP (datagrams.c). */
 void stream_lua_push_datagrams(lua_State *L, struct stream_lua *lua);
 
