@@ -146,11 +146,28 @@ server {
         show(sock:receive())
         show(sock:send("longer"))
         show(sock:receive(3))
+        show(sock:send(string.rep("long", 5000)))
+        show(#sock:receive())
         sock:settimeout(10)
         show(sock:receive())
         show(sock:close())
         show(sock:receive())
     } }
+    location /sized { content_by_lua_block {
+        local socks = {}
+        for round = 1, 2 do
+            for i = 1, 2 do socks[i] = open(ngx.var.arg_port, {pool = "sized", pool_size = round == 1 and 1 or nil}) end
+            for i = 1, 2 do show(socks[i]:getreusedtimes(), socks[i]:setkeepalive(10000, 5)) end
+        end
+    } }
+    location /closed {
+        lua_socket_log_errors on;
+        content_by_lua_block {
+            local sock = ngx.socket.tcp()
+            show(sock:receive("*nonsense"))
+            show(sock:receiveany(-1))
+        }
+    }
 
     location /secure {
         lua_ssl_trusted_certificate @DIR@/root.crt;
@@ -198,8 +215,8 @@ class Udp:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self):
-        for _ in range(2):
-            data, peer = self.socket.recvfrom(4096)
+        for _ in range(3):
+            data, peer = self.socket.recvfrom(65536)
             self.socket.sendto(data, peer)
 
     def close(self):
@@ -215,7 +232,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(authority):
-    with Server(HTTP, files={"kept.lua": "return {}", "root.crt": authority.read("root.crt")}) as made:
+    with Server(HTTP, allow=["on a closed socket"], files={"kept.lua": "return {}", "root.crt": authority.read("root.crt")}) as made:
         yield made
 
 
@@ -265,6 +282,20 @@ def test_connects_wait_for_a_place(server):
                                            "nil|timeout"]
 
 
+def test_a_pool_has_the_size_that_connect_named(server):
+    peer = Backend([b"", b"", b""])
+    try:
+        lines = server.get("/sized?port=%d" % peer.port).text.splitlines()
+        assert lines == ["0|1", "0|1", "1|1", "0|1"]
+    finally:
+        peer.close()
+
+
+def test_a_closed_socket_says_so_before_it_looks_at_arguments(server):
+    assert server.get("/closed").text == "nil|closed\n" * 2
+    server.wait_log("attempt to receive data on a closed socket: u:0000000000000000, c:0000000000000000, ft:0 eof:0")
+
+
 def test_a_killed_reader_takes_the_connection_with_it(server):
     assert talk(server, "/kill", b"") == ["nil|socket busy reading", "nil|socket busy reading", "1", "nil|closed",
                                           "nil|closed", "1"]
@@ -305,7 +336,7 @@ def test_names_and_ports(server):
 def test_udp(server):
     peer = Udp()
     assert server.get("/udp?port=%d" % peer.port).text.splitlines() == [
-        "1", "1", "a1b", "1", "lon", "nil|timeout", "1", "nil|closed"]
+        "1", "1", "a1b", "1", "lon", "1", "20000", "nil|timeout", "1", "nil|closed"]
     peer.close()
 
 

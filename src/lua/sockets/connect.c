@@ -16,6 +16,7 @@ struct wish {
     bool is_unix;
     struct str key; /* of the pool */
     unsigned pool_size;
+    bool makes_pool; /* its size or its backlog was said: there is one at once, of that size */
     int64_t backlog; /* -1 = not said */
     uint64_t timeout_ms;
     struct addr local; /* len 0 = any */
@@ -68,8 +69,12 @@ static void read_options(lua_State *L, const struct script_thread *thread, int i
     if (!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TSTRING && lua_type(L, -1) != LUA_TNUMBER) {
         bad_option(L, index, "pool", "type", luaL_typename(L, -1));
     }
-    wish->pool_size = (unsigned) number_option(L, index, "pool_size", 1, wish->pool_size);
+    int64_t pool_size = number_option(L, index, "pool_size", 1, 0);
     wish->backlog = number_option(L, index, "backlog", 0, -1);
+    wish->makes_pool = pool_size != 0 || wish->backlog >= 0;
+    if (pool_size != 0) {
+        wish->pool_size = (unsigned) pool_size;
+    }
 }
 
 /* The address that the socket was bound to. */
@@ -243,7 +248,7 @@ static int enter_pool(lua_State *L, struct script_thread *thread, struct script_
     struct kept_conn kept;
     struct socket_log words;
 
-    if (pool == NULL && wish->backlog >= 0) {
+    if (pool == NULL && wish->makes_pool) {
         pool = socket_pool_make(L, wish->key, wish->pool_size, wish->backlog);
     }
     if (pool == NULL) {

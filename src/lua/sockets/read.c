@@ -30,8 +30,10 @@ static int fail_closed(lua_State *L, const struct script_thread *thread,
     struct socket_log words;
 
     socket_log_begin(thread, socket != NULL ? socket->name : NULL, &words);
-    log_error(&words.log, 0, "attempt to receive data on a closed socket: u:%p, c:%p, ft:0 eof:%d",
-              (const void *) socket, socket != NULL ? (const void *) socket->conn : NULL,
+    log_error(&words.log, 0,
+              "attempt to receive data on a closed socket: u:" SOCKET_POINTER ", c:" SOCKET_POINTER
+              ", ft:0 eof:%d",
+              (uintptr_t) socket, socket != NULL ? (uintptr_t) socket->conn : 0,
               socket != NULL && socket->has_read_last);
     return script_fail(L, "closed");
 }
@@ -166,15 +168,10 @@ static int check_readable(lua_State *L, const struct script_thread *thread,
     return 0;
 }
 
-/* MAY WAIT. */
-static int receive_some(lua_State *L, struct script_thread *thread, struct take *take)
+/* From one that check_readable has seen. MAY WAIT. */
+static int receive_from(lua_State *L, struct script_thread *thread, struct script_socket *socket,
+                        struct take *take)
 {
-    struct script_socket *socket = socket_check(L);
-    int failed = check_readable(L, thread, socket);
-
-    if (failed != 0) {
-        return failed;
-    }
     socket->is_touched = true;
     if (take->rest == 0 && take->kind == TAKE_SIZE) {
         lua_pushliteral(L, "");
@@ -226,8 +223,13 @@ static int receive(lua_State *L, struct script_thread *thread)
                           count);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
+    struct script_socket *socket = socket_check(L);
+    int failed = check_readable(L, thread, socket);
+    if (failed != 0) {
+        return failed;
+    }
     struct take take = take_of(L, 2);
-    return receive_some(L, thread, &take);
+    return receive_from(L, thread, socket, &take);
 }
 
 static int receiveany(lua_State *L, struct script_thread *thread)
@@ -239,15 +241,16 @@ static int receiveany(lua_State *L, struct script_thread *thread)
     }
     luaL_checktype(L, 1, LUA_TTABLE);
     struct script_socket *socket = socket_check(L);
-    if (socket == NULL || socket->source == NULL) {
-        return check_readable(L, thread, socket);
+    int failed = check_readable(L, thread, socket);
+    if (failed != 0) {
+        return failed;
     }
     lua_Number most = lua_tonumber(L, 2);
     if (!(most >= 1)) {
         return luaL_argerror(L, 2, "bad max argument");
     }
     struct take take = {.kind = TAKE_ANY, .rest = most > 1e15 ? (uint64_t) 1e15 : (uint64_t) most};
-    return receive_some(L, thread, &take);
+    return receive_from(L, thread, socket, &take);
 }
 
 /* What receiveuntil gives: its values are the socket's table and the delimiter. */
@@ -272,7 +275,9 @@ static int iterate(lua_State *L, struct script_thread *thread)
         lua_settop(L, 3);
         return 3;
     }
-    return receive_some(L, thread, &take);
+    struct script_socket *socket = socket_check(L);
+    int failed = check_readable(L, thread, socket);
+    return failed != 0 ? failed : receive_from(L, thread, socket, &take);
 }
 
 static bool is_inclusive(lua_State *L, int index)

@@ -88,8 +88,10 @@ static int fail_closed(lua_State *L, const struct script_thread *thread,
     struct socket_log words;
 
     socket_log_begin(thread, socket != NULL ? socket->name : NULL, &words);
-    log_error(&words.log, 0, "attempt to send data on a closed socket: u:%p, c:%p, ft:0 eof:%d",
-              (const void *) socket, socket != NULL ? (const void *) socket->conn : NULL,
+    log_error(&words.log, 0,
+              "attempt to send data on a closed socket: u:" SOCKET_POINTER ", c:" SOCKET_POINTER
+              ", ft:0 eof:%d",
+              (uintptr_t) socket, socket != NULL ? (uintptr_t) socket->conn : 0,
               socket != NULL && socket->has_sent_last);
     return script_fail(L, "closed");
 }

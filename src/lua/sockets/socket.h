@@ -2,6 +2,8 @@
 #ifndef LUA_SOCKETS_SOCKET_H
 #define LUA_SOCKETS_SOCKET_H
 
+#include <inttypes.h>
+
 #include "base/buf.h"
 #include "lua/sockets/sockets.h"
 #include "lua/sockets/take.h"
@@ -10,7 +12,8 @@
 #include "upstream/link.h"
 
 #define SOCKET_MAGIC 0x50c4e700u
-#define SOCKET_NAME_MAX 320 /* bytes of "host:port(address)" */
+#define SOCKET_POINTER "%016" PRIXPTR /* as lines of the log have a pointer */
+#define SOCKET_NAME_MAX 320           /* bytes of "host:port(address)" */
 
 /* Fields of a socket's table, by number: what a script finds there is known to it. */
 enum {

@@ -8,7 +8,7 @@
 #include "net/datagram/link.h"
 
 #define UDP_MAGIC 0x0d9a0001u
-#define DATAGRAM_MOST 8192 /* bytes that receive gives */
+#define DATAGRAM_MOST 65536 /* bytes that receive gives */
 
 /* Fields of its table, by number. */
 enum { UDP_STATE = 1, UDP_TIMEOUT = 2, UDP_BIND = 3 };
@@ -234,8 +234,9 @@ static int fail_closed(lua_State *L, const struct script_thread *thread,
     struct socket_log words;
 
     socket_log_begin(thread, NULL, &words);
-    log_error(&words.log, 0, "attempt to %s data on a closed socket: u:%p, c:%p", what,
-              (const void *) udp, NULL);
+    log_error(&words.log, 0,
+              "attempt to %s data on a closed socket: u:" SOCKET_POINTER ", c:" SOCKET_POINTER,
+              what, (uintptr_t) udp, (uintptr_t) 0);
     return script_fail(L, "closed");
 }
 

@@ -197,13 +197,12 @@ static bool trust(SSL *ssl, STACK_OF(X509) * chain, STACK_OF(X509) * trusted)
 
 static int verify_client(void *r, void *chain, void *trusted, int depth, char **error)
 {
-    SSL *ssl = asked(r, error);
-
-    if (ssl == NULL) {
-        return SCRIPT_TLS_ERROR;
-    }
     if (!script_runs_in(SCRIPT_CERTIFICATE)) {
         return fail(error, "API disabled in the current context");
+    }
+    SSL *ssl = asked(r, error);
+    if (ssl == NULL) {
+        return SCRIPT_TLS_ERROR;
     }
     SSL_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_CLIENT_ONCE, look_away);
     if (depth >= 0) {

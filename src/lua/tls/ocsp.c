@@ -164,13 +164,10 @@ static int64_t seconds_of(const ASN1_GENERALIZEDTIME *time)
     return time != NULL && ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : 0;
 }
 
-/* NULL: it is good; else what is wrong with it. */
-static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) * chain,
-                         X509 *issuer)
+/* NULL: it is an answer; else why not. */
+static const char *answer_read(struct answer *answer, struct str der)
 {
     const unsigned char *at = (const unsigned char *) der.data;
-    ASN1_GENERALIZEDTIME *this_update, *next_update;
-    X509_STORE *store;
 
     answer->response = der.len > INT32_MAX ? NULL : d2i_OCSP_RESPONSE(NULL, &at, (long) der.len);
     if (answer->response == NULL) {
@@ -183,7 +180,15 @@ static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) *
     if (answer->basic == NULL) {
         return "OCSP_response_get1_basic() failed";
     }
-    store = X509_STORE_new();
+    return NULL;
+}
+
+/* NULL: it is good; else what is wrong with it. */
+static const char *judge(struct answer *answer, STACK_OF(X509) * chain, X509 *issuer)
+{
+    ASN1_GENERALIZEDTIME *this_update, *next_update;
+    X509_STORE *store = X509_STORE_new();
+
     if (store == NULL) {
         return "X509_STORE_new() failed";
     }
@@ -212,19 +217,19 @@ static const char *judge(struct answer *answer, struct str der, STACK_OF(X509) *
 static int validate(lua_State *L, struct script_thread *thread)
 {
     struct str der = script_check_str(L, 1);
-    STACK_OF(X509) *chain = check_chain(L, 2);
     struct answer answer = {0};
-    const char *reason;
 
-    if (chain == NULL) {
+    script_check_str(L, 2); /* no error is thrown while the answer is there */
+    const char *reason = answer_read(&answer, der);
+    STACK_OF(X509) *chain = reason == NULL ? check_chain(L, 2) : NULL;
+    if (reason == NULL && chain == NULL) {
+        answer_free(&answer);
         return 2;
     }
-    X509 *issuer = issuer_of(chain, &reason);
-
-    if (issuer == NULL) {
-        return script_fail(L, reason);
+    X509 *issuer = reason == NULL ? issuer_of(chain, &reason) : NULL;
+    if (issuer != NULL) {
+        reason = judge(&answer, chain, issuer);
     }
-    reason = judge(&answer, der, chain, issuer);
     if (reason == NULL && answer.status != V_OCSP_CERTSTATUS_GOOD) {
         const char *status = OCSP_cert_status_str(answer.status);
 
@@ -253,7 +258,10 @@ static int set_status_response(lua_State *L, struct script_thread *thread)
     struct str der = script_check_str(L, 1);
     SSL *ssl = script_tls_ssl();
 
-    if (ssl == NULL || thread->phase != SCRIPT_CERTIFICATE) {
+    if (ssl == NULL) {
+        return script_fail(L, "bad request");
+    }
+    if (thread->phase != SCRIPT_CERTIFICATE) {
         return script_fail(L, "API disabled in the current context");
     }
     if (SSL_get_tlsext_status_type(ssl) != TLSEXT_STATUSTYPE_ocsp) {
