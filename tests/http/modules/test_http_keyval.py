@@ -263,6 +263,20 @@ def test_a_zone_outlives_reload_and_restart(serve):
     assert os.listdir(server.path("logs")).count("plain.json.new") == 0
 
 
+def test_a_file_that_a_reload_renames_has_all_pairs(serve):
+    """The new file was not written before the next change: a restart lost all pairs."""
+    server = serve(HTTP, main=STREAM)
+    assert post(server, "plain", {"a": "1"})[0] == 201
+    until(lambda: stored(server) == {"a": "1"}, "the file")
+    server.configure(http=HTTP.replace("logs/plain.json", "logs/renamed.json"), main=STREAM)
+    server.reload()
+    until(lambda: os.path.exists(server.path("logs/renamed.json")), "the file under its new name")
+    server.quit()
+    server.wait_end()
+    server.start()
+    assert pairs_of(server, "plain") == {"a": "1"}
+
+
 def test_another_type_is_refused_by_a_reload(serve):
     text = "keyval_zone zone=z:64k%s; keyval $arg_k $v zone=z; server { listen 127.0.0.1:@PORT@; location /api { api write=on; } location / { return 200 $v; } }"
     server = serve(text % "", allow=["has another type than before"])
