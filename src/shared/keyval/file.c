@@ -85,11 +85,14 @@ static bool write_new(const char *name, struct str text)
     return is_good;
 }
 
-/* The version is read first: a change that comes meanwhile is in the text, and written once more. */
+/*
+ * The version is read first: a change that comes meanwhile is in the text, and written once more. The process names what it
+ * writes, since the lock is the zone's: while the program is upgraded the processes of two, with a zone each, write the file.
+ */
 static bool write_pairs(struct keyval_zone *zone, struct arena *arena)
 {
     const struct keyval_written written = written_now(zone);
-    struct str name = arena_printf(arena, "%s.new", zone->file.data);
+    struct str name = arena_printf(arena, "%s.%d.new", zone->file.data, (int) getpid());
     struct buf out = {0};
     struct json json = {.out = &out, .arena = arena};
 
@@ -98,6 +101,7 @@ static bool write_pairs(struct keyval_zone *zone, struct arena *arena)
     json_close(&json, '}');
     buf_append_char(&out, '\n');
     bool is_good = write_new(name.data, buf_str(&out)) && rename(name.data, zone->file.data) == 0;
+
     if (is_good) {
         *keyval_file_written(zone->store) = written;
     } else {
