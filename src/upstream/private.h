@@ -51,7 +51,8 @@ struct group_state {
     struct list queue;    /* struct queued: requests that wait for a peer */
     struct list resolving; /* struct resolve_waiter: requests that wait for names */
     struct watch *watches; /* servers whose names are watched */
-    unsigned users;        /* picks under way and links: a run-time group with users stays */
+    unsigned
+        users; /* picks under way, links, and who holds it: a run-time group with users stays */
     struct run_time_group *run_time; /* the whole of a run-time group; else NULL */
     struct group_state *left;        /* the next one that was left behind: see group_end */
 };

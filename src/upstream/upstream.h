@@ -213,6 +213,12 @@ bool upstream_finish(struct conf *conf, const struct upstream_subsystem *subsyst
  */
 struct upstream_group *upstream_find(const struct upstream_set *set, struct str name,
                                      uint16_t port);
+/*
+ * One that was found by a name may be changed, deleted or forgotten while its finder waits: it stays as it is until it is let
+ * go, as often as it was held.
+ */
+void upstream_group_hold(struct upstream_group *group);
+void upstream_group_let_go(struct upstream_group *group);
 
 /* Hooks of the subsystem's module. start: peers, idle pools, resolving, health checks begin. quit: idle connections
  * are closed, names are not watched any more. May be called more than once. */

@@ -122,6 +122,14 @@ static inline unsigned connection_hops(struct http_connection *http)
 {
     return http->hops_known != 0 ? http->hops_known - 1u : connection_ask_hops(http);
 }
+/*
+ * The server whose settings hold for what no request has chosen a server for: the one that the TLS handshake named, as with
+ * nginx, else the default of the address.
+ */
+static inline const struct http_server *connection_server(const struct http_connection *http)
+{
+    return http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+}
 /* Our side's address (getsockname once where the listener is a wildcard). */
 const struct addr *connection_local(struct http_connection *http);
 

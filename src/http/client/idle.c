@@ -84,10 +84,10 @@ void connection_go_idle(struct http_connection *http)
         free(http->details);
         http->details = NULL;
     }
-    conn_set_deadline(conn, clock_now.now_ms +
-                                (http->requests == 0
-                                     ? http->listen->default_server->client_header_timeout_ms
-                                     : location->keepalive_timeout_ms));
+    conn_set_deadline(conn,
+                      clock_now.now_ms + (http->requests == 0
+                                              ? connection_server(http)->client_header_timeout_ms
+                                              : location->keepalive_timeout_ms));
     if (!conn_park(conn)) {
         connection_close(http);
     }

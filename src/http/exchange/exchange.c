@@ -111,7 +111,13 @@ struct str exchange_keep(struct exchange *x, struct str bytes)
 
 /* ---- before a backend is asked ---- */
 
-/* Turns a target with variables into a group. MAY WAIT for the resolver. */
+static void let_group_go(void *group)
+{
+    upstream_group_let_go(group);
+}
+
+/* Turns a target with variables into a group, which stays until the request has been logged: the log tells its name. MAY WAIT
+ * for the resolver. */
 static enum flow find_target(struct exchange *x)
 {
     struct request *request = x->request;
@@ -125,6 +131,8 @@ static enum flow find_target(struct exchange *x)
 
     switch (target_find(&wish, &x->group)) {
     case TARGET_FOUND:
+        upstream_group_hold(x->group);
+        arena_on_free(&request->arena, let_group_go, x->group);
         return FLOW_NEXT;
     case TARGET_BAD:
         return request_fail(request, 500);

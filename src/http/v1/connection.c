@@ -59,8 +59,8 @@ static void wait_on(struct http_connection *http)
         conn_set_deadline(conn, clock_now.now_ms + http->rest_location->send_timeout_ms);
     } else if (http->current == NULL && conn->in_end != conn->in_start) {
         if (http->stage == STAGE_IDLE || conn->timer.deadline_ms == NO_DEADLINE) {
-            conn_set_deadline(conn, clock_now.now_ms +
-                                        http->listen->default_server->client_header_timeout_ms);
+            conn_set_deadline(conn,
+                              clock_now.now_ms + connection_server(http)->client_header_timeout_ms);
         }
         http->stage = STAGE_SERVING;
     }

@@ -88,7 +88,7 @@ static bool read_head(struct http_connection *http)
     struct conn *conn = http->conn;
     struct request *request = request_new(conn, http, &v1_wire);
     const struct field_reading reading = {
-        .limits = &http->listen->default_server->head_limits,
+        .limits = &connection_server(http)->head_limits,
         .arena = &request->arena,
         .fields = &request->headers,
         .repeat = &repeats[conn->number_low % REPEATS],
@@ -137,7 +137,7 @@ static bool read_head(struct http_connection *http)
 void v1_pump(struct http_connection *http)
 {
     struct conn *conn = http->conn;
-    const struct head_limits *limits = &http->listen->default_server->head_limits;
+    const struct head_limits *limits = &connection_server(http)->head_limits;
 
     http->is_pumping = true;
     while (http->current == NULL && !http->is_last && conn_unsent(conn) < PIPELINE_BYTES &&
@@ -166,7 +166,7 @@ void v1_log_open_head(struct http_connection *http, unsigned status, int error, 
 {
     struct request *request = request_new(http->conn, http, &v1_wire);
     const struct field_reading reading = {
-        .limits = &http->listen->default_server->head_limits,
+        .limits = &connection_server(http)->head_limits,
         .arena = &request->arena,
         .fields = &request->headers,
     };

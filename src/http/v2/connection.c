@@ -59,7 +59,7 @@ static void connection_finish(struct v2_connection *c)
 static uint64_t part_timeout(const struct v2_connection *c)
 {
     return c->part.is_open ? c->http->rest_location->client_body_timeout_ms
-                           : c->http->listen->default_server->client_header_timeout_ms;
+                           : connection_server(c->http)->client_header_timeout_ms;
 }
 
 /* What the connection waits for next, and how long. */
@@ -90,9 +90,9 @@ static void wait_on(struct v2_connection *c)
         deadline = c->part_ends_ms;
     } else if (is_idle) {
         /* Before its first request a client has the time of a head, as with HTTP/1. */
-        deadline = now_ms + (c->http->requests == 0
-                                 ? c->http->listen->default_server->client_header_timeout_ms
-                                 : location->keepalive_timeout_ms);
+        deadline =
+            now_ms + (c->http->requests == 0 ? connection_server(c->http)->client_header_timeout_ms
+                                             : location->keepalive_timeout_ms);
     }
     c->was_unsent = conn_unsent(conn) != 0;
     if (c->was_unsent && c->drained_ms + location->send_timeout_ms < deadline) {
@@ -262,7 +262,7 @@ static void *allocate(size_t count, size_t size)
 
 static void connection_begin(struct http_connection *http)
 {
-    const struct http_server *server = http->listen->default_server;
+    const struct http_server *server = connection_server(http);
     struct v2_connection *c = allocate(1, sizeof(*c));
 
     c->http = http;

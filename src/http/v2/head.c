@@ -60,7 +60,7 @@ static bool decode_unused(struct v2_connection *c, struct str block, bool *has_f
     struct heading heading = {.c = c,
                               .request = request,
                               .fields = &request->headers,
-                              .limits = &c->http->listen->default_server->head_limits,
+                              .limits = &connection_server(c->http)->head_limits,
                               .is_trailer = true};
     bool is_sound = heading_decode(&heading, block);
 
@@ -75,7 +75,7 @@ static void take_trailers(struct v2_stream *stream, uint8_t flags, struct str bl
     struct request *request = stream->request;
     struct heading heading = {.c = c,
                               .request = request,
-                              .limits = &c->http->listen->default_server->head_limits,
+                              .limits = &connection_server(c->http)->head_limits,
                               .is_trailer = true};
 
     if (stream->is_input_ended && !stream->is_reset) {
@@ -186,7 +186,7 @@ void v2_take_block(struct v2_connection *c, uint32_t id, uint8_t flags, struct s
     struct heading heading = {.c = c,
                               .request = request,
                               .fields = &request->headers,
-                              .limits = &c->http->listen->default_server->head_limits};
+                              .limits = &connection_server(c->http)->head_limits};
     stream = arena_new(&request->arena, struct v2_stream);
     stream->request = request;
     request->wire_state = stream;

@@ -12,7 +12,7 @@
 
 static size_t block_limit(const struct v2_connection *c)
 {
-    return c->http->listen->default_server->head_limits.head_max;
+    return connection_server(c->http)->head_limits.head_max;
 }
 
 /* Adds a part to the block that is being joined. False: the connection has failed. */

@@ -3,7 +3,7 @@
 
 void v2_put_settings(struct v2_connection *c)
 {
-    const struct head_limits *limits = &c->http->listen->default_server->head_limits;
+    const struct head_limits *limits = &connection_server(c->http)->head_limits;
     const struct {
         uint16_t id;
         uint32_t value;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "base/fs.h"
 #include "shared/keyval/text.h"
 
@@ -15,6 +16,11 @@ static size_t most_bytes(const struct keyval_zone *zone)
     return zone->zone->size * 6;
 }
 
+static struct keyval_written written_now(const struct keyval_zone *zone)
+{
+    return (struct keyval_written){keyval_version(zone->store), keyed_hash(zone->file)};
+}
+
 bool keyval_file_read(struct conf *conf, const struct conf_node *node, struct keyval_zone *zone)
 {
     const struct keyval_text_form form = {.expiry = STR("expires")};
@@ -22,6 +28,7 @@ bool keyval_file_read(struct conf *conf, const struct conf_node *node, struct ke
     struct str text;
 
     if (!fs_read_all(conf->arena, zone->file.data, most_bytes(zone), &text)) {
+        *keyval_file_written(zone->store) = written_now(zone); /* there is nothing to write yet */
         return errno == ENOENT ||
                conf_errno(conf, node, errno, "cannot read \"%s\"", zone->file.data);
     }
@@ -36,7 +43,7 @@ bool keyval_file_read(struct conf *conf, const struct conf_node *node, struct ke
     }
     switch (keyval_make(zone->store, &changes)) {
     case KEYVAL_DONE:
-        *keyval_file_version(zone->store) = keyval_version(zone->store);
+        *keyval_file_written(zone->store) = written_now(zone);
         return true;
     case KEYVAL_BAD_KEY:
         return conf_error(conf, node, "a key in \"%s\" is none for this type of zone",
@@ -48,7 +55,13 @@ bool keyval_file_read(struct conf *conf, const struct conf_node *node, struct ke
 
 bool keyval_file_is_old(const struct keyval_zone *zone)
 {
-    return zone->file.len != 0 && *keyval_file_version(zone->store) != keyval_version(zone->store);
+    if (zone->file.len == 0) {
+        return false;
+    }
+    const struct keyval_written *written = keyval_file_written(zone->store);
+    const struct keyval_written now = written_now(zone);
+
+    return written->version != now.version || written->name != now.name;
 }
 
 /* A whole file of that name, or none. False with errno. */
@@ -72,11 +85,14 @@ static bool write_new(const char *name, struct str text)
     return is_good;
 }
 
-/* The version is read first: a change that comes meanwhile is in the text, and written once more. */
+/*
+ * The version is read first: a change that comes meanwhile is in the text, and written once more. The process names what it
+ * writes, since the lock is the zone's: while the program is upgraded the processes of two, with a zone each, write the file.
+ */
 static bool write_pairs(struct keyval_zone *zone, struct arena *arena)
 {
-    uint64_t version = keyval_version(zone->store);
-    struct str name = arena_printf(arena, "%s.new", zone->file.data);
+    const struct keyval_written written = written_now(zone);
+    struct str name = arena_printf(arena, "%s.%d.new", zone->file.data, (int) getpid());
     struct buf out = {0};
     struct json json = {.out = &out, .arena = arena};
 
@@ -85,8 +101,9 @@ static bool write_pairs(struct keyval_zone *zone, struct arena *arena)
     json_close(&json, '}');
     buf_append_char(&out, '\n');
     bool is_good = write_new(name.data, buf_str(&out)) && rename(name.data, zone->file.data) == 0;
+
     if (is_good) {
-        *keyval_file_version(zone->store) = version;
+        *keyval_file_written(zone->store) = written;
     } else {
         log_error(log_main, errno, "cannot write \"%s\"", zone->file.data);
     }

@@ -27,8 +27,8 @@ struct entry {
 
 struct keyval_store {
     struct shm_lock lock;      /* of all below, but the file's */
-    struct shm_lock file_lock; /* of file_version, and the file */
-    uint64_t file_version;     /* that the file has */
+    struct shm_lock file_lock; /* of `written`, and the file */
+    struct keyval_written written;
     uint64_t version;
     uint64_t count; /* pairs */
     struct slab *slab;
@@ -106,9 +106,9 @@ struct shm_lock *keyval_file_lock(struct keyval_store *store)
     return &store->file_lock;
 }
 
-uint64_t *keyval_file_version(struct keyval_store *store)
+struct keyval_written *keyval_file_written(struct keyval_store *store)
 {
-    return &store->file_version;
+    return &store->written;
 }
 
 /* ---- what is found by what ---- */

@@ -63,9 +63,15 @@ uint64_t keyval_count(const struct keyval_store *store);
 /* Raised with each change. */
 uint64_t keyval_version(const struct keyval_store *store);
 
-/* For whoever keeps the pairs in a file: the lock of that, and the version that the file has, which it guards. */
+/* What was written last, and where to. */
+struct keyval_written {
+    uint64_t version;
+    uint64_t name; /* hash of the file's */
+};
+
+/* For whoever keeps the pairs in a file: the lock of that, and what it guards. */
 struct shm_lock *keyval_file_lock(struct keyval_store *store);
-uint64_t *keyval_file_version(struct keyval_store *store);
+struct keyval_written *keyval_file_written(struct keyval_store *store);
 
 /* Milliseconds since the epoch, now. */
 uint64_t keyval_now(void);

@@ -129,12 +129,24 @@ struct peer *pick_now(struct upstream_pick *pick)
 
 /* ---- the steps ---- */
 
+void upstream_group_hold(struct upstream_group *group)
+{
+    CHECK_MAGIC(group, UPSTREAM_GROUP_MAGIC);
+    group->worker_state->users++;
+}
+
+void upstream_group_let_go(struct upstream_group *group)
+{
+    CHECK_MAGIC(group, UPSTREAM_GROUP_MAGIC);
+    group->worker_state->users--;
+}
+
 void pick_hold(struct upstream_pick *pick, struct upstream_group *group)
 {
     pick->group = group;
     pick->list = group->peers;
     pick->list->references++;
-    group->worker_state->users++;
+    upstream_group_hold(group);
 }
 
 void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group)
@@ -368,7 +380,7 @@ void upstream_pick_end(struct upstream_pick *pick)
         return;
     }
     upstream_pick_done(pick, PEER_UNTRIED);
-    pick->group->worker_state->users--;
+    upstream_group_let_go(pick->group);
     peer_list_release(pick->list);
     pick->list = NULL;
     pick->tried = NULL;

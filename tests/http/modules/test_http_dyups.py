@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import time
 
 import pytest
 
@@ -194,3 +196,23 @@ def test_many_changes_leave_nothing(site):
     for n in range(60):
         assert post(server, "new", "server 127.0.0.1:@PORT%d@; keepalive 4;" % (1 + n % 2)) == (200, "success")
         assert server.get("/to/new").text == ["one", "two"][n % 2]
+
+
+def test_a_group_that_is_deleted_before_its_request_is_logged_is_counted_by_its_name(site):
+    """What the metrics tell of a group was read from its memory, which had been freed."""
+    with socket.create_server(("127.0.0.1", 0)) as later:
+        server = site("""server { listen 127.0.0.1:@PORT4@;
+            location /metrics { metrics; }
+            location / { set $group brief; proxy_pass http://$group; error_page 502 = @later; }
+            location @later { proxy_pass http://127.0.0.1:%d; } }""" % later.getsockname()[1])
+        assert post(server, "brief", "server 127.0.0.1:1 down;") == (200, "success")
+        with server.client(port=server.port_of("PORT4")) as client:
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            asked, _ = later.accept()
+            with asked:
+                assert delete(server, "brief") == (200, "success")
+                time.sleep(2.2)     # groups that nobody uses are freed once a second, and nothing tells of it
+                asked.recv(4096)
+                asked.sendall(b"HTTP/1.0 204 No Content\r\n\r\n")
+                assert client.response().status == 204
+        assert 'upstream="brief"' in server.get("/metrics", port=server.port_of("PORT4")).text

@@ -260,7 +260,32 @@ def test_a_zone_outlives_reload_and_restart(serve):
     assert stored(server)["a"] == "3"
     server.start()
     assert pairs_of(server, "plain") == {"a": "3", "b": "2"} and pairs_of(server, "net") == {}
-    assert os.listdir(server.path("logs")).count("plain.json.new") == 0
+    assert not [name for name in os.listdir(server.path("logs")) if name.endswith(".new")]
+
+
+def test_what_another_service_writes_of_the_same_file_is_left_alone(serve):
+    """While the program is upgraded two services write the file. Both did under one name: what came of it could be no JSON."""
+    server = serve(HTTP, main=STREAM, files={"logs/plain.json.new": '{"half": "of anoth'})
+    before = os.stat(server.path("logs/plain.json.new")).st_ino
+    assert post(server, "plain", {"a": "1"})[0] == 201
+    until(lambda: stored(server) == {"a": "1"}, "the file")
+    assert os.stat(server.path("logs/plain.json.new")).st_ino == before != os.stat(server.path("logs/plain.json")).st_ino
+    with open(server.path("logs/plain.json.new"), encoding="utf-8") as file:
+        assert file.read() == '{"half": "of anoth'
+
+
+def test_a_file_that_a_reload_renames_has_all_pairs(serve):
+    """The new file was not written before the next change: a restart lost all pairs."""
+    server = serve(HTTP, main=STREAM)
+    assert post(server, "plain", {"a": "1"})[0] == 201
+    until(lambda: stored(server) == {"a": "1"}, "the file")
+    server.configure(http=HTTP.replace("logs/plain.json", "logs/renamed.json"), main=STREAM)
+    server.reload()
+    until(lambda: os.path.exists(server.path("logs/renamed.json")), "the file under its new name")
+    server.quit()
+    server.wait_end()
+    server.start()
+    assert pairs_of(server, "plain") == {"a": "1"}
 
 
 def test_another_type_is_refused_by_a_reload(serve):

@@ -4,6 +4,7 @@ client names. src/net/tls/README.md has the table."""
 import re
 import socket
 import ssl
+import struct
 import subprocess
 
 import pytest
@@ -265,3 +266,34 @@ def test_an_authority_of_two_places_is_told_once(serve, root):
     told = certificates.openssl("s_client", "-connect", "127.0.0.1:%d" % server.port).decode()
     names = re.search(r"Acceptable client certificate CA names\n(.*?)\nRequested", told, re.S).group(1)
     assert names.split("\n") == ["CN = root", "CN = ca"]
+
+
+@pytest.mark.parametrize("named, status", [("large", 200), ("small", 400), (None, 400)])
+def test_the_limits_of_a_head_are_those_of_the_server_that_the_handshake_names(serve, named, status):
+    """They were the default server's: a client that had named the other one was refused its large head."""
+    server = serve(pair(certificates.own("one")) + """
+        server { listen 127.0.0.1:@PORT@ ssl; server_name small; large_client_header_buffers 2 1k; return 200; }
+        server { listen 127.0.0.1:@PORT@ ssl; server_name large; large_client_header_buffers 2 32k; underscores_in_headers on;
+                 return 200 $http_a_b; }""")
+    with connect(server.port, named) as secure:
+        secure.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 20000 + b"\r\nHost: large\r\na_b: kept\r\nConnection: close\r\n\r\n")
+        answer = b""
+        while piece := secure.recv(4096):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert answer.endswith(b"kept") == (status == 200)
+
+
+@portunus_only
+def test_http2_has_the_settings_of_the_server_that_the_handshake_names(serve):
+    server = serve(pair(certificates.own("one")) + """ http2 on;
+        server { listen 127.0.0.1:@PORT@ ssl; server_name small; large_client_header_buffers 2 1k; http2_max_concurrent_streams 3; return 200; }
+        server { listen 127.0.0.1:@PORT@ ssl; server_name large; large_client_header_buffers 2 32k; http2_max_concurrent_streams 7; return 200 large; }""")
+    for name, streams, takes_large in (("small", 3, False), ("large", 7, True)):
+        with connect(server.port, name, alpn=["h2"]) as secure:
+            frame = b""
+            while len(frame) < 9 or len(frame) < 9 + int.from_bytes(frame[:3], "big"):
+                frame += secure.recv(4096)
+        told = frame[9:9 + int.from_bytes(frame[:3], "big")]
+        settings = dict(struct.iter_unpack(">HI", told))
+        assert settings[3] == streams and (settings[6] > 20000) == takes_large

@@ -41,8 +41,7 @@ static bool hello(struct conn *conn, struct ssl_st *ssl, void *arg)
 static bool certify(struct conn *conn, struct ssl_st *ssl, void *arg)
 {
     const struct http_connection *http = conn->user;
-    const struct http_server *server =
-        http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+    const struct http_server *server = connection_server(http);
     struct script_handshake handshake = {.session = NULL};
     struct script_handshake_call call = {.code = settings_of(server)->tls.certificate,
                                          .phase = SCRIPT_CERTIFICATE,

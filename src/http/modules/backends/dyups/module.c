@@ -99,7 +99,7 @@ static const struct directive interface_rows[] = {
          "Answers GET /list, GET /detail and GET /upstream/NAME with the groups of servers, changes one by POST "
          "/upstream/NAME, whose body is the inside of an `upstream` block, and takes one away by DELETE "
          "/upstream/NAME. Requests that are passed to a group by a variable see it. Whoever may come here "
-         "may send requests anywhere: see `allow`."},
+         "may send requests anywhere, and run code by `balancer_by_lua_block`: see `allow`."},
     {0},
 };
 

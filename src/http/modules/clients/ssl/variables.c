@@ -69,7 +69,7 @@ static const struct http_server *server_of(struct variable_env *env)
 {
     const struct http_connection *http = connection_of(env);
 
-    return http->secure_server != NULL ? http->secure_server : http->listen->default_server;
+    return connection_server(http);
 }
 
 GETTER(get_server_name)
