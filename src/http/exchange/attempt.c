@@ -24,8 +24,7 @@
 static struct str group_told(const struct exchange *x)
 {
     if (!x->group->is_at_run_time) {
-        return x->target == NULL ? x->group->name
-                                 : arena_dup(&x->request->arena, x->group->name); /* it may go */
+        return x->group->name;
     }
     return x->target != NULL ? x->target->source : STR("(any)");
 }

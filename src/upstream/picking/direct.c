@@ -15,7 +15,7 @@ void direction_begin(struct upstream_pick *pick)
 static void lead_to(struct upstream_pick *pick, struct upstream_group *group)
 {
     if (pick->group != group) {
-        upstream_group_let_go(pick->group);
+        pick->group->worker_state->users--;
         peer_list_release(pick->list);
         pick_hold(pick, group);
     }

@@ -146,7 +146,7 @@ void pick_hold(struct upstream_pick *pick, struct upstream_group *group)
     pick->group = group;
     pick->list = group->peers;
     pick->list->references++;
-    upstream_group_hold(group);
+    group->worker_state->users++;
 }
 
 void upstream_pick_begin(struct upstream_pick *pick, struct upstream_group *group)
@@ -380,7 +380,7 @@ void upstream_pick_end(struct upstream_pick *pick)
         return;
     }
     upstream_pick_done(pick, PEER_UNTRIED);
-    upstream_group_let_go(pick->group);
+    pick->group->worker_state->users--;
     peer_list_release(pick->list);
     pick->list = NULL;
     pick->tried = NULL;
