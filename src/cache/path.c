@@ -413,7 +413,8 @@ bool cache_worker_start(struct generation *generation)
 {
     for (struct cache *cache = cache_first(generation); cache != NULL; cache = cache_next(cache)) {
         measure_blocks(cache);
-        if (!cache_keeper_start(cache)) {
+        /* The agent has the master's rights: what it wrote workers could not read. */
+        if (!worker_is_agent && !cache_keeper_start(cache)) {
             return false;
         }
     }

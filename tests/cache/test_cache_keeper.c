@@ -291,6 +291,17 @@ static void the_lease_of_a_dead_worker_is_taken_at_once(void **state)
     turn_until(keeper->is_running);
 }
 
+/* It has the master's rights: workers could not read what it writes. Even a lease that nobody has is not its own. */
+static void the_agent_keeps_no_cache(void **state)
+{
+    begin("");
+    worker_is_agent = true;
+    assert_true(cache_worker_start(generation));
+    worker_is_agent = false;
+    assert_null(cache->worker_state);
+    assert_int_equal(cache_index_of(cache)->keeper, 0);
+}
+
 static void the_keeper_gives_its_lease_up(void **state)
 {
     start("");
@@ -347,6 +358,7 @@ int main(void)
         cache_test(the_keeper_helps_with_purges),
         cache_test(another_takes_over_when_the_lease_ends),
         cache_test(the_lease_of_a_dead_worker_is_taken_at_once),
+        cache_test(the_agent_keeps_no_cache),
         cache_test(the_keeper_gives_its_lease_up),
         cache_test(the_index_lives_over_a_reload),
     };
