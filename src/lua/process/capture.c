@@ -30,6 +30,21 @@ struct script_capture {
 int script_ffi_capture_filter(int level);
 int script_ffi_capture_take(struct script_text *line, int *level, double *time);
 
+/* This thread is between lock and unlock. A signal handler (lua_time_limit) that writes a line then must not wait for it. */
+static __thread volatile bool is_inside;
+
+static void lock(struct script_capture *capture)
+{
+    is_inside = true;
+    pthread_mutex_lock(&capture->lock);
+}
+
+static void unlock(struct script_capture *capture)
+{
+    pthread_mutex_unlock(&capture->lock);
+    is_inside = false;
+}
+
 static void ring_read(const struct script_capture *capture, size_t from, void *to, size_t count)
 {
     size_t at = (capture->start + from) % capture->size;
@@ -73,16 +88,16 @@ static void take(struct log_tap *tap, enum log_level level, struct str line)
                                    .time = (double) clock_now.seconds +
                                            clock_now.milliseconds / 1000.0};
 
-    if (level > capture->level || sizeof(kept) + line.len > capture->size) {
+    if (level > capture->level || sizeof(kept) + line.len > capture->size || is_inside) {
         return;
     }
-    pthread_mutex_lock(&capture->lock);
+    lock(capture);
     while (capture->used + sizeof(kept) + line.len > capture->size) {
         drop_oldest(capture);
     }
     ring_add(capture, &kept, sizeof(kept));
     ring_add(capture, line.data, line.len);
-    pthread_mutex_unlock(&capture->lock);
+    unlock(capture);
 }
 
 static void end(void *arg)
@@ -133,7 +148,7 @@ int script_ffi_capture_take(struct script_text *line, int *level, double *time)
         return -1;
     }
     char *data = script_scratch(LOG_LINE_MAX); /* now: what fails writes a line */
-    pthread_mutex_lock(&capture->lock);
+    lock(capture);
     if (capture->used != 0) {
         struct kept_line kept = oldest(capture);
 
@@ -144,6 +159,6 @@ int script_ffi_capture_take(struct script_text *line, int *level, double *time)
         *time = kept.time;
         found = 1;
     }
-    pthread_mutex_unlock(&capture->lock);
+    unlock(capture);
     return found;
 }

@@ -292,12 +292,20 @@ static int get_upstreams(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
-static int get_servers(lua_State *L, struct script_thread *thread)
+/* The group that the one argument names, or NULL; and memory for what is copied of it. */
+static const struct upstream_group *check_group(lua_State *L, struct arena **arena)
 {
     demand_count(L, 1, "exactly one argument expected");
     struct str name = script_check_str(L, 1);
-    struct arena *arena = scratch_push(L);
-    const struct upstream_group *group = group_named(script_upstream_set(L), name);
+
+    *arena = scratch_push(L);
+    return group_named(script_upstream_set(L), name);
+}
+
+static int get_servers(lua_State *L, struct script_thread *thread)
+{
+    struct arena *arena;
+    const struct upstream_group *group = check_group(L, &arena);
     int count = 0;
 
     if (group == NULL) {
@@ -316,10 +324,8 @@ static int get_servers(lua_State *L, struct script_thread *thread)
 /* Pushes those, or nil and why. */
 static int get_peers(lua_State *L, bool is_backup)
 {
-    demand_count(L, 1, "exactly one argument expected");
-    struct str name = script_check_str(L, 1);
-    struct arena *arena = scratch_push(L);
-    const struct upstream_group *group = group_named(script_upstream_set(L), name);
+    struct arena *arena;
+    const struct upstream_group *group = check_group(L, &arena);
     int count = 0;
 
     if (group == NULL) {
