@@ -68,3 +68,15 @@ def test_a_long_bracket_that_does_not_close(tmp_path):
         done = run_binary("-t", "-c", str(conf), "-p", str(tmp_path))
         said = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
         assert 'missing the closing long bracket "]=]"%s in %s:4' % (tail, conf) in said
+
+
+def test_a_script_that_computes_too_long_amid_its_logs():
+    """The line about it is written by a signal handler, which may come while this very thread takes lines: it waited for itself."""
+    with Server("""lua_capture_error_log 4k; lua_time_limit 2ms; server { listen @PORT@; location / { content_by_lua_block {
+            local errlog, none = require "ngx.errlog", {}
+            local get_logs = errlog.get_logs
+            for _ = 1, 5000000 do get_logs(1, none) end
+            ngx.print("done") } } }""") as made:
+        with made.client() as client:
+            assert {client.request("/").text for _ in range(12)} == {"done"}
+        made.wait_log("computes for more than 2 ms without a wait, in compiled code")
