@@ -200,7 +200,7 @@ static uint64_t check_seconds(lua_State *L, int index, const char *name)
 static int set_timeouts(lua_State *L, struct script_thread *thread)
 {
     const char *reason = why_not(thread);
-    bool is_stream = strcmp(script_vm_of(L)->options->subsystem->name, "stream") == 0;
+    bool is_stream = script_vm_is_stream(script_vm_of(L));
     uint64_t connect_ms = check_seconds(L, 1, "connect");
     uint64_t send_ms = check_seconds(L, 2, "send");
     uint64_t read_ms = check_seconds(L, 3, "read");

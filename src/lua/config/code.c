@@ -53,7 +53,7 @@ static struct str full_path(struct conf *conf, struct str path)
 void script_options_end(struct conf *conf, struct script_vm_options *options)
 {
     const struct chunks *chunks = chunks_of(conf);
-    bool is_http = strcmp(options->subsystem->name, "http") == 0;
+    bool is_http = !options->subsystem->is_stream;
 
     struct generation *generation = conf->generation;
 

@@ -216,12 +216,7 @@ void socket_abandon(struct script_socket *socket)
 
 const char *socket_log_prefix(const struct script_thread *thread)
 {
-    return socket_is_of_stream(thread->subject->vm) ? "stream " : "";
-}
-
-bool socket_is_of_stream(const struct script_vm *vm)
-{
-    return strcmp(vm->options->subsystem->name, "stream") == 0;
+    return script_vm_is_stream(thread->subject->vm) ? "stream " : "";
 }
 
 /* Behind the message: whom the socket talks to; then what the subject says of itself. */

@@ -108,8 +108,6 @@ struct socket_log {
 void socket_log_begin(const struct script_thread *thread, const char *name, struct socket_log *out);
 /* "stream " or nothing, before "lua tcp socket …". */
 const char *socket_log_prefix(const struct script_thread *thread);
-/* Some of what sockets of stream have those of http do not, and the other way round. */
-bool socket_is_of_stream(const struct script_vm *vm);
 /* An errno as scripts are told: "connection refused". `room` has ERROR_TEXT_MAX bytes. */
 #define ERROR_TEXT_MAX 80
 const char *socket_error_text(int error, char *room);

@@ -20,7 +20,7 @@ static void push_metatable(lua_State *L, bool is_borrowed, bool is_sending)
     script_add(L, socket_option_rows);
     if (is_sending) {
         script_add(L, socket_send_rows);
-        if (socket_is_of_stream(script_vm_of(L))) {
+        if (script_vm_is_stream(script_vm_of(L))) {
             script_add(L, socket_shutdown_rows);
         }
     }

@@ -1,8 +1,6 @@
 /* TLS on sockets. */
 #include "net/tls/tls.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "lua/sockets/pool.h"
 #include "lua/sockets/socket.h"
@@ -80,7 +78,7 @@ static void *session_at(lua_State *L, int index)
 /* Takes the reference. For stream a userdata; else a light one, of which socket.lua makes cdata. */
 static int push_session(lua_State *L, const struct script_thread *thread, void *session)
 {
-    if (!socket_is_of_stream(thread->subject->vm)) {
+    if (!script_vm_is_stream(thread->subject->vm)) {
         lua_pushlightuserdata(L, session);
         return 1;
     }
@@ -407,6 +405,6 @@ void socket_tls_add(lua_State *L)
     lua_pushvalue(L, -2);
     lua_newtable(L);
     script_add(L, given_rows);
-    lua_pushboolean(L, !socket_is_of_stream(script_vm_of(L)));
+    lua_pushboolean(L, !script_vm_is_stream(script_vm_of(L)));
     lua_call(L, 3, 0);
 }

@@ -146,7 +146,7 @@ static void go(struct script_timer *timer)
         char why[WHOM_MAX];
 
         snprintf(why, sizeof(why), "%s%lld lua_max_running_timers are not enough",
-                 strcmp(vm->options->subsystem->name, "stream") == 0 ? "stream lua: " : "",
+                 script_vm_is_stream(vm) ? "stream lua: " : "",
                  (long long) vm->options->running_timers);
         refuse(timer, why);
         return;

@@ -1,8 +1,6 @@
 /* ngx.upstream. */
 #include "lua/upstream/upstream.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "lua/vm/function.h"
 #include "server/generation.h"
@@ -14,11 +12,10 @@
 
 struct upstream_set *script_upstream_set(lua_State *L)
 {
-    const struct script_vm_options *options = script_vm_of(L)->options;
-    bool is_stream = strcmp(options->subsystem->name, "stream") == 0;
+    const struct script_vm *vm = script_vm_of(L);
 
-    return upstream_set_of(&options->generation->conf,
-                           is_stream ? &upstream_stream : &upstream_http);
+    return upstream_set_of(&vm->options->generation->conf,
+                           script_vm_is_stream(vm) ? &upstream_stream : &upstream_http);
 }
 
 /* As it is now; NULL: there is none. */

@@ -34,6 +34,7 @@ struct script_code {
 struct script_subsystem {
     const char *name;     /* ngx.config.subsystem */
     unsigned api_version; /* ngx.config.ngx_lua_version */
+    bool is_stream;       /* some texts and functions differ between OpenResty's two modules */
     /* Adds what the subsystem has to the table ngx, which is on top of the stack. */
     void (*add)(struct script_vm *vm, lua_State *L);
     /* The same for a VM that works on a thread: only what neither waits nor touches the loop. NULL: it has none. */
@@ -95,6 +96,11 @@ struct script_vm {
 
 /* Who keeps something in script_vm.rooms. */
 enum script_room { SCRIPT_ROOM_TASKS, SCRIPT_ROOM_SOCKETS, SCRIPT_ROOM_VALUES, SCRIPT_ROOM_TLS };
+
+static inline bool script_vm_is_stream(const struct script_vm *vm)
+{
+    return vm->options->subsystem->is_stream;
+}
 
 /* A VM with all of ngx.* in it. NULL: there is a message in the log. */
 struct script_vm *script_vm_new(const struct script_vm_options *options, const struct log *log);

@@ -123,6 +123,7 @@ static void add_api(struct script_vm *vm, lua_State *L)
 }
 
 static const struct script_subsystem subsystem = {.name = "stream",
+                                                  .is_stream = true,
                                                   .api_version = API_VERSION,
                                                   .add = add_api};
 
