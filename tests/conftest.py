@@ -1,7 +1,9 @@
 """pytest settings shared by every test: the command line, the server fixture, the final report."""
 
 import os
+import pathlib
 import sys
+import tempfile
 
 import pytest
 
@@ -26,6 +28,14 @@ def pytest_make_parametrize_id(val):
         return None
     text = val if isinstance(val, str) else val.decode("latin-1")
     return text[:ID_MOST].encode("unicode_escape").decode("ascii") + "..."
+
+
+@pytest.fixture
+def open_path():
+    """A folder that workers may look into, too. Those of tmp_path pytest takes from others whenever another run of it begins."""
+    with tempfile.TemporaryDirectory(prefix="portunus-open-") as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
 
 
 @pytest.fixture

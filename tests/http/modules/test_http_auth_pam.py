@@ -27,28 +27,26 @@ def basic(user, password):
     return "Authorization: Basic " + base64.b64encode(("%s:%s" % (user, password)).encode()).decode()
 
 
-def serving(serve, tmp_path, *locations, server="", main="", **more):
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        os.chmod(folder, 0o755)
-    os.chmod(tmp_path, 0o777)
-    (tmp_path / "pam").mkdir()
-    script = tmp_path / "check"
-    script.write_text(SCRIPT % {"dir": tmp_path})
+def serving(serve, open_path, *locations, server="", main="", **more):
+    os.chmod(open_path, 0o777)
+    (open_path / "pam").mkdir()
+    script = open_path / "check"
+    script.write_text(SCRIPT % {"dir": open_path})
     script.chmod(0o755)
-    (tmp_path / "asked").write_text("")
-    (tmp_path / "asked").chmod(0o666)
-    (tmp_path / "pam/nginx").write_text("auth required pam_exec.so quiet expose_authtok %s\naccount required pam_permit.so\n" % script)
-    (tmp_path / "pam/closed").write_text("auth required pam_permit.so\naccount required pam_deny.so\n")
-    (tmp_path / "pam/odd").write_text("auth required pam_nothing_of_this_name.so\naccount required pam_permit.so\n")
+    (open_path / "asked").write_text("")
+    (open_path / "asked").chmod(0o666)
+    (open_path / "pam/nginx").write_text("auth required pam_exec.so quiet expose_authtok %s\naccount required pam_permit.so\n" % script)
+    (open_path / "pam/closed").write_text("auth required pam_permit.so\naccount required pam_deny.so\n")
+    (open_path / "pam/odd").write_text("auth required pam_nothing_of_this_name.so\naccount required pam_permit.so\n")
     return serve("""auth_pam_config_directory %s/pam; server { listen 127.0.0.1:@PORT@; root html; %s
         location / { auth_pam "The realm"; try_files /none @shown; }
         location @shown { auth_pam off; return 200 "hello $remote_user"; }
         location /open { auth_pam off; return 200 open; }
-        %s }""" % (tmp_path, server, "\n".join(locations)), main="load_module %s; %s" % (MODULE, main), **more)
+        %s }""" % (open_path, server, "\n".join(locations)), main="load_module %s; %s" % (MODULE, main), **more)
 
 
-def test_right_and_wrong_passwords(serve, tmp_path):
-    server = serving(serve, tmp_path)
+def test_right_and_wrong_passwords(serve, open_path):
+    server = serving(serve, open_path)
     response = server.get("/", basic("ann", "secret of ann"))
     assert response.status == 200 and response.text == "hello ann"
     for header in ([], [basic("ann", "wrong")], [basic("ann", "")], [basic("bob", "secret of ann")], ["Authorization: Bearer x"],
@@ -59,49 +57,49 @@ def test_right_and_wrong_passwords(serve, tmp_path):
     assert server.get("/open/x").status == 200
 
 
-def test_who_asks_is_told(serve, tmp_path):
-    server = serving(serve, tmp_path, "location /env { auth_pam x; auth_pam_set_pam_env on; try_files /none @shown; }")
+def test_who_asks_is_told(serve, open_path):
+    server = serving(serve, open_path, "location /env { auth_pam x; auth_pam_set_pam_env on; try_files /none @shown; }")
     assert server.get("/", basic("ann", "secret of ann")).status == 200
     assert server.get("/env?a", basic("bob", "secret of bob")).status == 200
-    assert (tmp_path / "asked").read_text().splitlines() == ["ann|127.0.0.1||", "bob|127.0.0.1|localhost|GET /env?a HTTP/1.1"]
+    assert (open_path / "asked").read_text().splitlines() == ["ann|127.0.0.1||", "bob|127.0.0.1|localhost|GET /env?a HTTP/1.1"]
 
 
-def test_an_account_that_is_closed(serve, tmp_path):
-    server = serving(serve, tmp_path, "location /closed { auth_pam x; auth_pam_service_name closed; }")
+def test_an_account_that_is_closed(serve, open_path):
+    server = serving(serve, open_path, "location /closed { auth_pam x; auth_pam_service_name closed; }")
     assert server.get("/closed", basic("ann", "x")).status == 401
     server.wait_log("PAM: user 'ann' - invalid account: ")
 
 
-def test_services_that_do_not_work(serve, tmp_path):
-    server = serving(serve, tmp_path, "location /odd { auth_pam x; auth_pam_service_name odd; }")
+def test_services_that_do_not_work(serve, open_path):
+    server = serving(serve, open_path, "location /odd { auth_pam x; auth_pam_service_name odd; }")
     assert server.get("/odd", basic("ann", "x")).status == 401
     assert server.get("/open/x").status == 200
 
 
 @pytest.mark.skipif("--with-sanitizer" in binaries.version_text(binaries.under_test()), reason="libpam 1.5 itself leaks 96 bytes then")
-def test_a_service_that_is_not_there(serve, tmp_path):
-    server = serving(serve, tmp_path, "location /none { auth_pam x; auth_pam_service_name nothing-of-this-name; }")
+def test_a_service_that_is_not_there(serve, open_path):
+    server = serving(serve, open_path, "location /none { auth_pam x; auth_pam_service_name nothing-of-this-name; }")
     assert server.get("/none", basic("ann", "x")).status == 500
     server.wait_log("PAM: Could not start pam service: ")
 
 
-def test_odd_names(serve, tmp_path):
-    server = serving(serve, tmp_path)
+def test_odd_names(serve, open_path):
+    server = serving(serve, open_path)
     for user in ("a" * 3000, "a\nb", "$(id)", "-x", "..", "ä", "%s%n"):
         assert server.get("/", basic(user, "wrong" * 100)).status == 401
 
 
-def test_nobody_waits_for_a_slow_answer(serve, tmp_path):
-    server = serving(serve, tmp_path, main="thread_pool auth_pam threads=1 max_queue=2;")
-    os.mkfifo(tmp_path / "gate")
-    os.chmod(tmp_path / "gate", 0o666)
+def test_nobody_waits_for_a_slow_answer(serve, open_path):
+    server = serving(serve, open_path, main="thread_pool auth_pam threads=1 max_queue=2;")
+    os.mkfifo(open_path / "gate")
+    os.chmod(open_path / "gate", 0o666)
     slow = [server.client() for _ in range(8)]
     for client in slow:
         client.send(("GET / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % basic("slow", "secret of slow")).encode())
     server.wait_log("too many passwords wait for PAM")
     assert server.get("/open/x").status == 200
     slow[0].reset()
-    with open(tmp_path / "gate", "w", encoding="ascii") as gate:
+    with open(open_path / "gate", "w", encoding="ascii") as gate:
         gate.write("\n" * 100)
         gate.flush()
         statuses = []
@@ -111,11 +109,11 @@ def test_nobody_waits_for_a_slow_answer(serve, tmp_path):
     assert 503 in statuses and set(statuses) <= {200, 503}
 
 
-def test_one_client_leaves_threads_to_others(serve, tmp_path):
-    server = serving(serve, tmp_path, server="set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;",
+def test_one_client_leaves_threads_to_others(serve, open_path):
+    server = serving(serve, open_path, server="set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;",
                      main="worker_processes 1; thread_pool auth_pam threads=2 max_queue=10;")
-    os.mkfifo(tmp_path / "gate")
-    os.chmod(tmp_path / "gate", 0o666)
+    os.mkfifo(open_path / "gate")
+    os.chmod(open_path / "gate", 0o666)
     question = "GET / HTTP/1.1\r\nHost: x\r\nX-Real-IP: %s\r\n%s\r\n\r\n"
     slow = [server.client() for _ in range(8)]
     for client in slow:
@@ -123,7 +121,7 @@ def test_one_client_leaves_threads_to_others(serve, tmp_path):
     for _ in range(3):
         assert server.get("/", basic("ann", "secret of ann"), "X-Real-IP: 192.0.2.2").status == 200
     slow.pop(5).reset()
-    with open(tmp_path / "gate", "w", encoding="ascii") as gate:
+    with open(open_path / "gate", "w", encoding="ascii") as gate:
         gate.write("\n" * 100)
         gate.flush()
         assert [client.response().status for client in slow] == [200] * 7
@@ -132,24 +130,24 @@ def test_one_client_leaves_threads_to_others(serve, tmp_path):
     assert "too many passwords" not in server.error_log
 
 
-def test_satisfy_any(serve, tmp_path):
-    server = serving(serve, tmp_path, "location /any { satisfy any; allow 127.0.0.1; deny all; auth_pam x; try_files /none @shown; }",
+def test_satisfy_any(serve, open_path):
+    server = serving(serve, open_path, "location /any { satisfy any; allow 127.0.0.1; deny all; auth_pam x; try_files /none @shown; }",
                      "location /none { satisfy any; deny all; auth_pam x; try_files /none @shown; }")
     assert server.get("/any").status == 200
     assert server.get("/none").status == 401
     assert server.get("/none", basic("ann", "secret of ann")).status == 200
 
 
-def test_http2(serve, tmp_path):
-    server = serving(serve, tmp_path, server="http2 on;")
+def test_http2(serve, open_path):
+    server = serving(serve, open_path, server="http2 on;")
     name, value = basic("ann", "secret of ann").split(": ")
     with H2(server.port) as h2:
         assert h2.get("/").status == 401
         assert h2.get("/", headers=[(name.lower(), value)]).status == 200
 
 
-def test_reload_and_inheritance(serve, tmp_path):
-    server = serving(serve, tmp_path, "location /out { auth_pam a; location /out/in { try_files /none @shown; } }",
+def test_reload_and_inheritance(serve, open_path):
+    server = serving(serve, open_path, "location /out { auth_pam a; location /out/in { try_files /none @shown; } }",
                      "location /limit { limit_except GET { auth_pam x; } try_files /none @shown; }")
     assert server.get("/out/in").header("WWW-Authenticate") == 'Basic realm="a"'
     assert server.get("/limit").status == 200
@@ -167,9 +165,9 @@ def test_reload_and_inheritance(serve, tmp_path):
     ("auth_pam_set_pam_env x;", 'invalid value "x" in "auth_pam_set_pam_env" directive'),
     ("auth_pam $nosuch;", 'unknown "nosuch" variable'),
 ])
-def test_bad_lines(tmp_path, line, message):
-    (tmp_path / "logs").mkdir()
-    path = tmp_path / "nginx.conf"
+def test_bad_lines(open_path, line, message):
+    (open_path / "logs").mkdir()
+    path = open_path / "nginx.conf"
     path.write_text("load_module %s; events {} http { server { listen 127.0.0.1:8080; location / { %s } } }" % (MODULE, line))
-    done = run_binary("-t", "-p", str(tmp_path), "-c", str(path))
+    done = run_binary("-t", "-p", str(open_path), "-c", str(path))
     assert done.returncode == 1 and message in done.stderr

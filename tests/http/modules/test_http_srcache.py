@@ -1,5 +1,6 @@
 """srcache: responses kept by memcached and Redis, through subrequests to memc and redis2."""
 
+import os
 import shutil
 import socket
 import socketserver
@@ -285,20 +286,19 @@ def test_a_body_that_is_cut_is_not_stored(serve, backend, memcached):
 
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server")
-def test_redis(serve, tmp_path):
-    redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(tmp_path / "redis"), "--save", "", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL)
+def test_redis(serve, open_path):
+    path = str(open_path / "redis")
+    redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--unixsocketperm", "777", "--save", "", "--dir", str(open_path)],
+                             stdout=subprocess.DEVNULL)
     try:
-        until(lambda: (tmp_path / "redis").exists(), "redis")
-        (tmp_path / "redis").chmod(0o777)
-        for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-            directory.chmod(0o755)
-        server = serve("""upstream r { server unix:%s/redis; } server { listen 127.0.0.1:@PORT@;
+        until(lambda: os.path.exists(path) and os.stat(path).st_mode & 0o777 == 0o777, "redis")
+        server = serve("""upstream r { server unix:%s; } server { listen 127.0.0.1:@PORT@;
             location = /get { internal; redis2_query get $arg_key; redis2_pass r; }
             location = /set { internal; redis2_query set $arg_key $request_body; redis2_query expire $arg_key 100; redis2_pass r; }
-            location / { srcache_store PUT /set key=$uri; proxy_pass http://127.0.0.1:@PORT@/end/; } location /end/ { return 200 "$request_id"; } }""" % tmp_path)
+            location / { srcache_store PUT /set key=$uri; proxy_pass http://127.0.0.1:@PORT@/end/; } location /end/ { return 200 "$request_id"; } }""" % path)
         first = server.get("/a")
         with socket.socket(socket.AF_UNIX) as peer:
-            peer.connect(str(tmp_path / "redis"))
+            peer.connect(path)
             answers = []
 
             def stored():

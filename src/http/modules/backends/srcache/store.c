@@ -229,6 +229,7 @@ static void see_part(struct storing *storing, const struct request *request)
                STR_ARG(status_phrase(206)), STR_ARG(range->value), STR_ARG(fields));
     buf_free(&whole);
     storing->head = bytes->len;
+    storing->status = 206; /* seen: pieces without bytes may come first */
     storing->announced = response->content_length;
 }
 
