@@ -359,7 +359,7 @@ def test_a_client_is_gone_in_the_middle_of_a_batch(serve):
     backend = Backend()
     server = serve(conf=CONF % {"workers": 1, "user": USER, "more":
                                 "server { listen unix:@DIR@/udp.sock udp; proxy_pass 127.0.0.1:%d; }" % backend.port})
-    worker = server.children()[0]
+    worker = until(server.children, "the worker")[0]
 
     def say(ends, count):
         """Each in a message of its own, since they grow; the worker finds all of them at once."""
