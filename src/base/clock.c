@@ -70,17 +70,17 @@ static void lay_out_texts(void)
     keep_text(clock_now.iso8601, sizeof(clock_now.iso8601), text);
 }
 
-static uint64_t steady_ms(void)
+uint64_t clock_read_ns(void)
 {
     struct timespec steady;
 
     clock_gettime(CLOCK_MONOTONIC, &steady);
-    return (uint64_t) steady.tv_sec * 1000 + (uint64_t) steady.tv_nsec / 1000000;
+    return (uint64_t) steady.tv_sec * 1000000000 + (uint64_t) steady.tv_nsec;
 }
 
 uint64_t clock_age_ms(void)
 {
-    return steady_ms() - clock_now.now_ms;
+    return clock_read_ns() / 1000000 - clock_now.now_ms;
 }
 
 void clock_update(void)
@@ -88,7 +88,8 @@ void clock_update(void)
     struct timespec wall;
 
     clock_gettime(CLOCK_REALTIME, &wall);
-    clock_now.now_ms = steady_ms();
+    clock_now.now_ns = clock_read_ns();
+    clock_now.now_ms = clock_now.now_ns / 1000000;
     clock_now.milliseconds = (unsigned) (wall.tv_nsec / 1000000);
     if (wall.tv_sec != clock_now.seconds) {
         clock_now.seconds = wall.tv_sec;

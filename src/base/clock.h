@@ -9,7 +9,8 @@
 
 /* One reading. Texts are laid out when the second changes, not before. */
 struct clock {
-    uint64_t now_ms;       /* monotonic, milliseconds; deadlines are compared with it */
+    uint64_t now_ns;       /* monotonic, nanoseconds */
+    uint64_t now_ms;       /* the same in milliseconds; deadlines are compared with it */
     time_t seconds;        /* since the epoch */
     unsigned milliseconds; /* 0 to 999, of the wall clock */
     int gmt_offset_min;    /* minutes east of UTC */
@@ -24,7 +25,9 @@ extern struct clock clock_now; /* of this process */
 
 /* Reads the clocks; cheap when the second has not changed. Called by the loop once a turn. */
 void clock_update(void);
-/* Milliseconds since then. */
+/* The monotonic clock itself, nanoseconds, for what must be measured within a turn. */
+uint64_t clock_read_ns(void);
+/* Milliseconds since clock_update. */
 uint64_t clock_age_ms(void);
 
 /* The form of log_local for another time: "22/Jul/2026:10:11:12 +0000", without NUL. */

@@ -157,7 +157,7 @@ static void listeners_first(void)
     }
 }
 
-static void epoll_wait_for_events(int timeout_ms)
+static bool epoll_wait_for_events(int timeout_ms)
 {
     /* EINTR: a signal that is not watched; the turn goes on with no events. */
     int n = epoll_wait(epoll_fd, batch, (int) batch_size, timeout_ms);
@@ -166,6 +166,7 @@ static void epoll_wait_for_events(int timeout_ms)
     if (batch_count > 1) {
         listeners_first();
     }
+    return batch_count != 0;
 }
 
 static void epoll_deliver(void)

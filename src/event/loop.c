@@ -19,7 +19,8 @@ static struct {
     struct list deferred_next; /* to run in the next turn */
     struct list deferred_last; /* to run when all else of this turn is done */
     uint64_t turns;
-    unsigned rest_us; /* before the next sleep */
+    uint64_t pauses;                /* made so far */
+    const struct loop_pause *pause; /* before the next sleep, or NULL */
     bool is_stopped;
 } loop;
 
@@ -46,8 +47,8 @@ bool loop_init(const struct loop_options *options)
     signals_destroy();
     loop.backend = &epoll_backend;
     loop.pulse = options->pulse;
-    loop.turns = 0;
-    loop.rest_us = 0;
+    loop.turns = loop.pauses = 0;
+    loop.pause = NULL;
     loop.is_stopped = false;
     unsigned events = options->events_per_turn == 0 ? EVENTS_PER_TURN : options->events_per_turn;
     clock_update();
@@ -111,34 +112,51 @@ static int sleep_for(int timeout_ms)
     return (int) (in_ms < most_ms ? in_ms : most_ms);
 }
 
-void loop_rest(unsigned us)
+void loop_pause(const struct loop_pause *pause)
 {
-    loop.rest_us = us;
+    loop.pause = pause;
 }
 
-static void rest(void)
+/* True: the wait is over, something was ready. */
+static bool pause_before_wait(const struct loop_pause *pause)
 {
-    struct timespec time = {.tv_nsec = (long) loop.rest_us * 1000};
+    struct timespec time = {.tv_nsec = (long) pause->us * 1000};
 
+    if (pause->is_last_resort && loop.backend->wait(0)) {
+        return true;
+    }
+    loop.pauses++;
     nanosleep(&time, NULL);
+    return false;
+}
+
+static void wait_for_events(int timeout_ms)
+{
+    const struct loop_pause *pause = loop.pause;
+    struct loop_pulse *pulse = loop.pulse;
+
+    loop.pause = NULL;
+    if (timeout_ms == 0) {
+        loop.backend->wait(0);
+        return;
+    }
+    if (pause != NULL && pause_before_wait(pause)) {
+        return;
+    }
+    if (pulse == NULL) {
+        loop.backend->wait(timeout_ms);
+        return;
+    }
+    atomic_store_explicit(&pulse->is_sleeping, 1, memory_order_relaxed);
+    loop.backend->wait(timeout_ms);
+    atomic_store_explicit(&pulse->is_sleeping, 0, memory_order_relaxed);
 }
 
 void loop_turn(int timeout_ms)
 {
     struct loop_pulse *pulse = loop.pulse;
 
-    timeout_ms = sleep_for(timeout_ms);
-    if (loop.rest_us != 0 && timeout_ms != 0) {
-        rest();
-    }
-    loop.rest_us = 0;
-    if (pulse == NULL || timeout_ms == 0) {
-        loop.backend->wait(timeout_ms);
-    } else {
-        atomic_store_explicit(&pulse->is_sleeping, 1, memory_order_relaxed);
-        loop.backend->wait(timeout_ms);
-        atomic_store_explicit(&pulse->is_sleeping, 0, memory_order_relaxed);
-    }
+    wait_for_events(sleep_for(timeout_ms));
     loop.turns++;
     if (pulse != NULL) {
         uint64_t turns = atomic_load_explicit(&pulse->turns, memory_order_relaxed);
@@ -170,6 +188,11 @@ void loop_stop(void)
 uint64_t loop_turns(void)
 {
     return loop.turns;
+}
+
+uint64_t loop_pauses(void)
+{
+    return loop.pauses;
 }
 
 void loop_defer(struct deferred *deferred)

@@ -141,11 +141,19 @@ void loop_turn(int timeout_ms);
 /* Number of turns so far. */
 uint64_t loop_turns(void);
 
+/* A time in which nothing wakes this process: what comes meanwhile is found together. */
+struct loop_pause {
+    unsigned us;         /* less than a second */
+    bool is_last_resort; /* only where nothing is ready: costs a look */
+};
+
 /*
- * The next turn, if it would sleep, first lets so many microseconds pass in which nothing wakes this process (less than
- * a second): whatever comes meanwhile is met together. Others that watch the same sockets may be woken for it.
+ * The next turn, if it would sleep, pauses first. Others that watch the same sockets may be woken for what comes. The
+ * pause must stay valid until then.
  */
-void loop_rest(unsigned us);
+void loop_pause(const struct loop_pause *pause);
+/* Number of pauses that were made so far. */
+uint64_t loop_pauses(void);
 
 /*
  * Watches both directions, edge-triggered; `ready` is called for what is ready already, too, at the

@@ -501,11 +501,11 @@ static void fibers_sleep_and_wake_with_the_loop(void **state)
     assert_string_equal(trail, "swtry");
 }
 
-static void a_rest_passes_before_the_sleep(void **state)
+static void a_pause_passes_before_the_sleep(void **state)
 {
     struct timespec before, after;
 
-    loop_rest(3000);
+    loop_pause(&(struct loop_pause){.us = 3000});
     clock_gettime(CLOCK_MONOTONIC, &before);
     loop_turn(1);
     clock_gettime(CLOCK_MONOTONIC, &after);
@@ -532,7 +532,7 @@ int main(void)
         TEST(work_for_the_next_turn_lets_events_pass_first),
         TEST(pulse_beats_with_every_turn),
         TEST(run_goes_on_until_told),
-        TEST(a_rest_passes_before_the_sleep),
+        TEST(a_pause_passes_before_the_sleep),
         TEST(signals_come_as_events),
         TEST(a_child_has_its_own_loop),
         TEST(fibers_sleep_and_wake_with_the_loop),

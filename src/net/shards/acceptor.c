@@ -10,12 +10,13 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "net/conn/conn.h"
-#include "net/shards/rest.h"
+#include "net/shards/coalesce.h"
 #include "net/shards/retire.h"
 #include "net/shards/room.h"
 #include "net/shards/slots.h"
 
 #define BURST_MOST 16      /* accepted in one turn without multi_accept */
+#define COALESCED_MOST 64  /* … when what comes is taken together */
 #define BURST_CONFIDENT 4u /* from here on more are believed to wait */
 #define BURST_SURE 7u
 #define BURST_PROBE 16u /* one event in so many tries for a second one */
@@ -157,12 +158,18 @@ static bool wants_another(struct acceptor *acceptor, unsigned n)
     case ACCEPTOR_SIBLING:
         return false;
     case ACCEPTOR_COMMON:
-        return accept_options.multi_accept;
+        if (accept_options.slots > 1) {
+            return accept_options.multi_accept;
+        }
+        break;
     case ACCEPTOR_OWN:
         break;
     }
     if (accept_options.multi_accept) {
         return true;
+    }
+    if (coalesce_is_on()) {
+        return n < COALESCED_MOST;
     }
     if (n >= BURST_MOST) {
         return false;
@@ -191,6 +198,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
     struct listener *listener = acceptor->listener;
     uint64_t stops_before = stops;
     unsigned n = 0;
+    bool is_drained = false;
 
     keep_order(acceptor);
     do {
@@ -206,6 +214,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
             if (errno == EAGAIN && n == 1 && !accept_options.multi_accept) {
                 acceptor->confidence -= acceptor->confidence > 0;
             }
+            is_drained = errno == EAGAIN;
             if (accept_failed(acceptor, errno)) {
                 continue;
             }
@@ -222,7 +231,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
         /* The callback may have stopped or returned this very acceptor. */
     } while (stops == stops_before && !room_is_paused() && wants_another(acceptor, n));
     if (n != 0) {
-        rest_after(n);
+        coalesce_after(n, is_drained);
     } else {
         atomic_fetch_add_explicit(&shard_slot(own_slot)->in_vain, 1, memory_order_relaxed);
     }
@@ -302,7 +311,8 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
     accept_options = *options;
     own_slot = slot;
     order_at_ms = clock_now.now_ms + ORDER_EVERY_MS;
-    shard_slot_begin(slot, options->load);
+    shard_slot_begin(slot, options);
+    coalesce_begin(options->slots == 0 ? 1 : options->slots);
     room_begin(slot, options->slots);
     for (struct listener *listener = listeners; listener != NULL; listener = listener->next) {
         const struct shard_set *set = listener->shards;

@@ -205,6 +205,8 @@ struct accept_options {
         slots; /* workers of this generation: they lend each other a hand; 0, 1 = this one is alone */
     /* Connections that this worker has open, kept up to date, in memory that all processes share; NULL = none. */
     const uint64_t *load;
+    const uint64_t *accepted; /* … that it accepted so far; as load */
+    const uint64_t *requests; /* requests that it served so far; as load */
 };
 
 /*

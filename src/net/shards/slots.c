@@ -38,11 +38,13 @@ struct shard_slot *shard_slot(unsigned slot)
     return &shared_slots->slots[slot % SLOTS_MOST].slot;
 }
 
-void shard_slot_begin(unsigned slot, const uint64_t *load)
+void shard_slot_begin(unsigned slot, const struct accept_options *options)
 {
     struct shard_slot *shared = shard_slot(slot);
 
-    atomic_store_explicit(&shared->load, load, memory_order_relaxed);
+    atomic_store_explicit(&shared->load, options->load, memory_order_relaxed);
+    atomic_store_explicit(&shared->accepted, options->accepted, memory_order_relaxed);
+    atomic_store_explicit(&shared->requests, options->requests, memory_order_relaxed);
     atomic_store_explicit(&shared->is_full, 0, memory_order_relaxed);
 }
 
@@ -51,11 +53,29 @@ bool shard_is_watched(unsigned slot, unsigned by, unsigned slots)
     return slots > 1 && (by + slots - slot % slots) % slots <= LEND_MOST;
 }
 
+/* A counter that another process writes, as it is now; 0 where there is none. */
+static uint64_t read_counter(const uint64_t *_Atomic *counter)
+{
+    const uint64_t *at = atomic_load_explicit(counter, memory_order_relaxed);
+
+    return at == NULL ? 0 : *(const volatile uint64_t *) at;
+}
+
 static uint64_t load_of(unsigned slot)
 {
-    const uint64_t *load = atomic_load_explicit(&shard_slot(slot)->load, memory_order_relaxed);
+    return read_counter(&shard_slot(slot)->load);
+}
 
-    return load == NULL ? 0 : *(const volatile uint64_t *) load;
+uint64_t shard_slots_work(unsigned slots)
+{
+    uint64_t sum = 0;
+
+    for (unsigned slot = 0; slot < slots; slot++) {
+        struct shard_slot *shared = shard_slot(slot);
+
+        sum += read_counter(&shared->accepted) + read_counter(&shared->requests);
+    }
+    return sum;
 }
 
 bool shard_slot_is_ahead(unsigned slot, unsigned slots)

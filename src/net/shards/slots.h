@@ -17,6 +17,9 @@ struct shard_slot {
     _Atomic uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
     /* Connections that its worker has open: in the same shared memory; NULL = no worker yet. */
     const uint64_t *_Atomic load;
+    /* Connections that it accepted and requests that it served so far: as load. */
+    const uint64_t *_Atomic accepted;
+    const uint64_t *_Atomic requests;
     /* Raised when its worker has queued up anew at its socket: siblings then stand before it, and go behind it. */
     _Atomic uint32_t order;
     _Atomic uint32_t is_full; /* its worker finds no room, and accepts nothing */
@@ -29,8 +32,12 @@ struct shard_slot *shard_slot(unsigned slot);
 /* New connections are steered to other slots than before. */
 void shard_steered(void);
 
-/* The slot has a new worker, which has room; load as in struct accept_options. */
-void shard_slot_begin(unsigned slot, const uint64_t *load);
+struct accept_options;
+/* The slot has a new worker, which has room. */
+void shard_slot_begin(unsigned slot, const struct accept_options *options);
+
+/* Connections accepted and requests served so far by the workers of the first `slots` slots. */
+uint64_t shard_slots_work(unsigned slots);
 
 /* Has the slot's worker many more connections than the mean of the `slots` workers? */
 bool shard_slot_is_ahead(unsigned slot, unsigned slots);

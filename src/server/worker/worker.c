@@ -273,6 +273,8 @@ bool worker_accept(struct generation *generation)
         .multi_accept = generation->events->multi_accept,
         .slots = generation->slots,
         .load = &counters_mine->active,
+        .accepted = &counters_mine->accepted,
+        .requests = &counters_mine->requests,
     };
 
     return acceptors_start(generation->listeners, worker_slot, &options) &&

@@ -10,7 +10,7 @@ static int four_workers(void **state)
     assert_true(shard_slots_init());
     for (unsigned slot = 0; slot < 4; slot++) {
         loads[slot] = 0;
-        shard_slot_begin(slot, &loads[slot]);
+        shard_slot_begin(slot, &(struct accept_options){.load = &loads[slot]});
     }
     return 0;
 }
@@ -37,7 +37,7 @@ static void who_is_ahead_has_many_more_than_the_mean(void **state)
 
 static void a_slot_without_a_worker_counts_as_empty(void **state)
 {
-    shard_slot_begin(3, NULL);
+    shard_slot_begin(3, &(struct accept_options){0});
     loads[0] = loads[1] = loads[2] = 1100; /* mean 825 */
     assert_true(shard_slot_is_ahead(0, 4));
 }
@@ -49,7 +49,7 @@ static void room_is_looked_for_at_the_others(void **state)
     assert_false(shard_slot_sibling_has_room(1, 2));
     assert_true(shard_slot_sibling_has_room(0, 2));
     assert_true(shard_slot_sibling_has_room(1, 3));
-    shard_slot_begin(0, NULL); /* its next worker has room */
+    shard_slot_begin(0, &(struct accept_options){0}); /* its next worker has room */
     assert_true(shard_slot_sibling_has_room(1, 2));
     assert_false(shard_slot_sibling_has_room(0, 1));
 }
