@@ -83,6 +83,7 @@ format:
 bench:
 	@auto/deps --tests
 	@$(MAKE) --no-print-directory all
+	$(PYTHON) tests/bench/headline.py
 	$(PYTHON) tests/bench/bench.py
 
 # In a build directory of its own, with Debian's paths; objects that these do not concern come from $(BUILD).

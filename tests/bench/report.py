@@ -261,12 +261,12 @@ def document(heading, results):
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def write_between_markers(name, text):
+def write_between_markers(name, text, begin_mark=BEGIN, end_mark=END):
     """Puts a text between the two markers of a file."""
     with open(name, encoding="utf-8") as file:
-        before, begin, rest = file.read().partition(BEGIN)
-    _, end, after = rest.partition(END)
+        before, begin, rest = file.read().partition(begin_mark)
+    _, end, after = rest.partition(end_mark)
     if not begin or not end:
-        raise ValueError(f"{name} has not both {BEGIN} and {END}")
+        raise ValueError(f"{name} has not both {begin_mark} and {end_mark}")
     with open(name, "w", encoding="utf-8") as file:
         file.write(f"{before}{begin}\n\n{text}\n{end}{after}")
