@@ -31,7 +31,8 @@ struct event_backend {
     void (*move)(struct event_source *to);
     /* Waits at most timeout_ms (-1: for ever). Events gathered are delivered by the next call. False: there are none. */
     bool (*wait)(int timeout_ms);
-    void (*deliver)(void);
+    /* Delivers so many events at most. False: there are no more. */
+    bool (*deliver)(unsigned most);
 };
 
 extern const struct event_backend epoll_backend;

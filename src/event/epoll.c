@@ -26,6 +26,7 @@ static int epoll_fd = -1;
 static struct epoll_event *batch; /* room for one turn's events */
 static unsigned batch_size;       /* of batch */
 static int batch_count;           /* events of this turn */
+static int batch_next;            /* … that is delivered next */
 static uint64_t *sources;         /* by descriptor */
 static unsigned sources_size;     /* of sources */
 
@@ -163,34 +164,40 @@ static bool epoll_wait_for_events(int timeout_ms)
     int n = epoll_wait(epoll_fd, batch, (int) batch_size, timeout_ms);
 
     batch_count = n < 0 ? 0 : n;
+    batch_next = 0;
     if (batch_count > 1) {
         listeners_first();
     }
     return batch_count != 0;
 }
 
-static void epoll_deliver(void)
+static void deliver_one(const struct epoll_event *event)
 {
-    for (int i = 0; i < batch_count; i++) {
-        uint32_t fd = (uint32_t) batch[i].data.u64;
-        uint64_t entry = sources[fd];
+    uint32_t fd = (uint32_t) event->data.u64;
+    uint64_t entry = sources[fd];
 
-        if (entry >> SOURCE_BITS != (batch[i].data.u64 >> 32 & GENERATION_MASK) ||
-            (entry & SOURCE_MASK) == 0) {
-            continue;
-        }
-        struct event_source *source = (struct event_source *) (uintptr_t) (entry & SOURCE_MASK);
-        uint32_t got = batch[i].events;
-        unsigned events = (got & EPOLLIN ? EVENT_READ : 0) | (got & EPOLLOUT ? EVENT_WRITE : 0);
-        if (got & EPOLLRDHUP) {
-            events |= EVENT_READ | EVENT_PEER_CLOSED;
-        }
-        if (got & (EPOLLERR | EPOLLHUP)) {
-            events |= EVENT_READ | EVENT_WRITE | EVENT_ERROR;
-        }
-        source->ready(source, events);
+    if (entry >> SOURCE_BITS != (event->data.u64 >> 32 & GENERATION_MASK) ||
+        (entry & SOURCE_MASK) == 0) {
+        return;
     }
-    batch_count = 0;
+    struct event_source *source = (struct event_source *) (uintptr_t) (entry & SOURCE_MASK);
+    uint32_t got = event->events;
+    unsigned events = (got & EPOLLIN ? EVENT_READ : 0) | (got & EPOLLOUT ? EVENT_WRITE : 0);
+    if (got & EPOLLRDHUP) {
+        events |= EVENT_READ | EVENT_PEER_CLOSED;
+    }
+    if (got & (EPOLLERR | EPOLLHUP)) {
+        events |= EVENT_READ | EVENT_WRITE | EVENT_ERROR;
+    }
+    source->ready(source, events);
+}
+
+static bool epoll_deliver(unsigned most)
+{
+    for (; batch_next < batch_count && most != 0; most--) {
+        deliver_one(&batch[batch_next++]);
+    }
+    return batch_next < batch_count;
 }
 
 const struct event_backend epoll_backend = {

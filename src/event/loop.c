@@ -10,14 +10,16 @@
 #include "fiber/fiber.h"
 
 #define EVENTS_PER_TURN 512
+#define OBSERVED_EVENTS 4 /* between two calls of an observer */
 #define SETTLE_ROUNDS 64 /* rounds of fibers and deferred work before events get their turn again */
 
 static struct {
     const struct event_backend *backend;
-    struct loop_pulse *pulse;  /* or NULL */
-    struct list deferred;      /* to run before this turn ends */
-    struct list deferred_next; /* to run in the next turn */
-    struct list deferred_last; /* to run when all else of this turn is done */
+    struct loop_pulse *pulse;             /* or NULL */
+    const struct loop_observer *observer; /* or NULL */
+    struct list deferred;                 /* to run before this turn ends */
+    struct list deferred_next;            /* to run in the next turn */
+    struct list deferred_last;            /* to run when all else of this turn is done */
     uint64_t turns;
     uint64_t pauses;                /* made so far */
     const struct loop_pause *pause; /* before the next sleep, or NULL */
@@ -49,6 +51,7 @@ bool loop_init(const struct loop_options *options)
     loop.pulse = options->pulse;
     loop.turns = loop.pauses = 0;
     loop.pause = NULL;
+    loop.observer = NULL;
     loop.is_stopped = false;
     unsigned events = options->events_per_turn == 0 ? EVENTS_PER_TURN : options->events_per_turn;
     clock_update();
@@ -152,18 +155,41 @@ static void wait_for_events(int timeout_ms)
     atomic_store_explicit(&pulse->is_sleeping, 0, memory_order_relaxed);
 }
 
+void loop_observe(const struct loop_observer *observer)
+{
+    loop.observer = observer;
+}
+
+static void deliver(void)
+{
+    if (loop.observer == NULL) {
+        loop.backend->deliver(UINT_MAX);
+        return;
+    }
+    loop.observer->begins();
+    while (loop.backend->deliver(OBSERVED_EVENTS)) {
+        if (loop.observer != NULL) {
+            loop.observer->goes_on();
+        }
+    }
+}
+
 void loop_turn(int timeout_ms)
 {
     struct loop_pulse *pulse = loop.pulse;
 
-    wait_for_events(sleep_for(timeout_ms));
+    timeout_ms = sleep_for(timeout_ms);
+    if (loop.observer != NULL) {
+        loop.observer->ends(timeout_ms != 0);
+    }
+    wait_for_events(timeout_ms);
     loop.turns++;
     if (pulse != NULL) {
         uint64_t turns = atomic_load_explicit(&pulse->turns, memory_order_relaxed);
         atomic_store_explicit(&pulse->turns, turns + 1, memory_order_relaxed);
     }
     clock_update();
-    loop.backend->deliver();
+    deliver();
     timers_run_due();
     list_splice_back(&loop.deferred, &loop.deferred_next);
     if (fiber_has_yielded()) {

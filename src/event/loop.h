@@ -138,6 +138,18 @@ void loop_stop(void);
  */
 void loop_turn(int timeout_ms);
 
+/*
+ * What somebody is told who has to know how busy this loop is. Called on the loop's stack. begins: after the wait, before any
+ * event, and clock_now is fresh; goes_on: after every few events; ends: before the wait, which sleeps or not.
+ */
+struct loop_observer {
+    void (*begins)(void);
+    void (*goes_on)(void);
+    void (*ends)(bool sleeps);
+};
+/* One at most; NULL = none any more. It must stay valid. */
+void loop_observe(const struct loop_observer *observer);
+
 /* Number of turns so far. */
 uint64_t loop_turns(void);
 

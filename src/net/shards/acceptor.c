@@ -11,12 +11,14 @@
 #include "base/fatal.h"
 #include "net/conn/conn.h"
 #include "net/shards/coalesce.h"
+#include "net/shards/placement.h"
 #include "net/shards/retire.h"
 #include "net/shards/room.h"
 #include "net/shards/slots.h"
 
 #define BURST_MOST 16      /* accepted in one turn without multi_accept */
 #define COALESCED_MOST 64  /* … when what comes is taken together */
+#define DRAINED_MOST 256   /* from one socket that will not be watched any more */
 #define BURST_CONFIDENT 4u /* from here on more are believed to wait */
 #define BURST_SURE 7u
 #define BURST_PROBE 16u /* one event in so many tries for a second one */
@@ -35,7 +37,8 @@ bool acceptor_watch(struct acceptor *acceptor)
 {
     acceptor->order =
         atomic_load_explicit(&shard_slot(acceptor->slot)->order, memory_order_relaxed);
-    if (room_is_paused() || event_add_listener(&acceptor->source, true)) {
+    if (room_is_paused() || (acceptor->kind != ACCEPTOR_RETIRED && !placement_accepts()) ||
+        event_add_listener(&acceptor->source, true)) {
         return true;
     }
     log_alert(acceptor->listener->log, errno, "epoll_ctl() failed for %.*s",
@@ -53,7 +56,9 @@ void acceptors_watch(void)
 void acceptors_unwatch(void)
 {
     for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = acceptor->next) {
-        event_remove(&acceptor->source);
+        if (room_is_paused() || acceptor->kind != ACCEPTOR_RETIRED) {
+            event_remove(&acceptor->source);
+        }
     }
 }
 
@@ -156,9 +161,12 @@ static bool wants_another(struct acceptor *acceptor, unsigned n)
     case ACCEPTOR_RETIRED:
         return true;
     case ACCEPTOR_SIBLING:
-        return false;
+        if (placement_sibling_accepts(acceptor->slot)) {
+            return false;
+        }
+        break;
     case ACCEPTOR_COMMON:
-        if (accept_options.slots > 1) {
+        if (!placement_is_alone()) {
             return accept_options.multi_accept;
         }
         break;
@@ -192,49 +200,79 @@ static void count_accepted(const struct acceptor *acceptor)
                               1, memory_order_relaxed);
 }
 
+/* How an attempt to accept ended. */
+enum accept_result { ACCEPT_DONE, ACCEPT_AGAIN, ACCEPT_EMPTY, ACCEPT_STOPPED };
+
+static enum accept_result accept_one(struct acceptor *acceptor)
+{
+    struct listener *listener = acceptor->listener;
+    struct addr peer = {.len = sizeof(peer.un)};
+    bool has_room = conn_pool.used < conn_pool.limit;
+
+    if (!has_room && !room_make(listener, &has_room)) {
+        return ACCEPT_STOPPED;
+    }
+    int fd = accept4(acceptor->source.fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd == -1) {
+        if (errno == EAGAIN) {
+            return ACCEPT_EMPTY;
+        }
+        return accept_failed(acceptor, errno) ? ACCEPT_AGAIN : ACCEPT_STOPPED;
+    }
+    count_accepted(acceptor);
+    if (acceptor->retirement != NULL) {
+        retirement_accepted(acceptor->retirement);
+    }
+    conn_pool.refused += !has_room;
+    listener->accepted(listener, fd, &peer);
+    room_taken();
+    return ACCEPT_DONE;
+}
+
 static void acceptor_ready(struct event_source *source, unsigned events)
 {
     struct acceptor *acceptor = container_of(source, struct acceptor, source);
-    struct listener *listener = acceptor->listener;
     uint64_t stops_before = stops;
+    enum accept_result result;
     unsigned n = 0;
-    bool is_drained = false;
 
     keep_order(acceptor);
     do {
-        struct addr peer;
-        bool has_room = conn_pool.used < conn_pool.limit;
-
-        if (!has_room && !room_make(listener, &has_room)) {
-            break;
+        result = accept_one(acceptor);
+        n += result == ACCEPT_DONE;
+        if (result == ACCEPT_EMPTY && n == 1 && !accept_options.multi_accept) {
+            acceptor->confidence -= acceptor->confidence > 0;
         }
-        peer.len = sizeof(peer.un);
-        int fd = accept4(source->fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd == -1) {
-            if (errno == EAGAIN && n == 1 && !accept_options.multi_accept) {
-                acceptor->confidence -= acceptor->confidence > 0;
-            }
-            is_drained = errno == EAGAIN;
-            if (accept_failed(acceptor, errno)) {
-                continue;
-            }
-            break;
-        }
-        n++;
-        count_accepted(acceptor);
-        if (acceptor->retirement != NULL) {
-            retirement_accepted(acceptor->retirement);
-        }
-        conn_pool.refused += !has_room;
-        listener->accepted(listener, fd, &peer);
-        room_taken();
         /* The callback may have stopped or returned this very acceptor. */
-    } while (stops == stops_before && !room_is_paused() && wants_another(acceptor, n));
+    } while (result == ACCEPT_AGAIN || (result == ACCEPT_DONE && stops == stops_before &&
+                                        !room_is_paused() && wants_another(acceptor, n)));
     if (n != 0) {
-        coalesce_after(n, is_drained);
+        coalesce_after(n, result == ACCEPT_EMPTY);
     } else {
         atomic_fetch_add_explicit(&shard_slot(own_slot)->in_vain, 1, memory_order_relaxed);
     }
+}
+
+unsigned acceptors_drain(void)
+{
+    uint64_t stops_before = stops;
+    unsigned n = 0;
+
+    for (struct acceptor *acceptor = acceptors; acceptor != NULL && stops == stops_before;
+         acceptor = acceptor->next) {
+        enum accept_result result;
+        unsigned most = DRAINED_MOST;
+
+        if (acceptor->kind == ACCEPTOR_RETIRED) {
+            continue;
+        }
+        do {
+            result = accept_one(acceptor);
+            n += result == ACCEPT_DONE;
+        } while (--most != 0 && result <= ACCEPT_AGAIN && stops == stops_before &&
+                 !room_is_paused());
+    }
+    return n;
 }
 
 /* ---- those of this worker ---- */
@@ -314,6 +352,7 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
     shard_slot_begin(slot, options);
     coalesce_begin(options->slots == 0 ? 1 : options->slots);
     room_begin(slot, options->slots);
+    placement_start(options->generation, slot, options->slots);
     for (struct listener *listener = listeners; listener != NULL; listener = listener->next) {
         const struct shard_set *set = listener->shards;
         int fd = set == NULL ? -1 : shard_fd(set, slot);
@@ -335,6 +374,7 @@ void acceptors_stop(void)
 {
     struct acceptor *next;
 
+    placement_stop();
     for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = next) {
         next = acceptor->next;
         acceptor_free(acceptor);
@@ -345,6 +385,10 @@ void acceptors_stop(void)
 
 void acceptors_look_at(unsigned slot)
 {
+    if (!placement_accepts()) {
+        placement_join();
+        return;
+    }
     for (struct acceptor *acceptor = acceptors; acceptor != NULL; acceptor = acceptor->next) {
         if (acceptor->kind == ACCEPTOR_SIBLING && acceptor->slot == slot) {
             queue_up(acceptor);

@@ -16,10 +16,11 @@
 
 #define MS UINT64_C(1000000)
 #define WINDOW_NS (10 * MS)
-#define ACCEPTS_PER_MS 2            /* at least, for a pause to be considered */
-#define ACCEPTS_PER_PAUSE 2         /* at least, for a pause to be worth its own wake-up */
-#define PAUSES_TO_JUDGE 8           /* before that is asked */
-#define PERIOD_LEAST_NS (1000 * MS) /* between trials; doubled while they have the same result */
+#define ACCEPTS_PER_MS 2           /* at least, for a pause to be considered */
+#define ACCEPTS_PER_PAUSE 2        /* at least, for a pause to be worth its own wake-up */
+#define PAUSES_TO_JUDGE 8          /* before that is asked */
+#define MISSES_MOST 3              /* windows running in which that happens, outside a trial */
+#define PERIOD_LEAST_NS (200 * MS) /* between trials; doubled while they have the same result */
 #define PERIOD_MOST_NS (8000 * MS)
 #define LOSS_MOST                                                                                  \
     0.98 /* of the best rate, that a longer pause may cost: it saves CPU time as well */
@@ -56,6 +57,7 @@ static void end_trial(struct coalescer *coalescer, uint64_t now_ns, enum coalesc
         coalescer->period_ns = PERIOD_MOST_NS;
     }
     coalescer->is_in_trial = false;
+    coalescer->misses = 0;
     coalescer->best = best;
     coalescer->next_trial_ns = now_ns + coalescer->period_ns;
 }
@@ -96,6 +98,9 @@ static void end_window(struct coalescer *coalescer, uint64_t now_ns, uint64_t wo
     uint64_t took_ns = now_ns - coalescer->began_ns;
     bool is_busy = coalescer->accepts * MS >= took_ns * ACCEPTS_PER_MS;
 
+    if (coalescer->level != COALESCE_NOT) {
+        coalescer->misses = 0;
+    }
     if (!is_busy) {
         coalescer->is_in_trial = false;
     } else if (coalescer->is_in_trial) {
@@ -116,11 +121,19 @@ bool coalescer_accepted(struct coalescer *coalescer, uint64_t now_ns, unsigned n
     return now_ns - coalescer->began_ns >= WINDOW_NS || pauses_gather_too_little(coalescer, pauses);
 }
 
+/* The pauses of a window were in vain: for now, as another worker may have joined; or for good. */
+static void skip_pauses(struct coalescer *coalescer, uint64_t now_ns)
+{
+    if (coalescer->is_in_trial || ++coalescer->misses == MISSES_MOST) {
+        end_trial(coalescer, now_ns, COALESCE_NOT);
+    }
+    coalescer->level = COALESCE_NOT;
+}
+
 void coalescer_judge(struct coalescer *coalescer, uint64_t now_ns, uint64_t work, uint64_t pauses)
 {
     if (pauses_gather_too_little(coalescer, pauses)) {
-        end_trial(coalescer, now_ns, COALESCE_NOT);
-        coalescer->level = COALESCE_NOT;
+        skip_pauses(coalescer, now_ns);
     } else {
         end_window(coalescer, now_ns, work);
     }

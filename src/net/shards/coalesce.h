@@ -21,6 +21,7 @@ struct coalescer {
     enum coalesce_level best;  /* by the last trial */
     bool is_in_trial;
     unsigned phase;                /* of the trial */
+    unsigned misses;               /* windows running whose pauses found too little */
     uint64_t began_ns;             /* of the window */
     uint64_t work_began;           /* work done until then */
     uint64_t accepts;              /* in the window */

@@ -177,6 +177,8 @@ struct shard_counts {
     uint64_t own;     /* connections that the slot's own worker accepted */
     uint64_t taken;   /* … that siblings took, since it was busy */
     uint64_t adopted; /* … that a survivor took after the slot had retired */
+    uint64_t joined;  /* times that its worker began to accept again, after it had stood by */
+    uint64_t left;    /* … stood by from then on */
     uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
 };
 void shard_counts(unsigned slot, struct shard_counts *counts);
@@ -184,8 +186,8 @@ void shard_counts(unsigned slot, struct shard_counts *counts);
 uint64_t shard_steerings(void);
 
 /*
- * Does the worker of slot `by`, one of `slots`, watch the socket of this slot? Its own, and those of some slots
- * before it in the ring; a slot that retires (from `slots` on) counts as the one at its place in the ring.
+ * Does the worker of slot `by`, one of `slots`, watch the socket of this slot while it accepts? Those of its group
+ * (placement.h); a slot that retires (from `slots` on) belongs to the group of slot % slots.
  */
 bool shard_is_watched(unsigned slot, unsigned by, unsigned slots);
 
@@ -199,8 +201,9 @@ bool shard_is_watched(unsigned slot, unsigned by, unsigned slots);
 void shards_keep_slot(int slot, unsigned slots);
 
 struct accept_options {
-    bool multi_accept; /* all at once; else one per event, or a few if experience says so */
-    bool is_shared;    /* the sockets are shared with other workers: EPOLLEXCLUSIVE */
+    uint32_t generation; /* of the worker */
+    bool multi_accept;   /* all at once; else one per event, or a few if experience says so */
+    bool is_shared;      /* the sockets are shared with other workers: EPOLLEXCLUSIVE */
     unsigned
         slots; /* workers of this generation: they lend each other a hand; 0, 1 = this one is alone */
     /* Connections that this worker has open, kept up to date, in memory that all processes share; NULL = none. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "net/conn/conn.h"
 #include "net/shards/acceptor.h"
+#include "net/shards/placement.h"
 #include "net/shards/slots.h"
 
 #define PAUSE_MS 500    /* the longest pause; the end of a connection ends it sooner */
@@ -101,6 +102,7 @@ static void resume(void)
     set_paused(false);
     conn_pool.freed = NULL;
     timer_clear(&pause_timer);
+    placement_set_full(false);
     acceptors_watch();
 }
 
@@ -123,6 +125,7 @@ static void pause_accepting(void)
     set_paused(true);
     conn_pool.freed = resume;
     acceptors_unwatch();
+    placement_set_full(true);
     timer_set(&pause_timer, clock_now.now_ms + PAUSE_MS);
 }
 

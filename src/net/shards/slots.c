@@ -5,13 +5,9 @@
 
 #include "base/shm.h"
 #include "net/shards/listener.h"
+#include "net/shards/placement.h"
 
 #define SLOTS_MOST 4096
-/*
- * Siblings that watch a slot's socket. Each costs the kernel some 200 bytes for each address, and a look at it for
- * each connection that comes while all are busy (docs/decisions.md): with more, both grow with the square of the workers.
- */
-#define LEND_MOST 16u
 #define AHEAD_LEAST 64u /* connections more than the mean and a quarter */
 
 /* A slot is written at each accept: lines of their own, and no neighbour's fetched along. */
@@ -50,7 +46,19 @@ void shard_slot_begin(unsigned slot, const struct accept_options *options)
 
 bool shard_is_watched(unsigned slot, unsigned by, unsigned slots)
 {
-    return slots > 1 && (by + slots - slot % slots) % slots <= LEND_MOST;
+    unsigned size = placement_group_size(slots);
+
+    return slots > 1 && slot % slots / size == by / size;
+}
+
+void shard_slot_joined(unsigned slot)
+{
+    atomic_fetch_add_explicit(&shard_slot(slot)->joined, 1, memory_order_relaxed);
+}
+
+void shard_slot_left(unsigned slot)
+{
+    atomic_fetch_add_explicit(&shard_slot(slot)->left, 1, memory_order_relaxed);
 }
 
 /* A counter that another process writes, as it is now; 0 where there is none. */
@@ -107,6 +115,8 @@ void shard_counts(unsigned slot, struct shard_counts *counts)
     counts->own = atomic_load_explicit(&shared->own, memory_order_relaxed);
     counts->taken = atomic_load_explicit(&shared->taken, memory_order_relaxed);
     counts->adopted = atomic_load_explicit(&shared->adopted, memory_order_relaxed);
+    counts->joined = atomic_load_explicit(&shared->joined, memory_order_relaxed);
+    counts->left = atomic_load_explicit(&shared->left, memory_order_relaxed);
     counts->in_vain = atomic_load_explicit(&shared->in_vain, memory_order_relaxed);
 }
 

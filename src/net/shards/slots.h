@@ -14,6 +14,9 @@ struct shard_slot {
     _Atomic uint64_t own;     /* connections that its own worker accepted */
     _Atomic uint64_t taken;   /* … that siblings took, since it was busy */
     _Atomic uint64_t adopted; /* … that a survivor took after the slot had retired */
+    _Atomic uint64_t
+        joined;            /* times that its worker began to accept again, after it had stood by */
+    _Atomic uint64_t left; /* … stood by from then on */
     _Atomic uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
     /* Connections that its worker has open: in the same shared memory; NULL = no worker yet. */
     const uint64_t *_Atomic load;
@@ -28,6 +31,10 @@ struct shard_slot {
 
 /* The slot's part of the shared memory; there is one after shard_slots_init. */
 struct shard_slot *shard_slot(unsigned slot);
+
+/* Its worker accepts again, or stands by (placement.h). */
+void shard_slot_joined(unsigned slot);
+void shard_slot_left(unsigned slot);
 
 /* New connections are steered to other slots than before. */
 void shard_steered(void);

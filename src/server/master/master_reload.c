@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "net/datagram/flow.h"
 #include "net/shards/listener.h"
+#include "net/shards/placement.h"
 #include "server/configuration/generation_life.h"
 #include "server/master/master.h"
 #include "server/master/shard_care.h"
@@ -47,6 +48,7 @@ void master_start_workers(void)
     struct generation *generation = master.generation;
 
     log_notice(log_main, 0, "start worker processes");
+    placement_open(generation->number, generation->slots);
     datagram_mailboxes_open(generation->listeners, generation->number, generation->slots);
     for (unsigned slot = 0; slot < generation->slots + generation->has_agent; slot++) {
         master_start_slot(slot);
@@ -159,6 +161,7 @@ void master_switch(void)
             dismiss(process);
         }
     }
+    placement_close_before(master.generation->number);
     shard_care_settle(master.generation);
     notify_ready();
 }

@@ -13,12 +13,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "net/shards/listener.h"
+#include "net/shards/placement.h"
 #include "server/process/cells.h"
 #include "server/process/server.h"
 
 enum { LOOKS_UNTIL_STUCK = 20, NOBODY = -1 };
+/* A worker whose loop turned in the last look but one takes what waits by itself. */
+#define LOOK_NS (UINT64_C(1000000) * SHARD_LOOK_MS)
 
 /* A slot that is given up: its socket, which a survivor empties. */
 struct adoption {
@@ -278,6 +282,7 @@ void shard_care_retired(struct generation *generation, uint32_t listener, uint32
 
 void shard_care_process_gone(struct generation *generation, const struct process *process)
 {
+    placement_worker_gone(process->generation, process->slot);
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == process->pid && !adoption->is_done) {
             adoption->by = 0;
@@ -332,13 +337,26 @@ static struct process *helper_for(const struct generation *generation, unsigned 
     return helper;
 }
 
-/* Whoever was woken for what waits there may stand still, or have no room: it is shown to another one. */
+/*
+ * Those that accept do not take what waits there: they may stand still, or have no room. All that stand by accept now;
+ * where none does, one that sleeps is shown what waits.
+ */
 static void show_waiting(const struct generation *generation, unsigned slot)
 {
     const struct channel_message message = {.type = CHANNEL_LOOK, .slot = slot};
     struct process *helper = helper_for(generation, slot);
+    unsigned called = 0;
 
-    if (helper != NULL) {
+    for (unsigned other = 0; other < generation->slots; other++) {
+        struct process *process = process_of_slot(generation->number, other);
+
+        if (process != NULL && process->is_ready &&
+            shard_is_watched(slot, other, generation->slots) &&
+            placement_stands_by(generation->number, other)) {
+            called += process_tell(process, &message, NOBODY);
+        }
+    }
+    if (called == 0 && helper != NULL) {
         process_tell(helper, &message, NOBODY);
     }
 }
@@ -381,7 +399,7 @@ static void look_at_slot(const struct generation *generation, unsigned slot)
     bool is_waiting = has_waiting(slot);
     struct shard_counts counts;
 
-    if (is_waiting) {
+    if (is_waiting && !placement_is_served(generation->number, slot, clock_now.now_ns - LOOK_NS)) {
         show_waiting(generation, slot);
     }
     if (pulse == NULL || !process->is_ready) {
@@ -389,7 +407,8 @@ static void look_at_slot(const struct generation *generation, unsigned slot)
     }
     uint64_t turns = atomic_load_explicit(&pulse->turns, memory_order_relaxed);
     shard_counts(slot, &counts);
-    bool is_needed = is_waiting || counts.taken != watch->taken;
+    bool is_needed = is_waiting || (counts.taken != watch->taken &&
+                                    !placement_stands_by(generation->number, slot));
     if (process->pid != watch->pid || turns != watch->turns) {
         has_turned(watch);
     } else if (watch->looks != 0) {

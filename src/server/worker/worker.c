@@ -270,6 +270,7 @@ bool worker_begin(const struct worker_start *start)
 bool worker_accept(struct generation *generation)
 {
     const struct accept_options options = {
+        .generation = generation->number,
         .multi_accept = generation->events->multi_accept,
         .slots = generation->slots,
         .load = &counters_mine->active,
@@ -454,8 +455,9 @@ static void log_slot(unsigned slot)
     shard_counts(slot, &counts);
     log_info(log_main, 0,
              "slot %u: accepted %" PRIu64 ", taken by siblings %" PRIu64 ", adopted %" PRIu64
-             ", in vain %" PRIu64,
-             slot, counts.own, counts.taken, counts.adopted, counts.in_vain);
+             ", in vain %" PRIu64 ", joined %" PRIu64 ", left %" PRIu64,
+             slot, counts.own, counts.taken, counts.adopted, counts.in_vain, counts.joined,
+             counts.left);
 }
 
 int worker_run(const struct worker_start *start)

@@ -1,0 +1,488 @@
+/*
+ * Which workers of a group accept. The rules:
+ *
+ * - A member that accepts judges itself every 5 ms. It leaves when the others could do its work too, in two windows
+ *   running; where it waits for a core (run delay), it leaves unless the others are nearly full. The last one stays.
+ *   Before it stops watching a socket it empties it: a connection may have woken nobody else.
+ * - One that is busy for more than 60% of its time calls one that stands by. One that left soon after it had joined was
+ *   of no use: it becomes calm for a time that doubles, and only a member that is nearly full calls meanwhile.
+ * - A timer is set ahead by those that accept as they turn, at most every 0.5 ms. It expires when none has turned
+ *   for 1.5 ms, and wakes one that stands by: if all that accept are stuck it takes what waits, and joins if they still
+ *   are, or if that happens again and again. If they only sleep and the load is light, it joins as well: then all accept, the timer rests,
+ *   and nothing runs while the service is idle.
+ */
+#include "net/shards/placement.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "event/loop.h"
+#include "net/shards/acceptor.h"
+#include "net/shards/placement_group.h"
+#include "net/shards/slots.h"
+
+#define MS UINT64_C(1000000)
+#define STUCK_NS (3 * MS / 2) /* without a turn of any that accepts */
+#define PUSH_NS (MS / 2)      /* between two settings of the timer */
+#define TURNS_NS MS           /* a member that turned since then is not stuck */
+#define WINDOW_NS (5 * MS)
+#define MEMORY_NS (100 * MS) /* of the average */
+#define SETTLE_NS (2 * MS)   /* between two changes */
+#define SOON_NS (50 * MS)    /* leaving so soon after joining was of no use */
+#define BACKOFF_LEAST_NS (50 * MS)
+#define BACKOFF_MOST_NS (1000 * MS)
+#define CALL_BUSY 60  /* percent: calls another one */
+#define CALL_FULL 85  /* … at any time */
+#define LEAVE_BUSY 40 /* … that the others would come to at most */
+#define LEAVE_FULL 80 /* … if this one waits for a core */
+#define NO_CORE 10    /* … of run delay */
+#define LIGHT 15      /* … of all that accept together */
+#define WAKES_LEAST 5 /* in a window, for it to be judged */
+#define STRIKES 2     /* windows running */
+#define STUCK_TIMES 3
+
+static struct {
+    const struct placement_handle *handle; /* NULL: this worker always accepts */
+    struct placement_group *group;         /* of it */
+    struct placement_member *own;
+    unsigned member;
+    unsigned first_slot; /* of the group */
+    bool accepts;
+    bool is_full;
+    int schedstat_fd; /* -1 = none */
+    struct event_source call;
+    struct event_source timer;
+    uint64_t woke_ns; /* the turn under way began */
+    uint64_t joined_ns;
+    unsigned strikes;
+    unsigned stuck; /* times running that all were stuck */
+    struct {
+        uint64_t began_ns;
+        uint64_t busy_ns;
+        uint64_t delay_ns; /* at its begin */
+        unsigned wakes;
+    } window;
+} placement = {.accepts = true, .schedstat_fd = -1};
+
+static uint64_t load(const _Atomic uint64_t *at)
+{
+    return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+static uint32_t load_percent(const _Atomic uint32_t *at)
+{
+    return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+static uint64_t accepting(void)
+{
+    return atomic_load(&placement.group->accepting);
+}
+
+static bool member_accepts(unsigned member)
+{
+    return (accepting() >> member & 1) != 0;
+}
+
+/* How long this process was ready to run but had no core so far; 0 where the kernel does not tell. */
+static uint64_t run_delay_ns(void)
+{
+    char text[96];
+    ssize_t n =
+        placement.schedstat_fd < 0 ? 0 : pread(placement.schedstat_fd, text, sizeof(text) - 1, 0);
+
+    if (n <= 0) {
+        return 0;
+    }
+    text[n] = '\0';
+    const char *second = strchr(text, ' ');
+    return second == NULL ? 0 : strtoull(second, NULL, 10);
+}
+
+/* ---- questions about the group ---- */
+
+/* Does any other member that accepts turn, or sleep and so would wake? */
+static bool others_are_alive(uint64_t now_ns)
+{
+    for (unsigned i = 0; i < PLACEMENT_GROUP_MOST; i++) {
+        const struct placement_member *member = &placement.group->members[i];
+
+        if (i != placement.member && member_accepts(i) &&
+            (load_percent(&member->is_asleep) != 0 ||
+             now_ns - load(&member->turned_ns) < TURNS_NS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Are those that accept so little busy that waking up for nothing costs nothing? What was judged long ago fades. */
+static bool load_is_light(uint64_t now_ns)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < PLACEMENT_GROUP_MOST; i++) {
+        const struct placement_member *member = &placement.group->members[i];
+        uint64_t age_ns = now_ns - load(&member->judged_ns);
+
+        if (member_accepts(i) && age_ns < MEMORY_NS) {
+            sum += load_percent(&member->average_percent) * (MEMORY_NS - age_ns) / MEMORY_NS;
+        }
+    }
+    return sum < LIGHT;
+}
+
+/* Percent of a core that the members that accept use together; waiting for a core is no use. */
+static unsigned busy_together(void)
+{
+    unsigned busy = 0, delayed = 0;
+
+    for (unsigned i = 0; i < PLACEMENT_GROUP_MOST; i++) {
+        if (member_accepts(i)) {
+            busy += load_percent(&placement.group->members[i].busy_percent);
+            delayed += load_percent(&placement.group->members[i].delay_percent);
+        }
+    }
+    return busy > delayed ? busy - delayed : 0;
+}
+
+/* ---- joining and leaving ---- */
+
+static void begin_window(uint64_t now_ns)
+{
+    placement.window.began_ns = now_ns;
+    placement.window.busy_ns = 0;
+    placement.window.wakes = 0;
+    placement.window.delay_ns = run_delay_ns();
+}
+
+static void set_timer(void)
+{
+    const struct itimerspec spec = {.it_value = {.tv_nsec = STUCK_NS}};
+
+    timerfd_settime(placement.timer.fd, 0, &spec, NULL);
+}
+
+static void watch_calls(void)
+{
+    uint64_t old;
+
+    /* A call that nobody answered is too old. */
+    if (read(placement.call.fd, &old, sizeof(old)) < 0 ||
+        !event_add_listener(&placement.call, true)) {
+        event_add_listener(&placement.call, true);
+    }
+    event_add_listener(&placement.timer, true);
+}
+
+static void unwatch_calls(void)
+{
+    event_remove(&placement.call);
+    event_remove(&placement.timer);
+}
+
+void placement_join(void)
+{
+    if (placement.handle == NULL || placement.accepts || placement.is_full) {
+        return;
+    }
+    unwatch_calls();
+    placement.accepts = true;
+    placement.stuck = placement.strikes = 0;
+    placement.joined_ns = clock_now.now_ns;
+    atomic_store(&placement.group->changed_ns, clock_now.now_ns);
+    atomic_fetch_or(&placement.group->accepting, UINT64_C(1) << placement.member);
+    shard_slot_joined(placement.first_slot + placement.member);
+    begin_window(clock_now.now_ns);
+    acceptors_watch();
+}
+
+/* Clears the bit of this member. Gives those that still accept. */
+static uint64_t clear_own_bit(void)
+{
+    uint64_t bit = UINT64_C(1) << placement.member;
+
+    return atomic_fetch_and(&placement.group->accepting, ~bit) & ~bit;
+}
+
+/* One leaves at a time, and never the last. */
+static bool may_leave(uint64_t now_ns)
+{
+    uint64_t changed_ns = load(&placement.group->changed_ns);
+    uint64_t members = accepting();
+
+    return (members & (members - 1)) != 0 && now_ns - changed_ns >= SETTLE_NS &&
+           atomic_compare_exchange_strong(&placement.group->changed_ns, &changed_ns, now_ns) &&
+           atomic_compare_exchange_strong(&placement.group->accepting, &members,
+                                          members & ~(UINT64_C(1) << placement.member));
+}
+
+static void leave(uint64_t now_ns)
+{
+    uint64_t backoff_ns = load(&placement.group->backoff_ns) * 2;
+
+    if (!may_leave(now_ns)) {
+        return;
+    }
+    if (now_ns - placement.joined_ns >= SOON_NS || backoff_ns == 0) {
+        backoff_ns = BACKOFF_LEAST_NS;
+    } else if (backoff_ns > BACKOFF_MOST_NS) {
+        backoff_ns = BACKOFF_MOST_NS;
+    }
+    atomic_store(&placement.group->backoff_ns, backoff_ns);
+    atomic_store(&placement.group->calm_until_ns, now_ns + backoff_ns);
+    placement.accepts = false;
+    shard_slot_left(placement.first_slot + placement.member);
+    acceptors_drain();
+    acceptors_unwatch();
+    watch_calls();
+}
+
+/* ---- judging ---- */
+
+static void judge_leaving(uint64_t now_ns, unsigned others)
+{
+    bool has_no_core = load_percent(&placement.own->delay_percent) > NO_CORE;
+
+    if (busy_together() >= (has_no_core ? LEAVE_FULL : LEAVE_BUSY) * others) {
+        placement.strikes = 0;
+    } else if (++placement.strikes >= STRIKES) {
+        placement.strikes = 0;
+        leave(now_ns);
+    }
+}
+
+static void judge_calling(uint64_t now_ns)
+{
+    if (load_percent(&placement.own->busy_percent) > CALL_BUSY &&
+        (load_percent(&placement.own->average_percent) > CALL_FULL ||
+         now_ns > load(&placement.group->calm_until_ns)) &&
+        now_ns - load(&placement.group->changed_ns) > WINDOW_NS) {
+        atomic_store(&placement.group->changed_ns, now_ns);
+        placement_call(placement.handle);
+    }
+}
+
+static unsigned percent(uint64_t part_ns, uint64_t whole_ns)
+{
+    uint64_t found = part_ns * 100 / whole_ns;
+
+    return found > 100 ? 100 : (unsigned) found;
+}
+
+/* A window has ended: notes what it was like. */
+static void note_window(uint64_t now_ns)
+{
+    uint64_t length_ns = now_ns - placement.window.began_ns;
+    uint64_t delay_ns = run_delay_ns() - placement.window.delay_ns;
+    int busy = (int) percent(placement.window.busy_ns, length_ns);
+    int average = (int) load_percent(&placement.own->average_percent);
+    int64_t weight_ns = (int64_t) (length_ns < MEMORY_NS ? length_ns : MEMORY_NS);
+
+    average += (int) ((busy - average) * weight_ns / (int64_t) MEMORY_NS);
+    atomic_store_explicit(&placement.own->average_percent, (uint32_t) average,
+                          memory_order_relaxed);
+    atomic_store_explicit(&placement.own->busy_percent, (uint32_t) busy, memory_order_relaxed);
+    atomic_store_explicit(&placement.own->delay_percent, percent(delay_ns, length_ns),
+                          memory_order_relaxed);
+    atomic_store_explicit(&placement.own->judged_ns, now_ns, memory_order_relaxed);
+}
+
+static void judge(uint64_t now_ns)
+{
+    unsigned count = (unsigned) __builtin_popcountll(accepting());
+
+    note_window(now_ns);
+    if (count > 1 && placement.window.wakes >= WAKES_LEAST && others_are_alive(now_ns)) {
+        judge_leaving(now_ns, count - 1);
+    } else {
+        placement.strikes = 0;
+        judge_calling(now_ns);
+    }
+    begin_window(now_ns);
+}
+
+/* ---- the loop ---- */
+
+static unsigned group_members; /* of the group */
+
+/* This worker lives: sets the timer ahead, where somebody watches it. */
+static void show_life(uint64_t now_ns)
+{
+    uint64_t pushed_ns = load(&placement.group->pushed_ns);
+
+    atomic_store_explicit(&placement.own->turned_ns, now_ns, memory_order_relaxed);
+    if (placement.accepts && now_ns - pushed_ns >= PUSH_NS &&
+        (unsigned) __builtin_popcountll(accepting()) < group_members &&
+        atomic_compare_exchange_strong(&placement.group->pushed_ns, &pushed_ns, now_ns)) {
+        set_timer();
+    }
+}
+
+static void turn_begins(void)
+{
+    uint64_t now_ns = clock_now.now_ns;
+
+    placement.woke_ns = now_ns;
+    atomic_store_explicit(&placement.own->is_asleep, 0, memory_order_relaxed);
+    show_life(now_ns);
+    placement.window.wakes++;
+    if (placement.accepts && now_ns - placement.window.began_ns >= WINDOW_NS) {
+        judge(now_ns);
+    }
+}
+
+static void turn_goes_on(void)
+{
+    show_life(clock_read_ns());
+}
+
+static void turn_ends(bool sleeps)
+{
+    placement.window.busy_ns += clock_read_ns() - placement.woke_ns;
+    if (sleeps) {
+        atomic_store_explicit(&placement.own->is_asleep, 1, memory_order_relaxed);
+    }
+}
+
+static const struct loop_observer observer = {turn_begins, turn_goes_on, turn_ends};
+
+static void call_ready(struct event_source *source, unsigned events)
+{
+    uint64_t calls;
+
+    if (read(source->fd, &calls, sizeof(calls)) == sizeof(calls)) {
+        placement_join();
+    }
+}
+
+/* All that accept are stuck: what waits is taken. Once that did not help, or again and again, this worker joins. */
+static void help(void)
+{
+    unsigned taken = acceptors_drain();
+
+    placement.stuck++;
+    if (others_are_alive(clock_read_ns())) {
+        placement.stuck = 0;
+    } else if (taken != 0 || placement.stuck >= STUCK_TIMES || accepting() == 0) {
+        placement_join();
+    } else {
+        set_timer();
+    }
+}
+
+static void timer_ready(struct event_source *source, unsigned events)
+{
+    uint64_t now_ns = clock_now.now_ns;
+    uint64_t expirations;
+
+    if (read(source->fd, &expirations, sizeof(expirations)) != sizeof(expirations) ||
+        placement.accepts) {
+        return;
+    }
+    if (now_ns - load(&placement.group->pushed_ns) < STUCK_NS - PUSH_NS) {
+        set_timer(); /* by one that may not have set it yet: it is never lost */
+    } else if (!others_are_alive(now_ns)) {
+        help();
+    } else {
+        placement.stuck = 0;
+        if (load_is_light(now_ns)) {
+            placement_join();
+        }
+    }
+}
+
+/* ---- for the acceptors ---- */
+
+void placement_start(uint32_t generation, unsigned slot, unsigned slots)
+{
+    const struct placement_handle *handle = placement_find(generation, slot);
+
+    placement_keep(handle);
+    placement.accepts = true;
+    placement.is_full = false;
+    placement.handle = handle;
+    group_members = slots;
+    if (handle == NULL) {
+        return;
+    }
+    unsigned size = placement_group_size(slots);
+
+    placement.group = handle->group;
+    placement.member = slot % size;
+    placement.first_slot = slot - placement.member;
+    group_members = slots - placement.first_slot < size ? slots - placement.first_slot : size;
+    placement.own = &placement.group->members[placement.member];
+    placement.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+    placement.strikes = placement.stuck = 0;
+    placement.woke_ns = placement.joined_ns = clock_now.now_ns;
+    event_source_init(&placement.call, handle->call_fd, call_ready);
+    event_source_init(&placement.timer, handle->timer_fd, timer_ready);
+    begin_window(clock_now.now_ns);
+    show_life(clock_now.now_ns);
+    atomic_fetch_or(&placement.group->accepting, UINT64_C(1) << placement.member);
+    loop_observe(&observer);
+}
+
+/* This worker does not accept now. Somebody else does, or is called. */
+static void give_up_accepting(void)
+{
+    bool accepted = placement.accepts;
+
+    placement.accepts = false;
+    if (accepted && clear_own_bit() == 0) {
+        placement_call(placement.handle);
+    }
+}
+
+void placement_stop(void)
+{
+    if (placement.handle == NULL) {
+        return;
+    }
+    give_up_accepting();
+    loop_observe(NULL);
+    unwatch_calls();
+    if (placement.schedstat_fd >= 0) {
+        close(placement.schedstat_fd);
+        placement.schedstat_fd = -1;
+    }
+    placement.handle = NULL;
+    placement.accepts = true;
+}
+
+bool placement_accepts(void)
+{
+    return placement.accepts;
+}
+
+bool placement_sibling_accepts(unsigned slot)
+{
+    return placement.handle == NULL || slot < placement.first_slot ||
+           slot - placement.first_slot >= group_members ||
+           member_accepts(slot - placement.first_slot);
+}
+
+bool placement_is_alone(void)
+{
+    return placement.handle == NULL ? group_members < 2
+                                    : (accepting() & ~(UINT64_C(1) << placement.member)) == 0;
+}
+
+void placement_set_full(bool is_full)
+{
+    if (placement.handle == NULL || placement.is_full == is_full) {
+        return;
+    }
+    placement.is_full = is_full;
+    if (is_full) {
+        unwatch_calls();
+        give_up_accepting();
+    } else {
+        placement_join();
+    }
+}
