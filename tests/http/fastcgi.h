@@ -59,7 +59,7 @@ struct fastcgi_stage {
 static struct fastcgi_stage *stage_open(const struct fastcgi_case *what, struct told *told)
 {
     struct fastcgi_stage *stage = calloc(1, sizeof(*stage));
-    static const struct conn_owner nobody = {0};
+    static const struct conn_owner nobody = {.input = 0};
     int pair[2];
 
     if (stage == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == -1) {

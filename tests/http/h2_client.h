@@ -37,7 +37,7 @@ struct h2_stage {
 static struct h2_stage *h2_stage_open(struct str body)
 {
     struct h2_stage *stage = calloc(1, sizeof(*stage));
-    static const struct conn_owner nobody = {0};
+    static const struct conn_owner nobody = {.input = 0};
     int pair[2];
 
     if (stage == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == -1) {

@@ -68,7 +68,9 @@ static inline void pair_timed_out(struct conn *conn)
     }
 }
 
-static const struct conn_owner pair_owner = {pair_input, pair_drained, pair_timed_out};
+static const struct conn_owner pair_owner = {.input = pair_input,
+                                             .drained = pair_drained,
+                                             .timed_out = pair_timed_out};
 
 /* Two ends of a TCP connection over loopback; the first is non-blocking. */
 static inline void tcp_pair(int fds[2])

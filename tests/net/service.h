@@ -65,7 +65,8 @@ static inline void service_timed_out(struct conn *conn)
     conn_close(conn);
 }
 
-static const struct conn_owner service_owner = {service_input, NULL, service_timed_out};
+static const struct conn_owner service_owner = {.input = service_input,
+                                                .timed_out = service_timed_out};
 
 static inline void service_accepted(struct listener *listener, int fd, const struct addr *peer)
 {

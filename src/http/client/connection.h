@@ -91,6 +91,9 @@ void connections_abort(void);
 void connection_go_idle(struct http_connection *http);
 /* When the worker quits: does the connection, once it is idle, go over to the newer generation? */
 bool connection_can_hand_over(const struct http_connection *http);
+/* For conn_owner.hand_over: gives an idle connection to another worker. False: it stays, since it is TLS, is not idle, or came
+ * from another worker less than a second ago. */
+bool idle_hand_over(struct conn *conn, struct handover *to);
 /* Ends our side; reads and drops what follows until the client closes or time is up (RFC 9112, 9.6). */
 void connection_linger(struct http_connection *http);
 /* Ends at the end of this turn: who sees its end may look for the log line at once. */

@@ -7,9 +7,15 @@
 #include "http/client/stages.h"
 #include "server/generation.h"
 
+#define SETTLED_MS 1000 /* between two times that a connection is given to a sibling */
+#define LATELY_MS 100   /* since it was busy: others are no load */
+
 /* What goes with a descriptor to the next generation's worker. */
 struct handover_state {
     uint32_t requests;
+    uint32_t number_low; /* of the connection, in logs */
+    uint32_t number_high;
+    uint32_t reserved;
     uint64_t start_ms;
 };
 
@@ -20,26 +26,52 @@ bool connection_can_hand_over(const struct http_connection *http)
            handover_now->takes(handover_now, http->listen->address.listener);
 }
 
-/* Passes an idle connection to the new worker of this slot. True: it is gone from here. */
-static bool hand_over(struct http_connection *http)
+/* Gives an idle connection to another worker. True: it is gone from here. */
+static bool give_to(struct http_connection *http, struct handover *to)
 {
-    struct handover_state state = {http->requests, http->start_ms};
-    struct listener *listener = http->listen->address.listener;
+    const struct conn *conn = http->conn;
+    struct handover_state state = {.requests = http->requests,
+                                   .number_low = conn->number_low,
+                                   .number_high = conn->number_high,
+                                   .start_ms = http->start_ms};
+    int copy = fcntl(conn->source.fd, F_DUPFD_CLOEXEC, 0);
 
-    if (!connection_can_hand_over(http)) {
-        return false;
-    }
-    int copy = fcntl(http->conn->source.fd, F_DUPFD_CLOEXEC, 0);
     if (copy == -1) {
         return false;
     }
-    if (!handover_now->send(handover_now, listener, copy, &state, sizeof(state))) {
+    if (!to->send(to, http->listen->address.listener, copy, &state, sizeof(state))) {
         close(copy);
         return false;
     }
     event_remove(&http->conn->source); /* the connection lives on over there … */
     connection_close(http);            /* … this is our descriptor of it */
     return true;
+}
+
+/* Passes an idle connection to the new worker of this slot. True: it is gone from here. */
+static bool hand_over(struct http_connection *http)
+{
+    return connection_can_hand_over(http) && give_to(http, handover_now);
+}
+
+/* Was it busy of late, and did it not come from a sibling just now? */
+static bool is_worth_giving(const struct http_connection *http)
+{
+    const struct conn *conn = http->conn;
+    uint64_t idle_since_ms = conn->timer.deadline_ms - http->rest_location->keepalive_timeout_ms;
+
+    return clock_now.now_ms - idle_since_ms < LATELY_MS &&
+           (conn->handed_over_ms == 0 ||
+            (uint32_t) clock_now.now_ms - conn->handed_over_ms >= SETTLED_MS);
+}
+
+bool idle_hand_over(struct conn *conn, struct handover *to)
+{
+    struct http_connection *http = conn->user;
+
+    return http->stage == STAGE_IDLE && http->requests != 0 && conn->transport == NULL &&
+           conn_input(conn).len == 0 && http->details == NULL &&
+           !http->listen->address.is_proxy_protocol && is_worth_giving(http) && give_to(http, to);
 }
 
 /* keepalive_min_timeout: is the connection still to get a last answer although the worker quits? */
@@ -100,6 +132,9 @@ void idle_resume(struct http_connection *http, const void *state, size_t size)
         memcpy(&from, state, sizeof(from));
         http->requests = from.requests;
         http->start_ms = from.start_ms;
+        http->conn->number_low = from.number_low;
+        http->conn->number_high = from.number_high;
+        http->conn->handed_over_ms = (uint32_t) clock_now.now_ms | 1;
     }
     connection_go_idle(http);
 }

@@ -85,7 +85,9 @@ static void backend_is_due(struct conn *conn)
     relay_check_time(&tunnel->relay);
 }
 
-static const struct conn_owner backend_owner = {backend_moves, backend_moves, backend_is_due};
+static const struct conn_owner backend_owner = {.input = backend_moves,
+                                                .drained = backend_moves,
+                                                .timed_out = backend_is_due};
 
 static void client_moves(struct request *request)
 {

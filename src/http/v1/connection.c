@@ -227,7 +227,10 @@ static void abort_connection(struct http_connection *http)
 const struct http_protocol v1_protocol = {
     .alpn = STR_INIT("\x08http/1.1\x08http/1.0\x08http/0.9"),
     .action = "waiting for request",
-    .owner = {.input = on_input, .drained = on_drained, .timed_out = on_timeout},
+    .owner = {.input = on_input,
+              .drained = on_drained,
+              .timed_out = on_timeout,
+              .hand_over = idle_hand_over},
     .settle = v1_settle,
     .abort = abort_connection,
 };

@@ -181,8 +181,12 @@ static void backend_is_due(struct conn *conn)
     relay_check_time(&((struct mail_backend *) conn->user)->relay);
 }
 
-static const struct conn_owner client_carried = {client_moves, client_moves, client_is_due};
-static const struct conn_owner backend_carried = {backend_moves, backend_moves, backend_is_due};
+static const struct conn_owner client_carried = {.input = client_moves,
+                                                 .drained = client_moves,
+                                                 .timed_out = client_is_due};
+static const struct conn_owner backend_carried = {.input = backend_moves,
+                                                  .drained = backend_moves,
+                                                  .timed_out = backend_is_due};
 
 /* The session's fiber ends, and the relay has it. */
 static void carry(struct mail_backend *backend)

@@ -447,6 +447,18 @@ struct conn *conn_longest_idle(void)
     return container_of(idle_conns.next, struct conn, idle_link);
 }
 
+void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void *arg), void *arg)
+{
+    struct list *at = idle_conns.prev;
+
+    while (most-- != 0 && at != NULL && at != &idle_conns) {
+        struct list *next = at->prev;
+
+        visit(container_of(at, struct conn, idle_link), arg);
+        at = next;
+    }
+}
+
 bool conn_walk(struct conn_walk *walk, size_t places, void (*visit)(struct conn *conn, void *arg),
                void *arg)
 {

@@ -16,6 +16,7 @@
 #include "net/addr/addr.h"
 
 struct conn;
+struct handover;
 struct listener;
 struct out_piece;
 
@@ -54,6 +55,8 @@ struct conn_owner {
     /* The output queue became empty after it had been waiting; may be NULL. */
     void (*drained)(struct conn *conn);
     void (*timed_out)(struct conn *conn); /* the deadline passed; may be NULL */
+    /* It is idle: gives it to another worker, and closes it here. False: it stays. May be NULL: it always does. */
+    bool (*hand_over)(struct conn *conn, struct handover *to);
 };
 
 #define CONN_MAGIC 0xc0227ec7u
@@ -125,7 +128,9 @@ struct conn {
     uint32_t turn_budget; /* bytes sent at a time before others get their turn; 0 = usual */
     uint32_t number_low;  /* serial number of the connection for the log, low and high half */
     uint32_t number_high;
-    union { /* the peer's address; larger families have a heap copy */
+    uint32_t
+        handed_over_ms; /* when it came from another worker, of clock_now.now_ms; 0 = it did not */
+    union {             /* the peer's address; larger families have a heap copy */
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
         struct addr *other; /* owned; when address_length is beyond v6 */
@@ -435,6 +440,8 @@ void conn_unpark(struct conn *conn);
  * run out.
  */
 struct conn *conn_longest_idle(void);
+/* Visits idle ones, those that were busy last first, at most so many; a visit may close the one that it gets. */
+void conn_each_latest_idle(unsigned most, void (*visit)(struct conn *conn, void *arg), void *arg);
 
 /* Walks all connections of this worker, whatever they do; visit may close the one it is given. */
 void conn_each(void (*visit)(struct conn *conn, void *arg), void *arg);

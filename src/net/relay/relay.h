@@ -51,7 +51,7 @@ struct relay_side {
  *
  *     static void session_moves(struct conn *conn) { relay_move(&session_of(conn)->relay); }
  *     static void session_is_due(struct conn *conn) { relay_check_time(&session_of(conn)->relay); }
- *     static const struct conn_owner relayed = {session_moves, session_moves, session_is_due};
+ *     static const struct conn_owner relayed = {.input = session_moves, .drained = session_moves, .timed_out = session_is_due};
  */
 struct relay {
     uint32_t magic; /* of ours */

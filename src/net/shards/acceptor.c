@@ -203,19 +203,24 @@ static void count_accepted(const struct acceptor *acceptor)
 /* How an attempt to accept ended. */
 enum accept_result { ACCEPT_DONE, ACCEPT_AGAIN, ACCEPT_EMPTY, ACCEPT_STOPPED };
 
-static enum accept_result accept_one(struct acceptor *acceptor)
+/* is_sure: an event says that a connection waits. Otherwise nobody gives way to it, for it may not be there: with no
+ * descriptor left the kernel does not even look. */
+static enum accept_result accept_one(struct acceptor *acceptor, bool is_sure)
 {
     struct listener *listener = acceptor->listener;
     struct addr peer = {.len = sizeof(peer.un)};
     bool has_room = conn_pool.used < conn_pool.limit;
 
-    if (!has_room && !room_make(listener, &has_room)) {
+    if (!has_room && (!is_sure || !room_make(listener, &has_room))) {
         return ACCEPT_STOPPED;
     }
     int fd = accept4(acceptor->source.fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd == -1) {
         if (errno == EAGAIN) {
             return ACCEPT_EMPTY;
+        }
+        if (!is_sure && (errno == EMFILE || errno == ENFILE)) {
+            return ACCEPT_STOPPED;
         }
         return accept_failed(acceptor, errno) ? ACCEPT_AGAIN : ACCEPT_STOPPED;
     }
@@ -238,7 +243,7 @@ static void acceptor_ready(struct event_source *source, unsigned events)
 
     keep_order(acceptor);
     do {
-        result = accept_one(acceptor);
+        result = accept_one(acceptor, n == 0);
         n += result == ACCEPT_DONE;
         if (result == ACCEPT_EMPTY && n == 1 && !accept_options.multi_accept) {
             acceptor->confidence -= acceptor->confidence > 0;
@@ -267,7 +272,7 @@ unsigned acceptors_drain(void)
             continue;
         }
         do {
-            result = accept_one(acceptor);
+            result = accept_one(acceptor, false);
             n += result == ACCEPT_DONE;
         } while (--most != 0 && result <= ACCEPT_AGAIN && stops == stops_before &&
                  !room_is_paused());
@@ -352,7 +357,7 @@ bool acceptors_start(struct listener *listeners, unsigned slot,
     shard_slot_begin(slot, options);
     coalesce_begin(options->slots == 0 ? 1 : options->slots);
     room_begin(slot, options->slots);
-    placement_start(options->generation, slot, options->slots);
+    placement_start(options->generation, slot, options->slots, options->hand_over);
     for (struct listener *listener = listeners; listener != NULL; listener = listener->next) {
         const struct shard_set *set = listener->shards;
         int fd = set == NULL ? -1 : shard_fd(set, slot);

@@ -179,6 +179,7 @@ struct shard_counts {
     uint64_t adopted; /* … that a survivor took after the slot had retired */
     uint64_t joined;  /* times that its worker began to accept again, after it had stood by */
     uint64_t left;    /* … stood by from then on */
+    uint64_t gave;    /* idle connections that it gave to others */
     uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
 };
 void shard_counts(unsigned slot, struct shard_counts *counts);
@@ -206,6 +207,9 @@ struct accept_options {
     bool is_shared;      /* the sockets are shared with other workers: EPOLLEXCLUSIVE */
     unsigned
         slots; /* workers of this generation: they lend each other a hand; 0, 1 = this one is alone */
+    /* Gives at most so many idle connections to the worker that reads a mailbox, or, with 0, only wakes it. Their
+     * number. Or NULL. */
+    unsigned (*hand_over)(int mailbox, unsigned most);
     /* Connections that this worker has open, kept up to date, in memory that all processes share; NULL = none. */
     const uint64_t *load;
     const uint64_t *accepted; /* … that it accepted so far; as load */

@@ -10,10 +10,13 @@
  *   for 1.5 ms, and wakes one that stands by: if all that accept are stuck it takes what waits, and joins if they still
  *   are, or if that happens again and again. If they only sleep and the load is light, it joins as well: then all accept, the timer rests,
  *   and nothing runs while the service is idle.
+ * - One that is 20 points busier than the mean gives idle connections to the one that is busy least, whether that accepts
+ *   or not, at most 16 in a window, until it is within 5 points.
  */
 #include "net/shards/placement.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -44,6 +47,10 @@
 #define WAKES_LEAST 5 /* in a window, for it to be judged */
 #define STRIKES 2     /* windows running */
 #define STUCK_TIMES 3
+#define AHEAD 20           /* percent busier than the mean: begins to give connections away */
+#define BALANCED 5         /* … and stops */
+#define ALIVE_NS (20 * MS) /* a member that turned since then does not stand still */
+#define GIVEN_MOST 16      /* in a window */
 
 static struct {
     const struct placement_handle *handle; /* NULL: this worker always accepts */
@@ -57,7 +64,8 @@ static struct {
     struct event_source call;
     struct event_source timer;
     uint64_t woke_ns; /* the turn under way began */
-    uint64_t joined_ns;
+    unsigned (*hand_over)(int mailbox, unsigned most);
+    bool is_balancing; /* it gives connections away */
     unsigned strikes;
     unsigned stuck; /* times running that all were stuck */
     struct {
@@ -67,6 +75,8 @@ static struct {
         unsigned wakes;
     } window;
 } placement = {.accepts = true, .schedstat_fd = -1};
+
+static unsigned group_members; /* of the group */
 
 static uint64_t load(const _Atomic uint64_t *at)
 {
@@ -120,18 +130,24 @@ static bool others_are_alive(uint64_t now_ns)
     return false;
 }
 
+/* How busy a member was of late; what was judged long ago fades. */
+static unsigned busy_of_late(unsigned member, uint64_t now_ns)
+{
+    const struct placement_member *at = &placement.group->members[member];
+    uint64_t age_ns = now_ns - load(&at->judged_ns);
+
+    return age_ns >= MEMORY_NS
+               ? 0
+               : (unsigned) (load_percent(&at->average_percent) * (MEMORY_NS - age_ns) / MEMORY_NS);
+}
+
 /* Are those that accept so little busy that waking up for nothing costs nothing? What was judged long ago fades. */
 static bool load_is_light(uint64_t now_ns)
 {
-    uint64_t sum = 0;
+    unsigned sum = 0;
 
-    for (unsigned i = 0; i < PLACEMENT_GROUP_MOST; i++) {
-        const struct placement_member *member = &placement.group->members[i];
-        uint64_t age_ns = now_ns - load(&member->judged_ns);
-
-        if (member_accepts(i) && age_ns < MEMORY_NS) {
-            sum += load_percent(&member->average_percent) * (MEMORY_NS - age_ns) / MEMORY_NS;
-        }
+    for (unsigned i = 0; i < group_members; i++) {
+        sum += member_accepts(i) ? busy_of_late(i, now_ns) : 0;
     }
     return sum < LIGHT;
 }
@@ -193,7 +209,7 @@ void placement_join(void)
     unwatch_calls();
     placement.accepts = true;
     placement.stuck = placement.strikes = 0;
-    placement.joined_ns = clock_now.now_ns;
+    atomic_store(&placement.own->joined_ns, clock_now.now_ns);
     atomic_store(&placement.group->changed_ns, clock_now.now_ns);
     atomic_fetch_or(&placement.group->accepting, UINT64_C(1) << placement.member);
     shard_slot_joined(placement.first_slot + placement.member);
@@ -228,7 +244,7 @@ static void leave(uint64_t now_ns)
     if (!may_leave(now_ns)) {
         return;
     }
-    if (now_ns - placement.joined_ns >= SOON_NS || backoff_ns == 0) {
+    if (now_ns - load(&placement.own->joined_ns) >= SOON_NS || backoff_ns == 0) {
         backoff_ns = BACKOFF_LEAST_NS;
     } else if (backoff_ns > BACKOFF_MOST_NS) {
         backoff_ns = BACKOFF_MOST_NS;
@@ -292,11 +308,61 @@ static void note_window(uint64_t now_ns)
     atomic_store_explicit(&placement.own->judged_ns, now_ns, memory_order_relaxed);
 }
 
+/* Would the member have a core for more connections, as far as is known? */
+static bool member_has_core(unsigned member, uint64_t now_ns)
+{
+    const struct placement_member *at = &placement.group->members[member];
+
+    return now_ns - load(&at->judged_ns) >= MEMORY_NS ||
+           load_percent(&at->delay_percent) <= NO_CORE;
+}
+
+/*
+ * Gives idle connections to a member. One that may stand still gets none, they would wait there: it is woken, and has to
+ * turn first.
+ */
+static void give(unsigned to, uint64_t now_ns)
+{
+    bool is_alive = now_ns - load(&placement.group->members[to].turned_ns) < ALIVE_NS;
+    unsigned given =
+        placement.hand_over(placement.handle->mailboxes[to][1], is_alive ? GIVEN_MOST : 0);
+
+    shard_slot_gave(placement.first_slot + placement.member, given);
+}
+
+/* One that is much busier than the mean gives idle connections to the one that is busy least. */
+static void balance(uint64_t now_ns)
+{
+    unsigned own = busy_of_late(placement.member, now_ns);
+    unsigned sum = own, count = 1, least = UINT_MAX, to = 0;
+
+    for (unsigned i = 0; i < group_members; i++) {
+        if (i != placement.member && member_has_core(i, now_ns)) {
+            unsigned busy = busy_of_late(i, now_ns);
+
+            sum += busy;
+            count++;
+            to = busy < least ? i : to;
+            least = busy < least ? busy : least;
+        }
+    }
+    unsigned ahead = placement.is_balancing ? BALANCED : AHEAD;
+    placement.is_balancing = count > 1 && own > sum / count + ahead;
+    if (placement.is_balancing && placement.hand_over != NULL) {
+        give(to, now_ns);
+    }
+}
+
 static void judge(uint64_t now_ns)
 {
     unsigned count = (unsigned) __builtin_popcountll(accepting());
 
     note_window(now_ns);
+    balance(now_ns);
+    if (!placement.accepts) {
+        begin_window(now_ns);
+        return;
+    }
     if (count > 1 && placement.window.wakes >= WAKES_LEAST && others_are_alive(now_ns)) {
         judge_leaving(now_ns, count - 1);
     } else {
@@ -307,8 +373,6 @@ static void judge(uint64_t now_ns)
 }
 
 /* ---- the loop ---- */
-
-static unsigned group_members; /* of the group */
 
 /* This worker lives: sets the timer ahead, where somebody watches it. */
 static void show_life(uint64_t now_ns)
@@ -331,7 +395,7 @@ static void turn_begins(void)
     atomic_store_explicit(&placement.own->is_asleep, 0, memory_order_relaxed);
     show_life(now_ns);
     placement.window.wakes++;
-    if (placement.accepts && now_ns - placement.window.began_ns >= WINDOW_NS) {
+    if (now_ns - placement.window.began_ns >= WINDOW_NS) {
         judge(now_ns);
     }
 }
@@ -398,7 +462,8 @@ static void timer_ready(struct event_source *source, unsigned events)
 
 /* ---- for the acceptors ---- */
 
-void placement_start(uint32_t generation, unsigned slot, unsigned slots)
+void placement_start(uint32_t generation, unsigned slot, unsigned slots,
+                     unsigned (*hand_over)(int mailbox, unsigned most))
 {
     const struct placement_handle *handle = placement_find(generation, slot);
 
@@ -418,8 +483,11 @@ void placement_start(uint32_t generation, unsigned slot, unsigned slots)
     group_members = slots - placement.first_slot < size ? slots - placement.first_slot : size;
     placement.own = &placement.group->members[placement.member];
     placement.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+    placement.hand_over = hand_over;
+    placement.is_balancing = false;
     placement.strikes = placement.stuck = 0;
-    placement.woke_ns = placement.joined_ns = clock_now.now_ns;
+    placement.woke_ns = clock_now.now_ns;
+    atomic_store(&placement.own->joined_ns, clock_now.now_ns);
     event_source_init(&placement.call, handle->call_fd, call_ready);
     event_source_init(&placement.timer, handle->timer_fd, timer_ready);
     begin_window(clock_now.now_ns);
@@ -453,6 +521,11 @@ void placement_stop(void)
     }
     placement.handle = NULL;
     placement.accepts = true;
+}
+
+int placement_mailbox(void)
+{
+    return placement.handle == NULL ? -1 : placement.handle->mailboxes[placement.member][0];
 }
 
 bool placement_accepts(void)

@@ -34,8 +34,13 @@ bool placement_is_served(uint32_t generation, unsigned slot, uint64_t since_ns);
 
 /* ---- in a worker, for the acceptors ---- */
 
-/* This worker accepts from now on, as a member of its group if there is one. */
-void placement_start(uint32_t generation, unsigned slot, unsigned slots);
+/*
+ * This worker accepts from now on, as a member of its group if there is one. hand_over: as in struct accept_options.
+ */
+void placement_start(uint32_t generation, unsigned slot, unsigned slots,
+                     unsigned (*hand_over)(int mailbox, unsigned most));
+/* Where this worker gets idle connections of others of its group: a descriptor, which stays placement's; -1 = nowhere. */
+int placement_mailbox(void);
 /* It accepts no more; somebody else is called if nobody does. */
 void placement_stop(void);
 /* May this worker watch the sockets of its group? */

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -30,27 +32,44 @@ unsigned placement_group_size(unsigned slots)
     return groups == 0 ? 1 : (slots + groups - 1) / groups;
 }
 
+static void close_open(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
 static void handle_close(struct placement_handle *handle)
 {
     if (handle->group != NULL) {
         munmap(handle->group, sizeof(*handle->group));
         handle->group = NULL;
     }
-    if (handle->call_fd >= 0) {
-        close(handle->call_fd);
+    close_open(&handle->call_fd);
+    close_open(&handle->timer_fd);
+    for (unsigned i = 0; i < PLACEMENT_GROUP_MOST; i++) {
+        close_open(&handle->mailboxes[i][0]);
+        close_open(&handle->mailboxes[i][1]);
     }
-    if (handle->timer_fd >= 0) {
-        close(handle->timer_fd);
-    }
-    handle->call_fd = handle->timer_fd = -1;
 }
 
-static bool handle_open(struct placement_handle *handle)
+static bool handle_open(struct placement_handle *handle, unsigned members)
 {
+    memset(handle->mailboxes, -1, sizeof(handle->mailboxes));
     handle->group = shm_map(sizeof(*handle->group));
     handle->call_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     handle->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    return handle->group != NULL && handle->call_fd >= 0 && handle->timer_fd >= 0;
+    if (handle->group == NULL || handle->call_fd < 0 || handle->timer_fd < 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < members; i++) {
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+                       handle->mailboxes[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void set_free(struct placement_set *set)
@@ -86,7 +105,7 @@ void placement_open(uint32_t generation, unsigned slots)
     set->generation = generation;
     set->size = size;
     for (; set->count < count; set->count++) {
-        if (!handle_open(&set->handles[set->count])) {
+        if (!handle_open(&set->handles[set->count], size)) {
             log_alert(log_main, errno,
                       "could not open what workers share about accepting; all of them accept");
             set->count++;

@@ -10,11 +10,12 @@
 struct placement_member {
     _Atomic uint64_t turned_ns; /* when its loop turned last, or an event of a long turn was done */
     _Atomic uint64_t judged_ns; /* the end of the last window */
+    _Atomic uint64_t joined_ns; /* when it began to accept last */
     _Atomic uint32_t is_asleep; /* it waits for events */
     _Atomic uint32_t busy_percent;    /* it worked, or wanted to */
     _Atomic uint32_t delay_percent;   /* … but had no core */
     _Atomic uint32_t average_percent; /* busy, over 100 ms */
-    char pad[128 - 2 * sizeof(uint64_t) - 4 * sizeof(uint32_t)];
+    char pad[128 - 3 * sizeof(uint64_t) - 4 * sizeof(uint32_t)];
 };
 
 struct placement_group {
@@ -32,6 +33,8 @@ struct placement_handle {
     struct placement_group *group; /* in shared memory */
     int call_fd;                   /* eventfd: wakes one member on standby */
     int timer_fd; /* timerfd: expires when no accepting member has turned for a while */
+    /* By member: where it gets idle connections of others; read end and write end. -1 = none. */
+    int mailboxes[PLACEMENT_GROUP_MOST][2];
 };
 
 /* The group of a slot; NULL = there is none. */

@@ -61,6 +61,11 @@ void shard_slot_left(unsigned slot)
     atomic_fetch_add_explicit(&shard_slot(slot)->left, 1, memory_order_relaxed);
 }
 
+void shard_slot_gave(unsigned slot, unsigned n)
+{
+    atomic_fetch_add_explicit(&shard_slot(slot)->gave, n, memory_order_relaxed);
+}
+
 /* A counter that another process writes, as it is now; 0 where there is none. */
 static uint64_t read_counter(const uint64_t *_Atomic *counter)
 {
@@ -117,6 +122,7 @@ void shard_counts(unsigned slot, struct shard_counts *counts)
     counts->adopted = atomic_load_explicit(&shared->adopted, memory_order_relaxed);
     counts->joined = atomic_load_explicit(&shared->joined, memory_order_relaxed);
     counts->left = atomic_load_explicit(&shared->left, memory_order_relaxed);
+    counts->gave = atomic_load_explicit(&shared->gave, memory_order_relaxed);
     counts->in_vain = atomic_load_explicit(&shared->in_vain, memory_order_relaxed);
 }
 

@@ -17,6 +17,7 @@ struct shard_slot {
     _Atomic uint64_t
         joined;            /* times that its worker began to accept again, after it had stood by */
     _Atomic uint64_t left; /* … stood by from then on */
+    _Atomic uint64_t gave; /* idle connections that it gave to others */
     _Atomic uint64_t in_vain; /* times that its worker was woken to accept, and there was nothing */
     /* Connections that its worker has open: in the same shared memory; NULL = no worker yet. */
     const uint64_t *_Atomic load;
@@ -35,6 +36,8 @@ struct shard_slot *shard_slot(unsigned slot);
 /* Its worker accepts again, or stands by (placement.h). */
 void shard_slot_joined(unsigned slot);
 void shard_slot_left(unsigned slot);
+/* It gave so many idle connections to others. */
+void shard_slot_gave(unsigned slot, unsigned n);
 
 /* New connections are steered to other slots than before. */
 void shard_steered(void);

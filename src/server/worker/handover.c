@@ -14,13 +14,9 @@
 #include "event/loop.h"
 #include "net/conn/conn.h"
 #include "net/shards/listener.h"
-
-#define HANDOVER_MAGIC 0x4a0d0e12u
+#include "server/worker/batch.h"
 
 enum {
-    BATCH_MOST = 64,    /* descriptors in one message; the kernel takes 253 */
-    STATE_MOST = 1024,  /* bytes with one descriptor */
-    BATCH_SIZE = 16384, /* bytes of one message */
     UNDER_WAY_MOST =
         32768,     /* bytes that the kernel keeps: who is under way waits for all before it */
     RETRY_MS = 20, /* when the kernel has too many descriptors under way; and for how long a
@@ -28,32 +24,7 @@ enum {
     LOG_EVERY_MS = 1000,
 };
 
-/* How a message begins; then count times: size (uint16_t) and so many bytes of state. */
-struct batch_head {
-    uint32_t magic;
-    uint32_t count;   /* descriptors */
-    struct addr addr; /* of their listener */
-    uint32_t opening; /* of it, too */
-};
-
-/* A message that is being gathered or waits to be sent. */
-struct batch {
-    struct batch *next;
-    struct listener *listener; /* of all in it */
-    unsigned count;            /* descriptors, owned */
-    int fds[BATCH_MOST];
-    size_t size; /* bytes of data in use */
-    char data[BATCH_SIZE];
-};
-
-union control {
-    struct cmsghdr header;
-    char room[CMSG_SPACE(BATCH_MOST * sizeof(int))];
-};
-
 struct handover *handover_now;
-
-static void take_batch(const char *data, size_t size, const int *fds, unsigned count);
 
 /* ---- sending */
 
@@ -97,38 +68,21 @@ static bool listener_is_gone(const struct listener *listener)
     return number < out.gone_bits && (out.gone[number / 64] >> number % 64 & 1) != 0;
 }
 
-static struct batch *batch_new(struct listener *listener)
-{
-    struct batch *batch = malloc(sizeof(*batch));
-    struct batch_head head = {.magic = HANDOVER_MAGIC};
-
-    if (batch == NULL) {
-        fatal_no_memory(sizeof(*batch));
-    }
-    batch->next = NULL;
-    batch->listener = listener;
-    batch->count = 0;
-    head.addr = listener->addr;
-    head.opening = listener->opening;
-    memcpy(batch->data, &head, sizeof(head));
-    batch->size = sizeof(head);
-    *out.last = batch;
-    out.last = &batch->next;
-    return batch;
-}
-
 /* The batch that takes the next connection. */
 static struct batch *batch_for(struct listener *listener, size_t size)
 {
     if (out.first != NULL) {
         struct batch *batch = (struct batch *) ((char *) out.last - offsetof(struct batch, next));
 
-        if (batch->listener == listener && batch->count < BATCH_MOST &&
-            batch->size + sizeof(uint16_t) + size <= BATCH_SIZE) {
+        if (batch_takes(batch, listener, size)) {
             return batch;
         }
     }
-    return batch_new(listener);
+    struct batch *batch = batch_new(listener);
+
+    *out.last = batch;
+    out.last = &batch->next;
+    return batch;
 }
 
 static bool takes_listener(const struct handover *handover, const struct listener *listener)
@@ -142,16 +96,7 @@ static bool send_one(struct handover *handover, struct listener *listener, int f
     if (size > STATE_MOST || !takes_listener(handover, listener)) {
         return false;
     }
-    struct batch *batch = batch_for(listener, size);
-    uint16_t short_size = (uint16_t) size;
-
-    memcpy(batch->data + batch->size, &short_size, sizeof(short_size));
-    batch->size += sizeof(short_size);
-    if (size != 0) {
-        memcpy(batch->data + batch->size, state, size);
-        batch->size += size;
-    }
-    batch->fds[batch->count++] = fd;
+    batch_add(batch_for(listener, size), fd, state, size);
     loop_defer(&out.flush);
     return true;
 }
@@ -220,41 +165,17 @@ static void keep_rest(void)
     while (batch != NULL) {
         struct batch *next = batch->next;
 
-        take_batch(batch->data, batch->size, batch->fds, batch->count);
+        handover_take(batch->data, batch->size, batch->fds, batch->count);
         free(batch);
         batch = next;
     }
     tell_caught_up();
 }
 
-static bool send_batch(struct batch *batch)
-{
-    struct batch_head *head = (struct batch_head *) (void *) batch->data;
-    union control control;
-    struct iovec part = {batch->data, batch->size};
-    struct msghdr header = {.msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control.room,
-                            .msg_controllen = CMSG_SPACE(batch->count * sizeof(int))};
-
-    memset(&control, 0, sizeof(control));
-    head->count = batch->count;
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(batch->count * sizeof(int));
-    memcpy(CMSG_DATA(rights), batch->fds, batch->count * sizeof(int));
-    ssize_t n;
-    do {
-        n = sendmsg(out.source.fd, &header, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return n >= 0;
-}
-
 static void send_batches(void)
 {
     while (out.first != NULL && out.source.fd >= 0) {
-        if (send_batch(out.first)) {
+        if (batch_send(out.first, out.source.fd)) {
             drop_first();
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             event_want_output(&out.source);
@@ -426,28 +347,19 @@ static void hand_in(struct listener *listener, int fd, const void *state, size_t
     listener->handed_over(listener, fd, &peer, state, size);
 }
 
-static void take_batch(const char *data, size_t size, const int *fds, unsigned count)
+void handover_take(const char *data, size_t size, const int *fds, unsigned count)
 {
-    struct batch_head head;
+    struct listener *listener = NULL;
+    struct addr addr;
+    struct str state;
+    uint32_t opening;
+    size_t at = 0;
     unsigned i = 0;
 
-    if (size >= sizeof(head)) {
-        memcpy(&head, data, sizeof(head));
-        struct listener *listener = head.magic == HANDOVER_MAGIC
-                                        ? listener_of(generation_now, &head.addr, head.opening)
-                                        : NULL;
-        size_t at = sizeof(head);
-
-        for (; i < count && size - at >= sizeof(uint16_t); i++) {
-            uint16_t state_size;
-
-            memcpy(&state_size, data + at, sizeof(state_size));
-            at += sizeof(state_size);
-            if (state_size > size - at) {
-                break;
-            }
-            hand_in(listener, fds[i], data + at, state_size);
-            at += state_size;
+    if (batch_listener(data, size, &addr, &opening)) {
+        listener = listener_of(generation_now, &addr, opening);
+        for (; i < count && batch_next(data, size, &at, &state); i++) {
+            hand_in(listener, fds[i], state.data, state.len);
         }
     }
     for (; i < count; i++) {
@@ -490,7 +402,7 @@ static bool take_message(int from, bool *is_over)
 {
     static char data[BATCH_SIZE];
     struct iovec part = {data, sizeof(data)};
-    union control control;
+    union batch_control control;
     struct msghdr header = {.msg_iov = &part,
                             .msg_iovlen = 1,
                             .msg_control = control.room,
@@ -506,7 +418,7 @@ static bool take_message(int from, bool *is_over)
         log_lost();
     }
     unsigned count = take_descriptors(&header, fds);
-    take_batch(data, (size_t) n, fds, count);
+    handover_take(data, (size_t) n, fds, count);
     return true;
 }
 

@@ -28,6 +28,8 @@ void handover_free(void);
 
 /* Takes connections from fd (owned from now on) until the other end closes. */
 void handover_receive(int fd);
+/* Takes what one message has brought; the descriptors are the callee's. */
+void handover_take(const char *data, size_t size, const int *fds, unsigned count);
 /* Takes what has been sent, and closes what is still open for that. */
 void handover_receive_end(void);
 

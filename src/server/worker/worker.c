@@ -3,6 +3,7 @@
 #include "server/worker/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "net/conn/conn.h"
 #include "net/datagram/flow.h"
 #include "net/shards/listener.h"
+#include "net/shards/placement.h"
 #include "server/configuration/generation_life.h"
 #include "server/module.h"
 #include "server/process/cells.h"
@@ -23,6 +25,7 @@
 #include "server/process/server.h"
 #include "server/process/signals.h"
 #include "server/process/title.h"
+#include "server/worker/balance.h"
 #include "server/worker/capacity.h"
 #include "server/worker/crash.h"
 #include "server/worker/handover.h"
@@ -267,18 +270,30 @@ bool worker_begin(const struct worker_start *start)
     return worker_modules_start(generation);
 }
 
+/* Idle connections of siblings come by it. */
+static bool read_mailbox(void)
+{
+    int fd = placement_mailbox() == -1 ? -1 : fcntl(placement_mailbox(), F_DUPFD_CLOEXEC, 0);
+
+    if (fd >= 0) {
+        handover_receive(fd);
+    }
+    return fd >= 0 || placement_mailbox() == -1;
+}
+
 bool worker_accept(struct generation *generation)
 {
     const struct accept_options options = {
         .generation = generation->number,
         .multi_accept = generation->events->multi_accept,
         .slots = generation->slots,
+        .hand_over = balance_hand_over,
         .load = &counters_mine->active,
         .accepted = &counters_mine->accepted,
         .requests = &counters_mine->requests,
     };
 
-    return acceptors_start(generation->listeners, worker_slot, &options) &&
+    return acceptors_start(generation->listeners, worker_slot, &options) && read_mailbox() &&
            datagrams_start(generation->listeners, generation->number, worker_slot);
 }
 
@@ -455,9 +470,9 @@ static void log_slot(unsigned slot)
     shard_counts(slot, &counts);
     log_info(log_main, 0,
              "slot %u: accepted %" PRIu64 ", taken by siblings %" PRIu64 ", adopted %" PRIu64
-             ", in vain %" PRIu64 ", joined %" PRIu64 ", left %" PRIu64,
+             ", in vain %" PRIu64 ", joined %" PRIu64 ", left %" PRIu64 ", gave %" PRIu64,
              slot, counts.own, counts.taken, counts.adopted, counts.in_vain, counts.joined,
-             counts.left);
+             counts.left, counts.gave);
 }
 
 int worker_run(const struct worker_start *start)

@@ -44,7 +44,9 @@ static void timed_out(struct conn *conn)
     end(session);
 }
 
-static const struct conn_owner drain_owner = {input_came, drained, timed_out};
+static const struct conn_owner drain_owner = {.input = input_came,
+                                              .drained = drained,
+                                              .timed_out = timed_out};
 static const struct session_holder drain_holder = {.abort = end};
 
 enum session_step session_end_sent(struct session *session, uint64_t timeout_ms)

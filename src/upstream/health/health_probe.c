@@ -11,7 +11,7 @@
 /* ---- connections ---- */
 
 /* Wakes the fiber that waits for input. */
-static const struct conn_owner probe_owner = {0};
+static const struct conn_owner probe_owner = {.input = 0};
 
 void health_drop_conn(struct prober *prober)
 {

@@ -304,7 +304,7 @@ static void reading_fiber(void *arg)
     }
 }
 
-static const struct conn_owner fiber_owner = {NULL, NULL, NULL};
+static const struct conn_owner fiber_owner = {.input = NULL};
 
 static void a_fiber_reads_until_the_end_and_closes(void **state)
 {

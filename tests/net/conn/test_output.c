@@ -128,7 +128,7 @@ static void answer(struct conn *conn)
     conn_flush_later(conn);
 }
 
-static const struct conn_owner echo_owner = {answer, pair_drained, NULL};
+static const struct conn_owner echo_owner = {.input = answer, .drained = pair_drained};
 
 static void what_input_wrote_leaves_when_it_returns(void **state)
 {

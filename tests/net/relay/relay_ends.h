@@ -30,7 +30,9 @@ static inline void session_is_due(struct conn *conn)
     relay_check_time(&((struct session *) conn->user)->relay);
 }
 
-static const struct conn_owner session_owner = {session_moves, session_moves, session_is_due};
+static const struct conn_owner session_owner = {.input = session_moves,
+                                                .drained = session_moves,
+                                                .timed_out = session_is_due};
 
 static inline void session_ended(struct relay *relay, enum relay_why why, enum relay_end side)
 {

@@ -148,7 +148,7 @@ static void busy_input(struct conn *conn)
     }
 }
 
-static const struct conn_owner busy_owner = {busy_input, NULL, NULL};
+static const struct conn_owner busy_owner = {.input = busy_input};
 
 static void busy_accepted(struct listener *from, int fd, const struct addr *peer)
 {

@@ -223,8 +223,12 @@ static void is_due(struct conn *conn)
     relay_check_time(&proxying_of(conn->user)->relay);
 }
 
-static const struct conn_owner client_owner = {moves, moves, is_due};
-static const struct conn_owner backend_owner = {answers, moves, is_due};
+static const struct conn_owner client_owner = {.input = moves,
+                                               .drained = moves,
+                                               .timed_out = is_due};
+static const struct conn_owner backend_owner = {.input = answers,
+                                                .drained = moves,
+                                                .timed_out = is_due};
 
 uint64_t proxy_rate(struct session *session, const struct template *template)
 {
