@@ -46,6 +46,7 @@ struct core_settings {
     gid_t group;
     struct str user_name;
     int64_t worker_processes; /* resolved: at least 1 */
+    unsigned cpu_quota;       /* CPUs that `auto` may count; 0 = not asked, UINT_MAX = all */
     int64_t worker_priority;
     int64_t worker_rlimit_nofile; /* -1 = not set */
     int64_t worker_rlimit_core;   /* -1 = not set */

@@ -13,6 +13,7 @@
 #include "server/configuration/thread_pools.h"
 #include "server/module.h"
 #include "server/process/affinity.h"
+#include "server/process/cpu_quota.h"
 #include "server/process/server.h"
 
 enum { WORKERS_MOST = 1024, PIPE_SIZE_LEAST = 64 * 1024 };
@@ -56,7 +57,9 @@ static bool apply_worker_processes(struct conf_scope *scope, const struct direct
     uint64_t number;
 
     if (str_is(node->args[1], "auto")) {
-        core->worker_processes = server.cpu_count;
+        core->cpu_quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+        core->worker_processes =
+            core->cpu_quota < server.cpu_count ? core->cpu_quota : server.cpu_count;
         return true;
     }
     if (!parse_uint(node->args[1], &number)) {
@@ -196,7 +199,8 @@ static const struct directive core_rows[] = {
      .initial = "0", .doc = "Nice value of the workers."},
     {"worker_processes", IN_MAIN, CUSTOM(apply_worker_processes), ARGS(1, 1),
      .syntax = "<number> | auto", .initial = "1",
-     .doc = "How many workers; auto: one for each CPU that the process may use."},
+     .doc =
+         "How many workers; auto: one for each CPU that the process may use, by its affinity and by the CPU quota of its control group."},
     {"worker_rlimit_core", IN_MAIN, OFFSET(struct core_settings, worker_rlimit_core),
      .doc = "Largest core file of a worker (RLIMIT_CORE)."},
     {"worker_rlimit_nofile", IN_MAIN, NUMBER(struct core_settings, worker_rlimit_nofile),

@@ -112,6 +112,16 @@ static bool check_connections(struct generation *generation)
     return true;
 }
 
+static void log_cpu_quota(const struct core_settings *core)
+{
+    if (core->cpu_quota != 0 && core->cpu_quota < server.cpu_count) {
+        log_notice(log_main, 0,
+                   "\"worker_processes auto\" is %u of %u CPUs, by the CPU quota of the control "
+                   "group",
+                   core->cpu_quota, server.cpu_count);
+    }
+}
+
 static void check_affinity(const struct core_settings *core)
 {
     size_t masks = core->affinity.count;
@@ -167,6 +177,7 @@ bool generation_open(struct generation *generation, bool is_first_start)
         (!generation->is_test || pid_file_touch(generation->core->pid_path)) &&
         (generation->is_test || shards_open(generation->listeners, generation->slots,
                                             generation->is_sharded, is_first_start, log_main))) {
+        log_cpu_quota(generation->core);
         return true;
     }
     log_main = former;
