@@ -149,6 +149,21 @@ void coalesce_begin(unsigned count)
     slots = count;
 }
 
+/* The best level, as the workers tell each other. */
+static _Atomic uint32_t *shared_best(void)
+{
+    return &shard_slot(0)->coalesce;
+}
+
+void coalesce_resume(void)
+{
+    uint32_t best = atomic_load_explicit(shared_best(), memory_order_relaxed);
+
+    coalesce_begin(slots);
+    own.best = best < COALESCE_LEVELS ? (enum coalesce_level) best : COALESCE_NOT;
+    own.next_trial_ns = clock_now.now_ns + PERIOD_LEAST_NS;
+}
+
 bool coalesce_is_on(void)
 {
     return own.level != COALESCE_NOT;
@@ -159,7 +174,12 @@ void coalesce_after(unsigned n, bool is_drained)
     uint64_t now_ns = clock_now.now_ns;
 
     if (coalescer_accepted(&own, now_ns, n, loop_pauses())) {
+        bool was_in_trial = own.is_in_trial;
+
         coalescer_judge(&own, now_ns, shard_slots_work(slots), loop_pauses());
+        if (was_in_trial && !own.is_in_trial) {
+            atomic_store_explicit(shared_best(), own.best, memory_order_relaxed);
+        }
     }
     if (own.level != COALESCE_NOT && is_drained) {
         loop_pause(&pauses[own.level]);

@@ -43,6 +43,9 @@ void coalescer_judge(struct coalescer *coalescer, uint64_t now_ns, uint64_t work
 /* This worker, one of `slots`, starts to accept; forgets what was learned. */
 void coalesce_begin(unsigned slots);
 
+/* This worker accepts again after it had stood by: takes over what the others have learned since. */
+void coalesce_resume(void);
+
 /* Is the accept queue to be emptied in one go, so that a pause can follow? */
 bool coalesce_is_on(void);
 

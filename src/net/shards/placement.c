@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "event/loop.h"
 #include "net/shards/acceptor.h"
+#include "net/shards/coalesce.h"
 #include "net/shards/placement_group.h"
 #include "net/shards/slots.h"
 
@@ -214,6 +215,7 @@ void placement_join(void)
     atomic_fetch_or(&placement.group->accepting, UINT64_C(1) << placement.member);
     shard_slot_joined(placement.first_slot + placement.member);
     begin_window(clock_now.now_ns);
+    coalesce_resume();
     acceptors_watch();
 }
 

@@ -26,6 +26,8 @@ struct shard_slot {
     const uint64_t *_Atomic requests;
     /* Raised when its worker has queued up anew at its socket: siblings then stand before it, and go behind it. */
     _Atomic uint32_t order;
+    _Atomic uint32_t
+        coalesce; /* enum coalesce_level that its worker, or one that shares its load, found best last */
     _Atomic uint32_t is_full; /* its worker finds no room, and accepts nothing */
     _Atomic uint32_t reader;  /* who reads its datagrams: number of a mailbox + 1; 0 = nobody yet */
 };
