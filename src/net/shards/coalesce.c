@@ -20,7 +20,7 @@
 #define ACCEPTS_PER_PAUSE 2        /* at least, for a pause to be worth its own wake-up */
 #define PAUSES_TO_JUDGE 8          /* before that is asked */
 #define MISSES_MOST 3              /* windows running in which that happens, outside a trial */
-#define PERIOD_LEAST_NS (200 * MS) /* between trials; doubled while they have the same result */
+#define PERIOD_LEAST_NS (100 * MS) /* between trials; doubled while they have the same result */
 #define PERIOD_MOST_NS (8000 * MS)
 #define LOSS_MOST                                                                                  \
     0.98 /* of the best rate, that a longer pause may cost: it saves CPU time as well */
@@ -149,7 +149,7 @@ void coalesce_begin(unsigned count)
     slots = count;
 }
 
-/* The best level, as the workers tell each other. */
+/* The best level + 1, as the workers tell each other; 0 = no trial has ended yet. */
 static _Atomic uint32_t *shared_best(void)
 {
     return &shard_slot(0)->coalesce;
@@ -160,8 +160,10 @@ void coalesce_resume(void)
     uint32_t best = atomic_load_explicit(shared_best(), memory_order_relaxed);
 
     coalesce_begin(slots);
-    own.best = best < COALESCE_LEVELS ? (enum coalesce_level) best : COALESCE_NOT;
-    own.next_trial_ns = clock_now.now_ns + PERIOD_LEAST_NS;
+    if (best != 0 && best <= COALESCE_LEVELS) {
+        own.best = (enum coalesce_level)(best - 1);
+        own.next_trial_ns = clock_now.now_ns + PERIOD_LEAST_NS;
+    }
 }
 
 bool coalesce_is_on(void)
@@ -178,7 +180,7 @@ void coalesce_after(unsigned n, bool is_drained)
 
         coalescer_judge(&own, now_ns, shard_slots_work(slots), loop_pauses());
         if (was_in_trial && !own.is_in_trial) {
-            atomic_store_explicit(shared_best(), own.best, memory_order_relaxed);
+            atomic_store_explicit(shared_best(), own.best + 1, memory_order_relaxed);
         }
     }
     if (own.level != COALESCE_NOT && is_drained) {

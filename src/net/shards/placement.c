@@ -2,7 +2,8 @@
  * Which workers of a group accept. The rules:
  *
  * - A member that accepts judges itself every 5 ms. It leaves when the others could do its work too, in two windows
- *   running; where it waits for a core (run delay), it leaves unless the others are nearly full. The last one stays.
+ *   running, the one that joined last first; where it waits for a core (run delay), it leaves unless the others are
+ *   nearly full. The last one stays.
  *   Before it stops watching a socket it empties it: a connection may have woken nobody else.
  * - One that is busy for more than 60% of its time calls one that stands by. One that left soon after it had joined was
  *   of no use: it becomes calm for a time that doubles, and only a member that is nearly full calls meanwhile.
@@ -262,18 +263,6 @@ static void leave(uint64_t now_ns)
 
 /* ---- judging ---- */
 
-static void judge_leaving(uint64_t now_ns, unsigned others)
-{
-    bool has_no_core = load_percent(&placement.own->delay_percent) > NO_CORE;
-
-    if (busy_together() >= (has_no_core ? LEAVE_FULL : LEAVE_BUSY) * others) {
-        placement.strikes = 0;
-    } else if (++placement.strikes >= STRIKES) {
-        placement.strikes = 0;
-        leave(now_ns);
-    }
-}
-
 static void judge_calling(uint64_t now_ns)
 {
     if (load_percent(&placement.own->busy_percent) > CALL_BUSY &&
@@ -282,6 +271,35 @@ static void judge_calling(uint64_t now_ns)
         now_ns - load(&placement.group->changed_ns) > WINDOW_NS) {
         atomic_store(&placement.group->changed_ns, now_ns);
         placement_call(placement.handle);
+    }
+}
+
+/* Did any other member that accepts join later? */
+static bool somebody_joined_later(void)
+{
+    for (unsigned i = 0; i < group_members; i++) {
+        if (i != placement.member && member_accepts(i) &&
+            load(&placement.group->members[i].joined_ns) > load(&placement.own->joined_ns)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_leaving(uint64_t now_ns, unsigned others)
+{
+    bool has_no_core = load_percent(&placement.own->delay_percent) > NO_CORE;
+
+    if (!has_no_core && somebody_joined_later()) {
+        placement.strikes = 0;
+        judge_calling(now_ns);
+        return;
+    }
+    if (busy_together() >= (has_no_core ? LEAVE_FULL : LEAVE_BUSY) * others) {
+        placement.strikes = 0;
+    } else if (++placement.strikes >= STRIKES) {
+        placement.strikes = 0;
+        leave(now_ns);
     }
 }
 

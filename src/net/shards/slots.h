@@ -26,8 +26,8 @@ struct shard_slot {
     const uint64_t *_Atomic requests;
     /* Raised when its worker has queued up anew at its socket: siblings then stand before it, and go behind it. */
     _Atomic uint32_t order;
-    _Atomic uint32_t
-        coalesce; /* enum coalesce_level that its worker, or one that shares its load, found best last */
+    /* Of slot 0: enum coalesce_level + 1 that was found best last; 0 = none yet. */
+    _Atomic uint32_t coalesce;
     _Atomic uint32_t is_full; /* its worker finds no room, and accepts nothing */
     _Atomic uint32_t reader;  /* who reads its datagrams: number of a mailbox + 1; 0 = nobody yet */
 };
