@@ -13,6 +13,7 @@
 
 struct conn;
 struct datagram_flow;
+struct handshakes;
 
 /* The socket options of one `listen` address. */
 struct listen_options {
@@ -92,6 +93,8 @@ struct shard_set {
     bool is_sharded; /* SO_REUSEPORT group with a socket per slot; else all workers share fds[0] */
     bool is_wanted;  /* by the configuration in force */
     bool is_lent;    /* by systemd: the file of a unix socket is not ours to remove */
+    uint64_t leaves_ms;            /* since then it takes no new connections (shard_set_leave) */
+    struct handshakes *handshakes; /* … those that were under way then; NULL = unknown */
     bool was_inherited; /* from NGINX= or LISTEN_FDS, and no configuration has wanted it yet */
 };
 
@@ -148,6 +151,20 @@ void shard_top_retired(struct shard_set *set, unsigned slot, const struct log *l
  * when no other master has it.
  */
 void shard_set_close(struct shard_set *set);
+
+/*
+ * The same where another listener serves its clients from now on: its sockets get no new connection, and the set is taken out
+ * of the registry. False: the kernel cannot, or it is no set of TCP; the set is as it was.
+ */
+bool shard_set_leave(struct shard_set *set);
+/*
+ * Accepts what has come to the sets that leave, and closes those to which nothing more can come. take gets the descriptor, which
+ * is closed afterwards, and its local address. True: a set is left, call it again soon.
+ */
+bool shard_sets_leaving(void (*take)(int fd, const struct addr *local, void *arg), void *arg);
+bool shard_set_is_leaving(void);
+/* This process has nothing to do with them, or ends. */
+void shard_sets_leave_at_once(void);
 
 /*
  * The end of the master: closes all sets. Files of unix sockets stay when a new binary took them

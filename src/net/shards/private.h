@@ -15,6 +15,10 @@ struct shard_set *shard_set_find(const struct addr *addr, bool is_datagram);
 /* The set takes the descriptor as its next slot, which is the last of the kernel's group. */
 void shard_set_push(struct shard_set *set, int fd);
 
+/* Takes the set out of the registry; frees one that is not in it, and has no sockets left. */
+void shard_set_unlink(struct shard_set *set);
+void shard_set_free(struct shard_set *set);
+
 /* ---- steer.c ---- */
 
 /*

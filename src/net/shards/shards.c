@@ -56,7 +56,7 @@ struct shard_set *shard_set_new(const struct addr *addr, bool is_datagram)
     return set;
 }
 
-static void set_free(struct shard_set *set)
+void shard_set_unlink(struct shard_set *set)
 {
     struct shard_set **link = &sets;
 
@@ -64,6 +64,10 @@ static void set_free(struct shard_set *set)
         link = &(*link)->next;
     }
     *link = set->next;
+}
+
+void shard_set_free(struct shard_set *set)
+{
     free(set->fds);
     free(set);
 }
@@ -125,7 +129,8 @@ static void set_close(struct shard_set *set, bool keep_file)
     if (!keep_file && !set->is_lent) {
         unlink_unix(set);
     }
-    set_free(set);
+    shard_set_unlink(set);
+    shard_set_free(set);
 }
 
 void shard_set_close(struct shard_set *set)
@@ -135,6 +140,7 @@ void shard_set_close(struct shard_set *set)
 
 void shards_close_all(bool keep_files)
 {
+    shard_sets_leave_at_once();
     while (sets != NULL) {
         set_close(sets, keep_files);
     }
@@ -151,6 +157,7 @@ static bool is_kept(const struct shard_set *set, unsigned i, unsigned slot, unsi
 
 void shards_keep_slot(int slot, unsigned slots)
 {
+    shard_sets_leave_at_once();
     for (struct shard_set *set = sets; set != NULL; set = set->next) {
         for (unsigned i = 0; i < set->count; i++) {
             if (set->fds[i] != -1 && (slot < 0 || !is_kept(set, i, (unsigned) slot, slots))) {
@@ -306,7 +313,8 @@ static void take_back(struct change *changes, unsigned count, const struct log *
             shard_close_top(set);
         }
         if (changes[i].is_new) {
-            set_free(set);
+            shard_set_unlink(set);
+            shard_set_free(set);
         } else if (had_grown && set->count > 0) {
             shard_steer(set, set->count, log);
         }

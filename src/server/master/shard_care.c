@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "net/addr/addr.h"
 #include "net/shards/listener.h"
 #include "net/shards/placement.h"
 #include "server/process/cells.h"
@@ -200,8 +201,66 @@ static void unretire_slots(const struct generation *generation, struct shard_set
     }
 }
 
+/* ---- sets whose clients another listener serves */
+
+/* Does the listener serve clients of the address, which is one of its own machine's or a wildcard? */
+static bool serves(const struct listener *listener, const struct addr *addr)
+{
+    return !listener->options.is_datagram && listener->addr.any.sa_family == addr->any.sa_family &&
+           addr_port(&listener->addr) == addr_port(addr) &&
+           (addr_is_wildcard(&listener->addr) || addr_equal(&listener->addr, addr));
+}
+
+static bool has_successor(const struct generation *generation, const struct shard_set *set)
+{
+    for (const struct listener *l = generation->listeners; l != NULL; l = l->next) {
+        if (set->addr.any.sa_family != AF_UNIX && l->addr.any.sa_family != AF_UNIX &&
+            (serves(l, &set->addr) ||
+             (addr_is_wildcard(&set->addr) && addr_port(&l->addr) == addr_port(&set->addr)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The listener of a connection's local address: the address itself rather than the wildcard. */
+static bool number_for(const struct generation *generation, const struct addr *local,
+                       uint32_t *number)
+{
+    bool is_found = false;
+    uint32_t n = 0;
+
+    for (const struct listener *l = generation->listeners; l != NULL; l = l->next, n++) {
+        if (l->addr.any.sa_family != AF_UNIX && serves(l, local) &&
+            (!is_found || !addr_is_wildcard(&l->addr))) {
+            *number = n;
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
+/* A connection that came to a set which leaves: a worker serves it. */
+static void pass_on(int fd, const struct addr *local, void *arg)
+{
+    static unsigned turn;
+    const struct generation *generation = arg;
+    struct channel_message message = {.type = CHANNEL_ACCEPTED};
+
+    if (!number_for(generation, local, &message.listener)) {
+        return;
+    }
+    for (unsigned i = 0; i < generation->slots; i++) {
+        struct process *process = process_of_slot(generation->number, turn++ % generation->slots);
+
+        if (process != NULL && process->is_ready && process_tell(process, &message, fd)) {
+            return;
+        }
+    }
+}
+
 /* A set that nobody wants; its adoptions end with it. */
-static void close_set(struct shard_set *set)
+static void close_set(const struct generation *generation, struct shard_set *set)
 {
     for (unsigned slot = 0; slot < set->count; slot++) {
         struct adoption *adoption = adoption_find(set, slot);
@@ -210,7 +269,9 @@ static void close_set(struct shard_set *set)
             adoption_free(adoption);
         }
     }
-    shard_set_close(set);
+    if (!has_successor(generation, set) || !shard_set_leave(set)) {
+        shard_set_close(set);
+    }
 }
 
 void shard_care_settle(struct generation *generation)
@@ -221,7 +282,7 @@ void shard_care_settle(struct generation *generation)
         next = set->next;
         if (!set->is_wanted) {
             if (!another_master_lives()) {
-                close_set(set);
+                close_set(generation, set);
             }
             continue;
         }
@@ -429,6 +490,7 @@ static void look_at_slot(const struct generation *generation, unsigned slot)
 
 void shard_care_look(struct generation *generation)
 {
+    shard_sets_leaving(pass_on, generation);
     if (watch_count != generation->slots) {
         free(watches);
         watches = calloc(generation->slots, sizeof(*watches));
@@ -450,6 +512,9 @@ void shard_care_look(struct generation *generation)
 
 bool shard_care_has_to_look(const struct generation *generation)
 {
+    if (shard_set_is_leaving()) {
+        return true;
+    }
     if (generation->slots < 2 || process_count() == 0) {
         return false;
     }

@@ -18,9 +18,10 @@ enum channel_type {
     CHANNEL_GONE,      /* `listener` is not served by the next generation */
     CHANNEL_HANDOVER,  /* the descriptor brings parked connections of an older worker */
     CHANNEL_ADOPT, /* the retired `slot` of `listener`: accept from the descriptor until it is empty */
-    CHANNEL_RETURN, /* that slot is wanted again: close it */
-    CHANNEL_LOOK,   /* connections wait at the socket of `slot`, a sibling's, on any listener */
-    CHANNEL_TURN,   /* nothing: that the loop turns shows that the worker is alive */
+    CHANNEL_RETURN,   /* that slot is wanted again: close it */
+    CHANNEL_LOOK,     /* connections wait at the socket of `slot`, a sibling's, on any listener */
+    CHANNEL_ACCEPTED, /* the descriptor is a connection that was accepted for `listener` */
+    CHANNEL_TURN,     /* nothing: that the loop turns shows that the worker is alive */
     /* To the master. */
     CHANNEL_READY,   /* it accepts */
     CHANNEL_RETIRED, /* the retired `slot` of `listener` is empty and closed */

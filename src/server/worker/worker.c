@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -97,6 +98,20 @@ static void adopt_message(const struct channel_message *message, int fd)
     }
 }
 
+/* The master has accepted it, from a socket that no configuration wants any more. */
+static void accepted_message(const struct channel_message *message, int fd)
+{
+    struct listener *listener = listener_by_number(message->listener);
+    struct addr peer = {.len = sizeof(peer.un)};
+
+    if (listener == NULL || listener->accepted == NULL ||
+        getpeername(fd, &peer.any, &peer.len) != 0) {
+        close(fd);
+        return;
+    }
+    listener->accepted(listener, fd, &peer);
+}
+
 static void reopen_logs(void)
 {
     log_notice(log_main, 0, "reopening logs");
@@ -148,6 +163,12 @@ static void obey_message(const struct channel_message *message, int fd)
     case CHANNEL_ADOPT:
         if (fd >= 0) {
             adopt_message(message, fd);
+            fd = -1;
+        }
+        break;
+    case CHANNEL_ACCEPTED:
+        if (fd >= 0 && !worker_is_quitting) {
+            accepted_message(message, fd);
             fd = -1;
         }
         break;
