@@ -6,7 +6,8 @@ The catalogue that it reads (directives.tsv and modules.tsv) is kept outside of 
 is a module of nginx, of Tengine or of their well-known companions that a build can be without, with
 those of its directives that may stand where this server reads. Rows of modules that were built in the
 meantime do no harm: a directive that is known is not looked up, and one that is not is one that the
-module lacks.
+module lacks. To these come the modules of our own that a build can be without, as docs/directives.md lists them:
+write that one first (`make docs`).
 """
 
 import csv
@@ -77,12 +78,26 @@ def owners(directives, there):
     return chosen
 
 
+def ours(there):
+    """Of our manual: each module that a build can be without, with its directives."""
+    with open(os.path.join(ROOT, "docs/directives.md"), encoding="utf-8") as manual:
+        module = None
+        for line in manual:
+            if line.startswith("## "):
+                module = line[3:].strip()
+            elif line.startswith("### ") and module.startswith("ngx_") and module not in there:
+                yield module, line[4:].strip()
+
+
 def main():
     there = always_there()
     directives = table(os.path.join(sys.argv[1], "directives.tsv"))
     names = {row["module"]: [] for row in table(os.path.join(sys.argv[1], "modules.tsv"))
              if row["module"] not in there}
-    for (_, name), module in sorted(owners(directives, there).items()):
+    chosen = owners(directives, there)
+    for module, name in ours(there):
+        chosen.setdefault((next(one for one in PROTOCOLS if module.startswith(one)), name), module)
+    for (_, name), module in sorted(chosen.items()):
         names.setdefault(module, []).append(name)
     with open(TARGET, "w", encoding="utf-8") as out:
         out.write(HEAD)

@@ -56,7 +56,8 @@ struct loaded_module {
 
 /*
  * load_module and `load` of dso: opens the object (its symbol is named as the file without .so, or
- * found by the symbol `module_exported`), checks the magic and adds it. One that is linked in
+ * found by the symbol `module_exported`), checks the magic and adds it. Where the file is not there, or is a module of
+ * nginx's, the one of that name in the folder of --modules-path is opened. One that is linked in
  * already is skipped with a notice; one that is not there, or that dlopen(3) refuses since it is nginx's, with a
  * warning. False after conf_error.
  */

@@ -198,6 +198,41 @@ def test_a_module_of_nginx(tmp_path, foreign):
     assert "undefined symbol" not in done.stderr
 
 
+@pytest.mark.parametrize("what", ["none", "foreign"])
+def test_the_folder_of_our_modules_is_looked_into(shared_build, foreign, tmp_path, what):
+    """A package's prefix may hold nothing, or nginx's modules: modules/X.so means ours."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "modules").mkdir()
+    shutil.copy("%s/%s.so" % (shared_build, NAME), tmp_path / "modules")
+    if what == "foreign":
+        shutil.copy(foreign, tmp_path / ("lib/%s.so" % NAME))
+    (tmp_path / "nginx.conf").write_text(
+        "pid nginx.pid; load_module lib/%s.so; events { }\n"
+        "http { access_log off; server { listen unix:%s/s; location / { empty_gif; } } }" % (NAME, tmp_path))
+    done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr", binary=shared_build + "/nginx")
+    assert done.returncode == 0 and "[warn]" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", ["none", "foreign", "linked"])
+def test_a_quiet_test_says_nothing_of_modules_that_are_not_needed(tmp_path, foreign, name):
+    path = {"none": "modules/none.so", "foreign": foreign, "linked": "modules/ngx_http_lua_module.so"}[name]
+    assert check_text(tmp_path, "load_module %s; events { }\n" % path, "-q").stderr == ""
+    assert check_text(tmp_path, "load_module %s; events { }\n" % path).stderr.count(os.path.basename(path)) >= 1
+
+
+@pytest.mark.parametrize("directive, module", [
+    ("modsecurity on;", "ngx_http_modsecurity_module"), ("auth_pam Shop;", "ngx_http_auth_pam_module"),
+    ("ldap_server one { }", "ngx_http_auth_ldap_module"), ("image_filter off;", "ngx_http_image_filter_module"),
+    ("geoip_country /x;", "ngx_http_geoip_module"), ("xslt_types text/x;", "ngx_http_xslt_filter_module"),
+])
+def test_a_directive_of_a_module_that_is_not_loaded_names_the_object(tmp_path, directive, module):
+    done = check_text(tmp_path, "events { }\nhttp { %s }\n" % directive)
+    if not os.path.exists(os.path.join(os.path.dirname(binaries.under_test()), module + ".so")):
+        pytest.skip("it is not built as an object here")
+    assert done.returncode == 1
+    assert '(it belongs to %s, which is not loaded: add "load_module modules/%s.so;" at the top)' % (module, module) in done.stderr
+
+
 @pytest.mark.parametrize("text, message", [
     ("nchan_pubsub websocket;",
      'unknown directive "nchan_pubsub" (it may belong to ngx_nchan_module, which could not be loaded)'),

@@ -178,7 +178,7 @@ static const struct directive core_rows[] = {
     {"load_module", IN_MAIN, CUSTOM(dso_row_apply), ARGS(1, 1), .repeat = REPEAT_APPEND,
      .syntax = "<file>",
      .doc =
-         "Loads a module. One that is linked in already is skipped; so is, with a warning, what is not there or is nginx's own: an error is only the use of its directives."},
+         "Loads a module. A file that is not there, or that is nginx's own, is looked for by its name in the folder of --modules-path, too. A module that is linked in already is skipped; so is, with a warning, one that cannot be loaded: an error is only the use of its directives."},
     {"lock_file", IN_MAIN, PATH(struct core_settings, lock_path), .initial = DEFAULT_LOCK,
      .doc = "Understood for compatibility: locks live in shared memory and need no file."},
     {"pid", IN_MAIN, PATH(struct core_settings, pid_path), .initial = DEFAULT_PID,

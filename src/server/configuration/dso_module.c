@@ -1,8 +1,6 @@
 /* load_module and the dso block: they act before anything else is applied. */
 #include "server/configuration/dso_module.h"
 
-#include <unistd.h>
-
 #include "base/fs.h"
 #include "config.h"
 #include "server/module.h"
@@ -28,22 +26,13 @@ static struct str dso_directory(struct conf *conf, const struct conf_node *block
                : arena_printf(conf->arena, "%.*s/", STR_ARG(path));
 }
 
-/* Absolute, or under `path`, or else under the default directory. */
-static struct str dso_find(struct conf *conf, struct str directory, struct str name)
+/* Absolute, or under `path`; module_load looks in the default directory, too. */
+static struct str dso_name(struct conf *conf, struct str directory, struct str name)
 {
     if (!str_ends(name, STR(".so"))) {
         name = arena_printf(conf->arena, "%.*s.so", STR_ARG(name));
     }
-    struct str full = fs_full_name(conf->arena, directory, name);
-    if (access(full.data, F_OK) != 0) {
-        struct str usual = fs_full_name(conf->arena, conf->prefix, STR(DEFAULT_MODULES_PATH "/"));
-        struct str other = fs_full_name(conf->arena, usual, name);
-
-        if (access(other.data, F_OK) == 0) {
-            return other;
-        }
-    }
-    return full;
+    return fs_full_name(conf->arena, directory, name);
 }
 
 static bool dso_load_block(struct conf *conf, const struct conf_node *block)
@@ -53,7 +42,7 @@ static bool dso_load_block(struct conf *conf, const struct conf_node *block)
 
     for (const struct conf_node *node = block->children; node != NULL; node = node->next) {
         if (is_directive(node, "load") && (node->count == 2 || node->count == 3)) {
-            struct str path = dso_find(conf, directory, node->args[node->count - 1]);
+            struct str path = dso_name(conf, directory, node->args[node->count - 1]);
 
             is_good = module_load(conf, node, path) && is_good;
         }

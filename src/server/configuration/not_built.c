@@ -144,10 +144,16 @@ static const char *why_never(const char *module)
                                                        : "not in Portunus yet";
 }
 
-/* … is not there. */
-static const char *why_absent(const char *module)
+/* Whose directive it is, and what to do where something can be done. */
+static struct str explain_absent(struct conf *conf, const char *module)
 {
-    return is_loadable(module) ? "not loaded" : why_never(module);
+    return is_loadable(module)
+               ? arena_printf(conf->arena,
+                              "it belongs to %s, which is not loaded: add \"load_module "
+                              "modules/%s.so;\" at the top",
+                              module, module)
+               : arena_printf(conf->arena, "it belongs to %s, which is %s", module,
+                              why_never(module));
 }
 
 struct str not_built_explain(struct conf *conf, struct str directive, uint32_t context)
@@ -156,8 +162,7 @@ struct str not_built_explain(struct conf *conf, struct str directive, uint32_t c
 
     if (row != NULL) {
         if (!is_present(conf, row->module)) {
-            return arena_printf(conf->arena, "it belongs to %s, which is %s", row->module,
-                                why_absent(row->module));
+            return explain_absent(conf, row->module);
         }
         const char *library = library_of(directive);
         if (library != NULL) {

@@ -14,6 +14,7 @@
 #include "server/configuration/dso_module.h"
 #include "server/configuration/not_built.h"
 #include "server/module.h"
+#include "server/process/server.h"
 
 enum { LOADED_MOST = 128 };
 
@@ -83,6 +84,17 @@ static struct loaded_module *loaded_find(struct str path)
     return NULL;
 }
 
+/* With -t -q a module that is not needed, or that is done without, is no news: what matters is whether it all holds. */
+static bool is_reported(void)
+{
+    return !(server.options.is_quiet && server.options.test != 0);
+}
+
+static bool is_of_nginx(const char *why)
+{
+    return str_find(str_of(why), STR("undefined symbol: ngx_")) != NULL;
+}
+
 /*
  * Whatever could not be loaded is done without: many a configuration loads what it does not use. One of its
  * directives is the error, and names it (registry_skipped).
@@ -92,7 +104,11 @@ static void skip(struct conf *conf, const struct conf_node *node, struct str pat
 {
     const char *absent = not_built_words(name);
 
-    if (str_find(str_of(why), STR("undefined symbol: ngx_")) != NULL) {
+    *vec_add(&modules_of(conf)->skipped, conf->arena, struct str) = name;
+    if (!is_reported()) {
+        return;
+    }
+    if (is_of_nginx(why)) {
         conf_warn(conf, node, "\"%.*s\" is a module of nginx's; it cannot be loaded here",
                   STR_ARG(path));
     } else {
@@ -100,33 +116,10 @@ static void skip(struct conf *conf, const struct conf_node *node, struct str pat
                   *absent != '\0' ? ", the module is " : "", absent);
     }
     conf_hint(conf, "the start goes on without it, as long as none of its directives is used");
-    *vec_add(&modules_of(conf)->skipped, conf->arena, struct str) = name;
 }
 
-/* Opens the object; NULL: it was skipped, or conf_error said what is wrong, and *is_good is false. */
-static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
-                                         struct str path, struct str name, bool *is_good)
+static struct loaded_module *loaded_add(const struct module *module, void *handle, struct str path)
 {
-    if (loaded.count == LOADED_MOST) {
-        *is_good =
-            conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
-        return NULL;
-    }
-    void *handle = dlopen(path.data, RTLD_NOW | RTLD_GLOBAL);
-    if (handle == NULL) {
-        skip(conf, node, path, name, dlerror());
-        return NULL;
-    }
-    const char *symbol = arena_cstr(conf->arena, name);
-    const struct module *module = dlsym(handle, symbol);
-    if (module == NULL) {
-        module = dlsym(handle, "module_exported");
-    }
-    if (module == NULL || module->magic != MODULE_MAGIC) {
-        *is_good = conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
-        dlclose(handle);
-        return NULL;
-    }
     struct loaded_module *item = calloc(1, sizeof(*item));
     char *copy = malloc(path.len + 1);
 
@@ -144,25 +137,97 @@ static struct loaded_module *loaded_open(struct conf *conf, const struct conf_no
     return item;
 }
 
+/* Adds the module of an object that is open; NULL after conf_error. */
+static struct loaded_module *loaded_check(struct conf *conf, const struct conf_node *node,
+                                          struct str path, void *handle)
+{
+    const struct module *module = dlsym(handle, arena_cstr(conf->arena, module_name_of(path)));
+
+    if (module == NULL) {
+        module = dlsym(handle, "module_exported");
+    }
+    if (module == NULL || module->magic != MODULE_MAGIC) {
+        conf_error(conf, node, "module \"%s\" is not binary compatible", path.data);
+        dlclose(handle);
+        return NULL;
+    }
+    return loaded_add(module, handle, path);
+}
+
+/*
+ * Where the object may be: the name as it is written, below the prefix; and the file of that name in the folder of our
+ * own modules, if the first is not there or is nginx's. So "modules/X.so" means our module X, whatever the prefix is
+ * and whoever else has put modules below it.
+ */
+enum { OBJECT_PLACES = 2 };
+
+static void list_objects(const struct conf *conf, struct str path,
+                         struct str objects[OBJECT_PLACES])
+{
+    struct str usual = fs_full_name(conf->arena, conf->prefix, STR(DEFAULT_MODULES_PATH "/"));
+    const char *slash = str_find_last_char(path, '/');
+    struct str file = slash == NULL ? path : str_from(slash + 1, path.data + path.len);
+
+    objects[0] = fs_full_name(conf->arena, conf->prefix, path);
+    objects[1] = fs_full_name(conf->arena, usual, file);
+}
+
+/* Opens the object, or finds it open; NULL: it was skipped, or conf_error said what is wrong, and *is_good is false. */
+static struct loaded_module *loaded_open(struct conf *conf, const struct conf_node *node,
+                                         const struct str objects[OBJECT_PLACES], bool *is_good)
+{
+    struct str chosen = {0};
+    const char *why = NULL;
+
+    if (loaded.count == LOADED_MOST) {
+        *is_good =
+            conf_error(conf, node, "too many modules are loaded, %d is the most", LOADED_MOST);
+        return NULL;
+    }
+    for (unsigned i = 0; i < OBJECT_PLACES; i++) {
+        struct loaded_module *item = loaded_find(objects[i]);
+        bool is_there = access(objects[i].data, F_OK) == 0;
+
+        if (item != NULL) {
+            return item;
+        }
+        if (why != NULL && !is_there) {
+            continue;
+        }
+        void *handle = dlopen(objects[i].data, RTLD_NOW | RTLD_GLOBAL);
+        if (handle != NULL) {
+            item = loaded_check(conf, node, objects[i], handle);
+            *is_good = item != NULL;
+            return item;
+        }
+        chosen = objects[i];
+        why = arena_cstr(conf->arena, str_of(dlerror()));
+        if (is_there && !is_of_nginx(why)) {
+            break;
+        }
+    }
+    skip(conf, node, chosen, module_name_of(chosen), why);
+    return NULL;
+}
+
 bool module_load(struct conf *conf, const struct conf_node *node, struct str path)
 {
     struct reading_modules *reading = modules_of(conf);
     struct str name = module_name_of(path);
+    struct str objects[OBJECT_PLACES];
 
     if (linked_find(name) != NULL) {
-        log_notice(log_main, 0, "module \"%.*s\" is linked in, \"%.*s\" is not needed in %s:%u",
-                   STR_ARG(name), STR_ARG(path), node->file->name.data, node->line);
+        if (is_reported()) {
+            log_notice(log_main, 0, "module \"%.*s\" is linked in, \"%.*s\" is not needed in %s:%u",
+                       STR_ARG(name), STR_ARG(path), node->file->name.data, node->line);
+        }
         return true;
     }
-    struct str full = fs_full_name(conf->arena, conf->prefix, path);
-    struct loaded_module *item = loaded_find(full);
     bool is_good = true;
-
+    list_objects(conf, path, objects);
+    struct loaded_module *item = loaded_open(conf, node, objects, &is_good);
     if (item == NULL) {
-        item = loaded_open(conf, node, full, name, &is_good);
-        if (item == NULL) {
-            return is_good;
-        }
+        return is_good;
     }
     vec_each(const struct module *, other, &reading->loaded) {
         if (*other == item->module) {

@@ -61,6 +61,29 @@ static void a_module_that_is_there_lacks_the_directive(void **state)
                 "ngx_http_proxy_module is built without it");
 }
 
+static bool is_loadable(const char *module)
+{
+    for (const char *const *name = loadable_modules; *name != NULL; name++) {
+        if (strcmp(*name, module) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One that the catalogue of nginx's modules does not have, but this program does. */
+static void a_module_of_our_own_is_named_with_its_object(void **state)
+{
+    struct str text = not_built_explain(&conf, STR("modsecurity"), IN_HTTP);
+
+    if (is_loadable("ngx_http_modsecurity_module")) {
+        assert_text(text, "it belongs to ngx_http_modsecurity_module, which is not loaded: add "
+                          "\"load_module modules/ngx_http_modsecurity_module.so;\" at the top");
+    } else {
+        assert_text(text, "it belongs to ngx_http_modsecurity_module, which is not built");
+    }
+}
+
 static void only_whole_names_count(void **state)
 {
     static const char *const words[] = {"", "auth_jwt_key", "auth_jwt auth_jwt_type", " ", "foo"};
@@ -97,6 +120,7 @@ int main(void)
         cmocka_unit_test(a_directive_leads_to_its_module),
         cmocka_unit_test(the_context_says_whose_it_is),
         cmocka_unit_test(a_module_that_is_there_lacks_the_directive),
+        cmocka_unit_test(a_module_of_our_own_is_named_with_its_object),
         cmocka_unit_test(only_whole_names_count),
         cmocka_unit_test(modules_that_are_here_are_built),
     };
