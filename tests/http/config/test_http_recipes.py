@@ -6,8 +6,8 @@ import re
 import socket
 import ssl
 
-import certificates
 import pytest
+import recipes
 from cgi_backends import Scripted as CgiBackend
 from cgi_backends import read_uwsgi
 from fastcgi_backends import Scripted as FastcgiBackend
@@ -17,14 +17,8 @@ from harness.backend import Backend
 from harness.dns import NameServer
 from harness.h2 import H2
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
-FOLDER = os.path.join(ROOT, "docs/recipes")
+FOLDER = os.path.join(recipes.ROOT, "docs/recipes")
 NAMES = sorted(os.path.basename(path)[:-5] for path in glob.glob(FOLDER + "/*.conf"))
-
-
-def read(name):
-    with open(os.path.join(ROOT, name), encoding="utf-8") as source:
-        return source.read()
 
 
 class Application:
@@ -68,25 +62,9 @@ def _application():
 @pytest.fixture(name="recipe")
 def _recipe(serve, application):
     """recipe(name, files) starts a server with that file alone, its places and backends changed to those of the test."""
-    def start(name, files=None):
-        pair = certificates.own("localhost")
-        text = read("docs/recipes/%s.conf" % name)
-        for pattern, put in ((r"listen 80;", "listen 127.0.0.1:@PORT@;"),
-                             (r"listen 127\.0\.0\.1:8081;", "listen 127.0.0.1:@PORT@;"),
-                             (r"listen 443 ssl;", "listen 127.0.0.1:@PORT1@ ssl;"),
-                             (r"/etc/ssl/example\.crt", pair.crt), (r"/etc/ssl/example\.key", pair.key),
-                             (r"unix:/run/[\w/.-]+", "127.0.0.1:%d" % application.fastcgi.port),
-                             (r"uwsgi_pass 127\.0\.0\.1:\d+", "uwsgi_pass 127.0.0.1:%d" % application.uwsgi.port),
-                             (r"(server|proxy_pass http://|grpc://)( ?)127\.0\.0\.1:\d+",
-                              r"\g<1>\g<2>127.0.0.1:%d" % application.http.port),
-                             (r"resolver 127\.0\.0\.11", "resolver 127.0.0.1:%d" % application.names.port),
-                             (r"8686", str(application.http.port)), (r"/var/www", "@DIR@/www")):
-            text = re.sub(pattern, put, text)
-        tree = {"www": None, "fastcgi_params": read("conf/fastcgi_params"), "uwsgi_params": read("conf/uwsgi_params")}
-        tree.update({"www/" + path: content for path, content in (files or {}).items()})
-        server = serve(text, files=tree)
-        return server
-    return start
+    backends = {"fastcgi": "127.0.0.1:%d" % application.fastcgi.port, "uwsgi": application.uwsgi.port,
+                "http": application.http.port, "names": application.names.port}
+    return lambda name, files=None: recipes.start(serve, name, backends, files)
 
 
 class Answer:
@@ -127,19 +105,22 @@ def websocket(server, host):
 @pytest.mark.parametrize("name", NAMES)
 def test_page_and_files_agree(name):
     """Each file is in the page, and tested below."""
-    assert "(recipes/%s.conf)" % name in read("docs/recipes.md")
-    assert 'recipe("%s"' % name in read("tests/http/config/test_http_recipes.py")
+    assert "(recipes/%s.conf)" % name in recipes.read("docs/recipes.md")
+    assert 'recipe("%s"' % name in recipes.read("tests/http/config/test_http_recipes.py")
 
 
 def test_wordpress(recipe):
     server = recipe("wordpress", {"wordpress/index.php": "source", "wordpress/a.css": "style",
-                                  "wordpress/wp-content/uploads/evil.php": "source", "wordpress/.env": "secret"})
+                                  "wordpress/wp-content/uploads/evil.php": "source", "wordpress/.env": "secret",
+                                  "wordpress/.well-known/acme-challenge/token": "answer"})
     page = ask(server, "/2026/some-post/?a=1")
     assert page.status == 200 and "QUERY_STRING=a=1\n" in page.body
     assert "SCRIPT_FILENAME=%s/www/wordpress/index.php\n" % server.dir in page.body
     assert ask(server, "/a.css").body == "style" and "expires: " in ask(server, "/a.css").head
     assert ask(server, "/wp-content/uploads/evil.php").status == 403
     assert ask(server, "/.env").status == 403
+    assert ask(server, "/.well-known/acme-challenge/token").body == "answer"
+    assert "REQUEST_URI=/.well-known/webfinger\n" in ask(server, "/.well-known/webfinger").body
     assert ask(server, "/absent.php").status == 404
 
 
@@ -192,10 +173,14 @@ def test_phpmyadmin(recipe):
 
 
 def test_git(recipe):
-    server = recipe("git")
+    server = recipe("git", {"git.htpasswd": "alice:{PLAIN}secret\n"})
     page = ask(server, "/a.git/info/refs?service=git-upload-pack")
     assert "PATH_INFO=/a.git/info/refs\n" in page.body and "GIT_PROJECT_ROOT=/srv/git\n" in page.body
-    assert ask(server, "/a.git/git-receive-pack", method="POST", body=b"p" * 3000000).body.count("p" * 20 + "\r\n") == 1
+    for target, method in (("/a.git/git-receive-pack", "POST"), ("/a.git/git%2Dreceive-pack", "POST"),
+                           ("/a.git/info/refs?service=git-receive-pack", "GET")):
+        assert ask(server, target, "Authorization: Basic YTpi", method=method, body=b"p" * 3000000).status == 401
+    page = ask(server, "/a.git/git-receive-pack", "Authorization: Basic YWxpY2U6c2VjcmV0", method="POST", body=b"p" * 3000000)
+    assert "REMOTE_USER=alice\n" in page.body and page.body.count("p" * 20 + "\r\n") == 1
 
 
 @pytest.mark.parametrize("name", ["jupyter", "vite"])
