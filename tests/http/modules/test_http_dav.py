@@ -275,6 +275,16 @@ def test_bad_configuration(line, message, tmp_path):
     assert result.returncode == 1 and message in result.stderr
 
 
+@pytest.mark.parametrize("place", ["root html/new/root", "alias html/new/root/"])
+def test_a_root_that_is_not_there_is_made(dav, place):
+    """By full paths alone, and as one of these."""
+    server = dav("location /up/ { %s; create_full_put_path on; } location /no/ { alias html/no/; }" % place)
+    for target in ("/up/a/f", "/up/g"):
+        assert ask(server, "PUT", target, body="abc").status == 201
+        assert server.get(target).text == "abc"
+    assert ask(server, "PUT", "/no/f", body="abc").status == 409
+
+
 def test_directories_are_made_for_a_body_that_came(dav):
     server = dav("create_full_put_path on;")
     with server.client() as client:

@@ -246,7 +246,26 @@ static enum flow body_to_file(struct request *request, struct put *put)
     return FLOW_NEXT;
 }
 
-/* The directories above the file, below root. */
+/* Opens the root of the location, which is made if nobody has yet: its name is that of the configuration. -1: errno says why. */
+static int open_root(struct request *request, struct str name, unsigned mode)
+{
+    struct str root = {arena_cstr(&request->arena, name), name.len};
+    int fd = file_open_directory(request, root);
+
+    if (fd != -1 || errno != ENOENT) {
+        return fd;
+    }
+    int top = open(*root.data == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool is_made = top != -1 &&
+                   fs_make_parents(top, arena_printf(&request->arena, "%.*s/", STR_ARG(root)).data,
+                                   mode, dav_follows_links(request));
+    if (top != -1) {
+        close(top);
+    }
+    return is_made ? file_open_directory(request, root) : -1;
+}
+
+/* The directories above the file. */
 static bool make_parents(struct request *request)
 {
     unsigned mode = access_mode_of_directory(settings_at(request->location)->access);
@@ -256,10 +275,7 @@ static bool make_parents(struct request *request)
     if (!request_map_path(request, &path, &root_length) || root_length == 0) {
         return false;
     }
-    int root =
-        file_open_directory(request,
-                            (struct str){arena_cstr(&request->arena, str_head(path, root_length)),
-                                         root_length});
+    int root = open_root(request, str_head(path, root_length), mode);
     if (root == -1) {
         return false;
     }
