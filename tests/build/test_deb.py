@@ -1,6 +1,9 @@
 """make deb: what is in the package, and what its scripts do beside Debian's nginx and alone."""
 
+import json
 import os
+import re
+import shlex
 import subprocess
 
 import pytest
@@ -73,10 +76,14 @@ def test_contents(deb, tmp_path):
     assert "ExecStart=/usr/sbin/nginx -g" in unit and "PIDFile=/run/nginx.pid\n" in unit
     assert "/usr/local" not in unit + (tmp_path / "usr/share/portunus/nginx.logrotate").read_text()
     assert not (tmp_path / "etc").exists(), "conffiles of Debian's nginx would be in the way"
-    # What the image is made of is what the package brings.
-    with open(os.path.join(ROOT, "conf/Dockerfile"), encoding="utf-8") as source:
-        image = source.read()
-    assert "COPY portunus_*.deb" in image and "/var/log/nginx/access.log" in image
+    assert "Provides: nginx (= 1.31." in fields and "httpd" in fields
+    recommends = re.search(r"(?m)^Recommends: (.*)$", fields).group(1).split(", ")
+    assert "libgd3" in recommends or not (tmp_path / "usr/lib/portunus/modules/ngx_http_image_filter_module.so").exists()
+    depends = re.search(r"(?m)^Depends: (.*)$", fields).group(1)
+    assert "libgd3" not in depends and not [name for name in recommends if " %s," % name in " %s," % depends]
+    for name in ("proxy_params", "snippets/fastcgi-php.conf"):
+        assert (tmp_path / "usr/share/portunus" / name).exists()
+    assert (tmp_path / "usr/share/doc/portunus/recipes/wordpress.conf").exists()
 
 
 def test_beside_nginx(deb):
@@ -122,3 +129,142 @@ def test_alone(deb):
         ! ls /etc/logrotate.d/nginx /usr/sbin/nginx
         """)
     assert "\n1\n" in said and "\nleft: mime.types\n" in said
+
+
+def needs_nginx():
+    if not os.path.exists("/etc/nginx/nginx.conf") or not os.path.exists("/usr/sbin/nginx"):
+        pytest.skip("Debian's nginx is not installed")
+
+
+def test_modules_of_nginx_and_ours(deb):
+    """After nginx-extras nothing is said of its modules, and load_module as the manual has it means ours, with and without."""
+    needs_nginx()
+    if not os.path.exists(os.path.join(ROOT, BASE, "ngx_http_image_filter_module.so")):
+        pytest.skip("no loadable module is built")
+    said = boxed(deb, """
+        dpkg --no-triggers -i /mnt/*.deb > /dev/null 2>&1
+        echo "quiet: $(nginx -t -q 2>&1)."
+        cat > /tmp/modules.conf << END
+load_module modules/ngx_http_image_filter_module.so;
+events { }
+http { server { listen unix:/run/s; location / { image_filter off; } } }
+END
+        nginx -t -q -c /tmp/modules.conf; echo "beside: $?"
+        rm -f /usr/share/nginx/modules
+        nginx -t -q -c /tmp/modules.conf; echo "alone: $?"
+        """)
+    assert "quiet: .\n" in said and "beside: 0\n" in said and "alone: 0\n" in said, said
+
+
+# A repository for apt in /srv/repository, and none beside it; add VERSION makes a package of that version.
+REPOSITORY = """
+mkdir -p /srv/repository
+rm -rf /etc/apt/sources.list.d /etc/apt/sources.list /var/lib/apt/lists/*
+echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list
+echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/box
+
+list() {
+    for file in /srv/repository/*.deb; do
+        dpkg-deb -f "$file"
+        printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "${file##*/}" "$(stat -c %s "$file")" "$(sha256sum "$file" | cut -d ' ' -f 1)"
+    done > /srv/repository/Packages
+    apt-get -q update
+}
+
+add() {
+    dpkg-deb -R /mnt/*.deb /tmp/package
+    sed -i "s/^Version: .*/Version: $1/" /tmp/package/DEBIAN/control
+    dpkg-deb -Znone --build /tmp/package "/srv/repository/portunus_$1.deb"
+    rm -rf /tmp/package
+}
+
+# In the place of certbot's plugin: what depends on nginx.
+mkdir -p /tmp/plugin/DEBIAN
+printf 'Package: python3-certbot-nginx\nVersion: 2.1.0\nArchitecture: all\nMaintainer: nobody\nDepends: nginx\nDescription: stand-in\n' > /tmp/plugin/DEBIAN/control
+dpkg-deb --build /tmp/plugin /srv/repository/python3-certbot-nginx.deb
+"""
+
+
+def test_apt(deb):
+    """Installed from a repository where no nginx is, upgraded while it serves, and removed, with what needs an nginx beside it."""
+    said = boxed(deb, REPOSITORY + """
+        packages=$(dpkg-query -W -f '${Package} ${db:Status-Abbrev}\n' 'nginx*' 'libnginx-mod-*' 'python3-certbot-nginx' 2> /dev/null | sed -n 's/ ii.*//p')
+        [ -z "$packages" ] || apt-get -q -y purge $packages
+        rm -rf /etc/nginx /usr/sbin/nginx /lib/systemd/system/nginx.service /var/www/html
+        add 9.0.1; list
+        apt-get -q -y --no-install-recommends install python3-certbot-nginx portunus
+        echo "installed: $(dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev};' portunus python3-certbot-nginx)"
+        echo "nginx of Debian: $(dpkg-query -W -f '${db:Status-Abbrev}' nginx nginx-common 2> /dev/null | grep -c ii)"
+        sed 's|listen 80 .*|listen 127.0.0.1:80; location = /who { return 200 served; }|; /::/d' -i /etc/nginx/sites-available/default
+        cat > /etc/nginx/conf.d/php.conf << 'END'
+server { listen unix:/run/php; root /var/www; location / { include proxy_params; proxy_pass http://127.0.0.1:1; }
+         location ~ [.]php { include snippets/fastcgi-php.conf; fastcgi_pass unix:/run/none; } }
+END
+        /usr/sbin/nginx -t -q
+        /usr/sbin/nginx; echo "1 $(who)"
+        add 9.0.2; list
+        apt-get -q -y install --only-upgrade portunus
+        echo "upgraded: $(dpkg-query -W -f '${Version}' portunus)"; echo "2 $(who)"
+        apt-get -q -y purge portunus
+        for _ in 1 2 3 4 5 6 7 8 9 10; do curl -s http://127.0.0.1/who || break; sleep 0.5; done
+        echo "left: $(ls /usr/sbin/nginx /var/lib/portunus /lib/systemd/system/nginx.service 2> /dev/null) $(dpkg-query -W -f '${db:Status-Abbrev}' python3-certbot-nginx)"
+        """)
+    assert "installed: portunus 9.0.1 ii ;python3-certbot-nginx 2.1.0 ii ;\n" in said, said
+    assert "nginx of Debian: 0\n" in said and "upgraded: 9.0.2\n" in said
+    assert "\n1 /usr/sbin/nginx\nserved\n" in said and "\n2 /usr/sbin/nginx\nserved\n" in said
+    assert re.search(r"\nleft:  (?!ii)", said), said
+
+
+# ---- the image
+
+def stages():
+    """Of conf/Dockerfile: stage: its instructions, as pairs of word and text."""
+    with open(os.path.join(ROOT, "conf/Dockerfile"), encoding="utf-8") as source:
+        lines = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", source.read())).splitlines()
+    found, name = {}, None
+    for word, text in (line.split(None, 1) for line in lines if line.strip()):
+        if word == "FROM":
+            name = text.split(" AS ")[1] if " AS " in text else "last"
+        found.setdefault(name, []).append((word, text.strip()))
+    return found
+
+
+def commands(stage, kind="RUN"):
+    return [text for word, text in stages()[stage] if word == kind]
+
+
+def test_image_is_built_from_source():
+    found = stages()
+    assert list(found) == ["build", "base", "unprivileged", "last"]
+    assert commands("build") == ["auto/deps", "make deb"] and os.access(os.path.join(ROOT, "auto/deps"), os.X_OK)
+    assert ("EXPOSE", "80 443 443/udp") in found["last"] and commands("base", "HEALTHCHECK")
+    for stage in found:
+        for text in commands(stage):
+            assert subprocess.run(["sh", "-n", "-c", text], check=False).returncode == 0
+    with open(os.path.join(ROOT, ".dockerignore"), encoding="utf-8") as ignored:
+        assert "objs*\n" in ignored
+
+
+@pytest.mark.parametrize("stage, port", [("base", 80), ("unprivileged", 8080)])
+def test_image(deb, stage, port):
+    """What its instructions make of a machine without nginx: it serves, is healthy, and stops by SIGQUIT."""
+    made = commands("base") + (commands("unprivileged") if stage != "base" else [])
+    made = [text for command in made for text in re.split(r"\s+&&\s+", command) if not text.startswith(("apt-get", "rm -rf"))]
+    health = json.loads(commands("base", "HEALTHCHECK")[0].split("CMD", 1)[1])
+    start = " ".join(shlex.quote(word) for word in json.loads(commands("base", "CMD")[0]))
+    user = "setpriv --reuid=www-data --regid=www-data --clear-groups --bounding-set=-all --no-new-privs" if stage != "base" else ""
+    said = boxed(deb, """
+        rm -rf /etc/nginx /usr/sbin/nginx /lib/systemd/system/nginx.service /var/www/html
+        dpkg --no-triggers -i /mnt/*.deb > /dev/null 2>&1
+        %s
+        chmod 1777 /tmp; chown www-data /dev/stdout /dev/stderr  # as containers are given them
+        export HEALTH_PORT=%d
+        ! %s
+        %s %s & nginx=$!
+        for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do %s 2> /dev/null && break; sleep 0.5; done
+        %s && echo healthy
+        curl -s -o /dev/null -w 'status %%{http_code}\\n' http://127.0.0.1:%d/
+        kill -QUIT $nginx; wait $nginx; echo "ended $?"
+        """ % ("\n".join(made), port, shlex.join(health), user, start, shlex.join(health), shlex.join(health), port))
+    assert "\nhealthy\n" in said and "status 200\n" in said and "\nended 0\n" in said, said
+    assert '"GET / HTTP/1.1" 200' in said, "the access log goes to the output"

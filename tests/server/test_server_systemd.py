@@ -16,14 +16,29 @@ UNIT = "portunus.service"
 
 CONF = """
 worker_processes 1;
+%(user)s
 error_log %(dir)s/logs/error.log notice;
 pid %(dir)s/logs/nginx.pid;
 events { }
-http { access_log off; server { listen 127.0.0.1:%(port)d; location / { return 200 fine; } } }
+http { access_log off; server { listen 127.0.0.1:%(port)d; location / { return 200 fine; } %(more)s } }
+"""
+
+# What needs more of the system than a short answer: files, threads, signals, programs, timers, code that is compiled.
+BUSY = """
+    location /file/ { alias %(dir)s/; aio threads; directio 1; }
+    location /put/ { alias %(dir)s/put/; dav_methods PUT; create_full_put_path on; }
+    location ~ ^/regex(.*)$ { return 200 $1; }
+    location /lua { content_by_lua_block {
+        local pipe = require("ngx.pipe").spawn({"/bin/echo", "said"})
+        local sum = 0
+        for i = 1, 1e5 do sum = sum + i %% 7 end
+        ngx.sleep(0.001)
+        ngx.say(pipe:stdout_read_line(), " ", sum, " ", pipe:wait())
+    } }
 """
 
 # What a manager of a user may not do.
-NOT_HERE = ("PrivateTmp", "Protect", "LimitNOFILE", "After", "Wants")
+NOT_HERE = ("PrivateTmp", "PrivateDevices", "Protect", "ReadWritePaths", "LimitNOFILE", "After", "Wants")
 
 
 class Service:
@@ -53,7 +68,9 @@ class Service:
 
     def configure(self, more=""):
         with open(self.path("conf/nginx.conf"), "w", encoding="utf-8") as target:
-            target.write(CONF % {"dir": self.dir, "port": self.port} + more)
+            busy = BUSY % {"dir": self.dir} if "ngx_http_lua_module" in binaries.version_text(binaries.under_test()) else ""
+            target.write(CONF % {"dir": self.dir, "port": self.port, "more": busy,
+                                 "user": "user root;" if os.getuid() == 0 else ""} + more)
 
     def read(self, name):
         with open(self.path(name), encoding="utf-8") as source:
@@ -142,3 +159,18 @@ def test_a_master_that_dies_is_started_again(service):
     until(lambda: service.master not in (0, old), service.evidence)
     assert service.settled() != old
     assert service.manager.value(UNIT, "NRestarts") == "1"
+
+
+def test_it_serves_with_what_the_unit_leaves_it(service):
+    """The lines of the unit hold for it, and nothing of what it does needs more."""
+    master = service.settled()
+    assert proc.status(master, "NoNewPrivs") == "1" and proc.status(master, "Seccomp") == "2"
+    if os.getuid() == 0:
+        bounds = int(proc.status(master, "CapBnd"), 16)
+        assert bounds & (1 << 10) and not bounds & (1 << 21), "CAP_NET_BIND_SERVICE without CAP_SYS_ADMIN"
+    with Client(service.port) as client:
+        if client.request("/regex/a").text != "/a":
+            return
+        assert "worker_processes" in client.request("/file/conf/nginx.conf").text
+        assert client.request("/put/new/a.txt", method="PUT", body="content").status == 201
+        assert client.request("/lua").text.startswith("said 300000")
