@@ -50,6 +50,10 @@ FUZZ_PROGRAMS := $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 # Callbacks leave arguments unused.
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Wvla -Werror=vla \
     -Wstrict-prototypes -Wmissing-prototypes
+# A level of fortification on the command line is the only one: a second definition would be a warning in every file.
+ifneq ($(findstring _FORTIFY_SOURCE,$(CFLAGS)),)
+CONFIGURED_CFLAGS := $(filter-out -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=%,$(CONFIGURED_CFLAGS))
+endif
 COMPILE = $(CC) -std=gnu17 $(WARNINGS) -Isrc -I$(BUILD) -MMD -MP $(CONFIGURED_CFLAGS)
 LINKING = $(LINK) $(CONFIGURED_LDFLAGS)
 # Tests may hold large arrays.

@@ -208,6 +208,56 @@ def test_a_module_from_elsewhere_is_registered(configure, tmp_path):
     assert status == 1 and "hello.c, which is not there" in text
 
 
+@pytest.mark.parametrize("name, text, said", [
+    ("ngx_http_headers_more_filter_module", 'if test -n "$ngx_module_link"; then\n ngx_module_type=HTTP\n . auto/module\nfi\n',
+     "ngx_http_headers_more_filter_module is in Portunus already, leave the option out"),
+    ("ngx_http_shop_module", 'HTTP_MODULES="$HTTP_MODULES ngx_http_shop_module"\nNGX_ADDON_SRCS="$NGX_ADDON_SRCS $ngx_addon_dir/m.c"\n', "is a module for nginx"),
+])
+@pytest.mark.parametrize("option", ["--add-module", "--add-dynamic-module"])
+def test_a_module_for_nginx_is_refused_in_one_line(configure, tmp_path, name, text, said, option):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/config").write_text("ngx_addon_name=%s\n%s" % (name, text))
+    words = "%s=%s/theirs" % (option, tmp_path)
+    status, told, _ = configure(words)
+    lines = told.splitlines()
+    assert status == 1 and lines[0].startswith('configure: error: "%s"' % words) and said in lines[0]
+    assert len(lines) == 2 and "--skip-missing" in lines[1]
+    status, told, _ = configure("--skip-missing", words)
+    assert status == 0 and "left out: " + words in told
+
+
+def luajit():
+    """Folders of LuaJIT's headers and library, as its packages say."""
+    def ask(word):
+        return subprocess.run(["pkg-config", "--variable=" + word, "luajit"], capture_output=True, text=True, check=False).stdout.strip()
+    if not ask("includedir"):
+        pytest.skip("LuaJIT is not here")
+    return ask("includedir"), ask("libdir")
+
+
+def test_where_luajit_is(configure, tmp_path):
+    headers, library = luajit()
+    moved = tmp_path / "headers"
+    moved.symlink_to(headers)
+    status, text, read = configure("--with-luajit-inc=%s" % moved, "--with-luajit-lib=%s" % library, "--dso-tool-path=/usr/sbin/dso_tool")
+    assert status == 0, text
+    assert "-I%s" % moved in read("config.mk") and "-L%s" % library in read("config.mk")
+    assert "#define HAVE_LUAJIT 1" in read("config.h")
+    status, text, _ = configure("--with-luajit-inc=/nonexistent")
+    assert status == 1 and text.splitlines()[-1].startswith("configure: error: LuaJIT is asked for but was not found")
+
+
+def test_flags_of_debian_make_no_warnings(configure):
+    """dpkg-buildflags name a level of fortification, too."""
+    status, text, read = configure("--with-cc-opt=-g -O2 -fstack-protector-strong -Wformat -Werror=format-security -Wdate-time -D_FORTIFY_SOURCE=2")
+    assert status == 0, text
+    assert re.findall(r"-D_FORTIFY_SOURCE=\d", read("config.mk")) == ["-D_FORTIFY_SOURCE=2"]
+    build = re.search(r"--builddir=([^' ]+)", read("reconfigure")).group(1)
+    for words in [], ["CFLAGS=-D_FORTIFY_SOURCE=1"]:
+        done = subprocess.run(["make", "-B", "BUILD=" + build, build + "/base/str.o", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and "warning" not in done.stdout + done.stderr, done.stdout + done.stderr
+
+
 def test_tables_name_nothing_twice():
     options = [row[0] for row in table("options")]
     assert len(options) == len(set(options))
