@@ -5,6 +5,7 @@
 """
 
 import atexit
+import contextlib
 import os
 import pwd
 import shutil
@@ -41,6 +42,14 @@ def home(name, user="nobody"):
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     os.chmod(path, 0o755)
     return own(path, user)
+
+
+@contextlib.contextmanager
+def short_home():
+    """A folder of a short name for as long as the with statement, whatever TMPDIR is: programs that keep a unix socket in
+    their folders (Chromium in its profile) fail where its path is longer than 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="p-", dir="/tmp", ignore_cleanup_errors=True) as path:
+        yield path
 
 
 def _as_user(user):

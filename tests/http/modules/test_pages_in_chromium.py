@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import Server
+from harness.programs import short_home
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -55,18 +56,19 @@ def site():
         yield server
 
 
-def see(server, path, tmp_path, *options):
+def see(server, path, *options):
     """The document when the page is at rest."""
-    done = subprocess.run([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-                           "--no-proxy-server", "--user-data-dir=%s" % tmp_path, *options, "--dump-dom", "http://127.0.0.1:%d%s" % (server.port, path)],
-                          capture_output=True, text=True, timeout=120, env=dict(os.environ, HOME=str(tmp_path)))
+    with short_home() as home:
+        done = subprocess.run([CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+                               "--no-proxy-server", "--user-data-dir=" + home, *options, "--dump-dom", "http://127.0.0.1:%d%s" % (server.port, path)],
+                              capture_output=True, text=True, timeout=120, env=dict(os.environ, HOME=home, TMPDIR=home))
     assert done.returncode == 0, done.stderr
     return Reader(done.stdout)
 
 
 @pytest.mark.parametrize("path", ["/auto/", "/fancy/"])
-def test_listings(site, tmp_path, path):
-    page = see(site, path, tmp_path)
+def test_listings(site, path):
+    page = see(site, path)
     names = {href: text for href, text in page.links.items() if not href.startswith("?") and "://" not in href}
     assert {"a%20b%26c.txt", "in/"} <= set(names) and names["a%20b%26c.txt"] == "a b&c.txt"
     assert any(text == "<i>.txt" for text in names.values())  # a name, no markup
@@ -74,10 +76,10 @@ def test_listings(site, tmp_path, path):
         assert any("a b&c.txt" in row and ("1500" in row or "1.5 KiB" in row) for row in page.rows), page.rows
 
 
-def test_metrics(site, tmp_path):
+def test_metrics(site):
     """The script of the page has read the numbers and drawn them."""
     for _ in range(3):
         site.get("/z")
-    page = see(site, "/metrics", tmp_path, "--virtual-time-budget=3000")
+    page = see(site, "/metrics", "--virtual-time-budget=3000")
     assert page.texts["tiles"].strip() and page.texts["state"] != "…"
     assert any("a.test" in row for row in page.rows) and any(row.split()[:1] == ["zone"] for row in page.rows), page.rows

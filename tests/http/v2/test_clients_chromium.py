@@ -19,6 +19,7 @@ import certificates
 import tls_client
 from h2_site import _echo  # noqa: F401
 from harness import until
+from harness.programs import short_home
 
 CHROMIUM = shutil.which("chromium")
 LIMIT = 120             # seconds for one page, of which it needs two
@@ -125,34 +126,42 @@ def key_hash(made):
     return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
-def load(directory, url, made, port, report):
+def load(url, made, port, report):
     """Opens the page until report() gives something. The browser and all that it starts is one process group."""
+    with short_home() as directory:
+        return load_in(directory, url, made, port, report)
+
+
+def load_in(directory, url, made, port, report):
+    errors_path = os.path.join(directory, "stderr")
     words = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync",
              "--no-proxy-server", "--disable-crash-reporter", "--js-flags=--max-old-space-size=256",
-             "--user-data-dir=%s" % (directory / "profile"), 
+             "--user-data-dir=%s/profile" % directory,
              "--ignore-certificate-errors-spki-list=" + key_hash(made),
              "--host-resolver-rules=MAP site.example:443 127.0.0.1:%d, MAP * ~NOTFOUND" % port, url]
-    home = {"HOME": str(directory), "XDG_CONFIG_HOME": str(directory), "XDG_CACHE_HOME": str(directory),
-            "TMPDIR": str(directory), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    with open(directory / "stderr", "wb") as errors:
+    home = {"HOME": directory, "XDG_CONFIG_HOME": directory, "XDG_CACHE_HOME": directory,
+            "TMPDIR": directory, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    with open(errors_path, "wb") as errors:
         browser = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env=home, cwd=directory,
             start_new_session=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST)))
+    def evidence():
+        with open(errors_path, encoding="utf-8", errors="replace") as errors:
+            return errors.read()[-3000:]
+
     try:
-        return until(lambda: report() or browser.poll() is not None, lambda: (directory / "stderr").read_text()[-3000:],
-                     LIMIT)
+        return until(lambda: report() or browser.poll() is not None, evidence, LIMIT)
     finally:
         try:
             os.killpg(browser.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         browser.wait()
-        shutil.rmtree(directory / "profile", ignore_errors=True)
 
 
-def test_a_page_with_all_that_belongs_to_it(serve, echo, echoing, backend, tmp_path):
+def test_a_page_with_all_that_belongs_to_it(serve, echo, echoing, backend):
     """The page reports its elements, once its scripts have done, to the backend."""
     made = certificates.own("site.example")
     files = {"html/index.html": PAGE, "html/style.css": STYLE, "html/script.js": SCRIPT, "html/data.html": "data",
@@ -160,7 +169,7 @@ def test_a_page_with_all_that_belongs_to_it(serve, echo, echoing, backend, tmp_p
     files.update({"html/%d.png" % number: png(3, 2) for number in range(IMAGES)})
     reports = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
     server = serve(CONF % (tls_client.pair(made), echo, reports.port, echoing), files=files)
-    load(tmp_path, "https://site.example/index.html", made, server.port, lambda: reports.requests)
+    load("https://site.example/index.html", made, server.port, lambda: reports.requests)
     shown = b"".join(reports.requests).decode("utf-8", "replace")
     values = dict(re.findall(r'<li id="(\w+)">([^<]*)</li>', shown))
     assert values == {
