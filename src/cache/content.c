@@ -427,7 +427,7 @@ static bool give_descriptors(void)
 
 static int open_file(const char *name)
 {
-    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+    const int flags = CACHE_OPEN_FLAGS;
     int fd = open(name, flags);
 
     if (fd == -1 && (errno == EMFILE || errno == ENFILE)) {
@@ -474,7 +474,9 @@ bool cache_content_is_there(struct cache_content *content)
     if (lstat(name, &info) != 0) {
         return errno != ENOENT && errno != ENOTDIR;
     }
-    if (content->file_number != 0 && content->file_number != info.st_ino) {
+    /* Another file, or one that somebody has cut. */
+    if ((content->file_number != 0 && content->file_number != info.st_ino) ||
+        (uint64_t) info.st_size != content->file_size) {
         return false;
     }
     content->looked_at = clock_now.seconds;

@@ -25,6 +25,10 @@ enum {
     CACHE_PORTION = 256,     /* entries looked at while the lock is held once */
 };
 
+/* How a file of the cache is opened to be read. No link is followed, and the worker does not wait at a pipe that somebody
+ * has put in its place. */
+#define CACHE_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+
 /* ---- the index (index.c) ---- */
 
 enum entry_flag {
@@ -267,8 +271,8 @@ enum content_result {
 /* Reads the file of access->hash: a new content with one reference. */
 enum content_result cache_content_read(const struct cache_access *access,
                                        struct cache_content **out);
-/* Is its file still where it was? Who deleted it, whoever that is, wants it to be used no more. Asks the
- * system at most once a second. */
+/* Is its file still where it was, and as long? A file that somebody has deleted is used no more; one that somebody has cut
+ * is read again, and found to be broken. Asks the system at most once a second. */
 bool cache_content_is_there(struct cache_content *content);
 /* A content of these, all copied; body may be NULL: then the caller sets fd or body. */
 struct cache_content *cache_content_new(struct cache *cache, struct str key,

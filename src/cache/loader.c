@@ -211,7 +211,7 @@ static void look_at_file(struct cache_loader *loader, const char *name, const ui
     if (is_right && is_known(loader, hash, size)) {
         return;
     }
-    int fd = openat(here(loader), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(here(loader), name, CACHE_OPEN_FLAGS);
     if (fd == -1) {
         return;
     }

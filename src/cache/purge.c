@@ -119,7 +119,7 @@ void cache_rules_read(struct cache *cache)
     char name[CACHE_NAME_MAX];
 
     rules_name(cache, name);
-    int fd = file == NULL ? -1 : open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = file == NULL ? -1 : open(name, CACHE_OPEN_FLAGS);
     if (fd != -1 && read(fd, file, sizeof(*file)) == (ssize_t) sizeof(*file) &&
         file->magic == RULES_MAGIC && file->crc == rules_crc(file)) {
         cache_index_take(index);
@@ -344,7 +344,7 @@ static bool hash_is_purged(const struct cache *cache, const uint8_t *hash)
     char name[CACHE_NAME_MAX];
 
     cache_file_name(cache, hash, name);
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(name, CACHE_OPEN_FLAGS);
     if (fd == -1) {
         return false;
     }

@@ -227,7 +227,7 @@ int64_t cache_snapshot_read(struct cache *cache)
     uint64_t count = 0;
 
     snapshot_name(cache, name);
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(name, CACHE_OPEN_FLAGS);
     struct snapshot_record *records = fd == -1 ? NULL : read_file(fd, &count);
     if (fd != -1) {
         close(fd);
