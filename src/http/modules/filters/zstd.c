@@ -29,8 +29,9 @@ struct dictionary {
 /* Settings of the http block. */
 struct zstd_main {
     struct str dictionary_path;
-    struct str contents;     /* of that file; data == NULL: there is none */
-    struct vec dictionaries; /* struct dictionary *: of the levels in use */
+    struct conf_node *dictionary_node; /* its directive */
+    struct str contents;               /* of that file; data == NULL: there is none */
+    struct vec dictionaries;           /* struct dictionary *: of the levels in use */
 };
 
 static struct settings_key main_key;
@@ -58,6 +59,7 @@ static bool dictionary_apply(struct conf_scope *scope, const struct directive *r
         return conf_error(scope->conf, node, "open() \"%.*s\" failed (%d: %s)",
                           STR_ARG(main->dictionary_path), errno, strerror(errno));
     }
+    main->dictionary_node = node;
     return main->contents.len != 0 || conf_error(scope->conf, node, "dictionary \"%.*s\" is empty",
                                                  STR_ARG(main->dictionary_path));
 }
@@ -67,6 +69,7 @@ static void dictionary_free(void *arg)
     ZSTD_freeCDict(arg);
 }
 
+/* NULL after conf_error: a file that begins as dictionaries of zstd do has to be one. */
 static const ZSTD_CDict *dictionary_for(struct conf *conf, struct zstd_main *main, int level)
 {
     vec_each(struct dictionary, dictionary, &main->dictionaries) {
@@ -76,7 +79,9 @@ static const ZSTD_CDict *dictionary_for(struct conf *conf, struct zstd_main *mai
     }
     ZSTD_CDict *prepared = ZSTD_createCDict(main->contents.data, main->contents.len, level);
     if (prepared == NULL) {
-        fatal_no_memory(main->contents.len);
+        conf_error(conf, main->dictionary_node, "dictionary \"%.*s\" is damaged",
+                   STR_ARG(main->dictionary_path));
+        return NULL;
     }
     arena_on_free(conf->arena, dictionary_free, prepared);
     *vec_add(&main->dictionaries, conf->arena, struct dictionary) =
@@ -91,6 +96,7 @@ static bool zstd_finish(struct conf_scope *scope, void *arg)
 
     if (settings->is_on && main->contents.data != NULL) {
         settings->dictionary = dictionary_for(scope->conf, main, (int) settings->level);
+        return settings->dictionary != NULL;
     }
     return true;
 }
