@@ -228,3 +228,48 @@ def test_handshakes_are_broken_off(serve, open_path):
         thread.join(60)
     assert not failures, failures[:3]
     assert server.get("/").text == "alive"
+
+
+# ---- the privileged agent
+
+AGENT = """
+lua_shared_dict notes 100k;
+init_by_lua_block { assert(require("ngx.process").enable_privileged_agent(10)) }
+init_worker_by_lua_block {
+    if require("ngx.process").type() == "privileged agent" then
+        ngx.shared.notes:incr("agents", 1, 0)
+        ngx.shared.notes:set("agent", ngx.worker.pid())
+        ngx.timer.at(0, function ()
+            if ngx.shared.notes:get("hangs") then while true do end end
+        end)
+    end
+}
+server { listen 127.0.0.1:@PORT@;
+    location / { content_by_lua_block { ngx.print(ngx.shared.notes:get("agents") or 0, " ", ngx.shared.notes:get("agent") or 0) } }
+    location /hang { content_by_lua_block { ngx.shared.notes:set("hangs", true) ngx.print("set") } }
+}
+"""
+
+
+def test_agents_are_killed_and_hang(serve):
+    """There is always one again; one that does not come back from its script holds up neither requests, reloads nor the end."""
+    server = serve(AGENT, main="worker_processes 2;", allow=[r"exited on signal 9"])
+
+    def agents(count):
+        until(lambda: int(server.get("/").text.split()[0]) >= count, lambda: "agent %d: %s" % (count, server.get("/").text))
+        return int(server.get("/").text.split()[1])
+    pid = agents(1)
+    for count in range(2, 7):
+        os.kill(pid, signal.SIGKILL)
+        if count % 2:
+            server.reload()
+        pid = agents(count)
+    assert server.get("/hang").text == "set"
+    count = int(server.get("/").text.split()[0])
+    os.kill(pid, signal.SIGKILL)
+    agents(count + 1)
+    for turn in range(2):
+        server.reload()
+        agents(count + 2 + turn)
+        assert server.get("/hang").text == "set"
+    server.stop()

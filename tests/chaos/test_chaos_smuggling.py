@@ -38,6 +38,11 @@ def exactly(stream, size):
     return data
 
 
+def with_body(stream, pairs):
+    """The body as far as it comes, and what comes after it."""
+    return pairs, stream.read(int(dict(pairs).get(b"CONTENT_LENGTH") or b"0")) + stream.read()
+
+
 def read_scgi(stream):
     digits = b""
     while not digits.endswith(b":"):
@@ -46,7 +51,7 @@ def read_scgi(stream):
     assert exactly(stream, 1) == b"," and block.endswith(b"\0")
     words = block[:-1].split(b"\0")
     assert len(words) % 2 == 0 and words[0] == b"CONTENT_LENGTH"
-    return list(zip(words[::2], words[1::2])), stream.read()
+    return with_body(stream, list(zip(words[::2], words[1::2])))
 
 
 def read_uwsgi(stream):
@@ -61,7 +66,7 @@ def read_uwsgi(stream):
             words.append(packet[at + 2:at + 2 + length])
             at += 2 + length
         pairs.append(tuple(words))
-    return pairs, stream.read()
+    return with_body(stream, pairs)
 
 
 def read_fastcgi(stream):
@@ -118,7 +123,7 @@ class Strict:
 
     def _talk(self, conn):
         with conn:
-            conn.settimeout(1)
+            conn.settimeout(10)
             stream = Until(conn)
             try:
                 packet = self.read(stream)
