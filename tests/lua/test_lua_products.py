@@ -1,16 +1,18 @@
-"""Products that stand on OpenResty, as they are: ingress-nginx's Lua. TEST_INGRESS_NGINX names its checkout, TEST_LUA_LIBRARIES a folder with
-checkouts of the libraries that it needs (lua-resty-balancer, -cookie, -dns, -http, -lock, -string); without these the tests are skipped."""
+"""Products that stand on OpenResty, as they are: ingress-nginx's Lua and APISIX in standalone mode. TEST_INGRESS_NGINX names a checkout of the
+first, TEST_LUA_LIBRARIES a folder with checkouts of the libraries that it needs (lua-resty-balancer, -cookie, -dns, -http, -lock, -string);
+TEST_APISIX one of the second, after `make deps` there. Without these the tests are skipped."""
 
 import json
 import os
 import shutil
 import socket
 import ssl
+import subprocess
 import threading
 
 import pytest
 
-from harness import Client, until
+from harness import Client, ports, until
 from harness.boxes import needs_root, serve_boxed  # noqa: F401
 from harness.certificates import Authority
 from harness.workers import wait_workers
@@ -196,3 +198,80 @@ def test_ingress_nginx_certificates(ingress, open_path):
     text = answer()
     assert text.startswith("HTTP/1.1 200 ") and "Strict-Transport-Security: max-age=31536000; includeSubDomains" in text
     assert "pod 3 http shop.example.com" in text
+
+
+# ---- APISIX, from files alone: what its own command writes is what is run
+
+APISIX = os.environ.get("TEST_APISIX", "")
+
+APISIX_CONFIG = """
+deployment:
+  role: data_plane
+  role_data_plane:
+    config_provider: yaml
+apisix:
+  node_listen: [%(port)d]
+  ssl: {enable: false}
+nginx_config:
+  user: %(user)s
+  worker_processes: 2
+  enable_cpu_affinity: false
+plugins: [proxy-rewrite, response-rewrite, limit-count]
+"""
+
+APISIX_ROUTES = """
+routes:
+  - uri: /hello
+    upstream: {type: roundrobin, nodes: {"127.0.0.1:%(backend)d": 1}}
+  - uri: /again/*
+    plugins: {proxy-rewrite: {regex_uri: ["^/again(.*)", "/hello$1"]}}
+    upstream: {type: roundrobin, nodes: {"127.0.0.1:%(backend)d": 1}}
+  - uri: /few
+    plugins: {limit-count: {count: 2, time_window: 600, rejected_code: 429, policy: local}}
+    upstream: {type: roundrobin, nodes: {"127.0.0.1:%(backend)d": 1}}
+#END
+"""
+
+
+@pytest.fixture(name="apisix")
+def _apisix(serve, open_path):
+    """A started server, and the backend of its routes. TEST_APISIX has to have its libraries in deps, as `make deps` there puts them."""
+    if not os.path.exists(os.path.join(APISIX, "apisix/cli/apisix.lua")) or not os.path.exists(os.path.join(APISIX, "deps/share/lua/5.1")):
+        pytest.skip("TEST_APISIX names no checkout with its libraries")
+    if shutil.which("luajit") is None:
+        pytest.skip("APISIX's command needs luajit")
+    for name in ("apisix", "deps"):
+        os.symlink(os.path.join(os.path.abspath(APISIX), name), open_path / name)
+    shutil.copytree(os.path.join(APISIX, "conf"), open_path / "conf")
+    # It asks `openresty -V` for a version.
+    (open_path / "openresty").write_text("#!/bin/sh\necho nginx version: openresty/1.27.1.2 >&2\n")
+    (open_path / "openresty").chmod(0o755)
+    backend = serve("server { listen 127.0.0.1:@PORT@; location / { return 200 '$uri for $http_host'; } }")
+    port = ports.take()
+    values = {"port": port.number, "backend": backend.port, "user": "root" if os.getuid() == 0 else "nobody"}
+    (open_path / "conf/config.yaml").write_text(APISIX_CONFIG % values)
+    (open_path / "conf/apisix.yaml").write_text(APISIX_ROUTES % values)
+    done = subprocess.run(["luajit", "./apisix/cli/apisix.lua", "init"], cwd=open_path, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PATH": "%s:%s" % (open_path, os.environ["PATH"])})
+    assert done.returncode == 0, done.stdout + done.stderr
+    conf = (open_path / "conf/nginx.conf").read_text().replace("pid logs/nginx.pid", "pid nginx.pid")
+    yield serve(conf=conf, directory=str(open_path)), port.number
+    port.close()
+
+
+def test_apisix(apisix):
+    """Routes of a file are served, by plugins that rewrite and that count; a reload keeps them."""
+    server, port = apisix
+
+    def ask(target):
+        with Client(port) as client:
+            return client.request(target, host="shop.example.com")
+    until(lambda: ask("/hello").status == 200, server.evidence)
+    assert ask("/hello").text == "/hello for shop.example.com"
+    assert ask("/again/there").text == "/hello/there for shop.example.com"
+    assert [ask("/few").status for _ in range(3)][-1] == 429
+    assert ask("/nothing").status == 404
+    before = server.children()
+    server.reload()
+    until(lambda: not set(before) & set(server.children()), server.evidence)
+    until(lambda: ask("/hello").status == 200, server.evidence)
