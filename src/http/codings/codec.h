@@ -38,7 +38,8 @@ enum codec_aim {
 enum codec_step {
     CODEC_DONE,   /* the input is used up, and the aim is reached */
     CODEC_FULL,   /* the room for output is full: another step is needed when there is some */
-    CODEC_FAILED, /* the input is no such stream, or ended too early; this was logged */
+    CODEC_CUT,    /* the input ended too early: the output so far is right; this was logged */
+    CODEC_FAILED, /* the input is no such stream; this was logged */
 };
 
 /* One library at work. Its functions neither wait nor switch fibers. */

@@ -7,6 +7,7 @@
 #include "http/message/type_set.h"
 #include "http/request/body_filter.h"
 #include "http/request/request.h"
+#include "http/request/wire.h"
 #include "server/generation.h"
 
 /* Below this much output a body may expand as it likes: the ratio says something about longer ones. */
@@ -133,6 +134,18 @@ static enum codec_step codec_step(struct step_call *call)
     return call->result;
 }
 
+/* The input has ended too early: the client gets what there is of it before the connection ends. MAY WAIT. Gives false. */
+static bool pass_rest(struct coded_body *body, struct request *request)
+{
+    struct request *main = request->main;
+
+    if (body->codec->out_used != 0 && pass_output(body, request, true, false) &&
+        main->wire->drain != NULL) {
+        main->wire->drain(main);
+    }
+    return false;
+}
+
 /* Codes; full rooms of output go on. MAY WAIT. */
 static bool code_bytes(struct coded_body *body, struct request *request, struct str bytes,
                        enum codec_aim aim)
@@ -151,7 +164,7 @@ static bool code_bytes(struct coded_body *body, struct request *request, struct 
         }
         step = codec_step(&call);
     } while (step == CODEC_FULL);
-    return step == CODEC_DONE;
+    return step == CODEC_CUT ? pass_rest(body, request) : step == CODEC_DONE;
 }
 
 /* postpone_gzipping, or a body that is gathered: is the piece only put aside? */

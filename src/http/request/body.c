@@ -224,6 +224,7 @@ bool request_body_exceeds(struct request *request)
     log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
               (long long) request->content_length);
     request->keepalive = false;
+    request->expects_continue = false; /* whatever the status of its page: the body is not wanted */
     request_fail(request, 413);
     return true;
 }
@@ -301,6 +302,9 @@ enum flow request_read_body(struct request *request)
 
 ssize_t request_read_some(struct request *request, void *at, size_t size)
 {
+    if (request->body_refusal != 0) {
+        return -1; /* it was refused, which was logged: where it ends is not known any more */
+    }
     ssize_t n = request->wire->read_body(request, at, size);
 
     request->is_body_taken |= n > 0;

@@ -26,15 +26,23 @@ bool response_drop(const struct body_piece *piece);
  */
 bool response_to_wire(struct request *request, const struct body_piece *piece, bool is_last);
 
+/*
+ * A filter of the response, or the wire, did not take a piece: a part of the body is gone, so that nothing more of it is sent, and
+ * the connection or the stream ends without an end of the body. Not where a filter has withdrawn the response. Gives false.
+ */
+bool response_break(struct request *request);
+
 /* What a filter calls with its output: the next filter, or the wire. MAY WAIT. */
 static inline bool body_filter_next(struct body_filter *filter, struct request *request,
                                     const struct body_piece *piece, bool is_last)
 {
-    if (request->main->is_over_memory) {
+    if (request->main->is_over_memory || request->response.is_broken) {
         return response_drop(piece);
     }
-    return filter->next != NULL ? filter->next->send(filter->next, request, piece, is_last)
-                                : response_to_wire(request, piece, is_last);
+    bool is_sound = filter->next != NULL
+                        ? filter->next->send(filter->next, request, piece, is_last)
+                        : response_to_wire(request, piece, is_last);
+    return is_sound || response_break(request);
 }
 
 /* Puts a filter before those that are there: it sees what the handler gives (ranges, copies of files). */

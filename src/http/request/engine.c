@@ -373,6 +373,9 @@ static void request_run(void *arg)
     request->fiber = fiber_self();
     fiber_set_subject(&request->log);
     enum flow flow = request_answer(request, receive_request(request));
+    if (request->response.is_broken && flow == FLOW_DONE) {
+        flow = FLOW_CLOSED; /* who gave the body did not look whether it was taken */
+    }
     if (request->subrequests_begun != NULL) {
         subrequests_end(request, flow != FLOW_DONE);
     }

@@ -176,8 +176,11 @@ enum flow response_start(struct request *request)
     if (request->main->is_over_memory) {
         return request_fail(request, 500);
     }
+    if (response->is_broken) {
+        return FLOW_CLOSED; /* a subrequest's body filter has failed */
+    }
     if (!request->is_body_read && !request->is_body_streamed && response->status < 400 &&
-        !request_drop_arrived_body(request)) {
+        request->body_refusal == 0 && !request_drop_arrived_body(request)) {
         return FLOW_FAIL;
     }
     if (response->error_status != 0) {
@@ -207,12 +210,21 @@ bool response_send(struct request *request, const struct body_piece *piece, bool
 {
     struct body_filter *filter = request->response.filters;
 
-    if (request->main->is_over_memory) {
+    if (request->main->is_over_memory || request->response.is_broken) {
         return response_drop(piece);
     }
     bool is_sound = filter != NULL ? filter->send(filter, request, piece, is_last)
                                    : response_to_wire(request, piece, is_last);
-    return is_sound && (is_last || response_goes_on(request));
+    if (!is_sound) {
+        return response_break(request);
+    }
+    return is_last || response_goes_on(request);
+}
+
+bool response_break(struct request *request)
+{
+    request->response.is_broken |= request->response.refusal == 0;
+    return false;
 }
 
 /* A handler or a filter has lost count. Gives false, as to one whose client is gone. */

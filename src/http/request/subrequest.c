@@ -324,6 +324,18 @@ static void count(struct request *parent, int more)
     parent->main->subrequests_running += (unsigned) more;
 }
 
+/* A body filter that failed ends the responses that the body was to become part of, too, as with nginx. */
+static void break_parents(struct request *child, const struct sub_state *state)
+{
+    if (!child->response.is_broken || state->sub == NULL ||
+        state->sub->output == SUBREQUEST_NONE) {
+        return;
+    }
+    for (struct request *at = child; at != child->main; at = at->parent) {
+        response_break(at->parent);
+    }
+}
+
 static void run_child(void *arg)
 {
     struct sub_state *state = arg;
@@ -333,6 +345,7 @@ static void run_child(void *arg)
     child->fiber = fiber_self();
     fiber_set_subject(&child->log);
     state->flow = request_answer(child, FLOW_AGAIN);
+    break_parents(child, state);
     if (state->flow != FLOW_DONE) {
         subrequests_end(child, true);
     }

@@ -42,7 +42,9 @@ static void recycle_sent(struct http_connection *http)
 /* The last response is out: the connection ends, gently where the client may still be sending. */
 static void connection_finish(struct http_connection *http)
 {
-    if (http->linger_until_ms != 0 && !http->conn->is_input_closed && !http->conn->is_broken) {
+    if (http->wants_reset) {
+        connection_end(http);
+    } else if (http->linger_until_ms != 0 && !http->conn->is_input_closed && !http->conn->is_broken) {
         connection_linger(http);
     } else {
         connection_end_later(http);
@@ -254,6 +256,15 @@ static bool wants_lingering(const struct request *request)
     }
 }
 
+/* A body that was to end with the connection and broke off: only a reset tells the client that it is not whole. */
+static bool must_reset(const struct request *request)
+{
+    const struct response *response = &request->response;
+
+    return response->is_broken && response->is_head_sent && !response->is_chunked &&
+           response->content_length < 0;
+}
+
 void v1_request_ended(struct request *request, enum flow flow)
 {
     struct http_connection *http = request->http;
@@ -265,11 +276,14 @@ void v1_request_ended(struct request *request, enum flow flow)
     request->out_end = conn->queued;
     http->rest_location = request->location;
     http->current = NULL;
+    if (must_reset(request)) {
+        http->wants_reset = true;
+    }
     if (flow == FLOW_CLOSED) {
         request->keepalive = false;
         http->is_last = true;
-        http->wants_reset = request->location->reset_timedout_connection &&
-                            (request->is_timed_out || request->response.status == 444);
+        http->wants_reset |= request->location->reset_timedout_connection &&
+                             (request->is_timed_out || request->response.status == 444);
         conn_fail(conn, ECANCELED);
     } else if (!request->keepalive || flow == FLOW_CUT) {
         request->keepalive = false;

@@ -130,7 +130,6 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
     filter->kept = LUA_NOREF;
     if (!run_on_piece(filter)) {
         forget_chunk(filter);
-        filter->lua->is_filter_broken = true;
         request->keepalive = false;
         return response_drop(piece);
     }

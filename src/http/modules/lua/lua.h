@@ -77,7 +77,6 @@ struct lua_request {
     unsigned redirects;          /* of the request, when ngx.ctx was made */
     bool has_type;               /* a script has set Content-Type, or removed it */
     bool is_reading_body;        /* ngx.req.read_body waits */
-    bool is_filter_broken;       /* body_filter_by_lua has failed */
     bool has_raw_socket; /* ngx.req.socket(true): what is sent there is the answer (req_socket.c) */
     struct body_source *body_source; /* of ngx.req.socket(); or NULL */
     struct body_writer *writer;      /* of ngx.req.init_body; or NULL */

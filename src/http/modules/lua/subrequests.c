@@ -336,10 +336,9 @@ static bool run_all(struct script_thread *thread, struct capture **captures, enu
 /* ngx.exit(444) and its kin, a filter of bodies that failed: not the answer alone is dropped, but the client. */
 static bool drops_all(struct request *child, enum flow flow)
 {
-    const struct lua_request *lua = lua_request_begun(child);
     unsigned status = child->response.status;
 
-    if (lua != NULL && lua->is_filter_broken) {
+    if (child->response.is_broken) {
         return true;
     }
     return flow == FLOW_CUT && !child->response.is_head_sent &&

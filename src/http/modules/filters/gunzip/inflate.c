@@ -68,8 +68,8 @@ static enum codec_step inflate_step(struct codec *codec, struct str *in, enum co
         }
     }
     if (aim == CODEC_END && !inflater->is_at_end) {
-        log_error(log, 0, "inflate() returned %d on response end", result);
-        return CODEC_FAILED;
+        log_error(log, 0, "inflate() returned %d on response end", Z_BUF_ERROR);
+        return CODEC_CUT;
     }
     return CODEC_DONE;
 }

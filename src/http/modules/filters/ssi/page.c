@@ -12,7 +12,7 @@ void ssi_send_piece(struct ssi_page *page, const struct body_piece *piece, bool 
                        ? body_filter_next(&page->filter, page->request, piece, is_last)
                        : ordered_send(page->ordered, piece, is_last);
 
-    page->is_dead = !is_sent;
+    page->is_dead = page->is_dead || !is_sent;
 }
 
 static void send_bytes(struct ssi_page *page, struct str bytes, bool is_flush, bool is_last)
