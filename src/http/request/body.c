@@ -224,6 +224,7 @@ bool request_body_exceeds(struct request *request)
     log_error(&request->log, 0, "client intended to send too large body: %lld bytes",
               (long long) request->content_length);
     request->keepalive = false;
+    request->body_refusal = 413;
     request->expects_continue = false; /* whatever the status of its page: the body is not wanted */
     request_fail(request, 413);
     return true;
