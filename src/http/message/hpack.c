@@ -206,24 +206,24 @@ static bool get_integer(struct str *block, unsigned bits, uint32_t *out)
     return true;
 }
 
-/* A string literal (5.2), in the arena. */
-static bool get_string(const struct hpack_table *table, struct str *block, struct arena *arena,
-                       size_t max, struct str *out)
+/* A string literal (5.2), in the arena. Gives its bytes as it was coded, -1 on failure. */
+static ptrdiff_t get_string(const struct hpack_table *table, struct str *block, struct arena *arena,
+                            size_t max, struct str *out)
 {
     uint32_t length;
 
     if (block->len == 0) {
-        return false;
+        return -1;
     }
     bool is_packed = (block->data[0] & 0x80) != 0;
     if (!get_integer(block, 7, &length) || length > block->len || length > max) {
-        return false;
+        return -1;
     }
     struct str text = {block->data, length};
     *block = str_skip(*block, length);
     if (!is_packed) {
         *out = arena_dup(arena, text);
-        return true;
+        return (ptrdiff_t) length;
     }
     size_t room = (size_t) length * 8 / 5 + 1;
     room = room < max ? room : max;
@@ -234,7 +234,7 @@ static bool get_string(const struct hpack_table *table, struct str *block, struc
         size = huffman_decode(str_head(text, text.len - 1), at, room);
     }
     *out = (struct str){at, (size_t) size};
-    return size >= 0;
+    return size < 0 ? -1 : (ptrdiff_t) length;
 }
 
 /* A copy of an entry's name, and of its value when that is wanted, too. */
@@ -287,6 +287,7 @@ enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, str
                                size_t max_string, struct hpack_field *field)
 {
     uint32_t index;
+    ptrdiff_t name_coded = 0;
 
     if (!take_updates(table, block)) {
         return HPACK_BAD;
@@ -298,6 +299,7 @@ enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, str
     table->is_in_block = true;
     unsigned char first = (unsigned char) block->data[0];
     field->never_indexed = false;
+    field->longest_coded = 0;
     if ((first & 0x80) != 0) {
         return get_integer(block, 7, &index) && get_indexed(table, index, arena, field, true)
                    ? HPACK_FIELD
@@ -314,13 +316,16 @@ enum hpack_result hpack_decode(struct hpack_table *table, struct str *block, str
         }
     } else {
         field->static_index = 0;
-        if (!get_string(table, block, arena, max_string, &field->name)) {
+        name_coded = get_string(table, block, arena, max_string, &field->name);
+        if (name_coded < 0) {
             return HPACK_BAD;
         }
     }
-    if (!get_string(table, block, arena, max_string, &field->value)) {
+    ptrdiff_t value_coded = get_string(table, block, arena, max_string, &field->value);
+    if (value_coded < 0) {
         return HPACK_BAD;
     }
+    field->longest_coded = (uint32_t) (name_coded > value_coded ? name_coded : value_coded);
     if (is_inserted) {
         struct hpack_entry *entry = entry_insert(table, field->name, field->value);
         if (entry != NULL) {

@@ -40,7 +40,9 @@ struct hpack_field {
     struct str name; /* lower case as sent; checked by the caller */
     struct str value;
     uint8_t static_index; /* of the name in the static table, 1 to 61; or 0 */
-    bool never_indexed;   /* the sender wants it in no table (RFC 7541, 7.1.3) */
+    uint32_t
+        longest_coded; /* bytes of the longer of its two strings, as they were sent; 0 = none was sent */
+    bool never_indexed; /* the sender wants it in no table (RFC 7541, 7.1.3) */
 };
 
 enum hpack_result {

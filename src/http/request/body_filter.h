@@ -39,9 +39,8 @@ static inline bool body_filter_next(struct body_filter *filter, struct request *
     if (request->main->is_over_memory || request->response.is_broken) {
         return response_drop(piece);
     }
-    bool is_sound = filter->next != NULL
-                        ? filter->next->send(filter->next, request, piece, is_last)
-                        : response_to_wire(request, piece, is_last);
+    bool is_sound = filter->next != NULL ? filter->next->send(filter->next, request, piece, is_last)
+                                         : response_to_wire(request, piece, is_last);
     return is_sound || response_break(request);
 }
 

@@ -327,8 +327,7 @@ static void count(struct request *parent, int more)
 /* A body filter that failed ends the responses that the body was to become part of, too, as with nginx. */
 static void break_parents(struct request *child, const struct sub_state *state)
 {
-    if (!child->response.is_broken || state->sub == NULL ||
-        state->sub->output == SUBREQUEST_NONE) {
+    if (!child->response.is_broken || state->sub == NULL || state->sub->output == SUBREQUEST_NONE) {
         return;
     }
     for (struct request *at = child; at != child->main; at = at->parent) {

@@ -44,7 +44,8 @@ static void connection_finish(struct http_connection *http)
 {
     if (http->wants_reset) {
         connection_end(http);
-    } else if (http->linger_until_ms != 0 && !http->conn->is_input_closed && !http->conn->is_broken) {
+    } else if (http->linger_until_ms != 0 && !http->conn->is_input_closed &&
+               !http->conn->is_broken) {
         connection_linger(http);
     } else {
         connection_end_later(http);

@@ -175,7 +175,7 @@ static void take_field(struct heading *heading, const struct hpack_field *field)
     heading->size += size;
     heading->count++;
     heading->regulars += !is_pseudo;
-    if (size > heading->limits->line_max) {
+    if (field->longest_coded > heading->limits->line_max) { /* name and value each, as with nginx */
         heading_refuse(heading, 494, "client sent too long header line", NULL);
     } else if (heading->size > heading->limits->head_max) {
         heading_refuse(heading, 494, "client sent too large request", NULL);

@@ -4,6 +4,7 @@ import re
 import socket
 import struct
 
+import hpack
 import pytest
 
 from h2_site import BIG, _site  # noqa: F401
@@ -129,10 +130,22 @@ def test_servers_by_name(serve):
             assert client.get(authority="B").body == b"second"
 
 
+@pytest.mark.parametrize("fields, is_taken", [
+    ([("cookie", "a" * 13107)], True), ([("cookie", "a" * 13108)], False),
+    ([("x-foo", "~" * 5041)], True), ([("x-foo", "~" * 5042)], False),
+    ([("x" * 9362, "a" * 9362)], True), ([("x" * 9363, "a")], False),
+    ([("x-%d" % i, "a" * 1000) for i in range(32)], True), ([("x-%d" % i, "a" * 1000) for i in range(40)], False)])
+def test_names_and_values_count_as_they_were_sent(site, fields, is_taken):
+    """Each may have as many coded bytes as a buffer of large_client_header_buffers, 8192; all together as many as there are in clear."""
+    with H2(site().port) as client:
+        never_indexed = [hpack.NeverIndexedHeaderTuple(*field) for field in fields]
+        assert client.get("/a.txt", headers=never_indexed).status == (200 if is_taken else 400)
+
+
 def test_too_large_heads(site):
     server = site(server="large_client_header_buffers 2 1k; client_header_buffer_size 1k; max_headers 20;")
     with H2(server.port) as client:
-        assert client.get("/a.txt", headers=[("x", "y" * 1100)]).status == 400
+        assert client.get("/a.txt", headers=[("x", "y" * 1200)]).status == 400
         assert client.get("/a.txt", headers=[("x%d" % i, "y" * 500) for i in range(7)]).status == 400
         assert client.get("/a.txt", headers=[("x", "y")] * 21).status == 400
         assert client.get("/a.txt", headers=[("x", "y")] * 20).status == 200    # pseudo-fields do not count
