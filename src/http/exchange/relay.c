@@ -259,6 +259,26 @@ bool exchange_skip_body(struct exchange *x)
     return result == BODY_END && x->is_reusable;
 }
 
+/*
+ * proxy_method HEAD for another method: the head speaks of a body that is not there. A client of HTTP/1 gets it as it is, as with
+ * nginx, but on a connection that ends, where it cannot wait for the body; over HTTP/2 the length is left out (RFC 9113, 8.1.1).
+ */
+static void begin_without_body(struct request *request)
+{
+    struct response *response = &request->response;
+
+    if (request->method == METHOD_HEAD || response->status == 204 || response->status == 304 ||
+        response->content_length <= 0) {
+        return;
+    }
+    if (request->version >= HTTP_2) {
+        response->content_length = -1;
+    } else {
+        response->lacks_body = true;
+        request->keepalive = false;
+    }
+}
+
 enum flow relay_answer(struct exchange *x)
 {
     struct request *request = x->request;
@@ -279,6 +299,9 @@ enum flow relay_answer(struct exchange *x)
         if (request->is_body_streamed && !request->is_body_read) {
             request->keepalive = false; /* it answered before it had all: the rest is dropped */
             request->is_lingering_forced = true;
+        }
+        if (x->answer.has_no_body) {
+            begin_without_body(request);
         }
         request->log.action = "sending to client";
         flow = response_start(request);

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from harness import Closed, binaries, run_binary, until
+from harness.h2 import H2
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -404,3 +405,23 @@ def test_streamed_body_goes_on_as_it_comes(serve, framing, first, second, tail):
                 client.send(tail)
                 conn.sendall(OK)
                 assert client.response().text == "ok"
+
+
+@pytest.mark.parametrize("settings", ["", "proxy_buffering off;", "sub_filter a b; sub_filter_types *;"])
+@pytest.mark.parametrize("framing", [b"Content-Length: 5", b"Transfer-Encoding: chunked", b"X: y"])
+def test_head_stands_in_for_another_method(serve, backend, settings, framing):
+    """The client gets the head, without waiting for the body that it speaks of; the backend's connection stays usable."""
+    back = backend([b"HTTP/1.1 200 OK\r\nX-Answer: head\r\n" + framing + b"\r\n\r\n"] * 4)
+    server = serve("server { listen 127.0.0.1:@PORT@; http2 on; location / { proxy_method HEAD; proxy_pass http://127.0.0.1:%d; %s } }"
+                   % (back.port, settings))
+    for method, body in ("GET", ""), ("POST", "abc"):
+        with server.client() as client:
+            client.send("%s / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (method, len(body), body))
+            head, _, rest = client.rest().partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK") and b"X-Answer: head" in head
+            assert rest == (b"" if b"Content-Length" in head else b"0\r\n\r\n")
+    with H2(server.port) as h2:
+        answer = h2.get("/")
+        assert answer.is_whole and answer.body == b"" and answer.headers["x-answer"] == "head"
+    assert all(request.startswith(b"HEAD /") for request in back.requests) and back.connections < 3
+    assert not errors(server)
