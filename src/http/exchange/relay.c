@@ -285,6 +285,7 @@ enum flow relay_answer(struct exchange *x)
     struct relay relay = {.x = x, .begun_ms = clock_now.now_ms};
 
     enum flow flow = FLOW_DONE;
+    uint64_t head_received = x->attempt->bytes_received - x->protocol->channel->input(x).len;
 
     if (x->settings->limit_rate != NULL) {
         x->limit_rate = exchange_limit_rate(x);
@@ -321,6 +322,12 @@ enum flow relay_answer(struct exchange *x)
         result = read_body(&relay);
     } else {
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
+    }
+    if ((x->answer.fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 &&
+        x->answer.version < HTTP_2) {
+        /* Of a chunked body what came counts, with its chunk sizes, as with nginx. */
+        x->attempt->response_length =
+            x->attempt->bytes_received - head_received - x->protocol->channel->input(x).len;
     }
     if (x->keeper != NULL && !x->keeper->end(x, result == BODY_END)) {
         result = BODY_BAD;

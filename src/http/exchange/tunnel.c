@@ -48,10 +48,9 @@ static void relay_has_ended(struct relay *relay, enum relay_why why, enum relay_
 
     backend->owner = tunnel->backend_owner;
     backend->user = x->link;
-    request->body_received += relay->sides[RELAY_CLIENT].received;
+    request->tunnel_received += relay->sides[RELAY_CLIENT].received;
     x->attempt->bytes_received += relay->sides[RELAY_BACKEND].received;
-    x->body_received += relay->sides[RELAY_BACKEND].received;
-    x->attempt->response_length = x->body_received;
+    x->body_received += relay->sides[RELAY_BACKEND].received; /* … which is no response body */
     if (x->tunnel_byte_ms == 0) {
         x->tunnel_byte_ms = relay->sides[RELAY_BACKEND].first_ms;
     }

@@ -125,11 +125,14 @@ struct request {
     uint64_t responded_ms;  /* … when the head of its answer was given to the wire; 0 = not yet */
     uint64_t head_size;     /* bytes of line and headers */
     uint64_t body_received; /* bytes of the body as received, frames included */
-    uint64_t out_start;     /* conn->queued when the response began */
-    uint64_t out_head_end;  /* … when its head was written */
-    uint64_t out_end;       /* conn->queued when its last byte was put there */
-    uint64_t out_sent;      /* conn->sent when it was recycled, at most out_end */
-    uint64_t limit_rate;    /* bytes per second in force; 0 = none */
+    uint64_t ordinal;       /* of this request on its connection: 1 is the first */
+    uint64_t tunnel_received; /* bytes that the client sent after the head through a tunnel */
+    uint64_t out_interim;     /* bytes of interim responses */
+    uint64_t out_start;       /* conn->queued when the response began, interim ones included */
+    uint64_t out_head_end;    /* … and its head behind that: out_end less the bytes of the body */
+    uint64_t out_end;         /* conn->queued when its last byte was put there */
+    uint64_t out_sent;        /* conn->sent when it was recycled, at most out_end */
+    uint64_t limit_rate;      /* bytes per second in force; 0 = none */
     uint64_t limit_rate_after; /* bytes that go before the limit holds */
     struct list link;          /* on the connection's list of requests that are not recycled yet */
     struct keyed_data *data;   /* what modules keep for it: see request_data */

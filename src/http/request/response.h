@@ -60,10 +60,10 @@ struct response {
     uint64_t body_given;  /* bytes of it that went to the wire, where its length was announced */
     uint64_t range_start; /* of the one range that is cut out of the body, when the head is … */
     uint64_t range_end;   /* … made; 0 = none is */
-    unsigned is_head_sent : 1;    /* the client may have seen it: nothing of it can change */
-    unsigned is_complete : 1;     /* the last piece was given */
-    unsigned lacks_body : 1;      /* its head was that of an answer to HEAD: the length means nothing */
-    unsigned is_broken : 1;       /* a part of the body is gone: see response_break */
+    unsigned is_head_sent : 1; /* the client may have seen it: nothing of it can change */
+    unsigned is_complete : 1;  /* the last piece was given */
+    unsigned lacks_body : 1; /* its head was that of an answer to HEAD: the length means nothing */
+    unsigned is_broken : 1;  /* a part of the body is gone: see response_break */
     unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
     unsigned is_chunked : 1;      /* set by the wire */
     unsigned allows_ranges : 1;   /* a handler that can serve ranges of this body sets it */

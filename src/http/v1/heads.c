@@ -106,6 +106,7 @@ static bool read_head(struct http_connection *http)
     counters_mine->writing += list_is_empty(&http->unfinished);
     list_push_back(&http->unfinished, &request->link);
     http->unfinished_count++;
+    request->ordinal = ++http->requests;
     if (result == PARSE_BAD) {
         conn->in_start = conn->in_end;
         head_refuse(http, request, &head);
@@ -119,7 +120,6 @@ static bool read_head(struct http_connection *http)
                  STR_ARG(head.culprit));
     }
     request->log.action = NULL;
-    http->requests++;
     if (status != 0) {
         start_last(http, request, status);
     } else {
@@ -172,6 +172,7 @@ void v1_log_open_head(struct http_connection *http, unsigned status, int error, 
     };
     struct head head;
 
+    request->ordinal = http->requests + 1;
     head_parse(conn_input(http->conn), &reading, &head);
     head.status = status;
     v1_request_setup(request, &head);

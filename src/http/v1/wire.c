@@ -296,8 +296,8 @@ static void v1_send_head(struct request *request)
     struct conn *conn = request->conn;
     struct response *response = &request->response;
 
-    request->out_start = conn->queued;
-    request->out_head_end = conn->queued;
+    request->out_start = conn->queued - request->out_interim;
+    request->out_head_end = request->out_start;
     response->is_head_sent = true;
     if (request->method == METHOD_HEAD || response->status == 304 || response->status == 204) {
         response->is_header_only = true;
@@ -312,7 +312,7 @@ static void v1_send_head(struct request *request)
     }
     if (__builtin_expect(response->raw_head.len != 0, 0)) {
         conn_write(conn, response->raw_head);
-        request->out_head_end = conn->queued;
+        request->out_head_end = conn->queued - request->out_interim;
         return;
     }
     size_t size = head_room(request);
@@ -322,7 +322,7 @@ static void v1_send_head(struct request *request)
         size_t whole = response->whole.len <= COPY_MAX ? response->whole.len : 0;
         char *room = conn_out_room(conn, size + whole);
         char *end = put_head(room, request);
-        request->out_head_end = conn->queued + (uint64_t) (end - room);
+        request->out_head_end = conn->queued + (uint64_t) (end - room) - request->out_interim;
         if (takes_whole(request)) {
             end = str_put(end, response->whole);
             response->is_complete = true;
@@ -337,7 +337,7 @@ static void v1_send_head(struct request *request)
     } else {
         conn_write(conn, head);
     }
-    request->out_head_end = conn->queued;
+    request->out_head_end = conn->queued - request->out_interim;
 }
 
 /* ---- bodies ---- */
@@ -469,6 +469,7 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
     if (request->version < HTTP_1_1) {
         return;
     }
+    uint64_t begin = conn->queued;
     conn_write(conn, STR("HTTP/1.1 "));
     conn_write(conn, str_from(number, format_uint(number, status)));
     conn_write(conn, STR(" "));
@@ -483,6 +484,7 @@ static void v1_send_interim(struct request *request, unsigned status, const stru
         }
     }
     conn_write(conn, STR("\r\n"));
+    request->out_interim += conn->queued - begin;
     conn_flush_later(conn);
 }
 

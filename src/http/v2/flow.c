@@ -248,6 +248,7 @@ void v2_spend(struct v2_stream *stream, size_t size, size_t frames, bool is_tiny
         stream->pass += (uint64_t) size * 65536 / stream->share;
     }
     stream->given += size + frames * FRAME_HEAD_SIZE;
+    stream->request->out_head_end += frames * FRAME_HEAD_SIZE; /* no part of the body */
     stream->request->out_sent = stream->given;
     c->progress_ms = clock_now.now_ms;
     v2_appease(c, GUARD_WINDOWS, (uint32_t) frames * 2);

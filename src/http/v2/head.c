@@ -29,7 +29,7 @@ static void begin_request(struct heading *heading, uint32_t id, uint8_t flags)
 
     v2_stream_add(c, stream, id);
     heading_set_up(heading, flags);
-    c->http->requests++;
+    request->ordinal = ++c->http->requests;
     const struct http_location *location = request->location;
     if (location->keepalive_timeout_ms == 0 ||
         (int64_t) c->http->requests >= location->keepalive_requests ||

@@ -245,6 +245,7 @@ static void write_block(struct v2_stream *stream, struct str block, bool is_last
         conn_out_commit(c->conn, FRAME_HEAD_SIZE);
         conn_write(c->conn, part);
         stream->given += FRAME_HEAD_SIZE + part.len;
+        stream->request->out_head_end += FRAME_HEAD_SIZE + part.len;
         type = FRAME_CONTINUATION;
         flags = 0;
     } while (block.len != 0);
@@ -284,7 +285,6 @@ void v2_send_head(struct request *request)
     if (size + FRAME_HEAD_SIZE * 2 + COPY_MAX > OUT_CHUNK_SIZE) {
         char *room = arena_text(&request->arena, size);
         write_block(stream, str_from(room, put_head(room, stream)), is_last);
-        request->out_head_end = stream->given;
     } else {
         bool is_whole = takes_whole(stream);
         char *room = conn_out_room(c->conn, size + FRAME_HEAD_SIZE * 2 +

@@ -43,23 +43,9 @@ VARIABLE_GET(get_connection)
     return variable_give_number(env, out, conn_number(variable_request(env)->conn));
 }
 
-/*
- * The number of this request on its connection. Pipelined ones that began after it are counted in
- * the connection already; they stand after it on the list, or are all of it once this one was
- * sent.
- */
 VARIABLE_GET(get_connection_requests)
 {
-    const struct request *request = variable_request(env)->main;
-    const struct http_connection *http = request->http;
-    const struct list *head = &http->unfinished;
-    const struct list *link = list_is_empty(&request->link) ? head : &request->link;
-    uint64_t number = http->requests;
-
-    for (link = link->next; link != head && number > 1; link = link->next) {
-        number--;
-    }
-    return variable_give_number(env, out, number);
+    return variable_give_number(env, out, variable_request(env)->main->ordinal);
 }
 
 VARIABLE_GET(get_connection_time)

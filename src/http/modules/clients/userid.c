@@ -316,7 +316,7 @@ static bool get_set(struct variable_env *env, const struct variable *variable, s
 /* It has a value only where `set` gives it one. */
 static bool get_reset(struct variable_env *env, const struct variable *variable, struct str *out)
 {
-    return false;
+    return variable_give(out, STR(""));
 }
 
 static const struct variable userid_variables[] = {

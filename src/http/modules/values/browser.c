@@ -153,7 +153,7 @@ static bool get_browser(struct variable_env *env, const struct variable *variabl
     const struct browser_settings *settings = location_settings(request->location, &browser_key);
 
     if (is_modern(request, settings) != (variable->data == 1)) {
-        return false;
+        return variable_give(out, STR(""));
     }
     return variable_give(out,
                          variable->data == 1 ? settings->modern_value : settings->ancient_value);
@@ -164,12 +164,12 @@ static bool get_msie(struct variable_env *env, const struct variable *variable, 
     const struct field *field = fields_get(&variable_request(env)->headers, FIELD_USER_AGENT);
 
     if (field == NULL || str_find(field->value, STR("Opera")) != NULL) {
-        return false;
+        return variable_give(out, STR(""));
     }
     const char *token = str_find(field->value, STR("MSIE "));
-    return token != NULL &&
-           field->value.data + field->value.len - token >= (ptrdiff_t) sizeof("MSIE 6.") &&
-           variable_give(out, STR("1"));
+    bool is_msie = token != NULL &&
+                   field->value.data + field->value.len - token >= (ptrdiff_t) sizeof("MSIE 6.");
+    return variable_give(out, is_msie ? STR("1") : STR(""));
 }
 
 static const struct variable browser_variables[] = {

@@ -89,7 +89,7 @@ static bool get_it(struct variable_env *env, const struct variable *variable, st
 {
     const struct echo_state *state = request_data(variable_request(env), &echo_key, 0);
 
-    return state != NULL && variable_give(out, state->it);
+    return state != NULL && state->it.data != NULL && variable_give(out, state->it);
 }
 
 static bool get_timer(struct variable_env *env, const struct variable *variable, struct str *out)

@@ -80,7 +80,7 @@ static enum flow count_request(struct request *request)
     struct metrics_sample sample = {
         .status = request->response.status,
         .time_ms = request_age_ms(request),
-        .received = request->head_size + request->body_received,
+        .received = request->head_size + request->body_received + request->tunnel_received,
         .sent = request_bytes_sent(request),
     };
     metrics_count(server->series, &sample);

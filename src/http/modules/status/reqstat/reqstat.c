@@ -48,7 +48,7 @@ static enum flow choose(struct request *request)
     }
     struct choice *choice = request_data(request, &reqstat_key, sizeof(*choice));
     choice->settings = settings;
-    choice->is_first = request->http->requests == 1;
+    choice->is_first = request->ordinal == 1;
     choice->is_bypassed = templates_any_true(&settings->bypass, &request->env);
     if (!choice->is_bypassed && !settings->is_lazy) {
         unsigned i = 0;
@@ -91,7 +91,8 @@ static void count_attempts(uint64_t *counts, const struct exchange *x)
 
 static void count_all(struct request *request, const struct choice *choice, uint64_t *counts)
 {
-    counts[REQSTAT_BYTES_IN] = request->head_size + request->body_received;
+    counts[REQSTAT_BYTES_IN] =
+        request->head_size + request->body_received + request->tunnel_received;
     counts[REQSTAT_BYTES_OUT] = request_bytes_sent(request);
     counts[REQSTAT_CONN_TOTAL] = choice->is_first;
     counts[REQSTAT_REQ_TOTAL] = 1;
