@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 
 import pytest
 
@@ -107,6 +108,45 @@ def test_pid_file_moves_at_a_reload(serve):
     until(lambda: not os.path.exists(server.path("nginx.pid")), "the old pid file to go")
     assert server.quit() == 0
     assert not os.path.exists(server.path("other.pid"))
+
+
+def test_pid_file_gets_another_name_of_the_same_file(serve):
+    """As from /var/run/x.pid to /run/x.pid, where one folder is a link to the other. The file stays, and goes at the end."""
+    server = serve(HTTP, files={"run/x": ""})
+    os.symlink("run", server.path("link"))
+    for name in "link/a.pid", "run/a.pid", "link/a.pid":
+        server.configure(conf=re.sub(r"pid \S+;", "pid %s;" % name, server.conf, count=1))
+        workers = server.children()
+        server.reload()
+        wait_workers(server, 1, without=workers)
+        assert server.read("run/a.pid") == "%d\n" % server.pid
+    assert not os.path.exists(server.path("nginx.pid"))
+    server.quit()
+    assert not os.path.exists(server.path("run/a.pid"))
+
+
+@ours_alone
+def test_relative_prefix(tmp_path):
+    """Each path is made full once: temporary folders, roots with variables, logs."""
+    (tmp_path / "x/html/a").mkdir(parents=True)
+    (tmp_path / "x/html/a/file").write_text("hello")
+    (tmp_path / "x/n.conf").write_text("""
+        daemon off; master_process off; pid n.pid; error_log e.log; events { }
+        http {
+            access_log a.log; client_body_temp_path body; proxy_temp_path proxy 1 2; proxy_cache_path cache keys_zone=z:1m;
+            server { listen unix:%s/s; location / { root html/$host; } location /up { client_body_in_file_only clean; proxy_pass http://unix:%s/s:/file; } }
+        }""" % (tmp_path, tmp_path))
+    process = subprocess.Popen([binaries.under_test(), "-p", "x/", "-c", "n.conf", "-e", "e.log"], cwd=tmp_path)
+    try:
+        until((tmp_path / "x/n.pid").exists, "the pid file")
+        with Client(str(tmp_path / "s")) as client:
+            assert client.request("/file", host="a").text == "hello"
+            assert client.request("/up", method="POST", host="localhost", body=b"x").status == 404
+    finally:
+        process.terminate()
+        process.wait()
+    assert sorted(name for name in os.listdir(tmp_path / "x") if "temp" not in name) == [
+        "a.log", "body", "cache", "e.log", "html", "n.conf", "proxy"]
 
 
 def test_pid_file_that_cannot_be_written(tmp_path):

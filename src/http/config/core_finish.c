@@ -47,10 +47,7 @@ bool location_settings_finish(struct conf_scope *scope, void *settings)
     if (location->client_body_temp_path == NULL) {
         static const unsigned no_levels[3];
         location->client_body_temp_path =
-            generation_path(generation, scope->node,
-                            fs_full_name(scope->conf->arena, scope->conf->prefix,
-                                         STR(DEFAULT_CLIENT_BODY_TEMP)),
-                            no_levels);
+            generation_path(generation, scope->node, STR(DEFAULT_CLIENT_BODY_TEMP), no_levels);
     }
     if (!location->has_server_info) {
         location->server_info = location->server_admin.len != 0;

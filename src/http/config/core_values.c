@@ -40,12 +40,13 @@ static struct template *path_template(struct conf_scope *scope, const struct con
     if (!keep_slash && path.len > 1 && path.data[path.len - 1] == '/') {
         path.len--;
     }
-    if (path.len == 0 || path.data[0] != '$') {
+    bool begins_with_variable = path.len != 0 && path.data[0] == '$';
+    if (!begins_with_variable) {
         path = conf_full_name(conf, path, false);
     }
     struct template *template = template_compile(conf, node, path);
     if (template != NULL && !template->is_constant) {
-        template->is_path = true;
+        template->is_path = begins_with_variable;
         template->prefix = conf->prefix;
     }
     return template;

@@ -28,8 +28,7 @@ bool temp_path_read(struct conf_scope *scope, struct conf_node *node, struct wan
         levels[i - 2] = (unsigned) level;
         left -= level;
     }
-    *out = generation_path(scope->conf->generation, node,
-                           conf_full_name(scope->conf, node->args[1], false), levels);
+    *out = generation_path(scope->conf->generation, node, node->args[1], levels);
     return *out != NULL;
 }
 

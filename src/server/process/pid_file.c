@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,8 +74,12 @@ static bool replace(const char *path)
     return is_done;
 }
 
+/* The path that was given last to pid_file_write, empty if it does not fit. */
+static char written_last[PATH_MAX];
+
 bool pid_file_write(struct str path)
 {
+    snprintf(written_last, sizeof(written_last), "%s", path.len < PATH_MAX ? path.data : "");
     if (replace(path.data)) {
         return true;
     }
@@ -119,8 +125,22 @@ pid_t pid_file_read(struct str path)
     return (pid_t) pid;
 }
 
+/* Is it the file that this process has written last, by another of its names (/var/run is a link to /run)? */
+static bool is_written_file(const char *path)
+{
+    struct stat written;
+    struct stat other;
+
+    return strcmp(path, written_last) != 0 && stat(written_last, &written) == 0 &&
+           stat(path, &other) == 0 && written.st_dev == other.st_dev &&
+           written.st_ino == other.st_ino;
+}
+
 void pid_file_remove(struct str path)
 {
+    if (is_written_file(path.data)) {
+        return;
+    }
     if (unlink(path.data) != 0) {
         log_alert(log_main, errno, "unlink() \"%s\" failed", path.data);
     }

@@ -15,7 +15,7 @@ bool pid_file_write(struct str path);
 bool pid_file_touch(struct str path);
 /* Reads the number; 0 after a message. */
 pid_t pid_file_read(struct str path);
-/* Removes it; a failure is an alert. */
+/* Removes it, unless it is the file that was written last, by another name; a failure is an alert. */
 void pid_file_remove(struct str path);
 
 /* PATH.oldbin, where the older master's number lives during an upgrade. */

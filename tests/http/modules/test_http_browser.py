@@ -42,10 +42,10 @@ def test_if(site):
     assert site.get("/if", NEW).text == "as you are\n"
 
 
-def test_log_has_a_dash_for_what_is_not_said(site):
+def test_what_is_not_said_is_empty_in_logs(site):
     site.get("/", OLD)
     site.get("/", NEW)
-    assert site.wait_lines("logs/browsers.log", 2) == ['/ "-" "old" "-"', '/ "new" "-" "-"']
+    assert site.wait_lines("logs/browsers.log", 2) == ['/ "" "old" ""', '/ "new" "" ""']
 
 
 def test_versions_are_compared_part_by_part(site):

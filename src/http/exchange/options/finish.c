@@ -120,9 +120,9 @@ static void set_default_temp_path(struct conf_scope *scope, struct exchange_sett
 {
     static const unsigned no_levels[3];
     struct conf *conf = scope->conf;
-    struct str path = fs_full_name(conf->arena, conf->prefix, own->family->temp_path);
 
-    own->temp_path = generation_path(conf->generation, scope->node, path, no_levels);
+    own->temp_path =
+        generation_path(conf->generation, scope->node, own->family->temp_path, no_levels);
 }
 
 /* A nested location without a *_pass of its own has none, nor what belongs to it; `if` and limit_except blocks keep it. */
