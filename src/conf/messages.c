@@ -8,9 +8,16 @@
 #include "base/fs.h"
 #include "conf/internal.h"
 
-#define REPORT_MAX 100  /* messages shown of one reading */
-#define EXCERPT_MAX 160 /* bytes of a source line shown */
-#define NEAREST_MAX 48  /* bytes of words that are compared for "did you mean" */
+#define WARNINGS_MAX 100 /* shown of one reading */
+#define ERRORS_MAX 1000  /* … whatever the warnings before them */
+#define EXCERPT_MAX 160  /* bytes of a source line shown */
+#define NEAREST_MAX 48   /* bytes of words that are compared for "did you mean" */
+
+/* Does the configuration fail by it? conf_alert only warns. */
+static bool is_fatal(const struct conf_message *message)
+{
+    return message->level <= LOG_ERROR && message->level != LOG_ALERT;
+}
 
 /* Adds a message that was laid out already. */
 static void add_message(struct conf *conf, struct conf_message *message)
@@ -18,10 +25,7 @@ static void add_message(struct conf *conf, struct conf_message *message)
     message->sequence = conf->messages == NULL ? 0 : conf->messages->sequence + 1;
     message->next = conf->messages;
     conf->messages = message;
-    /* conf_alert only warns. */
-    if (message->level <= LOG_ERROR && message->level != LOG_ALERT) {
-        conf->error_count++;
-    }
+    conf->error_count += is_fatal(message);
 }
 
 static bool is_muted(const struct conf *conf)
@@ -357,15 +361,23 @@ void conf_report(const struct conf *conf, const struct log *log, bool is_verbose
         sorted[--at] = m;
     }
     qsort(sorted, count, sizeof(*sorted), compare_messages);
-    for (size_t i = 0; i < count && i < REPORT_MAX; i++) {
+    size_t errors = 0;
+    size_t warnings = 0;
+    size_t hidden = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool is_error = is_fatal(sorted[i]);
+        if (is_error ? errors++ >= ERRORS_MAX : warnings++ >= WARNINGS_MAX) {
+            hidden++;
+            continue;
+        }
         show_message(sorted[i], log);
         if (is_verbose) {
             put_details(sorted[i]);
         }
     }
-    if (count > REPORT_MAX) {
+    if (hidden != 0) {
         log_write(log, LOG_WARN, 0, "%zu more messages about the configuration are not shown",
-                  count - REPORT_MAX);
+                  hidden);
     }
 }
 

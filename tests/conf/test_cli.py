@@ -285,3 +285,16 @@ def test_list_modules_and_directives():
     for name in ("worker_processes", "listen", "try_files", "add_header_inherit", "reuse_port"):
         assert re.search(r"\b%s\b" % name, done.stdout), name
     assert done.stderr == ""
+
+
+def test_http3_without_quic(tmp_path):
+    """What is said of HTTP/3 is accepted where nothing listens with quic; values are checked all the same."""
+    text = "events { } http { access_log off; log_format x '$http3'; %s server { listen 127.0.0.1:1; %s } }"
+    lines = ("http3 on; http3_hq off; http3_max_concurrent_streams 64; http3_stream_buffer_size 32k; quic_gso on; quic_retry on; "
+             "quic_active_connection_id_limit 4; quic_host_key key;")
+    for where in (lines, ""), ("", lines), ("http3 off;", "http3 on; add_header Alt-Svc 'h3=\":443\"; ma=86400';"):
+        (tmp_path / "nginx.conf").write_text("pid p; " + text % where)
+        done = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
+        assert done.returncode == 0 and "[warn]" not in done.stderr, done.stderr
+    (tmp_path / "nginx.conf").write_text("pid p; " + text % ("", "http3 perhaps;"))
+    assert 'invalid value "perhaps" in "http3" directive' in run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf").stderr

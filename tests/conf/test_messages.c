@@ -82,9 +82,27 @@ static void long_lines_are_cut(void **state)
     buf_append_char(&text, '\0');
     run(text.data);
     buf_free(&text);
-    assert_true(report().len < 20000);
-    assert_true(details().len < 40000);
+    assert_true(report().len < 200000);
+    assert_true(details().len < 400000);
     assert_non_null(str_find(report(), STR("more messages about the configuration are not shown")));
+}
+
+/* Warnings are what is cut off, wherever they stand. */
+static void warnings_hide_no_error(void **state)
+{
+    struct buf text = {0};
+
+    buf_append(&text, STR("http {\n"));
+    for (int i = 0; i < 150; i++) {
+        buf_append(&text, STR("gone 1;\n"));
+    }
+    buf_append(&text, STR("foo;\n}\n"));
+    buf_append_char(&text, '\0');
+    run(text.data);
+    buf_free(&text);
+    assert_non_null(str_find(report(), STR("unknown directive \"foo\"")));
+    assert_non_null(
+        str_find(report(), STR("50 more messages about the configuration are not shown")));
 }
 
 static void nearest_words(void **state)
@@ -137,9 +155,8 @@ static int forget_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        conf_test(hints_and_carets),
-        conf_test(long_lines_are_cut),
-        conf_test(nearest_words),
+        conf_test(hints_and_carets),         conf_test(long_lines_are_cut),
+        conf_test(warnings_hide_no_error),   conf_test(nearest_words),
         conf_test(messages_without_a_place),
     };
 

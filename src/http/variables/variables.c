@@ -71,6 +71,7 @@ const struct variable core_variables[] = {
     {NAMED("connection_requests"), .get = get_connection_requests},
     {NAMED("connection_time"), .get = get_connection_time, VOLATILE},
     {NAMED("pipe"), .get = get_pipe},
+    {NAMED("http3"), .get = get_http3},
     {NAMED("scheme"), .get = get_scheme},
     {NAMED("https"), .get = get_https},
     {NAMED("proxy_protocol_addr"), .get = get_proxy_address},
