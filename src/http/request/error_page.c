@@ -41,6 +41,7 @@ static void forget_description(struct request *request, unsigned status)
     struct response *response = &request->response;
 
     response->content_length = -1;
+    response->is_length_set = false;
     response->whole = STR_NONE;
     response->content_type = STR_NONE;
     response->charset = STR_NONE;

@@ -1,6 +1,7 @@
 /* Fields of requests and of responses, set, replaced and removed. */
 #include "http/request/field_change.h"
 
+#include "base/parse.h"
 #include "http/message/parser.h"
 
 static bool is_meant(const struct field_change *change, struct str name)
@@ -52,9 +53,25 @@ static void change_length(struct request *request, struct str value)
     if (value.len == 0) {
         response->content_length = -1;
         response->allows_ranges = false;
-    } else if (response->is_header_only && content_length_parse(value, &length)) {
+    } else if (content_length_parse(value, &length)) {
         response->content_length = length;
+        response->is_length_set = true;
     }
+}
+
+/* A date counts where conditions of the request are judged after this, in the words in which it was set. */
+static bool change_modified(struct request *request, const struct field_change *change)
+{
+    struct response *response = &request->response;
+    time_t date = change->appends ? -1 : http_date_parse(change->value);
+
+    if (date == -1) {
+        return false;
+    }
+    fields_set(&response->fields, &request->arena, FIELD_LAST_MODIFIED, STR_NONE);
+    response->last_modified = date;
+    response->last_modified_text = change->value;
+    return true;
 }
 
 /* "close" closes; anything else is one more field, as with nginx. */
@@ -101,6 +118,9 @@ void response_change_field(struct request *request, const struct field_change *c
     case FIELD_LAST_MODIFIED:
         response->last_modified = -1;
         response->last_modified_text = STR_NONE;
+        if (change_modified(request, change)) {
+            return;
+        }
         break;
     case FIELD_ACCEPT_RANGES:
         response->allows_ranges = false;

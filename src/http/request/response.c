@@ -238,6 +238,27 @@ static bool break_off(struct request *request, const struct body_piece *piece, c
     return response_drop(piece);
 }
 
+/* As much of the body as was said of it (is_length_set). One that ends before that ends the connection. MAY WAIT. */
+static bool send_within_length(struct request *request, const struct body_piece *piece,
+                               bool is_last)
+{
+    struct response *response = &request->response;
+    uint64_t left = (uint64_t) response->content_length - response->body_given;
+    struct body_piece part = piece == NULL ? (struct body_piece){.fd = -1} : *piece;
+    uint64_t size = part.bytes.data != NULL ? part.bytes.len : part.size;
+
+    if (size > left) {
+        size = left;
+        part.bytes.len = part.bytes.data != NULL ? (size_t) left : 0;
+        part.size = left;
+    }
+    response->body_given += size;
+    if (is_last && response->body_given < (uint64_t) response->content_length) {
+        request->keepalive = false;
+    }
+    return request->wire->send_body(request, piece == NULL ? NULL : &part, is_last);
+}
+
 bool response_to_wire(struct request *request, const struct body_piece *piece, bool is_last)
 {
     struct response *response = &request->response;
@@ -246,6 +267,9 @@ bool response_to_wire(struct request *request, const struct body_piece *piece, b
         !response->is_tunnel && response->raw_head.len == 0) {
         uint64_t announced = (uint64_t) response->content_length;
 
+        if (response->is_length_set) {
+            return send_within_length(request, piece, is_last);
+        }
         if (piece != NULL) {
             response->body_given += piece->bytes.data != NULL ? piece->bytes.len : piece->size;
         }

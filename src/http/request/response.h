@@ -62,6 +62,8 @@ struct response {
     uint64_t range_end;   /* … made; 0 = none is */
     unsigned is_head_sent : 1; /* the client may have seen it: nothing of it can change */
     unsigned is_complete : 1;  /* the last piece was given */
+    unsigned
+        is_length_set : 1; /* a script or more_set_headers has said content_length: the body is cut to it */
     unsigned lacks_body : 1; /* its head was that of an answer to HEAD: the length means nothing */
     unsigned is_broken : 1;  /* a part of the body is gone: see response_break */
     unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */

@@ -20,7 +20,7 @@ struct location_index {
     unsigned exact_count;
     struct map exact_map;
     struct http_location **regex_locations; /* in order of the file */
-    bool has_redirecting; /* some prefix ends in a slash that is added to what lacks it */
+    bool has_redirecting; /* some name ends in a slash that is added to what lacks it */
     struct regex_set *regexes;
 };
 
@@ -220,6 +220,7 @@ static bool add_exact(struct conf *conf, struct location_index *index,
         map_put(&index->exact_map, conf->arena, location->name, location);
 
     index->exact[index->exact_count++] = location;
+    index->has_redirecting |= location->content.redirects_slash;
     return former == NULL || say_duplicate(conf, former, location);
 }
 
@@ -324,17 +325,27 @@ static struct http_location *find_prefix(const struct location_index *index, str
     return at < 0 ? NULL : index->prefixes[at].location;
 }
 
-/* "/a/" of a proxy type is asked for as "/a": 301 to the name with its slash. */
-static bool is_slash_missing(const struct location_index *index, struct str uri)
+/* Is it "/a/" of a proxy type, where the URI is "/a"? */
+static bool is_without_slash(const struct http_location *location, struct str uri)
 {
-    for (unsigned i = 0; i < index->prefix_count; i++) {
-        const struct http_location *location = index->prefixes[i].location;
-        if (location->content.redirects_slash && location->name.len == uri.len + 1 &&
-            location->name.data[uri.len] == '/' && str_starts(location->name, uri)) {
-            return true;
+    return location->content.redirects_slash && location->name.len == uri.len + 1 &&
+           location->name.data[uri.len] == '/' && str_starts(location->name, uri);
+}
+
+/* The location, by its whole name or by a prefix, that is meant by a URI which lacks its slash: 301 to the name with it. Or NULL. */
+static const struct http_location *find_slashed(const struct location_index *index, struct str uri)
+{
+    for (unsigned i = 0; i < index->exact_count; i++) {
+        if (is_without_slash(index->exact[i], uri)) {
+            return index->exact[i];
         }
     }
-    return false;
+    for (unsigned i = 0; i < index->prefix_count; i++) {
+        if (is_without_slash(index->prefixes[i].location, uri)) {
+            return index->prefixes[i].location;
+        }
+    }
+    return NULL;
 }
 
 /* A search on its way down the tree. */
@@ -364,10 +375,13 @@ static enum found find_in(struct location_search *search, const struct http_loca
         return FOUND_LAST;
     }
     const struct http_location *prefix = find_prefix(index, uri);
-    if (index->has_redirecting && (prefix == NULL || prefix->name.len < uri.len + 1) &&
-        is_slash_missing(index, uri)) {
-        search->lacks_slash = true;
-        return FOUND_LAST;
+    if (index->has_redirecting && (prefix == NULL || prefix->name.len != uri.len)) {
+        const struct http_location *slashed = find_slashed(index, uri);
+        if (slashed != NULL) {
+            search->found = slashed;
+            search->lacks_slash = true;
+            return FOUND_LAST;
+        }
     }
     if (prefix != NULL) {
         search->found = prefix;

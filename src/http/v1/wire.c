@@ -117,7 +117,7 @@ static char *put_framing(char *at, struct request *request)
 {
     struct response *response = &request->response;
 
-    if (response->is_tunnel || response->status == 204 ||
+    if (response->is_tunnel || (response->status == 204 && !response->is_length_set) ||
         (response->status < 200 && response->status >= 100)) {
         return at;
     }
@@ -200,7 +200,7 @@ static char *put_head(char *at, struct request *request)
     bool has_location = response->location.len != 0;
 
     at = put_start(at, request);
-    if (response->content_type.len != 0) {
+    if (response->content_type.len != 0 && response->status != 204) {
         at = STR_PUT(at, "Content-Type: ");
         at = str_put(at, response->content_type);
         if (response->charset.len != 0) {

@@ -113,7 +113,7 @@ static char *put_content_type(char *at, struct v2_connection *c, struct request 
     const struct response *response = &request->response;
     struct str type = response->content_type;
 
-    if (type.len == 0) {
+    if (type.len == 0 || response->status == 204) {
         return at;
     }
     if (response->charset.len != 0) {
@@ -127,7 +127,8 @@ static char *put_length(char *at, struct v2_connection *c, const struct response
 {
     char digits[24];
 
-    if (response->content_length < 0 || response->is_tunnel || response->status == 204) {
+    if (response->content_length < 0 || response->is_tunnel ||
+        (response->status == 204 && !(response->is_length_set && response->content_length == 0))) {
         return at;
     }
     char *end = format_uint(digits, (uint64_t) response->content_length);

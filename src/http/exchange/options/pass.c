@@ -28,7 +28,8 @@ bool pass_handler_set(struct conf_scope *scope, const struct conf_node *node,
 
     content_set(location, handler, NULL);
     location->content.carries = true;
-    if (location->kind == LOCATION_PREFIX || location->kind == LOCATION_PREFIX_NO_REGEX) {
+    if (location->kind == LOCATION_PREFIX || location->kind == LOCATION_PREFIX_NO_REGEX ||
+        location->kind == LOCATION_EXACT) {
         location->content.redirects_slash = name.len != 0 && name.data[name.len - 1] == '/';
     }
     return true;

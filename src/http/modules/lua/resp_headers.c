@@ -125,6 +125,7 @@ static int change_length(struct request *request, struct str value)
         return LUA_FFI_BAD_VALUE;
     }
     request->response.content_length = length;
+    request->response.is_length_set = length != -1;
     if (length == -1) {
         request->response.allows_ranges = false;
     }
