@@ -375,6 +375,8 @@ static void request_run(void *arg)
     enum flow flow = request_answer(request, receive_request(request));
     if (request->response.is_broken && flow == FLOW_DONE) {
         flow = FLOW_CLOSED; /* who gave the body did not look whether it was taken */
+    } else if (request->response.lacks_end && flow == FLOW_DONE) {
+        flow = FLOW_CUT;
     }
     if (request->subrequests_begun != NULL) {
         subrequests_end(request, flow != FLOW_DONE);

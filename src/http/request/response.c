@@ -267,6 +267,9 @@ bool response_to_wire(struct request *request, const struct body_piece *piece, b
         !response->is_tunnel && response->raw_head.len == 0) {
         uint64_t announced = (uint64_t) response->content_length;
 
+        if (response->is_length_set && request != request->main) {
+            return request->wire->send_body(request, piece, is_last); /* its head goes nowhere */
+        }
         if (response->is_length_set) {
             return send_within_length(request, piece, is_last);
         }

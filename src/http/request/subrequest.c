@@ -344,6 +344,9 @@ static void run_child(void *arg)
     child->fiber = fiber_self();
     fiber_set_subject(&child->log);
     state->flow = request_answer(child, FLOW_AGAIN);
+    if (child->response.lacks_end && state->flow == FLOW_DONE) {
+        state->flow = FLOW_CUT;
+    }
     break_parents(child, state);
     if (state->flow != FLOW_DONE) {
         subrequests_end(child, true);

@@ -45,6 +45,11 @@ server {
         local got = ngx.location.capture("/errs")
         ngx.say("got ", got.status, #got.body)
     } }
+    location = /endless { body_filter_by_lua_block { ngx.arg[2] = false } content_by_lua_block { ngx.print("all of it") } }
+    location = /captured { content_by_lua_block {
+        local got = ngx.location.capture("/endless")
+        ngx.say(got.body, ", truncated: ", got.truncated)
+    } }
     location /cached/ {
         proxy_cache one; proxy_cache_valid any 1h; add_header X-Cache $upstream_cache_status;
         location /cached/1.0/ { proxy_pass http://127.0.0.1:@PORT@/; proxy_http_version 1.0; }
@@ -128,3 +133,13 @@ def test_what_a_cut_gzip_body_holds_is_given(serve, backend, body, holds):
         answer = h2.get("/")
         assert not answer.is_whole and answer.reset is not None and holds in answer.body
     server.wait_log(r"inflate\(\) returned -5 on response end")
+
+
+def test_an_end_that_is_taken_away(site):
+    """`ngx.arg[2] = false` on the last piece: the response has no end, and scripts that capture it hear of that."""
+    assert site.get("/captured").text == "all of it, truncated: true\n"
+    with site.client() as client:
+        client.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert not client.rest_or_reset().endswith(b"0\r\n\r\n")
+    with H2(site.port) as h2:
+        assert not h2.get("/endless").is_whole

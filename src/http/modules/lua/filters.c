@@ -133,7 +133,8 @@ static bool filter_send(struct body_filter *body_filter, struct request *request
         request->keepalive = false;
         return response_drop(piece);
     }
-    filter->has_ended = filter->is_last || is_last;
+    filter->has_ended = filter->is_last;
+    request->response.lacks_end = is_last && !filter->is_last;
     if (!filter->is_changed) {
         filter->given += filter->chunk.len;
         return body_filter_next(body_filter, request, piece, filter->has_ended);
