@@ -56,6 +56,12 @@ static bool append_piece(struct request *request, struct sub_state *state,
     size_t room = state->body.len < limit ? (size_t) limit - state->body.len : 0;
     struct str bytes = piece->bytes;
 
+    if (bytes.len > room && state->sub->memory_max == 0) {
+        counters_mine->limited++;
+        log_error(&request->log, 0, "too big subrequest response: %zu",
+                  state->body.len + bytes.len);
+        return false; /* the request fails with it, as with nginx */
+    }
     if (bytes.len > room) {
         if (!state->sub->is_cut) {
             counters_mine->limited++;

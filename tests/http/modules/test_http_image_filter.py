@@ -229,9 +229,11 @@ def test_error_pages(images_at):
 
 def test_a_test_lets_large_images_stream(images_at):
     large = images.png() + os.urandom(3 << 20)
-    server = images_at("image_filter test;", files={"html/large.png": large})
+    server = images_at("image_filter test; image_filter_buffer 4m;", "image_filter test;", files={"html/large.png": large})
     assert server.get("/0/large.png").body == large
     assert server.get("/0/text.txt").status == 415
+    assert server.get("/1/large.png").status == 415             # image_filter_buffer holds for what has a length, as with nginx
+    server.wait_log("image filter: too big response: %d" % len(large))
 
 
 def test_connections_are_kept(images_at):

@@ -309,7 +309,7 @@ static void image_header(struct request *request)
     if (!is_wanted(request)) {
         return;
     }
-    if (settings->way != WAY_TEST && response->content_length > 0 &&
+    if (response->content_length > 0 &&
         (uint64_t) response->content_length > settings->buffer) {
         refuse_size(request, "response", (uint64_t) response->content_length);
         response->refusal = 0;
