@@ -221,6 +221,12 @@ struct conf_scope {
  * conf->root. False when there were errors.
  */
 bool conf_apply(struct conf *conf);
+/*
+ * Apply of rows such as types_hash_max_size, whose numbers nothing follows from: 0 is an error all the same, as with nginx, which could not
+ * build such a table. Below a server it is accepted.
+ */
+bool conf_hash_size_check(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings);
 
 /*
  * Makes the scope of a nested block, applies its rows, calls the finish hooks, then enters its

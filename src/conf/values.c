@@ -364,3 +364,21 @@ bool conf_store_value(struct conf_scope *scope, const struct directive *row, str
     }
     return true;
 }
+
+bool conf_hash_size_check(struct conf_scope *scope, const struct directive *row,
+                          struct conf_node *node, void *settings)
+{
+    const uint32_t checked = IN_HTTP | IN_SERVER | IN_STREAM;
+    uint64_t number;
+
+    (void) settings;
+    if ((scope->context & checked) == 0 || node->count != 2 ||
+        !parse_uint(node->args[1], &number) || number != 0) {
+        return true;
+    }
+    struct str name = str_of(row->name);
+    const char *end = str_find(name, STR("_hash_"));
+    struct str table = end == NULL ? name : str_from(name.data, end);
+    return conf_error(scope->conf, node, "could not build %.*s_hash, you should increase %s: 0",
+                      STR_ARG(table), row->name);
+}

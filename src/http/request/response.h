@@ -65,7 +65,7 @@ struct response {
     unsigned
         is_length_set : 1; /* a script or more_set_headers has said content_length: the body is cut to it */
     unsigned lacks_body : 1; /* its head was that of an answer to HEAD: the length means nothing */
-    unsigned lacks_end : 1;       /* a filter has let all of it through but its end: it is cut there */
+    unsigned lacks_end : 1;  /* a filter has let all of it through but its end: it is cut there */
     unsigned is_broken : 1;  /* a part of the body is gone: see response_break */
     unsigned is_header_only : 1;  /* HEAD, 204, 304: no body follows */
     unsigned is_chunked : 1;      /* set by the wire */

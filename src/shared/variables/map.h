@@ -26,11 +26,16 @@ bool value_map_apply(struct conf_scope *scope, const struct directive *row, stru
      .syntax = "text $variable",                                                                   \
      .doc = "Defines a variable by a table: keys are texts, with `hostnames` also *.suffix and "   \
             "prefix.*, ~regex and ~*regex, `default`. `volatile` computes it at each use."},       \
-        {"map_hash_bucket_size", CONTEXT, NUMBER(struct value_map_settings, hash_bucket_size),     \
-         .initial = "64", .doc = "Understood; the tables of maps size themselves."},               \
+        {"map_hash_bucket_size",                                                                   \
+         CONTEXT,                                                                                  \
+         NUMBER(struct value_map_settings, hash_bucket_size),                                      \
+         .apply = conf_hash_size_check,                                                            \
+         .initial = "64",                                                                          \
+         .doc = "Understood; the tables of maps size themselves."},                                \
     {                                                                                              \
         "map_hash_max_size", CONTEXT, NUMBER(struct value_map_settings, hash_max_size),            \
-            .initial = "2048", .doc = "Understood; the tables of maps size themselves."            \
+            .apply = conf_hash_size_check, .initial = "2048",                                      \
+            .doc = "Understood; the tables of maps size themselves."                               \
     }
 
 #endif

@@ -112,8 +112,10 @@ static const struct directive main_rows[] = {
     {"server_names_hash_max_size", IN_STREAM, NUMBER(M, server_names_hash_max_size),
      .initial = "512", .doc = "Understood; the tables of names size themselves."},
     {"variables_hash_bucket_size", IN_STREAM, NUMBER(M, variables_hash_bucket_size),
-     .initial = "64", .doc = "Understood; the table of variables sizes itself."},
-    {"variables_hash_max_size", IN_STREAM, NUMBER(M, variables_hash_max_size), .initial = "1024",
+     .apply = conf_hash_size_check, .initial = "64",
+     .doc = "Understood; the table of variables sizes itself."},
+    {"variables_hash_max_size", IN_STREAM, NUMBER(M, variables_hash_max_size),
+     .apply = conf_hash_size_check, .initial = "1024",
      .doc = "Understood; the table of variables sizes itself."},
     {0},
 };

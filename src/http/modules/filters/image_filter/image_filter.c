@@ -309,8 +309,7 @@ static void image_header(struct request *request)
     if (!is_wanted(request)) {
         return;
     }
-    if (response->content_length > 0 &&
-        (uint64_t) response->content_length > settings->buffer) {
+    if (response->content_length > 0 && (uint64_t) response->content_length > settings->buffer) {
         refuse_size(request, "response", (uint64_t) response->content_length);
         response->refusal = 0;
         response->status = 415;
