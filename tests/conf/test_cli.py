@@ -298,3 +298,13 @@ def test_http3_without_quic(tmp_path):
         assert done.returncode == 0 and "[warn]" not in done.stderr, done.stderr
     (tmp_path / "nginx.conf").write_text("pid p; " + text % ("", "http3 perhaps;"))
     assert 'invalid value "perhaps" in "http3" directive' in run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf").stderr
+
+
+@pytest.mark.parametrize("name", ["types_hash_bucket_size", "types_hash_max_size", "variables_hash_max_size", "map_hash_bucket_size",
+                                  "proxy_headers_hash_bucket_size"])
+def test_tables_of_no_size(tmp_path, name):
+    for number, code in ("0", 1), ("1", 0):
+        (tmp_path / "nginx.conf").write_text("pid p; events { } http { access_log off; %s %s; server { listen 127.0.0.1:1; } }" % (name, number))
+        done = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr")
+        assert done.returncode == code
+        assert code == 0 or "could not build %s_hash, you should increase %s: 0" % (name.split("_hash_")[0], name) in done.stderr

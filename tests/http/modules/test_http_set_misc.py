@@ -140,6 +140,14 @@ def test_lines_run_in_order_also_at_the_server_and_in_if(serve):
     assert server.get("/?i=1&l=1").header("X-V") == " ".join((md5, "696e", "6c6f63"))
 
 
+def test_lines_of_http_name_variables(serve):
+    """… and assign nothing: no block inherits them."""
+    server = serve("""
+        set_random $r 1 1; set_md5 $m text; set_if_empty $e full; set_rotate $o 1 2; set_local_today $d;
+        server { listen 127.0.0.1:@PORT@; location / { return 200 "[$r$m$e$o$d]"; } location /own { set_md5 $m; set_random $r 7 7; return 200 "$r"; } }""")
+    assert server.get("/").text == "[]" and server.get("/own").text == "7"
+
+
 def test_arrays(serve):
     server = serving(serve, "array_split , $arg_t to=$a; array_map '[$array_it]' $a to=$b; array_map_op set_md5 $a to=$c; array_join + $a to=$d;",
                      "array_join '' $b; array_join : $c; return 200 '$d|$b|$c|$array_it';")

@@ -456,13 +456,13 @@ static bool expires_by_types_apply(struct conf_scope *scope, const struct direct
     return true;
 }
 
-/* What holds here of what was inherited and what was written. */
+/* What holds here of what was inherited and what was written; joined, what was written stands first. */
 static void join_rules(struct arena *arena, struct vec *holds, const struct vec *own,
                        unsigned inherit)
 {
     if (inherit == FIELDS_MERGE && holds->count != 0 && own->count != 0) {
-        struct vec both = vec_copy(holds, arena, sizeof(struct header_rule));
-        vec_each(const struct header_rule, rule, own) {
+        struct vec both = vec_copy(own, arena, sizeof(struct header_rule));
+        vec_each(const struct header_rule, rule, holds) {
             *vec_add(&both, arena, struct header_rule) = *rule;
         }
         *holds = both;
@@ -507,8 +507,8 @@ static const struct directive headers_rows[] = {
      .doc = "Adds a field to responses with codes 200, 201, 204, 206, 301, 302, 303, 304, 307 and "
             "308, or with any code."},
     {"add_header_inherit", IN_ALL_AND_IF, ENUM(L, header_inherit, inherit_words), .initial = "on",
-     .doc = "Does a block with add_header of its own lose the outer ones (on), keep them in front "
-            "(merge); off: never inherits any."},
+     .doc = "Does a block with add_header of its own lose the outer ones (on), or keep them behind "
+            "its own (merge); off: never inherits any."},
     {"append_header", IN_ALL_AND_IF, CUSTOM(append_header_apply), ARGS(2, 2),
      .repeat = REPEAT_CUSTOM, .syntax = "name value",
      .doc =

@@ -142,6 +142,9 @@ static struct variable *first_variable(struct conf_scope *scope, const struct co
 
 static void add_step(struct conf_scope *scope, const struct rewrite_step *step)
 {
+    if (scope->context == IN_HTTP) {
+        return; /* as with OpenResty it names the variable there, and is not inherited */
+    }
     http_main_of(scope->conf)->hooks->add_step(scope, step);
 }
 
@@ -212,7 +215,7 @@ static bool alphabet_apply(struct conf_scope *scope, const struct directive *row
                       row->name);
 }
 
-#define HERE IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
+#define HERE IN_HTTP | IN_SERVER | IN_SERVER_IF | IN_LOCATION | IN_LOCATION_IF
 #define IN_PLACE(name, text)                                                                       \
     {                                                                                              \
         name, HERE, CUSTOM(set_apply), ARGS(1, 2), .repeat = REPEAT_CUSTOM,                        \
