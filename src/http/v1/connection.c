@@ -86,6 +86,34 @@ static bool may_pump(const struct http_connection *http)
            (conn->is_readable || (conn->in_end != conn->in_start && !http->was_parsed_partly));
 }
 
+/* The client has left while no request was on its way: before its first, or between two. */
+static void log_leaving(struct http_connection *http, int error)
+{
+    struct log log;
+
+    if (http->listen->log.level < LOG_INFO) {
+        return;
+    }
+    connection_log(http, "waiting for request", &log);
+    if (http->requests == 0) {
+        log_info(&log, error, "client closed connection");
+        return;
+    }
+    struct str address = connection_address(http);
+    log.action = NULL;
+    log.describe = NULL;
+    log_info(&log, error, "client %.*s closed keepalive connection", STR_ARG(address));
+}
+
+/* Has the client reset a connection on which nothing is under way? */
+static bool was_reset_idle(const struct http_connection *http)
+{
+    const struct conn *conn = http->conn;
+
+    return conn->error == ECONNRESET && http->current == NULL && !http->is_last &&
+           list_is_empty(&http->unfinished) && conn->in_end == conn->in_start;
+}
+
 void v1_settle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
@@ -105,6 +133,9 @@ void v1_settle(struct http_connection *http)
     }
     if (conn->is_broken) {
         if (http->current == NULL) {
+            if (was_reset_idle(http)) {
+                log_leaving(http, conn->error);
+            }
             connection_end(http);
         } else {
             request_cancel(http->current);
@@ -120,6 +151,8 @@ void v1_settle(struct http_connection *http)
     } else if (conn->is_input_closed) {
         if (http->was_parsed_partly) {
             v1_log_open_head(http, 400, 0, "client prematurely closed connection");
+        } else {
+            log_leaving(http, 0);
         }
         connection_close(http);
     } else if (conn->in_end != conn->in_start) {

@@ -69,3 +69,18 @@ def test_a_connection_of_endless_requests_leaves_others_their_turn(serve):
     finally:
         stop.set()
         thread.join()
+
+
+def test_clients_that_leave_are_logged(serve):
+    """At level info, as nginx has it: before a request, between two, by a reset."""
+    server = serve("server { listen 127.0.0.1:@PORT@; location / { return 200 ok; } }")
+    server.client().close()
+    server.wait_log(r"\[info\] \S+ \*\d+ client closed connection while waiting for request, client: 127.0.0.1, server: 127.0.0.1:%d$"
+                    % server.port)
+    with server.client() as client:
+        client.request("/")
+    server.wait_log(r"\[info\] \S+ \*\d+ client 127.0.0.1 closed keepalive connection$")
+    client = server.client()
+    client.request("/")
+    client.reset()
+    server.wait_log(r"client 127.0.0.1 closed keepalive connection \(104: Connection reset by peer\)$")
