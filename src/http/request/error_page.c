@@ -238,6 +238,7 @@ static enum flow built_in(struct request *request, unsigned status)
 
     response->error_status = 0;
     response->is_built_in = true;
+    fields_set(&response->fields, &request->arena, FIELD_LAST_MODIFIED, STR_NONE);
     if (title.len == 0) {
         response->status = sent;
         response->content_length = 0;

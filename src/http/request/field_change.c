@@ -59,21 +59,6 @@ static void change_length(struct request *request, struct str value)
     }
 }
 
-/* A date counts where conditions of the request are judged after this, in the words in which it was set. */
-static bool change_modified(struct request *request, const struct field_change *change)
-{
-    struct response *response = &request->response;
-    time_t date = change->appends ? -1 : http_date_parse(change->value);
-
-    if (date == -1) {
-        return false;
-    }
-    fields_set(&response->fields, &request->arena, FIELD_LAST_MODIFIED, STR_NONE);
-    response->last_modified = date;
-    response->last_modified_text = change->value;
-    return true;
-}
-
 /* "close" closes; anything else is one more field, as with nginx. */
 static void change_connection(struct request *request, const struct field_change *change)
 {
@@ -116,11 +101,9 @@ void response_change_field(struct request *request, const struct field_change *c
         }
         break;
     case FIELD_LAST_MODIFIED:
-        response->last_modified = -1;
+        /* It counts where conditions of the request are judged after this. */
+        response->last_modified = http_date_parse(change->value);
         response->last_modified_text = STR_NONE;
-        if (change_modified(request, change)) {
-            return;
-        }
         break;
     case FIELD_ACCEPT_RANGES:
         response->allows_ranges = false;

@@ -96,6 +96,13 @@ struct response {
                                   before it (copy_filter.c) */
 };
 
+/* Is last_modified told? Not where a field of that name is among the others, which a script has set. */
+static inline bool response_tells_modified(const struct response *response)
+{
+    return response->last_modified != -1 &&
+           fields_get(&response->fields, FIELD_LAST_MODIFIED) == NULL;
+}
+
 /* ---- what handlers do with it (response.c, error_page.c) ---- */
 
 /* Runs the header filters, sends the head. FLOW_DONE when no body follows (HEAD, 304 …), FLOW_NEXT:

@@ -196,7 +196,7 @@ static char *put_early_fields(char *at, const struct response *response)
 static char *put_head(char *at, struct request *request)
 {
     const struct response *response = &request->response;
-    bool has_modified = response->last_modified != -1;
+    bool has_modified = response_tells_modified(response);
     bool has_location = response->location.len != 0;
 
     at = put_start(at, request);

@@ -140,7 +140,7 @@ static char *put_modified(char *at, struct v2_connection *c, const struct respon
 {
     char date[32];
 
-    if (response->last_modified == -1) {
+    if (!response_tells_modified(response)) {
         return at;
     }
     struct str text = response->last_modified_text.len != 0

@@ -128,7 +128,7 @@ static bool give_last_modified(struct request *request, struct str *out)
 {
     char *text;
 
-    if (request->response.last_modified == -1) {
+    if (!response_tells_modified(&request->response)) {
         return false;
     }
     text = arena_text(&request->arena, HTTP_DATE_LENGTH);

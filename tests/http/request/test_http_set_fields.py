@@ -30,6 +30,11 @@ server {
     location = /long { content_by_lua_block { ngx.header["Content-Length"] = 10 ngx.print("hello") } }
     location = /before { content_by_lua_block { ngx.header["Content-Length"] = 3 ngx.print("abcdef") } }
     location = /dated { content_by_lua_block { ngx.header["Last-Modified"] = "%s" ngx.say("dated") } }
+    location = /moved { content_by_lua_block { ngx.header["Last-Modified"] = "%s" ngx.redirect("/dated") } }
+    location = /listed { content_by_lua_block {
+        ngx.header["Last-Modified"] = "%s"
+        ngx.say(ngx.header["Last-Modified"], "|", ngx.resp.get_headers()["Last-Modified"], "|", ngx.var.sent_http_last_modified)
+    } }
     location = /tagged { content_by_lua_block { ngx.header["ETag"] = '"x"' ngx.say("tagged") } }
     location = /undated { content_by_lua_block { ngx.header["Last-Modified"] = "yesterday" ngx.say("undated") } }
     %s
@@ -41,7 +46,7 @@ server {
     location /both/ { proxy_pass http://127.0.0.1:1; }
     location /both { return 200 "both"; }
 }
-""" % (DATE, PLACES)
+""" % (DATE, DATE, DATE, PLACES)
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +109,13 @@ def test_conditions_see_what_scripts_set(site, path, field, status):
     assert response.status == status
     if path != "/tagged" and status != 412:
         assert response.header("Last-Modified") == (DATE if path == "/dated" else "yesterday")
+
+
+def test_scripts_see_the_date_that_they_set(site):
+    response = site.get("/listed")
+    assert response.text == "|".join([DATE] * 3) + "\n" and response.all("Last-Modified") == [DATE]
+    response = site.get("/moved")
+    assert response.status == 302 and response.header("Last-Modified") is None
 
 
 @pytest.mark.parametrize("path, fields", [("/exact", {"X-Place": "exact", "X-More": "exact"}),

@@ -187,7 +187,7 @@ static void put_head(struct storing *storing, const struct request *request)
     } else {
         put_field(storing, STR("Content-Type"), response->content_type);
     }
-    if (response->last_modified != -1) {
+    if (response_tells_modified(response)) {
         put_field(storing, STR("Last-Modified"),
                   str_from(date, http_date_format(date, response->last_modified)));
     }
