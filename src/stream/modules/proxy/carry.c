@@ -25,15 +25,14 @@ static void count_backend(const struct proxying *proxying, uint64_t *received, u
     *sent = proxying->link != NULL ? proxying->link->conn->sent : 0;
 }
 
-/* Those that were passed on since the relay began; what preread has looked at does not count, as in nginx. */
+/* Those that were passed on, with what was read ahead of the relay (preread, what came with the PROXY protocol). */
 static void count_client(const struct session *session, uint64_t *received, uint64_t *sent)
 {
     const struct proxying *proxying = proxying_of(session);
-    uint64_t passed = proxying != NULL && proxying->is_relaying
-                          ? proxying->relay.sides[RELAY_CLIENT].received
-                          : 0;
 
-    *received = proxying != NULL && passed > proxying->preread ? passed - proxying->preread : 0;
+    *received = proxying != NULL && proxying->is_relaying
+                    ? proxying->relay.sides[RELAY_CLIENT].received
+                    : 0;
     *sent = 0;
 }
 

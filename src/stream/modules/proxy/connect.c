@@ -402,7 +402,6 @@ enum session_step proxy_pass_session(struct session *session)
     }
     proxying->session = session;
     proxying->settings = settings;
-    proxying->preread = session->conn != NULL ? (uint32_t) session_input(session).len : 0;
     session->content = proxying;
     session->holder = &proxy_holder;
     struct upstream_group *group = find_group(session, settings, &target);

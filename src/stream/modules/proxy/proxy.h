@@ -49,7 +49,6 @@ struct proxying {
     struct relay relay;
     uint64_t attempt_ms; /* when it began */
     uint64_t start_ms;   /* when the first one began */
-    uint32_t preread;    /* bytes of the client that were there before */
     uint32_t first_sent; /* bytes of its input that went with the connect */
     bool is_relaying;
     bool has_answered; /* something came of the backend */
