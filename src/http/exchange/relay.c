@@ -279,6 +279,17 @@ static void begin_without_body(struct request *request)
     }
 }
 
+/* Of a chunked body what came counts, with its chunk sizes, as with nginx. */
+static void count_chunks(struct exchange *x, uint64_t head_received)
+{
+    bool is_chunked = (x->answer.fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0;
+
+    if (is_chunked && x->answer.version < HTTP_2) {
+        x->attempt->response_length =
+            x->attempt->bytes_received - head_received - x->protocol->channel->input(x).len;
+    }
+}
+
 enum flow relay_answer(struct exchange *x)
 {
     struct request *request = x->request;
@@ -323,12 +334,7 @@ enum flow relay_answer(struct exchange *x)
     } else {
         x->is_reusable = exchange_skip_body(x); /* nobody wants it, nor waits for it */
     }
-    if ((x->answer.fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 &&
-        x->answer.version < HTTP_2) {
-        /* Of a chunked body what came counts, with its chunk sizes, as with nginx. */
-        x->attempt->response_length =
-            x->attempt->bytes_received - head_received - x->protocol->channel->input(x).len;
-    }
+    count_chunks(x, head_received);
     if (x->keeper != NULL && !x->keeper->end(x, result == BODY_END)) {
         result = BODY_BAD;
     }
