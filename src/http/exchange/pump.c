@@ -111,7 +111,6 @@ static bool pump_down(struct pump *pump)
             bool is_given = give_down(request, input);
             channel->consume(x, input.len);
             x->body_received += input.len;
-            x->attempt->response_length = x->body_received;
             pump->active_ms = clock_now.now_ms;
             if (x->tunnel_byte_ms == 0) {
                 x->tunnel_byte_ms = clock_now.now_ms;

@@ -30,10 +30,10 @@ def test_add_header_inherit(serve):
     assert seen("/none") == [("X-Server", "server")]
     assert seen("/default") == [("X-Own", "own")]
     assert seen("/on") == [("X-Own", "own")]
-    assert seen("/merge") == [("X-Server", "server"), ("X-Own", "own")]
+    assert seen("/merge") == [("X-Own", "own"), ("X-Server", "server")]
     assert seen("/off") == []
     assert seen("/offown") == [("X-Own", "own")]
-    assert seen("/nested/in") == [("X-Server", "server"), ("X-Own", "own"), ("X-In", "in")]
+    assert seen("/nested/in") == [("X-In", "in"), ("X-Own", "own"), ("X-Server", "server")]
     assert seen("/nested/on") == [("X-In", "in")]
 
 
@@ -46,7 +46,7 @@ def test_add_trailer_inherit(serve):
         }
     """)
     assert server.get("/none").trailers == [("X-Server", "server")]
-    assert server.get("/merge").trailers == [("X-Server", "server"), ("X-Own", "own")]
+    assert server.get("/merge").trailers == [("X-Own", "own"), ("X-Server", "server")]
     assert server.get("/off").trailers == [] and server.get("/off").framing == "length"
 
 
