@@ -58,6 +58,9 @@ static bool append_piece(struct request *request, struct sub_state *state,
 
     if (bytes.len > room && state->sub->memory_max == 0) {
         counters_mine->limited++;
+        if (request->log.action == NULL && request->response.allows_ranges) {
+            request->log.action = "sending response to client"; /* of a file */
+        }
         log_error(&request->log, 0, "too big subrequest response: %zu",
                   state->body.len + bytes.len);
         return false; /* the request fails with it, as with nginx */
