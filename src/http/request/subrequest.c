@@ -58,8 +58,9 @@ static bool append_piece(struct request *request, struct sub_state *state,
 
     if (bytes.len > room && state->sub->memory_max == 0) {
         counters_mine->limited++;
-        if (request->log.action == NULL && request->response.allows_ranges) {
-            request->log.action = "sending response to client"; /* of a file */
+        if (request->log.action == NULL && request->answering != NULL &&
+            request->answering->content.run == NULL) {
+            request->log.action = "sending response to client"; /* of a file, as nginx has it */
         }
         log_error(&request->log, 0, "too big subrequest response: %zu",
                   state->body.len + bytes.len);

@@ -144,7 +144,7 @@ def test_include_into_a_variable(serve, settings):
     with server.client() as client:
         client.send("GET /b.html HTTP/1.1\r\nHost: a\r\n\r\n")
         assert b"]" not in client.rest_or_reset()
-    server.wait_log(r"too big subrequest response: 101, .* subrequest: \"/big.html\"")
+    server.wait_log(r"too big subrequest response: 101 while sending response to client, .* subrequest: \"/big.html\"")
 
 
 def test_variables_cross_the_includes(serve):
