@@ -94,27 +94,60 @@ bool patience_goes_on(struct exchange *x, struct patience *patience)
     return true;
 }
 
-enum wait_result patience_wait(struct exchange *x, struct patience *patience)
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes went since somebody looked, or came that were of no use: when was the last of them? */
+static void patience_look(struct exchange *x, struct patience *patience, bool is_woken)
+{
+    uint64_t sent = sent_so_far(x);
+
+    bool is_recent = is_woken || x->protocol->channel->unsent(x) != 0;
+
+    if (patience->received != x->attempt->bytes_received || (is_recent && patience->sent != sent)) {
+        patience_begin(x, patience);
+    } else if (patience->sent != sent) {
+        patience->sent = sent;
+        patience->since_ms =
+            later(patience->since_ms, later(x->link->conn->moved_ms, x->sent.begun_ms));
+    }
+}
+
+/* When it ends, as things are. */
+static uint64_t patience_end(struct exchange *x, const struct patience *patience)
 {
     const struct exchange_settings *settings = x->settings;
     const struct channel *channel = x->protocol->channel;
-    uint64_t timeout_ms = settings->read_timeout_ms;
 
-    if (channel->unsent(x) != 0 && settings->send_timeout_ms < timeout_ms) {
-        timeout_ms = settings->send_timeout_ms; /* what is queued may be sent when this turn ends */
+    if (channel->unsent(x) != 0) {
+        return later(patience->since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
+    }
+    if (upload_is_under_way(x)) { /* the end of that is told; what stops in the queue is not */
+        return clock_now.now_ms + settings->send_timeout_ms;
+    }
+    uint64_t heard_ms = channel->heard_ms != NULL ? channel->heard_ms(x) : 0;
+    return later(patience->since_ms, heard_ms) + settings->read_timeout_ms;
+}
+
+enum wait_result patience_wait(struct exchange *x, struct patience *patience)
+{
+    uint64_t end_ms = patience_end(x, patience);
+    uint64_t read_end_ms = patience->since_ms + x->settings->read_timeout_ms;
+
+    if (read_end_ms < end_ms && !upload_is_under_way(x)) {
+        end_ms = read_end_ms; /* what is queued may be sent when this turn ends */
     }
     for (;;) {
-        enum wait_result result = channel->wait(x, patience->since_ms + timeout_ms);
-        bool is_sending = result != WAIT_TIMED_OUT || channel->unsent(x) != 0;
+        enum wait_result result = x->protocol->channel->wait(x, end_ms);
 
-        if (is_sending && sent_so_far(x) != patience->sent) {
-            patience_begin(x, patience);
-        }
+        patience_look(x, patience, result == WAIT_READY);
         if (result != WAIT_TIMED_OUT) {
             return result;
         }
-        timeout_ms = is_sending ? settings->send_timeout_ms : settings->read_timeout_ms;
-        if (clock_now.now_ms - patience->since_ms >= timeout_ms) {
+        end_ms = patience_end(x, patience);
+        if (end_ms <= clock_now.now_ms) {
             log_error(&x->request->log, ETIMEDOUT, "upstream timed out");
             return result;
         }

@@ -72,6 +72,9 @@ struct channel {
     enum wait_result (*wait_room)(struct exchange *x, uint64_t timeout_ms);
     /* … wakes the fiber that waits. */
     void (*nudge)(struct exchange *x);
+    /* Optional: when the backend last showed that it is alive, by something that no reader hears of (HTTP/2: PING,
+     * SETTINGS, WINDOW_UPDATE). 0 = never. */
+    uint64_t (*heard_ms)(const struct exchange *x);
     /* Optional: must what arrives be taken at once, because others' answers come after it? Then nobody waits for
      * the client: the spool takes it, or the request ends. NULL: no. */
     bool (*must_drain)(const struct exchange *x);
@@ -157,6 +160,7 @@ struct protocol {
 struct sent_body {
     uint64_t announced; /* bytes; SENT_BODY_UNTOLD: its end is marked where it comes */
     uint64_t given;     /* … to the channel so far */
+    uint64_t begun_ms;  /* when a piece was last given while nothing else was on its way */
     unsigned refusal;   /* status that the client's fault has: 400, 408, 413; 0 = it left */
     bool
         is_ended; /* the last piece was given, and all that was announced: else the link carries no other */

@@ -87,18 +87,22 @@ static inline uint64_t sent_so_far(const struct exchange *x)
 }
 
 /*
- * Waits for something to happen at the backend, within read_timeout of the last byte (or send_timeout
- * while the request is still leaving). WAIT_TIMED_OUT is logged. MAY WAIT.
+ * Waits for something to happen at the backend. What counts is whose turn it is: while bytes of the request are on their
+ * way, the socket has to take some within send_timeout; while the client's part of the body is awaited, upload.c watches
+ * the client, and nothing is asked of the backend; after that it has to show itself within read_timeout of the last
+ * byte either way. WAIT_TIMED_OUT is logged. MAY WAIT.
  */
 struct patience {
     uint64_t since_ms; /* the last byte either way */
-    uint64_t sent;     /* conn->sent then */
+    uint64_t sent;     /* sent_so_far then */
+    uint64_t received; /* attempt->bytes_received then */
     unsigned at_once;  /* reads that did not have to wait, in a row */
 };
 static inline void patience_begin(const struct exchange *x, struct patience *patience)
 {
     patience->since_ms = clock_now.now_ms;
     patience->sent = sent_so_far(x);
+    patience->received = x->attempt->bytes_received;
     patience->at_once = 0;
 }
 /* More has come without waiting; others get their turn now and then. False: cancelled. MAY WAIT. */

@@ -84,6 +84,7 @@ static void run_upward(void *arg)
     if (!upload_join(pump->x)) {
         pump->is_over = true;
     } else {
+        pump->active_ms = clock_now.now_ms;
         pump_frames_up(pump);
     }
     if (pump->is_over && pump->x->link != NULL) {
@@ -95,6 +96,15 @@ static void run_upward(void *arg)
 static bool goes_on(const struct pump *pump)
 {
     return tunnel_is_framed(pump->x->request) || upload_is_under_way(pump->x);
+}
+
+/* Until when something has to go either way. The request's body has time limits of its own, by which its fiber ends. */
+static uint64_t pump_end(const struct pump *pump)
+{
+    const struct exchange_settings *settings = pump->x->settings;
+
+    return upload_is_under_way(pump->x) ? clock_now.now_ms + settings->send_timeout_ms
+                                        : pump->active_ms + settings->read_timeout_ms;
 }
 
 /* From backend to client. False: the tunnel is over. MAY WAIT. */
@@ -126,13 +136,11 @@ static bool pump_down(struct pump *pump)
         if (pump->is_over || channel->has_ended(x)) {
             return false;
         }
-        uint64_t deadline_ms = pump->active_ms + x->settings->read_timeout_ms;
-        enum wait_result result = channel->wait(x, deadline_ms);
+        enum wait_result result = channel->wait(x, pump_end(pump));
         if (result == WAIT_CANCELLED) {
             return false;
         }
-        if (result == WAIT_TIMED_OUT &&
-            clock_now.now_ms >= pump->active_ms + x->settings->read_timeout_ms) {
+        if (result == WAIT_TIMED_OUT && clock_now.now_ms >= pump_end(pump)) {
             tunnel_tell_timeout(x);
             return false;
         }

@@ -96,6 +96,9 @@ static bool send_pieces(struct upload *upload)
                                    .fd = -1,
                                    .is_volatile = true};
         bool is_last = n == 0 || request->is_body_read;
+        if (x->protocol->channel->unsent(x) == 0) {
+            x->sent.begun_ms = clock_now.now_ms;
+        }
         if (!sent_body_give(x, n == 0 ? NULL : &piece, is_last)) {
             return false;
         }

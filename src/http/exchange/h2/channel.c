@@ -104,6 +104,14 @@ static void h2_nudge(struct exchange *x)
     wait_signal(&h2_stream_of(x)->wake);
 }
 
+static uint64_t h2_heard_ms(const struct exchange *x)
+{
+    const struct h2_stream *stream = h2_stream_of(x);
+    uint64_t of_all = stream->link->heard_ms;
+
+    return stream->heard_ms > of_all ? stream->heard_ms : of_all;
+}
+
 static void free_bodies(struct h2_stream *stream)
 {
     h2_bytes_free(&stream->reading);
@@ -162,5 +170,6 @@ const struct channel h2_channel = {
     .sent = h2_sent,
     .wait_room = h2_wait_room,
     .nudge = h2_nudge,
+    .heard_ms = h2_heard_ms,
     .end = h2_end,
 };

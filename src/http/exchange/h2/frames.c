@@ -1,4 +1,5 @@
 /* Frames that backends send: what the connection makes of them (RFC 9113, 5 and 6). */
+#include "base/clock.h"
 #include "http/exchange/h2/h2.h"
 #include "upstream/peer.h"
 
@@ -304,6 +305,7 @@ static void take_window(struct h2_link *link, const struct frame_head *head, str
         return;
     }
     stream->send_window += more;
+    stream->heard_ms = clock_now.now_ms;
     if (more == 0) {
         h2_stream_fail(stream, "upstream sent window update of zero");
     } else if (stream->send_window > WINDOW_MAX) {
@@ -350,6 +352,9 @@ static bool check_head(struct h2_link *link, const struct frame_head *head)
 
 static void take_frame(struct h2_link *link, const struct frame_head *head, struct str payload)
 {
+    if (head->stream == 0) {
+        link->heard_ms = clock_now.now_ms; /* the backend is alive, for all requests on it */
+    }
     switch (head->type) {
     case FRAME_DATA:
         take_data(link, head, payload);

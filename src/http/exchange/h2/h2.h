@@ -81,6 +81,7 @@ struct h2_stream {
     bool is_waiting;      /* for its window: not among the senders */
     int64_t send_window;
     uint64_t moved_ms;          /* when the last DATA frame of the body was queued */
+    uint64_t heard_ms;          /* when the backend opened its window, or 0 */
     struct output_share framed; /* bytes of frames of this stream */
 
     /* The answer. */
@@ -117,6 +118,7 @@ struct h2_link {
     int64_t send_window;   /* bytes of DATA of all streams */
     int64_t recv_window;
     int64_t peer_window; /* a new stream's send_window */
+    uint64_t heard_ms;   /* when a frame of the connection itself came, or 0 */
 
     /* A header block that is not whole yet. */
     struct buf block;
