@@ -124,7 +124,9 @@ struct protocol {
     struct str scheme;      /* "xy://": may stand before a target that variables make; or empty */
     struct str alpn;        /* … on offer there, in wire form; or empty */
     const struct channel *channel; /* what its requests go through */
-    bool has_logins;               /* HTTP: clients may be known by the connection (logins.c) */
+    bool
+        wants_length; /* applications read as much of a body as they are told beforehand: CGI's kind */
+    bool has_logins; /* HTTP: clients may be known by the connection (logins.c) */
     /* Writes x->head (and what it needs in x->state) once, before the first try. False: status set in
      * request->response. NULL where the handler sets x->head. */
     bool (*make_request)(struct exchange *x);

@@ -1,6 +1,7 @@
 /* The one owner of what a backend is told of a request's body, and of how much of that went to it. */
 #include "http/exchange/internal.h"
 #include "http/request/body.h"
+#include "http/request/wire.h"
 
 /* ---- what there is to send ---- */
 
@@ -20,8 +21,27 @@ int64_t sent_body_length(const struct exchange *x)
     return request->body == NULL ? 0 : (int64_t) request->body->size;
 }
 
+/*
+ * One of unknown length that came together with the head has a length, which applications want to know. HTTP/2 brings it
+ * in frames of its own, which are looked at when the fiber lets go of the loop. MAY WAIT, for a turn.
+ */
+static bool may_be_announced(const struct exchange *x)
+{
+    const struct request *request = x->request;
+    bool (*is_whole)(const struct request *) = request->wire->has_whole_body;
+
+    if (request->content_length >= 0 || request->is_body_read || is_whole == NULL) {
+        return false;
+    }
+    return is_whole(request) ||
+           (x->protocol->wants_length && fiber_yield() == WAIT_READY && is_whole(request));
+}
+
 enum flow sent_body_prepare(struct exchange *x)
 {
+    if (x->streams_body && may_be_announced(x)) {
+        x->streams_body = false;
+    }
     if (x->streams_body) {
         return request_body_exceeds(x->request) ? FLOW_FAIL : FLOW_NEXT;
     }

@@ -240,3 +240,27 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
                                          : read_counted(request, body, at, size);
     return n > 0 && !let_others_run(request, body, n) ? -1 : n;
 }
+
+/* Of chunks: a look ahead, with a copy of the decoder. Trailers are left to who reads. */
+bool v1_has_whole_body(const struct request *request)
+{
+    const struct v1_body *body = request->wire_state;
+    struct chunked ahead = body == NULL ? (struct chunked){0} : body->chunked;
+    struct str input = conn_input(request->conn);
+    enum chunked_result result;
+    struct str data;
+
+    if (!request->is_chunked_body) {
+        uint64_t left = body != NULL                ? body->left
+                        : request->sent_length <= 0 ? 0
+                                                    : (uint64_t) request->sent_length;
+        return left <= input.len;
+    }
+    if (body != NULL && body->is_at_trailers) {
+        return str_starts(input, STR("\r\n"));
+    }
+    do {
+        result = chunked_decode(&ahead, &input, &data);
+    } while (result == CHUNKED_DATA);
+    return result == CHUNKED_LAST && str_starts(input, STR("\r\n"));
+}

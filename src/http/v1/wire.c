@@ -502,6 +502,7 @@ const struct http_wire v1_wire = {
     .drain = v1_drain,
     .send_interim = v1_send_interim,
     .read_body = v1_read_body,
+    .has_whole_body = v1_has_whole_body,
     .ended = v1_request_ended,
     .backlog = v1_backlog,
 };

@@ -280,3 +280,10 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     replenish(stream);
     return (ssize_t) n;
 }
+
+bool v2_has_whole_body(const struct request *request)
+{
+    const struct v2_stream *stream = request->wire_state;
+
+    return stream->is_input_ended && !stream->is_reset && !stream->has_rest;
+}

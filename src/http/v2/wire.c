@@ -110,6 +110,7 @@ const struct http_wire v2_wire = {
     .send_body = v2_send_body,
     .send_interim = v2_send_interim,
     .read_body = v2_read_body,
+    .has_whole_body = v2_has_whole_body,
     .ended = v2_request_ended,
     .backlog = v2_backlog,
     .leave = v2_leave,

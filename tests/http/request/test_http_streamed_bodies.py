@@ -9,7 +9,7 @@ import pytest
 
 import streamed_backends as backends
 from harness import Closed, Server
-from harness.h2 import H2, HEADERS, RST_STREAM
+from harness.h2 import DATA, END_HEADERS, END_STREAM, H2, HEADERS, RST_STREAM
 
 BODY = bytes(range(256)) * 40
 HALF = len(BODY) // 2
@@ -212,6 +212,29 @@ def test_whole_body(site, play, protocol, sender):
     client.rest()
     assert client.answer() == 200
     assert check(site, protocol, since)[0].body == BODY
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_small_chunked_body_that_comes_with_the_head(site, protocol):
+    """Its length is known before anything is said to the backend: applications read as much as they were told of."""
+    backend = site.backends[protocol]
+    since = len(backend.seen)
+    with site.server.client() as client:
+        client.send(b"POST /%s/short HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    b"5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n" % protocol.encode())
+        assert client.response().text == "got 6"
+    assert [(one.announced, one.body) for one in backend.seen[since:]] == [(6, b"hello!")]
+
+
+@pytest.mark.parametrize("protocol", ["fastcgi", "uwsgi", "scgi"])
+def test_small_body_by_http2_that_comes_with_the_head(site, protocol):
+    backend = site.backends[protocol]
+    since = len(backend.seen)
+    with H2(site.server.port) as h2:
+        h2.socket.sendall(h2.frame(HEADERS, END_HEADERS, 1, h2.block("/%s/short" % protocol, "POST"))
+                          + h2.frame(DATA, END_STREAM, 1, b"hello!"))
+        assert h2.answer(1).body == b"got 6"
+    assert [(one.announced, one.body) for one in backend.seen[since:]] == [(6, b"hello!")]
 
 
 @pytest.mark.parametrize("when", ["early", "mid"])

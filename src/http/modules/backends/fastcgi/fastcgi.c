@@ -17,6 +17,7 @@ static const struct protocol fastcgi_protocol = {
     .name = STR_INIT("fastcgi"),
     .scheme = STR_INIT("fastcgi://"),
     .channel = &fastcgi_channel,
+    .wants_length = true,
     .make_request = fastcgi_make_request,
     .send_head = fastcgi_send_head,
     .send_body = fastcgi_send_body,
