@@ -34,11 +34,12 @@ struct link_options {
     struct link_tie *tie;       /* of the client's connection: its own come first; NULL = none */
     bool is_private;            /* the request is to be bound: none that others use now */
     bool wants_fresh;           /* no kept one */
-    bool is_unrepeatable; /* … but one that has just answered, of a peer that goes on then */
-    bool is_alone;        /* nobody may have the connection before or after */
-    bool is_datagram;     /* UDP, of one peer: no connection is made, and no TLS */
-    unsigned hops;        /* how often the request came from this service itself (net/conn/own.h) */
-    bool tells_timeout;   /* who asks logs a timeout itself */
+    bool is_unrepeatable;       /* no kept one that the peer is known to end about now … */
+    bool is_unpromised;         /* … nor any: nobody has said that the peer keeps them open */
+    bool is_alone;              /* nobody may have the connection before or after */
+    bool is_datagram;           /* UDP, of one peer: no connection is made, and no TLS */
+    unsigned hops;      /* how often the request came from this service itself (net/conn/own.h) */
+    bool tells_timeout; /* who asks logs a timeout itself */
     /*
      * What is said as soon as a fresh plain connection is up; all of it was sent, or is queued, when it is given. Over TCP it
      * leaves with the segment that ends the handshake: a segment, and a wake-up of the peer, less.
@@ -97,10 +98,12 @@ struct upstream_link {
     bool is_doomed; /* closes when the last user lets go */
     uint64_t opened_ms;
     uint64_t rests_since_ms; /* while it is idle */
-    unsigned requests;       /* carried so far, the current ones included */
-    bool is_reused;          /* was kept: when it fails before an answer began, the peer is not
+    uint64_t
+        keeps_ms; /* a protocol says: so long the peer keeps it open while it is idle; UINT64_MAX = not told */
+    unsigned requests;      /* carried so far, the current ones included */
+    bool is_reused;         /* was kept: when it fails before an answer began, the peer is not
                                     to blame and the request may be repeated on another */
-    struct wait_point wake;  /* input, its end, drained output, failure */
+    struct wait_point wake; /* input, its end, drained output, failure */
 
     /* A protocol's own: state lives with the connection. */
     void *state;
@@ -138,8 +141,13 @@ enum link_result link_reach(const struct link_target *target, const struct link_
 void link_keep(struct upstream_link *link);
 /* It is in doubt: closed. With other users on it: when the last of them lets go. */
 void link_close(struct upstream_link *link);
-/* A kept link of the pick's peer was answered, or ended without a word: what follows for those to come. */
-void link_note_reuse(const struct upstream_pick *pick, bool is_answered);
+/* A kept link ended as it was used, without a word: the peer may end others as soon. */
+void link_note_end(const struct upstream_pick *pick);
+/*
+ * A request waits on a fresh link and hears nothing: the peer may serve few connections at a time, and one that is idle here,
+ * whatever its kind, may have its turn. Closes the one that was idle longest. False: there is none.
+ */
+bool link_give_way(const struct upstream_link *waiting);
 /* The conn's owner for a link that carries one request at a time: wakes link->wake. */
 extern const struct conn_owner link_owner;
 

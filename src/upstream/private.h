@@ -18,11 +18,10 @@ struct peer_local {
     unsigned idle;     /* links in idle pools that lead here */
     unsigned holds;    /* peer lists of this worker that name the cell */
     unsigned open_max; /* as the last caller said; 0 = no limit */
-    bool is_proven;    /* a kept link was answered: the peer does not close after an answer */
-    bool is_doubted;   /* somebody wanted that, and it is not known */
-    uint64_t
-        doubted_until_ms; /* a kept link ended without a word: only an answer proves it till then */
-    unsigned turns;       /* links that our own waiters got since other workers had theirs */
+    /* The peer has ended idle links: the youngest had been idle for so long. Believed until then; 0 = it has not. */
+    uint64_t ends_after_ms;
+    uint64_t ends_until_ms;
+    unsigned turns; /* links that our own waiters got since other workers had theirs */
 };
 
 /* Tengine's slices of `keepalive`: requests with the same key share a pool of their own. */

@@ -15,6 +15,8 @@
 #define ONE_WRITE (16 * 1024)
 /* Reads in a row that find something before others of the worker get their turn. */
 #define AT_ONCE_MAX 16
+/* A peer says nothing for so long: it may be able to serve only those connections that rest here. */
+#define GIVE_WAY_MS 500
 /* Interim answers (1xx) of one try; a backend that sends more is at fault. */
 #define INTERIM_MAX 32
 
@@ -131,6 +133,17 @@ static uint64_t patience_end(struct exchange *x, const struct patience *patience
     return later(patience->since_ms, heard_ms) + settings->read_timeout_ms;
 }
 
+/*
+ * When an idle connection to the peer is to give way. A backend that serves few connections at a time (a pool of processes,
+ * a single thread) has accepted ours in its kernel, and may be waiting on one that we hold: we would wait for ourselves.
+ */
+static uint64_t give_way_due(const struct exchange *x)
+{
+    return x->waits_ms == 0 || x->attempt->bytes_received != 0
+               ? FIBER_NEVER
+               : x->try_ms + x->attempt->connect_ms + x->waits_ms;
+}
+
 enum wait_result patience_wait(struct exchange *x, struct patience *patience)
 {
     uint64_t end_ms = patience_end(x, patience);
@@ -140,11 +153,17 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience)
         end_ms = read_end_ms; /* what is queued may be sent when this turn ends */
     }
     for (;;) {
-        enum wait_result result = x->protocol->channel->wait(x, end_ms);
+        uint64_t turn_ms = give_way_due(x);
+        enum wait_result result =
+            x->protocol->channel->wait(x, turn_ms < end_ms ? turn_ms : end_ms);
 
         patience_look(x, patience, result == WAIT_READY);
         if (result != WAIT_TIMED_OUT) {
             return result;
+        }
+        if (clock_now.now_ms >= turn_ms) {
+            link_give_way(x->link);
+            x->waits_ms *= 2;
         }
         end_ms = patience_end(x, patience);
         if (end_ms <= clock_now.now_ms) {
@@ -239,11 +258,12 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         .wants_fresh = x->wants_fresh,
         .hops = connection_hops(x->request->http),
         .tells_timeout = protocol->timed_out != NULL,
-        .is_unrepeatable = x->goes_once,
+        .is_unrepeatable = x->goes_once || (settings->next_upstream & NEXT_OFF) != 0,
         .open_max = protocol->open_max != NULL ? protocol->open_max(x) : 0,
     };
     int error = 0;
 
+    options.is_unpromised = protocol->keeps_unasked != NULL && protocol->keeps_unasked(x);
     bool is_login = false;
     if (protocol->has_logins) { /* the client's own come first */
         options.tie = logins_tie(x);
@@ -274,6 +294,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         return TRY_CANCELLED;
     }
     x->was_reused = x->link->is_reused;
+    x->waits_ms = x->was_reused ? 0 : GIVE_WAY_MS;
     x->sent_before = protocol->channel->sent != NULL ? 0 : x->link->conn->sent;
     x->attempt->connect_ms = clock_now.now_ms - x->try_ms;
     if (__builtin_expect(is_login, 0)) {
@@ -433,9 +454,15 @@ static enum try_result read_head(struct exchange *x, struct failure *failure)
 }
 
 /*
- * A kept connection that ended before it said anything, or on which the rest of an earlier answer came:
- * the peer is asked once more on a fresh one. And whether it can be trusted with what may not be repeated is noted.
+ * The one repetition that nobody ordered: a kept connection ended before a byte of the answer came, as one does that the peer
+ * closes at that moment. Not of what may go once, nor where *_next_upstream says `off`.
  */
+static bool may_repeat(const struct exchange *x)
+{
+    return x->was_reused && !(x->has_sent && x->goes_once) && !x->request->is_cancelled &&
+           (x->settings->next_upstream & NEXT_OFF) == 0;
+}
+
 enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure)
 {
     x->wants_fresh = false;
@@ -461,12 +488,10 @@ enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure)
         bool was_dead =
             result == TRY_FAILED && failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0;
 
-        if (x->was_reused && (result == TRY_ANSWERED || was_dead)) {
-            link_note_reuse(&x->pick, !was_dead);
+        if (was_dead && x->was_reused) {
+            link_note_end(&x->pick);
         }
-        if (result != TRY_FAILED || !x->was_reused ||
-            !(was_dead || failure->kind == NEXT_INVALID_HEADER) || (x->has_sent && x->goes_once) ||
-            x->request->is_cancelled) {
+        if (!was_dead || !may_repeat(x)) {
             return result;
         }
         attempt_end(x, failure->status);

@@ -153,6 +153,8 @@ struct protocol {
     /* Optional: a link that nobody else uses meanwhile is needed, though the backend would take several requests:
      * the client's pace, or a limit of ours, is to hold it back. */
     bool (*wants_whole_link)(const struct exchange *x);
+    /* Optional: connections are kept though nobody ordered it: what goes once takes none of them. */
+    bool (*keeps_unasked)(const struct exchange *x);
     /* Optional: connections to this peer at most (FCGI_MAX_CONNS); 0 = no limit. */
     unsigned (*open_max)(const struct exchange *x);
 };
@@ -202,9 +204,11 @@ struct exchange {
     bool is_chunked_out;             /* the protocol frames a body of unknown length */
     bool has_sent;                   /* something left for a backend: matters for non_idempotent */
     bool wants_fresh;                /* this try takes no kept connection */
-    bool goes_once;       /* … none that the peer may be about to close: it may not be repeated */
-    bool was_reused;      /* this try's connection was a kept one */
-    uint64_t sent_before; /* link's conn->sent when this try began */
+    bool goes_once;                  /* what left for a peer may not leave again */
+    bool was_reused;                 /* this try's connection was a kept one */
+    uint64_t
+        waits_ms; /* nothing came on a fresh one for so long: idle ones give way, and again after twice the time */
+    uint64_t sent_before;  /* link's conn->sent when this try began */
     struct sent_body sent; /* of this try */
     struct upload *upload; /* the body's way while the answer is awaited, or NULL (upload.c) */
 

@@ -14,8 +14,6 @@
 #define POLL_MS 5
 /* Where other workers wait for connections, too, every so many of ours goes to them. */
 #define TURNS_OF_OURS 4
-/* How long a peer counts as one that closes kept links without a word. */
-#define DOUBT_MS 60000
 
 /* What a request wants; on its fiber's stack. */
 struct link_wish {
@@ -63,6 +61,7 @@ static struct upstream_link *link_new(const struct link_wish *wish, struct conn 
         .kind = wish->kind,
         .is_doomed = wish->options->is_alone,
         .opened_ms = clock_now.now_ms,
+        .keeps_ms = UINT64_MAX,
         .users_max = 1,
     };
     link->kind.key = pool_key_dup(wish->kind.key);
@@ -162,6 +161,9 @@ static struct upstream_link *reuse(const struct link_wish *wish)
     struct peer_local *local = wish->pick->peer->local;
     struct upstream_link *link = NULL;
 
+    if (options->wants_fresh) {
+        pool_drop(wish->pick->group, local, &wish->kind);
+    }
     if (options->wants_fresh || options->is_alone) {
         return NULL;
     }
@@ -169,7 +171,7 @@ static struct upstream_link *reuse(const struct link_wish *wish)
         link = tie_take(options->tie, local, &wish->kind);
     }
     if (link == NULL) {
-        link = pool_take(wish->pick->group, local, &wish->kind, options->is_unrepeatable);
+        link = pool_take(wish->pick->group, local, &wish->kind, options);
     }
     if (link == NULL && !options->is_private) {
         link = find_shared(local, &wish->kind);
@@ -317,14 +319,9 @@ enum link_result link_open(struct upstream_pick *pick, const struct link_options
 
 /* ---- letting go ---- */
 
-void link_note_reuse(const struct upstream_pick *pick, bool is_answered)
+void link_note_end(const struct upstream_pick *pick)
 {
-    struct peer_local *local = pick->peer->local;
-
-    local->is_proven = is_answered;
-    if (!is_answered) {
-        local->doubted_until_ms = clock_now.now_ms + DOUBT_MS;
-    }
+    pool_note_end(pick->peer->local, 0);
 }
 
 /* Somebody in another worker waits for one of the connections that the peer allows. */

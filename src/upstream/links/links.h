@@ -27,11 +27,18 @@ struct str pool_key(const struct upstream_pick *pick);
 struct str pool_key_dup(struct str key);
 
 /*
- * An idle link of this kind to the peer, sound as far as is known, off its pool; or NULL. is_unrepeatable: what it is
- * for may go out once only, so that a link will not do which the peer may be about to close.
+ * An idle link of this kind to the peer, sound as far as is known, off its pool; or NULL. options: is_unrepeatable, so that
+ * a link will not do which the peer may be about to close. The one that is passed over then is closed: its place at the
+ * peer becomes free before another is taken.
  */
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const struct link_kind *kind, bool is_unrepeatable);
+                                const struct link_kind *kind, const struct link_options *options);
+
+/* No idle link of this kind to the peer is good enough: they are closed. */
+void pool_drop(const struct upstream_group *group, struct peer_local *local,
+               const struct link_kind *kind);
+/* The peer ended an idle link of so many milliseconds. */
+void pool_note_end(struct peer_local *local, uint64_t rested_ms);
 
 /* Puts it to rest. False: it may not rest, or the loop cannot watch it. */
 bool pool_keep(struct upstream_link *link);

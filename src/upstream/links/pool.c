@@ -8,10 +8,11 @@
 
 /* How often idle connections are looked at that other workers may need. */
 #define SHARE_EVERY_MS 100
-/* A link that has rested for so long at most has just answered: no peer closes for idleness that soon … */
-#define JUST_ANSWERED_MS 500
-/* … and one that has rested for so long shows that the peer does not close after each answer. */
-#define PROOF_MS 1000
+/* How long it is believed that a peer ends idle links so soon as was seen. */
+#define ENDS_BELIEVED_MS 60000
+/* A request has to reach the peer before the link's time is over: this part of it is left, and so much at most. */
+#define MARGIN_PART 4
+#define MARGIN_MAX_MS 1000
 
 /* ---- pools ---- */
 
@@ -158,20 +159,34 @@ void pools_forget(struct group_state *state)
 
 /* ---- what happens to an idle one ---- */
 
-/* Its end, or bytes that nobody asked for. */
+void pool_note_end(struct peer_local *local, uint64_t rested_ms)
+{
+    if (clock_now.now_ms >= local->ends_until_ms || rested_ms <= local->ends_after_ms) {
+        local->ends_after_ms = rested_ms;
+        local->ends_until_ms = clock_now.now_ms + ENDS_BELIEVED_MS;
+    }
+}
+
+/* The peer ended it, or sent bytes that nobody asked for. */
+static void idle_ended(struct upstream_link *link)
+{
+    pool_note_end(link->local, clock_now.now_ms - link->rests_since_ms);
+    idle_close(link);
+}
+
 static void idle_input(struct conn *conn)
 {
     struct upstream_link *link = conn->user;
 
     if (link->rest_input != NULL) {
         if (!link->rest_input(link) || conn->is_peer_closed) {
-            idle_close(link);
+            idle_ended(link);
         }
         return;
     }
     if (conn->is_peer_closed || conn->is_broken || conn->is_input_closed ||
         conn_fill(conn, 512, 512) || conn->is_input_closed || conn->is_broken) {
-        idle_close(link);
+        idle_ended(link);
     }
 }
 
@@ -248,36 +263,32 @@ bool link_is_sound(struct upstream_link *link)
            (!conn_fill(conn, 512, 512) && !conn->is_input_closed && !conn->is_broken);
 }
 
-/*
- * Does the peer go on after an answer? Some close then, or with the next request, and do not say so: what may not be
- * repeated finds out too late. A protocol that is heard while the link rests has words for it (HTTP/2: GOAWAY), so
- * that its peers are believed until one did otherwise.
- */
-static bool goes_on(struct peer_local *local, const struct idle_pool *pool)
-{
-    const struct upstream_link *oldest = pool->count == 0 ? NULL : longest_idle_of(pool);
-
-    if (!local->is_proven && clock_now.now_ms >= local->doubted_until_ms && oldest != NULL &&
-        oldest->local == local && !oldest->is_taken &&
-        (oldest->rest_input != NULL || clock_now.now_ms - oldest->rests_since_ms >= PROOF_MS)) {
-        local->is_proven = true;
-    }
-    local->is_doubted = !local->is_proven;
-    return local->is_proven;
-}
-
 bool link_kind_is(const struct link_kind *a, const struct link_kind *b)
 {
     return a->tag == b->tag && a->language == b->language && a->identity == b->identity &&
            a->hops == b->hops && str_equal(a->key, b->key);
 }
 
+/* Will the peer keep it open until a request has come to it, by all that it said and did? */
+static bool is_kept_for_now(const struct upstream_link *link)
+{
+    const struct peer_local *local = link->local;
+    uint64_t limit_ms = link->keeps_ms;
+
+    if (clock_now.now_ms < local->ends_until_ms && local->ends_after_ms < limit_ms) {
+        limit_ms = local->ends_after_ms;
+    }
+    uint64_t margin_ms = limit_ms / MARGIN_PART;
+    margin_ms = margin_ms < MARGIN_MAX_MS ? margin_ms : MARGIN_MAX_MS;
+    return clock_now.now_ms - link->rests_since_ms < limit_ms - margin_ms;
+}
+
 struct upstream_link *pool_take(const struct upstream_group *group, struct peer_local *local,
-                                const struct link_kind *kind, bool is_unrepeatable)
+                                const struct link_kind *kind, const struct link_options *options)
 {
     struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
 
-    if (pool == NULL || (is_unrepeatable && !goes_on(local, pool))) {
+    if (pool == NULL) {
         return NULL;
     }
     list_each(item, &pool->links) {
@@ -286,21 +297,39 @@ struct upstream_link *pool_take(const struct upstream_group *group, struct peer_
         if (link->local != local || link->is_taken || !link_kind_is(&link->kind, kind)) {
             continue;
         }
-        if (is_unrepeatable) {
-            if (clock_now.now_ms - link->rests_since_ms > JUST_ANSWERED_MS) {
-                continue;
-            }
+        if (options->is_unrepeatable) {
             link->conn->is_readable = 1; /* the socket is asked: its end may have come just now */
         }
         if (!link_is_sound(link)) {
-            idle_close(link);
+            idle_ended(link);
             continue;
+        }
+        if (options->is_unrepeatable && (options->is_unpromised || !is_kept_for_now(link))) {
+            idle_close(link);
+            return NULL; /* those that follow came to rest before it */
         }
         pool_remove(link);
         link->conn->owner = link->owner;
         return link;
     }
     return NULL;
+}
+
+void pool_drop(const struct upstream_group *group, struct peer_local *local,
+               const struct link_kind *kind)
+{
+    struct idle_pool *pool = local->idle == 0 ? NULL : pool_find(group, kind);
+
+    if (pool == NULL) {
+        return;
+    }
+    list_each(item, &pool->links) {
+        struct upstream_link *link = container_of(item, struct upstream_link, in_pool);
+
+        if (link->local == local && !link->is_taken && link_kind_is(&link->kind, kind)) {
+            idle_close(link);
+        }
+    }
 }
 
 bool link_may_rest(const struct upstream_link *link)
@@ -327,7 +356,9 @@ bool link_lay_down(struct upstream_link *link)
         return false;
     }
     link->rests_since_ms = clock_now.now_ms;
-    conn_set_deadline(conn, clock_now.now_ms + link->group->keepalive_timeout_ms);
+    uint64_t timeout_ms = link->group->keepalive_timeout_ms;
+    conn_set_deadline(conn, clock_now.now_ms +
+                                (timeout_ms < link->keeps_ms ? timeout_ms : link->keeps_ms));
     conn_backend_is_busy(conn, false);
     return true;
 }
@@ -345,9 +376,6 @@ bool pool_keep(struct upstream_link *link)
     }
     bool is_full = pool->count >= (pool->kind.key.len != 0 ? link->group->slices->connections
                                                            : link->group->keepalive);
-    if (is_full && link->local->is_doubted) {
-        return false; /* those that rest are to show that the peer lets them */
-    }
     if (!link_lay_down(link)) {
         return false;
     }
@@ -422,6 +450,41 @@ void pools_free(struct group_state *state)
 }
 
 /* ---- giving way ---- */
+
+/* Of a group's idle links to an address, the one that came to rest first, or `found` where that did. */
+static struct upstream_link *older_to(const struct group_state *state, const struct addr *addr,
+                                      struct upstream_link *found)
+{
+    list_each(item, &state->pools) {
+        struct idle_pool *pool = container_of(item, struct idle_pool, in_group);
+
+        list_each(at, &pool->links) {
+            struct upstream_link *link = container_of(at, struct upstream_link, in_pool);
+
+            if (addr_equal(&link->addr, addr) &&
+                (found == NULL || link->rests_since_ms < found->rests_since_ms)) {
+                found = link;
+            }
+        }
+    }
+    return found;
+}
+
+bool link_give_way(const struct upstream_link *waiting)
+{
+    struct upstream_link *found = NULL;
+
+    list_each(item, &states) {
+        const struct group_state *state = container_of(item, struct group_state, in_pools);
+
+        found = older_to(state, &waiting->addr, found);
+    }
+    if (found == NULL) {
+        return false;
+    }
+    idle_close(found);
+    return true;
+}
 
 static bool (*make_room_else)(void); /* what was done before we were asked */
 

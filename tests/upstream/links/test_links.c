@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/un.h>
 
+#include "upstream/links/links.h"
+
 static void a_link_is_kept_and_used_again(void **state)
 {
     start_peer("", "");
@@ -85,6 +87,123 @@ static void fresh_when_it_is_wanted(void **state)
     assert_false(opening.link->is_reused);
     link_close(opening.link);
     over(&opening);
+    stop_peer();
+}
+
+/* A request that may go once: was it on a kept connection? */
+static bool once(void)
+{
+    struct opening opening =
+        open_with((struct link_options){.tag = &here, .is_unrepeatable = true}, 10000);
+    assert_int_equal(opening.result, LINK_OK);
+    bool is_reused = opening.link->is_reused;
+
+    link_keep(opening.link);
+    over(&opening);
+    return is_reused;
+}
+
+static void what_goes_once_takes_a_kept_link(void **state)
+{
+    start_peer("", "");
+    assert_false(once());
+    clock_now.now_ms += 50000;
+    assert_true(once());
+    stop_peer();
+}
+
+static void the_peer_names_the_time(void **state)
+{
+    start_peer("", "");
+    struct opening opening = open_tagged(&here);
+    opening.link->keeps_ms = 5000;
+    link_keep(opening.link);
+    over(&opening);
+    clock_now.now_ms += 3900;
+    assert_true(once());
+    clock_now.now_ms += 4100;
+    assert_false(once());
+    assert_int_equal(conn_pool.used, 1); /* the one that was passed over is closed */
+    clock_now.now_ms += 50000;
+    assert_true(once()); /* this one's time was not named */
+    stop_peer();
+}
+
+static void a_peer_that_ends_idle_links(void **state)
+{
+    start_peer("", "");
+    request(&here);
+    pool_note_end(local_of(0), 4000);
+    pool_note_end(local_of(0), 9000);
+    clock_now.now_ms += 2900;
+    assert_true(once());
+    clock_now.now_ms += 3100;
+    assert_false(once());
+    assert_int_equal(conn_pool.used, 1);
+    clock_now.now_ms += 20000;
+    assert_true(request(&here)); /* what may be repeated takes any */
+    clock_now.now_ms += 50000;
+    assert_true(once()); /* that was long ago */
+    stop_peer();
+}
+
+static void the_end_of_an_idle_link_is_noticed(void **state)
+{
+    start_peer("", "");
+    request(&here);
+    close(accept_one(listening));
+    turn_until(conn_pool.used == 0);
+    assert_false(once());
+    assert_false(once()); /* the peer ended the last one at once */
+    stop_peer();
+}
+
+static void a_peer_that_ends_a_link_in_use(void **state)
+{
+    start_peer("", "");
+    struct opening opening = open_tagged(&here);
+    link_note_end(&opening.asker.pick);
+    link_keep(opening.link);
+    over(&opening);
+    assert_false(once());
+    assert_false(once());
+    assert_int_equal(conn_pool.used, 1);
+    clock_now.now_ms += 61000;
+    request(&here);
+    assert_true(once());
+    stop_peer();
+}
+
+static void where_kept_links_were_not_promised(void **state)
+{
+    struct link_options options = {.tag = &here, .is_unrepeatable = true, .is_unpromised = true};
+
+    start_peer("", "");
+    request(&here);
+    struct opening opening = open_with(options, 10000);
+    assert_false(opening.link->is_reused);
+    link_keep(opening.link);
+    over(&opening);
+    assert_int_equal(conn_pool.used, 1);
+    stop_peer();
+}
+
+static void idle_links_of_any_kind_give_way(void **state)
+{
+    start_peer("", "keepalive 4;");
+    request(&here);
+    clock_now.now_ms++;
+    request(&there);
+    struct opening waiting = open_with((struct link_options){.tag = &port}, 10000);
+    assert_int_equal(local_of(0)->idle, 2);
+    assert_true(link_give_way(waiting.link));
+    struct opening second = open_tagged(&there);
+    assert_true(second.link->is_reused); /* the other one was idle longer */
+    assert_false(link_give_way(waiting.link));
+    link_close(second.link);
+    over(&second);
+    link_close(waiting.link);
+    over(&waiting);
     stop_peer();
 }
 
@@ -520,6 +639,13 @@ int main(void)
         cmocka_unit_test(places_do_not_exchange_links),
         cmocka_unit_test(links_of_other_kinds_are_not_exchanged),
         cmocka_unit_test(fresh_when_it_is_wanted),
+        cmocka_unit_test(what_goes_once_takes_a_kept_link),
+        cmocka_unit_test(the_peer_names_the_time),
+        cmocka_unit_test(a_peer_that_ends_idle_links),
+        cmocka_unit_test(the_end_of_an_idle_link_is_noticed),
+        cmocka_unit_test(a_peer_that_ends_a_link_in_use),
+        cmocka_unit_test(where_kept_links_were_not_promised),
+        cmocka_unit_test(idle_links_of_any_kind_give_way),
         cmocka_unit_test(the_one_that_rested_longest_gives_way),
         cmocka_unit_test(none_are_kept_without_keepalive),
         cmocka_unit_test(requests_on_a_link_are_limited),

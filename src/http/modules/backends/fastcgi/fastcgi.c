@@ -12,12 +12,19 @@ static const struct exchange_family fastcgi_family;
 
 /* ---- the handler ---- */
 
+/* A process may end after any request (pm.max_requests): with a connection for each, as in nginx, that harms nobody. */
+static bool keeps_unasked(const struct exchange *x)
+{
+    return fastcgi_settings_of(x)->keep_conn == KEEP_CONN_AUTO;
+}
+
 static const struct protocol fastcgi_protocol = {
     .family = &fastcgi_family,
     .name = STR_INIT("fastcgi"),
     .scheme = STR_INIT("fastcgi://"),
     .channel = &fastcgi_channel,
     .wants_length = true,
+    .keeps_unasked = keeps_unasked,
     .make_request = fastcgi_make_request,
     .send_head = fastcgi_send_head,
     .send_body = fastcgi_send_body,

@@ -2,6 +2,7 @@
 #include "http/exchange/heads/answer.h"
 #include "http/modules/backends/proxy/proxy.h"
 
+#include "base/parse.h"
 #include "http/message/parser.h"
 
 /* ---- the head ---- */
@@ -48,6 +49,25 @@ static bool stays_open(const struct answer *answer)
            (answer->version >= HTTP_1_1 || has_option(fields, STR("keep-alive")));
 }
 
+/* Keep-Alive: timeout=N (RFC 2068, 19.7.1.1): how long the server keeps the connection while it is idle. */
+static void note_keep_alive(struct exchange *x)
+{
+    const struct field *field = fields_get(&x->answer.fields, FIELD_KEEP_ALIVE);
+    struct str rest = field == NULL ? STR_NONE : field->value;
+    uint64_t seconds;
+
+    x->link->keeps_ms = UINT64_MAX;
+    while (rest.data != NULL) {
+        struct str value = str_trim(str_cut(&rest, ','));
+        struct str name = str_trim(str_cut(&value, '='));
+
+        if (str_equal_nocase(name, STR("timeout")) && parse_uint(str_trim(value), &seconds) &&
+            seconds <= UINT32_MAX) {
+            x->link->keeps_ms = seconds * 1000;
+        }
+    }
+}
+
 enum head_result proxy_read_head(struct exchange *x)
 {
     struct proxy_state *state = x->state;
@@ -82,6 +102,9 @@ enum head_result proxy_read_head(struct exchange *x)
                  : (answer->fields.seen & FIELD_BIT(FIELD_TRANSFER_ENCODING)) != 0 ? BODY_CHUNKED
                  : answer->content_length >= 0                                     ? BODY_COUNTED
                                                : BODY_UNTIL_CLOSED;
+    if (__builtin_expect((answer->fields.seen & FIELD_BIT(FIELD_KEEP_ALIVE)) != 0, 0)) {
+        note_keep_alive(x);
+    }
     state->left = state->end == BODY_COUNTED ? (uint64_t) answer->content_length : UINT64_MAX;
     state->may_stay_open = stays_open(answer) && state->end != BODY_UNTIL_CLOSED &&
                            !(state->end == BODY_CHUNKED && answer->version < HTTP_1_1);
