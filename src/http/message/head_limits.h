@@ -12,7 +12,9 @@ struct head_limits {
     uint32_t headers_max; /* header lines */
     bool ignore_invalid;  /* names with odd characters are dropped, not kept */
     bool underscores;     /* '_' is a usual character of names */
-    bool wants_crlf;      /* a bare LF ends no line: lines of a chunked body (RFC 9112, 7.1) */
+    bool
+        skips_status_lines; /* a line that begins with "HTTP/" is none of the fields, and ignored */
+    bool wants_crlf;        /* a bare LF ends no line: lines of a chunked body (RFC 9112, 7.1) */
 };
 
 #endif

@@ -319,6 +319,10 @@ static inline enum parse_result parse_field(const struct scan *scan, struct str 
     const char *text_end = line.data + line.len;
     const char *colon = find_colon(scan, line.data, text_end, limits, &kind);
 
+    if (kind != NAME_USUAL && limits->skips_status_lines && str_starts(line, STR("HTTP/"))) {
+        head->dropped++;
+        return PARSE_DONE;
+    }
     if (kind == NAME_BAD) {
         return bad_line(head, line, scan->end);
     }

@@ -1,5 +1,8 @@
 /* Heads of answers: the status line, the fields, and what they say of the body's length. */
 #include "http/exchange/heads/answer.h"
+
+#include <stdio.h>
+
 #include "http/message/fields.h"
 #include "http/message/status.h"
 #include "http/message/parser.h"
@@ -129,7 +132,13 @@ static enum head_result refuse_line(struct exchange *x, const struct head *head)
         log_error(&x->request->log, 0, "upstream sent too big header");
     } else {
         struct str shown = str_head(head->culprit, SHOWN_MAX);
-        log_error(&x->request->log, 0, "upstream sent invalid header: \"%.*s\"", STR_ARG(shown));
+        char more[sizeof("\\xff...")] = "";
+
+        if (head->has_bad_byte) {
+            snprintf(more, sizeof(more), "\\x%02x...", head->bad_byte);
+        }
+        log_error(&x->request->log, 0, "upstream sent invalid header: \"%.*s%s\"", STR_ARG(shown),
+                  more);
     }
     return HEAD_BAD;
 }
@@ -196,6 +205,17 @@ static bool read_cgi_status(struct exchange *x)
     return true;
 }
 
+/* An interim answer has no body, and nothing that frames one (RFC 9112, 6.1, 6.2). */
+static void drop_framing(struct fields *fields)
+{
+    if ((fields->seen & FRAMING_IDS) == 0) {
+        return;
+    }
+    fields_each(field, fields) {
+        field->is_removed |= (FIELD_BIT(field->id) & FRAMING_IDS) != 0;
+    }
+}
+
 /* What the fields say together; those that are not believed are dropped. */
 bool answer_check_fields(struct exchange *x)
 {
@@ -203,6 +223,10 @@ bool answer_check_fields(struct exchange *x)
     uint64_t seen = 0;
 
     x->answer.content_length = -1;
+    if (x->answer.status >= 100 && x->answer.status < 200) {
+        drop_framing(fields);
+        return true;
+    }
     if (!fields->has_repeats && (fields->seen & FRAMING_IDS) != FRAMING_IDS) {
         enum field_id id = (fields->seen & FIELD_BIT(FIELD_CONTENT_LENGTH)) != 0
                                ? FIELD_CONTENT_LENGTH
@@ -245,7 +269,8 @@ enum head_result answer_parse_fields(struct exchange *x, struct str input, bool 
     const struct head_limits limits = {.line_max = most,
                                        .head_max = most,
                                        .headers_max = UINT32_MAX,
-                                       .underscores = true};
+                                       .underscores = true,
+                                       .skips_status_lines = true};
     /* The block of an earlier answer at this location, which the backend may repeat. */
     static struct repeated repeats[REPEATS];
     struct arena *arena = &x->request->arena;
