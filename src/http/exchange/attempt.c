@@ -271,7 +271,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
     }
     options.is_private =
         is_login || (protocol->wants_whole_link != NULL && protocol->wants_whole_link(x));
-    x->was_reused = false;
+    x->was_reused = x->was_refused = false;
     if (is_refused(x, options.hops, failure)) {
         return fail_try(x, failure, failure->kind, failure->status);
     }
@@ -488,7 +488,7 @@ enum try_result exchange_ask_peer(struct exchange *x, struct failure *failure)
         bool was_dead =
             result == TRY_FAILED && failure->kind == NEXT_ERROR && x->attempt->bytes_received == 0;
 
-        if (was_dead && x->was_reused) {
+        if (was_dead && x->was_reused && !x->was_refused) {
             link_note_end(&x->pick);
         }
         if (!was_dead || !may_repeat(x)) {

@@ -206,6 +206,7 @@ struct exchange {
     bool wants_fresh;                /* this try takes no kept connection */
     bool goes_once;                  /* what left for a peer may not leave again */
     bool was_reused;                 /* this try's connection was a kept one */
+    bool was_refused; /* this try's peer said that it has not looked at the request */
     uint64_t
         waits_ms; /* nothing came on a fresh one for so long: idle ones give way, and again after twice the time */
     uint64_t sent_before;  /* link's conn->sent when this try began */
@@ -272,6 +273,9 @@ int64_t sent_body_length(const struct exchange *x);
 
 /* It is read before it is sent, after all: what request_read_body says. MAY WAIT. */
 enum flow sent_body_hold(struct exchange *x);
+
+/* Of a streamed body: is all that was taken of it at hand still, so that another peer can have it? */
+bool upload_is_kept(const struct exchange *x);
 
 /* Queues raw bytes of a piece on the link: what send_body = NULL does, for protocols that add frames
  * around. The piece's memory must live until the try ends. */

@@ -18,8 +18,8 @@ struct upload {
     struct exchange *exchange;
     struct fiber_handle fiber; /* of upload_run */
     char *room;                /* PIECE_SIZE bytes */
-    struct buf kept;           /* the body so far, while it is short: for $request_body and for who
-                                  answers instead */
+    struct buf kept;           /* the body so far, while it is short: for $request_body, for who
+                                  answers instead, and for a peer after one that refused to look */
     bool is_kept;              /* kept holds all of it */
     bool is_done;              /* the fiber has ended, or was never needed */
 };
@@ -31,6 +31,7 @@ static void upload_keep(struct upload *upload, struct str bytes)
         buf_append(&upload->kept, bytes);
     } else {
         upload->is_kept = false;
+        buf_free(&upload->kept);
     }
 }
 
@@ -69,6 +70,16 @@ static ssize_t gather(struct upload *upload)
     return n;
 }
 
+/* What went to a peer that has not looked at it, for this one. False: as of send_pieces. MAY WAIT. */
+static bool give_kept(struct upload *upload)
+{
+    struct exchange *x = upload->exchange;
+    struct body_piece piece = {.bytes = buf_str(&upload->kept), .fd = -1, .is_volatile = true};
+
+    return (piece.bytes.len == 0 && !x->request->is_body_read) ||
+           sent_body_give(x, piece.bytes.len == 0 ? NULL : &piece, x->request->is_body_read);
+}
+
 static enum wait_result wait_for_room(struct exchange *x)
 {
     uint64_t timeout_ms = x->settings->send_timeout_ms;
@@ -83,8 +94,11 @@ static bool send_pieces(struct upload *upload)
 {
     struct exchange *x = upload->exchange;
     struct request *request = x->request;
-    uint64_t size = 0;
+    uint64_t size = upload->kept.len;
 
+    if (!give_kept(upload)) {
+        return false;
+    }
     while (!x->sent.is_ended) {
         ssize_t n = gather(upload);
         if (n < 0 || request_body_is_too_large(request, size += (uint64_t) n)) {
@@ -118,7 +132,6 @@ static void upload_run(void *arg)
 
     CHECK_MAGIC(x, EXCHANGE_MAGIC);
     send_pieces(upload);
-    buf_free(&upload->kept);
     upload->is_done = true;
     if (x->link != NULL) {
         /* The answer is awaited there, and deadlines change. */
@@ -130,6 +143,18 @@ static void upload_run(void *arg)
     }
 }
 
+static void upload_free(void *arg)
+{
+    struct upload *upload = arg;
+
+    buf_free(&upload->kept);
+}
+
+bool upload_is_kept(const struct exchange *x)
+{
+    return x->upload == NULL || x->upload->is_kept;
+}
+
 bool upload_start(struct exchange *x)
 {
     struct upload *upload = x->upload;
@@ -138,11 +163,12 @@ bool upload_start(struct exchange *x)
         upload = arena_new(&x->request->arena, struct upload);
         upload->exchange = x;
         upload->room = arena_text(&x->request->arena, PIECE_SIZE);
+        upload->is_kept = true;
+        arena_on_free(&x->request->arena, upload_free, upload);
         x->upload = upload;
     }
     conn_set_nodelay(x->link->conn, true); /* there will be several writes */
     x->request->limits_body = true;
-    upload->is_kept = true;
     upload->is_done = false;
     if (request_fiber_start(upload_run, upload, &upload->fiber) == FIBER_NO_STACK) {
         log_crit(&x->request->log, 0, "no stack for a request's body");

@@ -170,7 +170,9 @@ void pool_note_end(struct peer_local *local, uint64_t rested_ms)
 /* The peer ended it, or sent bytes that nobody asked for. */
 static void idle_ended(struct upstream_link *link)
 {
-    pool_note_end(link->local, clock_now.now_ms - link->rests_since_ms);
+    if (!link->is_doomed) { /* it was not announced (GOAWAY) */
+        pool_note_end(link->local, clock_now.now_ms - link->rests_since_ms);
+    }
     idle_close(link);
 }
 

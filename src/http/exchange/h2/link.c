@@ -87,8 +87,8 @@ void h2_stream_refuse(struct h2_stream *stream)
 {
     struct exchange *x = stream->x;
 
-    stream->is_refused = true;
-    if (!x->streams_body) {
+    stream->is_refused = x->was_refused = true;
+    if (!x->streams_body || upload_is_kept(x)) {
         x->has_sent = stream->had_sent; /* it may be repeated, whatever its method */
     }
     end_stream(stream);
