@@ -135,8 +135,7 @@ def test_large_bodies(serve, root, secure, options, version):
             response = client.request("/", method="PUT", body=sent)
             assert hashlib.sha256(response.body).digest() == hashlib.sha256(given).digest()
     assert all(request.endswith(sent) for request in back.requests)
-    # A body that is streamed may go out only once: it has a connection of its own.
-    assert back.connections == (2 if "request_buffering off" in options else 1)
+    assert back.connections == 1
 
 
 def test_slices_and_the_cache(serve, root, secure):
@@ -231,6 +230,38 @@ def test_sessions_are_resumed(serve, root, secure, version):
     for name in ("a.example", "c.example", "a.example", "c.example"):
         assert server.get("/named?name=" + name).status == 200
     assert [one["is_resumed"] for one in back.shaken[3:]] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("version", [{}, TLS_1_2])
+@pytest.mark.parametrize("where", ["u", "$group", "127.0.0.1:@BACK@"])
+@pytest.mark.parametrize("late", [True, False])
+def test_sessions_of_clients_with_certificates_are_resumed(serve, root, secure, late, where, version):
+    """... whose names variables make, too."""
+    back = secure(asking(root, **version), [LAST])
+    names = "$pair.crt; proxy_ssl_certificate_key $pair.key" if late else "one.crt; proxy_ssl_certificate_key one.key"
+    server = serve("""upstream u { zone z 64k; server 127.0.0.1:%d; }
+        server { listen 127.0.0.1:@PORT@; set $group u; set $pair $arg_pair;
+            location / { proxy_pass https://%s; proxy_ssl_certificate %s; } }
+        """ % (back.port, where.replace("@BACK@", str(back.port)), names),
+        files=files_of(root, "one.crt", "one.key", "two.crt", "two.key"))
+    for pair in ("one", "one", "two", "one", "two"):
+        assert server.get("/?pair=" + pair).status == 200
+    assert [one["is_resumed"] for one in back.shaken] == [False, True, not late, True, True]
+    if late:
+        assert [one["client"] for one in back.shaken] == ["one", "one", "two", "one", "two"]
+
+
+@pytest.mark.parametrize("version", [{}, TLS_1_2])
+def test_sessions_outlive_a_change_of_the_group(serve, root, secure, version):
+    back = secure(root.server_context("server", **version), [LAST])
+    server = serve("""upstream u { server 127.0.0.1:%d; }
+        server { listen 127.0.0.1:@PORT@; location / { dyups_interface; }
+            location /to { set $group u; proxy_pass https://$group/; } }""" % back.port)
+    for weight in range(1, 4):
+        assert server.get("/to").status == 200
+        assert server.get("/upstream/u", method="POST", body="server 127.0.0.1:%d weight=%d;" % (back.port, weight)).status == 200
+    assert server.get("/to").status == 200
+    assert [one["is_resumed"] for one in back.shaken] == [False, True, True, True]
 
 
 def test_a_session_that_the_peer_forgot(serve, root, secure):
