@@ -83,8 +83,8 @@ enum flow cached_serve(struct exchange *x, struct str status, enum cache_counter
 bool cached_may_serve_stale(const struct exchange *x, unsigned kind)
 {
     const struct cached *cached = x->kept->cached;
-    unsigned broken =
-        NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER | NEXT_500 | NEXT_502 | NEXT_503 | NEXT_504;
+    /* stale-if-error is for backends that gave no answer; those that gave one are *_cache_use_stale's business. */
+    unsigned broken = NEXT_ERROR | NEXT_TIMEOUT | NEXT_INVALID_HEADER;
 
     if (cached == NULL || !cached->has_content || cached->is_bypassed) {
         return false;

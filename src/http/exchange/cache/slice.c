@@ -136,7 +136,7 @@ bool slice_accept(struct exchange *x)
                                          (long long) x->answer.content_length));
     }
     struct str tag = etag == NULL ? STR_NONE : etag->value;
-    if (!slice->is_first && !str_equal(tag, slice->etag)) {
+    if (!slice->is_first && slice->etag.len != 0 && !str_equal(tag, slice->etag)) {
         return slice_refuse(x, "etag mismatch", tag);
     }
     slice->total = total;
