@@ -253,7 +253,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
         .send_buffer = settings->socket_sndbuf,
         .receive_buffer = settings->socket_rcvbuf,
         .send_lowat = settings->send_lowat,
-        .tag = x->pick.group->is_keepalive_local ? settings : NULL,
+        .tag = x->pick.group->is_keepalive_local ? x->location_tag : NULL,
         .language = protocol,
         .wants_fresh = x->wants_fresh,
         .hops = connection_hops(x->request->http),

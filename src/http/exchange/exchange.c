@@ -35,6 +35,41 @@ static void describe_upstream(const struct describer *describer, struct room *ou
     }
 }
 
+/* ---- time limits of a request's own ---- */
+
+static const char timeouts_tag;
+
+void exchange_set_timeout(struct request *request, enum own_timeout which, uint64_t ms)
+{
+    uint64_t *own = request_data(request, &timeouts_tag, OWN_TIMEOUTS * sizeof(*own));
+
+    own[which] = ms;
+}
+
+uint64_t exchange_own_timeout(struct request *request, enum own_timeout which)
+{
+    const uint64_t *own = request_data(request, &timeouts_tag, 0);
+
+    return own == NULL ? 0 : own[which];
+}
+
+/* Those that are not 0 take the place of the settings', in a copy. */
+static void replace_timeouts(struct exchange *x, uint64_t connect_ms, uint64_t send_ms,
+                             uint64_t read_ms)
+{
+    struct exchange_settings *own;
+
+    if (connect_ms == 0 && send_ms == 0 && read_ms == 0) {
+        return;
+    }
+    own = arena_alloc(&x->request->arena, sizeof(*own));
+    *own = *x->settings;
+    own->connect_timeout_ms = connect_ms != 0 ? connect_ms : own->connect_timeout_ms;
+    own->send_timeout_ms = send_ms != 0 ? send_ms : own->send_timeout_ms;
+    own->read_timeout_ms = read_ms != 0 ? read_ms : own->read_timeout_ms;
+    x->settings = own;
+}
+
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
                               const struct exchange_settings *settings, const void *module_settings)
 {
@@ -44,7 +79,7 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     x->magic = EXCHANGE_MAGIC;
     x->request = request;
     x->protocol = protocol;
-    x->settings = settings;
+    x->settings = x->location_tag = settings;
     x->keeper = settings->keeper;
     x->module_settings = module_settings;
     x->sends_body = settings->pass_request_body;
@@ -58,6 +93,11 @@ struct exchange *exchange_new(struct request *request, const struct protocol *pr
     }
     request->describers = &x->describer;
     request->exchange = x;
+    if (request->data != NULL) {
+        replace_timeouts(x, exchange_own_timeout(request, OWN_CONNECT),
+                         exchange_own_timeout(request, OWN_SEND),
+                         exchange_own_timeout(request, OWN_READ));
+    }
     return x;
 }
 
@@ -206,7 +246,6 @@ static enum peer_outcome outcome_of(unsigned kind)
 static bool take_direction(struct exchange *x)
 {
     struct direction *direction = x->pick.direction;
-    struct exchange_settings *own;
 
     if (direction->makes_request) {
         direction->makes_request = false;
@@ -217,19 +256,8 @@ static bool take_direction(struct exchange *x)
     if (direction->tls != 0) {
         x->is_secure = direction->tls > 0 && x->settings->tls.context != NULL;
     }
-    if (direction->connect_timeout_ms == 0 && direction->send_timeout_ms == 0 &&
-        direction->read_timeout_ms == 0) {
-        return true;
-    }
-    own = arena_alloc(&x->request->arena, sizeof(*own));
-    *own = *x->settings;
-    own->connect_timeout_ms = direction->connect_timeout_ms != 0 ? direction->connect_timeout_ms
-                                                                 : own->connect_timeout_ms;
-    own->send_timeout_ms =
-        direction->send_timeout_ms != 0 ? direction->send_timeout_ms : own->send_timeout_ms;
-    own->read_timeout_ms =
-        direction->read_timeout_ms != 0 ? direction->read_timeout_ms : own->read_timeout_ms;
-    x->settings = own;
+    replace_timeouts(x, direction->connect_timeout_ms, direction->send_timeout_ms,
+                     direction->read_timeout_ms);
     return true;
 }
 

@@ -175,14 +175,16 @@ struct sent_body {
 #define EXCHANGE_MAGIC 0xe8c4a26eu
 
 struct exchange {
-    uint32_t magic;                           /* EXCHANGE_MAGIC */
-    struct describer describer;               /* `, upstream: "…"` in the request's log lines */
-    struct request *request;                  /* whose exchange it is */
-    const struct protocol *protocol;          /* of the handler */
-    const struct exchange_settings *settings; /* of the location */
-    void *state;                              /* of the protocol, in the request's arena */
-    void *channel_state;                      /* of its channel, likewise */
-    struct tunnel *tunnel;                    /* once it is one, by a relay; or NULL */
+    uint32_t magic;                  /* EXCHANGE_MAGIC */
+    struct describer describer;      /* `, upstream: "…"` in the request's log lines */
+    struct request *request;         /* whose exchange it is */
+    const struct protocol *protocol; /* of the handler */
+    const struct exchange_settings
+        *settings;               /* of the location, or a copy with time limits of its own */
+    const void *location_tag;    /* the location's, whatever copies were made */
+    void *state;                 /* of the protocol, in the request's arena */
+    void *channel_state;         /* of its channel, likewise */
+    struct tunnel *tunnel;       /* once it is one, by a relay; or NULL */
     uint64_t tunnel_byte_ms;     /* its first byte came from the backend; 0 = none did */
     const void *module_settings; /* of the protocol's module at this location */
 
@@ -255,6 +257,12 @@ struct exchange {
 struct exchange *exchange_new(struct request *request, const struct protocol *protocol,
                               const struct exchange_settings *settings,
                               const void *module_settings);
+
+/* Time limits that a request sets for itself, in place of those of its location (Tengine's $upstream_*_time). */
+enum own_timeout { OWN_CONNECT, OWN_SEND, OWN_READ, OWN_TIMEOUTS };
+void exchange_set_timeout(struct request *request, enum own_timeout which, uint64_t ms);
+/* 0 = it has not. */
+uint64_t exchange_own_timeout(struct request *request, enum own_timeout which);
 
 /* It goes where a *_pass directive says. A text with variables is evaluated; the protocol's scheme may stand before it. */
 void exchange_set_target(struct exchange *x, const struct pass_target *target);

@@ -301,6 +301,18 @@ struct str field_value_safe(struct arena *arena, struct str value)
     return (struct str){copy, value.len};
 }
 
+/* Without spaces at both ends; tabs are text here, as in nginx. */
+static struct str without_spaces(const char *start, const char *end)
+{
+    while (start != end && *start == ' ') {
+        start++;
+    }
+    while (end != start && end[-1] == ' ') {
+        end--;
+    }
+    return str_from(start, end);
+}
+
 bool fields_set_cookie(const struct fields *fields, struct str name, struct str *out)
 {
     fields_each(field, fields) {
@@ -310,8 +322,8 @@ bool fields_set_cookie(const struct fields *fields, struct str name, struct str 
         struct str rest = field->value;
         struct str pair = str_cut(&rest, ';');
         const char *equals = str_find_char(pair, '=');
-        if (equals != NULL && str_equal_nocase(str_trim(str_from(pair.data, equals)), name)) {
-            *out = str_trim(str_from(equals + 1, pair.data + pair.len)); /* RFC 6265, 5.2 */
+        if (equals != NULL && str_equal_nocase(without_spaces(pair.data, equals), name)) {
+            *out = without_spaces(equals + 1, pair.data + pair.len);
             return true;
         }
     }

@@ -169,7 +169,9 @@ static void cookie_picked(struct upstream_pick *pick)
     buf_append(&text, sticky->is_httponly ? STR("; httponly") : STR(""));
     if (sticky->samesite != NULL) {
         samesite = template_text(sticky->samesite, pick->env);
-        add_attribute(&text, "samesite", is_samesite(samesite) ? samesite : STR("strict"));
+        if (samesite.len != 0) { /* a variable may leave it to the browser */
+            add_attribute(&text, "samesite", is_samesite(samesite) ? samesite : STR("strict"));
+        }
     }
     buf_append(&text, sticky->is_secure ? STR("; secure") : STR(""));
     pick->set_cookie = arena_dup(pick->arena, buf_str(&text));

@@ -1,12 +1,14 @@
 /* The $upstream_ variables: what was asked of which peer, and how it went. */
 #include "http/exchange/module/variables.h"
 
+#include "base/parse.h"
 #include "http/exchange/cache/kept.h"
 #include "http/variables/variables.h"
 
 #define NAMED(text) .name = STR_INIT(text)
 /* What a variable says may change with each try. */
 #define VOLATILE .flags = VARIABLE_VOLATILE
+#define ASSIGNABLE .flags = VARIABLE_VOLATILE | VARIABLE_CHANGEABLE
 #define FAMILY .flags = VARIABLE_PREFIX | VARIABLE_VOLATILE
 
 #define GETTER(name)                                                                               \
@@ -25,6 +27,41 @@ GETTER(get_attempts)
 
     return x != NULL &&
            attempts_text(&x->attempts, (enum attempt_part) variable->data, env->arena, out);
+}
+
+/* ---- time limits of a request's own (Tengine); data: enum own_timeout, for set ---- */
+
+static void set_timeout(struct variable_env *env, enum own_timeout which,
+                        const struct variable *variable, struct str value)
+{
+    uint64_t ms;
+
+    if (!parse_msec(value, &ms) || ms == 0) {
+        log_error(env->log, 0, "invalid $%.*s \"%.*s\"", STR_ARG(variable->name), STR_ARG(value));
+        return;
+    }
+    exchange_set_timeout(variable_request(env), which, ms);
+}
+
+static void set_own_timeout(struct variable_env *env, const struct variable *variable,
+                            struct str value)
+{
+    set_timeout(env, (enum own_timeout) variable->data, variable, value);
+}
+
+/* $upstream_connect_time tells how long connecting took, and takes how long it may. */
+static void set_connect_timeout(struct variable_env *env, const struct variable *variable,
+                                struct str value)
+{
+    set_timeout(env, OWN_CONNECT, variable, value);
+}
+
+/* In milliseconds. */
+GETTER(get_own_timeout)
+{
+    uint64_t ms = exchange_own_timeout(variable_request(env), (enum own_timeout) variable->data);
+
+    return ms != 0 && variable_give_number(env, out, ms);
 }
 
 /* ---- the last of them ---- */
@@ -99,7 +136,12 @@ GETTER(get_validator)
 const struct variable exchange_variables[] = {
     {NAMED("upstream_addr"), .get = get_attempts, .data = PART_PEER, VOLATILE},
     {NAMED("upstream_status"), .get = get_attempts, .data = PART_STATUS, VOLATILE},
-    {NAMED("upstream_connect_time"), .get = get_attempts, .data = PART_CONNECT_TIME, VOLATILE},
+    {NAMED("upstream_connect_time"), .get = get_attempts, .set = set_connect_timeout,
+     .data = PART_CONNECT_TIME, ASSIGNABLE},
+    {NAMED("upstream_send_time"), .get = get_own_timeout, .set = set_own_timeout, .data = OWN_SEND,
+     ASSIGNABLE},
+    {NAMED("upstream_read_time"), .get = get_own_timeout, .set = set_own_timeout, .data = OWN_READ,
+     ASSIGNABLE},
     {NAMED("upstream_header_time"), .get = get_attempts, .data = PART_HEADER_TIME, VOLATILE},
     {NAMED("upstream_first_pkg_time"), .get = get_attempts, .data = PART_HEADER_TIME, VOLATILE},
     {NAMED("upstream_response_time"), .get = get_attempts, .data = PART_RESPONSE_TIME, VOLATILE},
