@@ -88,6 +88,13 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
                                     struct str name, struct str text)
 {
     struct arena *arena = scope->conf->arena;
+
+    if (scope->conf->is_later) { /* the VMs that are there do not have it, if there are any */
+        conf_error(scope->conf, node,
+                   "\"%.*s\" is not allowed here: scripts are those of the configuration file",
+                   STR_ARG(node->args[0]));
+        return NULL;
+    }
     struct script_code *code = arena_new(arena, struct script_code);
     struct chunks *chunks = chunks_of(scope->conf);
     bool is_stream = is_of_stream(scope);

@@ -1,6 +1,7 @@
 """Tengine's dyups: groups that are changed while the service runs."""
 
 import os
+import re
 import signal
 import socket
 import time
@@ -216,3 +217,38 @@ def test_a_group_that_is_deleted_before_its_request_is_logged_is_counted_by_its_
                 asked.sendall(b"HTTP/1.0 204 No Content\r\n\r\n")
                 assert client.response().status == 204
         assert 'upstream="brief"' in server.get("/metrics", port=server.port_of("PORT4")).text
+
+
+# ---- what comes in is checked as a configuration file is
+
+# Of the scripts that a service has, none may run in place of one that came later.
+LUA = "init_by_lua_block { x = 1 } init_worker_by_lua_block { y = 2 }"
+NOT_TAKEN = [
+    ("balancer_by_lua_block { local x = 1 }", '"balancer_by_lua_block" is not allowed here'),
+    ("balancer_by_lua_block { syntax error }", '"balancer_by_lua_block" is not allowed here'),
+    ("balancer_by_lua_file balance.lua;", '"balancer_by_lua_file" is not allowed here'),
+    ("hash $nosuch;", 'unknown "nosuch" variable'),
+    ("zone z 64k;", ""),
+    ("sticky learn create=$upstream_cookie_a lookup=$cookie_a zone=l:64k;", ""),
+    ("keepalive 4; keepalive 5;", '"keepalive" directive is duplicate'),
+    ("keepalive -1;", 'invalid value "-1" in "keepalive" directive'),
+    ("set $a b;", '"set" directive is not allowed here'),
+    ("} server { listen 1;", ""),
+    ("include /etc/passwd;", ""),
+    ("resolver nosuch.invalid;", ""),
+    ("server 127.0.0.1:99999;", "invalid port"),
+    ("server 127.0.0.1:1 weight=0;", 'invalid parameter "weight=0"'),
+]
+
+
+@pytest.mark.parametrize("lua", ["", LUA])
+def test_what_a_group_may_not_have(site, lua):
+    server = site(lua)
+    for number, (line, reason) in enumerate(NOT_TAKEN):
+        status, text = post(server, "g%d" % number, "server 127.0.0.1:@PORT1@; " + line)
+        assert (status, text.strip()) == (500, "add server failed"), line
+        if reason:
+            server.wait_log(re.escape(reason))
+        assert server.get("/to/g%d" % number).status == 502
+    assert post(server, "good", "server 127.0.0.1:@PORT1@;")[0] == 200
+    assert server.get("/to/good").text == "one"
