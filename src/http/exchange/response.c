@@ -97,17 +97,20 @@ static void take_last_modified(struct request *request, const struct field *fiel
     }
     response->last_modified = when;
     response->is_modified_late = true;
+    response->modified_place = response->fields.count;
+    response->is_etag_first = response->etag.len != 0;
     response->last_modified_text = field->value.len == HTTP_DATE_LENGTH ? field->value : STR_NONE;
 }
 
-/* One that was changed on the way is ours, to be made absolute as all of ours; the backend's own is not. */
+/* One that was changed on the way to a path is ours, to be made absolute as all of ours; the backend's own is not. */
 static void take_location(struct exchange *x, const struct field *field)
 {
     struct field changed = *field;
 
     adapt(x, &changed);
-    if (changed.value.data == field->value.data && changed.value.len == field->value.len) {
-        field_add(x->request, field);
+    bool is_same = changed.value.data == field->value.data && changed.value.len == field->value.len;
+    if (is_same || !str_starts(changed.value, STR("/"))) {
+        field_add(x->request, &changed);
     } else {
         x->request->response.location = changed.value;
     }
@@ -128,6 +131,7 @@ static void take_field(struct exchange *x, const struct field *field)
         break;
     case FIELD_ETAG:
         response->etag = field->value;
+        response->etag_place = response->fields.count;
         break;
     case FIELD_ACCEPT_RANGES:
         if (!response->allows_ranges) { /* else it is said for what is served here */
@@ -207,7 +211,8 @@ bool answer_to_response(struct exchange *x)
         x->whole_length != 0 ? (int64_t) x->whole_length : answer->content_length;
     response->last_modified = -1;
     response->last_modified_text = STR_NONE;
-    response->is_modified_late = false;
+    response->is_modified_late = response->is_etag_first = false;
+    response->modified_place = response->etag_place = 0;
     response->is_unconditional =
         (!x->is_cacheable && !x->is_served) || (request->method & (METHOD_GET | METHOD_HEAD)) == 0;
     response->allows_ranges = x->whole_length != 0 || x->settings->force_ranges ||

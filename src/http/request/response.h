@@ -46,7 +46,9 @@ struct response {
     struct str location;           /* of a redirect, before it is made absolute */
     struct str
         raw_head; /* what HTTP/1 sends instead of a head of its own, byte for byte; or empty */
-    struct fields fields;    /* all others, in order */
+    struct fields fields; /* all others, in order */
+    uint32_t etag_place;  /* so many of fields stand before the ETag, where a backend gave it … */
+    uint32_t modified_place; /* … and before last_modified, where it is late */
     uint64_t left_out;       /* FIELD_BIT of Date and Server: a backend's affair, none is added */
     struct fields *trailers; /* or NULL */
     const struct content_coding *coding; /* that the body gets on its way; see codings/choice.h */
@@ -79,6 +81,7 @@ struct response {
     unsigned is_built_in : 1;   /* the server's own page for a failure or a redirect */
     unsigned is_location_late : 1; /* it was written whole: sent after Connection, as nginx does */
     unsigned is_modified_late : 1; /* a backend said last_modified: the same */
+    unsigned is_etag_first : 1;    /* where both have one place: the ETag is before last_modified */
     unsigned has_early_field : 1;  /* one of fields is_early */
     unsigned is_coded_file : 1; /* a file that has a content coding: parts of it are not served */
     unsigned is_coding_chosen : 1; /* coding holds; NULL then means none */

@@ -192,6 +192,41 @@ static char *put_early_fields(char *at, const struct response *response)
     return at;
 }
 
+/* The ETag and a late Last-Modified, where they stand before field number `place`. */
+static char *put_validators(char *at, const struct response *response, uint32_t place)
+{
+    bool has_modified = response->last_modified != -1 && response->is_modified_late &&
+                        response->modified_place == place;
+
+    if (has_modified && !response->is_etag_first) {
+        at = put_modified(at, response);
+    }
+    if (response->etag.len != 0 && response->etag_place == place) {
+        at = field_put(at, STR("ETag"), response->etag);
+    }
+    if (has_modified && response->is_etag_first) {
+        at = put_modified(at, response);
+    }
+    return at;
+}
+
+/* All that has no place of its own, in order. */
+static char *put_fields(char *at, const struct response *response)
+{
+    uint32_t place = 0;
+
+    fields_each(field, &response->fields) {
+        if (place == response->etag_place || place == response->modified_place) {
+            at = put_validators(at, response, place);
+        }
+        place++;
+        if (!field->is_removed && !field->is_early) {
+            at = field_put(at, field->name, field->value);
+        }
+    }
+    return put_validators(at, response, place);
+}
+
 /* The whole head in the order that nginx has: Last-Modified and Location stand after Connection where they are late. */
 static char *put_head(char *at, struct request *request)
 {
@@ -220,21 +255,10 @@ static char *put_head(char *at, struct request *request)
     if (response->has_early_field) {
         at = put_early_fields(at, response);
     }
-    if (has_modified && response->is_modified_late) {
-        at = put_modified(at, response);
-    }
     if (has_location && response->is_location_late) {
         at = field_put(at, STR("Location"), response->location);
     }
-    if (response->etag.len != 0) {
-        at = field_put(at, STR("ETag"), response->etag);
-    }
-    fields_each(field, &response->fields) {
-        if (!field->is_removed && !field->is_early) {
-            at = field_put(at, field->name, field->value);
-        }
-    }
-    return STR_PUT(at, "\r\n");
+    return STR_PUT(put_fields(at, response), "\r\n");
 }
 
 /*

@@ -189,6 +189,43 @@ static char *put_early(char *at, struct v2_connection *c, const struct response 
     return at;
 }
 
+/* The ETag and a late Last-Modified, where they stand before field number `place`. */
+static char *put_validators(char *at, struct v2_connection *c, const struct response *response,
+                            uint32_t place)
+{
+    bool has_modified = response->is_modified_late && response->modified_place == place;
+
+    if (has_modified && !response->is_etag_first) {
+        at = put_modified(at, c, response);
+    }
+    if (response->etag.len != 0 && response->etag_place == place) {
+        at = put_known(at, c, FIELD_ETAG, response->etag);
+    }
+    return has_modified && response->is_etag_first ? put_modified(at, c, response) : at;
+}
+
+/* All that has no place of its own, in order. */
+static char *put_fields(char *at, struct v2_stream *stream)
+{
+    struct v2_connection *c = stream->connection;
+    const struct response *response = &stream->request->response;
+    uint32_t place = 0;
+
+    fields_each(field, &response->fields) {
+        if (place == response->etag_place || place == response->modified_place) {
+            at = put_validators(at, c, response, place);
+        }
+        place++;
+        if (!field->is_removed && !field->is_early && !is_of_connection(field)) {
+            if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
+                follow_backend(stream, field->value);
+            }
+            at = put_field(at, c, field);
+        }
+    }
+    return put_validators(at, c, response, place);
+}
+
 /* The header block, in the order that nginx has. */
 static char *put_head(char *at, struct v2_stream *stream)
 {
@@ -209,25 +246,16 @@ static char *put_head(char *at, struct v2_stream *stream)
     }
     at = put_content_type(at, c, request);
     at = put_length(at, c, response);
-    at = put_modified(at, c, response);
+    if (!response->is_modified_late) {
+        at = put_modified(at, c, response);
+    }
     if (response->location.len != 0) {
         at = put_known(at, c, FIELD_LOCATION, response->location);
     }
     if (response->has_early_field) {
         at = put_early(at, c, response);
     }
-    if (response->etag.len != 0) {
-        at = put_known(at, c, FIELD_ETAG, response->etag);
-    }
-    fields_each(field, &response->fields) {
-        if (!field->is_removed && !field->is_early && !is_of_connection(field)) {
-            if (field->id == FIELD_OTHER && str_equal_nocase(field->name, STR("priority"))) {
-                follow_backend(stream, field->value);
-            }
-            at = put_field(at, c, field);
-        }
-    }
-    return at;
+    return put_fields(at, stream);
 }
 
 /* A block that lies in memory, in HEADERS and as many CONTINUATIONs as it needs. */
