@@ -3,15 +3,20 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "event/loop.h"
 #include "upstream/direction.h"
 #include "upstream/private.h"
 
 enum {
     BUCKETS = 256,
-    USUAL_MOST = 1024, /* more are kept only while they are in use, or were lately */
-    HARD_MOST = 8192,  /* more are kept only while they are in use */
-    LATELY_MS = 600000,
+    USUAL_MOST = 1024,   /* more are kept only while they are in use, or were just now */
+    HARD_MOST = 8192,    /* more are kept only while they are in use */
+    LATELY_MS = 600000,  /* those that were not asked for so long go … */
+    JUST_NOW_MS = 60000, /* … and after so long where there are more than usual */
     EVICT_AT_A_TIME = 8, /* looked at when one is made */
+    REAP_AT_A_TIME = 256,
+    REAP_EVERY_MS = 10000,
+    REAP_SOON_MS = 20, /* … while there are more that may go */
 };
 
 /* A group and all that belongs to it. */
@@ -32,6 +37,8 @@ struct run_time_group {
 static struct list buckets[BUCKETS];
 static struct list in_order;
 static unsigned count;
+static struct timer reap_timer; /* set while there are any */
+static unsigned reaped;         /* since their memory went back to the system */
 
 static struct list *bucket_of(struct str host, uint16_t port)
 {
@@ -93,6 +100,44 @@ static bool is_in_use(const struct run_time_group *made)
     return state->users != idle;
 }
 
+static void put_first(struct run_time_group *made)
+{
+    made->used_ms = clock_now.now_ms;
+    list_remove(&made->in_order);
+    list_push_front(&in_order, &made->in_order);
+}
+
+/* Those that nobody asks for any more go, a part of them at a time. */
+static void reap(struct timer *timer)
+{
+    unsigned left = REAP_AT_A_TIME;
+
+    while (left != 0 && count != 0) {
+        struct run_time_group *oldest =
+            container_of(in_order.prev, struct run_time_group, in_order);
+        uint64_t limit_ms = count > USUAL_MOST ? JUST_NOW_MS : LATELY_MS;
+
+        if (clock_now.now_ms - oldest->used_ms < limit_ms) {
+            break;
+        }
+        left--;
+        if (is_in_use(oldest)) {
+            put_first(oldest);
+        } else {
+            run_time_free(oldest);
+            reaped++;
+        }
+    }
+    if (left != 0 && reaped >= REAP_AT_A_TIME) {
+        arena_trim(); /* a worker without connections would not do that … */
+        arena_trim(); /* … and these blocks came since the last time */
+        reaped = 0;
+    }
+    if (count != 0) {
+        timer_set(timer, clock_now.now_ms + (left == 0 ? REAP_SOON_MS : REAP_EVERY_MS));
+    }
+}
+
 /* Keeps their number in bounds. */
 static void evict(void)
 {
@@ -102,7 +147,7 @@ static void evict(void)
         struct run_time_group *made = container_of(item, struct run_time_group, in_order);
 
         item = item->prev;
-        if (count < HARD_MOST && clock_now.now_ms - made->used_ms < LATELY_MS) {
+        if (count < HARD_MOST && clock_now.now_ms - made->used_ms < JUST_NOW_MS) {
             return;
         }
         if (!is_in_use(made)) {
@@ -141,15 +186,16 @@ static struct run_time_group *run_time_new(const struct run_time_key *key)
     group_start(&made->group, made);
     list_push_front(bucket, &made->in_bucket);
     list_push_front(&in_order, &made->in_order);
-    count++;
+    if (count++ == 0) {
+        timer_init(&reap_timer, reap);
+        timer_set(&reap_timer, clock_now.now_ms + REAP_EVERY_MS);
+    }
     return made;
 }
 
 static struct upstream_group *touch(struct run_time_group *made)
 {
-    made->used_ms = clock_now.now_ms;
-    list_remove(&made->in_order);
-    list_push_front(&in_order, &made->in_order);
+    put_first(made);
     return &made->group;
 }
 
@@ -174,6 +220,9 @@ void run_time_end(const struct upstream_set *set)
         if (made->group.set == set) {
             run_time_free(made);
         }
+    }
+    if (count == 0 && reap_timer.fire != NULL) {
+        timer_remove(&reap_timer);
     }
 }
 

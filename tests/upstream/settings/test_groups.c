@@ -308,6 +308,37 @@ static void they_are_not_kept_without_bounds(void **state)
     finish();
 }
 
+static unsigned count_now(void)
+{
+    counted = 0;
+    run_time_each(count_one, NULL);
+    return counted;
+}
+
+static void those_that_nobody_asks_for_go(void **state)
+{
+    const char *reason;
+    struct asker asker;
+    char host[32];
+
+    start("upstream u { server 127.0.0.1; }");
+    uint64_t now_ms = clock_now.now_ms;
+    clock_now.now_ms -= 700000; /* they were made so long ago */
+    struct upstream_group *used = at_run_time("127.1.1.1", 80, &reason);
+    begin(&asker, used);
+    assert_int_equal(upstream_pick_next(&asker.pick), PICK_OK);
+    for (unsigned i = 0; i < 3000; i++) {
+        snprintf(host, sizeof(host), "127.0.%u.%u", i / 250, i % 250);
+        assert_non_null(at_run_time(host, 80, &reason));
+    }
+    clock_now.now_ms = now_ms;
+    assert_non_null(at_run_time("127.1.1.2", 80, &reason));
+    turn_until(count_now() == 2);
+    assert_ptr_equal(at_run_time("127.1.1.1", 80, &reason), used);
+    end(&asker);
+    finish();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +356,7 @@ int main(void)
         cmocka_unit_test(targets_that_cannot_be),
         cmocka_unit_test(groups_made_at_run_time),
         cmocka_unit_test(they_are_not_kept_without_bounds),
+        cmocka_unit_test(those_that_nobody_asks_for_go),
     };
 
     return upstream_tests_run("groups", tests);
