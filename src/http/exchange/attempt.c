@@ -101,19 +101,25 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* When the peer last took something of the request, as far as it is known. */
+static uint64_t moved_ms(const struct exchange *x)
+{
+    const struct channel *channel = x->protocol->channel;
+
+    return later(channel->moved_ms != NULL ? channel->moved_ms(x) : x->link->conn->moved_ms,
+                 x->sent.begun_ms);
+}
+
 /* Bytes went since somebody looked, or came that were of no use: when was the last of them? */
-static void patience_look(struct exchange *x, struct patience *patience, bool is_woken)
+static void patience_look(const struct exchange *x, struct patience *patience, bool is_woken)
 {
     uint64_t sent = sent_so_far(x);
 
-    bool is_recent = is_woken || x->protocol->channel->unsent(x) != 0;
-
-    if (patience->received != x->attempt->bytes_received || (is_recent && patience->sent != sent)) {
+    if (patience->received != x->attempt->bytes_received || (is_woken && patience->sent != sent)) {
         patience_begin(x, patience);
     } else if (patience->sent != sent) {
         patience->sent = sent;
-        patience->since_ms =
-            later(patience->since_ms, later(x->link->conn->moved_ms, x->sent.begun_ms));
+        patience->since_ms = later(patience->since_ms, moved_ms(x));
     }
 }
 
@@ -122,15 +128,16 @@ static uint64_t patience_end(struct exchange *x, const struct patience *patience
 {
     const struct exchange_settings *settings = x->settings;
     const struct channel *channel = x->protocol->channel;
+    uint64_t heard_ms = channel->heard_ms != NULL ? channel->heard_ms(x) : 0;
+    uint64_t since_ms = later(patience->since_ms, heard_ms);
 
     if (channel->unsent(x) != 0) {
-        return later(patience->since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
+        return later(since_ms, x->sent.begun_ms) + settings->send_timeout_ms;
     }
     if (upload_is_under_way(x)) { /* the end of that is told; what stops in the queue is not */
         return clock_now.now_ms + settings->send_timeout_ms;
     }
-    uint64_t heard_ms = channel->heard_ms != NULL ? channel->heard_ms(x) : 0;
-    return later(patience->since_ms, heard_ms) + settings->read_timeout_ms;
+    return since_ms + settings->read_timeout_ms;
 }
 
 /*
@@ -167,6 +174,9 @@ enum wait_result patience_wait(struct exchange *x, struct patience *patience)
         }
         end_ms = patience_end(x, patience);
         if (end_ms <= clock_now.now_ms) {
+            if (x->protocol->channel->unsent(x) != 0) {
+                x->request->log.action = "sending request to upstream";
+            }
             log_error(&x->request->log, ETIMEDOUT, "upstream timed out");
             return result;
         }

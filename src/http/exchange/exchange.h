@@ -72,6 +72,8 @@ struct channel {
     enum wait_result (*wait_room)(struct exchange *x, uint64_t timeout_ms);
     /* … wakes the fiber that waits. */
     void (*nudge)(struct exchange *x);
+    /* Optional: when the peer last took something of it; NULL: when the connection's queue last moved. */
+    uint64_t (*moved_ms)(const struct exchange *x);
     /* Optional: when the backend last showed that it is alive, by something that no reader hears of (HTTP/2: PING,
      * SETTINGS, WINDOW_UPDATE). 0 = never. */
     uint64_t (*heard_ms)(const struct exchange *x);

@@ -74,6 +74,17 @@ def test_bad_answer_on_a_kept_connection(serve, backend, more, bad, method):
     assert len(back.requests) == 2
 
 
+def test_bad_answers_of_three(serve, backend):
+    """Each is asked once."""
+    backs = [backend([OK, MALFORMED[0]], [MALFORMED[0]]) for _ in range(3)]
+    server = serve("upstream u { %s } server { listen 127.0.0.1:@PORT@; location / { proxy_pass http://u; "
+                   "proxy_next_upstream invalid_header; } }" % "".join("server 127.0.0.1:%d max_fails=0;" % back.port for back in backs))
+    for _ in backs:
+        assert ask(server, "GET").text == "ok"
+    assert ask(server, "GET").status == 502
+    assert [len(back.requests) for back in backs] == [2, 2, 2]
+
+
 def test_answer_that_breaks_off_on_a_kept_connection(serve, backend):
     def half(conn, _):
         conn.sendall(b"HTTP/1.1 200 O")

@@ -182,6 +182,34 @@ def test_backend_that_shows_itself(serve, way, sign, begins):
     back.close()
 
 
+@pytest.mark.parametrize("shows", [False, True])
+@pytest.mark.parametrize("buffering", ["on", "off"])
+@pytest.mark.parametrize("way", ["grpc_pass 127.0.0.1:%d;", "proxy_pass http://127.0.0.1:%d; proxy_http_version 2;"])
+def test_backend_whose_window_stays_closed(serve, way, buffering, shows):
+    """It takes nothing of the body for longer than the send timeout; whether it is alive it says itself."""
+    def script(conn):
+        request = conn.request()
+        for _ in range(20):
+            time.sleep(0.1)
+            conn.send(h2.frame(h2.PING, 0, 0, bytes(8)) if shows else b"")
+        conn.send(h2.frame(h2.HEADERS, h2.END_HEADERS, request.stream, h2.block((":status", "200")))
+                  + h2.frame(h2.DATA, h2.END_STREAM, request.stream, b"enough"))
+        while True:
+            conn.read()
+
+    back = h2.H2Backend(script)
+    server = serve("""server { listen 127.0.0.1:@PORT@; client_body_buffer_size 1m; proxy_request_buffering %s;
+        grpc_read_timeout 1s; proxy_read_timeout 1s; grpc_send_timeout 1s; proxy_send_timeout 1s; location / { %s } }
+        """ % (buffering, way % back.port))
+    with server.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n" + bytes(200000))
+        answer = client.response()
+        assert (answer.status, answer.text) == (200, "enough") if shows else answer.status == 504
+    if not shows:
+        server.wait_log("upstream timed out .* while sending request to upstream")
+    back.close()
+
+
 def test_backend_whose_interim_answers_show_it(serve, backend):
     def slowly(conn, _):
         for _ in range(20):

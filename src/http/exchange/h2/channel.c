@@ -74,10 +74,33 @@ static uint64_t h2_sent(const struct exchange *x)
     return stream->framed.queued - output_share_unsent(&stream->framed, x->link->conn);
 }
 
-/* When the peer took something of the stream's body, or, where all of that is on its way, of the connection's output. */
-static uint64_t moved_ms(const struct h2_stream *stream, const struct conn *conn)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-    return h2_stream_pending(stream) != 0 ? stream->moved_ms : conn->moved_ms;
+    return a > b ? a : b;
+}
+
+static uint64_t h2_moved_ms(const struct exchange *x)
+{
+    return later(h2_stream_of(x)->moved_ms, x->link->conn->moved_ms);
+}
+
+static uint64_t h2_heard_ms(const struct exchange *x)
+{
+    const struct h2_stream *stream = h2_stream_of(x);
+
+    return later(stream->heard_ms, stream->link->heard_ms);
+}
+
+/*
+ * When the peer took something of the stream's body, or, where all of that is on its way, of the connection's output; or
+ * showed itself: who opens its window later is alive.
+ */
+static uint64_t alive_ms(const struct exchange *x)
+{
+    const struct h2_stream *stream = h2_stream_of(x);
+    uint64_t moved_ms = h2_stream_pending(stream) != 0 ? stream->moved_ms : x->link->conn->moved_ms;
+
+    return later(moved_ms, h2_heard_ms(x));
 }
 
 static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
@@ -90,8 +113,8 @@ static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
     while (!stream->is_output_ended && h2_link_is_sound(stream->link) &&
            (h2_stream_pending(stream) != 0 || !h2_link_has_room(stream->link))) {
         enum wait_result result = fiber_wait(&stream->room, since_ms + timeout_ms);
-        if (result == WAIT_TIMED_OUT && moved_ms(stream, conn) > since_ms) {
-            since_ms = moved_ms(stream, conn);
+        if (result == WAIT_TIMED_OUT && alive_ms(x) > since_ms) {
+            since_ms = alive_ms(x);
         } else if (result != WAIT_READY) {
             return result;
         }
@@ -102,14 +125,6 @@ static enum wait_result h2_wait_room(struct exchange *x, uint64_t timeout_ms)
 static void h2_nudge(struct exchange *x)
 {
     wait_signal(&h2_stream_of(x)->wake);
-}
-
-static uint64_t h2_heard_ms(const struct exchange *x)
-{
-    const struct h2_stream *stream = h2_stream_of(x);
-    uint64_t of_all = stream->link->heard_ms;
-
-    return stream->heard_ms > of_all ? stream->heard_ms : of_all;
 }
 
 static void free_bodies(struct h2_stream *stream)
@@ -170,6 +185,7 @@ const struct channel h2_channel = {
     .sent = h2_sent,
     .wait_room = h2_wait_room,
     .nudge = h2_nudge,
+    .moved_ms = h2_moved_ms,
     .heard_ms = h2_heard_ms,
     .end = h2_end,
 };
