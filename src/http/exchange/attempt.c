@@ -101,25 +101,20 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* When the peer last took something of the request, as far as it is known. */
-static uint64_t moved_ms(const struct exchange *x)
+/* Nobody was woken. Bytes went since somebody looked, or came that were of no use: when was the last of them? */
+static void patience_look(const struct exchange *x, struct patience *patience)
 {
     const struct channel *channel = x->protocol->channel;
-
-    return later(channel->moved_ms != NULL ? channel->moved_ms(x) : x->link->conn->moved_ms,
-                 x->sent.begun_ms);
-}
-
-/* Bytes went since somebody looked, or came that were of no use: when was the last of them? */
-static void patience_look(const struct exchange *x, struct patience *patience, bool is_woken)
-{
     uint64_t sent = sent_so_far(x);
 
-    if (patience->received != x->attempt->bytes_received || (is_woken && patience->sent != sent)) {
+    if (patience->received != x->attempt->bytes_received) {
         patience_begin(x, patience);
     } else if (patience->sent != sent) {
+        uint64_t moved_ms =
+            channel->moved_ms != NULL ? channel->moved_ms(x) : x->link->conn->moved_ms;
+
         patience->sent = sent;
-        patience->since_ms = later(patience->since_ms, moved_ms(x));
+        patience->since_ms = later(patience->since_ms, later(moved_ms, x->sent.begun_ms));
     }
 }
 
@@ -144,37 +139,41 @@ static uint64_t patience_end(struct exchange *x, const struct patience *patience
  * When an idle connection to the peer is to give way. A backend that serves few connections at a time (a pool of processes,
  * a single thread) has accepted ours in its kernel, and may be waiting on one that we hold: we would wait for ourselves.
  */
-static uint64_t give_way_due(const struct exchange *x)
-{
-    return x->waits_ms == 0 || x->attempt->bytes_received != 0
-               ? FIBER_NEVER
-               : x->try_ms + x->attempt->connect_ms + x->waits_ms;
-}
+#define GIVE_WAY_DUE(x)                                                                            \
+    ((x)->waits_ms == 0 || (x)->attempt->bytes_received != 0                                       \
+         ? FIBER_NEVER                                                                             \
+         : (x)->try_ms + (x)->attempt->connect_ms + (x)->waits_ms)
 
 enum wait_result patience_wait(struct exchange *x, struct patience *patience)
 {
-    uint64_t end_ms = patience_end(x, patience);
-    uint64_t read_end_ms = patience->since_ms + x->settings->read_timeout_ms;
+    const struct channel *channel = x->protocol->channel;
+    const struct exchange_settings *settings = x->settings;
+    uint64_t timeout_ms = settings->read_timeout_ms;
 
-    if (read_end_ms < end_ms && !upload_is_under_way(x)) {
-        end_ms = read_end_ms; /* what is queued may be sent when this turn ends */
+    if (channel->unsent(x) != 0 && settings->send_timeout_ms < timeout_ms) {
+        timeout_ms = settings->send_timeout_ms; /* what is queued may be sent when this turn ends */
     }
+    /* Whose turn it is then is looked at then. */
+    uint64_t end_ms = patience->since_ms + timeout_ms;
     for (;;) {
-        uint64_t turn_ms = give_way_due(x);
-        enum wait_result result =
-            x->protocol->channel->wait(x, turn_ms < end_ms ? turn_ms : end_ms);
+        uint64_t turn_ms = GIVE_WAY_DUE(x);
+        enum wait_result result = channel->wait(x, turn_ms < end_ms ? turn_ms : end_ms);
 
-        patience_look(x, patience, result == WAIT_READY);
         if (result != WAIT_TIMED_OUT) {
+            if (sent_so_far(x) != patience->sent ||
+                x->attempt->bytes_received != patience->received) {
+                patience_begin(x, patience);
+            }
             return result;
         }
+        patience_look(x, patience);
         if (clock_now.now_ms >= turn_ms) {
             link_give_way(x->link);
             x->waits_ms *= 2;
         }
         end_ms = patience_end(x, patience);
         if (end_ms <= clock_now.now_ms) {
-            if (x->protocol->channel->unsent(x) != 0) {
+            if (channel->unsent(x) != 0) {
                 x->request->log.action = "sending request to upstream";
             }
             log_error(&x->request->log, ETIMEDOUT, "upstream timed out");

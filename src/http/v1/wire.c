@@ -210,8 +210,8 @@ static char *put_validators(char *at, const struct response *response, uint32_t 
     return at;
 }
 
-/* All that has no place of its own, in order. */
-static char *put_fields(char *at, const struct response *response)
+/* All that has no place of its own, with what a backend sent among it. */
+static char *put_in_order(char *at, const struct response *response)
 {
     uint32_t place = 0;
 
@@ -258,7 +258,18 @@ static char *put_head(char *at, struct request *request)
     if (has_location && response->is_location_late) {
         at = field_put(at, STR("Location"), response->location);
     }
-    return STR_PUT(put_fields(at, response), "\r\n");
+    if (response->is_modified_late || response->etag_place != 0) {
+        return STR_PUT(put_in_order(at, response), "\r\n");
+    }
+    if (response->etag.len != 0) {
+        at = field_put(at, STR("ETag"), response->etag);
+    }
+    fields_each(field, &response->fields) {
+        if (!field->is_removed && !field->is_early) {
+            at = field_put(at, field->name, field->value);
+        }
+    }
+    return STR_PUT(at, "\r\n");
 }
 
 /*
