@@ -30,8 +30,9 @@ static bool may_be_announced(const struct exchange *x)
     const struct request *request = x->request;
     bool (*is_whole)(const struct request *) = request->wire->has_whole_body;
 
-    if (request->content_length >= 0 || request->is_body_read || is_whole == NULL) {
-        return false;
+    if (request->content_length >= 0 || request->is_body_read || is_whole == NULL ||
+        request->location->client_body_in_file_only != BODY_IN_FILE_OFF) {
+        return false; /* in a file only what is buffered is kept */
     }
     return is_whole(request) ||
            (x->protocol->wants_length && fiber_yield() == WAIT_READY && is_whole(request));

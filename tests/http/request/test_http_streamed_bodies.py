@@ -226,6 +226,16 @@ def test_small_chunked_body_that_comes_with_the_head(site, protocol):
     assert [(one.announced, one.body) for one in backend.seen[since:]] == [(6, b"hello!")]
 
 
+def test_small_body_is_in_no_file(serve, backend):
+    """client_body_in_file_only is for bodies that are buffered."""
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"])
+    server = serve("""server { listen 127.0.0.1:@PORT@; location / { client_body_in_file_only on; proxy_request_buffering off;
+        proxy_pass http://127.0.0.1:%d; add_header X-Body "$request_body;$request_body_file"; } }""" % back.port)
+    with server.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+        assert client.response().header("X-Body") == "hello;"
+
+
 @pytest.mark.parametrize("protocol", ["fastcgi", "uwsgi", "scgi"])
 def test_small_body_by_http2_that_comes_with_the_head(site, protocol):
     backend = site.backends[protocol]
