@@ -24,8 +24,9 @@ struct http_wire {
     /* Reads decoded body bytes into memory: bytes, 0 = complete, -1 = failure (body_refusal set:
      * 400, 408; 0 = client gone, or there is nothing now and reads_no_further). MAY WAIT. */
     ssize_t (*read_body)(struct request *request, void *at, size_t size);
-    /* Or NULL: no. Has the whole body arrived, so that reading it to its end does not wait? It may say no where it has. */
-    bool (*has_whole_body)(const struct request *request);
+    /* Or NULL: no. Has the whole body arrived, of so many bytes at most, so that reading it to its end does not wait? It may
+     * say no where it has. */
+    bool (*has_whole_body)(const struct request *request, uint64_t most);
     /* The request was worked on to its end; the last thing its fiber does. FLOW_CLOSED: the client
      * is gone or shall be dropped. */
     void (*ended)(struct request *request, enum flow flow);

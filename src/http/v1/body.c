@@ -242,7 +242,7 @@ ssize_t v1_read_body(struct request *request, void *at, size_t size)
 }
 
 /* Of chunks: a look ahead, with a copy of the decoder. Trailers are left to who reads. */
-bool v1_has_whole_body(const struct request *request)
+bool v1_has_whole_body(const struct request *request, uint64_t most)
 {
     const struct v1_body *body = request->wire_state;
     struct chunked ahead = body == NULL ? (struct chunked){0} : body->chunked;
@@ -254,13 +254,16 @@ bool v1_has_whole_body(const struct request *request)
         uint64_t left = body != NULL                ? body->left
                         : request->sent_length <= 0 ? 0
                                                     : (uint64_t) request->sent_length;
-        return left <= input.len;
+        return left <= input.len && left <= most;
     }
     if (body != NULL && body->is_at_trailers) {
         return str_starts(input, STR("\r\n"));
     }
-    do {
-        result = chunked_decode(&ahead, &input, &data);
-    } while (result == CHUNKED_DATA);
+    for (uint64_t size = 0; (result = chunked_decode(&ahead, &input, &data)) == CHUNKED_DATA;) {
+        size += data.len;
+        if (size > most) {
+            return false;
+        }
+    }
     return result == CHUNKED_LAST && str_starts(input, STR("\r\n"));
 }

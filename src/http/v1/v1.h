@@ -57,6 +57,6 @@ void v1_request_ended(struct request *request, enum flow flow);
 unsigned v1_request_setup(struct request *request, const struct head *head);
 
 ssize_t v1_read_body(struct request *request, void *at, size_t size);
-bool v1_has_whole_body(const struct request *request);
+bool v1_has_whole_body(const struct request *request, uint64_t most);
 
 #endif

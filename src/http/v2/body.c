@@ -281,9 +281,10 @@ ssize_t v2_read_body(struct request *request, void *at, size_t size)
     return (ssize_t) n;
 }
 
-bool v2_has_whole_body(const struct request *request)
+bool v2_has_whole_body(const struct request *request, uint64_t most)
 {
     const struct v2_stream *stream = request->wire_state;
 
-    return stream->is_input_ended && !stream->is_reset && !stream->has_rest;
+    return stream->is_input_ended && !stream->is_reset && !stream->has_rest &&
+           stream->in_end - stream->in_start <= most;
 }

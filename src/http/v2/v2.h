@@ -392,7 +392,7 @@ void v2_data_begin(struct v2_connection *c, const struct frame_head *head, uint3
 void v2_data_part(struct v2_connection *c, struct str bytes, uint32_t padding, bool is_last);
 void v2_body_ended(struct v2_stream *stream);
 ssize_t v2_read_body(struct request *request, void *at, size_t size);
-bool v2_has_whole_body(const struct request *request);
+bool v2_has_whole_body(const struct request *request, uint64_t most);
 void v2_body_free(struct v2_stream *stream);
 
 /* drain.c: false where the stream is none of those that are drained. */

@@ -236,6 +236,17 @@ def test_small_body_is_in_no_file(serve, backend):
         assert client.response().header("X-Body") == "hello;"
 
 
+def test_body_that_fills_no_buffer(serve, backend):
+    """What client_body_buffer_size does not hold is passed on as it comes, though it is there: no file is made."""
+    back = backend([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"])
+    server = serve("""server { listen 127.0.0.1:@PORT@; location / { client_body_buffer_size 1k; proxy_request_buffering off;
+        proxy_pass http://127.0.0.1:%d; } }""" % back.port)
+    with server.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n%s\r\n0\r\n\r\n" % bytes(2000))
+        assert client.response().text == "ok"
+    assert b"Transfer-Encoding: chunked" in back.requests[0] and "temporary file" not in server.error_log
+
+
 @pytest.mark.parametrize("protocol", ["fastcgi", "uwsgi", "scgi"])
 def test_small_body_by_http2_that_comes_with_the_head(site, protocol):
     backend = site.backends[protocol]
