@@ -128,7 +128,8 @@ def test_bodies(serve, buffering, in_file):
             client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                         "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
             assert client.response().text == hashlib.sha256(b"abcdefg").hexdigest()
-            assert backend.requests[-1].params["CONTENT_LENGTH"] == "7"
+            is_streamed = buffering == "off" and in_file == "on"    # nothing is read before it goes
+            assert backend.requests[-1].params["CONTENT_LENGTH"] == ("" if is_streamed else "7")
 
 
 def test_body_is_not_passed(serve):
