@@ -42,6 +42,9 @@ static size_t extent(struct str input, size_t at_first)
         do {
             found = imap_command_extent(str_head(input, size), &seen);
         } while (found == IMAP_LITERAL);
+        if (found == IMAP_ENDLESS) {
+            return 0;
+        }
         if (found == IMAP_WHOLE) {
             if (seen.size > size) {
                 abort();

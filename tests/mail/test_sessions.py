@@ -14,6 +14,7 @@ from harness import Server, binaries, proc
 from harness.certificates import Authority
 from harness.dns import NXDOMAIN, SERVFAIL, NameServer, Pointer
 from harness.server import run_binary
+from harness.wait import until
 from mail.stage import AuthServer, b64, endless, MailClient, conf, imap_backend, plain, pop3_backend, smtp_backend
 
 CONF = """
@@ -274,6 +275,40 @@ def test_a_literal_has_a_limit(mail):
         assert client.say(b"x" * 500, None).endswith(b"BAD invalid command\r\n<end>")
 
 
+def test_a_literal_that_is_not_waited_for(mail):
+    """LITERAL+ (RFC 7888): its bytes are no commands, in whatever command they are."""
+    with mail.client("imap", 8) as client:
+        client.read()
+        said = b"a ID ({10+}\r\nz LOGOUT\r\n NIL)\r\nb LOGIN {3+}\r\ntom {6+}\r\nb NOPE\r\n"
+        assert client.say(said, 2) == b"a BAD invalid command\r\nb OK welcome\r\n"
+    assert mail.auth.fields()["Auth-Pass"] == "b%20NOPE"
+    with mail.client("imap", 8) as client:
+        client.read()
+        assert client.say(b"a NOOP {9999999999+}\r\nb NOOP\r\n", None) == b"* BAD invalid command\r\n<end>"
+
+
+@pytest.mark.parametrize("more", [b"", b"QUIT\r\n"], ids=["silent", "with a command ahead"])
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("is_shut", [False, True], ids=["closed", "shut"])
+def test_a_client_that_leaves_is_not_asked_for_again(mail, more, is_tls, is_shut):
+    """Auth-Status: WAIT has no end of its own."""
+    mail.answer = {"Auth-Status": "WAIT", "Auth-Wait": "1"}
+    line = "client prematurely closed connection while in http auth state"
+    lines = mail.server.error_log.count(line)
+    with mail.client("pop3", 1) as client:
+        client.read()
+        if is_tls:
+            client.say(b"STLS\r\n")
+            client.secure()
+        client.say(b"USER tom\r\n")
+        client.socket.sendall(b"PASS pw\r\n" + more)
+        mail.auth.wait(lambda: len(mail.auth.requests) >= 2)
+        if is_shut:
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.read(None).endswith(b"<end>")
+    until(lambda: mail.server.error_log.count(line) == lines + 1, "the session's end")
+
+
 def test_silent_clients_are_left(mail):
     """Those who never spoke, and those who dribble."""
     with mail.client("imap", 8) as client:
@@ -306,6 +341,8 @@ def test_a_silent_authentication_server(mail):
     (b"HTTP/1.0 200 OK\r\nAuth-Status", "prematurely closed connection"),
     (b"HTTP/1.0 200 OK\r\nAuth Status: OK\r\n\r\n", "sent invalid header in response"),
     (b"HTTP/1.0 200 OK\r\nnonsense\r\n\r\n", "sent invalid header in response"),
+    (b"HTTP/1.0 200 OK\r\nAuth-Status: no\rA1 OK\r\n\r\n", "sent invalid header in response"),
+    (b"HTTP/1.0 200 OK\r\nAuth-Status: no\r\nAuth-Error-Code: 5\r25\r\n\r\n", "sent invalid header in response"),
 ])
 def test_bad_answers_of_the_authentication_server(mail, answer, text):
     mail.answer = answer

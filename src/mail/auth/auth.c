@@ -138,19 +138,38 @@ static void take_credentials(struct mail_session *session, const struct auth_ans
     }
 }
 
-/* MAY WAIT. False: the session is being broken off, or the client has left meanwhile. */
-static bool wait_for(struct mail_session *session, uint64_t seconds)
+static uint64_t wait_end_ms(uint64_t seconds)
 {
-    uint64_t most = seconds < WAIT_MAX_S ? seconds : WAIT_MAX_S;
+    return clock_now.now_ms + (seconds < WAIT_MAX_S ? seconds : WAIT_MAX_S) * 1000;
+}
 
-    return fiber_sleep(clock_now.now_ms + most * 1000) != WAIT_CANCELLED &&
-           !conn_peer_is_gone(session->conn);
+/*
+ * Before the server is asked again. A client that has shut its side, whatever it said before, would be asked for without an
+ * end. MAY WAIT. False: it has left, or the session is being broken off.
+ */
+static bool wait_to_ask(struct mail_session *session, uint64_t seconds)
+{
+    switch (conn_wait_peer_closed(session->conn, wait_end_ms(seconds))) {
+    case WAIT_TIMED_OUT:
+        return true;
+    case WAIT_READY:
+        log_info(&session->log, session->conn->error, "client prematurely closed connection");
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* Before a refusal. MAY WAIT. False: nobody can hear it. */
+static bool wait_to_refuse(struct mail_session *session, uint64_t seconds)
+{
+    return fiber_sleep(wait_end_ms(seconds)) != WAIT_CANCELLED && !session->conn->is_broken;
 }
 
 static enum mail_verdict refuse(struct mail_session *session, const struct auth_answer *answer)
 {
     log_info(&session->log, 0, "client login failed: \"%.*s\"", STR_ARG(answer->status));
-    if (answer->wait_s != 0 && !wait_for(session, answer->wait_s)) {
+    if (answer->wait_s != 0 && !wait_to_refuse(session, answer->wait_s)) {
         return VERDICT_OVER;
     }
     session->error_code = answer->error_code;
@@ -173,7 +192,7 @@ enum mail_verdict mail_authenticate(struct mail_session *session, struct mail_pl
             break;
         }
         if (answer.is_wait && answer.wait_s != 0) {
-            if (!wait_for(session, answer.wait_s)) {
+            if (!wait_to_ask(session, answer.wait_s)) {
                 break;
             }
             continue;

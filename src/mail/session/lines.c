@@ -35,7 +35,7 @@ bool mail_is_heard(struct mail_session *session)
     return result == WAIT_READY;
 }
 
-static enum mail_line too_long(struct mail_session *session)
+enum mail_line mail_line_too_long(struct mail_session *session)
 {
     counters_mine->limited++;
     log_info(&session->log, 0, "client sent too long command");
@@ -49,7 +49,7 @@ enum mail_line mail_read_more(struct mail_session *session, size_t had)
 
     while (mail_input(session).len <= had) {
         if (had >= size) {
-            return too_long(session);
+            return mail_line_too_long(session);
         }
         if (conn_fill(conn, size, size)) {
             continue;

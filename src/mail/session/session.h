@@ -147,6 +147,8 @@ enum mail_line mail_read_line(struct mail_session *session, struct str *out);
  * is more. MAY WAIT.
  */
 enum mail_line mail_read_more(struct mail_session *session, size_t had);
+/* MAIL_LINE_TOO_LONG, and a line in the log. */
+enum mail_line mail_line_too_long(struct mail_session *session);
 /* Drops what is done, and gives what lies there. */
 struct str mail_input(struct mail_session *session);
 /* Waits until the client has taken most of what was said to it, and others have had their share of the worker: asked before

@@ -25,6 +25,13 @@ static bool is_name(struct str name)
     return name.len != 0;
 }
 
+/* Clients and backends are given values as lines of their own protocol: none may hold the end of one. */
+static bool is_value(struct str value)
+{
+    return memchr(value.data, '\0', value.len) == NULL &&
+           memchr(value.data, '\r', value.len) == NULL;
+}
+
 static void take_status(struct str value, struct auth_answer *out)
 {
     out->has_status = true;
@@ -96,7 +103,7 @@ enum auth_reading auth_answer_read(struct str input, size_t *seen, struct auth_a
             return AUTH_DONE;
         }
         struct str name = str_cut(&line, ':');
-        if (line.data == NULL || !is_name(name) || memchr(line.data, '\0', line.len) != NULL) {
+        if (line.data == NULL || !is_name(name) || !is_value(line)) {
             return AUTH_BAD;
         }
         take_field(name, str_trim(line), out);

@@ -30,13 +30,14 @@ bool smtp_command_read(struct str line, struct mail_command *out);
 bool pop3_command_read(struct str line, struct mail_command *out);
 
 /*
- * How much of the input is one command of IMAP, whose lines may end with literals ("{5}"). `seen` is kept by the caller, zero
- * at the command's beginning: nothing is looked at twice.
+ * How much of the input is one command of IMAP, whose lines may end with literals ("{5}", and "{5+}" which nobody waits for:
+ * RFC 7888). `seen` is kept by the caller, zero at the command's beginning: nothing is looked at twice.
  */
 enum imap_extent {
     IMAP_MORE,    /* more of it must come */
     IMAP_LITERAL, /* the client waits to be told to send a literal; ask again then */
     IMAP_WHOLE,   /* seen: its length, the end of its last line included */
+    IMAP_ENDLESS, /* a literal that nobody can take follows unasked: what is command and what is not is unknown from here on */
 };
 struct imap_seen {
     size_t size;     /* bytes of whole lines, and of the literals before them */

@@ -2,16 +2,37 @@
 #include "base/parse.h"
 #include "mail/words/commands.h"
 
-/* The length that the line announces at its end ("… {5}"). False: none. */
-static bool announced(struct str line, uint64_t *length)
+/*
+ * The number between the braces of a literal, after which a plus says that the client does not wait (RFC 7888). One that is too
+ * large for us is the largest.
+ */
+static bool read_length(struct str text, uint64_t *length, bool *is_awaited)
+{
+    *is_awaited = !str_ends(text, STR("+"));
+    text.len -= !*is_awaited;
+    *length = UINT64_MAX;
+    for (size_t i = 0; i < text.len; i++) {
+        if (!ascii_is_digit((unsigned char) text.data[i])) {
+            return false;
+        }
+    }
+    return text.len != 0 && (parse_uint(text, length) || *length == UINT64_MAX);
+}
+
+/*
+ * The length that the line announces at its end ("… {5}"). False: none. Where the client does not wait the bytes follow,
+ * whatever stands before the brace: they may not be read as commands.
+ */
+static bool announced(struct str line, uint64_t *length, bool *is_awaited)
 {
     if (!str_ends(line, STR("}"))) {
         return false;
     }
     const char *open = str_find_last_char(line, '{');
 
-    return open != NULL && open > line.data && open[-1] == ' ' &&
-           parse_uint(str_from(open + 1, line.data + line.len - 1), length);
+    return open != NULL && open > line.data &&
+           read_length(str_from(open + 1, line.data + line.len - 1), length, is_awaited) &&
+           (!*is_awaited || open[-1] == ' ');
 }
 
 /* Without the end of the line: a line feed, and the carriage return before it. */
@@ -24,26 +45,34 @@ static struct str without_end(struct str line)
 
 enum imap_extent imap_command_extent(struct str input, struct imap_seen *seen)
 {
-    size_t looked =
-        seen->looked > seen->size + seen->expected ? seen->looked : seen->size + seen->expected;
-    uint64_t length;
+    for (;;) {
+        size_t begin = seen->size + seen->expected;
+        size_t looked = seen->looked > begin ? seen->looked : begin;
+        bool is_awaited;
+        uint64_t length;
 
-    if (input.len <= looked) {
-        return IMAP_MORE;
+        if (input.len <= looked) {
+            return IMAP_MORE;
+        }
+        const char *end = str_find_char(str_skip(input, looked), '\n');
+        if (end == NULL) {
+            seen->looked = input.len;
+            return IMAP_MORE;
+        }
+        struct str line = str_from(input.data + begin, end + 1);
+        seen->size = (size_t) (end + 1 - input.data);
+        seen->expected = 0;
+        if (!announced(without_end(line), &length, &is_awaited)) {
+            return IMAP_WHOLE;
+        }
+        if (length > INT32_MAX) {
+            return is_awaited ? IMAP_WHOLE : IMAP_ENDLESS;
+        }
+        seen->expected = (size_t) length;
+        if (is_awaited) {
+            return IMAP_LITERAL;
+        }
     }
-    const char *end = str_find_char(str_skip(input, looked), '\n');
-    if (end == NULL) {
-        seen->looked = input.len;
-        return IMAP_MORE;
-    }
-    struct str line = str_from(input.data + seen->size + seen->expected, end + 1);
-    seen->size = (size_t) (end + 1 - input.data);
-    seen->expected = 0;
-    if (!announced(without_end(line), &length) || length > INT32_MAX) {
-        return IMAP_WHOLE;
-    }
-    seen->expected = (size_t) length;
-    return IMAP_LITERAL;
 }
 
 static bool is_tag_byte(unsigned char c)
@@ -76,13 +105,14 @@ static bool read_quoted(struct str *text, struct arena *arena, struct str *out)
     return false;
 }
 
-/* "{5}", the end of its line, and as many bytes. */
+/* "{5}" or "{5+}", the end of its line, and as many bytes. */
 static bool read_literal(struct str *text, struct str *out)
 {
     const char *close = str_find_char(*text, '}');
     uint64_t length;
+    bool is_awaited;
 
-    if (close == NULL || !parse_uint(str_from(text->data + 1, close), &length)) {
+    if (close == NULL || !read_length(str_from(text->data + 1, close), &length, &is_awaited)) {
         return false;
     }
     struct str rest = str_from(close + 1, text->data + text->len);

@@ -275,6 +275,11 @@ bool conn_resume_input(struct conn *conn);
  */
 enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms);
 /*
+ * For fibers: waits until the deadline, unless the peer shuts its sending side or breaks off before (WAIT_READY), whatever
+ * input is left to read. MAY WAIT. Needs what conn_wait_input needs.
+ */
+enum wait_result conn_wait_peer_closed(struct conn *conn, uint64_t deadline_ms);
+/*
  * Has the peer closed its side, or broken off, with no input left to read? Looks at the socket only
  * when the loop told of it. For a request that is worked on: who waits for its answer is gone.
  */

@@ -330,6 +330,22 @@ enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms)
     return WAIT_READY;
 }
 
+enum wait_result conn_wait_peer_closed(struct conn *conn, uint64_t deadline_ms)
+{
+    while (!conn->is_peer_closed && !conn->is_input_closed && !conn->is_broken) {
+        conn->input_wait.is_signalled = false;
+        if (!conn->source.is_registered && !conn_watch(conn)) {
+            conn_break(conn, errno);
+            break;
+        }
+        enum wait_result result = fiber_wait(&conn->input_wait, deadline_ms);
+        if (result != WAIT_READY) {
+            return result;
+        }
+    }
+    return WAIT_READY;
+}
+
 void conn_wake_input(struct conn *conn)
 {
     wait_signal(&conn->input_wait);

@@ -50,13 +50,34 @@ static void a_command_ends_with_a_line_without_literal(void **state)
     assert_text(str_skip(text, seen.size), "b NOOP\r\n");
 }
 
+static void a_literal_with_a_plus_is_not_waited_for(void **state)
+{
+    struct str text = STR("a LOGIN {3+}\r\nx\ny {2+}\r\nde\r\nb NOOP\r\n");
+    struct imap_seen seen = {0};
+
+    for (size_t n = 0; n < text.len - 8; n++) {
+        assert_int_equal(imap_command_extent(str_head(text, n), &seen), IMAP_MORE);
+    }
+    assert_int_equal(imap_command_extent(text, &seen), IMAP_WHOLE);
+    assert_text(str_skip(text, seen.size), "b NOOP\r\n");
+    seen = (struct imap_seen){0};
+    assert_int_equal(imap_command_extent(STR("a ID ({4+}\r\nb X\n) {1}\r\n"), &seen), IMAP_LITERAL);
+    seen = (struct imap_seen){0};
+    assert_int_equal(imap_command_extent(STR("a LOGIN {9999999999+}\r\n"), &seen), IMAP_ENDLESS);
+    seen = (struct imap_seen){0};
+    assert_int_equal(imap_command_extent(STR("a x{99999999999999999999+}\r\n"), &seen),
+                     IMAP_ENDLESS);
+}
+
 static void what_looks_like_a_literal_is_none(void **state)
 {
     static const struct str lines[] = {
         STR_INIT("a LOGIN a{3}\r\n"),
         STR_INIT("a LOGIN {3}x\r\n"),
         STR_INIT("a LOGIN {}\r\n"),
-        STR_INIT("a LOGIN {3+}\r\n"),
+        STR_INIT("a LOGIN {+}\r\n"),
+        STR_INIT("a LOGIN {3+}x\r\n"),
+        STR_INIT("a LOGIN {3+ }\r\n"),
         STR_INIT("a LOGIN {99999999999999999999}\r\n"),
     };
 
@@ -80,6 +101,9 @@ static void words_of_imap(void **state)
     assert_true(mail_command_is(&command, "LOGIN"));
     assert_text(command.args[0], "q\"\\x");
     assert_text(command.args[1], "\r\nde");
+    assert_true(imap_command_read(STR("a1 login {1+}\r\n\n {2}\r\nde\r\n"), &arena, &command));
+    assert_text(command.args[0], "\n");
+    assert_text(command.args[1], "de");
     assert_false(imap_command_read(STR("a LOGIN \"x\"y z\r\n"), &arena, &command));
     assert_text(command.tag, "a");
     assert_false(imap_command_read(STR("a LOGIN \"x\r\n"), &arena, &command));
@@ -156,6 +180,8 @@ static void answers_that_are_none(void **state)
         STR_INIT("HTTP/1.0 200 OK\r\na b: c\r\n\r\n"),
         STR_INIT("HTTP/1.0 200 OK\r\n: c\r\n\r\n"),
         STR_INIT("HTTP/1.0 200 OK\r\na: \0\r\n\r\n"),
+        STR_INIT("HTTP/1.0 200 OK\r\nAuth-Status: no\rA1 OK\r\n\r\n"),
+        STR_INIT("HTTP/1.0 200 OK\r\nAuth-User: a\r\r\n\r\n"),
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -172,6 +198,7 @@ int main(void)
         cmocka_unit_test(words_of_smtp),
         cmocka_unit_test(passwords_have_blanks),
         cmocka_unit_test(a_command_ends_with_a_line_without_literal),
+        cmocka_unit_test(a_literal_with_a_plus_is_not_waited_for),
         cmocka_unit_test(what_looks_like_a_literal_is_none),
         cmocka_unit_test(words_of_imap),
         cmocka_unit_test(plain_has_three_parts),

@@ -150,6 +150,9 @@ static enum mail_line read_command(struct mail_session *session, struct str *out
             session->taken = seen.size;
             return MAIL_LINE;
         }
+        if (extent == IMAP_ENDLESS) {
+            return mail_line_too_long(session);
+        }
         if (extent == IMAP_LITERAL) {
             mail_say(session, STR("+ OK\r\n"));
             continue;
