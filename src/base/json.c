@@ -6,18 +6,37 @@
 
 /* ---- writing ---- */
 
+static void put_escaped(struct buf *out, struct str text)
+{
+    char *at = buf_reserve(out, escape_length(text, ESCAPE_JSON));
+
+    out->len += (size_t) (escape_write(at, text, ESCAPE_JSON) - at);
+}
+
+/* Cuts off what is UTF-8 up to the first bytes that are not, which are dropped. */
+static struct str take_utf8(struct str *text)
+{
+    struct str rest = *text;
+
+    while (rest.len != 0) {
+        struct str good = rest;
+
+        if (utf8_next(&rest) == UINT32_MAX) {
+            struct str run = str_from(text->data, good.data);
+            *text = rest;
+            return run;
+        }
+    }
+    struct str run = *text;
+    *text = rest;
+    return run;
+}
+
 void json_put_text(struct json *json, struct str text)
 {
     buf_append_char(json->out, '"');
     while (text.len != 0) {
-        struct str rest = text;
-        uint32_t point = utf8_next(&rest);
-        struct str bytes = str_head(text, text.len - rest.len);
-
-        text = rest;
-        if (point != UINT32_MAX) {
-            buf_append(json->out, escape_str(json->arena, bytes, ESCAPE_JSON));
-        }
+        put_escaped(json->out, take_utf8(&text));
     }
     buf_append_char(json->out, '"');
 }

@@ -10,7 +10,7 @@
 /* A document on its way. A comma stands before all members but the first of an object, or a list. */
 struct json {
     struct buf *out;
-    struct arena *arena; /* what is escaped on the way is taken from here */
+    struct arena *arena; /* of who writes it, for what it needs on the way; or NULL */
     bool has_member;     /* the object, or the list, that is open */
 };
 

@@ -132,6 +132,19 @@ enum flow response_memory(struct request *request, unsigned status, struct str c
 /* The same of a text that a page was gathered in, with status 200; frees it. */
 struct buf;
 enum flow response_gathered(struct request *request, struct str content_type, struct buf *text);
+/*
+ * A body that is made piece by piece (produced.c). make appends some more of it and may not wait; others get their turn between
+ * two calls. False: that was all.
+ */
+struct body_maker {
+    bool (*make)(void *arg, struct buf *out);
+    void *arg;
+};
+/* The body of a response whose head was sent: response_start gave FLOW_NEXT. MAY WAIT. */
+enum flow response_produce(struct request *request, const struct body_maker *maker);
+/* The whole response, with status 200; its length is announced when all of it is one piece. MAY WAIT. */
+enum flow response_produced(struct request *request, struct str content_type,
+                            const struct body_maker *maker);
 /* A redirect of the client: 301, 302, 303, 307, 308 with Location (relative ones are made absolute
  * as configured). */
 enum flow response_redirect(struct request *request, unsigned status, struct str location);

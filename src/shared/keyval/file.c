@@ -64,15 +64,39 @@ bool keyval_file_is_old(const struct keyval_zone *zone)
     return written->version != now.version || written->name != now.name;
 }
 
+/* All pairs, some at a time: others use the zone meanwhile. False with errno. */
+static bool write_text(int fd, struct keyval_store *store)
+{
+    struct buf out = {0};
+    struct json json = {.out = &out};
+    uint32_t cursor = 0;
+    bool has_more = true, is_good = true;
+
+    json_open(&json, STR_NONE, '{');
+    while (has_more && is_good) {
+        has_more = keyval_text_put(&json, store, &cursor, true);
+        if (!has_more) {
+            json_close(&json, '}');
+            buf_append_char(&out, '\n');
+        }
+        is_good = fs_write_all(fd, buf_str(&out));
+        out.len = 0;
+    }
+    int error = errno;
+    buf_free(&out);
+    errno = error;
+    return is_good;
+}
+
 /* A whole file of that name, or none. False with errno. */
-static bool write_new(const char *name, struct str text)
+static bool write_new(const char *name, struct keyval_store *store)
 {
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd == -1) {
         return false;
     }
-    bool is_good = fs_write_all(fd, text);
+    bool is_good = write_text(fd, store);
     int error = errno;
     if (close(fd) != 0 && is_good) {
         is_good = false;
@@ -86,42 +110,35 @@ static bool write_new(const char *name, struct str text)
 }
 
 /*
- * The version is read first: a change that comes meanwhile is in the text, and written once more. The process names what it
- * writes, since the lock is the zone's: while the program is upgraded the processes of two, with a zone each, write the file.
+ * The version is read first: of a change that comes meanwhile the text may have a part, and it is written once more. The process
+ * names what it writes, since the lock is the zone's: while the program is upgraded the processes of two, with a zone each, write
+ * the file.
  */
-static bool write_pairs(struct keyval_zone *zone, struct arena *arena)
+static int write_pairs(const struct keyval_zone *zone)
 {
     const struct keyval_written written = written_now(zone);
-    struct str name = arena_printf(arena, "%s.%d.new", zone->file.data, (int) getpid());
-    struct buf out = {0};
-    struct json json = {.out = &out, .arena = arena};
+    struct buf name = {0};
+    int error = 0;
 
-    json_open(&json, STR_NONE, '{');
-    keyval_text_put(&json, zone->store, true);
-    json_close(&json, '}');
-    buf_append_char(&out, '\n');
-    bool is_good = write_new(name.data, buf_str(&out)) && rename(name.data, zone->file.data) == 0;
-
-    if (is_good) {
-        *keyval_file_written(zone->store) = written;
+    buf_printf(&name, "%s.%d.new", zone->file.data, (int) getpid());
+    buf_append_char(&name, '\0');
+    if (!write_new(name.data, zone->store) || rename(name.data, zone->file.data) != 0) {
+        error = errno;
     } else {
-        log_error(log_main, errno, "cannot write \"%s\"", zone->file.data);
+        *keyval_file_written(zone->store) = written;
     }
-    buf_free(&out);
-    return is_good;
+    buf_free(&name);
+    return error;
 }
 
-bool keyval_file_write(struct keyval_zone *zone)
+int keyval_file_write(const struct keyval_zone *zone)
 {
-    struct arena arena;
-    bool is_good = true;
+    int error = 0;
 
-    arena_init(&arena);
     shm_lock_take(keyval_file_lock(zone->store));
     if (keyval_file_is_old(zone)) {
-        is_good = write_pairs(zone, &arena);
+        error = write_pairs(zone);
     }
     shm_lock_release(keyval_file_lock(zone->store));
-    arena_free(&arena);
-    return is_good;
+    return error;
 }

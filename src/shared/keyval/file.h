@@ -11,7 +11,10 @@ bool keyval_file_read(struct conf *conf, const struct conf_node *node, struct ke
 /* Does the file lack a change, or was another one written last: has a reload renamed it? */
 bool keyval_file_is_old(const struct keyval_zone *zone);
 
-/* Writes it anew, if so, beside the former one, whose place it takes. False when it cannot be written, which the log says. Writes to the disk. */
-bool keyval_file_write(struct keyval_zone *zone);
+/*
+ * Writes it, if so, beside the former one, whose place it takes. 0, or the errno of what failed. Waits for the disk, and for
+ * other processes that write it: to be called on a thread, or where nothing is served any more.
+ */
+int keyval_file_write(const struct keyval_zone *zone);
 
 #endif

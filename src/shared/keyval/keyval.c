@@ -1,6 +1,9 @@
 /* keyval and keyval_zone: variables whose values are found in a zone that changes while the service runs. */
 #include "shared/keyval/keyval.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #include "base/clock.h"
 #include "base/parse.h"
 #include "conf/template.h"
@@ -12,6 +15,7 @@
 enum {
     SAVE_AFTER_MS = 100,   /* changes that come together are written together */
     SAVE_AGAIN_MS = 10000, /* when the file could not be written */
+    SAVING_MOST = 1024,    /* files that wait for the thread */
 };
 
 const struct keyval_kind keyval_http = {.state = "http keyvals"};
@@ -42,38 +46,121 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
     return keyval_find(keyval->zone->store, template_text(keyval->key, env), env->arena, out);
 }
 
+/* ---- the file ---- */
+
+/* The file is written by a thread. On the heap: it may outlive the zone, which is the worker's then. */
+struct keyval_saving {
+    struct thread_job job;
+    struct thread_pool *pool; /* that has the job */
+    struct keyval_zone *zone; /* NULL: the worker has ended */
+    int error;                /* errno of what failed, or 0 */
+    _Atomic bool is_written;
+};
+
+static void save_later(struct keyval_zone *zone, uint64_t after_ms)
+{
+    timer_set(&zone->save_timer, clock_now.now_ms + after_ms);
+}
+
+static void write_on_thread(struct thread_job *job)
+{
+    struct keyval_saving *saving = container_of(job, struct keyval_saving, job);
+
+    saving->error = keyval_file_write(saving->zone);
+    saving->is_written = true;
+}
+
+static bool tell_written(const struct keyval_zone *zone, int error)
+{
+    if (error != 0) {
+        log_error(log_main, error, "cannot write \"%s\"", zone->file.data);
+    }
+    return error == 0;
+}
+
+static void write_is_done(struct thread_job *job)
+{
+    struct keyval_saving *saving = container_of(job, struct keyval_saving, job);
+    struct keyval_zone *zone = saving->zone;
+
+    if (zone != NULL) {
+        zone->saving = NULL;
+        if (!tell_written(zone, saving->error)) {
+            save_later(zone, SAVE_AGAIN_MS);
+        } else if (keyval_file_is_old(zone)) {
+            save_later(zone, SAVE_AFTER_MS);
+        }
+    }
+    free(saving);
+}
+
 static void save(struct timer *fired)
 {
-    struct keyval_zone *zone = container_of(fired, struct keyval_zone, saving);
+    struct keyval_zone *zone = container_of(fired, struct keyval_zone, save_timer);
+    struct thread_pool *pool = worker_own_thread_pool(STR("keyval"), 1, SAVING_MOST);
 
-    if (!keyval_file_write(zone) || keyval_file_is_old(zone)) {
-        timer_set(fired, clock_now.now_ms + SAVE_AGAIN_MS);
+    if (zone->saving != NULL) {
+        return; /* write_is_done looks whether that was all */
     }
+    struct keyval_saving *saving = calloc(1, sizeof(*saving));
+    if (saving == NULL) {
+        save_later(zone, SAVE_AGAIN_MS);
+        return;
+    }
+    *saving = (struct keyval_saving){.job = {.work = write_on_thread, .done = write_is_done},
+                                     .pool = pool,
+                                     .zone = zone};
+    if (pool == NULL || !thread_pool_submit(pool, &saving->job)) {
+        free(saving);
+        save_later(zone, SAVE_AGAIN_MS);
+        return;
+    }
+    zone->saving = saving;
 }
 
 void keyval_changed(struct keyval_zone *zone)
 {
-    if (zone->file.len != 0 && zone->saving.deadline_ms == NO_DEADLINE) {
-        timer_set(&zone->saving, clock_now.now_ms + SAVE_AFTER_MS);
+    if (zone->file.len != 0 && zone->save_timer.deadline_ms == NO_DEADLINE &&
+        zone->saving == NULL) {
+        save_later(zone, SAVE_AFTER_MS);
     }
 }
 
 void keyval_worker_start(struct conf *conf, const struct keyval_kind *kind)
 {
     for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
-        timer_init(&zone->saving, save);
+        timer_init(&zone->save_timer, save);
         if (keyval_file_is_old(zone)) {
             keyval_changed(zone); /* of a worker that died */
         }
     }
 }
 
+/* A thread that has begun, or may at any time, works on the zone. */
+static void wait_for_thread(struct keyval_zone *zone)
+{
+    struct keyval_saving *saving = zone->saving;
+
+    zone->saving = NULL;
+    if (thread_pool_withdraw(saving->pool, &saving->job)) {
+        free(saving);
+        return;
+    }
+    while (!saving->is_written) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    saving->zone = NULL;
+}
+
 void keyval_worker_end(struct conf *conf, const struct keyval_kind *kind)
 {
     for (struct keyval_zone *zone = *list_of(conf, kind); zone != NULL; zone = zone->next) {
-        timer_remove(&zone->saving);
+        timer_remove(&zone->save_timer);
+        if (zone->saving != NULL) {
+            wait_for_thread(zone);
+        }
         if (keyval_file_is_old(zone)) {
-            keyval_file_write(zone);
+            tell_written(zone, keyval_file_write(zone));
         }
     }
 }

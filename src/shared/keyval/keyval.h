@@ -14,14 +14,17 @@ struct keyval_kind {
 extern const struct keyval_kind keyval_http;
 extern const struct keyval_kind keyval_stream;
 
+struct keyval_saving;
+
 /* A zone of a reading; made at its first mention. */
 struct keyval_zone {
     struct keyval_zone *next; /* of this kind and reading, in the order of the file */
     struct zone *zone;
-    struct keyval_store *store; /* NULL until it was declared */
-    struct str file;            /* `state`, full and NUL-terminated; empty = none */
-    uint64_t timeout_ms;        /* of pairs that say none; 0 = they stay */
-    struct timer saving;        /* in a worker: the file is to be written */
+    struct keyval_store *store;   /* NULL until it was declared */
+    struct str file;              /* `state`, full and NUL-terminated; empty = none */
+    uint64_t timeout_ms;          /* of pairs that say none; 0 = they stay */
+    struct timer save_timer;      /* in a worker: the file is to be written */
+    struct keyval_saving *saving; /* … a thread is writing it, or will; NULL: none */
 };
 
 /* All of a kind; NULL when there is none. */

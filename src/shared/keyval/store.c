@@ -7,21 +7,26 @@
 #include "net/addr/addr.h"
 
 enum {
-    BYTES_PER_HEAD = 256, /* of the zone, for one head of the hash */
-    LENGTHS =
-        KEYVAL_KEY_MAX + 1, /* lengths that keys may have: of prefixes, or as ip_length counts */
-    V6_LENGTHS = 33,        /* where those of IPv6 begin: IPv4 has 0 to 32 */
-    INDEX_MAX = 18          /* bytes of the index of a network: family, bits, address */
+    BYTES_PER_HEAD = 256,  /* of the zone, for one head of the hash */
+    BYTES_PER_LENGTH = 64, /* of the zone, for one counter in `lengths` of prefixes */
+    V6_LENGTHS = 33,       /* where lengths of networks of IPv6 begin: IPv4 has 0 to 32 */
+    IP_LENGTHS = V6_LENGTHS + 129,
+    INDEX_MAX = 18,        /* bytes of the index of a network: family, bits, address */
+    VISITED_MOST = 256,    /* entries that one visit sees, and then those of the same head */
+    VISITED_BYTES = 65536, /* … and bytes */
+    HEADS_MOST = 8192,     /* … and heads, of which many may be empty */
+    HEADS_PER_CHANGE = 32  /* that each change looks through for what has expired */
 };
 
 /* One pair. Once it is linked only expires_ms changes. */
 struct entry {
     struct entry *next;  /* of the same head */
     uint64_t expires_ms; /* since the epoch; KEYVAL_NEVER */
-    uint32_t length;     /* that counts in `lengths` */
-    uint32_t index_size; /* bytes by which it is found; 0: those of the key */
-    uint32_t key_size;
     uint32_t value_size;
+    uint32_t era;        /* of the store, when it was made */
+    uint16_t length;     /* that counts in `lengths` */
+    uint16_t index_size; /* bytes by which it is found; 0: those of the key */
+    uint16_t key_size;
     char bytes[]; /* index, key, value */
 };
 
@@ -34,10 +39,13 @@ struct keyval_store {
     struct slab *slab;
     uint64_t secret[2]; /* of the hash */
     uint32_t type;      /* enum keyval_type */
+    uint32_t era;       /* entries of earlier ones were cleared: they are as good as gone */
     uint32_t heads_mask;
+    uint32_t hand; /* the head that the next change looks through */
     struct entry **heads;
-    uint32_t *
-        lengths; /* pairs by length of the key, or of the network's prefix; NULL of KEYVAL_STRING */
+    /* Pairs by length of the key, or of the network's prefix; the last one counts all keys that are as long or longer. */
+    uint32_t *lengths; /* NULL of KEYVAL_STRING */
+    uint32_t lengths_count;
 };
 
 /* By what a key is found. */
@@ -53,6 +61,21 @@ uint64_t keyval_now(void)
 }
 
 /* ---- making ---- */
+
+/* Counters of lengths, which may take a part of the zone only. */
+static uint32_t lengths_of(const struct zone *zone, enum keyval_type type)
+{
+    size_t most = zone->size / BYTES_PER_LENGTH;
+
+    switch (type) {
+    case KEYVAL_IP:
+        return IP_LENGTHS;
+    case KEYVAL_PREFIX:
+        return most < KEYVAL_KEY_MAX + 1 ? (uint32_t) most : KEYVAL_KEY_MAX + 1;
+    default:
+        return 0;
+    }
+}
 
 struct keyval_store *keyval_store_of(struct zone *zone, enum keyval_type type)
 {
@@ -73,8 +96,9 @@ struct keyval_store *keyval_store_of(struct zone *zone, enum keyval_type type)
     store->type = type;
     store->heads_mask = (uint32_t) heads - 1;
     store->heads = slab_alloc(zone->slab, heads * sizeof(*store->heads));
-    if (type != KEYVAL_STRING) {
-        store->lengths = slab_alloc(zone->slab, LENGTHS * sizeof(*store->lengths));
+    store->lengths_count = lengths_of(zone, type);
+    if (store->lengths_count != 0) {
+        store->lengths = slab_alloc(zone->slab, store->lengths_count * sizeof(*store->lengths));
     }
     if (store->heads == NULL || (type != KEYVAL_STRING && store->lengths == NULL)) {
         return NULL; /* the zone is of no use to anybody: nothing of it is given back */
@@ -171,9 +195,10 @@ static void pair_of(const struct entry *entry, struct keyval_pair *pair)
     pair->expires_ms = entry->expires_ms;
 }
 
-static bool is_expired(const struct entry *entry, uint64_t now_ms)
+static bool is_expired(const struct keyval_store *store, const struct entry *entry, uint64_t now_ms)
 {
-    return entry->expires_ms != KEYVAL_NEVER && entry->expires_ms <= now_ms;
+    return entry->era != store->era ||
+           (entry->expires_ms != KEYVAL_NEVER && entry->expires_ms <= now_ms);
 }
 
 /* ---- under the lock ---- */
@@ -189,11 +214,27 @@ static struct entry **place_of(struct keyval_store *store, struct str index)
     return at;
 }
 
+static uint32_t *length_counter(struct keyval_store *store, size_t length)
+{
+    return &store->lengths[length < store->lengths_count ? length : store->lengths_count - 1];
+}
+
 static void count_entry(struct keyval_store *store, const struct entry *entry, int change)
 {
+    if (entry->era != store->era) {
+        return; /* it was counted out when the store was cleared */
+    }
     store->count += (uint64_t) (int64_t) change;
     if (store->lengths != NULL) {
-        store->lengths[entry->length] += (uint32_t) change;
+        *length_counter(store, entry->length) += (uint32_t) change;
+    }
+}
+
+static void count_nothing(struct keyval_store *store)
+{
+    store->count = 0;
+    if (store->lengths != NULL) {
+        memset(store->lengths, 0, store->lengths_count * sizeof(*store->lengths));
     }
 }
 
@@ -207,39 +248,40 @@ static void drop(struct keyval_store *store, struct entry **place)
     slab_free(store->slab, entry);
 }
 
-/* All entries that have expired go. */
-static void sweep(struct keyval_store *store)
+/* Entries of a head that have expired go. */
+static void sweep_head(struct keyval_store *store, uint32_t head, uint64_t now_ms)
 {
-    uint64_t now_ms = keyval_now();
+    struct entry **at = &store->heads[head];
 
-    for (uint32_t i = 0; i <= store->heads_mask; i++) {
-        struct entry **at = &store->heads[i];
-
-        while (*at != NULL) {
-            if (is_expired(*at, now_ms)) {
-                drop(store, at);
-            } else {
-                at = &(*at)->next;
-            }
+    while (*at != NULL) {
+        if (is_expired(store, *at, now_ms)) {
+            drop(store, at);
+        } else {
+            at = &(*at)->next;
         }
     }
 }
 
-static void lock(struct keyval_store *store)
+/* True: a process died inside, and what it left was mended. */
+static bool lock_quietly(struct keyval_store *store)
 {
     if (!shm_lock_take(&store->lock)) {
-        return;
+        return false;
     }
-    store->count = 0;
-    if (store->lengths != NULL) {
-        memset(store->lengths, 0, LENGTHS * sizeof(*store->lengths));
-    }
+    count_nothing(store);
     for (uint32_t i = 0; i <= store->heads_mask; i++) {
         for (const struct entry *entry = store->heads[i]; entry != NULL; entry = entry->next) {
             count_entry(store, entry, 1);
         }
     }
-    log_alert(log_main, 0, "a process died inside a zone of keys and values; it was mended");
+    return true;
+}
+
+static void lock(struct keyval_store *store)
+{
+    if (lock_quietly(store)) {
+        log_alert(log_main, 0, "a process died inside a zone of keys and values; it was mended");
+    }
 }
 
 /* The live entry with this index, or NULL. */
@@ -247,7 +289,7 @@ static struct entry *find_live(struct keyval_store *store, struct str index)
 {
     struct entry **place = place_of(store, index);
 
-    if (*place != NULL && is_expired(*place, keyval_now())) {
+    if (*place != NULL && is_expired(store, *place, keyval_now())) {
         drop(store, place);
         return NULL;
     }
@@ -285,7 +327,7 @@ static struct entry *find_prefix(struct keyval_store *store, struct str text)
 {
     for (size_t len = str_head(text, KEYVAL_KEY_MAX).len; len > 0; len--) {
         struct entry *found =
-            store->lengths[len] == 0 ? NULL : find_live(store, str_head(text, len));
+            *length_counter(store, len) == 0 ? NULL : find_live(store, str_head(text, len));
 
         if (found != NULL) {
             return found;
@@ -310,20 +352,49 @@ bool keyval_find(struct keyval_store *store, struct str text, struct arena *aren
     return entry != NULL;
 }
 
-void keyval_each(struct keyval_store *store,
-                 void (*visit)(const struct keyval_pair *pair, void *arg), void *arg)
+bool keyval_get(struct keyval_store *store, struct str key, struct arena *arena,
+                struct keyval_pair *out)
 {
-    struct keyval_pair pair;
+    struct index index;
 
+    if (!index_key(store, key, &index)) {
+        return false;
+    }
     lock(store);
-    sweep(store);
-    for (uint32_t i = 0; i <= store->heads_mask; i++) {
-        for (const struct entry *entry = store->heads[i]; entry != NULL; entry = entry->next) {
+    const struct entry *entry = find_live(store, index.bytes);
+    if (entry != NULL) {
+        pair_of(entry, out);
+        out->key = arena_dup(arena, out->key);
+        out->value = arena_dup(arena, out->value);
+    }
+    shm_lock_release(&store->lock);
+    return entry != NULL;
+}
+
+bool keyval_visit(struct keyval_store *store, uint32_t *cursor,
+                  void (*visit)(const struct keyval_pair *pair, void *arg), void *arg)
+{
+    uint64_t now_ms = keyval_now();
+    struct keyval_pair pair;
+    size_t count = 0, bytes = 0;
+    uint32_t most =
+        store->heads_mask - *cursor < HEADS_MOST ? store->heads_mask + 1 : *cursor + HEADS_MOST;
+
+    lock_quietly(store);
+    while (*cursor < most && count < VISITED_MOST && bytes < VISITED_BYTES) {
+        sweep_head(store, *cursor, now_ms);
+        for (const struct entry *entry = store->heads[(*cursor)++]; entry != NULL;
+             entry = entry->next) {
             pair_of(entry, &pair);
-            visit(&pair, arg);
+            if (visit != NULL) {
+                visit(&pair, arg);
+            }
+            count++;
+            bytes += pair.key.len + pair.value.len;
         }
     }
     shm_lock_release(&store->lock);
+    return *cursor <= store->heads_mask;
 }
 
 /* ---- changing ---- */
@@ -335,15 +406,15 @@ static struct entry *entry_new(struct keyval_store *store, const struct keyval_p
 
     index_key(store, pair->key, &index);
     size_t index_size = store->type == KEYVAL_IP ? index.bytes.len : 0;
-    size_t size = sizeof(struct entry) + index_size + pair->key.len + pair->value.len;
+    size_t size = offsetof(struct entry, bytes) + index_size + pair->key.len + pair->value.len;
     struct entry *entry = pair->value.len > UINT32_MAX ? NULL : slab_alloc(store->slab, size);
     if (entry == NULL) {
         return NULL;
     }
     entry->expires_ms = pair->expires_ms;
-    entry->length = index.length;
-    entry->index_size = (uint32_t) index_size;
-    entry->key_size = (uint32_t) pair->key.len;
+    entry->length = (uint16_t) index.length;
+    entry->index_size = (uint16_t) index_size;
+    entry->key_size = (uint16_t) pair->key.len;
     entry->value_size = (uint32_t) pair->value.len;
     char *at = str_put(entry->bytes, str_head(index.bytes, index_size));
     str_put(str_put(at, pair->key), pair->value);
@@ -356,6 +427,7 @@ static void put(struct keyval_store *store, struct entry *entry)
     struct entry **place = place_of(store, index_of(entry)), *former = *place;
 
     entry->next = former == NULL ? NULL : former->next;
+    entry->era = store->era;
     *place = entry;
     count_entry(store, entry, 1);
     if (former != NULL) {
@@ -402,6 +474,15 @@ static enum keyval_result check(struct keyval_store *store, const struct vec *ch
     return KEYVAL_DONE;
 }
 
+static void free_entries(struct keyval_store *store, struct entry **entries, size_t count)
+{
+    while (count-- > 0) {
+        if (entries[count] != NULL) {
+            slab_free(store->slab, entries[count]);
+        }
+    }
+}
+
 /* New entries where changes need them, in the order of these; false: there is no room for all, and none is taken. */
 static bool make_entries(struct keyval_store *store, const struct vec *changes,
                          struct entry **entries)
@@ -413,11 +494,7 @@ static bool make_entries(struct keyval_store *store, const struct vec *changes,
 
         entries[made] = needs_one ? entry_new(store, &change->pair) : NULL;
         if (needs_one && entries[made] == NULL) {
-            while (made-- > 0) {
-                if (entries[made] != NULL) {
-                    slab_free(store->slab, entries[made]);
-                }
-            }
+            free_entries(store, entries, made);
             return false;
         }
         made++;
@@ -425,60 +502,73 @@ static bool make_entries(struct keyval_store *store, const struct vec *changes,
     return true;
 }
 
+/* What has expired goes by and by, with the changes, so that a zone is not full of it. */
+static void sweep_some(struct keyval_store *store)
+{
+    uint64_t now_ms = keyval_now();
+
+    for (unsigned i = 0; i < HEADS_PER_CHANGE; i++) {
+        sweep_head(store, store->hand, now_ms);
+        store->hand = (store->hand + 1) & store->heads_mask;
+    }
+}
+
+/* The entries are made outside the lock, which is looked at again then. */
 static enum keyval_result change_all(struct keyval_store *store, const struct vec *changes,
                                      struct entry **entries, bool is_new)
 {
+    lock(store);
     enum keyval_result result = check(store, changes, is_new);
-
+    shm_lock_release(&store->lock);
     if (result != KEYVAL_DONE) {
         return result;
     }
     if (!make_entries(store, changes, entries)) {
-        sweep(store);
-        result = check(store, changes, is_new);
-        if (result != KEYVAL_DONE || !make_entries(store, changes, entries)) {
-            return KEYVAL_FULL;
+        return KEYVAL_FULL;
+    }
+    lock(store);
+    result = check(store, changes, is_new);
+    if (result == KEYVAL_DONE) {
+        for (size_t i = 0; i < changes->count; i++) {
+            apply(store, vec_at(changes, struct keyval_change, i), entries[i]);
         }
+        store->version++;
+        sweep_some(store);
     }
-    for (size_t i = 0; i < changes->count; i++) {
-        apply(store, vec_at(changes, struct keyval_change, i), entries[i]);
+    shm_lock_release(&store->lock);
+    if (result != KEYVAL_DONE) {
+        free_entries(store, entries, changes->count);
     }
-    store->version++;
-    return KEYVAL_DONE;
+    return result;
 }
 
-static enum keyval_result change_locked(struct keyval_store *store, const struct vec *changes,
-                                        bool is_new)
+static enum keyval_result change_any(struct keyval_store *store, const struct vec *changes,
+                                     bool is_new)
 {
     struct arena arena;
 
     arena_init(&arena);
     struct entry **entries = arena_array(&arena, changes->count, sizeof(struct entry *));
-    lock(store);
     enum keyval_result result = change_all(store, changes, entries, is_new);
-    shm_lock_release(&store->lock);
     arena_free(&arena);
     return result;
 }
 
 enum keyval_result keyval_make(struct keyval_store *store, const struct vec *changes)
 {
-    return change_locked(store, changes, true);
+    return change_any(store, changes, true);
 }
 
 enum keyval_result keyval_change(struct keyval_store *store, const struct vec *changes)
 {
-    return change_locked(store, changes, false);
+    return change_any(store, changes, false);
 }
 
 void keyval_clear(struct keyval_store *store)
 {
     lock(store);
-    for (uint32_t i = 0; i <= store->heads_mask; i++) {
-        while (store->heads[i] != NULL) {
-            drop(store, &store->heads[i]);
-        }
-    }
+    store->era++;
+    count_nothing(store);
     store->version++;
     shm_lock_release(&store->lock);
 }

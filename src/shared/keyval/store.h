@@ -36,7 +36,7 @@ enum keyval_result {
     KEYVAL_EXISTS,  /* a key that was to be made is there */
     KEYVAL_ABSENT,  /* one that was to be changed is not */
     KEYVAL_BAD_KEY, /* too long, empty, or no address */
-    KEYVAL_FULL     /* the zone has no room for all of them */
+    KEYVAL_FULL /* the zone has no room for all of them; there may be some once keyval_visit has seen all of it */
 };
 
 /* The store that is the root of the zone, or a new and empty one. NULL: no room. */
@@ -50,12 +50,20 @@ bool keyval_find(struct keyval_store *store, struct str text, struct arena *aren
 /* Makes keys that are not there, or changes those that are: all of the changes or, unless KEYVAL_DONE, none. */
 enum keyval_result keyval_make(struct keyval_store *store, const struct vec *changes);
 enum keyval_result keyval_change(struct keyval_store *store, const struct vec *changes);
-/* All keys go. */
+/* All keys go, at once; keyval_visit gives their memory back. */
 void keyval_clear(struct keyval_store *store);
 
-/* Sees all pairs that have not expired, in no order; visit runs under the store's lock, and may not wait. */
-void keyval_each(struct keyval_store *store,
-                 void (*visit)(const struct keyval_pair *pair, void *arg), void *arg);
+/* The pair of this very key, copied to the arena. */
+bool keyval_get(struct keyval_store *store, struct str key, struct arena *arena,
+                struct keyval_pair *out);
+
+/*
+ * Sees some of the pairs that have not expired, in no order, and gives back the memory of those that have: *cursor is 0 at first.
+ * False: these were the last. Between two calls others may change the store: a pair that was there all the time is seen once.
+ * The store is locked for one call, so for a bounded time. visit may not wait; NULL: nobody looks. From any thread.
+ */
+bool keyval_visit(struct keyval_store *store, uint32_t *cursor,
+                  void (*visit)(const struct keyval_pair *pair, void *arg), void *arg);
 
 /* Pairs, of which some may have expired. */
 uint64_t keyval_count(const struct keyval_store *store);

@@ -99,9 +99,10 @@ static void put_pair(const struct keyval_pair *pair, void *arg)
     buf_printf(json->out, ",\"%s\":%llu}", EXPIRES.data, (unsigned long long) pair->expires_ms);
 }
 
-void keyval_text_put(struct json *json, struct keyval_store *store, bool with_expiry)
+bool keyval_text_put(struct json *json, struct keyval_store *store, uint32_t *cursor,
+                     bool with_expiry)
 {
     struct writing writing = {json, with_expiry};
 
-    keyval_each(store, put_pair, &writing);
+    return keyval_visit(store, cursor, put_pair, &writing);
 }

@@ -16,7 +16,11 @@ struct keyval_text_form {
 bool keyval_text_read(struct str text, const struct keyval_text_form *form, struct arena *arena,
                       struct vec *changes);
 
-/* The pairs of a store as members of the object that is open; the point in time at which they expire only `with_expiry`, as "expires". */
-void keyval_text_put(struct json *json, struct keyval_store *store, bool with_expiry);
+/*
+ * Some of the pairs of a store, as keyval_visit gives them, as members of the object that is open; the point in time at which they
+ * expire only `with_expiry`, as "expires". False: these were the last. From any thread.
+ */
+bool keyval_text_put(struct json *json, struct keyval_store *store, uint32_t *cursor,
+                     bool with_expiry);
 
 #endif

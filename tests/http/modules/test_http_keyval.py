@@ -298,6 +298,56 @@ def test_another_type_is_refused_by_a_reload(serve):
     assert server.get("/?k=10.0.0.1").text == "x"
 
 
+def test_a_large_zone_is_shown_and_written_in_pieces(serve):
+    """More than request_memory_limit: an answer was 500. While the file was written changes that came were missing for ten seconds."""
+    server = serve("keyval_zone zone=big:48m state=logs/plain.json; keyval_zone zone=small:64k; client_max_body_size 8m;"
+                   " server { listen 127.0.0.1:@PORT@; location /api { api write=on; } }")
+    pairs = {}
+    for part in range(5):
+        more = {"k%d-%d" % (part, number): "\n%d" % number * 60 for number in range(10000)}
+        assert post(server, "big", more)[0] == 201
+        pairs.update(more)
+    assert post(server, "small", {"a": "1"})[0] == 201
+    assert pairs_of(server, "big") == pairs
+    response = server.get("/api/9/http/keyvals/big", version="1.0")
+    assert json.loads(response.body) == pairs and response.header("Content-Length") is None
+    assert server.get("/api/9/http/keyvals/small").header("Content-Length") == "9"
+    assert api(server, "GET", "/http/keyvals")[1] == {"big": pairs, "small": {"a": "1"}}
+    assert server.get("/api/9/http/keyvals/big", method="HEAD").body == b""
+    assert api(server, "GET", "/http/keyvals/big?key=k4-9999") == (200, {"k4-9999": pairs["k4-9999"]})
+    for number in range(40):
+        assert patch(server, "big", {"k0-0": "last%d" % number})[0] == 204
+    pairs["k0-0"] = "last39"
+    until(lambda: stored(server) == pairs, "the file", 8)
+    assert api(server, "DELETE", "/http/keyvals/big")[0] == 204
+    assert pairs_of(server, "big") == {}
+    assert post(server, "big", dict(list(pairs.items())[:20000]))[0] == 201
+
+
+def test_what_was_cleared_comes_back_in_no_way(serve):
+    server = serve(HTTP, main=STREAM)
+    for zone, key, target, place in (("net", "10.0.0.0/8", "/?k=10.1.1.1", 2), ("path", "/a", "/ab", 3)):
+        assert post(server, zone, {key: "x"})[0] == 201
+        assert api(server, "DELETE", "/http/keyvals/" + zone)[0] == 204
+        assert values(server, target)[place] == ""
+        assert refusal(patch(server, zone, {key: "y"})) == (404, "KeyvalKeyNotFound")
+        assert post(server, zone, {key: "z"})[0] == 201
+        assert values(server, target)[place] == "z"
+        assert api(server, "GET", "/http/keyvals/%s?key=%s" % (zone, key)) == (200, {key: "z"})
+
+
+@pytest.mark.parametrize("kind, key, target", [("string", "/abc", "/abc"), ("prefix", "/ab", "/abc"), ("ip", "127.0.0.0/8", "/"),
+                                               ("prefix", "/" + "a" * 1500, "/" + "a" * 1501)])
+def test_the_smallest_zone_holds_pairs(serve, kind, key, target):
+    server = serve("keyval_zone zone=z:32k type=%s; keyval %s $v zone=z; server { listen 127.0.0.1:@PORT@;"
+                   " location /api { api write=on; } location / { return 200 $v; } }"
+                   % (kind, "$remote_addr" if kind == "ip" else "$uri"))
+    assert post(server, "z", {key: "found"})[0] == 201
+    more = ["%d.1.1.1" % number if kind == "ip" else "/%s%d" % ("x" * number, number) for number in range(1, 21)]
+    assert post(server, "z", dict.fromkeys(more, "v"))[0] == 201
+    assert server.get(target).text == "found"
+
+
 def test_a_zone_outlives_its_workers(serve):
     server = serve(HTTP, main=STREAM, allow=[r"exited on signal 9"])
     assert post(server, "path", {"/a": "1"})[0] == 201

@@ -1,6 +1,7 @@
 /* ngx_http_api_module, in the shape of nginx Plus' interface: keys and values of keyval_zone, shown and changed; what limits decided. */
 #include "base/json.h"
 #include "base/text.h"
+#include "event/loop.h"
 #include "http/request/body.h"
 #include "http/request/response.h"
 #include "http/routing/hooks.h"
@@ -86,67 +87,112 @@ static struct keyval_zone *zone_named(const struct keyval_kind *kind, struct str
     return zone;
 }
 
-/* The one pair that is asked for, of all that a store shows. */
-struct wanted_pair {
-    struct json *json;
-    struct str key;
-    bool is_found;
-};
-
-static void put_wanted(const struct keyval_pair *pair, void *arg)
-{
-    struct wanted_pair *wanted = arg;
-
-    if (!wanted->is_found && str_equal(pair->key, wanted->key)) {
-        wanted->is_found = true;
-        json_put_name(wanted->json, pair->key);
-        json_put_text(wanted->json, pair->value);
-    }
-}
-
-static enum flow show_zone(struct request *request, const struct keyval_zone *zone)
+static enum flow show_pair(struct request *request, const struct keyval_zone *zone, struct str key)
 {
     struct buf out = {0};
-    struct json json = {.out = &out, .arena = &request->arena};
-    struct wanted_pair wanted = {.json = &json};
+    struct json json = {.out = &out};
+    struct keyval_pair pair;
 
-    json_open(&json, STR_NONE, '{');
-    if (!request_argument(request, STR("key"), &wanted.key)) {
-        keyval_text_put(&json, zone->store, false);
-    } else {
-        wanted.key = percent_decode(&request->arena, wanted.key);
-        keyval_each(zone->store, put_wanted, &wanted);
-        if (!wanted.is_found) {
-            buf_free(&out);
-            return refuse(request, 404, "KeyvalKeyNotFound", "key not found");
-        }
+    key = percent_decode(&request->arena, key);
+    if (!keyval_get(zone->store, key, &request->arena, &pair)) {
+        return refuse(request, 404, "KeyvalKeyNotFound", "key not found");
     }
+    json_open(&json, STR_NONE, '{');
+    json_put_name(&json, pair.key);
+    json_put_text(&json, pair.value);
     json_close(&json, '}');
     return answer(request, 200, &out);
 }
 
-/* All zones; with an empty argument `fields` their names alone. */
-static enum flow show_zones(struct request *request, const struct keyval_kind *kind)
+/* Zones whose pairs are being shown; in the request's arena. */
+struct shown_zones {
+    const struct keyval_zone *zone; /* the one whose turn it is */
+    bool are_all;                   /* those after it follow, and each is a member of its own */
+    bool is_open;                   /* … of an object that was begun */
+    bool has_begun;                 /* the zone's own object was */
+    uint32_t cursor;                /* in the zone */
+    struct json json;
+};
+
+/* Some pairs more of the zone; then the next one's turn comes. */
+static void show_some(struct shown_zones *shown)
+{
+    struct json *json = &shown->json;
+
+    if (!shown->has_begun) {
+        json_open(json, shown->are_all ? shown->zone->zone->name : STR_NONE, '{');
+        shown->has_begun = true;
+        shown->cursor = 0;
+    }
+    if (!keyval_text_put(json, shown->zone->store, &shown->cursor, false)) {
+        json_close(json, '}');
+        shown->has_begun = false;
+        shown->zone = shown->are_all ? shown->zone->next : NULL;
+    }
+}
+
+/* struct body_maker. */
+static bool show_more(void *arg, struct buf *out)
+{
+    struct shown_zones *shown = arg;
+
+    shown->json.out = out;
+    if (shown->are_all && !shown->is_open) {
+        json_open(&shown->json, STR_NONE, '{');
+        shown->is_open = true;
+    }
+    if (shown->zone != NULL) {
+        show_some(shown);
+    }
+    if (shown->zone == NULL && shown->are_all) {
+        json_close(&shown->json, '}');
+    }
+    return shown->zone != NULL;
+}
+
+/* MAY WAIT. */
+static enum flow show_pairs(struct request *request, const struct keyval_zone *zone, bool are_all)
+{
+    struct shown_zones *shown = arena_new(&request->arena, struct shown_zones);
+
+    shown->zone = zone;
+    shown->are_all = are_all;
+    return response_produced(request, STR("application/json"),
+                             &(struct body_maker){show_more, shown});
+}
+
+/* MAY WAIT. */
+static enum flow show_zone(struct request *request, const struct keyval_zone *zone)
+{
+    struct str key;
+
+    return request_argument(request, STR("key"), &key) ? show_pair(request, zone, key)
+                                                       : show_pairs(request, zone, false);
+}
+
+static enum flow show_names(struct request *request, const struct keyval_zone *zone)
 {
     struct buf out = {0};
-    struct json json = {.out = &out, .arena = &request->arena};
-    struct str fields;
-    bool names_only = request_argument(request, STR("fields"), &fields) && str_is_empty(fields);
+    struct json json = {.out = &out};
 
-    json_open(&json, STR_NONE, names_only ? '[' : '{');
-    for (const struct keyval_zone *zone = keyval_zones_of(&generation_now->conf, kind);
-         zone != NULL; zone = zone->next) {
-        if (names_only) {
-            json_put_name(&json, STR_NONE);
-            json_put_text(&json, zone->zone->name);
-            continue;
-        }
-        json_open(&json, zone->zone->name, '{');
-        keyval_text_put(&json, zone->store, false);
-        json_close(&json, '}');
+    json_open(&json, STR_NONE, '[');
+    for (; zone != NULL; zone = zone->next) {
+        json_put_name(&json, STR_NONE);
+        json_put_text(&json, zone->zone->name);
     }
-    json_close(&json, names_only ? ']' : '}');
+    json_close(&json, ']');
     return answer(request, 200, &out);
+}
+
+/* All zones; with an empty argument `fields` their names alone. MAY WAIT. */
+static enum flow show_zones(struct request *request, const struct keyval_kind *kind)
+{
+    const struct keyval_zone *zones = keyval_zones_of(&generation_now->conf, kind);
+    struct str fields;
+
+    return request_argument(request, STR("fields"), &fields) && str_is_empty(fields)
+               ? show_names(request, zones)
+               : show_pairs(request, zones, true);
 }
 
 /* Does a POST bring whole pairs? */
@@ -181,6 +227,27 @@ static enum flow say_result(struct request *request, struct keyval_zone *zone,
     return refuse(request, 507, "KeyvalZoneFull", "zone has no room");
 }
 
+static enum keyval_result make_changes(const struct keyval_zone *zone, const struct vec *changes,
+                                       bool is_new)
+{
+    return is_new ? keyval_make(zone->store, changes) : keyval_change(zone->store, changes);
+}
+
+/* Memory of what has expired, or was cleared, is given back. MAY WAIT. False: the request was cancelled. */
+static bool sweep(const struct keyval_zone *zone)
+{
+    uint32_t cursor = 0;
+    bool has_more;
+
+    do {
+        has_more = keyval_visit(zone->store, &cursor, NULL, NULL);
+        if (!loop_share()) {
+            return false;
+        }
+    } while (has_more);
+    return true;
+}
+
 /* MAY WAIT. */
 static enum flow change_zone(struct request *request, struct keyval_zone *zone)
 {
@@ -208,10 +275,14 @@ static enum flow change_zone(struct request *request, struct keyval_zone *zone)
         (is_new && !are_whole(&changes))) {
         return refuse(request, 400, "KeyvalFormatError", "key-value format error");
     }
-    return say_result(request, zone,
-                      is_new ? keyval_make(zone->store, &changes)
-                             : keyval_change(zone->store, &changes),
-                      is_new ? 201 : 204);
+    enum keyval_result result = make_changes(zone, &changes, is_new);
+    if (result == KEYVAL_FULL) {
+        if (!sweep(zone)) {
+            return FLOW_CLOSED;
+        }
+        result = make_changes(zone, &changes, is_new);
+    }
+    return say_result(request, zone, result, is_new ? 201 : 204);
 }
 
 /* MAY WAIT. */
@@ -229,6 +300,10 @@ static enum flow answer_zone(struct request *request, const struct keyval_kind *
         return change_zone(request, zone);
     case METHOD_DELETE:
         keyval_clear(zone->store);
+        if (!sweep(zone)) {
+            keyval_changed(zone);
+            return FLOW_CLOSED;
+        }
         return say_result(request, zone, KEYVAL_DONE, 204);
     default:
         return show_zone(request, zone);
