@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena arena;
 
     arena_init(&arena);
-    if (stored_parse(input, &arena, &stored) == NULL) {
+    if (stored_parse(input, input.len, &arena, &stored) == NULL) {
         if (stored.status < 200 || stored.status > 999 || stored.body.len > input.len ||
             (stored.body.len != 0 && stored.body.data + stored.body.len != input.data + size)) {
             abort();

@@ -4,9 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/fatal.h"
+#include "event/loop.h"
 #include "http/files/path.h"
+
+enum {
+    NAMES_A_TURN = 32,  /* that are looked at before others may have their turn */
+    FIRST_ENTRIES = 16, /* room of a listing at first */
+    RUN_LENGTH = 1024   /* entries that are sorted at once */
+};
 
 static enum flow fail_open(struct request *request, const char *path, int error)
 {
@@ -72,12 +81,21 @@ static bool is_shown(const struct directory *directory, const char *name)
     return directory->shows_hidden && name[1] != '\0' && (name[1] != '.' || name[2] != '\0');
 }
 
+/* A directory may have any number of names. MAY WAIT. False: the request ends. */
+static bool has_turn(struct directory *directory)
+{
+    if (++directory->looked_at % NAMES_A_TURN != 0) {
+        return true;
+    }
+    return !directory->request->main->is_over_memory && loop_share();
+}
+
 bool directory_next(struct directory *directory, struct directory_entry *out)
 {
     const struct dirent *item;
     struct stat st;
 
-    while ((item = readdir(directory->stream)) != NULL) {
+    while ((item = has_turn(directory) ? readdir(directory->stream) : NULL) != NULL) {
         if (!is_shown(directory, item->d_name) ||
             (directory->hides_symlinks &&
              fstatat(dirfd(directory->stream), item->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -103,16 +121,120 @@ void directory_close(struct directory *directory)
     directory->stream = NULL;
 }
 
-void directory_read(struct directory *directory, struct vec *entries)
+/* ---- whole listings ---- */
+
+static void free_entries(void *arg)
 {
-    struct arena *arena = &directory->request->arena;
+    free(((struct vec *) arg)->items);
+}
+
+/* Room for twice as many entries. The array is on the heap: an arena would keep all that were too small. */
+static void grow(struct request *request, struct vec *entries)
+{
+    size_t added = entries->capacity == 0 ? FIRST_ENTRIES : entries->capacity;
+    size_t size = (entries->capacity + added) * sizeof(struct directory_entry);
+    void *items = realloc(entries->items, size);
+
+    if (items == NULL) {
+        fatal_no_memory(size);
+    }
+    entries->items = items;
+    entries->capacity += added;
+    request_count_memory(request, added * sizeof(struct directory_entry));
+}
+
+/* Two neighbouring runs of `from` as one of `to`. */
+static void merge(const struct directory_view *view, struct directory_entry *to,
+                  const struct directory_entry *from, size_t left, size_t right)
+{
+    const struct directory_entry *a = from, *b = from + left;
+
+    while (left != 0 && right != 0) {
+        if (view->compare(a, b, view->arg) <= 0) {
+            *to++ = *a++;
+            left--;
+        } else {
+            *to++ = *b++;
+            right--;
+        }
+    }
+    memcpy(to, left != 0 ? a : b, (left + right) * sizeof(*to));
+}
+
+/* Runs of this length are merged to runs of twice that. MAY WAIT. False: the request ends. */
+static bool merge_runs(const struct directory_view *view, struct vec *entries,
+                       struct directory_entry *to, size_t length)
+{
+    const struct directory_entry *from = entries->items;
+
+    for (size_t at = 0; at < entries->count; at += 2 * length) {
+        size_t left = entries->count - at < length ? entries->count - at : length;
+        size_t rest = entries->count - at - left;
+
+        merge(view, to + at, from + at, left, rest < length ? rest : length);
+        if (!loop_share()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Merges sorted runs until there is one. MAY WAIT. False: the request ends. */
+static bool merge_all(struct request *request, const struct directory_view *view,
+                      struct vec *entries)
+{
+    size_t size = entries->count * sizeof(struct directory_entry);
+    struct directory_entry *other = malloc(size);
+    bool is_good = true;
+
+    if (other == NULL) {
+        fatal_no_memory(size);
+    }
+    request_count_memory(request, size);
+    for (size_t length = RUN_LENGTH; is_good && length < entries->count; length *= 2) {
+        is_good = merge_runs(view, entries, other, length);
+        struct directory_entry *former = entries->items;
+        entries->items = other;
+        other = former;
+    }
+    request_uncount_memory(request, size);
+    free(other);
+    return is_good;
+}
+
+/* MAY WAIT. False: the request ends. */
+static bool sort(struct request *request, const struct directory_view *view, struct vec *entries)
+{
+    for (size_t at = 0; at < entries->count; at += RUN_LENGTH) {
+        size_t left = entries->count - at;
+
+        qsort_r(vec_at(entries, struct directory_entry, at), left < RUN_LENGTH ? left : RUN_LENGTH,
+                sizeof(struct directory_entry), view->compare, view->arg);
+        if (!loop_share()) {
+            return false;
+        }
+    }
+    return entries->count <= RUN_LENGTH || merge_all(request, view, entries);
+}
+
+bool directory_read(struct directory *directory, const struct directory_view *view,
+                    struct vec *entries)
+{
+    struct request *request = directory->request;
     struct directory_entry entry;
 
+    *entries = (struct vec){0};
+    arena_on_free(&request->arena, free_entries, entries);
     while (directory_next(directory, &entry)) {
-        arena_allow(arena,
-                    DIRECTORY_ENTRY_ALLOWED); /* the directory is the operator's, however large */
-        entry.name = arena_dup(arena, entry.name);
-        *vec_add(entries, arena, struct directory_entry) = entry;
+        if (view->is_ignored != NULL && view->is_ignored(view->arg, entry.name)) {
+            continue;
+        }
+        if (entries->count == entries->capacity) {
+            grow(request, entries);
+        }
+        entry.name = arena_dup(&request->arena, entry.name);
+        *vec_at(entries, struct directory_entry, entries->count++) = entry;
     }
     directory_close(directory);
+    return !request->main->is_over_memory && loop_share() && sort(request, view, entries);
 }

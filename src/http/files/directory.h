@@ -24,6 +24,7 @@ struct directory {
     DIR *stream;             /* NULL: it was closed */
     bool hides_symlinks;     /* they are not told */
     bool shows_hidden;       /* names that begin with a dot are told, too, but "." and ".." */
+    unsigned looked_at;      /* names, since others had their turn */
 };
 
 /*
@@ -33,14 +34,24 @@ struct directory {
 enum flow directory_open(struct directory *directory, struct request *request);
 /*
  * The next name, which holds until the call after it. What a symbolic link leads to is told, or the link itself where
- * that is nothing. False: there is no more.
+ * that is nothing. False: there is no more, or the request ends. MAY WAIT for others to have their turn.
  */
 bool directory_next(struct directory *directory, struct directory_entry *out);
 void directory_close(struct directory *directory);
 
-#define DIRECTORY_ENTRY_ALLOWED 2048 /* bytes that an entry and its line take, at most */
+/* What a listing takes of the names, and in which order. */
+struct directory_view {
+    bool (*is_ignored)(const void *arg, struct str name); /* or NULL: all are taken */
+    int (*compare)(const void *a, const void *b,
+                   void *arg); /* two struct directory_entry, as qsort_r has it */
+    void *arg;
+};
 
-/* All that are left, in the request's arena, as an array of struct directory_entry; and closes it. */
-void directory_read(struct directory *directory, struct vec *entries);
+/*
+ * All names that are left, in order, as an array of struct directory_entry, which counts towards request_memory_limit and lives as
+ * long as the request; and closes it. MAY WAIT for others to have their turn. False: the request ends.
+ */
+bool directory_read(struct directory *directory, const struct directory_view *view,
+                    struct vec *entries);
 
 #endif

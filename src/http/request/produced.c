@@ -30,8 +30,9 @@ static bool give(struct request *request, struct buf *text, bool is_last)
     return response_send(request, piece.bytes.len == 0 ? NULL : &piece, is_last);
 }
 
-/* What is in `text` was made before; there is more. MAY WAIT. */
-static enum flow give_all(struct request *request, const struct body_maker *maker, struct buf *text)
+/* What is in `text` was made before; there is more. MAY WAIT. False: the client is gone. */
+static bool give_all(struct request *request, const struct body_maker *maker, struct buf *text,
+                     bool ends)
 {
     bool is_gone = false, has_more;
 
@@ -39,20 +40,27 @@ static enum flow give_all(struct request *request, const struct body_maker *make
         has_more = make_piece(maker, text, &is_gone);
         if (is_gone) {
             buf_free(text);
-            return FLOW_CLOSED;
+            return false;
         }
-        if (!give(request, text, !has_more)) {
-            return FLOW_CLOSED;
+        if (!give(request, text, ends && !has_more)) {
+            return false;
         }
     } while (has_more);
-    return FLOW_DONE;
+    return true;
 }
 
 enum flow response_produce(struct request *request, const struct body_maker *maker)
 {
     struct buf text = {0};
 
-    return give_all(request, maker, &text);
+    return give_all(request, maker, &text, true) ? FLOW_DONE : FLOW_CLOSED;
+}
+
+bool response_produce_part(struct request *request, const struct body_maker *maker)
+{
+    struct buf text = {0};
+
+    return give_all(request, maker, &text, false);
 }
 
 enum flow response_produced(struct request *request, struct str content_type,
@@ -74,5 +82,5 @@ enum flow response_produced(struct request *request, struct str content_type,
         buf_free(&text);
         return flow;
     }
-    return give_all(request, maker, &text);
+    return give_all(request, maker, &text, true) ? FLOW_DONE : FLOW_CLOSED;
 }

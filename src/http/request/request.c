@@ -40,6 +40,16 @@ static void memory_is_over(struct arena_account *account)
     }
 }
 
+void request_count_memory(struct request *request, size_t size)
+{
+    struct arena_account *account = request->arena.account;
+
+    account->used += size;
+    if (account->limit != 0 && account->used > account->limit + account->allowed) {
+        account->over(account);
+    }
+}
+
 void request_count_for(struct request *request, struct request *main)
 {
     request->arena.account = &main->memory;

@@ -225,6 +225,13 @@ static inline enum flow request_fail(struct request *request, unsigned status)
     return FLOW_FAIL;
 }
 
+/* So many bytes are kept for it outside its arena: they count towards request_memory_limit. */
+void request_count_memory(struct request *request, size_t size);
+static inline void request_uncount_memory(struct request *request, size_t size)
+{
+    request->arena.account->used -= size;
+}
+
 /* Internal redirects (4): new URI and arguments, restart at server-rewrite. Returns what the
  * handler returns. */
 enum flow request_redirect(struct request *request, struct str uri, struct str args);

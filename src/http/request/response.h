@@ -142,6 +142,8 @@ struct body_maker {
 };
 /* The body of a response whose head was sent: response_start gave FLOW_NEXT. MAY WAIT. */
 enum flow response_produce(struct request *request, const struct body_maker *maker);
+/* … or of a part of it, which more follows. MAY WAIT. False: the client is gone. */
+bool response_produce_part(struct request *request, const struct body_maker *maker);
 /* The whole response, with status 200; its length is announced when all of it is one piece. MAY WAIT. */
 enum flow response_produced(struct request *request, struct str content_type,
                             const struct body_maker *maker);

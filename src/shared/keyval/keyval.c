@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/parse.h"
 #include "conf/template.h"
 #include "server/generation.h"
@@ -51,11 +52,21 @@ static bool get_value(struct variable_env *env, const struct variable *variable,
 /* The file is written by a thread. On the heap: it may outlive the zone, which is the worker's then. */
 struct keyval_saving {
     struct thread_job job;
+    struct list link;         /* on `savings` */
     struct thread_pool *pool; /* that has the job */
     struct keyval_zone *zone; /* NULL: the worker has ended */
     int error;                /* errno of what failed, or 0 */
     _Atomic bool is_written;
 };
+
+/* Those that a worker's end has left behind are still known. */
+static struct list savings = {.next = &savings, .prev = &savings};
+
+static void saving_free(struct keyval_saving *saving)
+{
+    list_remove(&saving->link);
+    free(saving);
+}
 
 static void save_later(struct keyval_zone *zone, uint64_t after_ms)
 {
@@ -91,7 +102,7 @@ static void write_is_done(struct thread_job *job)
             save_later(zone, SAVE_AFTER_MS);
         }
     }
-    free(saving);
+    saving_free(saving);
 }
 
 static void save(struct timer *fired)
@@ -115,6 +126,7 @@ static void save(struct timer *fired)
         save_later(zone, SAVE_AGAIN_MS);
         return;
     }
+    list_push_back(&savings, &saving->link);
     zone->saving = saving;
 }
 
@@ -143,7 +155,7 @@ static void wait_for_thread(struct keyval_zone *zone)
 
     zone->saving = NULL;
     if (thread_pool_withdraw(saving->pool, &saving->job)) {
-        free(saving);
+        saving_free(saving);
         return;
     }
     while (!saving->is_written) {

@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 
-from harness import Closed, Server, run_binary, until
+from harness import Closed, Server, binaries, proc, run_binary, until
 from harness.h2 import H2
 
 
@@ -217,6 +217,43 @@ def test_sizes(server, memcached):
     memcached.values["/small/big"] = memcached.values["/long"]
     assert b"/big" in server.get("/small/big").body
     server.wait_log(r"srcache_fetch: the cache sent more than 300 bytes")
+
+
+def test_a_long_hit_is_in_a_file(server, memcached):
+    """Beyond 256 KB; every client that read slowly had a copy in memory."""
+    body = b"".join(b"%08d" % number for number in range(100000))
+    memcached.values["/big"] = b"HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 800000\r\n\r\n" + body
+    with server.client() as client:
+        assert client.request("/big").body == body
+        head = client.request("/big", method="HEAD")
+        assert head.header("Content-Length") == "800000" and head.body == b""
+        part = client.request("/big", "Range: bytes=262000-263000")
+        assert part.status == 206 and part.body == body[262000:263001]
+        assert client.request("/big", "Range: bytes=-10").body == body[-10:]
+        assert client.request("/gzip/file").status == 200
+        memcached.values["/gzip/big"] = memcached.values["/big"]
+        assert zlib.decompress(client.request("/gzip/big", "Accept-Encoding: gzip").body, 31) == body
+        memcached.values["/big"] = memcached.values["/big"][:-1]
+        assert client.request("/big").text.startswith("/big GET")
+    worker = server.children()[0]
+    memcached.values["/held"] = b"HTTP/1.1 200 OK\r\n\r\n" + body * 4
+    before = proc.resident_kb(worker)
+    with H2(server.port, settings={4: 0}) as h2:
+        streams = [h2.request("/held") for _ in range(60)]
+        h2.until(lambda _: all(stream in h2.answers and h2.answers[stream].heads for stream in streams))
+        assert proc.resident_kb(worker) - before < binaries.resident_limit(60 * 1024)
+    assert not os.listdir(server.path("body_temp"))
+
+
+def test_a_long_response_is_not_stored_beyond_the_limit(serve, memcached):
+    server = serve("""upstream mc { server 127.0.0.1:%d; } request_memory_limit 200k;
+        server { listen 127.0.0.1:@PORT@; root html; location = /memc { internal; set $memc_key $arg_key; memc_pass mc; }
+                 location / { srcache_store PUT /memc key=limit$uri; } }""" % memcached.port, files=FILES)
+    assert server.get("/long").body == FILES["html/long"].encode()
+    server.wait_log("srcache_store: the response is not stored: it would take more memory than request_memory_limit allows")
+    assert server.get("/file").status == 200
+    until(lambda: "limit/file" in memcached.values)
+    assert "limit/long" not in memcached.values
 
 
 def test_http2(server):

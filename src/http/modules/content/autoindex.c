@@ -1,5 +1,4 @@
 /* ngx_http_autoindex_module: listings of directories as HTML, JSON, JSONP and XML. */
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/parse.h"
@@ -12,6 +11,8 @@
 
 #define NAME_WIDTH 50 /* columns of a name in HTML */
 #define NAME_SHOWN 47 /* … and of its beginning, when it is longer */
+
+enum { ENTRIES_A_TURN = 64 }; /* that are written before others may have their turn */
 
 enum format { FORMAT_HTML, FORMAT_JSON, FORMAT_JSONP, FORMAT_XML };
 
@@ -50,9 +51,20 @@ static const struct directive_table table = {.key = &key,
                                              .module_name = "ngx_http_autoindex_module"};
 static const struct directive_table *const tables[] = {&table, NULL};
 
+/* A listing that is being sent; in the request's arena. */
+struct autoindex_page {
+    struct request *request;
+    const struct autoindex_settings *settings;
+    const struct autoindex_writer *writer;
+    struct str callback; /* of JSONP; else empty */
+    struct vec entries;  /* struct directory_entry */
+    size_t at;           /* the next one */
+    bool has_begun;
+};
+
 /* ---- order ---- */
 
-static int by_kind_and_name(const void *a, const void *b)
+static int by_kind_and_name(const void *a, const void *b, void *none)
 {
     const struct directory_entry *left = a;
     const struct directory_entry *right = b;
@@ -123,25 +135,31 @@ static void put_size(struct buf *out, const struct directory_entry *entry, bool 
     }
 }
 
-static void put_html(struct buf *out, struct request *request, const struct vec *entries,
-                     const struct autoindex_settings *settings)
+static void begin_html(struct buf *out, const struct autoindex_page *page)
 {
-    bool is_utf8 = str_equal_nocase(request->response.charset, STR("utf-8"));
-
     buf_append(out, STR("<html>\r\n<head><title>Index of "));
-    listing_put_escaped(out, request->uri, ESCAPE_HTML);
+    listing_put_escaped(out, page->request->uri, ESCAPE_HTML);
     buf_append(out, STR("</title></head>\r\n<body>\r\n<h1>Index of "));
-    listing_put_escaped(out, request->uri, ESCAPE_HTML);
+    listing_put_escaped(out, page->request->uri, ESCAPE_HTML);
     buf_append(out, STR("</h1><hr><pre><a href=\"../\">../</a>\r\n"));
-    vec_each(const struct directory_entry, entry, entries) {
-        buf_append(out, STR("<a href=\""));
-        listing_put_escaped(out, entry->name, ESCAPE_URI_COMPONENT);
-        buf_append(out, entry->is_directory ? STR("/\">") : STR("\">"));
-        put_name(out, entry, is_utf8);
-        put_time(out, entry->mtime, settings->local_time);
-        put_size(out, entry, settings->exact_size);
-        buf_append(out, STR("\r\n"));
-    }
+}
+
+static void put_html(struct buf *out, const struct autoindex_page *page,
+                     const struct directory_entry *entry)
+{
+    bool is_utf8 = str_equal_nocase(page->request->response.charset, STR("utf-8"));
+
+    buf_append(out, STR("<a href=\""));
+    listing_put_escaped(out, entry->name, ESCAPE_URI_COMPONENT);
+    buf_append(out, entry->is_directory ? STR("/\">") : STR("\">"));
+    put_name(out, entry, is_utf8);
+    put_time(out, entry->mtime, page->settings->local_time);
+    put_size(out, entry, page->settings->exact_size);
+    buf_append(out, STR("\r\n"));
+}
+
+static void end_html(struct buf *out, const struct autoindex_page *page)
+{
     buf_append(out, STR("</pre><hr></body>\r\n</html>\r\n"));
 }
 
@@ -152,52 +170,66 @@ static struct str kind_of(const struct directory_entry *entry)
     return entry->is_directory ? STR("directory") : entry->is_file ? STR("file") : STR("other");
 }
 
-static void put_json(struct buf *out, const struct vec *entries, struct str callback)
+static void begin_json(struct buf *out, const struct autoindex_page *page)
 {
-    if (callback.len != 0) {
+    if (page->callback.len != 0) {
         buf_append(out, STR("/* callback */\r\n"));
-        buf_append(out, callback);
+        buf_append(out, page->callback);
         buf_append_char(out, '(');
     }
     buf_append_char(out, '[');
-    vec_each(const struct directory_entry, entry, entries) {
-        buf_append(out,
-                   entry == entries->items ? STR("\r\n{ \"name\":\"") : STR(",\r\n{ \"name\":\""));
-        listing_put_escaped(out, entry->name, ESCAPE_JSON);
-        buf_append(out, STR("\", \"type\":\""));
-        buf_append(out, kind_of(entry));
-        buf_append(out, STR("\", \"mtime\":\""));
-        http_date_format(buf_reserve(out, HTTP_DATE_LENGTH), entry->mtime);
-        out->len += HTTP_DATE_LENGTH;
-        buf_append_char(out, '"');
-        if (entry->is_file) {
-            buf_printf(out, ", \"size\":%llu", (unsigned long long) entry->size);
-        }
-        buf_append(out, STR(" }"));
+}
+
+static void put_json(struct buf *out, const struct autoindex_page *page,
+                     const struct directory_entry *entry)
+{
+    buf_append(out,
+               entry == page->entries.items ? STR("\r\n{ \"name\":\"") : STR(",\r\n{ \"name\":\""));
+    listing_put_escaped(out, entry->name, ESCAPE_JSON);
+    buf_append(out, STR("\", \"type\":\""));
+    buf_append(out, kind_of(entry));
+    buf_append(out, STR("\", \"mtime\":\""));
+    http_date_format(buf_reserve(out, HTTP_DATE_LENGTH), entry->mtime);
+    out->len += HTTP_DATE_LENGTH;
+    buf_append_char(out, '"');
+    if (entry->is_file) {
+        buf_printf(out, ", \"size\":%llu", (unsigned long long) entry->size);
     }
+    buf_append(out, STR(" }"));
+}
+
+static void end_json(struct buf *out, const struct autoindex_page *page)
+{
     buf_append(out, STR("\r\n]"));
-    if (callback.len != 0) {
+    if (page->callback.len != 0) {
         buf_append(out, STR(");"));
     }
 }
 
-static void put_xml(struct buf *out, const struct vec *entries)
+static void begin_xml(struct buf *out, const struct autoindex_page *page)
 {
     buf_append(out, STR("<?xml version=\"1.0\"?>\r\n<list>\r\n"));
-    vec_each(const struct directory_entry, entry, entries) {
-        struct str kind = kind_of(entry);
-        struct tm tm;
+}
 
-        gmtime_r(&entry->mtime, &tm);
-        buf_printf(out, "<%.*s mtime=\"%d-%02d-%02dT%02d:%02d:%02dZ\"", STR_ARG(kind),
-                   tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
-        if (entry->is_file) {
-            buf_printf(out, " size=\"%llu\"", (unsigned long long) entry->size);
-        }
-        buf_append_char(out, '>');
-        listing_put_escaped(out, entry->name, ESCAPE_HTML);
-        buf_printf(out, "</%.*s>\r\n", STR_ARG(kind));
+static void put_xml(struct buf *out, const struct autoindex_page *page,
+                    const struct directory_entry *entry)
+{
+    struct str kind = kind_of(entry);
+    struct tm tm;
+
+    gmtime_r(&entry->mtime, &tm);
+    buf_printf(out, "<%.*s mtime=\"%d-%02d-%02dT%02d:%02d:%02dZ\"", STR_ARG(kind),
+               tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    if (entry->is_file) {
+        buf_printf(out, " size=\"%llu\"", (unsigned long long) entry->size);
     }
+    buf_append_char(out, '>');
+    listing_put_escaped(out, entry->name, ESCAPE_HTML);
+    buf_printf(out, "</%.*s>\r\n", STR_ARG(kind));
+}
+
+static void end_xml(struct buf *out, const struct autoindex_page *page)
+{
     buf_append(out, STR("</list>\r\n"));
 }
 
@@ -228,75 +260,91 @@ static bool find_callback(struct request *request, struct str *out)
 
 /* ---- the answer ---- */
 
-static enum flow send_listing(struct request *request, const struct vec *entries,
-                              const struct autoindex_settings *settings, unsigned format,
-                              struct str callback)
+/* How a format is written. */
+struct autoindex_writer {
+    struct str type;    /* of the response */
+    struct str charset; /* … or empty */
+    void (*begin)(struct buf *out, const struct autoindex_page *page);
+    void (*put)(struct buf *out, const struct autoindex_page *page,
+                const struct directory_entry *entry);
+    void (*end)(struct buf *out, const struct autoindex_page *page);
+};
+
+static const struct autoindex_writer writers[] = {
+    [FORMAT_HTML] = {STR_INIT("text/html"), STR_INIT(""), begin_html, put_html, end_html},
+    [FORMAT_JSON] = {STR_INIT("application/json"), STR_INIT(""), begin_json, put_json, end_json},
+    [FORMAT_JSONP] = {STR_INIT("application/javascript"), STR_INIT(""), begin_json, put_json,
+                      end_json},
+    [FORMAT_XML] = {STR_INIT("text/xml"), STR_INIT("utf-8"), begin_xml, put_xml, end_xml},
+};
+
+/* Some entries more; struct body_maker. */
+static bool make_some(void *arg, struct buf *out)
 {
+    struct autoindex_page *page = arg;
+
+    if (!page->has_begun) {
+        page->has_begun = true;
+        page->writer->begin(out, page);
+    }
+    for (unsigned n = 0; n < ENTRIES_A_TURN && page->at < page->entries.count; n++, page->at++) {
+        page->writer->put(out, page, vec_at(&page->entries, struct directory_entry, page->at));
+    }
+    if (page->at < page->entries.count) {
+        return true;
+    }
+    page->writer->end(out, page);
+    return false;
+}
+
+/* MAY WAIT. */
+static enum flow send_listing(struct autoindex_page *page)
+{
+    struct request *request = page->request;
     struct response *response = &request->response;
-    struct buf text = {0};
 
     response->status = 200;
     response->content_length = -1;
-    switch (format) {
-    case FORMAT_JSON:
-        response->content_type = STR("application/json");
-        break;
-    case FORMAT_JSONP:
-        response->content_type = STR("application/javascript");
-        break;
-    case FORMAT_XML:
-        response->content_type = STR("text/xml");
-        response->charset = STR("utf-8");
-        break;
-    default:
-        response->content_type = STR("text/html");
+    response->content_type = page->writer->type;
+    if (page->writer->charset.len != 0) {
+        response->charset = page->writer->charset;
     }
     enum flow flow = response_start(request);
-    if (flow != FLOW_NEXT) {
-        return flow;
-    }
-    if (format == FORMAT_HTML) {
-        put_html(&text, request, entries, settings);
-    } else if (format == FORMAT_XML) {
-        put_xml(&text, entries);
-    } else {
-        put_json(&text, entries, callback);
-    }
-    struct body_piece piece = {.bytes = buf_str(&text),
-                               .fd = -1,
-                               .release = free,
-                               .release_arg = text.data};
-    return response_send(request, &piece, true) ? FLOW_DONE : FLOW_CLOSED;
+    return flow != FLOW_NEXT ? flow
+                             : response_produce(request, &(struct body_maker){make_some, page});
 }
 
+/* MAY WAIT. */
 static enum flow list_directory(struct request *request)
 {
+    static const struct directory_view view = {.compare = by_kind_and_name};
     const struct autoindex_settings *settings = location_settings(request->location, &key);
     unsigned format = settings->format;
-    struct str callback = STR_NONE;
-    struct vec entries = {0};
     struct directory directory;
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return FLOW_NEXT;
     }
+    struct autoindex_page *page = arena_new(&request->arena, struct autoindex_page);
+    page->request = request;
+    page->settings = settings;
     if (format == FORMAT_JSONP) {
-        if (!find_callback(request, &callback)) {
+        if (!find_callback(request, &page->callback)) {
             return request_fail(request, 400);
         }
-        if (callback.len == 0) {
+        if (page->callback.len == 0) {
             format = FORMAT_JSON;
         }
     }
+    page->writer = &writers[format];
     enum flow flow = directory_open(&directory, request);
     if (flow != FLOW_NEXT) {
         return flow;
     }
-    directory_read(&directory, &entries);
-    if (entries.count > 1) {
-        qsort(entries.items, entries.count, sizeof(struct directory_entry), by_kind_and_name);
+    if (!directory_read(&directory, &view, &page->entries)) {
+        return request->main->is_over_memory ? request_fail(request, 500) : FLOW_CLOSED;
     }
-    return send_listing(request, &entries, settings, format, callback);
+    return send_listing(page);
 }
 
 static bool is_active(const struct http_location *location)

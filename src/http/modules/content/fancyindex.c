@@ -1,7 +1,6 @@
 /* ngx_http_fancyindex_module: listings of directories that can be sorted, between a header and a footer of one's own. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/fs.h"
@@ -14,6 +13,8 @@
 #include "server/module.h"
 
 #define PART_MAX ((size_t) 1 << 20) /* bytes of a header or footer that is a file */
+
+enum { ENTRIES_A_TURN = 64 }; /* that are written before others may have their turn */
 
 enum sort_key { SORT_NAME, SORT_SIZE, SORT_DATE, SORT_DESCENDING = 4 };
 
@@ -53,6 +54,8 @@ struct listing {
     struct str
         sorting; /* arguments for links, where the client has asked for an order; else empty */
     struct vec entries; /* struct directory_entry */
+    size_t at;          /* the next one */
+    bool has_begun;     /* what stands before the entries was written */
 };
 
 /* ---- order ---- */
@@ -105,8 +108,10 @@ static void read_order(struct listing *listing)
 
 /* ---- reading ---- */
 
-static bool is_ignored(const struct listing *listing, struct str name)
+static bool is_ignored(const void *arg, struct str name)
 {
+    const struct listing *listing = arg;
+
     vec_each(struct regex *const, regex, &listing->settings->ignored) {
         if (regex_match(*regex, name, NULL, &listing->request->log)) {
             return true;
@@ -115,32 +120,23 @@ static bool is_ignored(const struct listing *listing, struct str name)
     return false;
 }
 
+/* MAY WAIT. */
 static enum flow read_listing(struct listing *listing)
 {
-    struct arena *arena = &listing->request->arena;
-    struct directory_entry entry;
+    const struct directory_view view = {is_ignored, compare_entries, listing};
+    struct request *request = listing->request;
     struct directory directory;
 
-    enum flow flow = directory_open(&directory, listing->request);
+    enum flow flow = directory_open(&directory, request);
     if (flow != FLOW_NEXT) {
         return flow;
     }
     directory.shows_hidden = listing->settings->shows_dotfiles;
     directory.hides_symlinks = listing->settings->hides_symlinks;
-    while (directory_next(&directory, &entry)) {
-        if (is_ignored(listing, entry.name)) {
-            continue;
-        }
-        arena_allow(arena, DIRECTORY_ENTRY_ALLOWED);
-        entry.name = arena_dup(arena, entry.name);
-        *vec_add(&listing->entries, arena, struct directory_entry) = entry;
+    if (directory_read(&directory, &view, &listing->entries)) {
+        return FLOW_NEXT;
     }
-    directory_close(&directory);
-    if (listing->entries.count > 1) {
-        qsort_r(listing->entries.items, listing->entries.count, sizeof(struct directory_entry),
-                compare_entries, listing);
-    }
-    return FLOW_NEXT;
+    return request->main->is_over_memory ? request_fail(request, 500) : FLOW_CLOSED;
 }
 
 /* ---- the page ---- */
@@ -232,7 +228,7 @@ static void put_entry(struct buf *out, const struct listing *listing,
     buf_append(out, STR("</td></tr>\n"));
 }
 
-static void put_table(struct buf *out, const struct listing *listing)
+static void begin_table(struct buf *out, const struct listing *listing)
 {
     buf_append(out, STR("<table id=\"list\"><thead><tr>"));
     put_column(out, 'N', "File Name");
@@ -245,10 +241,41 @@ static void put_table(struct buf *out, const struct listing *listing)
         buf_append(out, STR("\">Parent directory/</a></td><td class=\"size\">-</td>"
                             "<td class=\"date\">-</td></tr>\n"));
     }
-    vec_each(const struct directory_entry, entry, &listing->entries) {
-        put_entry(out, listing, entry);
+}
+
+static void begin_page(struct buf *out, const struct listing *listing)
+{
+    if (!listing->settings->header.is_set) {
+        put_head(out, listing);
+    }
+    if (listing->settings->shows_path) {
+        listing_put_escaped(out, listing->request->uri, ESCAPE_HTML);
+        buf_append(out, STR("</h1>\n"));
+    }
+    begin_table(out, listing);
+}
+
+/* Some entries more; struct body_maker. */
+static bool make_some(void *arg, struct buf *out)
+{
+    struct listing *listing = arg;
+
+    if (!listing->has_begun) {
+        listing->has_begun = true;
+        begin_page(out, listing);
+    }
+    for (unsigned n = 0; n < ENTRIES_A_TURN && listing->at < listing->entries.count;
+         n++, listing->at++) {
+        put_entry(out, listing, vec_at(&listing->entries, struct directory_entry, listing->at));
+    }
+    if (listing->at < listing->entries.count) {
+        return true;
     }
     buf_append(out, STR("</tbody></table>"));
+    if (!listing->settings->footer.is_set) {
+        buf_append(out, STR("</body></html>\n"));
+    }
+    return false;
 }
 
 /* ---- the answer ---- */
@@ -265,52 +292,32 @@ static bool send_part(struct request *request, const struct fancy_part *part)
     return part->text.len == 0 || response_send(request, &piece, false);
 }
 
-static bool send_text(struct request *request, struct buf *text)
-{
-    const struct body_piece piece = {.bytes = buf_str(text),
-                                     .fd = -1,
-                                     .release = free,
-                                     .release_arg = text->data};
-
-    return response_send(request, &piece, false);
-}
-
 /* MAY WAIT. False: the client is gone. */
-static bool send_page(const struct listing *listing)
+static bool send_page(struct listing *listing)
 {
     const struct fancy_settings *settings = listing->settings;
     struct request *request = listing->request;
-    struct buf page = {0};
+    const struct body_maker maker = {make_some, listing};
 
-    if (settings->header.is_set && !send_part(request, &settings->header)) {
-        return false;
-    }
-    if (!settings->header.is_set) {
-        put_head(&page, listing);
-    }
-    if (settings->shows_path) {
-        listing_put_escaped(&page, request->uri, ESCAPE_HTML);
-        buf_append(&page, STR("</h1>\n"));
-    }
-    put_table(&page, listing);
-    if (!settings->footer.is_set) {
-        buf_append(&page, STR("</body></html>\n"));
-    }
-    return send_text(request, &page) &&
+    return (!settings->header.is_set || send_part(request, &settings->header)) &&
+           response_produce_part(request, &maker) &&
            (!settings->footer.is_set || send_part(request, &settings->footer)) &&
            response_send(request, NULL, true);
 }
 
+/* MAY WAIT. */
 static enum flow list_directory(struct request *request)
 {
-    struct listing listing = {.request = request,
-                              .settings = location_settings(request->location, &fancy_key)};
+    const struct fancy_settings *settings = location_settings(request->location, &fancy_key);
 
-    if (!listing.settings->is_on || (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
+    if (!settings->is_on || (request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return FLOW_NEXT;
     }
-    read_order(&listing);
-    enum flow flow = read_listing(&listing);
+    struct listing *listing = arena_new(&request->arena, struct listing);
+    listing->request = request;
+    listing->settings = settings;
+    read_order(listing);
+    enum flow flow = read_listing(listing);
     if (flow != FLOW_NEXT) {
         return flow;
     }
@@ -318,7 +325,7 @@ static enum flow list_directory(struct request *request)
     request->response.content_type = STR("text/html");
     request->response.content_length = -1;
     flow = response_start(request);
-    return flow != FLOW_NEXT ? flow : send_page(&listing) ? FLOW_DONE : FLOW_CLOSED;
+    return flow != FLOW_NEXT ? flow : send_page(listing) ? FLOW_DONE : FLOW_CLOSED;
 }
 
 /* ---- directives ---- */

@@ -1,22 +1,69 @@
 /* srcache_fetch: the answer of another location is the response, where that has one stored. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/fs.h"
 #include "base/parse.h"
+#include "http/files/file.h"
 #include "http/modules/backends/srcache/srcache.h"
 #include "http/modules/backends/srcache/stored.h"
 #include "http/request/body_filter.h"
+#include "http/request/temp_file.h"
 #include "server/generation.h"
+
+#define MEMORY_MOST ((size_t) 256 * 1024) /* bytes of a stored response that are in memory */
 
 /* What a store answers, gathered; in the request's arena. */
 struct gathered {
     struct body_filter filter; /* where the subrequest's body goes */
     struct body_filter before; /* on whose behalf */
-    struct buf bytes;
+    struct buf bytes;          /* the first ones */
+    int fd;                    /* a file without a name that has the others, or -1 */
+    uint64_t size;             /* of all */
     uint64_t most;
-    bool is_over;
+    bool is_over; /* it is too large, or cannot be kept */
 };
 
-static void free_bytes(void *arg)
+static void free_gathered(void *arg)
 {
-    buf_free(&((struct gathered *) arg)->bytes);
+    struct gathered *gathered = arg;
+
+    buf_free(&gathered->bytes);
+    if (gathered->fd != -1) {
+        close(gathered->fd);
+    }
+}
+
+/* Bytes that are too many for memory. False: they cannot be kept; logged. Blocks for the disk. */
+static bool put_in_file(struct gathered *gathered, struct request *request, struct str bytes)
+{
+    if (gathered->fd == -1) {
+        struct str name;
+
+        gathered->fd = temp_file_open(request, request->location->client_body_temp_path, &name);
+        if (gathered->fd == -1) {
+            return false;
+        }
+        unlink(name.data);
+    }
+    if (!fs_write_all(gathered->fd, bytes)) {
+        log_crit(&request->log, errno, "srcache_fetch: write() to a temporary file failed");
+        return false;
+    }
+    return true;
+}
+
+/* False: they cannot be kept; logged. */
+static bool put(struct gathered *gathered, struct request *request, struct str bytes)
+{
+    size_t before = gathered->bytes.capacity;
+    struct str first = str_head(bytes, MEMORY_MOST - gathered->bytes.len);
+
+    buf_append(&gathered->bytes, first);
+    request_count_memory(request, gathered->bytes.capacity - before);
+    gathered->size += bytes.len;
+    bytes = str_skip(bytes, first.len);
+    return bytes.len == 0 || put_in_file(gathered, request, bytes);
 }
 
 static bool gather(struct body_filter *filter, struct request *request,
@@ -27,13 +74,13 @@ static bool gather(struct body_filter *filter, struct request *request,
     if (piece == NULL || gathered->is_over) {
         return !response_drop(piece);
     }
-    if (piece->bytes.len > gathered->most - gathered->bytes.len) {
+    if (piece->bytes.len > gathered->most - gathered->size) {
         gathered->is_over = true;
         counters_mine->limited++;
         log_warn(&request->log, 0, "srcache_fetch: the cache sent more than %llu bytes",
                  (unsigned long long) gathered->most);
     } else {
-        buf_append(&gathered->bytes, piece->bytes);
+        gathered->is_over = !put(gathered, request, piece->bytes);
     }
     return !response_drop(piece);
 }
@@ -71,7 +118,31 @@ static void take_field(struct request *request, const struct field *field)
     }
 }
 
-static enum flow give(struct request *request, const struct stored *stored)
+/* A body whose end is in the file. MAY WAIT. */
+static enum flow give_with_file(struct request *request, const struct gathered *gathered,
+                                const struct stored *stored)
+{
+    struct response *response = &request->response;
+    const struct body_piece first = {.bytes = stored->body, .fd = -1};
+    const struct body_piece rest = {.fd = gathered->fd,
+                                    .size = gathered->size - gathered->bytes.len};
+
+    response->status = stored->status;
+    response->content_length = (int64_t) (stored->body.len + rest.size);
+    response->is_single_range = true;
+    enum flow flow = response_start(request);
+    if (flow != FLOW_NEXT) {
+        return flow;
+    }
+    return (first.bytes.len == 0 || response_send(request, &first, false)) &&
+                   response_send_file(request, &rest, true)
+               ? FLOW_DONE
+               : FLOW_CLOSED;
+}
+
+/* MAY WAIT. */
+static enum flow give(struct request *request, const struct gathered *gathered,
+                      const struct stored *stored)
 {
     struct response *response = &request->response;
 
@@ -79,7 +150,9 @@ static enum flow give(struct request *request, const struct stored *stored)
         take_field(request, field);
     }
     response->allows_ranges = true;
-    return response_memory(request, stored->status, response->content_type, stored->body);
+    return gathered->fd != -1
+               ? give_with_file(request, gathered, stored)
+               : response_memory(request, stored->status, response->content_type, stored->body);
 }
 
 /* ---- the phase ---- */
@@ -109,11 +182,12 @@ static bool is_sound(struct request *request, const struct subrequest *sub,
     if (answer->status != 200 || gathered->is_over) {
         return false;
     }
-    if (answer->content_length >= 0 && (uint64_t) answer->content_length != gathered->bytes.len) {
+    if (answer->content_length >= 0 && (uint64_t) answer->content_length != gathered->size) {
         log_error(&request->log, 0, "srcache_fetch: cache sent truncated response body");
         return false;
     }
-    const char *wrong = stored_parse(buf_str(&gathered->bytes), &request->arena, stored);
+    const char *wrong =
+        stored_parse(buf_str(&gathered->bytes), gathered->size, &request->arena, stored);
     if (wrong != NULL) {
         log_error(&request->log, 0, "srcache_fetch: cache sent invalid %s", wrong);
     }
@@ -136,7 +210,8 @@ static enum flow ask(struct request *request, const struct srcache_settings *set
     if (!srcache_aim(request, &settings->fetch, sub)) {
         return FLOW_NEXT;
     }
-    arena_on_free(&request->main->arena, free_bytes, gathered);
+    gathered->fd = -1;
+    arena_on_free(&request->main->arena, free_gathered, gathered);
     enum flow flow = subrequest_run(request, sub);
     if (flow == FLOW_CLOSED) {
         return FLOW_CLOSED;
@@ -145,7 +220,7 @@ static enum flow ask(struct request *request, const struct srcache_settings *set
         return FLOW_NEXT;
     }
     run->fetched = SRCACHE_HIT;
-    return give(request, &stored);
+    return give(request, gathered, &stored);
 }
 
 enum flow srcache_fetch(struct request *request)

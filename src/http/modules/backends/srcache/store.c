@@ -15,6 +15,7 @@ struct storing {
     struct body_filter filter;
     const struct srcache_settings *settings;
     struct buf bytes;         /* head and body */
+    size_t counted;           /* bytes of memory that count as the request's */
     size_t head;              /* bytes of the head */
     unsigned status;          /* in it */
     int64_t announced;        /* bytes of the body; -1 = not known */
@@ -261,7 +262,43 @@ static bool store(struct storing *storing, struct request *request)
            subrequest_begin(request, sub) == FLOW_DONE;
 }
 
-static void gather(struct storing *storing, const struct request *request, struct str bytes)
+/* What is gathered counts towards the limit of the request, as it is now. */
+static void count(struct storing *storing, struct request *request)
+{
+    request_uncount_memory(request, storing->counted);
+    storing->counted = storing->bytes.capacity;
+    request_count_memory(request, storing->counted);
+}
+
+/* It is not stored, and what was gathered is given back. */
+static void give_up(struct storing *storing, struct request *request)
+{
+    storing->is_over = true;
+    counters_mine->limited++;
+    buf_free(&storing->bytes);
+    count(storing, request);
+}
+
+/* Room for more bytes, where request_memory_limit leaves it: what is stored beside the response may not end the request. */
+static bool reserve(struct storing *storing, struct request *request, size_t more)
+{
+    struct buf *bytes = &storing->bytes;
+    uint64_t limit = request->location->request_memory_limit;
+    size_t wanted =
+        bytes->len + more < 2 * bytes->capacity ? 2 * bytes->capacity : bytes->len + more;
+
+    if (bytes->capacity - bytes->len >= more) {
+        return true;
+    }
+    if (limit != 0 && request->main->memory.used + (wanted - bytes->capacity) > limit) {
+        return false;
+    }
+    buf_reserve(bytes, wanted - bytes->len);
+    count(storing, request);
+    return true;
+}
+
+static void gather(struct storing *storing, struct request *request, struct str bytes)
 {
     uint64_t most = srcache_most(storing->settings);
 
@@ -269,12 +306,17 @@ static void gather(struct storing *storing, const struct request *request, struc
         return;
     }
     if (bytes.len > most || storing->bytes.len > most - bytes.len) {
-        storing->is_over = true;
-        counters_mine->limited++;
         log_info(&request->log, 0,
                  "srcache_store: the response is larger than srcache_store_max_size, %llu bytes",
                  (unsigned long long) most);
-        buf_free(&storing->bytes);
+        give_up(storing, request);
+        return;
+    }
+    if (!reserve(storing, request, bytes.len)) {
+        log_info(&request->log, 0,
+                 "srcache_store: the response is not stored: it would take more memory than "
+                 "request_memory_limit allows");
+        give_up(storing, request);
         return;
     }
     buf_append(&storing->bytes, bytes);

@@ -31,12 +31,14 @@ static bool take_status(struct str *rest, unsigned *status)
     return true;
 }
 
-const char *stored_parse(struct str bytes, struct arena *arena, struct stored *out)
+const char *stored_parse(struct str bytes, uint64_t size, struct arena *arena, struct stored *out)
 {
     static const struct head_limits limits = {.line_max = HEAD_MAX,
                                               .head_max = HEAD_MAX,
                                               .headers_max = FIELDS_MAX,
                                               .underscores = true};
+    uint64_t elsewhere = size - bytes.len;
+
     *out = (struct stored){0};
     const struct field_reading reading = {.limits = &limits,
                                           .arena = arena,
@@ -58,7 +60,8 @@ const char *stored_parse(struct str bytes, struct arena *arena, struct stored *o
     out->body = str_skip(bytes, used);
     const struct field *length = fields_get(&out->fields, FIELD_CONTENT_LENGTH);
     uint64_t announced;
-    if (length != NULL && (!parse_uint(length->value, &announced) || announced != out->body.len)) {
+    if (length != NULL &&
+        (!parse_uint(length->value, &announced) || announced != out->body.len + elsewhere)) {
         return "body, of another length than it announces";
     }
     return NULL;

@@ -10,10 +10,10 @@
 struct stored {
     unsigned status;
     struct fields fields; /* of the head; in the arena that was given */
-    struct str body;
+    struct str body; /* … as much of it as is there */
 };
 
-/* NULL, or what is wrong with the bytes. */
-const char *stored_parse(struct str bytes, struct arena *arena, struct stored *out);
+/* The first bytes of so many, the head among them: NULL, or what is wrong with them. */
+const char *stored_parse(struct str bytes, uint64_t size, struct arena *arena, struct stored *out);
 
 #endif
