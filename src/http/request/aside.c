@@ -1,78 +1,162 @@
 /* Work of a request that blocks, or costs much: on threads, while its fiber waits. */
 #include "http/request/aside.h"
 
+#include <stdlib.h>
+
 #include "base/checksum.h"
 #include "fiber/fiber.h"
 #include "server/generation.h"
 
-/* A request that waits for a place of its client; on its fiber's stack. */
+/* A job of a request, and whose share it counts in. */
+struct aside_job {
+    struct aside_shares *shares;
+    struct aside_share *client;
+    struct str pool_name;
+    unsigned threads; /* of the pool */
+    unsigned queue;   /* … and how many of a client may wait */
+    bool may_stall;
+};
+
+/* A request that waits for a place; on its fiber's stack. */
 struct waiter {
     struct list link;
     struct wait_point point;
+    const struct aside_job *job;
     bool has_place;
 };
 
 /* ---- shares ---- */
 
-static struct aside_share *share_of(const struct aside_pool *pool, struct request *request)
+/* An IPv6 client chooses the last 64 bits of its address as it likes. */
+static uint64_t client_hash(const struct request *request)
 {
-    uint64_t hash = keyed_hash(request_client_text(request));
-    struct aside_share *share = &pool->shares->of[hash % ASIDE_CLIENTS];
+    struct addr client;
 
-    if (share->waiters.next == NULL) {
-        list_init(&share->waiters);
+    request_client(request, &client);
+    if (client.any.sa_family == AF_INET) {
+        return keyed_hash((struct str){(const char *) &client.v4.sin_addr, 4});
     }
-    return share;
+    if (client.any.sa_family == AF_INET6) {
+        const char *bytes = (const char *) &client.v6.sin6_addr;
+
+        return IN6_IS_ADDR_V4MAPPED(&client.v6.sin6_addr) ? keyed_hash((struct str){bytes + 12, 4})
+                                                          : keyed_hash((struct str){bytes, 8});
+    }
+    return keyed_hash(request_client_text(request));
 }
 
-/* What a client may have: jobs inside, and requests that wait outside. */
-struct most {
-    unsigned inside, waiting;
-};
+/* The shares of work for a target; made when it is first met. NULL: no memory. */
+static struct aside_shares *shares_of(struct aside_shares *shares, const char *target)
+{
+    while (shares->target == NULL || strcmp(shares->target, target) != 0) {
+        if (shares->next == NULL) {
+            struct aside_shares *made = calloc(1, sizeof(*made));
 
-static struct most most_of(const struct aside_pool *pool)
+            if (made == NULL || (made->target = strdup(target)) == NULL) {
+                free(made);
+                return NULL;
+            }
+            shares->next = made;
+        }
+        shares = shares->next;
+    }
+    return shares;
+}
+
+/* False: no memory. */
+static bool job_init(struct aside_job *job, const struct aside_pool *pool, struct request *request,
+                     const char *target)
 {
     const struct thread_pool_settings *settings =
         generation_thread_pool(generation_now, pool->name);
-    unsigned threads = settings == NULL ? pool->threads : settings->threads;
-    unsigned queue = settings == NULL ? pool->queue : settings->max_queue;
 
-    return (struct most){.inside = threads < 2 ? 1 : threads / 2, .waiting = queue};
-}
-
-static void leave(struct aside_share *share)
-{
-    if (list_is_empty(&share->waiters)) {
-        share->inside--;
-        return;
+    *job = (struct aside_job){
+        .shares = target == NULL ? pool->shares : shares_of(pool->shares, target),
+        .pool_name = pool->name,
+        .threads = settings == NULL ? pool->threads : settings->threads,
+        .queue = settings == NULL ? pool->queue : settings->max_queue,
+        .may_stall = pool->may_stall,
+    };
+    if (job->shares == NULL) {
+        return false;
     }
-    struct waiter *next = container_of(share->waiters.next, struct waiter, link);
-    list_remove(&next->link); /* it has our place */
-    next->has_place = true;
-    wait_signal_later(&next->point);
+    if (job->shares->waiters.next == NULL) {
+        list_init(&job->shares->waiters);
+    }
+    if (target != NULL) { /* no line of the configuration has a pool with a blank in its name */
+        job->pool_name = arena_printf(&request->arena, "%.*s %s", STR_ARG(pool->name), target);
+    }
+    job->client = &job->shares->clients[client_hash(request) % ASIDE_BUCKETS];
+    return true;
 }
 
-/* A place for one more job of this client. MAY WAIT. */
-static enum thread_called enter(struct aside_share *share, struct most most)
+static bool may_enter(const struct aside_job *job)
 {
-    struct waiter waiter = {.has_place = false};
+    uint32_t inside = job->shares->inside;
 
-    if (share->inside < most.inside) {
-        share->inside++;
+    if (inside >= job->threads) {
+        return false;
+    }
+    return !job->may_stall || job->client->inside == 0 ||
+           job->client->inside < job->threads - inside;
+}
+
+static void count_inside(const struct aside_job *job, unsigned change)
+{
+    job->shares->inside += change;
+    job->client->inside += change;
+}
+
+/* Of those that may enter the one whose client has the fewest inside, the first of them; or NULL. */
+static struct waiter *find_next(const struct aside_shares *shares)
+{
+    struct waiter *next = NULL;
+
+    list_each(item, &shares->waiters) {
+        struct waiter *waiter = container_of(item, struct waiter, link);
+
+        if (may_enter(waiter->job) &&
+            (next == NULL || waiter->job->client->inside < next->job->client->inside)) {
+            next = waiter;
+        }
+    }
+    return next;
+}
+
+static void leave(const struct aside_job *job)
+{
+    struct waiter *next;
+
+    count_inside(job, -1u);
+    while ((next = find_next(job->shares)) != NULL) {
+        list_remove(&next->link);
+        next->has_place = true;
+        count_inside(next->job, 1);
+        wait_signal_later(&next->point);
+    }
+}
+
+/* A place for one more job. MAY WAIT. */
+static enum thread_called enter(const struct aside_job *job)
+{
+    struct waiter waiter = {.job = job};
+
+    if (may_enter(job)) {
+        count_inside(job, 1);
         return THREAD_CALL_DONE;
     }
-    if (share->waiting >= most.waiting) {
+    if (job->client->waiting >= job->queue) {
         return THREAD_CALL_REFUSED;
     }
-    list_push_back(&share->waiters, &waiter.link);
-    share->waiting++;
+    list_push_back(&job->shares->waiters, &waiter.link);
+    job->client->waiting++;
     enum wait_result result = fiber_wait(&waiter.point, FIBER_NEVER);
-    share->waiting--;
+    job->client->waiting--;
     if (result == WAIT_READY) {
         return THREAD_CALL_DONE;
     }
     if (waiter.has_place) {
-        leave(share);
+        leave(job);
     } else {
         list_remove(&waiter.link);
     }
@@ -82,15 +166,32 @@ static enum thread_called enter(struct aside_share *share, struct most most)
 /* ---- work ---- */
 
 /* MAY WAIT. */
-static enum thread_called run_in_share(const struct aside_pool *pool, struct thread_pool *threads,
-                                       struct request *request, void (*work)(void *arg), void *arg)
+static enum thread_called run_job(const struct aside_job *job, void (*work)(void *arg), void *arg)
 {
-    struct aside_share *share = share_of(pool, request);
-    enum thread_called called = enter(share, most_of(pool));
+    struct thread_pool *threads = worker_own_thread_pool(job->pool_name, job->threads, job->queue);
 
+    if (threads == NULL) {
+        return THREAD_CALL_REFUSED;
+    }
+    enum thread_called called = enter(job);
     if (called == THREAD_CALL_DONE) {
         called = thread_pool_call(threads, work, arg);
-        leave(share);
+        leave(job);
+    }
+    return called;
+}
+
+enum thread_called aside_run_for(const struct aside_pool *pool, struct request *request,
+                                 const char *target, void (*work)(void *arg), void *arg)
+{
+    struct aside_job job;
+    enum thread_called called =
+        job_init(&job, pool, request, target) ? run_job(&job, work, arg) : THREAD_CALL_REFUSED;
+
+    if (called == THREAD_CALL_REFUSED) {
+        counters_mine->limited++;
+        log_error(&request->log, 0, "too many %s (thread_pool %.*s)", pool->waiting,
+                  STR_ARG(pool->name));
     }
     return called;
 }
@@ -98,19 +199,7 @@ static enum thread_called run_in_share(const struct aside_pool *pool, struct thr
 enum thread_called aside_run(const struct aside_pool *pool, struct request *request,
                              void (*work)(void *arg), void *arg)
 {
-    struct thread_pool *threads = worker_own_thread_pool(pool->name, pool->threads, pool->queue);
-    enum thread_called called = THREAD_CALL_REFUSED;
-
-    if (threads != NULL) {
-        called = pool->shares == NULL ? thread_pool_call(threads, work, arg)
-                                      : run_in_share(pool, threads, request, work, arg);
-    }
-    if (called == THREAD_CALL_REFUSED) {
-        counters_mine->limited++;
-        log_error(&request->log, 0, "too many %s (thread_pool %.*s)", pool->waiting,
-                  STR_ARG(pool->name));
-    }
-    return called;
+    return aside_run_for(pool, request, NULL, work, arg);
 }
 
 enum flow aside_flow(struct request *request, enum thread_called called)

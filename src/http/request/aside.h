@@ -6,14 +6,17 @@
 #include "event/loop.h"
 #include "http/request/request.h"
 
-/* What clients have at work in one pool, by a hash of their addresses: those that meet there share. */
-#define ASIDE_CLIENTS 1024
+/* What clients have at work in one pool, by a hash: those that meet there share. A client of IPv6 is its /64. */
+#define ASIDE_BUCKETS 1024
 struct aside_shares {
     struct aside_share {
-        uint32_t inside;     /* jobs that are with the pool */
-        uint32_t waiting;    /* requests that wait for a place of their client */
-        struct list waiters; /* … first come, first served; all zero: none ever was */
-    } of[ASIDE_CLIENTS];
+        uint32_t inside;  /* jobs that are with the pool */
+        uint32_t waiting; /* requests that wait for a place */
+    } clients[ASIDE_BUCKETS];
+    uint32_t inside;           /* of all */
+    struct list waiters;       /* first come first; all zero: none ever was */
+    struct aside_shares *next; /* of another target of the same pool */
+    char *target;              /* owned; NULL: of work that has none */
 };
 
 /* The threads for one kind of work; `thread_pool NAME …` of the configuration comes before these numbers. */
@@ -22,9 +25,12 @@ struct aside_pool {
     const char *waiting; /* what waits, for the log: "passwords wait to be verified" */
     unsigned threads;    /* where nothing is configured */
     unsigned queue;      /* jobs that may wait, there */
-    /* Where a client decides how long work takes: it has half of the threads at a time, and further requests of its wait
-     * outside, as many as the pool has room for. NULL: who comes first has all. */
+    /* Places are given out by shares: of those who wait the one whose client has the fewest is next. As many may wait of each
+     * client as the pool has room for. */
     struct aside_shares *shares;
+    /* Work may wait for others, for as long as these like: then a client has no more threads than it leaves idle. One has half
+     * of them, two that stall have three quarters; there is always one for another. */
+    bool may_stall;
 };
 
 /*
@@ -33,6 +39,10 @@ struct aside_pool {
  */
 enum thread_called aside_run(const struct aside_pool *pool, struct request *request,
                              void (*work)(void *arg), void *arg);
+
+/* The same where the work waits for somebody else, who is one of a few: each of these targets has threads and a queue of its own. */
+enum thread_called aside_run_for(const struct aside_pool *pool, struct request *request,
+                                 const char *target, void (*work)(void *arg), void *arg);
 
 /* What that means for a handler: FLOW_NEXT: it was done; else what it returns, a 503 where too many wait. */
 enum flow aside_flow(struct request *request, enum thread_called called);

@@ -276,6 +276,46 @@ def test_a_server_that_does_not_answer(serve):
     server.wait_log('LDAP server "one": search: Timed out')
 
 
+def test_a_server_that_stalls_holds_no_thread_of_others(serve, directory):
+    """All servers shared the threads: one that did not answer kept the logins at the others waiting."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        server = serving(serve, block(directory), 'ldap_server stalled { url "ldap://127.0.0.1:%d/dc=test"; }' % silent.getsockname()[1],
+                         locations="location /stalled { auth_ldap x; auth_ldap_servers stalled; }",
+                         server="set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;",
+                         main="worker_processes 1; thread_pool auth_ldap threads=2 max_queue=50;")
+        waiting = [server.client() for _ in range(10)]
+        for number, client in enumerate(waiting):
+            client.send(("GET /stalled HTTP/1.1\r\nHost: x\r\nX-Real-IP: 2001:db8:0:%d::%d\r\n%s\r\n\r\n"
+                         % (number, number, basic("ann", "secret"))).encode())
+        held = [silent.accept() for _ in range(2)]
+        assert server.get("/", basic("ann", "secret")).status == 200 and held
+        for client in waiting:
+            client.reset()
+
+
+def test_clients_of_one_ipv6_network_share(serve):
+    """A client has 2^64 addresses: of a /64 half of the threads are at work."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        server = serving(serve, 'ldap_server one { url "ldap://127.0.0.1:%d/dc=test"; }' % silent.getsockname()[1],
+                         server="set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP;",
+                         main="worker_processes 1; thread_pool auth_ldap threads=4 max_queue=3;")
+        waiting = [server.client() for _ in range(6)]
+        for number, client in enumerate(waiting):
+            client.send(("GET / HTTP/1.1\r\nHost: x\r\nX-Real-IP: 2001:db8:1:1:%d::1\r\n%s\r\n\r\n" % (number, basic("ann", "secret"))).encode())
+        assert waiting[5].response().status == 503
+        other = server.client()
+        other.send(("GET / HTTP/1.1\r\nHost: x\r\nX-Real-IP: 2001:db8:1:2::1\r\n%s\r\n\r\n" % basic("bob", "secret")).encode())
+        silent.settimeout(20)
+        held = [silent.accept() for _ in range(3)]
+        assert held
+        for client in (*waiting, other):
+            client.reset()
+
+
 def relay(source, sink):
     """What comes from one goes to the other, until one has ended."""
     try:

@@ -23,7 +23,8 @@ static const struct aside_pool pam_pool = {.name = STR_INIT("auth_pam"),
                                            .waiting = "passwords wait for PAM",
                                            .threads = 4,
                                            .queue = 128,
-                                           .shares = &pam_shares};
+                                           .shares = &pam_shares,
+                                           .may_stall = true};
 
 static const struct pam_settings *settings_at(const struct http_location *location)
 {
@@ -154,7 +155,9 @@ static enum flow ask(struct request *request, const struct credentials *given)
             environment_of(request, "HOST", host == NULL ? STR_NONE : host->value);
         question->environment[1] = environment_of(request, "REQUEST", request->line);
     }
-    enum flow flow = aside_flow(request, aside_run(&pam_pool, request, ask_on_thread, question));
+    enum flow flow =
+        aside_flow(request, aside_run_for(&pam_pool, request, question->settings->service.data,
+                                          ask_on_thread, question));
     if (flow != FLOW_NEXT) {
         return flow;
     }

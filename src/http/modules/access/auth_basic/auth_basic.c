@@ -13,10 +13,12 @@
 
 /* Costly passwords are verified on threads of their own, so that neither the loop nor those who wait for files wait for
  * them. */
+static struct aside_shares password_shares;
 static const struct aside_pool password_pool = {.name = STR_INIT("auth_basic"),
                                                 .waiting = "passwords wait to be verified",
                                                 .threads = 2,
-                                                .queue = 128};
+                                                .queue = 128,
+                                                .shares = &password_shares};
 
 struct auth_basic_settings {
     struct template *realm;     /* "off" = everybody may */

@@ -23,7 +23,8 @@ static const struct aside_pool ldap_pool = {.name = STR_INIT("auth_ldap"),
                                             .waiting = "requests wait for LDAP",
                                             .threads = 4,
                                             .queue = 128,
-                                            .shares = &ldap_shares};
+                                            .shares = &ldap_shares,
+                                            .may_stall = true};
 
 static const struct ldap_settings *settings_at(const struct http_location *location)
 {
@@ -111,7 +112,9 @@ static enum flow ask_servers(struct request *request, const struct credentials *
             .values = require_values(request, *server),
             .answer = LDAP_BROKEN,
         };
-        enum flow flow = aside_flow(request, aside_run(&ldap_pool, request, ldap_ask, question));
+        enum thread_called called =
+            aside_run_for(&ldap_pool, request, (*server)->uri, ldap_ask, question);
+        enum flow flow = aside_flow(request, called);
         if (flow != FLOW_NEXT || fiber_is_cancelled()) {
             return flow;
         }

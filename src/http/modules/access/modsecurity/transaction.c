@@ -12,10 +12,12 @@
 #include "server/generation.h"
 
 /* Regular expressions over a body may take milliseconds, so the engine works on threads of its own. */
+static struct aside_shares rules_shares;
 static const struct aside_pool rules_pool = {.name = STR_INIT("modsecurity"),
                                              .waiting = "requests wait for the rules",
                                              .threads = 2,
-                                             .queue = 512};
+                                             .queue = 512,
+                                             .shares = &rules_shares};
 
 #define READ_SIZE (64 * 1024)
 

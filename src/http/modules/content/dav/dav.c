@@ -21,10 +21,12 @@
 #include "server/module.h"
 
 /* Directories may be large and disks slow: what is done to files is done on threads. */
+static struct aside_shares dav_shares;
 static const struct aside_pool dav_pool = {.name = STR_INIT("dav"),
                                            .waiting = "requests wait for their files",
                                            .threads = 4,
-                                           .queue = 256};
+                                           .queue = 256,
+                                           .shares = &dav_shares};
 
 struct dav_settings {
     unsigned methods;         /* of METHOD_PUT and so on */

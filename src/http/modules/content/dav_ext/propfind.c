@@ -18,10 +18,12 @@
 #include "server/generation.h"
 
 /* Directories are read on threads, those of ngx_http_dav_module. */
+static struct aside_shares dav_shares;
 static const struct aside_pool dav_pool = {.name = STR_INIT("dav"),
                                            .waiting = "requests wait for their files",
                                            .threads = 4,
-                                           .queue = 256};
+                                           .queue = 256,
+                                           .shares = &dav_shares};
 
 #define LISTING_MAX ((size_t) 64 << 20) /* bytes of an answer, and of the names in it */
 #define SHARE 200                       /* members that are put together in one go */

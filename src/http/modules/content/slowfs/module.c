@@ -15,6 +15,7 @@ const struct aside_pool slowfs_pool = {
     .threads = 16,
     .queue = 4096,
     .shares = &shares,
+    .may_stall = true,
 };
 
 static bool cache_apply(struct conf_scope *scope, const struct directive *row,

@@ -10,10 +10,12 @@
 #include "server/generation.h"
 #include "server/module.h"
 
+static struct aside_shares image_shares;
 static const struct aside_pool image_pool = {.name = STR_INIT("image_filter"),
                                              .waiting = "images wait to be made",
                                              .threads = 2,
-                                             .queue = 64};
+                                             .queue = 64,
+                                             .shares = &image_shares};
 
 struct image_settings {
     unsigned way;                  /* enum image_way */

@@ -11,10 +11,12 @@
 #include "server/generation.h"
 #include "server/module.h"
 
+static struct aside_shares xslt_shares;
 static const struct aside_pool xslt_pool = {.name = STR_INIT("xslt"),
                                             .waiting = "documents wait to be transformed",
                                             .threads = 2,
-                                            .queue = 64};
+                                            .queue = 64,
+                                            .shares = &xslt_shares};
 
 /* A stylesheet of a location. */
 struct sheet_use {
