@@ -51,6 +51,19 @@ static size_t unchecked_length(struct request *request, struct str path)
     return path.data[from.len] == '/' ? from.len : 0;
 }
 
+struct str file_access_key(struct request *request)
+{
+    const struct http_location *location = request->location;
+    struct template *from = location->disable_symlinks_from;
+
+    if (location->disable_symlinks == SYMLINKS_ALLOWED) {
+        return STR("");
+    }
+    struct str text = from == NULL ? STR("") : template_text(from, &request->env);
+    return arena_printf(&request->arena, "\ndisable_symlinks=%u from=%.*s",
+                        location->disable_symlinks, STR_ARG(text));
+}
+
 static struct file_wish wish_of(struct request *request, struct str path, bool is_status_only)
 {
     const struct http_location *location = request->location;

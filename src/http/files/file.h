@@ -91,6 +91,11 @@ struct file {
  * (file_release).
  */
 struct file *file_open(struct request *request, struct str path);
+/*
+ * What of the request's place decides whether a file may be opened, besides the system: a text for keys under which the
+ * outcome is kept. Empty where links are allowed.
+ */
+struct str file_access_key(struct request *request);
 /* Status only: no descriptor, no contents (try_files, `if -f`, index). */
 struct file *file_stat(struct request *request, struct str path);
 void file_release(void *file);

@@ -215,6 +215,28 @@ def test_keys(serve):
     assert [ask(server, "/x/a.txt?k=" + key)[1] for key in "1221"] == ["MISS", "MISS", "HIT", "HIT"]
 
 
+def test_places_that_treat_links_differently_share_no_copy(serve):
+    """A copy of what a link leads to was given where links are forbidden, and a refusal where they are allowed."""
+    server = start(serve, """slowfs_cache_valid 403 1h; slowfs_cache_key $arg_k;
+        location /closed/ { alias slow/; disable_symlinks on; }
+        location /part/ { alias slow/; disable_symlinks on from=$document_root; }
+        location /open/ { alias slow/; } location ~ /purge/(.*) { slowfs_cache_purge copies $1; }
+        location ~ /purgeclosed/(.*) { slowfs_cache_purge copies $1; disable_symlinks on; }
+    """, allow=[])
+    os.symlink("a.txt", server.path("slow/link.txt"))
+    assert ask(server, "/open/link.txt?k=1") == (200, "MISS", "first")
+    assert ask(server, "/closed/link.txt?k=1")[:2] == (403, "MISS")
+    assert ask(server, "/part/link.txt?k=1")[:2] == (403, "MISS")
+    assert ask(server, "/closed/link.txt?k=1")[:2] == (403, "HIT")
+    assert ask(server, "/open/link.txt?k=1") == (200, "HIT", "first")
+    assert ask(server, "/closed/a.txt?k=2") == (200, "MISS", "first") and ask(server, "/closed/a.txt?k=2")[1] == "HIT"
+    assert ask(server, "/purge/2")[0] == 404 and ask(server, "/purgeclosed/2")[0] == 200
+    assert ask(server, "/closed/a.txt?k=2")[1] == "MISS"
+    assert ask(server, "/purge/1")[0] == 200 and ask(server, "/open/link.txt?k=1")[1] == "MISS"
+    assert ask(server, "/closed/link.txt?k=1")[1] == "HIT"
+    assert ask(server, "/purge/1*")[0] == 200 and ask(server, "/closed/link.txt?k=1")[1] == "MISS"
+
+
 def test_subrequests(serve):
     server = start(serve, "location = /around.txt { slowfs_cache off; add_before_body /a.txt; add_after_body /big.txt; addition_types *; }")
     server.write("slow/around.txt", "middle")

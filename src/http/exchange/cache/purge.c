@@ -39,13 +39,16 @@ static enum flow purge_place_answer(struct request *request)
         !str_is(request->method_name, "PURGE")) {
         return request_fail(request, 405);
     }
-    if (!remove_key(request, purge->cache, key)) {
-        return request_fail(request, 404);
+    bool was_there = remove_key(request, purge->cache, key);
+    struct str full = purge->full_key == NULL ? key : purge->full_key(request, key);
+    if (full.len != key.len) {
+        was_there |= cache_purge(purge->cache, full, &request->log);
     }
-    return answer_page(request, key);
+    return was_there ? answer_page(request, key) : request_fail(request, 404);
 }
 
-bool purge_place_read(struct conf_scope *scope, struct conf_node *node)
+bool purge_place_read(struct conf_scope *scope, struct conf_node *node,
+                      struct str (*full_key)(struct request *request, struct str key))
 {
     struct purge_settings *purge = arena_new(scope->conf->arena, struct purge_settings);
 
@@ -58,6 +61,7 @@ bool purge_place_read(struct conf_scope *scope, struct conf_node *node)
     if (purge->cache == NULL || !conf_value_template(scope, node, 2, &purge->key)) {
         return false;
     }
+    purge->full_key = full_key;
     struct http_location *location = scope_location(scope);
     content_set(location, purge_place_answer, purge);
     location->content.carries = false;

@@ -3,11 +3,13 @@
 #define HTTP_EXCHANGE_CACHE_PURGE_H
 
 #include "conf/directive.h"
+#include "http/request/request.h"
 
 /*
  * Reads "zone key" and gives the location its handler: each request removes what zone and key name; 404 where nothing was
- * there. False after conf_error.
+ * there. False after conf_error. Besides the key itself what full_key makes of it at that place is removed; NULL: nothing.
  */
-bool purge_place_read(struct conf_scope *scope, struct conf_node *node);
+bool purge_place_read(struct conf_scope *scope, struct conf_node *node,
+                      struct str (*full_key)(struct request *request, struct str key));
 
 #endif

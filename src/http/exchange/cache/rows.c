@@ -97,7 +97,7 @@ bool exchange_cache_purge_apply(struct conf_scope *scope, const struct directive
     }
     if (is_word && node->count == 3) {
         own->cache_purge = NULL;
-        return purge_place_read(scope, node);
+        return purge_place_read(scope, node, NULL);
     }
     return read_purge_predicates(scope, node, purge);
 }

@@ -52,12 +52,16 @@ enum ignored_field {
  * *_cache_purge: which requests remove a stored answer. Either predicates (nginx Plus: any of them true), or a
  * method from some addresses, or a location of its own that names zone and key (both of cache_purge).
  */
+struct request;
+
 struct purge_settings {
     struct vec predicates; /* struct template * */
     struct str method;     /* else: requests with this method; empty = none of this form */
     struct vec allowed;    /* struct cidr: … from here; none = from anywhere */
     struct cache *cache;   /* else: this zone's entry of the key below; NULL = none of this form */
     struct template *key;  /* of the entry */
+    /* … and what else is part of it at a place; or NULL */
+    struct str (*full_key)(struct request *request, struct str key);
 };
 
 struct exchange_keeper;

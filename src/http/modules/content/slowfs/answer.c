@@ -253,6 +253,11 @@ static enum flow look_and_wait(struct slow *slow)
 
 /* ---- the request ---- */
 
+struct str slowfs_key_of(struct request *request, struct str key)
+{
+    return arena_concat(&request->arena, key, file_access_key(request));
+}
+
 static struct slow *slow_new(struct request *request, const struct slowfs_settings *settings,
                              struct str path)
 {
@@ -268,7 +273,9 @@ static struct slow *slow_new(struct request *request, const struct slowfs_settin
     slow->access.log = &request->log;
     slow->access.min_uses = (unsigned) settings->min_uses;
     slow->access.rounds = rounds < CACHE_ROUNDS ? rounds : CACHE_ROUNDS - 1;
-    slow->access.key = settings->key == NULL ? path : template_text(settings->key, &request->env);
+    slow->access.key =
+        slowfs_key_of(request,
+                      settings->key == NULL ? path : template_text(settings->key, &request->env));
     arena_on_free(&request->arena, slow_end, slow);
     *place = slow;
     return slow;

@@ -46,7 +46,7 @@ static bool temp_path_apply(struct conf_scope *scope, const struct directive *ro
 static bool purge_apply(struct conf_scope *scope, const struct directive *row,
                         struct conf_node *node, void *settings)
 {
-    return purge_place_read(scope, node);
+    return purge_place_read(scope, node, slowfs_key_of);
 }
 
 static bool slowfs_finish(struct conf_scope *scope, void *settings)
