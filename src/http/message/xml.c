@@ -10,14 +10,52 @@ void xml_begin(struct xml_reader *reader, struct arena *arena, struct str docume
     reader->rest = str_starts(document, STR("\xef\xbb\xbf")) ? str_skip(document, 3) : document;
     reader->depth = 0;
     reader->binding_count = 0;
+    reader->attribute_count = 0;
     reader->is_empty_tag = false;
     reader->has_root = false;
+    reader->is_at_start = true;
 }
 
-static bool is_name_byte(char c)
+/* Characters of names beyond ASCII (XML 1.0, 2.3), from … to. */
+static const uint32_t name_ranges[][2] = {{0xc0, 0xd6},     {0xd8, 0xf6},     {0xf8, 0x2ff},
+                                          {0x370, 0x37d},   {0x37f, 0x1fff},  {0x200c, 0x200d},
+                                          {0x2070, 0x218f}, {0x2c00, 0x2fef}, {0x3001, 0xd7ff},
+                                          {0xf900, 0xfdcf}, {0xfdf0, 0xfffd}, {0x10000, 0xeffff}};
+
+static bool begins_name(uint32_t c)
 {
-    return (unsigned char) c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == ':';
+    if (c < 0x80) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    }
+    for (size_t i = 0; i < sizeof(name_ranges) / sizeof(name_ranges[0]); i++) {
+        if (c >= name_ranges[i][0] && c <= name_ranges[i][1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool continues_name(uint32_t c)
+{
+    return begins_name(c) || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == 0xb7 ||
+           (c >= 0x300 && c <= 0x36f) || (c >= 0x203f && c <= 0x2040);
+}
+
+/* A name without a colon at the beginning of *s; false: there is none. */
+static bool take_part(struct str *s, struct str *out)
+{
+    const char *start = s->data;
+
+    for (;;) {
+        struct str rest = *s;
+        uint32_t c = rest.len == 0 ? UINT32_MAX : utf8_next(&rest);
+
+        if (c == UINT32_MAX || !(s->data == start ? begins_name(c) : continues_name(c))) {
+            *out = str_from(start, s->data);
+            return out->len != 0;
+        }
+        *s = rest;
+    }
 }
 
 static void skip_spaces(struct str *s)
@@ -27,18 +65,23 @@ static void skip_spaces(struct str *s)
     }
 }
 
-/* A name at the beginning of *s; false: there is none. */
+/* A name, with a prefix or without one, at the beginning of *s; false: there is none. */
 static bool take_name(struct str *s, struct str *out)
 {
-    size_t len = 0;
+    const char *start = s->data;
+    struct str part;
 
-    while (len < s->len && is_name_byte(s->data[len])) {
-        len++;
+    if (!take_part(s, &part)) {
+        return false;
     }
-    *out = str_head(*s, len);
-    *s = str_skip(*s, len);
-    return len != 0 && out->data[0] != '-' && out->data[0] != '.' &&
-           !ascii_is_digit((unsigned char) out->data[0]);
+    if (str_starts(*s, STR(":"))) {
+        *s = str_skip(*s, 1);
+        if (!take_part(s, &part)) {
+            return false;
+        }
+    }
+    *out = str_from(start, s->data);
+    return true;
 }
 
 /* Is it UTF-8, without characters that XML has not (2.2)? */
@@ -95,19 +138,29 @@ static uint32_t reference_value(struct str name)
                                   : 0;
 }
 
-/* With references replaced: never longer than it was. */
-static bool decode(struct arena *arena, struct str raw, struct str *out)
+/* One blank or line end: in an attribute it is a blank, else the end of a line is a line feed (2.11, 3.3.3). */
+static size_t put_space(char *at, struct str raw, bool is_attribute)
 {
+    bool is_two = raw.data[0] == '\r' && raw.len > 1 && raw.data[1] == '\n';
+
+    *at = is_attribute ? ' ' : raw.data[0] == '\r' ? '\n' : raw.data[0];
+    return is_two ? 2 : 1;
+}
+
+/* With references replaced: never longer than it was. */
+static bool decode(struct arena *arena, struct str raw, bool is_attribute, struct str *out)
+{
+    char *start = arena_text(arena, raw.len);
+    char *at = start;
+
     if (!is_text(raw)) {
         return false;
     }
-    *out = raw;
-    if (str_find_char(raw, '&') == NULL) {
-        return true;
-    }
-    char *start = arena_text(arena, raw.len);
-    char *at = start;
     while (raw.len != 0) {
+        if (ascii_is_space(raw.data[0])) {
+            raw = str_skip(raw, put_space(at++, raw, is_attribute));
+            continue;
+        }
         if (raw.data[0] != '&') {
             *at++ = raw.data[0];
             raw = str_skip(raw, 1);
@@ -127,12 +180,20 @@ static bool decode(struct arena *arena, struct str raw, struct str *out)
 
 /* ---- namespaces ---- */
 
-static bool bind(struct xml_reader *reader, struct str prefix, struct str value)
-{
-    struct str space;
+#define XML_SPACE STR("http://www.w3.org/XML/1998/namespace")
+#define XMLNS_SPACE STR("http://www.w3.org/2000/xmlns/")
 
-    if (reader->binding_count == XML_BINDINGS_MAX || !decode(reader->arena, value, &space) ||
-        (prefix.len != 0 && space.len == 0)) {
+/* "xml" stands for its own namespace, and nothing else does; "xmlns" for none that could be said. */
+static bool may_bind(struct str prefix, struct str space)
+{
+    return !str_is(prefix, "xmlns") && !str_equal(space, XMLNS_SPACE) &&
+           str_is(prefix, "xml") == str_equal(space, XML_SPACE) &&
+           (prefix.len == 0 || space.len != 0);
+}
+
+static bool bind(struct xml_reader *reader, struct str prefix, struct str space)
+{
+    if (reader->binding_count == XML_BINDINGS_MAX || !may_bind(prefix, space)) {
         return false;
     }
     reader->bindings[reader->binding_count++] =
@@ -150,7 +211,7 @@ static bool find_space(const struct xml_reader *reader, struct str prefix, struc
     }
     *space = STR_NONE;
     if (str_is(prefix, "xml")) {
-        *space = STR("http://www.w3.org/XML/1998/namespace");
+        *space = XML_SPACE;
     }
     return prefix.len == 0 || space->len != 0;
 }
@@ -161,20 +222,14 @@ static bool resolve(const struct xml_reader *reader, struct str tag, struct xml_
     struct str prefix = colon == NULL ? STR_NONE : str_from(tag.data, colon);
 
     name->local = colon == NULL ? tag : str_from(colon + 1, tag.data + tag.len);
-    return name->local.len != 0 && str_find_char(name->local, ':') == NULL &&
-           (colon == NULL || prefix.len != 0) && find_space(reader, prefix, &name->space);
+    return find_space(reader, prefix, &name->space);
 }
 
 /* ---- tags ---- */
 
-/* ` name="value"`: of those only the ones that bind prefixes are looked at. */
-static bool read_attribute(struct xml_reader *reader, struct str *rest)
+/* ` = "value"`, behind a name. */
+static bool take_value(struct str *rest, struct str *out)
 {
-    struct str name;
-
-    if (!take_name(rest, &name)) {
-        return false;
-    }
     skip_spaces(rest);
     if (!str_starts(*rest, STR("="))) {
         return false;
@@ -188,15 +243,60 @@ static bool read_attribute(struct xml_reader *reader, struct str *rest)
     if (end == NULL) {
         return false;
     }
-    struct str value = str_from(rest->data + 1, end);
+    *out = str_from(rest->data + 1, end);
     *rest = str_from(end + 1, rest->data + rest->len);
-    if (str_find_char(value, '<') != NULL) {
+    return str_find_char(*out, '<') == NULL;
+}
+
+/* ` name="value"`. */
+static bool read_attribute(struct xml_reader *reader, struct str *rest)
+{
+    struct xml_attribute attribute = {.is_binding = false};
+    struct str value;
+
+    if (reader->attribute_count == XML_ATTRIBUTES_MAX || !take_name(rest, &attribute.tag) ||
+        !take_value(rest, &value) || !decode(reader->arena, value, true, &attribute.value)) {
         return false;
     }
-    if (str_is(name, "xmlns")) {
-        return bind(reader, STR_NONE, value);
+    for (unsigned i = 0; i < reader->attribute_count; i++) {
+        if (str_equal(reader->attributes[i].tag, attribute.tag)) {
+            return false;
+        }
     }
-    return !str_starts(name, STR("xmlns:")) || bind(reader, str_skip(name, 6), value);
+    bool is_default = str_is(attribute.tag, "xmlns");
+    attribute.is_binding = is_default || str_starts(attribute.tag, STR("xmlns:"));
+    reader->attributes[reader->attribute_count++] = attribute;
+    return !attribute.is_binding ||
+           bind(reader, is_default ? STR_NONE : str_skip(attribute.tag, 6), attribute.value);
+}
+
+/* The names of all attributes, once all prefixes are known: two of one name are an error, however they are written. */
+static bool name_attributes(struct xml_reader *reader, struct xml_open *open)
+{
+    for (unsigned i = 0; i < reader->attribute_count; i++) {
+        struct xml_attribute *attribute = &reader->attributes[i];
+
+        if (attribute->is_binding) {
+            continue;
+        }
+        if (str_find_char(attribute->tag, ':') == NULL) {
+            attribute->name = (struct xml_name){.local = attribute->tag};
+        } else if (!resolve(reader, attribute->tag, &attribute->name)) {
+            return false;
+        }
+        for (unsigned before = 0; before < i; before++) {
+            const struct xml_attribute *other = &reader->attributes[before];
+
+            if (!other->is_binding && str_equal(other->name.local, attribute->name.local) &&
+                str_equal(other->name.space, attribute->name.space)) {
+                return false;
+            }
+        }
+        if (str_is(attribute->name.local, "lang") && str_equal(attribute->name.space, XML_SPACE)) {
+            open->language = attribute->value;
+        }
+    }
+    return true;
 }
 
 static enum xml_event read_start(struct xml_reader *reader)
@@ -209,6 +309,8 @@ static enum xml_event read_start(struct xml_reader *reader)
         return XML_ERROR;
     }
     struct xml_open *open = &reader->open[reader->depth++];
+    open->language = reader->depth == 1 ? STR_NONE : open[-1].language;
+    reader->attribute_count = 0;
     for (;;) {
         size_t before = rest.len;
         skip_spaces(&rest);
@@ -219,7 +321,7 @@ static enum xml_event read_start(struct xml_reader *reader)
             return XML_ERROR;
         }
     }
-    if (!is_text(tag) || !resolve(reader, tag, &open->name)) {
+    if (!resolve(reader, tag, &open->name) || !name_attributes(reader, open)) {
         return XML_ERROR;
     }
     open->tag = tag;
@@ -281,7 +383,7 @@ static enum xml_event read_text(struct xml_reader *reader)
     struct str raw = end == NULL ? reader->rest : str_from(reader->rest.data, end);
 
     reader->rest = str_skip(reader->rest, raw.len);
-    if (!decode(reader->arena, raw, &reader->text)) {
+    if (str_find(raw, STR("]]>")) != NULL || !decode(reader->arena, raw, false, &reader->text)) {
         return XML_ERROR;
     }
     for (size_t i = 0; reader->depth == 0 && i < raw.len; i++) {
@@ -292,13 +394,40 @@ static enum xml_event read_text(struct xml_reader *reader)
     return XML_TEXT;
 }
 
-enum xml_event xml_next(struct xml_reader *reader)
+static bool pass_comment(struct xml_reader *reader)
 {
     struct str inner;
 
-    if (reader->is_empty_tag) {
-        return end_element(reader);
+    return pass(reader, 4, STR("--"), &inner) && str_starts(reader->rest, STR(">")) &&
+           is_text(inner) && (reader->rest = str_skip(reader->rest, 1), true);
+}
+
+/* A processing instruction; one named "xml" is the declaration, which stands before all else. */
+static bool pass_instruction(struct xml_reader *reader)
+{
+    bool is_first = reader->is_at_start;
+    struct str inner, name;
+
+    if (!pass(reader, 2, STR("?>"), &inner) || !is_text(inner) || !take_part(&inner, &name) ||
+        (inner.len != 0 && !ascii_is_space(inner.data[0]))) {
+        return false;
     }
+    return !str_equal_nocase(name, STR("xml")) || (is_first && str_is(name, "xml"));
+}
+
+static enum xml_event read_characters(struct xml_reader *reader)
+{
+    struct str inner;
+
+    if (reader->depth == 0 || !pass(reader, 9, STR("]]>"), &inner) || !is_text(inner)) {
+        return XML_ERROR;
+    }
+    reader->text = inner;
+    return XML_TEXT;
+}
+
+static enum xml_event read_any(struct xml_reader *reader)
+{
     for (;;) {
         if (reader->rest.len == 0) {
             return reader->depth == 0 && reader->has_root ? XML_EOF : XML_ERROR;
@@ -306,24 +435,29 @@ enum xml_event xml_next(struct xml_reader *reader)
         if (reader->rest.data[0] != '<') {
             return read_text(reader);
         }
-        if (str_starts(reader->rest, STR("<!--"))) {
-            if (!pass(reader, 4, STR("-->"), &inner)) {
-                return XML_ERROR;
-            }
-        } else if (str_starts(reader->rest, STR("<?"))) {
-            if (!pass(reader, 2, STR("?>"), &inner)) {
-                return XML_ERROR;
-            }
-        } else if (str_starts(reader->rest, STR("<![CDATA["))) {
-            reader->text = STR_NONE;
-            return reader->depth != 0 && pass(reader, 9, STR("]]>"), &reader->text) &&
-                           is_text(reader->text)
-                       ? XML_TEXT
-                       : XML_ERROR;
-        } else {
-            return str_starts(reader->rest, STR("</")) ? read_end(reader) : read_start(reader);
+        bool is_comment = str_starts(reader->rest, STR("<!--"));
+        if (!is_comment && !str_starts(reader->rest, STR("<?"))) {
+            break;
         }
+        if (is_comment ? !pass_comment(reader) : !pass_instruction(reader)) {
+            return XML_ERROR;
+        }
+        reader->is_at_start = false;
     }
+    if (str_starts(reader->rest, STR("<![CDATA["))) {
+        return read_characters(reader);
+    }
+    return str_starts(reader->rest, STR("</")) ? read_end(reader) : read_start(reader);
+}
+
+enum xml_event xml_next(struct xml_reader *reader)
+{
+    if (reader->is_empty_tag) {
+        return end_element(reader);
+    }
+    enum xml_event event = read_any(reader);
+    reader->is_at_start = false;
+    return event;
 }
 
 enum xml_event xml_next_child(struct xml_reader *reader)

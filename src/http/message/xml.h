@@ -11,8 +11,9 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-#define XML_DEPTH_MAX 32    /* elements inside each other */
-#define XML_BINDINGS_MAX 64 /* prefixes that hold at one place */
+#define XML_DEPTH_MAX 32      /* elements inside each other */
+#define XML_BINDINGS_MAX 64   /* prefixes that hold at one place */
+#define XML_ATTRIBUTES_MAX 64 /* of one element, with those that bind prefixes */
 
 enum xml_event {
     XML_START, /* of an element: name */
@@ -37,17 +38,28 @@ struct xml_binding {
 struct xml_open {
     struct str tag; /* as written */
     struct xml_name name;
+    struct str language; /* by xml:lang, its own or of an element around it; data NULL: none */
+};
+
+struct xml_attribute {
+    struct str tag;   /* as written */
+    struct str value; /* decoded */
+    struct xml_name name;
+    bool is_binding; /* it says what a prefix stands for: it has no name */
 };
 
 struct xml_reader {
-    struct arena *arena;  /* of decoded texts */
-    struct str rest;      /* what was not read yet */
-    struct xml_name name; /* of XML_START and XML_END */
-    struct str text;      /* of XML_TEXT */
-    unsigned depth;       /* elements that are open */
-    bool is_empty_tag;    /* "<a/>" began: its end comes next */
-    bool has_root;        /* the outermost element began */
+    struct arena *arena;      /* of decoded texts */
+    struct str rest;          /* what was not read yet */
+    struct xml_name name;     /* of XML_START and XML_END */
+    struct str text;          /* of XML_TEXT */
+    unsigned depth;           /* elements that are open */
+    bool is_empty_tag;        /* "<a/>" began: its end comes next */
+    bool has_root;            /* the outermost element began */
+    bool is_at_start;         /* nothing was read yet */
+    unsigned attribute_count; /* of the element that has begun last */
     unsigned binding_count;
+    struct xml_attribute attributes[XML_ATTRIBUTES_MAX];
     struct xml_open open[XML_DEPTH_MAX];
     struct xml_binding bindings[XML_BINDINGS_MAX];
 };

@@ -276,6 +276,25 @@ def test_a_full_zone(dav):
     server.wait_log(r'no room for a lock in dav_ext zone "locks"')
 
 
+def test_a_resource_has_a_bounded_number_of_locks(dav):
+    """Shared ones, of which an answer lists all: 18,200 held the worker."""
+    server = dav(http="dav_ext_lock_zone zone=locks:4m;")
+    statuses = [lock(server, "/a.txt", scope="shared")[0].status for _ in range(70)]
+    assert statuses == [200] * 64 + [507] * 6
+    assert lock(server, "/d/in/c.txt")[0].status == lock(server, "/d/", "Depth: 0")[0].status == 200
+    answer = ask(server, "PROPFIND", "/", "Depth: 1")
+    assert members(answer) and answer.body.count(b"<D:activelock>") == 65
+    assert ask(server, "PROPFIND", "/d/in/", "Depth: 1").body.count(b"<D:activelock>") == 1
+
+
+@pytest.mark.parametrize("destination", ["/..", "http://other.example/x", "", "nonsense", "/%zz", "/a%00b", "http://"])
+def test_a_destination_that_is_none(dav, destination):
+    server = dav()
+    lock(server, "/a.txt")
+    assert ask(server, "COPY", "/other/x.txt", "Destination: " + destination).status in (400, 409, 502)
+    assert server.get("/a.txt").text == "a\n"
+
+
 def test_two_names_of_one_file_have_one_lock(dav):
     server = dav("location /alias/ { alias html/; }")
     lock(server, "/a.txt")
@@ -439,6 +458,19 @@ def test_namespaces_and_markup_are_kept(props):
     assert there["{urn:a}P"][0].tag == "{urn:p}in" and there["plain"].text == "v" and there["{urn:a}empty"].text is None and there["{urn:a}high"].text == "\U00010000"
 
 
+def test_what_is_kept_is_what_was_understood(props):
+    """Attributes, xml:lang from around, line ends and references, written anew."""
+    put(props, "/kept")
+    body = ("<?xml version='1.0' encoding='utf-8'?><!-- c --><D:propertyupdate xmlns:D='DAV:' xml:lang='de'><D:set><D:prop xml:lang='fr'>"
+            "<x xmlns='urn:b' q=' 1\n2&#10;&quot;&lt;' xmlns:p='urn:p' p:q='&#x41;'>a\r\nb&#13;]]&gt;<!-- c --><?pi x?><y xml:lang=''/>\u00e4</x>"
+            "</D:prop></D:set><D:set><D:prop><z/></D:prop></D:set></D:propertyupdate>")
+    assert ask(props, "PROPPATCH", "/kept", body=body.encode()).status == 207
+    there = look(props, "/kept", ("urn:b", "x"), ("", "z"))["/kept"]
+    x, lang = there["{urn:b}x"], "{http://www.w3.org/XML/1998/namespace}lang"
+    assert dict(x.attrib) == {"q": ' 1 2\n"<', "{urn:p}q": "A", lang: "fr"} and x.text == "a\nb\r]]>" and x[0].tail == "\u00e4"
+    assert dict(x[0].attrib) == {lang: ""} and there["z"].get(lang) == "de"
+
+
 def test_all_or_nothing(props):
     put(props, "/all")
     status, states_ = patch(props, "/all", "+<a:x>1</a:x><D:getetag>mine</D:getetag>", "-<D:resourcetype/>")
@@ -486,6 +518,12 @@ def test_what_is_too_much(props):
 
 @pytest.mark.parametrize("body", ["", "<a/>", "<D:propertyupdate xmlns:D='DAV:'/>", "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><x></D:prop></D:set></D:propertyupdate>",
                                   "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><a:x/></D:prop></D:set></D:propertyupdate>",
+                                  *("<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop>%s</D:prop></D:set></D:propertyupdate>" % inside for inside in (
+                                      "<x b='1' b='2'/>", "<x xmlns:p='urn:1' xmlns:q='urn:1' p:b='1' q:b='2'/>", "<x xmlns:p='urn:1' xmlns:p='urn:1'/>", "<x p:b='1'/>",
+                                      "<x><y b='1' b='1'/></x>", "<x><y p:b='1'/></x>", "<x>]]></x>", "<x>\x01</x>", "<x b='\x02'/>", "<x>&#1;</x>", "<x b='&#0;'/>", "<x b='&no;'/>",
+                                      "<x b='<'/>", "<x>\ufffe</x>", "<x xmlns:xml='urn:1'/>", "<x xmlns:p='http://www.w3.org/XML/1998/namespace'/>", "<x xmlns:xmlns='urn:1'/>",
+                                      "<x><!-- a -- b --></x>", "<x><!-- \x01 --></x>", "<x><?xml version='1.0'?></x>", "<x><?p \x01?></x>", "<x><??></x>", "<1x/>", "<a:1/>", "<x:y:z/>", "<\u00d7/>",
+                                      "<x b=1/>", "<x b/>", "<x b='1'c='2'/>", "<x><![CDATA[\x01]]></x>", "<x xmlns:p=''/>")),
                                   "<!DOCTYPE a [<!ENTITY b 'c'>]><D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><x>&b;</x></D:prop></D:set></D:propertyupdate>"])
 def test_bodies_that_are_none(props, body):
     assert ask(props, "PROPPATCH", "/d/x", body=body.encode()).status == 400

@@ -48,12 +48,12 @@ enum ignored_field {
     IGNORE_VARY = 1 << 8,
 };
 
+struct request;
+
 /*
  * *_cache_purge: which requests remove a stored answer. Either predicates (nginx Plus: any of them true), or a
  * method from some addresses, or a location of its own that names zone and key (both of cache_purge).
  */
-struct request;
-
 struct purge_settings {
     struct vec predicates; /* struct template * */
     struct str method;     /* else: requests with this method; empty = none of this form */

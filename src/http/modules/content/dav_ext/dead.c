@@ -136,40 +136,115 @@ static void put_bindings(struct buf *out, const struct xml_reader *reader, bool 
     }
 }
 
+/* Text as it is read again, in an element or in an attribute. */
+static void put_text(struct buf *out, struct str text, bool is_attribute)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool is_space = c == '\r' || (is_attribute && (c == '\n' || c == '\t'));
+
+        if (is_space || c == '<' || c == '>' || c == '&' || (is_attribute && c == '"')) {
+            buf_printf(out, "&#%u;", (unsigned) (unsigned char) c);
+        } else {
+            buf_append_char(out, c);
+        }
+    }
+}
+
+static void put_attribute(struct buf *out, struct str tag, struct str value)
+{
+    buf_printf(out, " %.*s=\"", STR_ARG(tag));
+    put_text(out, value, true);
+    buf_append_char(out, '"');
+}
+
+/* Those of the element that has begun; bindings only when they are not written otherwise. */
+static void put_attributes(struct buf *out, const struct xml_reader *reader, bool with_bindings)
+{
+    for (unsigned i = 0; i < reader->attribute_count; i++) {
+        const struct xml_attribute *attribute = &reader->attributes[i];
+
+        if (with_bindings || !attribute->is_binding) {
+            put_attribute(out, attribute->tag, attribute->value);
+        }
+    }
+}
+
+/* xml:lang of an element around this one holds for it, too (RFC 4918, 4.3). */
+static void put_language(struct buf *out, const struct xml_reader *reader)
+{
+    const struct xml_open *open = &reader->open[reader->depth - 1];
+
+    for (unsigned i = 0; i < reader->attribute_count; i++) {
+        if (str_is(reader->attributes[i].tag, "xml:lang")) {
+            return;
+        }
+    }
+    if (open->language.data != NULL) {
+        put_attribute(out, STR("xml:lang"), open->language);
+    }
+}
+
+/* "<tag …>" of the property itself, as it can stand anywhere. */
+static void put_root(struct buf *out, const struct xml_reader *reader, struct str tag,
+                     struct str prefix)
+{
+    bool has_space = prefix.len != 0;
+
+    buf_printf(out, "<%.*s", STR_ARG(tag));
+    if (has_space) {
+        buf_printf(out, " xmlns:%.*s=\"", STR_ARG(prefix));
+        put_xml(out, reader->name.space);
+        buf_append_char(out, '"');
+    } else {
+        buf_append(out, STR(" xmlns=\"\""));
+    }
+    put_bindings(out, reader, has_space);
+    put_attributes(out, reader, false);
+    put_language(out, reader);
+    buf_append_char(out, '>');
+}
+
+/* What is inside, as it was understood: what is kept is well formed whatever was sent. False: that was not. */
+static bool put_inside(struct buf *out, struct xml_reader *reader)
+{
+    unsigned outside = reader->depth - 1;
+
+    for (;;) {
+        enum xml_event event = xml_next(reader);
+
+        /* One more prefix holds in what is kept: it shall be read again. */
+        if (event == XML_ERROR || reader->binding_count >= XML_BINDINGS_MAX ||
+            out->len > DEAD_MAX) {
+            return false;
+        }
+        if (event == XML_END && reader->depth == outside) {
+            return true;
+        }
+        if (event == XML_TEXT) {
+            put_text(out, reader->text, false);
+        } else if (event == XML_START) {
+            buf_printf(out, "<%.*s", STR_ARG(reader->open[reader->depth - 1].tag));
+            put_attributes(out, reader, true);
+            buf_append_char(out, '>');
+        } else {
+            buf_printf(out, "</%.*s>", STR_ARG(reader->open[reader->depth].tag));
+        }
+    }
+}
+
 /* The element that has begun, as it can stand anywhere. False: it is malformed, or too long. */
 static bool read_element(struct xml_reader *reader, struct dead_change *change)
 {
     struct xml_name name = reader->name;
-    bool has_space = name.space.len != 0;
-    struct str prefix = has_space ? free_prefix(reader) : STR_NONE;
-    struct str tag =
-        has_space ? arena_printf(reader->arena, "%.*s:%.*s", STR_ARG(prefix), STR_ARG(name.local))
-                  : name.local;
+    struct str prefix = name.space.len != 0 ? free_prefix(reader) : STR_NONE;
+    struct str tag = prefix.len != 0 ? arena_printf(reader->arena, "%.*s:%.*s", STR_ARG(prefix),
+                                                    STR_ARG(name.local))
+                                     : name.local;
     struct buf out = {0};
 
-    buf_printf(&out, "<%.*s", STR_ARG(tag));
-    if (has_space) {
-        buf_printf(&out, " xmlns:%.*s=\"", STR_ARG(prefix));
-        put_xml(&out, name.space);
-        buf_append_char(&out, '"');
-    } else {
-        buf_append(&out, STR(" xmlns=\"\""));
-    }
-    put_bindings(&out, reader, has_space);
-    buf_append_char(&out, '>');
-    const char *start = reader->rest.data;
-    const char *end = start;
-    bool is_empty = reader->is_empty_tag;
-    unsigned outside = reader->depth - 1;
-    /* One more prefix holds in what is kept: it shall be read again. */
-    bool is_sound = reader->binding_count < XML_BINDINGS_MAX;
-    while (is_sound && reader->depth > outside) {
-        end = reader->rest.data;
-        is_sound = xml_next(reader) != XML_ERROR && reader->binding_count < XML_BINDINGS_MAX;
-    }
-    if (is_sound && !is_empty) {
-        buf_append(&out, str_from(start, end));
-    }
+    put_root(&out, reader, tag, prefix);
+    bool is_sound = put_inside(&out, reader);
     buf_printf(&out, "</%.*s>", STR_ARG(tag));
     is_sound = is_sound && out.len <= DEAD_MAX;
     if (is_sound) {

@@ -118,10 +118,13 @@ static bool allows_destination(struct request *request, const struct vec *tokens
         return true;
     }
     struct str path = dav_ext_path_of(request, field->value);
+    if (path.len == 0) {
+        return true; /* none of ours: the method refuses it */
+    }
     const struct lock_target target = {.path = path,
                                        .is_tree = true,
                                        .is_member = !is_there(request, path)};
-    return path.len == 0 || lock_allows(table_of(request), &target, tokens, clock_now.now_ms);
+    return lock_allows(table_of(request), &target, tokens, clock_now.now_ms);
 }
 
 enum flow dav_guard(struct request *request)

@@ -99,6 +99,11 @@ static bool covers(const struct lock_record *record, struct str path)
     return str_equal(path_of(record), path) || (record->is_deep && is_above(path_of(record), path));
 }
 
+bool lock_covers(const struct lock *lock, struct str path)
+{
+    return str_equal(lock->path, path) || (lock->is_deep && is_above(lock->path, path));
+}
+
 /* The live lock of a token that covers the path, or NULL. */
 static struct lock_record *find(struct shm_table *table, const struct lock_token *token,
                                 struct str path, uint64_t now_ms)
@@ -125,6 +130,15 @@ static void copy_out(struct arena *arena, const struct lock_record *record, uint
     lock->is_deep = record->is_deep;
     lock->is_shared = record->is_shared;
 }
+
+/* What a list shows. */
+struct lock_view {
+    struct arena *arena;
+    struct str path;
+    uint64_t now_ms;
+};
+
+enum { RECORDS_AT_ONCE = 256 }; /* that are looked at under the table's lock */
 
 /* ---- what is done with them ---- */
 
@@ -162,11 +176,14 @@ enum lock_result lock_add(struct shm_table *table, struct lock *lock, uint64_t n
         (unsigned char) ((lock->token.bytes[6] & 0x0f) | 0x40); /* RFC 9562, 5.4 */
     lock->token.bytes[8] = (unsigned char) ((lock->token.bytes[8] & 0x3f) | 0x80);
     struct shm_key key = key_of(table, &lock->token);
+    unsigned count = 0;
     shm_table_lock(table);
     for (uint32_t i = 0; i < shm_table_count(table) && result == LOCK_DONE; i++) {
         const struct lock_record *record = live_at(table, i, now_ms);
         if (record != NULL && conflicts(record, lock)) {
             result = LOCK_CONFLICT;
+        } else if (record != NULL && covers(record, lock->path) && ++count == LOCKS_OF_ONE_MAX) {
+            result = LOCK_FULL;
         }
     }
     struct lock_record *record = result == LOCK_DONE ? shm_table_add(table, &key) : NULL;
@@ -266,15 +283,34 @@ bool lock_allows(struct shm_table *table, const struct lock_target *target,
     return is_allowed && (!is_shared_locked || has_shared);
 }
 
-void lock_list(struct shm_table *table, struct arena *arena, struct str path, uint64_t now_ms,
-               struct vec *out)
+/* Those among some records, from `first` on. */
+static void list_some(struct shm_table *table, const struct lock_view *view, uint32_t first,
+                      struct vec *out)
 {
+    uint32_t count = shm_table_count(table);
+    uint32_t end = count - first < RECORDS_AT_ONCE ? count : first + RECORDS_AT_ONCE;
+
     shm_table_lock(table);
-    for (uint32_t i = 0; i < shm_table_count(table); i++) {
-        const struct lock_record *record = live_at(table, i, now_ms);
-        if (record != NULL && covers(record, path)) {
-            copy_out(arena, record, now_ms, vec_add(out, arena, struct lock));
+    for (uint32_t i = first; i < end; i++) {
+        const struct lock_record *record = live_at(table, i, view->now_ms);
+
+        if (record != NULL &&
+            (covers(record, view->path) || str_equal(directory_of(path_of(record)), view->path))) {
+            copy_out(view->arena, record, view->now_ms, vec_add(out, view->arena, struct lock));
         }
     }
     shm_table_unlock(table);
+}
+
+void lock_list(struct shm_table *table, struct arena *arena, struct str path, uint64_t now_ms,
+               bool (*share)(void), struct vec *out)
+{
+    const struct lock_view view = {.arena = arena, .path = path, .now_ms = now_ms};
+
+    for (uint32_t i = 0; i < shm_table_count(table); i += RECORDS_AT_ONCE) {
+        list_some(table, &view, i, out);
+        if (share != NULL && !share()) {
+            break;
+        }
+    }
 }

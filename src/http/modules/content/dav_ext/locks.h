@@ -6,7 +6,8 @@
 #include "base/shm_table.h"
 
 #define LOCK_TOKEN_SIZE 16
-#define LOCK_TEXT_MAX 912 /* bytes of path, URI and owner of one lock */
+#define LOCKS_OF_ONE_MAX 64 /* that cover one resource: shared ones */
+#define LOCK_TEXT_MAX 912   /* bytes of path, URI and owner of one lock */
 
 struct lock_token {
     unsigned char bytes[LOCK_TOKEN_SIZE];
@@ -40,7 +41,7 @@ struct lock_record {
 enum lock_result {
     LOCK_DONE,
     LOCK_CONFLICT, /* another lock forbids it */
-    LOCK_FULL,     /* no room in the zone, or the texts are too long */
+    LOCK_FULL,     /* no room in the zone, too many cover the resource, or the texts are too long */
     LOCK_UNKNOWN   /* there is no such lock on that resource */
 };
 
@@ -69,8 +70,13 @@ struct lock_target {
 bool lock_allows(struct shm_table *table, const struct lock_target *target,
                  const struct vec *tokens, uint64_t now_ms);
 
-/* The locks that cover a path, as copies in the arena: struct lock. */
+/*
+ * The locks that cover a directory or file, or lie on what is right inside, as copies in the arena: struct lock. The table is
+ * locked for a bounded time, whatever its size. `share` is called between, and MAY WAIT; false ends it. NULL: nothing is called.
+ */
 void lock_list(struct shm_table *table, struct arena *arena, struct str path, uint64_t now_ms,
-               struct vec *out);
+               bool (*share)(void), struct vec *out);
+/* Does the lock cover the path? */
+bool lock_covers(const struct lock *lock, struct str path);
 
 #endif

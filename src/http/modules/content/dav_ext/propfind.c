@@ -26,17 +26,16 @@ static const struct aside_pool dav_pool = {.name = STR_INIT("dav"),
                                            .shares = &dav_shares};
 
 #define LISTING_MAX ((size_t) 64 << 20) /* bytes of an answer, and of the names in it */
-#define SHARE 200                       /* members that are put together in one go */
 
 /* One request's work; in its arena. */
 struct listing {
     struct wanted wanted;
-    struct arena arena;      /* of what is put together, emptied after each member */
-    struct shm_table *locks; /* or NULL */
-    uint64_t now_ms;
-    struct str path; /* of the resource, without a slash at its end */
-    struct str uri;  /* as requested */
-    int directory;   /* whose members are listed; -1 = none are */
+    struct arena arena; /* of what is put together, emptied after each member */
+    bool has_locks;
+    struct vec locks; /* struct lock: of the resource and its members */
+    struct str path;  /* of the resource, without a slash at its end */
+    struct str uri;   /* as requested */
+    int directory;    /* whose members are listed; -1 = none are */
     bool follows_links;
     bool has_dead;      /* properties of clients are kept here */
     struct stat status; /* of the resource */
@@ -73,8 +72,10 @@ static void put_locks(struct listing *listing, const struct resource *resource)
 {
     struct vec locks = {0};
 
-    if (listing->locks != NULL) {
-        lock_list(listing->locks, &listing->arena, resource->path, listing->now_ms, &locks);
+    vec_each(const struct lock, lock, &listing->locks) {
+        if (lock_covers(lock, resource->path)) {
+            *vec_add(&locks, &listing->arena, struct lock) = *lock;
+        }
     }
     if (locks.count == 0) {
         buf_append(&listing->out, STR("<D:lockdiscovery/>\n"));
@@ -141,7 +142,7 @@ static void put_property(struct listing *listing, const struct resource *resourc
         put_locks(listing, resource);
         break;
     default:
-        put_supported(out, listing->locks != NULL);
+        put_supported(out, listing->has_locks);
     }
 }
 
@@ -337,7 +338,7 @@ static void put_member(struct listing *listing, const struct member *member)
     arena_free(arena);
 }
 
-/* MAY WAIT: others get their share between two hundred members. */
+/* MAY WAIT: others get their share between members. */
 static void put_all(struct listing *listing)
 {
     struct str name = listing->uri;
@@ -358,14 +359,13 @@ static void put_all(struct listing *listing)
     dead_parse(&listing->arena, buf_str(&listing->dead), &resource.dead);
     put_resource(listing, &resource);
     arena_free(&listing->arena);
-    unsigned count = 0;
     for (size_t at = 0; at < listing->members.len && listing->error == 0;) {
         const struct member *member =
             (const struct member *) (const void *) (listing->members.data + at);
         put_member(listing, member);
         at += member->size;
         listing->error = listing->out.len > LISTING_MAX ? EFBIG : 0;
-        if (++count % SHARE == 0 && fiber_yield() == WAIT_CANCELLED) {
+        if (!loop_share()) {
             listing->error = ECANCELED;
         }
     }
@@ -487,8 +487,11 @@ enum flow dav_propfind(struct request *request)
     if (listing->has_dead) {
         load_resource(request, listing);
     }
-    listing->locks = settings->zone == NULL ? NULL : settings->zone->limit.table;
-    listing->now_ms = clock_now.now_ms;
+    listing->has_locks = settings->zone != NULL;
+    if (listing->has_locks) {
+        lock_list(settings->zone->limit.table, &request->arena, listing->path, clock_now.now_ms,
+                  loop_share, &listing->locks);
+    }
     listing->uri = request->uri;
     listing->follows_links = request->location->disable_symlinks == SYMLINKS_ALLOWED;
     arena_on_free(&request->arena, drop_listing, listing);
