@@ -1,5 +1,6 @@
 /* Small helpers about files. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -83,6 +84,46 @@ static bool make_directory(const char *path, mode_t mode, struct stat *info, int
     return true;
 }
 
+/* Has it other names in it than "." and ".."? */
+static bool holds_names(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = copy == -1 ? NULL : fdopendir(copy);
+    const struct dirent *item;
+    bool is_empty = true;
+
+    if (stream == NULL) {
+        if (copy != -1) {
+            close(copy);
+        }
+        return true;
+    }
+    while (is_empty && (item = readdir(stream)) != NULL) {
+        is_empty = strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0;
+    }
+    closedir(stream);
+    return !is_empty;
+}
+
+/*
+ * Gives an open directory to its new owner. Where others can rename, somebody may have put a directory of root's with all that is
+ * in it under this name: that one stays root's.
+ */
+static bool give_directory(int fd, const struct stat *info, uid_t uid)
+{
+    int above = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool may_be_moved = above == -1 || fs_is_shared(above);
+
+    if (above != -1) {
+        close(above);
+    }
+    if (may_be_moved && info->st_uid == 0 && holds_names(fd)) {
+        errno = EPERM;
+        return false;
+    }
+    return fchown(fd, uid, (gid_t) -1) == 0;
+}
+
 bool fs_make_directory(const char *path, mode_t mode, uid_t uid)
 {
     const mode_t needed = S_IRUSR | S_IWUSR | S_IXUSR; /* whoever owns it must be able to use it */
@@ -91,7 +132,7 @@ bool fs_make_directory(const char *path, mode_t mode, uid_t uid)
 
     bool is_good = make_directory(path, mode, &info, &fd);
     if (is_good && uid != (uid_t) -1 && info.st_uid != uid) {
-        is_good = fd != -1 ? fchown(fd, uid, (gid_t) -1) == 0 : chown(path, uid, (gid_t) -1) == 0;
+        is_good = fd != -1 ? give_directory(fd, &info, uid) : chown(path, uid, (gid_t) -1) == 0;
     }
     if (is_good && uid != (uid_t) -1 && (info.st_mode & needed) != needed) {
         is_good = fd != -1 ? fchmod(fd, info.st_mode | needed) == 0

@@ -75,6 +75,29 @@ static bool is_of_proc(int link)
     return fstatfs(link, &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
 }
 
+bool fs_is_shared(int directory)
+{
+    struct stat info;
+
+    if (fstat(directory, &info) != 0) {
+        return true;
+    }
+    bool is_owned = info.st_uid == 0 || info.st_uid == geteuid();
+    bool is_open =
+        (info.st_mode & S_IWOTH) != 0 || ((info.st_mode & S_IWGRP) != 0 && info.st_gid != 0);
+    return !is_owned || (is_open && (info.st_mode & S_ISVTX) == 0);
+}
+
+/*
+ * May the link be followed? Its owner is to be trusted; and where a directory is wanted, which may be given away, nobody else may
+ * have moved the link to this name.
+ */
+static bool is_trusted(const struct walk *walk, uid_t owner)
+{
+    return (owner == 0 || owner == geteuid()) &&
+           ((walk->flags & O_DIRECTORY) == 0 || !fs_is_shared(walk->at));
+}
+
 /* Puts a link's text before what is left, if it may be followed. */
 static bool follow(struct walk *walk, int link, uid_t owner)
 {
@@ -82,7 +105,7 @@ static bool follow(struct walk *walk, int link, uid_t owner)
     char *whole = NULL;
     bool is_good = false;
 
-    if (owner != 0 && owner != geteuid()) {
+    if (!is_trusted(walk, owner)) {
         errno = ELOOP;
     } else if (++walk->links > LINKS_MAX) {
         errno = ELOOP;

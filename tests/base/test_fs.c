@@ -133,6 +133,45 @@ static void links_of_others_are_not_followed(void **state)
     rmdir(goal);
 }
 
+/* As root: a worker can rename what root has laid in a folder of the worker's. */
+static void what_others_may_have_renamed_is_not_given_away(void **state)
+{
+    const char *shared = path_of("shared"), *goal = path_of("goal");
+    const char *link = path_of("shared/link"), *moved = path_of("shared/moved");
+    struct stat info;
+
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(mkdir(shared, 0755), 0);
+    assert_int_equal(mkdir(goal, 0700), 0);
+    assert_int_equal(chown(shared, 65534, 65534), 0);
+    assert_int_equal(symlink(goal, link), 0);
+    assert_false(fs_make_directory(link, 0700, 65534));
+    assert_int_equal(errno, ELOOP);
+    assert_false(fs_make_directory(path_of("shared/link/below"), 0700, 65534));
+    assert_int_equal(errno, ELOOP);
+    assert_int_equal(stat(goal, &info), 0);
+    assert_int_equal(info.st_uid, 0);
+    /* An empty one is: that is what the first start as root leaves. */
+    assert_true(fs_make_directory(moved, 0700, (uid_t) -1));
+    assert_true(fs_make_directory(moved, 0700, 65534));
+    assert_int_equal(chown(moved, 0, 0), 0);
+    assert_int_equal(mkdir(path_of("shared/moved/secret"), 0700), 0);
+    assert_false(fs_make_directory(moved, 0700, 65534));
+    assert_int_equal(errno, EPERM);
+    /* Where everybody may write, but none may rename what is another's. */
+    assert_int_equal(chown(shared, 0, 0), 0);
+    assert_int_equal(chmod(shared, 01777), 0);
+    assert_true(fs_make_directory(moved, 0700, 65534));
+    assert_true(fs_make_directory(link, 0700, 65534));
+    rmdir(path_of("shared/moved/secret"));
+    rmdir(moved);
+    unlink(link);
+    rmdir(shared);
+    rmdir(goal);
+}
+
 static void links_that_lead_nowhere_or_round(void **state)
 {
     const char *link = path_of("round");
@@ -179,6 +218,7 @@ int main(void)
         cmocka_unit_test(full_name_takes_the_prefix_for_relative_ones),
         cmocka_unit_test(directory_is_made_or_taken_as_it_is),
         cmocka_unit_test(links_of_others_are_not_followed),
+        cmocka_unit_test(what_others_may_have_renamed_is_not_given_away),
         cmocka_unit_test(links_that_lead_nowhere_or_round),
         cmocka_unit_test(standard_output_is_a_link_that_is_followed),
     };

@@ -68,8 +68,11 @@ bool generation_open_logs(struct generation *generation)
 /* Workers reopen the file themselves, so it must be theirs. */
 static void give_to_worker(const struct log_file *file, uid_t uid)
 {
-    struct stat info;
+    struct stat info, link;
 
+    if (lstat(file->path.data, &link) != 0 || S_ISLNK(link.st_mode)) {
+        return; /* whoever can write in the folder can rename a link: what it leads to is not ours to give */
+    }
     if (fstat(file->fd, &info) != 0) {
         log_emerg(log_main, errno, "stat() \"%s\" failed", file->path.data);
         return;
