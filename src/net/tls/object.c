@@ -128,6 +128,21 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_mtime == b->st_mtime;
 }
 
+/* A revocation list that was written within the same second, or got an old time, may not be missed: the system's own time of change counts. */
+static bool is_unchanged(const struct stat *a, const struct stat *b)
+{
+    return is_same_file(a, b) && a->st_size == b->st_size &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static bool is_current(enum object_kind kind, const struct object *object, const struct stat *st)
+{
+    return !object->is_file ||
+           (st != NULL && (kind == OBJECT_CRL ? is_unchanged(st, &object->stat)
+                                              : is_same_file(st, &object->stat)));
+}
+
 static void cache_put(struct object_cache *cache, enum object_kind kind, struct str key,
                       void *value, const struct stat *st)
 {
@@ -155,7 +170,7 @@ static void *find_cached(struct object_cache *cache, enum object_kind kind, stru
         return NULL;
     }
     object = map_get(&cache->older->objects, key);
-    if (object == NULL || (object->is_file && (st == NULL || !is_same_file(st, &object->stat)))) {
+    if (object == NULL || !is_current(kind, object, st)) {
         return NULL;
     }
     void *value = object_share(kind, object->value);

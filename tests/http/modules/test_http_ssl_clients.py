@@ -8,6 +8,7 @@ import pytest
 import certificates
 from harness import binaries, until
 from harness.certificates import Authority
+from harness.workers import wait_workers
 from tls_client import ask, connect, context, exchange, pair
 
 portunus_only = pytest.mark.skipif(binaries.is_nginx_before(binaries.under_test(), 1, 30),
@@ -164,6 +165,33 @@ def test_revoked_clients(serve, root):
     assert show(server, root, "good") == (200, "SUCCESS")
     assert show(server, root, "gone")[0] == 400
     server.wait_log(r"client SSL certificate verify error: \(23:certificate revoked\)")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("kept", ["ssl_session_ticket_key @DIR@/k80;", "ssl_session_cache shared:S:1m; ssl_session_tickets off;", ""])
+@pytest.mark.parametrize("name", ["default", "other"])
+def test_who_was_revoked_since_does_not_resume(serve, root, version, kept, name):
+    """A session says that a certificate was good when it was made. The new list was missed where its file had the time of the old one."""
+    files = {"root.crt": root.read("root.crt"), "k80": bytes(range(80))}
+    root.revocation_list()
+    files["root.crl"] = root.read("root.crl")
+    server = serve("ssl_protocols TLSv1.2 TLSv1.3; %s server { listen @PORT@ ssl; server_name default; %s %s return 200 $ssl_client_verify; }"
+                   "server { listen @PORT@ ssl; server_name other; %s %s return 200 $ssl_client_verify; }"
+                   % ((kept, *(2 * (pair(certificates.own("one")), "ssl_client_certificate root.crt; ssl_crl root.crl; ssl_verify_client on;")))), files=files)
+    made = context(version=version)
+    made.load_cert_chain(root.path("gone.crt"), root.path("gone.key"))
+
+    def visit(session):
+        with connect(server.port, name, made=made, session=session) as secure:
+            return exchange(secure, host=name)[0], secure.session_reused, secure.session
+    status, _, session = visit(None)
+    assert status == 200 and visit(session)[:2] == (200, True)
+    old = server.children()
+    root.revocation_list("gone")
+    server.write("root.crl", root.read("root.crl"))
+    server.reload()
+    wait_workers(server, 1, without=old)
+    assert visit(session)[:2] == (400, False)
 
 
 def test_names_of_authorities_are_told(serve):
