@@ -66,9 +66,11 @@ static void text_loses_white_space(void **state)
 static void tags_keep_what_is_quoted(void **state)
 {
     assert_trimmed("<a   href='x  y'\r\n\ttitle=\"a  >  b\"  >  t</a  >",
-                   "<a href='x  y' title=\"a  >  b\" > t</a >");
+                   "<a href='x  y' title=\"a  >  b\"> t</a>");
     assert_trimmed("<a title=it's   b>  x's  y", "<a title=it's b> x's y");
-    assert_trimmed("<a title = \"a  b\">", "<a title = \"a  b\">");
+    assert_trimmed("<a title = \"a  b\">", "<a title=\"a  b\">");
+    assert_trimmed("<a title\n=\t'a  b' x  y=1   />  z", "<a title='a  b' x y=1 /> z");
+    assert_trimmed("< a  =  b>", "< a = b>");
     assert_trimmed("<!DOCTYPE   html>\n\n<p>", "<!DOCTYPE html>\n<p>");
     assert_trimmed("<!>  x", "<!> x");
     assert_trimmed("<?xml   version='1'?>", "<?xml version='1'?>");
@@ -77,7 +79,7 @@ static void tags_keep_what_is_quoted(void **state)
 static void elements_keep_their_text(void **state)
 {
     assert_trimmed("<pre  x>\n  a  <!-- b -->\n</pre>  c", "<pre x>\n  a  <!-- b -->\n</pre> c");
-    assert_trimmed("<TextArea>  a\r\n\r\n</textAREA >  b", "<TextArea>  a\r\n\r\n</textAREA > b");
+    assert_trimmed("<TextArea>  a\r\n\r\n</textAREA >  b", "<TextArea>  a\r\n\r\n</textAREA> b");
     assert_trimmed("<prex>  a", "<prex> a");
     assert_trimmed("<pre/>  a</pre", "<pre/>  a</pre");
     assert_trimmed("<pre>  </prefix>  </pre>  a", "<pre>  </prefix>  </pre> a");
@@ -126,18 +128,45 @@ static void scripts(void **state)
     assert_script("a;\n<!--  b\nc  d\n//-->", "a;<!--  b\nc  d\n//-->");
     assert_script("//-->", "");
     assert_script("// a </script>  b <script>", "</script> b <script>");
-    assert_trimmed("<script>/* a </SCRIPT >  b", "<script></SCRIPT > b");
+    assert_trimmed("<script>/* a </SCRIPT >  b", "<script></SCRIPT> b");
     assert_trimmed("<script>  a  /", "<script>a /");
     assert_trimmed("<script  type=\"text/javascript\" > a  = 1</script>",
-                   "<script type=\"text/javascript\" >a =1</script>");
+                   "<script type=\"text/javascript\">a =1</script>");
+    assert_trimmed("<script type = 'text/javascript'> a  = 1</script>",
+                   "<script type='text/javascript'>a =1</script>");
+    assert_trimmed("<script type=text/javascript> a  = 1</script>",
+                   "<script type=text/javascript>a =1</script>");
     assert_script("a = '</scripty>'  + b", "a ='</scripty>' + b");
+}
+
+/* Tengine's documentation has this page. */
+static void a_page_as_it_is_documented(void **state)
+{
+    assert_trimmed(
+        "<!DOCTYPE html>\n<textarea  >\n   trim\n        module\n</textarea  >\n<!--remove all-->\n"
+        "<!--[if IE]> trim module <![endif]-->\n<!--[if !IE ]>--> trim module  <!--<![endif]-->\n"
+        "<!--# ssi-->\n<!--esi-->\n<pre    style  =\n    \"color:   blue\"  >Welcome    to    nginx!"
+        "</pre  >\n<script type=\"text/javascript\">\n/***  muitl comment \n                   ***/\n"
+        "//// single comment\nstr.replace(/     /,\"hello\");\n</script>\n<style   type=\"text/css\"  >\n"
+        "/*** css comment\n                 ! ***/\nbody\n{\n  font-size:  20px ;\n"
+        "  line-height: 150% ;\n}\n</style>\n",
+        "<!DOCTYPE html>\n<textarea>\n   trim\n        module\n</textarea>\n"
+        "<!--[if IE]> trim module <![endif]-->\n<!--[if !IE ]>--> trim module  <!--<![endif]-->\n"
+        "<!--# ssi-->\n<!--esi-->\n<pre style=\"color:   blue\">Welcome    to    nginx!</pre>\n"
+        "<script type=\"text/javascript\">str.replace(/     /,\"hello\");</script>\n"
+        "<style type=\"text/css\">body{font-size:20px;line-height:150%;}</style>\n");
 }
 
 static void styles(void **state)
 {
     assert_style("\n a  b ,\r\n c > d {\n color : red ;\n margin: 1px  2px }\n",
-                 "a b,c>d{color :red;margin:1px 2px}");
+                 "a b,c>d{color:red;margin:1px 2px}");
     assert_style("a  :hover{x:y}", "a :hover{x:y}");
+    assert_style("@media x  { a  :hover { b : c ; d : e  f } } g  :h { i : j }",
+                 "@media x{a :hover{b:c;d:e f}}g :h{i:j}");
+    assert_style("@font-face  { a : b } @page  :first { c : d } e  :f { g : h }",
+                 "@font-face{a:b}@page :first{c:d}e :f{g:h}");
+    assert_style("@import  'a' ; b  :c { d : e } ", "@import 'a';b :c{d:e}");
     assert_style("a /* b */ c{}", "a c{}");
     assert_style("a/* b */.c{} a{margin:1px/**/2px}", "a/**/.c{}a{margin:1px/**/2px}");
     assert_style("a{/* b */c:d;/* e */}", "a{c:d;}");
@@ -161,6 +190,7 @@ int main(void)
         cmocka_unit_test(some_comments_stay),
         cmocka_unit_test(scripts),
         cmocka_unit_test(styles),
+        cmocka_unit_test(a_page_as_it_is_documented),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

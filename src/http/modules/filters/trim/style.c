@@ -7,10 +7,45 @@ static bool separates(char c)
     return c == '\0' || memchr(";>{}:,", c, 6) != NULL;
 }
 
-/* … and before these. Not before ':', where it tells `a :hover` from `a:hover`. */
-static bool is_separated(char c)
+/* … and before these. Before ':' only in a declaration: it tells `a :hover` from `a:hover`. */
+static bool is_separated(const struct trimmer *trimmer, char c)
 {
-    return c != ':' && separates(c);
+    return c == ':' ? trimmer->is_declaring && trimmer->is_naming : separates(c);
+}
+
+/*
+ * What the next text is, by what has just been written: a rule, or a declaration where a block has begun that no at-rule
+ * with rules in it (`@media`) has opened. Of a declaration the name comes first.
+ */
+static void note_code(struct trimmer *trimmer, char c)
+{
+    switch (c) {
+    case '{':
+        trimmer->is_declaring = !trimmer->is_grouping;
+        trimmer->is_naming = true;
+        break;
+    case '}':
+        trimmer->is_declaring = false;
+        break;
+    case ';':
+        trimmer->is_naming = true;
+        break;
+    case ':':
+        trimmer->is_naming = false;
+        return;
+    default:
+        if (trimmer->begins_rule) {
+            trimmer->is_grouping = c == '@';
+        } else if (trimmer->is_grouping && trimmer->begins_name) {
+            trimmer->is_grouping =
+                c != 'f' && c != 'F' && c != 'p' && c != 'P'; /* @font-face, @page */
+        }
+        trimmer->begins_name = trimmer->begins_rule;
+        trimmer->begins_rule = false;
+        return;
+    }
+    trimmer->begins_rule = true;
+    trimmer->begins_name = trimmer->is_grouping = false;
 }
 
 static void put_comment(struct trimmer *trimmer, struct str text)
@@ -24,7 +59,7 @@ static void put_comment(struct trimmer *trimmer, struct str text)
  * empty one. */
 static void put_code(struct trimmer *trimmer, char c)
 {
-    if (!separates(trimmer->before) && !is_separated(c)) {
+    if (!separates(trimmer->before) && !is_separated(trimmer, c)) {
         if (trimmer->pending != '\0') {
             trimmer_put(trimmer, ' ');
         } else if (trimmer->is_glued) {
@@ -34,6 +69,7 @@ static void put_code(struct trimmer *trimmer, char c)
     trimmer->pending = '\0';
     trimmer->is_glued = false;
     trimmer->before = c;
+    note_code(trimmer, c);
     trimmer_put(trimmer, c);
 }
 

@@ -32,18 +32,30 @@ static void begin_tag(struct trimmer *trimmer)
 {
     trimmer->place = TRIM_TAG;
     trimmer->tag_length = 0;
-    trimmer->before = '\0';
+    trimmer->before = trimmer->pending = '\0';
     note_tag(trimmer, '<');
     trimmer_put(trimmer, '<');
 }
 
-/* The tag without its last blank: is it `name` alone, or with the one type that says the same? */
-static bool is_plain(struct str tag, struct str plain, struct str typed)
+/* Is it `plain` alone, or with the one type that says the same, in quotes of either kind or without? */
+static bool is_plain(struct str tag, struct str plain, struct str type)
 {
-    if (tag.len != 0 && tag.data[tag.len - 1] == ' ') {
-        tag.len--;
+    if (!str_starts(tag, plain)) {
+        return false;
     }
-    return str_equal(tag, plain) || str_equal(tag, typed);
+    struct str rest = str_skip(tag, plain.len);
+    if (rest.len == 0) {
+        return true;
+    }
+    if (!str_starts(rest, STR(" type="))) {
+        return false;
+    }
+    rest = str_skip(rest, 6);
+    char quote = rest.len > 1 ? rest.data[0] : '\0';
+    if ((quote == '"' || quote == '\'') && rest.data[rest.len - 1] == quote) {
+        rest = str_head(str_skip(rest, 1), rest.len - 2);
+    }
+    return str_equal(rest, type);
 }
 
 /* After the '>' of a tag: elements whose text is no HTML. */
@@ -66,30 +78,34 @@ static void enter_element(struct trimmer *trimmer)
         trimmer->code = CODE_PLAIN;
         trimmer->before = trimmer->pending = '\0';
         trimmer->is_glued = false;
+        trimmer->is_declaring = trimmer->is_naming = trimmer->is_grouping = false;
+        trimmer->begins_rule = true;
+        trimmer->begins_name = false;
         trimmer->word_length = 0;
         forget(trimmer);
     }
     if (trimmer->place == TRIM_TEXT || tag.len == TRIM_TAG_MAX) {
         return;
     }
-    if (trimmer->trims_scripts &&
-        is_plain(tag, STR("<script"), STR("<script type=\"text/javascript\""))) {
+    if (trimmer->trims_scripts && is_plain(tag, STR("<script"), STR("text/javascript"))) {
         trimmer->place = TRIM_SCRIPT;
-    } else if (trimmer->trims_styles &&
-               is_plain(tag, STR("<style"), STR("<style type=\"text/css\""))) {
+    } else if (trimmer->trims_styles && is_plain(tag, STR("<style"), STR("text/css"))) {
         trimmer->place = TRIM_STYLE;
     }
 }
 
+/* White space is one blank before an attribute and before "/>", and goes around '=' and before '>'. */
 static void feed_tag(struct trimmer *trimmer, char c)
 {
     if (html_is_space(c)) {
-        if (trimmer->last != ' ') {
-            note_tag(trimmer, ' ');
-            trimmer_put(trimmer, ' ');
-        }
+        trimmer->pending = ' ';
         return;
     }
+    if (trimmer->pending != '\0' && c != '>' && c != '=' && trimmer->before != '=') {
+        note_tag(trimmer, ' ');
+        trimmer_put(trimmer, ' ');
+    }
+    trimmer->pending = '\0';
     trimmer_put(trimmer, c);
     if (c == '>') {
         enter_element(trimmer);
@@ -242,7 +258,7 @@ static void feed_element(struct trimmer *trimmer, char c)
         }
         trimmer->place = TRIM_TAG;
         trimmer->tag_length = 0;
-        trimmer->before = '\0';
+        trimmer->before = trimmer->pending = '\0';
         note_tag(trimmer, '<');
         note_tag(trimmer, '/');
         feed_tag(trimmer, c);

@@ -70,6 +70,10 @@ struct trimmer {
     unsigned comment_length; /* bytes of CODE_COMMENT so far, up to 4 */
     char comment[4];         /* … the first ones, and the last one */
     char comment_last;
+    bool is_declaring;             /* of a style: what comes is a declaration … */
+    bool is_naming;                /* … and its name has not ended */
+    bool is_grouping;              /* what comes is an at-rule with rules in its block */
+    bool begins_rule, begins_name; /* nothing of it has come; its '@' alone has */
 
     char *out; /* where the next byte goes, while trimmer_feed runs */
 };
