@@ -7,23 +7,53 @@ import pytest
 from harness import run_binary, until
 
 SITE = "server { listen 127.0.0.1:@PORT@; location /t { debug_timer; } location /c { debug_conn; } location /m { debug_pool; } location / { return 200; } %s }"
-CONNECTION = re.compile(r"\*\d+ (client|backend) (\S+)( tls)?( idle)? sent:\d+ queued:\d+ unread:\d+")
+BLOCK = re.compile(r"""--------- \[(\d+)\] --------
+conns\[i\]: \d+
+      fd: (\d+)
+    addr: (\S+)
+    sent: \d+
+  action: (.+)
+ handler: r:[0-9A-F]{16} w:[0-9A-F]{16}
+requests: (\d+)
+poolsize: \d+
+(\*{9} request \*{6}
+     uri: (.*)
+ handler: r:[0-9A-F]{16} w:[0-9A-F]{16}
+startsec: \d+
+poolsize: \d+
+)?""")
+
+
+TIMER = re.compile(r"""--------- \[(\d+)\] --------
+timers\[i\]: [0-9A-F]{16}
+    timer: (\d+)
+       ev: [0-9A-F]{16}
+     data: [0-9A-F]{16}
+  handler: [0-9A-F]{16}
+   action: .*
+""")
 
 
 def connections(server):
-    lines = server.get("/c").text.splitlines()
-    assert re.fullmatch(r"pid:\d+", lines[0]) and int(lines[0][4:]) in server.children()
-    assert lines[1] == "connections:%d" % (len(lines) - 2)
-    return [CONNECTION.fullmatch(line).groups() for line in lines[2:]]
+    """(address, action, requests, URI) of each but the listening ones."""
+    head, rest = re.fullmatch(r"(pid:\d+\nconnections:\d+\n)(.*)", server.get("/c").text, re.S).groups()
+    blocks = [match.groups() for match in BLOCK.finditer(rest)]
+    assert "".join(match.group() for match in BLOCK.finditer(rest)) == rest and [int(block[0]) for block in blocks] == list(range(1, len(blocks) + 1))
+    assert int(head.split("\n")[0][4:]) in server.children() and head.split("\n")[1] == "connections:%d" % len(blocks)
+    listening = [block for block in blocks if block[3] == "(null: listening)"]
+    assert ("127.0.0.1:%d" % server.port) in {block[2] for block in listening}
+    return [(block[2], block[3], int(block[4]), block[6]) for block in blocks if block not in listening]
 
 
 def test_timers(serve):
     server = serve(SITE % "keepalive_timeout 1000s;")
     with server.client() as client:
         client.request("/")
-        lines = server.get("/t").text.splitlines()
-        assert re.fullmatch(r"pid:\d+", lines[0]) and lines[1] == "timer:%d" % (len(lines) - 2)
-        times = [int(re.fullmatch(r"in (\d+) ms", line)[1]) for line in lines[2:]]
+        head, rest = re.fullmatch(r"(pid:\d+\ntimer:\d+\n)(.*)", server.get("/t").text, re.S).groups()
+        blocks = list(TIMER.finditer(rest))
+        assert "".join(block.group() for block in blocks) == rest and [int(block[1]) for block in blocks] == list(range(len(blocks)))
+        assert head.endswith("timer:%d\n" % len(blocks))
+        times = [int(block[2]) for block in blocks]
         assert any(900000 < time <= 1000000 for time in times)
 
 
@@ -32,10 +62,11 @@ def test_connections(serve):
     with server.client() as one, server.client() as two:
         one.request("/")
         two.request("/")
-        idle = until(lambda: [row for row in connections(server) if row[3]], "idle connections")
-        assert {"127.0.0.1:%d" % client.socket.getsockname()[1] for client in (one, two)} <= {row[1] for row in connections(server)}
-        assert all(row[0] == "client" for row in idle)
-    until(lambda: len(connections(server)) == 1, "the end of the others")
+        two.request("/")
+        idle = until(lambda: [row for row in connections(server) if row[1] == "keepalive"], "idle connections")
+        assert {("127.0.0.1", "keepalive", 1), ("127.0.0.1", "keepalive", 2)} <= {row[:3] for row in connections(server)} and idle
+    until(lambda: not any(row[1] == "keepalive" for row in connections(server)), "the end of the others")
+    assert any(row[2] == 1 and re.fullmatch("http://[^/]+/c", row[3] or "") for row in connections(server))
 
 
 def test_backends(serve, backend):
@@ -43,7 +74,7 @@ def test_backends(serve, backend):
                    " upstream k { server 127.0.0.1:@PORT1@; keepalive 4; } server { listen 127.0.0.1:@PORT2@; location / { proxy_pass http://k; proxy_http_version 1.1;"
                    " proxy_set_header Connection ''; } }")
     assert server.get("/", port=server.port_of("PORT2")).status == 200
-    assert any(row[0] == "backend" and row[1] == "127.0.0.1:%d" % server.port_of("PORT1") for row in connections(server))
+    assert any(row[1] == "(null: backend)" and row[0] == "127.0.0.1:%d" % server.port_of("PORT1") for row in connections(server))
 
 
 def pools(server):
@@ -85,7 +116,7 @@ def test_many_connections_are_not_all_listed(serve):
             clients.append(server.client())
             clients[-1].__enter__()
         lines = until(lambda: (lambda seen: seen if int(seen[1][12:]) > 1100 else None)(server.get("/c").text.splitlines()), "all of them")
-        assert len(lines) == 1002
+        assert sum(line.startswith("-----") for line in lines) == 1000
     finally:
         for client in clients:
             client.__exit__(None, None, None)

@@ -2,49 +2,111 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
+#include "http/client/connection.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "net/conn/conn.h"
+#include "net/shards/listener.h"
+#include "net/tls/tls.h"
+#include "server/generation.h"
 #include "server/module.h"
 
-#define LINES_MOST 1000 /* connections that are listed one by one */
+#define BLOCKS_MOST 1000 /* connections that are listed one by one */
 
 struct page {
-    struct buf lines;
+    const struct request *asking;
+    struct buf blocks;
     unsigned count;
 };
+
+/* One block. Where functions are is nobody's business: no handler has an address. */
+static void begin_block(struct page *page, int fd, struct str addr, uint64_t sent)
+{
+    buf_printf(
+        &page->blocks,
+        "--------- [%u] --------\nconns[i]: %u\n      fd: %d\n    addr: %.*s\n    sent: %llu\n",
+        page->count, page->count - 1, fd, STR_ARG(addr), (unsigned long long) sent);
+}
+
+static void end_block(struct page *page, const char *action, unsigned requests)
+{
+    buf_printf(&page->blocks,
+               "  action: %s\n handler: r:%016X w:%016X\nrequests: %u\npoolsize: %u\n", action, 0,
+               0, requests, 0);
+}
+
+static void put_request(struct page *page, const struct request *request)
+{
+    buf_printf(&page->blocks,
+               "********* request ******\n     uri: %s://%.*s%.*s\n handler: r:%016X w:%016X\n"
+               "startsec: %lld\npoolsize: %zu\n",
+               conn_is_tls(request->conn) ? "https" : "http", STR_ARG(request->host),
+               STR_ARG(request->uri), 0, 0,
+               (long long) clock_now.seconds -
+                   (long long) (clock_now.now_ms - request->start_ms) / 1000,
+               request->arena.used);
+}
+
+/* The connection as one of HTTP; NULL: it is none. */
+static const struct http_connection *http_of(const struct conn *conn)
+{
+    const struct http_connection *http = conn->user;
+
+    return conn->listener != NULL && http != NULL && http->magic == HTTP_CONNECTION_MAGIC ? http
+                                                                                          : NULL;
+}
 
 static void add_connection(struct conn *conn, void *arg)
 {
     struct page *page = arg;
+    const struct http_connection *http = http_of(conn);
     struct addr peer = {.len = 0};
     char text[ADDR_TEXT_MAX];
 
-    if (page->count++ >= LINES_MOST) {
+    if (page->count++ >= BLOCKS_MOST) {
         return;
     }
     conn_peer(conn, &peer);
-    size_t length = addr_format(&peer, true, text);
-    buf_printf(&page->lines, "*%llu %s %.*s%s%s sent:%llu queued:%llu unread:%u\n",
-               (unsigned long long) conn->number_high << 32 | conn->number_low,
-               conn->listener == NULL ? "backend" : "client", (int) length, text,
-               conn->transport == NULL ? "" : " tls", conn->is_idle ? " idle" : "",
-               (unsigned long long) conn->sent, (unsigned long long) (conn->queued - conn->sent),
-               conn->in_end - conn->in_start);
+    size_t length = addr_format(&peer, conn->listener == NULL, text);
+    begin_block(page, conn->source.fd, (struct str){text, length}, conn->sent);
+    const char *action = conn->is_idle            ? "keepalive"
+                         : conn->listener == NULL ? "(null: backend)"
+                         : conn->log->action      ? conn->log->action
+                                                  : "(null)";
+    end_block(page, action, http == NULL ? 0 : http->requests);
+    const struct request *current = http == NULL                 ? NULL
+                                    : page->asking->http == http ? page->asking
+                                                                 : http->current;
+    if (current != NULL) {
+        put_request(page, current);
+    }
+}
+
+static void add_listeners(struct page *page)
+{
+    for (const struct listener *listener = generation_now->listeners; listener != NULL;
+         listener = listener->next) {
+        page->count++;
+        begin_block(page, listener->shards == NULL ? -1 : shard_fd(listener->shards, worker_slot),
+                    listener->text, 0);
+        end_block(page, "(null: listening)", 0);
+    }
 }
 
 static enum flow show(struct request *request)
 {
-    struct page page = {.count = 0};
+    struct page page = {.asking = request};
     struct buf out = {0};
 
     if ((request->method & (METHOD_GET | METHOD_HEAD)) == 0) {
         return request_fail(request, 405);
     }
+    add_listeners(&page);
     conn_each(add_connection, &page);
     buf_printf(&out, "pid:%d\nconnections:%u\n", (int) getpid(), page.count);
-    buf_append(&out, buf_str(&page.lines));
-    buf_free(&page.lines);
+    buf_append(&out, buf_str(&page.blocks));
+    buf_free(&page.blocks);
     return response_gathered(request, STR("text/plain"), &out);
 }
 
@@ -58,8 +120,8 @@ static bool debug_conn_apply(struct conf_scope *scope, const struct directive *r
 static const struct directive debug_conn_rows[] = {
     {"debug_conn", IN_SERVER | IN_LOCATION, CUSTOM(debug_conn_apply), ARGS(0, 0),
      .doc =
-         "Answers with the number of connections of the worker that answers, and a line for each, up to 1000: its number in the log, its other "
-         "end, bytes sent, waiting to be sent, and received but not read."},
+         "Answers with the number of connections of the worker that answers, listening ones among them, and a block for each, up to 1000: its "
+         "descriptor, its address, bytes sent, what it is doing, its requests, and the request that is worked on."},
     {0},
 };
 static const struct directive_table debug_conn_table = {.rows = debug_conn_rows};

@@ -8,24 +8,29 @@
 #include "http/routing/hooks.h"
 #include "server/module.h"
 
-#define LINES_MOST 1000 /* timers that are listed one by one */
+#define BLOCKS_MOST 1000 /* timers that are listed one by one */
 
 struct page {
-    struct buf lines;
+    struct buf blocks;
     unsigned count;
 };
 
-/* What is overdue will fire in this turn. */
+/* One block. What is overdue will fire in this turn. Where things are in memory is nobody's business: nothing has an address. */
 static void add_timer(const struct timer *timer, void *arg)
 {
     struct page *page = arg;
     uint64_t now_ms = clock_now.now_ms;
 
-    if (page->count++ < LINES_MOST) {
-        buf_printf(&page->lines, "in %llu ms\n",
+    if (page->count < BLOCKS_MOST) {
+        buf_printf(&page->blocks,
+                   "--------- [%u] --------\ntimers[i]: %016X\n    timer: %llu\n       ev: %016X\n"
+                   "     data: %016X\n  handler: %016X\n   action: \n",
+                   page->count, 0,
                    (unsigned long long) (timer->deadline_ms > now_ms ? timer->deadline_ms - now_ms
-                                                                     : 0));
+                                                                     : 0),
+                   0, 0, 0);
     }
+    page->count++;
 }
 
 static enum flow show(struct request *request)
@@ -38,8 +43,8 @@ static enum flow show(struct request *request)
     }
     timers_each(add_timer, &page);
     buf_printf(&out, "pid:%d\ntimer:%u\n", (int) getpid(), page.count);
-    buf_append(&out, buf_str(&page.lines));
-    buf_free(&page.lines);
+    buf_append(&out, buf_str(&page.blocks));
+    buf_free(&page.blocks);
     return response_gathered(request, STR("text/plain"), &out);
 }
 
