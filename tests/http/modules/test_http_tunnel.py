@@ -1,5 +1,6 @@
 """CONNECT: tunnel_pass, and Tengine's proxy_connect."""
 
+import re
 import socket
 import threading
 
@@ -209,6 +210,24 @@ def test_proxy_connect_to_a_name_that_is_none(serve):
     with server.client() as client:
         assert connect(client, "nobody.example:1")[0].startswith(b"HTTP/1.1 502 ")
     assert server.wait_lines("logs/a.log") == ["nobody.example [-]"]
+
+
+def test_proxy_connect_times_where_there_are_none(serve):
+    """"-" where the name is none or nobody listens, "" where no tunnel is wanted, as Tengine documents it."""
+    server = serve("""
+        log_format t '$request_method [$proxy_connect_resolve_time] [$proxy_connect_connect_time] [$proxy_connect_first_byte_time]';
+        access_log logs/a.log t; resolver 127.0.0.1:@PORT1@;
+        server { listen 127.0.0.1:@PORT@; proxy_connect; proxy_connect_allow all; resolver_timeout 50ms;
+                 add_header X-Times "$proxy_connect_resolve_time|$proxy_connect_connect_time|$proxy_connect_first_byte_time" always;
+                 location /get { return 200; } }""")
+    with server.client() as client:
+        head = connect(client, "nobody.example:1")[0]
+        assert head.startswith(b"HTTP/1.1 502 ") and b"X-Times: -|-|-\r\n" in head
+    with server.client() as client:
+        assert connect(client, "127.0.0.1:@PORT2@".replace("@PORT2@", str(server.port_of("PORT2"))))[0].startswith(b"HTTP/1.1 502 ")
+    assert server.get("/get").header("X-Times") == "||"
+    lines = server.wait_lines("logs/a.log", 3)
+    assert lines[0] == "CONNECT [-] [-] [-]" and re.fullmatch(r"CONNECT \[0\.\d{3}\] \[-\] \[-\]", lines[1]) and lines[2] == "GET [] [] []"
 
 
 def test_proxy_connect_times_of_a_request(serve):

@@ -198,30 +198,40 @@ VARIABLE_GET(get_connect_addr)
            variable_give(out, x->attempt->peer);
 }
 
+/* A time of the tunnel: "" where no tunnel is wanted, "-" where it did not come so far. */
+static bool give_time(struct variable_env *env, const struct exchange *x, bool is_known,
+                      uint64_t ms, struct str *out)
+{
+    if (x == NULL) {
+        return variable_give(out, STR(""));
+    }
+    return is_known ? variable_give_seconds(env, out, ms) : variable_give(out, STR("-"));
+}
+
 VARIABLE_GET(get_connect_time)
 {
     const struct exchange *x = tunnel_of(env);
+    uint64_t ms = x == NULL || x->attempt == NULL ? UINT64_MAX : x->attempt->connect_ms;
 
-    return x != NULL && x->attempt != NULL && x->attempt->connect_ms != UINT64_MAX &&
-           variable_give_seconds(env, out, x->attempt->connect_ms);
+    return give_time(env, x, ms != UINT64_MAX, ms, out);
 }
 
 VARIABLE_GET(get_resolve_time)
 {
     const struct exchange *x = tunnel_of(env);
+    bool is_known = x != NULL && x->start_ms != 0;
+    const struct connect_state *state = is_known ? x->state : NULL;
 
-    return x != NULL && x->start_ms != 0 &&
-           variable_give_seconds(env, out,
-                                 x->start_ms - ((const struct connect_state *) x->state)->start_ms);
+    return give_time(env, x, is_known, is_known ? x->start_ms - state->start_ms : 0, out);
 }
 
 VARIABLE_GET(get_first_byte_time)
 {
     const struct exchange *x = tunnel_of(env);
-    const struct connect_state *state = x == NULL ? NULL : x->state;
+    bool is_known = x != NULL && x->tunnel_byte_ms != 0;
+    const struct connect_state *state = is_known ? x->state : NULL;
 
-    return state != NULL && x->tunnel_byte_ms != 0 &&
-           variable_give_seconds(env, out, x->tunnel_byte_ms - state->start_ms);
+    return give_time(env, x, is_known, is_known ? x->tunnel_byte_ms - state->start_ms : 0, out);
 }
 
 /* In milliseconds, without a unit. data: which time. */
