@@ -49,6 +49,15 @@ def hello(name=None, alpn=None, most=ssl.TLSVersion.TLSv1_3):
     return out.read()
 
 
+def hello_of(versions):
+    """A ClientHello with these bytes as supported_versions, and a name."""
+    extensions = (b"\0\x2b" + len(versions).to_bytes(2, "big") + versions
+                  + b"\0\0\0\x0f\0\x0d\0\0\x0ax.re42.org"[:4 + 15])
+    body = b"\3\3" + b"r" * 32 + b"\0" + b"\0\2\x13\1" + b"\1\0" + len(extensions).to_bytes(2, "big") + extensions
+    message = b"\1" + len(body).to_bytes(3, "big") + body
+    return b"\x16\3\1" + len(message).to_bytes(2, "big") + message
+
+
 def records(data, size):
     """The same message in records of so many bytes."""
     message = data[5:]
@@ -123,6 +132,8 @@ ROWS = {
     "preread of small records": ("", PREREAD, [records(FOO, 50)]),
     "preread of tiny records": ("", PREREAD, [records(FOO, 2)]),
     "preread of 1.2": ("", PREREAD, [hello("re42.org", None, ssl.TLSVersion.TLSv1_2)]),
+    **{"preread of versions %s" % versions.hex(): ("", PREREAD, [hello_of(versions)]) for versions in (
+        b"\2\3\4", b"\2\3\3", b"\2\3\2", b"\4\x7a\x7a\3\3", b"\2\3\5", b"\0", b"\1\3", b"\3\3\4\3", b"\2\3\4x", b"\4\3\4", b"")},
     "preread without a name": ("", PREREAD, [hello()]),
     "preread of something else": ("", PREREAD, [b"GET / HTTP/1.0\r\n"]),
     "preread of another message": ("", PREREAD, [b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00"]),
