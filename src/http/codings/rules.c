@@ -1,4 +1,5 @@
 /* Rules about clients and proxies: the rows gzip_* of ngx_http_core_module. */
+#include "http/message/agent.h"
 #include "http/codings/rules.h"
 
 #include "base/clock.h"
@@ -111,22 +112,6 @@ const struct directive_table http_gzip_table = {.key = &http_gzip_key,
 
 /* ---- gzip_disable ---- */
 
-/* MSIE 4 to 6, but for 6 with the security of SV1. */
-static bool is_msie6(struct str agent)
-{
-    const char *at = str_find(agent, STR("MSIE "));
-
-    if (at == NULL) {
-        return false;
-    }
-    struct str version = str_skip(str_from(at, agent.data + agent.len), 5);
-    if (version.len < 2 || version.data[0] < '4' || version.data[0] > '6' ||
-        version.data[1] != '.') {
-        return false;
-    }
-    return version.data[0] != '6' || str_find(version, STR("SV1")) == NULL;
-}
-
 static bool is_disabled(struct request *request, const struct gzip_rules *rules)
 {
     const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
@@ -137,7 +122,7 @@ static bool is_disabled(struct request *request, const struct gzip_rules *rules)
     if (agent == NULL) {
         return false;
     }
-    if (rules->disabled_for_msie6 && is_msie6(agent->value)) {
+    if (rules->disabled_for_msie6 && agent_is_msie6(agent->value)) {
         return true;
     }
     vec_each(struct regex *, regex, &rules->disabled_for) {

@@ -1,6 +1,7 @@
 /* What a failure leads to: the location's error_page, else the built-in page. */
 #include "base/clock.h"
 #include "base/text.h"
+#include "http/message/agent.h"
 #include "http/request/request.h"
 #include "http/message/status.h"
 #include "http/request/wire.h"
@@ -128,16 +129,14 @@ static bool wants_padding(const struct request *request, unsigned status)
 
     return status >= 400 && request->location->msie_padding && request->version >= HTTP_1_0 &&
            agent != NULL &&
-           (str_find(agent->value, STR("MSIE ")) != NULL ||
-            str_find(agent->value, STR("Chrome/")) != NULL);
+           (agent_is_msie(agent->value) || str_find(agent->value, STR("Chrome/")) != NULL);
 }
 
-static bool is_old_msie(const struct request *request)
+static bool is_msie(const struct request *request)
 {
     const struct field *agent = fields_get(&request->headers, FIELD_USER_AGENT);
 
-    return agent != NULL && str_find(agent->value, STR("MSIE ")) != NULL &&
-           str_find(agent->value, STR("Opera")) == NULL;
+    return agent != NULL && agent_is_msie(agent->value);
 }
 
 /* msie_refresh: a page that refreshes instead of a redirect. */
@@ -247,7 +246,7 @@ static enum flow built_in(struct request *request, unsigned status)
                                  : flow;
     }
     if (request->location->msie_refresh && response->location.len != 0 &&
-        (status == 301 || status == 302) && is_old_msie(request)) {
+        (status == 301 || status == 302) && is_msie(request)) {
         return response_memory(request, 200, STR("text/html"), refresh_page(request));
     }
     return response_memory(request, sent, STR("text/html"), page_body(request, status, title));

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "http/message/agent.h"
 #include "http/message/status.h"
 #include "http/request/wire.h"
 #include "http/v1/v1.h"
@@ -22,12 +23,9 @@ static bool browser_loses_keepalive(const struct request *request, unsigned disa
     if (agent == NULL) {
         return false;
     }
-    if ((disabled & KEEPALIVE_DISABLE_MSIE6) != 0 && request->method == METHOD_POST) {
-        const char *msie = str_find(agent->value, STR("MSIE "));
-        if (msie != NULL && msie + 6 < agent->value.data + agent->value.len && msie[5] < '7' &&
-            msie[6] == '.' && str_find(agent->value, STR("Opera")) == NULL) {
-            return true;
-        }
+    if ((disabled & KEEPALIVE_DISABLE_MSIE6) != 0 && request->method == METHOD_POST &&
+        agent_is_msie6(agent->value)) {
+        return true;
     }
     return (disabled & KEEPALIVE_DISABLE_SAFARI) != 0 &&
            str_find(agent->value, STR("Safari/")) != NULL &&

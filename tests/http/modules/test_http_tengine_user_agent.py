@@ -7,7 +7,7 @@ from harness.server import Server, run_binary
 TABLE = """
     user_agent $browser { default none; greedy Firefox; greedy Gecko;
         Chrome 18.0+ new; Chrome 5.0- old; Chrome 17.0~17.9999 between; Chromecast cast;
-        Firefox 3.0+ fox; MSIE 6.0 six; Opera any; Trident 1.2.3.4= exact; }
+        Firefox 3.0+ fox; MSIE 6.0 six; Opera any; Safari safari; Trident 1.2.3.4= exact; }
     server { listen 127.0.0.1:@PORT@; return 200 $browser; }
 """
 
@@ -24,9 +24,10 @@ def server():
     ("Chrome/17", "between"), ("Chrome/17.9999", "between"), ("Chrome/17.9999.1", "none"),
     ("Chrome", "old"), ("xChrome/20y", "new"), ("chrome/20", "none"),  # no version is 0; words are bytes
     ("Chromecast/18", "cast"),                                         # the longest word counts
-    ("MSIE 6.0;", "six"), ("MSIE/6", "six"), ("MSIE 6.1", "none"), ("MSIE 6.0 Opera", "six"),
+    ("MSIE 6.0;", "six"), ("MSIE/6", "six"), ("MSIE 6.1", "none"), ("MSIE 6.0 Opera", "any"), ("Opera MSIE 6.0", "six"), ("Opera MSIE 6.1", "any"),
     ("MSIE 7.0 Opera", "any"), ("Opera", "any"), ("Opera/9.80 (X)", "any"),
-    ("Firefox/3 Chrome/20", "new"), ("Firefox/3 x", "fox"), ("Firefox/3 Gecko", "none"),
+    ("Firefox/3 Chrome/20", "new"), ("Firefox/3 x", "fox"), ("Firefox/3 Gecko", "fox"), ("Chrome/13.0 Safari/535.1", "safari"), ("Chrome/20.0 Firefox/1 Safari/1", "safari"), ("Safari/535.1 Chrome/20", "new"),
+    ("Chrome/20 Firefox/4", "new"), ("Firefox/4 Chrome/20 Firefox/5", "new"),
     ("Gecko/1 Firefox/6.0", "fox"), ("Trident/1.2.3.4", "exact"), ("Trident/1.2.3.5", "none"),
     ("Trident/1.2.3.4.5", "exact"), ("MSIE 99999999999999999999", "none"), ("Chrome/99999999999", "new"),
     ("Chrome/", "old"), ("Chrome/18.", "new"), ("", "none"),

@@ -1,5 +1,6 @@
 /* ngx_http_browser_module: is a client's browser modern or ancient, as its User-Agent says? */
 #include "base/parse.h"
+#include "http/message/agent.h"
 #include "http/request/request.h"
 #include "http/routing/hooks.h"
 #include "http/variables/variables.h"
@@ -163,12 +164,8 @@ static bool get_msie(struct variable_env *env, const struct variable *variable, 
 {
     const struct field *field = fields_get(&variable_request(env)->headers, FIELD_USER_AGENT);
 
-    if (field == NULL || str_find(field->value, STR("Opera")) != NULL) {
-        return variable_give(out, STR(""));
-    }
-    const char *token = str_find(field->value, STR("MSIE "));
-    bool is_msie = token != NULL &&
-                   field->value.data + field->value.len - token >= (ptrdiff_t) sizeof("MSIE 6.");
+    bool is_msie = field != NULL && agent_is_msie(field->value);
+
     return variable_give(out, is_msie ? STR("1") : STR(""));
 }
 

@@ -20,7 +20,7 @@ struct version_range {
 
 struct agent_word {
     struct str text;
-    bool is_greedy;    /* a word that stands after it counts more */
+    bool is_greedy;    /* any other word counts more */
     struct vec ranges; /* struct version_range: in order */
 };
 
@@ -102,9 +102,14 @@ static const struct version_range *range_of(const struct agent_word *word, agent
     return NULL;
 }
 
+/*
+ * Tengine reads from the end: the last word whose version fits says the value, but a greedy one only where no other does. Of
+ * those the last one counts, too.
+ */
 static struct str agent_value(const struct agent_table *table, struct str agent)
 {
     struct str value = table->fallback;
+    bool is_final = false;
 
     while (agent.len != 0) {
         const struct agent_word *word = word_at(table, agent);
@@ -115,13 +120,9 @@ static struct str agent_value(const struct agent_table *table, struct str agent)
         }
         agent = str_skip(agent, word->text.len);
         const struct version_range *range = range_of(word, version_behind(&agent));
-        if (range != NULL) {
+        if (range != NULL && (!word->is_greedy || !is_final)) {
             value = range->value;
-        } else if (word->is_greedy) {
-            value = table->fallback;
-        }
-        if (range != NULL && !word->is_greedy) {
-            break;
+            is_final = !word->is_greedy;
         }
     }
     return value;
@@ -245,8 +246,8 @@ static const struct directive user_agent_rows[] = {
      .doc =
          "Defines a variable by the words of User-Agent, each line `word [versions] value`. "
          "Versions: `5.0` or `5.0=` this one, `5.0+` and above, `5.0-` and below, `5.0~6.9` from and to; "
-         "a word without a version has 0. The first word whose version fits says the value; "
-         "behind a word that a line `greedy word` names another one may say it anew. "
+         "a word without a version has 0. The last word whose version fits says the value, "
+         "one that a line `greedy word` names only where no other does. "
          "`default value` has to be there."},
     {0},
 };
