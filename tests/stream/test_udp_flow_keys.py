@@ -245,3 +245,9 @@ def test_what_is_refused(tmp_path, value):
     done = run_binary("-t", "-p", "%s/" % tmp_path, "-c", "nginx.conf", "-e", "stderr")
     assert done.returncode == 1
     assert 'in "udp_flow_key"' in done.stderr
+
+
+def test_dtls_is_refused_with_a_reason(tmp_path):
+    (tmp_path / "c").write_text("pid p; error_log stderr; events { } stream { server { listen 127.0.0.1:1 udp dtls; return x; } }")
+    done = run_binary("-t", "-p", str(tmp_path), "-c", "c", "-e", "stderr")
+    assert done.returncode == 1 and 'the "dtls" parameter is not supported: datagrams of DTLS are passed on as they are' in done.stderr

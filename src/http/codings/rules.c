@@ -217,6 +217,14 @@ void response_varies_by_encoding(struct request *request)
         if (field->value.data == own.data && !field->is_removed) {
             return;
         }
+        if (field->id == FIELD_VARY && field->is_list && !field->is_removed) {
+            const struct str parts[] = {field->value, STR(", "), own};
+
+            if (!str_ends(field->value, own)) {
+                field->value = arena_join(&request->arena, parts, 3);
+            }
+            return;
+        }
     }
     fields_add_known(&request->response.fields, &request->arena, FIELD_VARY, own)->is_early = true;
     request->response.has_early_field = true;

@@ -96,6 +96,8 @@ struct field {
     bool is_removed; /* stays in the list, is not sent */
     bool is_early;   /* of a response: sent before its ETag */
     bool is_added;   /* … add_header put it there: it says nothing of what a body is */
+    bool
+        is_list; /* … a page of our own put it there: what else is to be said in it goes behind its value */
 };
 
 /*

@@ -169,6 +169,15 @@ static struct str explain_absent(struct conf *conf, const char *module)
                               why_never(module));
 }
 
+/* Modules of others whose work something of ours does: what it is. NULL: none is known. */
+static const char *what_does_the_same(struct str directive)
+{
+    return str_starts(directive, STR("vhost_traffic_status"))
+               ? "it belongs to the module nginx-module-vts; \"metrics\" in a location shows the "
+                 "traffic of servers and upstreams"
+               : NULL;
+}
+
 struct str not_built_explain(struct conf *conf, struct str directive, uint32_t context)
 {
     const struct not_built_row *row = find_row(directive, context);
@@ -189,6 +198,10 @@ struct str not_built_explain(struct conf *conf, struct str directive, uint32_t c
         return instead != NULL
                    ? str_of(instead)
                    : arena_printf(conf->arena, "%s of Portunus does not have it", row->module);
+    }
+    const char *same = what_does_the_same(directive);
+    if (same != NULL) {
+        return str_of(same);
     }
     struct str skipped = registry_skipped(conf, directive);
     return skipped.len == 0

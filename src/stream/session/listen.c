@@ -22,6 +22,12 @@ static bool read_word(struct conf_scope *scope, const struct conf_node *node,
         line->words.is_ssl = true;
         return true;
     }
+    if (str_is(word, "dtls")) {
+        return conf_error(
+            scope->conf, node,
+            "the \"dtls\" parameter is not supported: datagrams of DTLS are passed on "
+            "as they are, by \"udp\" and \"udp_flow_key dtls\"");
+    }
     if (str_is(word, "udp")) {
         line->is_udp = true;
         return true;

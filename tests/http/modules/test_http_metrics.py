@@ -433,3 +433,10 @@ def test_status_is_refused(tmp_path, text, wrong):
     (tmp_path / "logs").mkdir()
     result = run_binary("-t", "-p", str(tmp_path), "-c", "nginx.conf")
     assert result.returncode == 1 and wrong in result.stderr
+
+
+@pytest.mark.parametrize("directive", ["vhost_traffic_status_zone", "vhost_traffic_status_display"])
+def test_a_module_of_others_is_told_what_does_the_same(tmp_path, directive):
+    (tmp_path / "c").write_text("pid p; error_log stderr; events { } http { %s; }" % directive)
+    done = run_binary("-t", "-p", str(tmp_path), "-c", "c", "-e", "stderr")
+    assert done.returncode == 1 and 'unknown directive "%s" (it belongs to the module nginx-module-vts; "metrics" in a location' % directive in done.stderr

@@ -157,3 +157,11 @@ def test_as_many_servers_as_there_may_be(serve):
     counts = {dict(metric_family.labels_of(metric))["server"]: metric.histogram.sample_count for metric in found["portunus_server_request_duration_seconds"].metric}
     assert len(counts) == 1024 and {name for name, count in counts.items() if count} - {"a"} == set(names[::100])
     assert find(found, "metrics_lost_total").counter.value == 0
+
+
+def test_one_vary(serve):
+    """Accept chooses the form, Accept-Encoding the coding: one field says both."""
+    server = serve("gzip on; gzip_min_length 1; gzip_vary on; gzip_types *; server { listen 127.0.0.1:@PORT@; location /metrics { metrics; } }")
+    for headers in ((), ("Accept-Encoding: gzip",), ("Accept: text/html", "Accept-Encoding: gzip")):
+        answer = server.get("/metrics", *headers)
+        assert [value for name, value in answer.headers if name == "Vary"] == ["Accept, Accept-Encoding"]

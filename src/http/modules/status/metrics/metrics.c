@@ -125,7 +125,8 @@ static enum flow metrics_answer(struct request *request)
         as = AS_TEXT; /* a client that names nothing that we know: all scrapers read it */
     }
     fields_add(&request->response.fields, &request->arena, STR("Cache-Control"), STR("no-store"));
-    fields_add(&request->response.fields, &request->arena, STR("Vary"), STR("Accept"));
+    fields_add(&request->response.fields, &request->arena, STR("Vary"), STR("Accept"))->is_list =
+        true;
     if (as == AS_PAGE) {
         return response_memory(request, 200, shown_types[as], metrics_page());
     }
