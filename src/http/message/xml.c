@@ -17,10 +17,22 @@ void xml_begin(struct xml_reader *reader, struct arena *arena, struct str docume
 }
 
 /* Characters of names beyond ASCII (XML 1.0, 2.3), from … to. */
-static const uint32_t name_ranges[][2] = {{0xc0, 0xd6},     {0xd8, 0xf6},     {0xf8, 0x2ff},
-                                          {0x370, 0x37d},   {0x37f, 0x1fff},  {0x200c, 0x200d},
-                                          {0x2070, 0x218f}, {0x2c00, 0x2fef}, {0x3001, 0xd7ff},
-                                          {0xf900, 0xfdcf}, {0xfdf0, 0xfffd}, {0x10000, 0xeffff}};
+/* clang-format off */
+static const uint32_t name_ranges[][2] = {
+    {0xc0, 0xd6},
+    {0xd8, 0xf6},
+    {0xf8, 0x2ff},
+    {0x370, 0x37d},
+    {0x37f, 0x1fff},
+    {0x200c, 0x200d},
+    {0x2070, 0x218f},
+    {0x2c00, 0x2fef},
+    {0x3001, 0xd7ff},
+    {0xf900, 0xfdcf},
+    {0xfdf0, 0xfffd},
+    {0x10000, 0xeffff},
+};
+/* clang-format on */
 
 static bool begins_name(uint32_t c)
 {

@@ -174,10 +174,12 @@ static enum thread_called run_job(const struct aside_job *job, void (*work)(void
         return THREAD_CALL_REFUSED;
     }
     enum thread_called called = enter(job);
-    if (called == THREAD_CALL_DONE) {
-        called = thread_pool_call(threads, work, arg);
-        leave(job);
+    if (called != THREAD_CALL_DONE) {
+        return called;
     }
+    /* A place that came too late: an idle thread would take the job at once, and the end would wait for it. */
+    called = fiber_is_cancelled() ? THREAD_CALL_CANCELLED : thread_pool_call(threads, work, arg);
+    leave(job);
     return called;
 }
 

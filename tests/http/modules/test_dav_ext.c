@@ -237,7 +237,7 @@ static void shared_locks_stand_beside_each_other(void **state)
     assert_false(allows("/s/x", false, false, NULL));
     assert_true(allows("/s/x", false, false, &one));
     assert_true(allows("/s/x", false, false, &two));
-    lock_list(table, &arena, STR("/s/x"), 100, NULL, &list);
+    lock_list(table, &(struct lock_view){&arena, STR("/s/x"), 100}, NULL, &list);
     assert_int_equal(list.count, 2);
 }
 

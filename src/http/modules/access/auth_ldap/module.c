@@ -375,7 +375,7 @@ static const struct directive ldap_rows[] = {
     {"auth_ldap", IN_ALL, TEMPLATE(S, realm), .initial = "off", .syntax = "string | off",
      .doc =
          "Lets in who gives a name and a password that an LDAP server takes; others are asked for them, by 401 and this text. "
-         "Servers are asked on threads, of which `thread_pool auth_ldap` tells the number (4) and how many requests may wait "
+         "Servers are asked on threads, of which `thread_pool auth_ldap` tells the number for each (4) and how many requests may wait "
          "(128); more are answered with 503."},
     {"auth_ldap_servers", IN_ALL, STRINGS(S, names), .syntax = "name ...",
      .doc = "The ldap_server blocks that are asked, in this order, until one says yes."},

@@ -131,13 +131,6 @@ static void copy_out(struct arena *arena, const struct lock_record *record, uint
     lock->is_shared = record->is_shared;
 }
 
-/* What a list shows. */
-struct lock_view {
-    struct arena *arena;
-    struct str path;
-    uint64_t now_ms;
-};
-
 enum { RECORDS_AT_ONCE = 256 }; /* that are looked at under the table's lock */
 
 /* ---- what is done with them ---- */
@@ -302,13 +295,11 @@ static void list_some(struct shm_table *table, const struct lock_view *view, uin
     shm_table_unlock(table);
 }
 
-void lock_list(struct shm_table *table, struct arena *arena, struct str path, uint64_t now_ms,
-               bool (*share)(void), struct vec *out)
+void lock_list(struct shm_table *table, const struct lock_view *view, bool (*share)(void),
+               struct vec *out)
 {
-    const struct lock_view view = {.arena = arena, .path = path, .now_ms = now_ms};
-
     for (uint32_t i = 0; i < shm_table_count(table); i += RECORDS_AT_ONCE) {
-        list_some(table, &view, i, out);
+        list_some(table, view, i, out);
         if (share != NULL && !share()) {
             break;
         }

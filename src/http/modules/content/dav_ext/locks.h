@@ -70,12 +70,19 @@ struct lock_target {
 bool lock_allows(struct shm_table *table, const struct lock_target *target,
                  const struct vec *tokens, uint64_t now_ms);
 
+/* What a list is to show. */
+struct lock_view {
+    struct arena *arena; /* of the copies */
+    struct str path;
+    uint64_t now_ms;
+};
+
 /*
- * The locks that cover a directory or file, or lie on what is right inside, as copies in the arena: struct lock. The table is
- * locked for a bounded time, whatever its size. `share` is called between, and MAY WAIT; false ends it. NULL: nothing is called.
+ * The locks that cover a directory or file, or lie on what is right inside, as copies: struct lock. The table is locked for a
+ * bounded time, whatever its size. `share` is called between, and MAY WAIT; false ends it. NULL: nothing is called.
  */
-void lock_list(struct shm_table *table, struct arena *arena, struct str path, uint64_t now_ms,
-               bool (*share)(void), struct vec *out);
+void lock_list(struct shm_table *table, const struct lock_view *view, bool (*share)(void),
+               struct vec *out);
 /* Does the lock cover the path? */
 bool lock_covers(const struct lock *lock, struct str path);
 

@@ -489,8 +489,9 @@ enum flow dav_propfind(struct request *request)
     }
     listing->has_locks = settings->zone != NULL;
     if (listing->has_locks) {
-        lock_list(settings->zone->limit.table, &request->arena, listing->path, clock_now.now_ms,
-                  loop_share, &listing->locks);
+        const struct lock_view view = {&request->arena, listing->path, clock_now.now_ms};
+
+        lock_list(settings->zone->limit.table, &view, loop_share, &listing->locks);
     }
     listing->uri = request->uri;
     listing->follows_links = request->location->disable_symlinks == SYMLINKS_ALLOWED;
