@@ -47,6 +47,9 @@ struct health_settings {
      * enough. */
     bool (*speak)(struct health_probe *probe);
     const void *speak_settings; /* of speak: what is sent, what is expected */
+    struct log_sink *const
+        *error_log; /* of the block that wants the check; NULL: that of the set */
+    struct log log; /* of its lines; in a running worker */
 };
 
 /* ---- when the configuration is read ---- */

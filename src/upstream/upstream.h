@@ -145,7 +145,9 @@ struct upstream_set {
     struct arena *arena;                      /* that the set and its groups are in */
     const struct resolver_settings *resolver; /* of the http block; see upstream_set_resolver */
     uint64_t resolver_timeout_ms;             /* of the http block, too */
-    unsigned no_server_status;  /* of requests that find nobody to serve them: 502 or 500 */
+    struct log_sink *const *error_log; /* of the outer block: where its chain will be; or NULL */
+    struct log log;                    /* of what is done for no request; in a running worker */
+    unsigned no_server_status;         /* of requests that find nobody to serve them: 502 or 500 */
     uint64_t discard_most;      /* turns of round robin that are passed over at first, at most */
     struct cell_memory *memory; /* of this floor: shared cells of all peers */
     struct map blocks;          /* struct upstream_group * by name, without case */
@@ -199,6 +201,9 @@ struct upstream_group *upstream_use(struct conf *conf, const struct upstream_sub
 /* The resolver of the outer block, for groups without one of their own; before upstream_finish. */
 void upstream_set_resolver(struct upstream_set *set, const struct resolver_settings *resolver,
                            uint64_t timeout_ms);
+
+/* The error_log of the outer block, for lines about no request: names that are watched, health checks. */
+void upstream_set_error_log(struct upstream_set *set, struct log_sink *const *error_log);
 
 /*
  * After the whole http or stream block: resolves the servers' names (one that does not resolve is a warning),

@@ -21,8 +21,14 @@ static struct script_main **place_of(struct conf *conf, const char *key)
     return conf_state(conf, key, sizeof(struct script_main *));
 }
 
-void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main)
+void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main,
+                     const struct script_place *place)
 {
+    struct script_place *own = arena_new(scope->conf->arena, struct script_place);
+
+    *own = *place;
+    main->place = own;
+    main->options.settings = place->settings;
     *place_of(scope->conf, key) = main;
 }
 
@@ -55,6 +61,10 @@ bool script_main_opened(struct generation *generation, const char *key)
     if (main == NULL) {
         return true;
     }
+    struct log_sink *sinks =
+        *main->place->error_log != NULL ? *main->place->error_log : generation->core->error_log;
+
+    main->options.log = (struct log){.sinks = sinks, .level = log_chain_level(sinks)};
     arena_on_free(&generation->arena, free_vm, main);
     return script_opened(&main->options, &main->vm);
 }

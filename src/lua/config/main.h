@@ -8,14 +8,28 @@ struct conf;
 struct conf_scope;
 struct generation;
 
+struct log_sink;
+struct script_settings;
+
+/* What the subsystem's outermost block says, for code that runs without a request. */
+struct script_place {
+    const struct script_settings *settings;
+    struct log_sink *const *error_log; /* its chain; NULL behind it: that of the main level */
+};
+
 /* What a subsystem has of Lua. The first member of its settings of the main level; lives as long as the generation. */
 struct script_main {
     struct script_vm_options options;
+    const struct script_place *place;
     struct script_vm *vm; /* NULL: there is no Lua to run */
 };
 
-/* The settings of the subsystem's block are `main`: script_main_of finds them. `key` is the subsystem's own. */
-void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main);
+/*
+ * The settings of the subsystem's block are `main`: script_main_of finds them. `key` is the subsystem's own. What the block
+ * says of code without a request is copied.
+ */
+void script_main_set(struct conf_scope *scope, const char *key, struct script_main *main,
+                     const struct script_place *place);
 /* NULL: there is no such block. */
 struct script_main *script_main_of(struct conf *conf, const char *key);
 

@@ -62,6 +62,7 @@ struct script_nobody {
     struct script_subject
         subject; /* in no list of the VM's: it has nothing that would have to end */
     struct script_thread thread;
+    struct log log;
 };
 
 static const struct script_subject_kind nobody_kind = {.name = "nobody"};
@@ -75,7 +76,9 @@ struct script_thread *script_nobody(struct script_vm *vm)
         if (nobody == NULL) {
             fatal_no_memory(sizeof(*nobody));
         }
-        script_subject_begin(&nobody->subject, &nobody_kind, vm, log_main);
+        nobody->log = vm->options->log;
+        script_subject_begin(&nobody->subject, &nobody_kind, vm, &nobody->log);
+        nobody->subject.settings = vm->options->settings;
         list_remove(&nobody->subject.link);
         nobody->thread = (struct script_thread){.subject = &nobody->subject,
                                                 .phase = SCRIPT_INIT,

@@ -33,7 +33,7 @@ static void *vm_alloc(void *arg, void *old, size_t old_size, size_t size)
         counters_mine->limited++;
         if (!vm->is_over_memory) {
             vm->is_over_memory = true;
-            log_error(log_main, 0,
+            log_error(&vm->options->log, 0,
                       "lua_memory_limit of %llu bytes is reached: scripts fail for want of memory",
                       (unsigned long long) vm->options->memory_limit);
         }

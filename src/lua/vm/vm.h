@@ -14,6 +14,7 @@
 struct conf_node;
 struct script_capture;
 struct script_dict;
+struct script_settings;
 struct generation;
 struct script_subject;
 struct script_vm;
@@ -45,6 +46,9 @@ struct script_subsystem {
 struct script_vm_options {
     const struct script_subsystem *subsystem;
     struct generation *generation;
+    /* What the subsystem's outermost block says, for code that runs without a request: its settings, and its error_log. */
+    const struct script_settings *settings;
+    struct log log;
     struct str package_path; /* lua_package_path; empty = not said */
     struct str package_cpath;
     uint64_t memory_limit; /* bytes that a VM may take; 0 = none */

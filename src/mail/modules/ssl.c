@@ -92,7 +92,8 @@ static bool check(struct conf_scope *scope, struct mail_server *server)
     if (ssl->tls.keys.count == 0) {
         return lacks(scope, server, "ssl_certificate_key", why);
     }
-    return tls_server_finish(scope, &ssl->tls, server->resolver, server->resolver_timeout_ms);
+    return tls_server_finish(scope, &ssl->tls, server->resolver, server->resolver_timeout_ms,
+                             &server->error_log);
 }
 
 static const struct mail_module hooks = {.check = check};

@@ -316,7 +316,8 @@ static enum tls_progress ocsp_begin(struct tls *tls)
     ocsp->context = tls->context;
     ocsp->store = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(tls->ssl));
     X509_STORE_up_ref(ocsp->store);
-    ocsp->log = *log_main; /* the connection's may go before the answer comes */
+    ocsp->log =
+        tls_log(&tls->context->settings); /* the connection's may go before the answer comes */
     ocsp->log.connection = conn_number(tls->conn);
     ocsp->log.action = "requesting certificate status";
     tls->ocsp = ocsp;

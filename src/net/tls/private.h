@@ -318,6 +318,8 @@ struct ocsp_question {
     const struct log *log;
 };
 
+/* The log of the server whose settings these are, for what no client waits for. */
+struct log tls_log(const struct tls_settings *settings);
 /* Asks; false: logged. MAY WAIT; on a fiber. */
 bool ocsp_ask(const struct ocsp_question *question, struct arena *arena, struct ocsp_answer *out);
 /* Reads an answer to the question; false: logged. */

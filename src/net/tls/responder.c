@@ -78,6 +78,17 @@ static bool find_address(const struct ocsp_question *question, struct arena *are
     return true;
 }
 
+struct log tls_log(const struct tls_settings *settings)
+{
+    struct log log = *log_main;
+
+    if (settings->error_log != NULL && *settings->error_log != NULL) {
+        log.sinks = *settings->error_log;
+        log.level = log_chain_level(log.sinks);
+    }
+    return log;
+}
+
 static const struct conn_owner responder_owner = {.input = NULL};
 
 static struct conn *open_connection(const struct ocsp_question *question, const struct addr *addr,

@@ -73,9 +73,10 @@ static void staple_take(struct tls_staple *staple, const struct ocsp_answer *ans
 {
     uint64_t now = (uint64_t) time(NULL);
     uint64_t ask_at = now + ASK_AT_MOST_S;
+    const struct log log = tls_log(&staple->settings);
 
     if (answer->status != V_OCSP_CERTSTATUS_GOOD) {
-        log_error(log_main, 0, "certificate status \"%s\" in the OCSP response",
+        log_error(&log, 0, "certificate status \"%s\" in the OCSP response",
                   OCSP_cert_status_str(answer->status));
         return;
     }
@@ -90,7 +91,7 @@ static void staple_take(struct tls_staple *staple, const struct ocsp_answer *ans
 static void ask_responder(void *arg)
 {
     struct tls_staple *staple = arg;
-    struct log log = *log_main;
+    struct log log = tls_log(&staple->settings);
     struct arena arena;
     struct ocsp_answer answer;
     const struct ocsp_question question = {

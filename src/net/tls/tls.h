@@ -71,6 +71,8 @@ struct tls_settings {
     struct zone *ocsp_zone;    /* where answers are kept; or NULL */
     const struct resolver_settings *resolver; /* finds the addresses of responders; or NULL */
     uint64_t resolver_timeout_ms;
+    struct log_sink *const
+        *error_log; /* of the server: of questions that no client waits for; NULL: the main log's */
     uint64_t buffer_size;     /* ssl_buffer_size: bytes of a record at most */
     bool watches_files;       /* ssl_certificate_watch: changed files are taken up */
     struct log_file *key_log; /* gets the secrets of connections, in NSS's format; or NULL */

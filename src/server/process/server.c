@@ -160,6 +160,11 @@ void server_first_log(void)
     log_main = &first_log;
 }
 
+const struct log_file *server_first_log_file(void)
+{
+    return first_file.fd >= 0 ? &first_file : NULL;
+}
+
 void server_first_log_close(void)
 {
     if (log_main == &first_log) {

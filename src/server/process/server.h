@@ -44,6 +44,8 @@ bool server_prepare(int argc, char **argv, char **environment);
 /* Opens the first log (-e or the default) and makes it the main log. A failure is an alert, and
    standard error serves instead. */
 void server_first_log(void);
+/* Its file, until server_first_log_close; NULL after that. */
+const struct log_file *server_first_log_file(void);
 /* The first log is not used any more: main log is standard error or a generation's. */
 void server_first_log_close(void);
 

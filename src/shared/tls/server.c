@@ -127,7 +127,8 @@ static bool check_verification(struct conf *conf, const struct tls_server_settin
 }
 
 bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *settings,
-                       const struct resolver_settings *resolver, uint64_t resolver_timeout_ms)
+                       const struct resolver_settings *resolver, uint64_t resolver_timeout_ms,
+                       struct log_sink *const *error_log)
 {
     struct conf *conf = scope->conf;
     struct str error;
@@ -142,6 +143,7 @@ bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *set
     struct tls_settings made = settings_of(conf, settings);
     made.resolver = resolver;
     made.resolver_timeout_ms = resolver_timeout_ms;
+    made.error_log = error_log;
     if (!settings->has_variables) {
         list_pairs(conf, settings, &made.certificates);
     } else {

@@ -50,7 +50,8 @@ struct tls_server_settings {
 
 /* Makes the context, when the block of a server was read that has certificates, or refuses all. False after conf_error. */
 bool tls_server_finish(struct conf_scope *scope, struct tls_server_settings *settings,
-                       const struct resolver_settings *resolver, uint64_t resolver_timeout_ms);
+                       const struct resolver_settings *resolver, uint64_t resolver_timeout_ms,
+                       struct log_sink *const *error_log);
 
 /* In a handshake, where names of certificates have variables: loads them. False: told in the log. */
 bool tls_server_certify(const struct tls_server_settings *settings, struct conn *conn,

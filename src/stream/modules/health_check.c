@@ -150,6 +150,7 @@ static bool health_check_finish(struct conf_scope *scope, void *settings)
     vec_each(struct check_line *const, line, &here->lines) {
         (*line)->health.timeout_ms = here->timeout_ms;
         (*line)->server = scope_stream_server(scope);
+        (*line)->health.error_log = &(*line)->server->error_log;
         *vec_add(all_lines(conf), conf->arena, struct check_line *) = *line;
     }
     return is_ok;

@@ -127,7 +127,8 @@ static bool ssl_finish(struct conf_scope *scope, void *arg)
 
     settings->tls.context = NULL;
     return scope->context != IN_STREAM_SERVER ||
-           tls_server_finish(scope, &settings->tls, server->resolver, server->resolver_timeout_ms);
+           tls_server_finish(scope, &settings->tls, server->resolver, server->resolver_timeout_ms,
+                             &server->error_log);
 }
 
 static bool ssl_end(struct conf *conf, struct stream_main *main)

@@ -11,6 +11,7 @@ static bool hand_resolver_down(struct conf_scope *scope, void *settings)
 {
     const struct stream_server *server = scope_stream_server(scope);
 
+    upstream_set_error_log(upstream_set_of(scope->conf, &upstream_stream), &server->error_log);
     upstream_set_resolver(upstream_set_of(scope->conf, &upstream_stream), server->resolver,
                           server->resolver_timeout_ms);
     return true;

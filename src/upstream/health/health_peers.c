@@ -130,7 +130,8 @@ bool health_renew_group(struct checked_group *checked, bool *is_ok)
         return false;
     }
     arena_init(&checked->arena);
-    checked->pick = (struct upstream_pick){.arena = &checked->arena, .log = log_main};
+    checked->pick =
+        (struct upstream_pick){.arena = &checked->arena, .log = &checked->group->set->log};
     upstream_pick_begin(&checked->pick, checked->group);
     struct peer_list *list = checked->pick.list;
     size_t most =

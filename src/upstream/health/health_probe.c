@@ -52,7 +52,7 @@ static bool connect_probe(struct prober *prober, struct probe_run *run, struct h
     enum link_result result =
         link_connect(&run->pick, &options, probe->deadline_ms, &probe->conn, &probe->error);
     run->pick.peer = NULL;
-    run->pick.log = log_main;
+    run->pick.log = &prober->settings->log;
     if (result != LINK_OK) {
         probe->conn = NULL;
         probe->reason = "connection";
@@ -112,7 +112,7 @@ static void tell_followers(const struct prober *leader, const struct health_resu
             if (prober->leader == leader) {
                 health_settle(&(struct health_subject){checked->group, prober->settings,
                                                        prober->index, prober->peer},
-                              result, log_main);
+                              result, &prober->settings->log);
             }
         }
     }
@@ -160,12 +160,12 @@ static void conclude(struct probe_run *run, struct prober *prober,
         return;
     }
     if (is_our_fault) {
-        log_error(log_main, result->error, "health check of peer %.*s could not be made",
-                  STR_ARG(run->peer->name));
+        log_error(&prober->settings->log, result->error,
+                  "health check of peer %.*s could not be made", STR_ARG(run->peer->name));
     } else if (prober->checked != NULL) {
         health_settle(&(struct health_subject){prober->checked->group, prober->settings,
                                                prober->index, run->peer},
-                      result, log_main);
+                      result, &prober->settings->log);
         tell_followers(prober, result);
     }
     plan_next(run, prober, next_time(prober->settings, run->start_ms));
@@ -194,7 +194,7 @@ static void run_probe(void *arg)
         .group = prober->checked->group,
         .peer = run->peer,
         .deadline_ms = run->start_ms + prober->settings->timeout_ms,
-        .log = log_main,
+        .log = &prober->settings->log,
         .arena = &run->arena,
     };
 
@@ -228,7 +228,7 @@ bool health_start_probe(struct prober *prober, uint64_t claimed_ms)
     run->start_ms = clock_now.now_ms;
     run->claimed_ms = claimed_ms;
     run->pick.arena = &run->arena;
-    run->pick.log = log_main;
+    run->pick.log = &prober->settings->log;
     upstream_pick_begin(&run->pick, prober->checked->group);
     run->peer = prober->peer; /* of the list that was looked at in this very turn: the same */
     prober->run = run;
@@ -236,7 +236,7 @@ bool health_start_probe(struct prober *prober, uint64_t claimed_ms)
     worker->running++;
     list_push_back(&worker->runs, &run->in_worker);
     if (fiber_start(run_probe, run, NULL) == FIBER_NO_STACK) {
-        log_error(log_main, errno, "no fiber for the health check of peer %.*s",
+        log_error(&prober->settings->log, errno, "no fiber for the health check of peer %.*s",
                   STR_ARG(prober->peer->name));
         prober->run = NULL;
         plan_next(run, prober, next_time(prober->settings, run->start_ms));

@@ -85,7 +85,7 @@ static uint64_t look_around(struct health_worker *worker)
         count += worker->groups[w].count;
     }
     if (!is_ok) {
-        log_alert(log_main, ENOMEM, "some peers are not checked");
+        log_alert(&worker->set->log, ENOMEM, "some peers are not checked");
     }
     if (has_changed) {
         health_choose_leaders(worker);
@@ -149,6 +149,16 @@ void health_free_if_idle(struct health_worker *worker)
     }
 }
 
+/* Lines of a check go where its block says, or those of the set. */
+static void set_log(struct health_settings *check, const struct upstream_set *set)
+{
+    check->log = set->log;
+    if (check->error_log != NULL && *check->error_log != NULL) {
+        check->log.sinks = *check->error_log;
+        check->log.level = log_chain_level(check->log.sinks);
+    }
+}
+
 /* The groups of the set that have checks. False: no memory. */
 static bool add_groups(struct health_worker *worker, struct upstream_set *set)
 {
@@ -163,6 +173,9 @@ static bool add_groups(struct health_worker *worker, struct upstream_set *set)
             continue;
         }
         struct checked_group *checked = &worker->groups[worker->group_count++];
+        for (struct health_settings *check = (*group)->health; check != NULL; check = check->next) {
+            set_log(check, set);
+        }
         checked->worker = worker;
         checked->group = *group;
         arena_init(&checked->arena);

@@ -359,7 +359,7 @@ static enum resolve_result ask_resolver(const struct watch *watch, struct arena 
     const struct dns_lookup lookup = {.settings = group->resolver,
                                       .name = server->host,
                                       .deadline_ms = deadline_ms,
-                                      .log = log_main,
+                                      .log = &group->set->log,
                                       .arena = arena};
     return server->service.len != 0 ? resolver_services(&lookup, server->service, out)
                                     : resolver_addresses(&lookup, out);
@@ -373,7 +373,7 @@ static uint64_t note_failure(struct watch *watch, enum resolve_result result)
     uint64_t delay_ms = RETRY_FIRST_MS;
 
     if (watch->failures++ == 0) {
-        log_error(log_main, 0, "%.*s could not be resolved (%s) in upstream \"%.*s\"",
+        log_error(&group->set->log, 0, "%.*s could not be resolved (%s) in upstream \"%.*s\"",
                   STR_ARG(watch->server->host), text, STR_ARG(group->name));
     }
     if (group->resolve_fail_timeout_ms != 0) {
@@ -419,7 +419,7 @@ static uint64_t ask_and_take(struct watch *watch)
     }
     if (result == RESOLVE_OK) {
         if (watch->failures != 0) {
-            log_notice(log_main, 0, "%.*s is resolved again in upstream \"%.*s\"",
+            log_notice(&watch->group->set->log, 0, "%.*s is resolved again in upstream \"%.*s\"",
                        STR_ARG(watch->server->host), STR_ARG(watch->group->name));
         }
         watch->failures = 0;

@@ -56,6 +56,11 @@ void upstream_set_resolver(struct upstream_set *set, const struct resolver_setti
     set->resolver_timeout_ms = timeout_ms;
 }
 
+void upstream_set_error_log(struct upstream_set *set, struct log_sink *const *error_log)
+{
+    set->error_log = error_log;
+}
+
 void upstream_group_defaults(struct upstream_group *group,
                              const struct upstream_subsystem *subsystem)
 {

@@ -44,6 +44,7 @@ static void set_make(struct changed_group *changed, const struct upstream_set *m
                                          .arena = &changed->arena,
                                          .resolver = main->resolver,
                                          .resolver_timeout_ms = main->resolver_timeout_ms,
+                                         .error_log = main->error_log,
                                          .no_server_status = main->no_server_status,
                                          .discard_most = main->discard_most};
 }

@@ -37,6 +37,11 @@ static void set_run(struct upstream_set *set)
     running = set;
     set->is_running = true;
     set->is_quitting = false;
+    set->log = (struct log){.sinks = log_main->sinks, .level = log_main->level};
+    if (set->error_log != NULL && *set->error_log != NULL) {
+        set->log.sinks = *set->error_log;
+        set->log.level = log_chain_level(set->log.sinks);
+    }
     arena_on_free(set->arena, set_stop, set);
 }
 
@@ -54,7 +59,7 @@ bool set_start(struct upstream_set *set)
     vec_each(struct upstream_group *, group, &set->groups) {
         group_start(*group, NULL);
         if (!watch_start(*group)) {
-            log_emerg(log_main, 0, "no memory to watch the names of upstream \"%.*s\"",
+            log_emerg(&set->log, 0, "no memory to watch the names of upstream \"%.*s\"",
                       STR_ARG((*group)->name));
             return false;
         }

@@ -13,6 +13,7 @@ static bool hand_resolver_down(struct conf_scope *scope, void *settings)
 {
     const struct http_location *location = scope_location(scope);
 
+    upstream_set_error_log(upstream_set_of(scope->conf, &upstream_http), &location->error_log);
     upstream_set_resolver(upstream_set_of(scope->conf, &upstream_http), location->resolver,
                           location->resolver_timeout_ms);
     return true;

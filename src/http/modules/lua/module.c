@@ -141,7 +141,11 @@ static const struct directive_table group_table = {.rows = group_rows};
 /* The settings of the http block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
-    script_main_set(scope, main_key, &((struct lua_main *) settings)->script);
+    const struct lua_settings *place = conf_settings(scope, &lua_key);
+
+    script_main_set(scope, main_key, &((struct lua_main *) settings)->script,
+                    &(struct script_place){.settings = &place->script,
+                                           .error_log = &scope_location(scope)->error_log});
     return true;
 }
 

@@ -79,7 +79,11 @@ static const struct directive_table group_table = {.rows = group_rows};
 /* The settings of the stream block, for the end of the reading. */
 static bool main_finish(struct conf_scope *scope, void *settings)
 {
-    script_main_set(scope, main_key, &((struct stream_lua_main *) settings)->script);
+    const struct stream_lua_settings *place = conf_settings(scope, &stream_lua_key);
+
+    script_main_set(scope, main_key, &((struct stream_lua_main *) settings)->script,
+                    &(struct script_place){.settings = &place->script,
+                                           .error_log = &scope_stream_server(scope)->error_log});
     return true;
 }
 

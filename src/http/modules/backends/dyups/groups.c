@@ -54,6 +54,12 @@ static struct known_group *known_new(struct str name)
     return group;
 }
 
+/* What other workers changed is logged where lines of the http block go. */
+static const struct log *log_now(void)
+{
+    return &upstream_set_of(dyups_now->outer->conf, &upstream_http)->log;
+}
+
 static struct changed_group *make_group(const struct store_entry *entry)
 {
     struct buf why = {0};
@@ -61,7 +67,7 @@ static struct changed_group *make_group(const struct store_entry *entry)
         changed_group_read(dyups_now->outer, dyups_now->variables, entry->name, entry->text, &why);
 
     if (made == NULL) {
-        log_error(log_main, 0, "dyups: upstream \"%.*s\" is not taken: %.*s", STR_ARG(entry->name),
+        log_error(log_now(), 0, "dyups: upstream \"%.*s\" is not taken: %.*s", STR_ARG(entry->name),
                   STR_ARG(buf_str(&why)));
     } else if (!changed_group_start(made)) {
         changed_group_drop(made);
@@ -85,7 +91,7 @@ static void take(const struct store_entry *entry)
         changed_group_drop(former);
     }
     if (dyups_now->logs_reads) {
-        log_notice(log_main, 0, "dyups: upstream \"%.*s\" was %s", STR_ARG(entry->name),
+        log_notice(log_now(), 0, "dyups: upstream \"%.*s\" was %s", STR_ARG(entry->name),
                    entry->is_gone ? "deleted" : "changed");
     }
 }

@@ -259,6 +259,7 @@ static bool add_line(struct conf_scope *scope, struct check_line *line)
     }
     line->tls = location->content.tls;
     line->group = location->content.group;
+    line->health.error_log = &location->error_log;
     *vec_add(all_lines(conf), conf->arena, struct check_line *) = line;
     return health_add(conf, line->node, location->content.group, &line->health);
 }

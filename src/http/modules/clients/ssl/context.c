@@ -12,7 +12,7 @@ bool ssl_finish(struct conf_scope *scope, void *arg)
     settings->has_exceptions = false;
     return scope->context != IN_SERVER ||
            tls_server_finish(scope, &settings->tls, location->resolver,
-                             location->resolver_timeout_ms);
+                             location->resolver_timeout_ms, &location->error_log);
 }
 
 bool ssl_place_finish(struct conf_scope *scope, void *settings)
