@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "lua/vm/function.h"
+#include "lua/vm/memory.h"
 
 static char
     kept_key; /* its address: {error value, ways as one text, number of them}, in the registry */
@@ -158,11 +159,11 @@ void script_failure_end(struct script_thread *thread)
     const char *message = lua_tostring(thread->state, -1);
 
     thread->subject->failed_with = 500;
-    if (message != NULL && strcmp(message, "not enough memory") == 0) {
-        lua_gc(thread->state, LUA_GCCOLLECT, 0);
-    }
     if (!thread->is_told) {
         say(thread->subject->log, say_of(thread), message, "");
+    }
+    if (thread->lacks_memory) {
+        script_memory_collect(thread->subject->vm->state);
     }
 }
 

@@ -29,6 +29,9 @@ static int call_row(lua_State *L)
     if (!row->waits || running == NULL) {
         return row->run(L, thread);
     }
+    if (thread->subject->vm->is_in_hook) {
+        return luaL_error(L, "attempt to yield across C-call boundary");
+    }
     thread->at = L;
     int results = row->run(L, thread);
     script_resumed(thread);

@@ -227,7 +227,7 @@ static bool is_in_finalizer(lua_State *L)
 
 void script_demand_leavable(lua_State *L)
 {
-    if (is_in_finalizer(L)) {
+    if (script_vm_of(L)->is_in_hook || is_in_finalizer(L)) {
         luaL_error(L, "attempt to yield across C-call boundary");
     }
 }
@@ -258,9 +258,10 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
     fiber_word = thread;
     thread->leave = &leave;
     if (setjmp(leave) == 0) {
-        bool is_well = lua_pcall(L, arguments, LUA_MULTRET, 1) == 0;
+        int status = lua_pcall(L, arguments, LUA_MULTRET, 1);
 
-        thread->end = is_well ? SCRIPT_ENDED : SCRIPT_FAILED;
+        thread->end = status == 0 ? SCRIPT_ENDED : SCRIPT_FAILED;
+        thread->lacks_memory = status == LUA_ERRMEM;
         lua_remove(L, 1);
     }
     thread->leave = NULL;

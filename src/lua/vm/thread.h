@@ -106,8 +106,9 @@ struct script_thread {
     bool is_forgotten; /* nobody will wait for it: freed when it ends */
     bool
         run_left; /* of an entry: a thread of the run has left (ngx.exit), and so the whole run ends */
-    bool is_told;   /* its failure was logged */
-    jmp_buf *leave; /* out of Lua, while it runs that; on the stack of whoever runs it */
+    bool lacks_memory; /* it failed by that: there was none for Lua */
+    bool is_told;      /* its failure was logged */
+    jmp_buf *leave;    /* out of Lua, while it runs that; on the stack of whoever runs it */
 };
 
 /*
@@ -180,7 +181,8 @@ enum script_coroutine script_thread_of(lua_State *L, int index, struct script_th
 /* Pushes the table of all spawned threads, by coroutine: what is not in there is COROUTINE_PLAIN. May throw. */
 void script_push_threads(lua_State *L);
 
-/* Throws an error in a finalizer (__gc), which nobody may leave but by its end: Lua collects no garbage until then. */
+/* Throws an error in a finalizer (__gc) and in a debug hook, which nobody may leave but by their end: Lua collects no garbage, and calls
+ * no hook, until then. */
 void script_demand_leavable(lua_State *L);
 
 /* Throws "attempt to abort with pending subrequests" where a thread of the run waits for one. For ngx.exit and its kin. */

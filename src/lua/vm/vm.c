@@ -10,41 +10,14 @@
 #include "lua/vm/core.h"
 #include "lua/vm/failure.h"
 #include "lua/vm/function.h"
+#include "lua/vm/interrupt.h"
 #include "lua/vm/library.h"
 #include "lua/vm/log.h"
+#include "lua/vm/memory.h"
 #include "lua/vm/thread.h"
 #include "server/generation.h"
 
 static char registry_key; /* its address: where a VM is found in the registry */
-
-/* Memory for Lua; NULL: the limit is reached, and Lua throws "not enough memory". */
-static void *vm_alloc(void *arg, void *old, size_t old_size, size_t size)
-{
-    struct script_vm *vm = arg;
-
-    if (size == 0) {
-        vm->memory -= old_size;
-        free(old);
-        return NULL;
-    }
-    /* Where no thread runs nobody would catch an error: there the limit is not heeded. */
-    if (vm->options->memory_limit != 0 && script_running() != NULL && size > old_size &&
-        vm->memory + (size - old_size) > vm->options->memory_limit) {
-        counters_mine->limited++;
-        if (!vm->is_over_memory) {
-            vm->is_over_memory = true;
-            log_error(&vm->options->log, 0,
-                      "lua_memory_limit of %llu bytes is reached: scripts fail for want of memory",
-                      (unsigned long long) vm->options->memory_limit);
-        }
-        return NULL;
-    }
-    void *new = realloc(old, size);
-    if (new != NULL) {
-        vm->memory += size - old_size;
-    }
-    return new;
-}
 
 struct script_vm *script_vm_of(lua_State *L)
 {
@@ -97,6 +70,8 @@ static int fill(lua_State *L)
     lua_getglobal(L, "collectgarbage");
     lua_pushcclosure(L, collect_garbage, 1);
     lua_setglobal(L, "collectgarbage");
+    script_interrupts_add(L);
+    script_memory_add(vm, L);
     lua_pushcfunction(L, script_failure_seen);
     vm->failure_seen = luaL_ref(L, LUA_REGISTRYINDEX);
     set_path(L, "path", vm->options->package_path);
@@ -128,6 +103,7 @@ struct script_vm *script_vm_new(const struct script_vm_options *options, const s
     }
     vm->magic = SCRIPT_VM_MAGIC;
     vm->options = options;
+    vm->check_at = options->memory_limit;
     list_init(&vm->idle);
     list_init(&vm->subjects);
     vm->functions = calloc(options->code_count + 1, sizeof(*vm->functions));
@@ -137,7 +113,7 @@ struct script_vm *script_vm_new(const struct script_vm_options *options, const s
     for (unsigned i = 0; i <= options->code_count; i++) {
         vm->functions[i] = LUA_NOREF;
     }
-    vm->state = lua_newstate(vm_alloc, vm);
+    vm->state = lua_newstate(script_memory_alloc, vm);
     if (vm->state == NULL) {
         log_emerg(log, 0, "failed to initialize Lua VM");
         free(vm->functions);

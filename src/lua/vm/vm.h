@@ -87,9 +87,20 @@ struct script_vm {
     int *functions;   /* by number of the code: reference to its function, or LUA_NOREF */
     struct list idle; /* struct script_thread: ended ones, whose Lua threads are used again */
     unsigned idle_count;
-    unsigned thread_count;        /* that live */
-    uint64_t memory;              /* bytes that it has */
-    bool is_over_memory;          /* the limit was reached, and told of */
+    unsigned thread_count; /* that live */
+    uint64_t memory;       /* bytes that it has */
+    uint64_t check_at;     /* bytes above which a safe point is asked for (memory.c) */
+    uint64_t
+        failed_at; /* bytes when a script failed for them last; 0 = none has since there was room */
+    uint64_t limit_told_ms;    /* when it was told of last that the limit was reached; 0 = never */
+    bool is_collector_hurried; /* … which makes the collector go the whole way at once (memory.c) */
+    int step_share;            /* … instead of by steps of this share, in percent */
+    bool is_in_hook;           /* a debug hook runs: nobody may wait, nor leave it */
+    volatile unsigned interrupts; /* enum script_interrupt that are to come (interrupt.c) */
+    struct {                      /* the hook of a script, while ours is there */
+        lua_Hook function;
+        int mask, count;
+    } hook;
     bool is_private;              /* lua_code_cache off: ends with the last of its subjects */
     bool is_collector_stopped;    /* by collectgarbage("stop") */
     struct list subjects;         /* struct script_subject that are at work */

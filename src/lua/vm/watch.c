@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "event/loop.h"
+#include "lua/vm/interrupt.h"
 #include "lua/vm/thread.h"
 #include "server/generation.h"
 
@@ -30,9 +31,6 @@ static struct {
     uint64_t turn;     /* of the loop, at the last tick */
     unsigned ticks;    /* in that turn, while Lua ran */
     bool was_told;     /* in that turn */
-    /* The hook of whoever had one, for as long as ours is there. */
-    lua_Hook hook;
-    int mask, count;
 } watch;
 
 static void tell(const char *traceback)
@@ -54,17 +52,14 @@ static void tell(const char *traceback)
     }
 }
 
-/* Lua has come to a place where it can say where it is. */
-static void on_instruction(lua_State *L, lua_Debug *place)
+void script_watch_tell(lua_State *L)
 {
-    (void) place;
-    lua_sethook(L, watch.hook, watch.mask, watch.count);
     luaL_traceback(L, L, NULL, 0);
     tell(lua_tostring(L, -1));
     lua_pop(L, 1);
 }
 
-/* In a signal: Lua may be anywhere. lua_sethook is made for that; a line of the log takes no memory and no lock. */
+/* In a signal: Lua may be anywhere. hooks are made for that; a line of the log takes no memory and no lock. */
 static void on_tick(int signo)
 {
     struct script_thread *thread = script_running();
@@ -78,14 +73,7 @@ static void on_tick(int signo)
     } else {
         watch.ticks++;
         if (watch.ticks == TICKS_LATE) {
-            lua_State *L = thread->state;
-
-            if (lua_gethook(L) != on_instruction) {
-                watch.hook = lua_gethook(L);
-                watch.mask = lua_gethookmask(L);
-                watch.count = lua_gethookcount(L);
-            }
-            lua_sethook(L, on_instruction, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+            script_interrupt(thread->subject->vm, SCRIPT_INTERRUPT_WATCH);
         } else if (watch.ticks == TICKS_DEAF) {
             tell("");
         }

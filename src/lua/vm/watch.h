@@ -2,6 +2,7 @@
 #ifndef LUA_VM_WATCH_H
 #define LUA_VM_WATCH_H
 
+#include <lua.h>
 #include <stdint.h>
 
 /*
@@ -9,5 +10,8 @@
  * that takes longer is told of once for each turn of the loop, with a traceback; its worker goes on.
  */
 void script_watch_begin(uint64_t limit_ms);
+
+/* Tells where the Lua that runs is: of an interrupt (interrupt.h). */
+void script_watch_tell(lua_State *L);
 
 #endif
