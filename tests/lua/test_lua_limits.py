@@ -104,5 +104,5 @@ def test_nobody_waits_in_a_hook_or_leaves_it(server):
     lines = server.get("/hook").text.splitlines()
     assert lines[:6] == [name + ": false attempt to yield across C-call boundary"
                          for name in ("exit", "sleep", "redirect", "exec", "spawn", "capture")]
-    assert lines[6] == "true line 7 true true"
+    assert lines[6] == "true l 7 true true"
     assert server.get("/hooks").text == "true\n"

@@ -4,6 +4,21 @@
 #include "lua/dict/dict.h"
 #include "lua/vm/function.h"
 #include "lua/vm/library.h"
+#include "lua/vm/names.h"
+#include "lua/vm/thread.h"
+
+/* The dictionary behind what an object of ngx.shared has at 1; NULL: there is none. */
+static void *udata_to_zone(void *udata)
+{
+    const struct script_subject *subject = script_running_subject();
+    struct script_dict *dict = subject != NULL ? subject->vm->options->dicts : NULL;
+
+    while (dict != NULL && dict != udata) {
+        dict = dict->next;
+    }
+    return dict;
+}
+SCRIPT_FFI_NAME(udata_to_zone, shdict_udata_to_zone);
 
 SCRIPT_TEXT(script_dict_text, "src/lua/library/dict/dict.lua")
 

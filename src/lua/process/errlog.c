@@ -1,5 +1,6 @@
 /* What ngx.errlog does (library/process/errlog.lua). */
 #include "lua/vm/log.h"
+#include "lua/vm/names.h"
 #include "lua/vm/thread.h"
 
 /* Called by FFI. */
@@ -19,3 +20,15 @@ void script_ffi_log_raw(int level, const char *data, size_t len)
         log_write_text(log, (enum log_level) level, (struct str){data, len});
     }
 }
+
+/* The same for FFI code of users. */
+static int log_raw(void *r, int level, const unsigned char *data, size_t len)
+{
+    (void) r;
+    if (level < LOG_STDERR || level > LOG_DEBUG) {
+        return -1;
+    }
+    script_ffi_log_raw(level, (const char *) data, len);
+    return 0;
+}
+SCRIPT_FFI_NAME(log_raw, raw_log);

@@ -10,16 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lua/vm/names.h"
 #include "lua/vm/thread.h"
 #include "net/tls/tls.h"
 
 /* What ngx.ssl functions give: the constants of ngx.*. */
 enum { SCRIPT_TLS_OK = 0, SCRIPT_TLS_ERROR = -1, SCRIPT_TLS_DECLINED = -5 };
-
-/* The name by which FFI code of users knows a function, in http and in stream. */
-#define SCRIPT_FFI_NAME(own, name)                                                                 \
-    extern __typeof__(own) ngx_http_lua_ffi_##name __attribute__((alias(#own)));                   \
-    extern __typeof__(own) ngx_stream_lua_ffi_##name __attribute__((alias(#own)))
 
 /* ---- scripts in handshakes (handshake.c) ---- */
 

@@ -6,6 +6,7 @@
 
 /* Bit `kind` of escapes[c] says that ngx.escape_uri encodes the byte where it is asked for that kind. */
 #define ALL 0x7f
+#define KINDS 7
 #define TEXT_KINDS 0x1f /* all but those of memcached */
 
 static const uint8_t escapes[256] = {
@@ -38,24 +39,44 @@ static const uint8_t escapes[256] = {
     [127 ... 255] = TEXT_KINDS,
 };
 
-void script_ffi_escape_uri(const char *data, size_t len, int kind, struct script_text *out)
+static char *escape(char *out, const unsigned char *data, size_t len, unsigned kind)
 {
     static const char digits[] = "0123456789ABCDEF";
-    char *begin = script_scratch(3 * len);
-    char *at = begin;
 
     for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char) data[i];
+        unsigned char c = data[i];
 
         if ((escapes[c] >> kind & 1) == 0) {
-            *at++ = (char) c;
+            *out++ = (char) c;
         } else {
-            *at++ = '%';
-            *at++ = digits[c >> 4];
-            *at++ = digits[c & 15];
+            *out++ = '%';
+            *out++ = digits[c >> 4];
+            *out++ = digits[c & 15];
         }
     }
-    *out = (struct script_text){begin, (size_t) (at - begin)};
+    return out;
+}
+
+void script_ffi_escape_uri(const char *data, size_t len, int kind, struct script_text *out)
+{
+    char *begin = script_scratch(3 * len);
+    char *end = escape(begin, (const unsigned char *) data, len, (unsigned) kind);
+
+    *out = (struct script_text){begin, (size_t) (end - begin)};
+}
+
+uintptr_t ngx_escape_uri(unsigned char *out, const unsigned char *data, size_t len, uintptr_t kind)
+{
+    unsigned known = kind < KINDS ? (unsigned) kind : 0;
+    uintptr_t count = 0;
+
+    if (out != NULL) {
+        return (uintptr_t) escape((char *) out, data, len, known);
+    }
+    for (size_t i = 0; i < len; i++) {
+        count += escapes[data[i]] >> known & 1;
+    }
+    return count;
 }
 
 void script_ffi_unescape_uri(const char *data, size_t len, struct script_text *out)

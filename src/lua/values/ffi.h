@@ -16,9 +16,24 @@ void script_ffi_sha1_bin(const char *data, size_t len, struct script_text *out);
 unsigned char *ngx_hex_dump(unsigned char *out, const unsigned char *data, size_t len);
 /* The number in these digits; -1: it is none, or too large. Libraries call it by this name. */
 intptr_t ngx_atoi(const unsigned char *digits, size_t len);
+/* The same of hexadecimal digits. */
+intptr_t ngx_hextoi(const unsigned char *digits, size_t len);
+/* A text as nginx has it. */
+struct script_ngx_str {
+    size_t len;
+    const unsigned char *data;
+};
+/* A time such as 1m30s, in seconds, or in milliseconds; -1: it is none. */
+intptr_t ngx_parse_time(const struct script_ngx_str *text, uintptr_t in_seconds);
 double script_ffi_crc32(const char *data, size_t len);
 
 /* ---- encodings (encode.c) */
+
+/*
+ * Percent-encodes for a kind, 0 to 6 as above, and gives the end of what it wrote; without `out` the number of bytes that it would
+ * encode. Libraries call it by this name.
+ */
+uintptr_t ngx_escape_uri(unsigned char *out, const unsigned char *data, size_t len, uintptr_t kind);
 
 /* Every byte `from` becomes `to`. 0: there is none, and nothing was written. */
 int script_ffi_replace_char(const char *data, size_t len, int from, int to,

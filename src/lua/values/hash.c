@@ -50,3 +50,21 @@ intptr_t ngx_atoi(const unsigned char *digits, size_t len)
                ? (intptr_t) number
                : -1;
 }
+
+intptr_t ngx_hextoi(const unsigned char *digits, size_t len)
+{
+    uint64_t number;
+
+    return parse_hex((struct str){(const char *) digits, len}, &number) && number <= INTPTR_MAX
+               ? (intptr_t) number
+               : -1;
+}
+
+intptr_t ngx_parse_time(const struct script_ngx_str *text, uintptr_t in_seconds)
+{
+    struct str time = {(const char *) text->data, text->len};
+    uint64_t value;
+    bool is_time = in_seconds != 0 ? parse_sec(time, &value) : parse_msec(time, &value);
+
+    return is_time && value <= INTPTR_MAX ? (intptr_t) value : -1;
+}

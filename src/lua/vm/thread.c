@@ -10,6 +10,7 @@
 #include "lua/vm/failure.h"
 #include "lua/vm/context.h"
 #include "lua/vm/function.h"
+#include "lua/vm/statistics.h"
 #include "server/generation.h"
 
 static char
@@ -240,6 +241,7 @@ _Noreturn void script_leave(struct script_thread *thread, enum script_end end)
 
 void script_resumed(struct script_thread *thread)
 {
+    script_statistics_refresh();
     if (__builtin_expect(thread->is_killed || (thread->fiber != NULL && fiber_is_cancelled()), 0)) {
         script_demand_leavable(thread->at);
         script_leave(thread, SCRIPT_CANCELLED);
@@ -328,6 +330,8 @@ static enum script_end run_entry(struct script_thread *thread, const struct scri
 {
     struct script_subject *subject = call->subject;
     lua_State *L = thread->state;
+
+    script_statistics_refresh();
 
     if (call->code != NULL) {
         int status = script_code_push(subject, L, call->code);

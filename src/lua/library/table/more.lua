@@ -2,6 +2,9 @@
 require("ffi").cdef [[
 typedef struct ngx_http_request_s ngx_http_request_t;
 typedef struct ngx_stream_lua_request_s ngx_stream_lua_request_t;
+typedef struct { size_t len; const unsigned char *data; } ngx_str_t;
+typedef struct { int len; const unsigned char *data; } ngx_http_lua_ffi_str_t;
+typedef struct { int len; const unsigned char *data; } ngx_stream_lua_ffi_str_t;
 ]]
 
 -- What the OpenResty branch of LuaJIT has in `table`, where the library at hand lacks it.
