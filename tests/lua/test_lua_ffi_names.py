@@ -64,7 +64,7 @@ http {
             ngx.say(tonumber(C.ngx_stat_accepted[0]) >= 1, " ", C.ngx_stat_accepted[0] == C.ngx_stat_handled[0], " ",
                     tonumber(C.ngx_stat_active[0]) >= 1, " ", tonumber(C.ngx_stat_writing[0]) >= 1, " ",
                     tonumber(C.ngx_stat_reading[0]), " ", tonumber(C.ngx_stat_waiting[0]) >= 0, " ",
-                    tonumber(C.ngx_stat_requests[0]) >= before and before >= 1)
+                    tonumber(C.ngx_stat_requests[0]) >= before + (before == 0 and 1 or 0))
         } }
         location /more { content_by_lua_block { DECLARE
             local request = require("resty.core.base").get_request()
