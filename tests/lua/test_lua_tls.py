@@ -223,3 +223,35 @@ def test_a_client_without_the_certificate_that_is_asked_for(starttls):
 def test_no_handshake_while_another_thread_reads(starttls):
     with connect(starttls, "PORT5") as plain:
         assert plain.recv(100) == b"nilsocket busy reading\n"
+
+
+def test_a_client_certificate_that_is_changed_while_the_handshake_waits(tmp_path):
+    """It was freed by the collector while the handshake still needed it."""
+    authority = Authority(tmp_path)
+    authority.issue("good", "DNS:good.example")
+    files = {name: authority.read(name) for name in ("good.crt", "good.key")}
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.path("good.crt"), authority.path("good.key"))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(authority.path("root.crt"))
+    with socket.create_server(("127.0.0.1", 0)) as listening, Server("""
+        server { listen @PORT@; location / { content_by_lua_block {
+            local ssl = require "ngx.ssl"
+            local function read(name) local f = io.open("@DIR@/" .. name) local text = f:read("*a") f:close() return text end
+            local sock = ngx.socket.tcp()
+            assert(sock:connect("127.0.0.1", ngx.var.arg_port))
+            assert(sock:setclientcert(ssl.parse_pem_cert(read("good.crt")), ssl.parse_pem_priv_key(read("good.key"))))
+            local shaking = ngx.thread.spawn(function() return sock:sslhandshake(nil, "good.example", false) end)
+            local changed, why = sock:setclientcert(nil, nil)
+            collectgarbage() collectgarbage()
+            ngx.say("changed") ngx.flush(true)
+            local ok, session = ngx.thread.wait(shaking)
+            ngx.say(ok, " ", type(session), " ", (sock:receive("*a"))) } } }""", files=files) as server:
+        with server.client() as client:
+            client.send(("GET /?port=%d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % listening.getsockname()[1]).encode())
+            peer = listening.accept()[0]
+            client.head()
+            with context.wrap_socket(peer, server_side=True) as secured:
+                secured.sendall(b"peer %d" % len(secured.getpeercert(True) or b""))
+                secured.unwrap()
+            assert b"true cdata peer " in client.rest_or_reset()

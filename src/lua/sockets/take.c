@@ -19,23 +19,40 @@ void delimiter_init(struct delimiter *delimiter, struct str text, uint32_t *shor
     shorter[text.len] = length;
 }
 
+/* The first CR or LF. In blocks, so that what comes behind it is not looked at again and again. */
+static size_t find_end(struct str input)
+{
+    enum { BLOCK = 256 };
+
+    for (size_t at = 0; at < input.len; at += BLOCK) {
+        size_t length = input.len - at < BLOCK ? input.len - at : BLOCK;
+        const char *newline = memchr(input.data + at, '\n', length);
+
+        length = newline != NULL ? (size_t) (newline - input.data) - at : length;
+        const char *ignored = memchr(input.data + at, '\r', length);
+        if (ignored != NULL) {
+            return (size_t) (ignored - input.data);
+        }
+        if (newline != NULL) {
+            return (size_t) (newline - input.data);
+        }
+    }
+    return input.len;
+}
+
+/* CRs are left out, wherever they are. */
 static struct taken take_line(struct str input)
 {
-    const char *newline = memchr(input.data, '\n', input.len);
-    size_t length = newline != NULL ? (size_t) (newline - input.data) : input.len;
-    const char *ignored = memchr(input.data, '\r', length);
-    struct taken taken = {.bytes = {input.data, length},
-                          .used = length,
-                          .is_done = newline != NULL};
+    size_t length = find_end(input);
+    struct taken taken = {.bytes = {input.data, length}, .used = length};
 
-    if (ignored == NULL) {
-        taken.used += taken.is_done;
-        return taken;
+    while (taken.used < input.len && input.data[taken.used] == '\r') {
+        taken.used++;
     }
-    taken.bytes.len = (size_t) (ignored - input.data);
-    taken.used = taken.bytes.len + 1;
-    taken.is_done = ignored + 1 == newline;
-    taken.used += taken.is_done;
+    if (taken.used < input.len && input.data[taken.used] == '\n') {
+        taken.used++;
+        taken.is_done = true;
+    }
     return taken;
 }
 

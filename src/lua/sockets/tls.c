@@ -239,6 +239,14 @@ static int reconnect(lua_State *L, struct script_thread *thread, struct script_s
     return 0;
 }
 
+/* What the pointers of setclientcert point to stays while this function waits, also when another thread sets others. */
+static void hold_certificate(lua_State *L)
+{
+    luaL_checkstack(L, 2, NULL);
+    lua_rawgeti(L, 1, SOCKET_CERTIFICATE_OBJECTS);
+    lua_rawgeti(L, 1, SOCKET_CERTIFICATE_OBJECTS + 1);
+}
+
 static int handshake(lua_State *L, struct script_thread *thread)
 {
     struct script_socket *socket = socket_check_own(L);
@@ -261,6 +269,7 @@ static int handshake(lua_State *L, struct script_thread *thread)
     }
     read_handshake(L, socket, &wish);
     socket_hold(L);
+    hold_certificate(L);
     if (conn_is_tls(socket->conn)) {
         if (socket->tls_identity == identity_of(context, &wish)) {
             return give_session(L, thread, socket, &wish);
@@ -352,6 +361,9 @@ static const char *use_store(struct script_socket *socket, void *store)
 {
     if (socket->conn == NULL) {
         return "closed";
+    }
+    if (socket->is_shaking) {
+        return "socket busy connecting";
     }
     if (conn_is_tls(socket->conn)) {
         return "ssl handshake already done; trusted store cannot be changed on an established TLS connection";

@@ -158,8 +158,8 @@ bool script_handshake_run(const struct script_handshake_call *call,
     if (call->name != NULL && (end == SCRIPT_ENDED || end == SCRIPT_LEFT)) {
         int code = end == SCRIPT_LEFT ? handshake->subject.exit_code : 0;
 
-        log_info(&handshake->log, 0, "%s: handler return value: %d, cert cb exit code: %d",
-                 call->name, code, is_good);
+        log_at(&handshake->log, LOG_DEBUG, 0, "%s: handler return value: %d, cert cb exit code: %d",
+               call->name, code, is_good);
     }
     return is_good;
 }

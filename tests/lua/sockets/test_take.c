@@ -53,6 +53,33 @@ static void lines_lose_their_ends(void **state)
     }
 }
 
+/* A receive of a megabyte of CRs looked at all of it for each of them. */
+static void carriage_returns_are_taken_together(void **state)
+{
+    char text[4096];
+    struct take line = {.kind = TAKE_LINE, .rest = TAKE_NO_LIMIT};
+
+    memset(text, '\r', sizeof(text));
+    text[sizeof(text) - 1] = '\n';
+    struct taken taken = take_step(&line, (struct str){text, sizeof(text)});
+    assert_int_equal(taken.used, sizeof(text));
+    assert_int_equal(taken.bytes.len, 0);
+    assert_true(taken.is_done);
+
+    memset(text, 'a', sizeof(text));
+    for (size_t at = 250; at < 260; at++) { /* around the end of a block */
+        text[at] = '\r';
+        taken = take_step(&line, (struct str){text, sizeof(text)});
+        assert_int_equal(taken.bytes.len, at);
+        assert_int_equal(taken.used, at + 1);
+        text[at] = '\n';
+        taken = take_step(&line, (struct str){text, sizeof(text)});
+        assert_int_equal(taken.used, at + 1);
+        assert_true(taken.is_done);
+        text[at] = 'a';
+    }
+}
+
 static void sizes_hold(void **state)
 {
     for (size_t step = 1; step < 9; step++) {
@@ -120,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_lose_their_ends),
+        cmocka_unit_test(carriage_returns_are_taken_together),
         cmocka_unit_test(sizes_hold),
         cmocka_unit_test(delimiters_are_found_in_pieces),
         cmocka_unit_test(limited_receives_meet_the_delimiter_once),
