@@ -80,3 +80,25 @@ def test_a_script_that_computes_too_long_amid_its_logs():
         with made.client() as client:
             assert {client.request("/").text for _ in range(12)} == {"done"}
         made.wait_log("computes for more than 2 ms without a wait, in compiled code")
+
+
+@pytest.mark.parametrize("block, process", [("http", "on"), ("http", "off"), ("stream", "on"), ("stream", "off")])
+def test_what_the_server_says_of_its_start_is_not_kept(block, process):
+    script = """local errlog = require "ngx.errlog"
+        ngx.log(ngx.WARN, "mine")
+        local list = errlog.get_logs()
+        for i = 1, #list, 3 do ngx.say(list[i], " ", list[i + 2]:match("init$") or list[i + 2]:match("begins, context: .*") or list[i + 2]:match("mine")) end
+        ngx.say(pcall(errlog.get_logs, "x")) ngx.say(pcall(errlog.get_logs, 1, "x"))"""
+    conf = """pid nginx.pid; error_log error.log debug; master_process %s; events {}
+        %s { lua_capture_error_log 8k; init_by_lua_block { ngx.log(ngx.WARN, "init") } init_worker_by_lua_block { print("begins") }
+            server { listen 127.0.0.1:@PORT@; %scontent_by_lua_block { %s } %s } }""" % (
+                process, block, "location / { access_log off; " if block == "http" else "", script, "}" if block == "http" else "")
+    with Server(conf=conf) as server:
+        with server.client() as client:
+            text = client.request("/").text if block == "http" else client.rest().decode()
+    lines = text.splitlines()
+    mine = lines.index("5 mine")
+    assert lines[0] == "5 init" and "6 begins, context: init_worker_by_lua*" in lines[:mine]
+    assert all(line.endswith(" nil") is False for line in lines[:2])
+    assert lines[-2:] == ["falsebad argument #1 to 'get_logs' (number expected, got string)",
+                          "falsebad argument #2 to 'get_logs' (table expected, got string)"]

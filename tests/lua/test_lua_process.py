@@ -219,3 +219,27 @@ def test_a_timer_that_is_made_at_the_end_is_not_premature():
     with Server(LATE, main="stream { init_worker_by_lua_block { local x = 1 } }") as server:
         server.quit()
         assert "early: true, late: false" in server.error_log
+
+
+@pytest.mark.parametrize("how", ["on", "off"])
+def test_the_status_of_a_program_that_ended_before_it_was_asked_for(how):
+    """A single process takes the status of every child that ends."""
+    conf = """pid nginx.pid; error_log error.log info; master_process %s; events {}
+        http { access_log off; server { listen 127.0.0.1:@PORT@;
+            location / { content_by_lua_block {
+                local pipe = require "ngx.pipe"
+                local function ended(proc) proc:stdout_read_all() ngx.sleep(0.05) return proc end
+                ngx.say(ended(pipe.spawn({"sh", "-c", "exit 3"})):wait())
+                local slow = pipe.spawn({"sleep", "60"})
+                ngx.say(slow:kill(9))
+                ngx.say(ended(slow):wait())
+                ngx.say(slow:wait())
+                ngx.say(ended(pipe.spawn({"true"})):kill(15))
+                local waiting = pipe.spawn({"sleep", "60"})
+                local thread = ngx.thread.spawn(function() return waiting:wait() end)
+                waiting:kill(15)
+                ngx.say(ngx.thread.wait(thread))
+                pipe.spawn({"sh", "-c", "sleep 60"}) collectgarbage() collectgarbage()
+            } } } }""" % how
+    with Server(conf=conf) as server:
+        assert server.get("/").text == "falseexit3\ntrue\nfalsesignal9\nnilexited\nnilexited\ntruefalsesignal15\n"

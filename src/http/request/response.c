@@ -262,11 +262,10 @@ static bool send_within_length(struct request *request, const struct body_piece 
 /* The piece goes beyond what was announced: what was goes out, so that the client has all of it. */
 static bool give_announced(struct request *request, const struct body_piece *piece, uint64_t excess)
 {
-    struct body_piece part = *piece;
-
-    if (part.bytes.data == NULL || part.bytes.len <= excess) {
+    if (piece == NULL || piece->bytes.data == NULL || piece->bytes.len <= excess) {
         return break_off(request, piece, "more");
     }
+    struct body_piece part = *piece;
     part.bytes.len -= (size_t) excess;
     request->wire->send_body(request, &part, true);
     return break_off(request, NULL, "more");

@@ -5,6 +5,7 @@
 #include "conf/directive.h"
 #include "lua/config/rows.h"
 #include "lua/dict/lua.h"
+#include "lua/process/capture.h"
 #include "lua/process/process.h"
 #include "lua/sockets/sockets.h"
 #include "lua/tasks/tasks.h"
@@ -74,6 +75,7 @@ void script_main_worker_start(struct generation *generation, const char *key)
     const struct script_main *main = script_main_of(&generation->conf, key);
 
     if (main != NULL) {
+        script_capture_begin(main->options.capture);
         script_worker_begins(main->vm);
     }
 }

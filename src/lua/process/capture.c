@@ -19,6 +19,7 @@ struct kept_line {
 struct script_capture {
     struct log_tap tap;
     pthread_mutex_t lock; /* threads of pools write lines as well */
+    bool is_open; /* this process serves: what it says of its own start is no script's business */
     enum log_level level; /* the least important that is kept: ngx.errlog.set_filter_level */
     size_t size;          /* bytes of ring */
     size_t start;         /* where the oldest line begins */
@@ -88,7 +89,8 @@ static void take(struct log_tap *tap, enum log_level level, struct str line)
                                    .time = (double) clock_now.seconds +
                                            clock_now.milliseconds / 1000.0};
 
-    if (level > capture->level || sizeof(kept) + line.len > capture->size || is_inside) {
+    if ((!capture->is_open && script_running() == NULL) || level > capture->level ||
+        sizeof(kept) + line.len > capture->size || is_inside) {
         return;
     }
     lock(capture);
@@ -120,6 +122,13 @@ struct script_capture *script_capture_new(struct arena *arena, size_t size)
     log_tap_add(&capture->tap);
     arena_on_free(arena, end, capture);
     return capture;
+}
+
+void script_capture_begin(struct script_capture *capture)
+{
+    if (capture != NULL) {
+        capture->is_open = true;
+    }
 }
 
 static struct script_capture *capture_of_running(void)

@@ -12,4 +12,7 @@ struct script_capture;
 /* Takes lines from here on, until the arena is freed. In a worker it begins with what the master had. */
 struct script_capture *script_capture_new(struct arena *arena, size_t size);
 
+/* From now on all lines of this process are kept; before, those that scripts write. NULL is fine. */
+void script_capture_begin(struct script_capture *capture);
+
 #endif

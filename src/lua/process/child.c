@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/configuration/log_pipe.h"
 
 #define CLOSE_BY_EXEC 4u /* CLOSE_RANGE_CLOEXEC of close_range(2) */
 
@@ -129,14 +130,40 @@ enum child_result child_read_more(struct child_end *end, size_t size, uint64_t d
 
 /* ---- the child ---- */
 
+static struct list children = {&children, &children};
+
+static void child_ended(struct child *child, int status)
+{
+    child->has_ended = true;
+    child->status = status;
+    list_remove(&child->link);
+    list_init(&child->link);
+    child_end_close(&child->stdin_end);
+    child_end_close(&child->life);
+}
+
 bool child_look(struct child *child)
 {
-    if (!child->has_ended && waitpid(child->pid, &child->status, WNOHANG) == child->pid) {
-        child->has_ended = true;
-        child_end_close(&child->stdin_end);
-        child_end_close(&child->life);
+    int status;
+
+    if (!child->has_ended && waitpid(child->pid, &status, WNOHANG) == child->pid) {
+        child_ended(child, status);
     }
     return child->has_ended;
+}
+
+/* A single process has taken its status already. */
+static bool program_ended(pid_t pid, int status)
+{
+    list_each(item, &children) {
+        struct child *child = container_of(item, struct child, link);
+
+        if (child->pid == pid) {
+            child_ended(child, status);
+            return true;
+        }
+    }
+    return false;
 }
 
 enum child_result child_wait(struct child *child)
@@ -159,6 +186,10 @@ static void reset_signals(void)
         signal(signo, SIG_DFL);
     }
     loop_restore_signals();
+    /* The mask that the loop has found is that of a process which was starting, and held its signals. */
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /*
@@ -256,6 +287,8 @@ bool child_start(struct child *child, const struct child_program *program, const
         return false;
     }
     child->pid = pid;
+    module_program_ended = program_ended;
+    list_push_back(&children, &child->link);
     child->is_merged = program->merges_stderr;
     end_init(&child->stdin_end, pairs[0][1]);
     end_init(&child->stdout_end, pairs[1][0]);
@@ -280,7 +313,8 @@ static void orphan_ended(struct event_source *source, unsigned events)
     struct orphan *orphan = container_of(source, struct orphan, life);
 
     (void) events;
-    if (waitpid(orphan->pid, NULL, WNOHANG) == orphan->pid) {
+    /* In a single process it may have gone already. */
+    if (waitpid(orphan->pid, NULL, WNOHANG) != 0) {
         event_forget(source);
         close(source->fd);
         free(orphan);
@@ -312,6 +346,9 @@ void child_free(struct child *child)
 {
     if (child->pid > 0 && !child_look(child)) {
         let_go(child);
+    }
+    if (child->pid > 0) {
+        list_remove(&child->link);
     }
     child_end_close(&child->stdin_end);
     child_end_close(&child->stdout_end);

@@ -193,10 +193,15 @@ uint64_t log_programs_due_ms(const struct generation *generation)
     return due_ms;
 }
 
+bool (*module_program_ended)(pid_t pid, int status);
+
 bool log_program_ended(struct generation *generation, pid_t pid, int status)
 {
     struct log_pipe *pipe = generation->log_pipes;
 
+    if (module_program_ended != NULL && module_program_ended(pid, status)) {
+        return true;
+    }
     while (pipe != NULL && pipe->pid != pid) {
         pipe = pipe->next;
     }

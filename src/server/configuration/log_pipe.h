@@ -21,6 +21,12 @@ void log_programs_start(struct generation *generation);
 /* When log_programs_start has something to do next, on the clock of clock_now; 0 = not known. */
 uint64_t log_programs_due_ms(const struct generation *generation);
 
+/*
+ * A module that starts programs of its own: is this one of them? It is asked first, since a single process (`master_process off`)
+ * learns of all children that end. NULL: there is none.
+ */
+extern bool (*module_program_ended)(pid_t pid, int status);
+
 /* A child has ended. False when it was none of the generation's programs. */
 bool log_program_ended(struct generation *generation, pid_t pid, int status);
 

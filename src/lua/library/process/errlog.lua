@@ -49,6 +49,12 @@ local time = ffi.new("double[1]")
 function errlog.get_logs(max, list)
     list = list or {}
     max = max or 0
+    if type(max) ~= "number" then
+        error("bad argument #1 to 'get_logs' (number expected, got " .. type(max) .. ")", 2)
+    end
+    if type(list) ~= "table" then
+        error("bad argument #2 to 'get_logs' (table expected, got " .. type(list) .. ")", 2)
+    end
     local count = 0
     while max <= 0 or count < max * 3 do
         local found = C.script_ffi_capture_take(line, level, time)
