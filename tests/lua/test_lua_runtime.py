@@ -193,3 +193,26 @@ def test_a_text_that_is_no_lua_fails_the_test_of_the_configuration(tmp_path):
     result = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
     assert result.returncode == 1
     assert f"failed to load inlined Lua code: content_by_lua(nginx.conf:3):1" in result.stderr
+
+
+def test_who_waits_for_a_thread_that_failed_gets_what_stood_on_its_stack(serve):
+    """As with OpenResty: the arguments of error(), or locals and temporary values of the function, and the error itself."""
+    server = serve("""server { listen @PORT@; location / { content_by_lua_block {
+        local function try(f) local t = ngx.thread.spawn(f) ngx.say(ngx.thread.wait(t)) end
+        try(function() error("boom") end)
+        try(function() ngx.sleep(0.001) error("plain", 0) end)
+        try(function() error() end)
+        try(function() local x = nil; x.y = 1 end)
+        local t = ngx.thread.spawn(function() error({code = 7}) end)
+        ngx.say(select(2, ngx.thread.wait(t)).code, " ", select("#", ngx.thread.wait(t)))
+        ngx.say(require "ndk" == ndk)
+    } }
+    location /filter { header_filter_by_lua_block { error({}) } content_by_lua_block { ngx.say("x") } } }""")
+    assert server.get("/").text.splitlines() == [
+        "falseboomcontent_by_lua(nginx.conf:19):3: boom", "falseplain", "falsenil",
+        "falsenil1attempt to index local 'x' (a nil value)content_by_lua(nginx.conf:19):6: attempt to index local 'x' (a nil value)",
+        "7 2", "true"]
+    with server.client() as client:
+        client.send(b"GET /filter HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.rest_or_reset()
+    server.wait_log("failed to run header_filter_by_lua[*]: unknown reason, client: ")

@@ -130,12 +130,57 @@ static const char *say_of(const struct script_thread *thread)
                                    : "lua user thread aborted: runtime error: ";
 }
 
+enum { LEFT_MOST = 16 }; /* values of the function that failed */
+
+/* Arguments, locals and temporary values of the function that has failed. */
+static void keep_left_values(lua_State *L, struct script_thread *thread)
+{
+    lua_Debug level;
+    int count = 0;
+
+    if (lua_getstack(L, 1, &level) == 0) {
+        return;
+    }
+    lua_newtable(L);
+    while (count < LEFT_MOST && lua_getlocal(L, &level, count + 1) != NULL) {
+        lua_rawseti(L, -2, ++count);
+    }
+    lua_pushinteger(L, count);
+    lua_rawseti(L, -2, 0);
+    thread->left_values = luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+void script_failure_restore(struct script_thread *thread)
+{
+    lua_State *L = thread->state;
+
+    if (thread->left_values == LUA_NOREF) {
+        return;
+    }
+    lua_rawgeti(L, LUA_REGISTRYINDEX, thread->left_values);
+    int table = lua_gettop(L);
+    lua_rawgeti(L, table, 0);
+    int count = (int) lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    for (int i = 1; i <= count; i++) {
+        lua_rawgeti(L, table, i);
+        lua_insert(L, i);
+        table++;
+    }
+    lua_pop(L, 1);
+    luaL_unref(L, LUA_REGISTRYINDEX, thread->left_values);
+    thread->left_values = LUA_NOREF;
+}
+
 int script_failure_seen(lua_State *L)
 {
     struct script_thread *thread = script_running();
     const char *message = lua_tostring(L, 1);
 
     lua_settop(L, 1);
+    if (thread->entry != thread) {
+        keep_left_values(L, thread);
+    }
     if (runs_as_thread(thread)) {
         int count = push_kept(L);
 
@@ -144,6 +189,8 @@ int script_failure_seen(lua_State *L)
              parent = parent->parent) {
             add_way(L, parent->state, count++, 0);
         }
+    } else if (message == NULL) {
+        lua_pushliteral(L, ""); /* as with OpenResty: a table has no way */
     } else {
         luaL_traceback(L, L, NULL, 1);
         lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);

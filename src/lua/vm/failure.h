@@ -8,6 +8,8 @@
 
 /* The message handler of a thread's call: tells of the error, with the ways that led to it, and gives it on as it is. */
 int script_failure_seen(lua_State *L);
+/* Puts what stood on the stack of a spawned thread that failed below the error: who waits for it gets all of it, as with OpenResty. */
+void script_failure_restore(struct script_thread *thread);
 /* The thread has failed: tells of it where the handler could not (no memory was left). */
 void script_failure_end(struct script_thread *thread);
 /* Its code could not be loaded; a request gets this status. */

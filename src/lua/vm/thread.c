@@ -116,6 +116,7 @@ static void thread_begin(struct script_thread *thread, struct script_subject *su
                                      .subject = subject,
                                      .phase = phase,
                                      .entry = thread,
+                                     .left_values = LUA_NOREF,
                                      .fiber = fiber_self()};
     subject->vm->thread_count++;
 #ifdef OPENRESTY_LUAJIT
@@ -265,6 +266,7 @@ static enum script_end run_protected(struct script_thread *thread, int arguments
         thread->end = status == 0 ? SCRIPT_ENDED : SCRIPT_FAILED;
         thread->lacks_memory = status == LUA_ERRMEM;
         lua_remove(L, 1);
+        script_failure_restore(thread);
     }
     thread->leave = NULL;
     if (thread->end == SCRIPT_FAILED) {

@@ -106,6 +106,7 @@ struct script_thread {
     bool is_forgotten; /* nobody will wait for it: freed when it ends */
     bool
         run_left; /* of an entry: a thread of the run has left (ngx.exit), and so the whole run ends */
+    int left_values; /* of a spawned one that failed: reference to what stood on its stack, or LUA_NOREF */
     bool lacks_memory; /* it failed by that: there was none for Lua */
     bool is_told;      /* its failure was logged */
     jmp_buf *leave;    /* out of Lua, while it runs that; on the stack of whoever runs it */

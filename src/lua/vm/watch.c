@@ -54,6 +54,9 @@ static void tell(const char *traceback)
 
 void script_watch_tell(lua_State *L)
 {
+    if (loop_turns() != watch.turn) {
+        return; /* who was meant has ended in the meantime */
+    }
     luaL_traceback(L, L, NULL, 0);
     tell(lua_tostring(L, -1));
     lua_pop(L, 1);

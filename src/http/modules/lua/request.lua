@@ -103,6 +103,7 @@ ndk = {
         end,
     }),
 }
+package.loaded.ndk = ndk
 
 -- ---- fields of heads
 
