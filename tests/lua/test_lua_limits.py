@@ -62,7 +62,8 @@ server {
     } }
     location /hooks { content_by_lua_block {
         local lines = 0
-        pcall(function() debug.sethook(function() error("thrown") end, "l") local x = 1 end)
+        pcall(function() debug.sethook(function() debug.sethook() error("thrown") end, "l")
+            local x = 1 end)
         debug.sethook(function() lines = lines + 1 end, "l")
         local x = 1
         debug.sethook()

@@ -209,8 +209,8 @@ def test_who_waits_for_a_thread_that_failed_gets_what_stood_on_its_stack(serve):
     } }
     location /filter { header_filter_by_lua_block { error({}) } content_by_lua_block { ngx.say("x") } } }""")
     assert server.get("/").text.splitlines() == [
-        "falseboomcontent_by_lua(nginx.conf:19):3: boom", "falseplain", "falsenil",
-        "falsenil1attempt to index local 'x' (a nil value)content_by_lua(nginx.conf:19):6: attempt to index local 'x' (a nil value)",
+        "falseboomcontent_by_lua(nginx.conf:12):3: boom", "falseplain", "falsenil",
+        "falsenil1attempt to index local 'x' (a nil value)content_by_lua(nginx.conf:12):6: attempt to index local 'x' (a nil value)",
         "7 2", "true"]
     with server.client() as client:
         client.send(b"GET /filter HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -1,6 +1,7 @@
 """What Lua computes, and shared dictionaries: what OpenResty's own suites do not look at."""
 
 import os
+import re
 import signal
 import threading
 
@@ -145,3 +146,41 @@ def test_what_the_configuration_may_not_say(tmp_path, line, message):
     conf.write_text("error_log stderr; events { } http { %s }" % line)
     got = run_binary("-t", "-p", str(tmp_path), "-c", str(conf))
     assert got.returncode == 1 and message in got.stderr
+
+
+LOOPS = {
+    "match": 'local m = ngx.re.match for _ = 1, 400 do res = m("hello, 1234", "(?<first>[0-9])[0-9]", "jo") end res = res.first',
+    "find": 'local f = ngx.re.find for _ = 1, 400 do res = f("hello, 1234", "[0-9]", "jo") end',
+    "gmatch": 'local g = ngx.re.gmatch for _ = 1, 400 do local it = g("hello, 1234", "[a-z]+", "jo") res = it()[0] end',
+    "iterator": 'local it = ngx.re.gmatch(("a "):rep(500), "a", "jo") for _ = 1, 400 do res = it()[0] end',
+    "each": 'local g = ngx.re.gmatch for _ = 1, 400 do for m in g("hello, world", "[a-z]+", "jo") do res = m[0] end end',
+    "sub": 'local s = ngx.re.sub for _ = 1, 400 do res = s("hello, 1234", "[0-9]", "[$0]", "jo") end',
+    "gsub": 'local s = ngx.re.gsub for _ = 1, 400 do res = s("hello, 1234", "[0-9]", "[$0]", "jo") end',
+    "split": 'local s = require("ngx.re").split for _ = 1, 400 do res = table.concat(s("a,b,c", ",", "jo"), " ") end',
+}
+
+
+@pytest.mark.parametrize("what", LOOPS)
+def test_loops_over_patterns_are_compiled(serve, what):
+    """No function of ngx.re makes LuaJIT give up the loop around it: what it says of the traces has no NYI."""
+    server = serve("""server { listen @PORT@; location / { content_by_lua_block {
+        require("jit.v").on("@DIR@/logs/traces")
+        %s
+        require("jit.v").off()
+        ngx.say(res) } } }""" % ("local res " + LOOPS[what]))
+    assert server.get("/").text == {
+        "match": "1\n", "find": "8\n", "gmatch": "hello\n", "iterator": "a\n", "each": "world\n", "sub": "hello, [1]234\n",
+        "gsub": "hello, [1][2][3][4]\n", "split": "a b c\n"}[what]
+    traces = server.read("logs/traces")
+    assert "NYI" not in traces and re.search(r"\[TRACE +1 values\.regex:\d+ loop\]", traces)
+    assert re.search(r"\[TRACE +\d+ content_by_lua\(nginx\.conf:\d+\):\d+ loop\]" if what != "split" else " loop]", traces)
+
+
+def test_iterators_of_gmatch(serve):
+    server = serve("""server { listen @PORT@; location / { content_by_lua_block {
+        local it = ngx.re.gmatch("a1 b2", "([a-z])", "jo")
+        ngx.say(type(it), " ", it()[1], it()[1], " ", it(), " ", it())
+        for i = 1, 300 do assert(ngx.re.match("x" .. i, "x" .. i, "i")[0] == "x" .. i) end
+        ngx.say(ngx.re.match("x1", "X1", "i")[0])
+    } } }""")
+    assert server.get("/").text == "table ab nil nil\nx1\n"

@@ -4,7 +4,7 @@ local properties = require "portunus.properties"
 local set_context, contexts = ...
 
 ffi.cdef [[
-int script_ffi_context(void); // its place among the contexts; 0: it was not asked for yet; -1: there is nobody to have one
+int script_ffi_context(void); // its place among the contexts; 0: it was not asked for yet; -1: there is nobody to have one; -2: in init_by_lua
 int script_ffi_context_before(void); // the place of the one that a new one is a copy of, or 0; only where there is somebody
 ]]
 local C = ffi.C
@@ -17,7 +17,7 @@ local function get_context(fresh)
         return contexts[place]
     end
     if place < 0 then
-        error("no request ctx found", 2)
+        error(place == -2 and "no request found" or "no request ctx found", 2)
     end
     local context = fresh or {}
     local before = C.script_ffi_context_before()
@@ -42,7 +42,7 @@ function properties.set.ctx(context)
     if place > 0 then
         contexts[place] = context
     elseif place < 0 then
-        error("no request ctx found", 2)
+        error(place == -2 and "no request found" or "no request ctx found", 2)
     else
         set_context(context)
     end

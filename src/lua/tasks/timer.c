@@ -259,6 +259,7 @@ static int make(lua_State *L, struct script_thread *thread, bool is_every)
     if (thread == NULL || thread->phase == SCRIPT_INIT) {
         return luaL_error(L, "no request");
     }
+    script_demand(L, thread, ~(uint32_t) SCRIPT_EXIT_WORKER);
     if (!(delay >= 0) || delay > 1e12) {
         return luaL_error(L, "delay cannot be negative");
     }
@@ -299,16 +300,24 @@ static int every(lua_State *L, struct script_thread *thread)
     return make(L, thread, true);
 }
 
+/* As at and every say it. */
+static void demand_request(lua_State *L, const struct script_thread *thread)
+{
+    if (thread == NULL || thread->phase == SCRIPT_INIT) {
+        luaL_error(L, "no request");
+    }
+}
+
 static int running_count(lua_State *L, struct script_thread *thread)
 {
-    (void) thread;
+    demand_request(L, thread);
     lua_pushinteger(L, (lua_Integer) counts_of(script_vm_of(L))->running);
     return 1;
 }
 
 static int pending_count(lua_State *L, struct script_thread *thread)
 {
-    (void) thread;
+    demand_request(L, thread);
     lua_pushinteger(L, (lua_Integer) counts_of(script_vm_of(L))->pending);
     return 1;
 }

@@ -11,6 +11,9 @@ int script_ffi_context(void)
     if (script_running() == NULL) {
         return -1;
     }
+    if (script_running()->phase == SCRIPT_INIT) {
+        return -2;
+    }
     int place = script_running()->subject->context;
     return place == LUA_NOREF ? 0 : place;
 }

@@ -113,6 +113,19 @@ void script_failure_keep(lua_State *L, lua_State *failed)
     lua_remove(L, 1);
 }
 
+#define OF_PROCESS ((unsigned) SCRIPT_INIT | SCRIPT_INIT_WORKER | SCRIPT_EXIT_WORKER)
+
+/* Errors of the chunks of a process stand alone: their lines name them at the beginning. */
+static struct log log_of(const struct script_subject *subject, enum script_phase phase)
+{
+    struct log log = *subject->log;
+
+    if ((phase & OF_PROCESS) != 0) {
+        log.describe = NULL;
+    }
+    return log;
+}
+
 /* No longer than a line of the log is. Takes nothing from Lua, so that it may be called outside of protected calls. */
 static void say(const struct log *log, const char *what, const char *message, const char *way)
 {
@@ -128,6 +141,16 @@ static const char *say_of(const struct script_thread *thread)
 {
     return thread->entry == thread ? script_phase_failure(thread->phase)
                                    : "lua user thread aborted: runtime error: ";
+}
+
+static void say_failure(const struct script_thread *thread, const char *message, const char *way)
+{
+    const struct log log = log_of(thread->subject, thread->phase);
+
+    if (message == NULL && (thread->phase & OF_PROCESS) != 0) {
+        message = "unknown error";
+    }
+    say(&log, say_of(thread), message, way);
 }
 
 enum { LEFT_MOST = 16 }; /* values of the function that failed */
@@ -189,13 +212,12 @@ int script_failure_seen(lua_State *L)
              parent = parent->parent) {
             add_way(L, parent->state, count++, 0);
         }
-    } else if (message == NULL) {
-        lua_pushliteral(L, ""); /* as with OpenResty: a table has no way */
     } else {
         luaL_traceback(L, L, NULL, 1);
-        lua_pushstring(L, lua_tostring(L, -1) + sizeof("stack traceback:") - 1);
+        lua_pushstring(L,
+                       message != NULL ? lua_tostring(L, -1) + sizeof("stack traceback:") - 1 : "");
     }
-    say(thread->subject->log, say_of(thread), message, lua_tostring(L, -1));
+    say_failure(thread, message, lua_tostring(L, -1));
     thread->is_told = true;
     lua_settop(L, 1);
     return 1;
@@ -207,7 +229,7 @@ void script_failure_end(struct script_thread *thread)
 
     thread->subject->failed_with = 500;
     if (!thread->is_told) {
-        say(thread->subject->log, say_of(thread), message, "");
+        say_failure(thread, message, "");
     }
     if (thread->lacks_memory) {
         script_memory_collect(thread->subject->vm->state);
@@ -217,12 +239,22 @@ void script_failure_end(struct script_thread *thread)
 void script_failure_load(struct script_subject *subject, enum script_phase phase, int status,
                          const char *message)
 {
-    const char *said = script_phase_failure(phase);
-
     subject->failed_with = status;
-    /* Of a process's chunks the log says which one it was. */
-    if ((phase & (SCRIPT_INIT | SCRIPT_INIT_WORKER | SCRIPT_EXIT_WORKER)) == 0) {
-        said = "";
+    if ((phase & OF_PROCESS) == 0) {
+        say(subject->log, "", message, "");
+        return;
     }
-    say(subject->log, said, message, "");
+    /* Of a process's chunks the log says which one it was instead of how its text was to be had. */
+    static const char inlined[] = "failed to load inlined Lua code: ";
+    static const char file[] = "failed to load external Lua file \"";
+    const char *end =
+        strncmp(message, file, sizeof(file) - 1) == 0 ? strstr(message, "\": ") : NULL;
+
+    if (end != NULL) {
+        message = end + 3;
+    } else if (strncmp(message, inlined, sizeof(inlined) - 1) == 0) {
+        message += sizeof(inlined) - 1;
+    }
+    const struct log log = log_of(subject, phase);
+    say(&log, script_phase_failure(phase), message, "");
 }

@@ -6,6 +6,9 @@
 void script_demand(lua_State *L, const struct script_thread *thread, uint32_t phases)
 {
     if ((thread->phase & phases) == 0) {
+        if (thread->phase == SCRIPT_INIT) {
+            luaL_error(L, "no request found");
+        }
         luaL_error(L, "API disabled in the context of %s", script_phase_text(thread->phase));
     }
 }
@@ -17,6 +20,33 @@ int script_fail(lua_State *L, const char *reason)
     return 2;
 }
 
+/* What functions say in init_by_lua, where there is no request: OpenResty has three texts. */
+static const char *nobody_text(const char *name)
+{
+    static const char *const of_objects[] = {"say",
+                                             "print",
+                                             "eof",
+                                             "flush",
+                                             "exec",
+                                             "redirect",
+                                             "location.capture",
+                                             "location.capture_multi"};
+    static const char *const of_bodies[] = {"req.read_body", "req.get_body_data",
+                                            "req.discard_body", "req.get_body_file"};
+
+    for (size_t i = 0; i < sizeof(of_objects) / sizeof(of_objects[0]); i++) {
+        if (strcmp(name, of_objects[i]) == 0) {
+            return "no request object found";
+        }
+    }
+    for (size_t i = 0; i < sizeof(of_bodies) / sizeof(of_bodies[0]); i++) {
+        if (strcmp(name, of_bodies[i]) == 0) {
+            return "request object not found";
+        }
+    }
+    return "no request found";
+}
+
 static int call_row(lua_State *L)
 {
     const struct script_row *row = lua_touserdata(L, lua_upvalueindex(1));
@@ -24,6 +54,9 @@ static int call_row(lua_State *L)
     struct script_thread *thread = running != NULL ? running : script_nobody(script_vm_of(L));
 
     if (row->phases != 0) {
+        if (thread->phase == SCRIPT_INIT && (row->phases & SCRIPT_INIT) == 0) {
+            return luaL_error(L, nobody_text(row->name));
+        }
         script_demand(L, thread, row->phases);
     }
     if (!row->waits || running == NULL) {

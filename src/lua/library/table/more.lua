@@ -7,6 +7,18 @@ typedef struct { int len; const unsigned char *data; } ngx_http_lua_ffi_str_t;
 typedef struct { int len; const unsigned char *data; } ngx_stream_lua_ffi_str_t;
 ]]
 
+-- A module that is there already is given without a call of C, so that LuaJIT compiles loops around it.
+local loaded, type = package.loaded, type
+local load_module = require
+
+function require(name)
+    local module = loaded[name]
+    if module and type(module) ~= "userdata" then -- while it is loaded there is a userdata
+        return module
+    end
+    return load_module(name)
+end
+
 -- What the OpenResty branch of LuaJIT has in `table`, where the library at hand lacks it.
 local preload = package.preload
 

@@ -8,7 +8,7 @@ local byte, sub, find, match = string.byte, string.sub, string.find, string.matc
 local min, max = math.min, math.max
 local concat = table.concat
 local bor, band = require("bit").bor, require("bit").band
-local type, tostring, tonumber, error, pairs = type, tostring, tonumber, error, pairs
+local type, tostring, tonumber, error, setmetatable = type, tostring, tonumber, error, setmetatable
 
 ngx.re = {}
 
@@ -60,7 +60,8 @@ end
 -- ---- patterns
 
 local kept_count = 0    -- patterns that are there to stay
-local passing_count = 0
+local passing           -- a ring of those that are kept for a while, made with the first pattern
+local passing_at = 0    -- the newest of it
 local has_told = false  -- that there are too many
 
 -- Names of groups: a list of names, and one of lists of their numbers.
@@ -82,7 +83,27 @@ local function names_of(regex)
     return names, numbers
 end
 
+local function new_ring()
+    local ring = new_tab(PASSING_MOST, 0)
+    for i = 1, PASSING_MOST do
+        ring[i] = { pattern = false, of = false }
+    end
+    return ring
+end
+
+-- The oldest gives way.
+local function keep_for_a_while(options, pattern, made)
+    passing_at = passing_at % PASSING_MOST + 1
+    local place = passing[passing_at]
+    if place.of then
+        place.of[place.pattern] = nil
+    end
+    place.of, place.pattern = options.passing, pattern
+    options.passing[pattern] = made
+end
+
 local function compile_new(pattern, options)
+    passing = passing or new_ring()
     local regex = C.script_ffi_regex_new(pattern, #pattern, options.flags, match_limit, out)
     if regex == nil then
         return nil, string_of(out.data, out.len)
@@ -108,14 +129,7 @@ local function compile_new(pattern, options)
         has_told = true
         ngx.log(ngx.WARN, "lua exceeding regex cache max entries (", cache_most, ")")
     end
-    if passing_count >= PASSING_MOST then
-        for _, other in pairs(known_options) do
-            other.passing = {}
-        end
-        passing_count = 0
-    end
-    passing_count = passing_count + 1
-    options.passing[pattern] = made
+    keep_for_a_while(options, pattern, made)
     return made
 end
 
@@ -277,6 +291,28 @@ local function next_from(made, subject, from)
     return last + step(made, subject, last)
 end
 
+-- What gmatch gives is called as a function is. A closure for each would keep LuaJIT from compiling the loop around it.
+local iterator_meta = {}
+
+function iterator_meta.__call(iterator)
+    local made, subject, from = iterator.made, iterator.subject, iterator.from
+    local len = #subject
+    if from > len then
+        return nil
+    end
+    local result = C.script_ffi_regex_match(made.regex, subject, len, from)
+    if result <= 0 then
+        iterator.from = len + 1
+        if result == 0 then
+            return nil
+        end
+        return nil, failed(result)
+    end
+    local res = collect(made, subject)
+    iterator.from = next_from(made, subject, from)
+    return res
+end
+
 function ngx.re.gmatch(subject, pattern, options)
     local made, err = compile(pattern, options)
     if not made then
@@ -285,23 +321,7 @@ function ngx.re.gmatch(subject, pattern, options)
     if type(subject) ~= "string" then
         subject = tostring(subject)
     end
-    local from, len = 0, #subject
-    return function()
-        if from > len then
-            return nil
-        end
-        local result = C.script_ffi_regex_match(made.regex, subject, len, from)
-        if result <= 0 then
-            from = len + 1
-            if result == 0 then
-                return nil
-            end
-            return nil, failed(result)
-        end
-        local res = collect(made, subject)
-        from = next_from(made, subject, from)
-        return res
-    end
+    return setmetatable({ made = made, subject = subject, from = 0 }, iterator_meta)
 end
 
 -- ---- replacing
