@@ -1,10 +1,11 @@
 """Code that runs without a request has the settings and the log of the outermost block."""
 
+import re
 import socket
 
 import pytest
 
-from harness import Server
+from harness import Server, run_binary
 from harness.dns import NameServer
 
 SETTINGS = """
@@ -79,3 +80,41 @@ def test_lines_of_health_checks_go_to_the_block(serve):
         }""")
     server.wait_log("peer is unhealthy|is unhealthy", "logs/server.log")
     assert "unhealthy" not in server.error_log
+
+
+def test_errors_of_files_that_belong_to_the_process(tmp_path):
+    """The line names the directive, the file is what follows; a `$` in its name is a `$`."""
+    conf = """pid nginx.pid; error_log error.log info; events {}
+        http { init_worker_by_lua_file $prefix/none.lua; exit_worker_by_lua_file bad.lua; server { listen 127.0.0.1:@PORT@; } }"""
+    with Server(conf=conf, files={"bad.lua": "\nlocal function f() error('late') end\nf()"}) as server:
+        server.wait_log(r"init_worker_by_lua_file error: cannot open \S+/\$prefix/none\.lua: No such file or directory\n")
+        server.quit()
+        server.wait_end()
+        assert re.search(r"exit_worker_by_lua_file error: \S+bad\.lua:2: late\nstack traceback:\n\t\[C\]: in function 'error'\n.*\n.* in main chunk\n",
+                         server.error_log)
+    conf = conf.replace("init_worker_by_lua_file $prefix/none.lua; exit_worker_by_lua_file bad.lua;", "init_by_lua_file bad.lua;").replace(
+        "@PORT@", "1")
+    (tmp_path / "nginx.conf").write_text(conf)
+    (tmp_path / "bad.lua").write_text("x x")
+    done = run_binary("-c", str(tmp_path / "nginx.conf"), "-p", str(tmp_path))
+    assert done.returncode == 1
+    said = done.stderr if isinstance(done.stderr, str) else done.stderr.decode()
+    assert re.search(r"\[error\] init_by_lua_file error: \S+bad\.lua:1: '=' expected near 'x'", said)
+
+
+@pytest.mark.parametrize("phase, texts", [
+    ("init", ["no request found", "no request object found", "no request", "no request found"]),
+    ("init_worker", ["API disabled in the context of init_worker_by_lua*"] * 2 + ["1", "nil"]),
+    ("exit_worker", ["API disabled in the context of exit_worker_by_lua*"] * 3 + ["nil"])])
+def test_functions_that_a_process_does_not_have(phase, texts):
+    conf = """pid nginx.pid; error_log error.log info; events {}
+        http { %s_by_lua_block {
+            for i, f in ipairs {function() ngx.sleep(0) end, function() ngx.say(1) end, function() return ngx.timer.at(0, function() end) end,
+                                function() return ngx.ctx.none end} do
+                ngx.log(ngx.WARN, "said ", i, ": ", tostring(select(2, pcall(f))), "!")
+            end } server { listen 127.0.0.1:@PORT@; } }""" % phase
+    with Server(conf=conf) as server:
+        server.quit()
+        server.wait_end()
+        for number, text in enumerate(texts, 1):
+            assert re.search(r"said %d: (\S+: )?%s!" % (number, re.escape(text)), server.error_log)

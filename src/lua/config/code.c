@@ -84,6 +84,25 @@ static bool has_bare_name(const struct conf_scope *scope, struct str name)
            str_starts(name, STR("proxy_ssl_"));
 }
 
+/* A process has no variables: in the path of its file a `$` is a `$`. */
+static bool is_of_process(struct str name)
+{
+    return str_starts(name, STR("init_")) || str_starts(name, STR("exit_worker_"));
+}
+
+static struct template *literal_template(struct arena *arena, struct str text)
+{
+    struct template *template = arena_new(arena, struct template);
+
+    template->source = text;
+    template->parts = arena_new(arena, struct template_part);
+    template->parts[0] = (struct template_part){.kind = PART_TEXT, .text = text};
+    template->count = 1;
+    template->is_constant = true;
+    template->constant = text;
+    return template;
+}
+
 struct script_code *script_code_new(struct conf_scope *scope, const struct conf_node *node,
                                     struct str name, struct str text)
 {
@@ -103,7 +122,8 @@ struct script_code *script_code_new(struct conf_scope *scope, const struct conf_
     code->node = node;
     code->number = is_stream ? ++chunks->stream.count : ++chunks->http.count;
     if (str_ends(node->args[0], STR("_file"))) {
-        code->path = template_compile(scope->conf, node, text);
+        code->path = is_of_process(name) ? literal_template(arena, text)
+                                         : template_compile(scope->conf, node, text);
         if (code->path == NULL) {
             return NULL;
         }

@@ -55,14 +55,14 @@ return function(methods, given, is_cdata)
 
     function methods.setclientcert(self, chain, key)
         if chain ~= nil or key ~= nil then
-            if chain ~= nil and type(chain) ~= "cdata" then
-                return nil, "bad cert arg: cdata expected, got " .. type(chain)
-            end
-            if key ~= nil and type(key) ~= "cdata" then
-                return nil, "bad pkey arg: cdata expected, got " .. type(key)
-            end
             if chain == nil or key == nil then
                 return nil, "client certificate must be supplied with corresponding private key"
+            end
+            if type(chain) ~= "cdata" then
+                return nil, "bad cert arg: cdata expected, got " .. type(chain)
+            end
+            if type(key) ~= "cdata" then
+                return nil, "bad pkey arg: cdata expected, got " .. type(key)
             end
         end
         return given.certificate(self, pointer(chain), pointer(key), chain, key)

@@ -150,7 +150,9 @@ static void say_failure(const struct script_thread *thread, const char *message,
     if (message == NULL && (thread->phase & OF_PROCESS) != 0) {
         message = "unknown error";
     }
-    say(&log, say_of(thread), message, way);
+    say(&log,
+        thread->subject->runs_file ? script_phase_failure_of_file(thread->phase) : say_of(thread),
+        message, way);
 }
 
 enum { LEFT_MOST = 16 }; /* values of the function that failed */
@@ -256,5 +258,7 @@ void script_failure_load(struct script_subject *subject, enum script_phase phase
         message += sizeof(inlined) - 1;
     }
     const struct log log = log_of(subject, phase);
-    say(&log, script_phase_failure(phase), message, "");
+    say(&log,
+        subject->runs_file ? script_phase_failure_of_file(phase) : script_phase_failure(phase),
+        message, "");
 }

@@ -35,6 +35,7 @@ static bool run(struct script_vm *vm, enum script_phase phase, const struct scri
     }
     script_subject_begin(&subject, &process_kind, vm, &log);
     subject.settings = vm->options->settings;
+    subject.runs_file = code->path != NULL;
     const struct script_call call = {.subject = &subject, .phase = phase, .code = code};
     enum script_end end = script_run(&call);
     script_subject_end(&subject);

@@ -58,6 +58,20 @@ const char *script_phase_name(enum script_phase phase)
     return row_of(phase)->name;
 }
 
+const char *script_phase_failure_of_file(enum script_phase phase)
+{
+    switch (phase) {
+    case SCRIPT_INIT:
+        return "init_by_lua_file error: ";
+    case SCRIPT_INIT_WORKER:
+        return "init_worker_by_lua_file error: ";
+    case SCRIPT_EXIT_WORKER:
+        return "exit_worker_by_lua_file error: ";
+    default:
+        return script_phase_failure(phase);
+    }
+}
+
 const char *script_phase_failure(enum script_phase phase)
 {
     const char *failure = row_of(phase)->failure;

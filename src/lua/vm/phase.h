@@ -41,6 +41,8 @@ enum script_phase {
 
 /* What the log says before the message of an error there: "lua entry thread aborted: runtime error: ", and so on. */
 const char *script_phase_failure(enum script_phase phase);
+/* The same of a file, in the phases of a process: "init_by_lua_file error: ". */
+const char *script_phase_failure_of_file(enum script_phase phase);
 /* "content_by_lua*", as messages say it. */
 const char *script_phase_text(enum script_phase phase);
 /* "content", as ngx.get_phase gives it. */

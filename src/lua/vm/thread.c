@@ -27,6 +27,7 @@ void script_subject_begin(struct script_subject *subject, const struct script_su
     subject->settings = NULL;
     subject->context = LUA_NOREF;
     subject->exit_code = 0;
+    subject->runs_file = false;
     subject->failed_with = 0;
     list_init(&subject->threads);
     list_init(&subject->resources);
