@@ -92,7 +92,7 @@ def test_errors_of_files_that_belong_to_the_process(tmp_path):
         server.wait_end()
         assert re.search(r"exit_worker_by_lua_file error: \S+bad\.lua:2: late\nstack traceback:\n\t\[C\]: in function 'error'\n.*\n.* in main chunk\n",
                          server.error_log)
-    conf = conf.replace("init_worker_by_lua_file $prefix/none.lua; exit_worker_by_lua_file bad.lua;", "init_by_lua_file bad.lua;").replace(
+    conf = conf.replace("init_worker_by_lua_file $prefix/none.lua; exit_worker_by_lua_file bad.lua;", "access_log off; init_by_lua_file bad.lua;").replace(
         "@PORT@", "1")
     (tmp_path / "nginx.conf").write_text(conf)
     (tmp_path / "bad.lua").write_text("x x")
