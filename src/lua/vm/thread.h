@@ -71,8 +71,8 @@ struct script_subject {
     struct list resources; /* struct script_resource */
     int context;           /* place of ngx.ctx (context.h), or LUA_NOREF */
     int exit_code;         /* of ngx.exit, where a phase of no request asks for it; else 0 */
-    bool runs_file;        /* what a chunk of the process begins with is a file, which messages say */
-    int failed_with;       /* after SCRIPT_FAILED: the status that a request of HTTP gets */
+    bool runs_file;  /* what a chunk of the process begins with is a file, which messages say */
+    int failed_with; /* after SCRIPT_FAILED: the status that a request of HTTP gets */
 };
 
 /* How a run ended. */

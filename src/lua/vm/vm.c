@@ -17,17 +17,6 @@
 #include "lua/vm/thread.h"
 #include "server/generation.h"
 
-static char registry_key; /* its address: where a VM is found in the registry */
-
-struct script_vm *script_vm_of(lua_State *L)
-{
-    lua_pushlightuserdata(L, &registry_key);
-    lua_rawget(L, LUA_REGISTRYINDEX);
-    struct script_vm *vm = lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    return vm;
-}
-
 /* collectgarbage: whether a script has stopped that nobody could ask Lua else. */
 static int collect_garbage(lua_State *L)
 {
@@ -120,9 +109,6 @@ struct script_vm *script_vm_new(const struct script_vm_options *options, const s
         free(vm);
         return NULL;
     }
-    lua_pushlightuserdata(vm->state, &registry_key);
-    lua_pushlightuserdata(vm->state, vm);
-    lua_rawset(vm->state, LUA_REGISTRYINDEX);
     if (lua_cpcall(vm->state, fill, vm) != 0) {
         log_emerg(log, 0, "failed to initialize Lua VM: %s", lua_tostring(vm->state, -1));
         script_vm_free(vm);

@@ -122,8 +122,14 @@ struct script_vm *script_vm_new(const struct script_vm_options *options, const s
 /* Its subjects have ended. NULL is fine. */
 void script_vm_free(struct script_vm *vm);
 
-/* The VM that a Lua thread belongs to. */
-struct script_vm *script_vm_of(lua_State *L);
+/* The VM that a Lua thread belongs to: the argument of its allocator. */
+static inline struct script_vm *script_vm_of(lua_State *L)
+{
+    void *vm;
+
+    lua_getallocf(L, &vm);
+    return vm;
+}
 
 /* Compiles alone: the message, in arena, or an empty text when it is well or not known before it runs. For -t. */
 struct str script_code_check(const struct script_code *code, struct arena *arena);
