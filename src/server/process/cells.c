@@ -148,6 +148,10 @@ pid_t workers_pid(unsigned slot)
 
 void counters_sum(struct slot_counters *sum)
 {
+    if (shared == NULL) { /* programs that are no service */
+        memset(sum, 0, sizeof(*sum));
+        return;
+    }
     for (int tries = 0; tries < 100; tries++) {
         uint64_t version = atomic_load_explicit(&shared->fold_version, memory_order_acquire);
 

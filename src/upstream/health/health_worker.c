@@ -153,7 +153,8 @@ void health_free_if_idle(struct health_worker *worker)
 static void set_log(struct health_settings *check, const struct upstream_set *set)
 {
     check->log = set->log;
-    if (check->error_log != NULL && *check->error_log != NULL) {
+    if (check->error_log != NULL && *check->error_log != NULL &&
+        *check->error_log != set->generation->core->error_log) {
         check->log.sinks = *check->error_log;
         check->log.level = log_chain_level(check->log.sinks);
     }

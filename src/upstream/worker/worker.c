@@ -38,7 +38,8 @@ static void set_run(struct upstream_set *set)
     set->is_running = true;
     set->is_quitting = false;
     set->log = (struct log){.sinks = log_main->sinks, .level = log_main->level};
-    if (set->error_log != NULL && *set->error_log != NULL) {
+    if (set->error_log != NULL && *set->error_log != NULL &&
+        *set->error_log != set->generation->core->error_log) {
         set->log.sinks = *set->error_log;
         set->log.level = log_chain_level(set->log.sinks);
     }
