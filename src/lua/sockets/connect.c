@@ -145,6 +145,7 @@ void socket_attach(struct script_socket *socket, const struct kept_conn *kept, u
     socket->tls_identity = kept->tls_identity;
     socket->has_read_last = socket->has_sent_last = false;
     socket->is_touched = false;
+    socket->buffer_rest = 0;
     kept->conn->owner = &socket_owner;
     kept->conn->user = socket;
     script_conn_source_init(&socket->own_source, kept->conn, buffer_size);

@@ -75,6 +75,29 @@ static int fail_too_large(lua_State *L, const struct script_thread *thread,
 
 enum progress { PROGRESS_DONE, PROGRESS_PUSHED, PROGRESS_MORE, PROGRESS_TOO_LARGE };
 
+/* receiveany gives what is left of a buffer of lua_socket_buffer_size bytes at most, however much has arrived: where such buffers
+ * begin and end is counted here, whatever the connection reads at once. */
+static void buffer_begin(struct script_socket *socket, struct take *take, size_t available)
+{
+    if (socket->buffer_rest == 0) {
+        socket->buffer_rest = available < socket->buffer_size ? available : socket->buffer_size;
+    }
+    if (take->kind == TAKE_ANY && take->rest > socket->buffer_rest) {
+        take->rest = socket->buffer_rest;
+    }
+}
+
+static void buffer_use(struct script_socket *socket, size_t used, size_t available)
+{
+    if (used <= socket->buffer_rest) {
+        socket->buffer_rest -= used;
+        return;
+    }
+    size_t last = (used - socket->buffer_rest) % socket->buffer_size;
+    size_t left = available - used, rest = last != 0 ? socket->buffer_size - last : 0;
+    socket->buffer_rest = rest < left ? rest : left;
+}
+
 /* Takes what there is. PROGRESS_PUSHED: all that is wanted lay there in one piece, and is on the stack. */
 static enum progress take_input(lua_State *L, struct script_socket *socket, struct take *take)
 {
@@ -82,7 +105,9 @@ static enum progress take_input(lua_State *L, struct script_socket *socket, stru
     struct str input;
 
     while ((input = source->input(source)).len != 0) {
+        buffer_begin(socket, take, input.len);
         struct taken taken = take_step(take, input);
+        buffer_use(socket, taken.used, input.len);
 
         if (taken.is_done && socket->gathered.len == 0) {
             lua_pushlstring(L, taken.bytes.data, taken.bytes.len);
@@ -173,6 +198,8 @@ static int receive_from(lua_State *L, struct script_thread *thread, struct scrip
                         struct take *take)
 {
     socket->is_touched = true;
+    socket->buffer_size = socket_settings(thread)->buffer_size;
+    socket->buffer_size += socket->buffer_size == 0;
     if (take->rest == 0 && take->kind == TAKE_SIZE) {
         lua_pushliteral(L, "");
         return 1;
@@ -269,15 +296,18 @@ static int iterate(lua_State *L, struct script_thread *thread)
     }
     lua_settop(L, 0);
     lua_pushvalue(L, script_value_index(1));
+    struct script_socket *socket = socket_check(L);
+    int failed = check_readable(L, thread, socket);
+    if (failed != 0) {
+        return failed;
+    }
     if (delimiter->was_met) {
         delimiter->was_met = false;
         lua_settop(L, 0);
         lua_settop(L, 3);
         return 3;
     }
-    struct script_socket *socket = socket_check(L);
-    int failed = check_readable(L, thread, socket);
-    return failed != 0 ? failed : receive_from(L, thread, socket, &take);
+    return receive_from(L, thread, socket, &take);
 }
 
 static bool is_inclusive(lua_State *L, int index)

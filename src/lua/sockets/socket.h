@@ -52,7 +52,10 @@ struct script_socket {
     uint64_t tls_identity; /* how TLS was made on it; 0 = it was not by us */
     void *store;           /* X509_STORE that the next handshake trusts; a reference; or NULL */
     struct buf gathered;   /* of the receive that is under way */
-    struct addr peer;      /* of a conn of its own */
+    size_t buffer_size;    /* lua_socket_buffer_size, never 0 */
+    size_t
+        buffer_rest;  /* bytes that have arrived and are left of the current buffer of that size */
+    struct addr peer; /* of a conn of its own */
     char name[SOCKET_NAME_MAX]; /* "host:port(address)", for the log; or empty */
 };
 

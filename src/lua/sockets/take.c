@@ -86,6 +86,21 @@ static struct taken take_before(struct take *take, struct str input)
     return taken;
 }
 
+/* The byte does not continue what was seen of the delimiter. Gives all of it that cannot be its beginning any more. The byte is
+ * used where it continues a shorter beginning: what else is read next begins after it. */
+static struct str delimiter_fall_back(struct delimiter *delimiter, char byte, size_t *used)
+{
+    struct str text = delimiter->text;
+    uint32_t seen = delimiter->seen, kept = seen;
+
+    do {
+        kept = delimiter->shorter[kept];
+    } while (kept != 0 && text.data[kept] != byte);
+    delimiter->seen = kept != 0 ? kept + 1 : 0;
+    *used += kept != 0;
+    return str_head(text, seen - kept);
+}
+
 static struct taken take_until(struct take *take, struct str input)
 {
     struct delimiter *delimiter = take->delimiter;
@@ -111,10 +126,7 @@ static struct taken take_until(struct take *take, struct str input)
             delimiter->seen++;
             taken.used++;
         } else {
-            uint32_t kept = delimiter->shorter[delimiter->seen];
-
-            give(take, &taken, str_head(text, delimiter->seen - kept));
-            delimiter->seen = kept;
+            give(take, &taken, delimiter_fall_back(delimiter, input.data[taken.used], &taken.used));
             return taken;
         }
     }

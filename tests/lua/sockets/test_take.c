@@ -143,6 +143,34 @@ static void limited_receives_meet_the_delimiter_once(void **state)
     assert_true(str_equal(input, STR("rest")));
 }
 
+/* Where a limited receive ends in the middle of a beginning of the delimiter, what comes next begins after it. */
+static void limited_receives_end_after_what_was_seen(void **state)
+{
+    static const struct {
+        const char *text, *input, *received, *rest;
+        uint64_t size;
+        uint32_t seen;
+    } cases[] = {
+        {"bbaa", "baaabbbbaabb", "baaab", "aabb", 5, 2}, /* "bbb": one is given, two are seen */
+        {"baba", "abaabbbabbbba", "abaabbbab", "bbba", 7,
+         0},                                          /* all that was seen is given at once */
+        {"-aaa", "a-aa---aa", "a-aa", "---aa", 4, 0}, /* a new beginning is left */
+        {"ababa", "aababb.", "aabab", "b.", 5, 0},
+    };
+    uint32_t shorter[16];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t step = 1; step < 16; step++) {
+            struct delimiter delimiter;
+
+            delimiter_init(&delimiter, str_of(cases[i].text), shorter);
+            check((struct take){.kind = TAKE_UNTIL, .rest = cases[i].size, .delimiter = &delimiter},
+                  cases[i].input, step, cases[i].received, cases[i].rest);
+            assert_int_equal(delimiter.seen, cases[i].seen);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +179,7 @@ int main(void)
         cmocka_unit_test(sizes_hold),
         cmocka_unit_test(delimiters_are_found_in_pieces),
         cmocka_unit_test(limited_receives_meet_the_delimiter_once),
+        cmocka_unit_test(limited_receives_end_after_what_was_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
