@@ -151,7 +151,7 @@ static void limited_receives_end_after_what_was_seen(void **state)
         uint64_t size;
         uint32_t seen;
     } cases[] = {
-        {"bbaa", "baaabbbbaabb", "baaab", "aabb", 5, 2}, /* "bbb": one is given, two are seen */
+        {"bbaa", "baaabbbbaabb", "baaab", "baabb", 5, 2}, /* "bbb": one is given, two are seen */
         {"baba", "abaabbbabbbba", "abaabbbab", "bbba", 7,
          0},                                          /* all that was seen is given at once */
         {"-aaa", "a-aa---aa", "a-aa", "---aa", 4, 0}, /* a new beginning is left */
