@@ -138,13 +138,39 @@ static struct request *sharing_parent(const struct request *request)
     return request->has_own_headers ? NULL : request->parent;
 }
 
+/* The host of a value that no client could send: what a configuration or a script writes may hold any bytes but those of a path. */
+static bool host_from_text(struct arena *arena, struct str value, struct str *host)
+{
+    const char *bracket = value.data[0] == '[' ? str_find_char(value, ']') : NULL;
+    size_t literal = bracket != NULL ? (size_t) (bracket + 1 - value.data) : 0;
+    const char *colon = str_find_char(str_skip(value, literal), ':');
+    struct str text = colon != NULL ? str_from(value.data, colon) : value;
+
+    if (memchr(value.data, '/', value.len) != NULL || memchr(value.data, '\0', value.len) != NULL) {
+        return false;
+    }
+    for (size_t i = 0; i + 1 < text.len; i++) {
+        if (text.data[i] == '.' && text.data[i + 1] == '.') {
+            return false;
+        }
+    }
+    text.len -= text.len != 0 && text.data[text.len - 1] == '.';
+    char *copy = arena_text(arena, text.len);
+    for (size_t i = 0; i < text.len; i++) {
+        copy[i] = (char) ascii_lower((unsigned char) text.data[i]);
+    }
+    *host = (struct str){copy, text.len};
+    return text.len != 0;
+}
+
 /* The host that a request is for follows the field; one that is none is left out. */
 static bool change_host(struct request *request, struct str value)
 {
     struct str host = STR_NONE;
     struct str port = STR_NONE;
 
-    if (value.len != 0 && !authority_parse(&request->arena, value, &host, &port)) {
+    if (value.len != 0 && !authority_parse(&request->arena, value, &host, &port) &&
+        !host_from_text(&request->arena, value, &host)) {
         return false;
     }
     for (struct request *at = request; at != NULL; at = sharing_parent(at)) {

@@ -208,7 +208,7 @@ bool request_cookie(const struct request *request, struct str name, struct str *
     fields_each(field, &request->headers) {
         struct str rest = field->value;
 
-        while (field->id == FIELD_COOKIE && rest.data != NULL) {
+        while (field->id == FIELD_COOKIE && !field->is_removed && rest.data != NULL) {
             if (match_cookie(str_cut(&rest, ';'), name, out)) {
                 return true;
             }

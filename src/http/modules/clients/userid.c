@@ -126,7 +126,7 @@ static void make_id(struct request *request, const struct userid_settings *setti
 static struct str field_of(const struct request *request, struct str value)
 {
     fields_each(field, &request->headers) {
-        if (field->value.data <= value.data &&
+        if (!field->is_removed && field->value.data <= value.data &&
             value.data + value.len <= field->value.data + field->value.len) {
             return field->value;
         }

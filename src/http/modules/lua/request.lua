@@ -229,9 +229,6 @@ function req.set_header(name, value)
 end
 
 function req.clear_header(name)
-    if name == nil then
-        error("bad 'name' argument: string expected, got nil", 2)
-    end
     set_field(C.lua_ffi_request_field_set, name, nil, 0, 2)
 end
 

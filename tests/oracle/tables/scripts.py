@@ -1,0 +1,95 @@
+"""Lua: what functions give, and do, for every kind of argument."""
+
+from ..engine import Config
+
+MODULES = "".join("load_module /usr/lib/nginx/modules/%s.so;\n" % name for name in
+                  ("ndk_http_module", "ngx_http_lua_module", "ngx_http_echo_module", "ngx_http_headers_more_filter_module"))
+
+VALUES = ["nil", "true", "12", "-3.5", "'v'", "''", "{'a', 'b'}", "{}", "{1, 2, true}", r"'a\r\nX-I: b'", r"'a\0b'",
+          r"'\200\255'", r"'a\1b\tc'"]
+
+# Functions of the scripts below: q shows every byte, fields all fields of the request in order of their names.
+FUNCTIONS = r"""
+    init_by_lua_block {
+        function q(value)
+            if value == nil then return "nil" end
+            if type(value) == "table" then
+                local words = {}
+                for i = 1, #value do words[i] = q(value[i]) end
+                return "{" .. table.concat(words, ",") .. "}"
+            end
+            return (tostring(value):gsub("[^ -~]", function(c) return string.format("<%02X>", c:byte()) end))
+        end
+        function show(...)
+            local words = {}
+            for i = 1, select("#", ...) do words[i] = q((select(i, ...))) end
+            ngx.say(table.concat(words, " | "))
+        end
+        function all(fields)
+            local words = {}
+            for name, value in pairs(fields) do words[#words + 1] = q(name) .. "=" .. q(value) end
+            table.sort(words)
+            return table.concat(words, "; ")
+        end
+        function fields()
+            show(all(ngx.req.get_headers(0)))
+            for _, name in ipairs {"host", "cookie_x", "cookie_y", "content_type", "remote_user", "http_user_agent", "http_referer"} do
+                show(name, ngx.var[name])
+            end
+        end
+        function try(f, ...)
+            local ok, err = pcall(f, ...)
+            show(ok, ok and err or (tostring(err):gsub("^[^ ]*:%d+: ", "")))
+        end
+    }
+"""
+
+
+class Scripts:
+    """Locations with scripts, and the rows that ask for them."""
+
+    def __init__(self):
+        self.locations, self.rows = [], []
+
+    def add(self, script, *requests, directive="content_by_lua_block", more=""):
+        """A script, and the requests for it: method and what follows the URI."""
+        uri = "/%d" % len(self.locations)
+        self.locations.append("location = %s { %s %s { %s } }" % (uri, more, directive, script))
+        for request in requests or ["GET"]:
+            method, _, rest = request.partition(" ")
+            self.rows.append("%s %s %s" % (method, uri, rest))
+
+    def config(self, name, http="", server="", errors=False):
+        return Config(name, FUNCTIONS + http + "server { listen 127.0.0.1:@PORT@; default_type text/plain; "
+                      + server + "\n".join(self.locations) + "}", "\n".join(self.rows), main=MODULES, errors=errors)
+
+
+def request_fields():
+    scripts = Scripts()
+    request = ("GET | X-A: 1 | a_b: u | Cookie: x=1 | Cookie: y=2; x=3 | User-Agent: ua | Referer: r | X-Forwarded-For: 1.1.1.1 | "
+               "Via: v | Authorization: Basic YTpi")
+    for name in ["X-A", "a_b", "Host", "Cookie", "Content-Type", "Connection", "Transfer-Encoding", "User-Agent", "Range", "Referer",
+                 "Authorization", "X-Forwarded-For", "Via", "Accept-Encoding", "Keep-Alive", "Upgrade", "Date", "If-None-Match"]:
+        for value in VALUES:
+            scripts.add("try(ngx.req.set_header, '%s', %s) fields()" % (name, value), request)
+        scripts.add("try(ngx.req.clear_header, '%s') fields()" % name, request)
+    for value in VALUES:
+        if value.startswith("{"):
+            continue    # its address is in the text
+        scripts.add("try(ngx.req.set_header, %s, 'v') try(ngx.req.clear_header, %s) fields()" % (value, value), request)
+    for host in ["bar.org:8080", "[::1]:80", "a/b", "a b", ".", "a.", "A_b.c", "a..b"]:
+        scripts.add("local before = ngx.var.host try(ngx.req.set_header, 'Host', '%s') fields()" % host, request, "GET  HTTP/1.0 | -Host")
+    return scripts.config("script-request-fields", "underscores_in_headers on;")
+
+
+def lengths():
+    """A script that changes Content-Length cuts what is passed on of the body."""
+    scripts = Scripts()
+    proxy = "proxy_http_version 1.1; proxy_pass http://127.0.0.1:@PORT@/body;"
+    for value in ["3", "6"]:
+        scripts.add("ngx.req.read_body() ngx.req.set_header('Content-Length', %s)" % value, "POST << abcdef",
+                    directive="rewrite_by_lua_block", more=proxy)
+    return scripts.config("script-lengths", server="location = /body { echo_read_request_body; echo $request_body $http_content_length; }")
+
+
+CONFIGS = [request_fields(), lengths()]
