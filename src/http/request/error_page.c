@@ -233,7 +233,7 @@ static enum flow built_in(struct request *request, unsigned status)
     struct response *response = &request->response;
     unsigned shown = response->error_status != 0 ? response->error_status : status;
     struct str title = status_title(status == 498 ? 404 : status);
-    unsigned sent = shown >= 494 && shown <= 497 ? 400 : shown;
+    unsigned sent = shown >= 494 && shown <= 497 && request == request->main ? 400 : shown;
 
     response->error_status = 0;
     response->is_built_in = true;

@@ -42,9 +42,6 @@ struct waiter {
 static void sub_send_head(struct request *request)
 {
     request->response.is_head_sent = true;
-    if (request->response.status == 304 || request->response.status == 204) {
-        request->response.is_header_only = true;
-    }
 }
 
 /* Bytes of a file piece are wanted in memory. */

@@ -59,9 +59,10 @@ class Scripts:
             method, _, rest = request.partition(" ")
             self.rows.append("%s %s %s" % (method, uri, rest))
 
-    def config(self, name, http="", server="", errors=False):
+    def config(self, name, http="", server="", files=None):
         return Config(name, FUNCTIONS + http + "server { listen 127.0.0.1:@PORT@; default_type text/plain; "
-                      + server + "\n".join(self.locations) + "}", "\n".join(self.rows), main=MODULES, errors=errors)
+                      + server + "\n".join(self.locations) + "}", "\n".join(self.rows), main=MODULES, errors=False,
+                      files=files)
 
 
 def request_fields():
@@ -92,4 +93,32 @@ def lengths():
     return scripts.config("script-lengths", server="location = /body { echo_read_request_body; echo $request_body $http_content_length; }")
 
 
-CONFIGS = [request_fields(), lengths()]
+def captures():
+    """What ngx.location.capture gives of answers of every kind."""
+    scripts = Scripts()
+    capture = "local r = ngx.location.capture('%s'%s) show(r.status, r.body, r.truncated, r.header['Content-Type'], r.header['X-A'], " \
+              "r.header.Location)"
+    answers = ["return %d;", "return %d x;", "content_by_lua_block { ngx.exit(%d) }", "content_by_lua_block { ngx.status = %d }",
+               "content_by_lua_block { ngx.status = %d ngx.print('b') }", "content_by_lua_block { ngx.header.x_a = 1 ngx.exit(%d) }",
+               "access_by_lua_block { ngx.exit(%d) } echo y;", "echo_status %d; echo q;"]
+    inner = ""
+    for status in [200, 201, 204, 206, 300, 301, 302, 304, 308, 400, 401, 403, 404, 413, 416, 429, 494, 500, 503, 599]:
+        for number, answer in enumerate(answers):
+            if status == 204 and "ngx.exit" in answer or status < 300 and "access_by" in answer:
+                continue
+            uri = "/in-%d-%d" % (status, number)
+            inner += "location = %s { default_type in/type; %s }\n" % (uri, answer % status)
+            scripts.add(capture % (uri, ""))
+    for uri in ["/nope.html", "/nope", "/dir", "/dir/", "/a.txt", "/a.txt?x", "/../a.txt", "nope", "", "/%61.txt"]:
+        scripts.add(capture % (uri, ""), "GET", "HEAD", "POST << abc")
+    for options in ["nil", "12", "'x'", "{args = ''}", "{args = {}}", "{args = {a = false}}", "{args = {a = true}}", "{args = 12}",
+                    "{args = true}", "{method = 99}", "{method = 'GET'}", "{body = 12}", "{body = {}}", "{vars = 1}", "{vars = {uri = 'x'}}",
+                    "{vars = {nope = 'x'}}", "{ctx = 1}", "{share_all_vars = 1}", "{copy_all_vars = 'x'}", "{foo = 1}"]:
+        scripts.add("try(function() %s end)" % (capture % ("/said", ", " + options)), "GET ?q", "HEAD")
+    return scripts.config("script-captures", "types { text/html html; text/plain txt; }", inner + """
+        root html;
+        location = /said { content_by_lua_block { show(ngx.req.get_method(), ngx.var.args, ngx.is_subrequest) } }""",
+                          files={"html/a.txt": "a\n", "html/dir/b.txt": "b\n"})
+
+
+CONFIGS = [request_fields(), lengths(), captures()]

@@ -65,10 +65,9 @@ static bool gathers(const struct lua_request *lua)
 {
     const struct request *request = lua->request;
 
-    return request->version < HTTP_1_1 && request == request->main &&
-           request->method != METHOD_HEAD && request->response.content_length < 0 &&
-           !lua->output.has_begun && !lua->output.has_ended &&
-           lua_settings_of(request)->gathers_http10;
+    return request->version < HTTP_1_1 && request->method != METHOD_HEAD &&
+           request->response.content_length < 0 && !lua->output.has_begun &&
+           !lua->output.has_ended && lua_settings_of(request)->gathers_http10;
 }
 
 bool lua_has_output(const struct lua_request *lua)
@@ -113,7 +112,7 @@ static enum flow send_head(struct lua_request *lua)
     if (response->status == 0) {
         response->status = 200;
     }
-    if (response->status == 204 || response->status == 304) {
+    if (response->status == 304 || (response->status == 204 && request == request->main)) {
         response->content_type = STR_NONE;
     } else if (!lua->has_type && lua_settings_of(request)->has_default_type) {
         response_set_type(request);

@@ -38,12 +38,13 @@ static bool push_option(lua_State *L, int options, const char *name)
     return true;
 }
 
-static bool read_flag(lua_State *L, int options, const char *name)
+/* A flag; an error is thrown for what is no boolean, where that is checked. */
+static bool read_flag(lua_State *L, int options, const char *name, bool is_checked)
 {
     bool is_on = false;
 
     if (push_option(L, options, name)) {
-        if (!lua_isboolean(L, -1)) {
+        if (is_checked && !lua_isboolean(L, -1)) {
             luaL_error(L, "Bad %s option value", name);
         }
         is_on = lua_toboolean(L, -1);
@@ -68,9 +69,9 @@ static void read_args(lua_State *L, int options, struct capture *capture)
     }
     struct str more = arena_dup(arena, script_check_str(L, -1));
     const struct str parts[] = {capture->sub.args, STR("&"), more};
-    capture->sub.args = capture->sub.args.len == 0 ? more
-                        : more.len == 0            ? capture->sub.args
-                                                   : arena_join(arena, parts, 3);
+    if (more.len != 0) {
+        capture->sub.args = capture->sub.args.len == 0 ? more : arena_join(arena, parts, 3);
+    }
     lua_pop(L, 1);
 }
 
@@ -84,8 +85,11 @@ static void read_method(lua_State *L, int options, struct capture *capture)
     }
     capture->sub.method = lua_method_name((int) lua_tointeger(L, -1));
     if (capture->sub.method.len == 0) {
-        log_error(&capture->parent->log, 0, "unsupported HTTP method: %d",
-                  (int) lua_tointeger(L, -1));
+        lua_Number number = lua_tonumber(L, -1);
+        bool fits = number > -9e18 && number < 9e18;
+
+        log_error(&capture->parent->log, 0, "unsupported HTTP method: %llu",
+                  fits ? (unsigned long long) (long long) number : 1ull << 63);
         luaL_error(L, "failed to adjust the subrequest: -1");
     }
     lua_pop(L, 1);
@@ -107,7 +111,7 @@ static void read_body(lua_State *L, int options, struct capture *capture)
         capture->sub.given->fd = -1;
         lua_pop(L, 1);
     }
-    capture->sub.passes_body = read_flag(L, options, "always_forward_body") ||
+    capture->sub.passes_body = read_flag(L, options, "always_forward_body", false) ||
                                str_is(capture->sub.method, "POST") ||
                                str_is(capture->sub.method, "PUT");
 }
@@ -163,9 +167,9 @@ static void read_options(lua_State *L, int options, struct capture *capture)
     read_method(L, options, capture);
     read_body(L, options, capture);
     read_assignments(L, options, capture);
-    capture->sub.own_variables = !read_flag(L, options, "share_all_vars");
+    capture->sub.own_variables = !read_flag(L, options, "share_all_vars", true);
     capture->copies_variables =
-        read_flag(L, options, "copy_all_vars") && capture->sub.own_variables;
+        read_flag(L, options, "copy_all_vars", true) && capture->sub.own_variables;
     if (push_option(L, options, "ctx")) {
         if (!lua_istable(L, -1)) {
             luaL_error(L, "Bad ctx option value type %s, expected a Lua table",
@@ -278,8 +282,11 @@ static void give_header(lua_State *L, struct request *child)
     struct str value;
 
     lua_newtable(L);
+    if (child->response.is_built_in && child->response.status != 304) {
+        child->response.content_type = response_type_of(child, request_extension(child)); /* the page is not seen */
+    }
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
-        bool is_of_page = child->response.is_built_in && i < 2;
+        bool is_of_page = child->response.is_built_in && i == 1;
         if (!is_of_page && response_made_field(child, made[i].variable, &value)) {
             give_field(L, made[i].name, value);
         }
@@ -291,12 +298,23 @@ static void give_header(lua_State *L, struct request *child)
     }
 }
 
+/* Has a handler of ours answered with a head alone? The reference calls that cut. */
+static bool is_head_alone(struct request *child)
+{
+    const struct lua_request *lua = lua_request_begun(child);
+    const struct response *response = &child->response;
+
+    return child->exchange == NULL && (lua == NULL || !lua->output.has_ended) &&
+           (response->content_length == 0 || response->status == 204);
+}
+
 /* A page of the server's own for a failure is not the location's answer. */
 static void give_result(lua_State *L, const struct capture *capture, enum flow flow)
 {
     struct request *child = capture->sub.request;
     const struct response *response = &child->response;
-    bool has_page = response->is_built_in || response->is_header_only;
+    bool has_page = response->is_built_in || response->is_header_only ||
+                    (capture->sub.body.len == 0 && is_head_alone(child));
 
     lua_createtable(L, 0, 4);
     lua_pushinteger(L, response->status == 0 ? 500 : (lua_Integer) response->status);
@@ -376,6 +394,13 @@ static int capture(lua_State *L, struct script_thread *thread)
 
     if (lua_gettop(L) != 1 && lua_gettop(L) != 2) {
         return luaL_error(L, "expecting one or two arguments");
+    }
+    if (lua_isnil(L, 1)) { /* as if it were the one query of capture_multi */
+        return luaL_error(L, "query argument 0 expecting one or two arguments");
+    }
+    if (!lua_isstring(L, 1)) {
+        return luaL_error(L, "bad argument #3 to '?' (string expected, got %s)",
+                          luaL_typename(L, 1));
     }
     one = read_capture(L, lua_check_request(L, thread)->request, 1, 0);
     return capture_all(L, thread, &one, 1);

@@ -25,7 +25,7 @@ enum flow echo_begin(struct echo_run *run)
     if (flow == FLOW_NEXT) {
         request->response.status = (unsigned) run->settings->status;
         request->response.content_length = -1;
-        if (run->settings->status != 204) {
+        if (run->settings->status != 204 || request != request->main) {
             response_set_type(request);
         }
         flow = response_start(request);
