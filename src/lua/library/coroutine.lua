@@ -1,7 +1,7 @@
 -- coroutine.*, as scripts of OpenResty know it: threads among the coroutines, and whole tracebacks of what wrap threw.
 -- Arguments: yield and status as C has them, what keeps the traceback of a failed coroutine, the table of threads, and what
--- throws when much of C's stack is used.
-local yield, status, keep, threads, check_stack = ...
+-- throws when much of C's stack is used, and what tells functions that are written in Lua.
+local yield, status, keep, threads, check_stack, is_of_lua = ...
 
 local coroutine = coroutine
 local create, resume = coroutine.create, coroutine.resume
@@ -35,6 +35,17 @@ for _, name in ipairs({ "create", "resume", "wrap", "yield", "status" }) do
     coroutine["_" .. name] = coroutine[name]
 end
 
+local function demand_function(f, name)
+    if not is_of_lua(f) then
+        error("bad argument #1 to '" .. name .. "' (Lua function expected)", 3)
+    end
+end
+
+function coroutine.create(f)
+    demand_function(f, "create")
+    return (create(f))
+end
+
 coroutine.yield = yield
 coroutine.status = status
 
@@ -50,9 +61,7 @@ function coroutine.resume(co, ...)
 end
 
 function coroutine.wrap(f)
-    if type(f) ~= "function" then
-        return error("bad argument #1 to 'wrap' (Lua function expected)", 2)
-    end
+    demand_function(f, "wrap")
     local co = create(f)
     return function(...)
         check_stack()

@@ -103,6 +103,13 @@ static int check_stack(lua_State *L)
     return 0;
 }
 
+/* Is it a function that is written in Lua? No coroutine runs another. */
+static int is_of_lua(lua_State *L)
+{
+    lua_pushboolean(L, lua_isfunction(L, 1) && !lua_iscfunction(L, 1));
+    return 1;
+}
+
 static const struct script_row rows[] = {
     {"yield", yield, 0, .waits = true},
     {"status", status, 0, false},
@@ -118,5 +125,6 @@ void script_coroutines_add(lua_State *L)
     }
     script_push_threads(L);
     lua_pushcfunction(L, check_stack);
-    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 2);
+    lua_pushcfunction(L, is_of_lua);
+    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 3);
 }

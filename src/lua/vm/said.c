@@ -87,6 +87,11 @@ static void add_value(struct walk *walk, int index)
 
     switch (lua_type(L, index)) {
     case LUA_TNUMBER:
+        if (lua_tonumber(L, index) == 0) { /* -0, too */
+            add(walk, "0", 1);
+            return;
+        }
+        /* fall through */
     case LUA_TSTRING:
         text = lua_tolstring(L, index, &len);
         add(walk, text, len);

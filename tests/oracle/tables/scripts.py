@@ -121,4 +121,32 @@ def captures():
                           files={"html/a.txt": "a\n", "html/dir/b.txt": "b\n"})
 
 
-CONFIGS = [request_fields(), lengths(), captures()]
+def arguments():
+    """Functions of many kinds with arguments of every kind, and arguments of requests that are cut."""
+    scripts = Scripts()
+    for function in ["ngx.escape_uri", "ngx.unescape_uri", "ngx.md5", "ngx.encode_base64", "ngx.decode_base64", "ngx.crc32_short",
+                     "ngx.encode_args", "ngx.decode_args", "ngx.req.set_uri", "ngx.req.set_uri_args", "ngx.req.set_method",
+                     "ngx.req.set_body_data", "ngx.req.append_body", "ngx.exec", "ngx.redirect", "ngx.parse_http_time"]:
+        for value in ["nil", "true", "false", "12", "-3.5", "'v'", "''", "print"]:
+            scripts.add("try(%s, %s) show(ngx.var.uri, ngx.var.args, ngx.req.get_method())" % (function, value), "GET ?a=1", "HEAD")
+        if function != "ngx.decode_args":
+            scripts.add("try(%s)" % function, "GET")
+    scripts.add("try(coroutine.create, print) try(coroutine.wrap, print)")
+    for value in ["'a', 1, true, nil, 'b'", "{'a', {1, {true, 'x'}}}", "{'a', print}", "{a = 1}", "{1, 2, nil, 4}", "ngx.null", "-0, 0.5, 1e15"]:
+        for function in ["ngx.say", "ngx.print"]:
+            scripts.add("try(%s, %s) ngx.eof() local ok, err = %s('z') ngx.log(ngx.WARN, tostring(ok), err)" % (function, value, function),
+                        "GET", "HEAD", "GET  HTTP/1.0")
+    script = """for max = 0, 3 do
+        local function list(args, err) show(max, all(args), err) end
+        list(ngx.req.get_uri_args(max)) ngx.req.read_body() list(ngx.req.get_post_args(max)) list(ngx.decode_args(ngx.var.args or "", max))
+    end"""
+    for args in ["&a=1&", "&a=1", "&&", "=x&a", "&=&a=1&b", "a=1&", "a=1", "a&&b", "&&a&b", "=1&=2&c", "&a", "&a&b", "a&b&", "&", "="]:
+        scripts.add(script, "POST ?%s << %s" % (args, args))
+    for phase in ["header_filter_by_lua_block", "body_filter_by_lua_block", "log_by_lua_block", "set_by_lua_block $x", "access_by_lua_block"]:
+        for script in ["error()", "error({})", "error('x', 0)", "ngx.say('x')", "ngx.sleep(0)", "ngx.location.capture('/0')", "ngx.exec('/0')",
+                       "ngx.req.read_body()", "ngx.req.socket()", "ngx.thread.spawn(print)"]:
+            scripts.add(script, directive=phase, more="echo hello;")
+    return scripts.config("script-arguments")
+
+
+CONFIGS = [request_fields(), lengths(), captures(), arguments()]

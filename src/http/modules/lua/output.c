@@ -253,6 +253,9 @@ static int give_said(lua_State *L, struct script_thread *thread, bool ends_line)
     if (lua->has_raw_socket) {
         return script_fail(L, "raw request socket acquired");
     }
+    if (lua->output.has_begun && lua->output.head == FLOW_DONE && !lua->is_refused) {
+        return script_fail(L, "header only");
+    }
     if (lua->output.has_ended) {
         return script_fail(L, "seen eof");
     }

@@ -170,10 +170,10 @@ static int set_body_file(lua_State *L, struct script_thread *thread)
 
     check_count(L, 1, 2, "1 or 2 arguments");
     struct str name = script_check_str(L, 1);
+    struct request_body *body = new_body(check_read(L, request));
     if (lua_gettop(L) == 2) {
         luaL_checktype(L, 2, LUA_TBOOLEAN);
     }
-    struct request_body *body = new_body(check_read(L, request));
     char *path = arena_cstr(&request->main->arena, name);
     if (!request_body_from_file(request, (struct str){path, name.len}, body)) {
         return luaL_error(L, "stat() \"%s\" failed", path);

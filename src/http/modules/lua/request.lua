@@ -105,6 +105,8 @@ ndk = {
 }
 package.loaded.ndk = ndk
 
+package.loaded.ndk = ndk
+
 -- ---- fields of heads
 
 -- t.User_Agent is t["user-agent"].
@@ -197,8 +199,8 @@ end
 
 -- The arguments of the two functions add_header.
 local function add_field(set, name, value)
-    if type(name) ~= "string" then
-        error("bad 'name' argument: string expected, got " .. type(name), 3)
+    if name == nil then
+        error("bad 'name' argument: string expected, got nil", 3)
     end
     if value == nil then
         error("bad 'value' argument: string or table expected, got nil", 3)
@@ -280,11 +282,9 @@ function req.get_uri_args(max, fields)
     local state = args_state[0]
     state.rest.data, state.rest.len = out[0].data, out[0].len
     state.count = 0
-    if not max then
-        state.max = MAX
-    else
-        state.max = max < 0 and 0 or max
-    end
+    max = not max and MAX or max < 0 and 0 or max
+    state.max = 0
+    local named = 0
     local room = out[0].len <= 4096 and usual_room or ffi.new("char[?]", out[0].len)
     result = C.script_ffi_args_next(state, room, pair)
     while result < 2 do
@@ -295,10 +295,15 @@ function req.get_uri_args(max, fields)
                 value = text_of(pair[0].value.data, pair[0].value.len)
             end
             put_in(fields, name, value)
+            named = named + 1
+            if named == max then
+                break
+            end
         end
         result = C.script_ffi_args_next(state, room, pair)
     end
-    if result == 3 then
+    -- Nameless ones are not given, but they count in what there was.
+    if max > 0 and (state.count > max or (state.count == max and state.rest.data ~= nil)) then
         return fields, "truncated"
     end
     return fields

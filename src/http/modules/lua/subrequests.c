@@ -283,7 +283,8 @@ static void give_header(lua_State *L, struct request *child)
 
     lua_newtable(L);
     if (child->response.is_built_in && child->response.status != 304) {
-        child->response.content_type = response_type_of(child, request_extension(child)); /* the page is not seen */
+        child->response.content_type =
+            response_type_of(child, request_extension(child)); /* the page is not seen */
     }
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         bool is_of_page = child->response.is_built_in && i == 1;

@@ -62,7 +62,10 @@ static int set_uri(lua_State *L, struct script_thread *thread)
     if (!check_flag(L, 3)) {
         lua_check_bytes(L, uri, "uri", " (maybe you want to set the 'binary' argument?)");
     }
-    bool jumps = check_flag(L, 2);
+    if (count >= 2) {
+        luaL_checktype(L, 2, LUA_TBOOLEAN);
+    }
+    bool jumps = lua_toboolean(L, 2);
     if (jumps) {
         script_demand(L, thread, SCRIPT_REWRITE | SCRIPT_SERVER_REWRITE);
         script_demand_abortable(L, thread);

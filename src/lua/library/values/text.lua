@@ -20,10 +20,10 @@ void script_ffi_quote_sql(const char *data, size_t len, struct script_text *out)
 
 local out = ffi.new("struct script_text")
 
--- What any of these takes where it is no string: nil counts as empty. Asked for nothing else, so that loops over strings are compiled
+-- What any of these takes where it is no string: nil and false count as empty. Asked for nothing else, so that loops over strings are compiled
 -- as one trace.
 local function text_of(value)
-    return value and tostring(value) or value == false and "false" or ""
+    return value and tostring(value) or ""
 end
 
 -- ---- hashes
