@@ -131,7 +131,7 @@ def arguments():
             scripts.add("try(%s, %s) show(ngx.var.uri, ngx.var.args, ngx.req.get_method())" % (function, value), "GET ?a=1", "HEAD")
         if function != "ngx.decode_args":
             scripts.add("try(%s)" % function, "GET")
-    scripts.add("try(coroutine.create, print) try(coroutine.wrap, print)")
+    scripts.add("try(function() coroutine.create(print) end) try(function() coroutine.wrap(print) end)")
     for value in ["'a', 1, true, nil, 'b'", "{'a', {1, {true, 'x'}}}", "{'a', print}", "{a = 1}", "{1, 2, nil, 4}", "ngx.null", "-0, 0.5, 1e15"]:
         for function in ["ngx.say", "ngx.print"]:
             scripts.add("try(%s, %s) ngx.eof() local ok, err = %s('z') ngx.log(ngx.WARN, tostring(ok), err)" % (function, value, function),
