@@ -37,6 +37,12 @@ stream {
             ngx.log(6, "after eof: ", select(2, ngx.say("more")))
         }
         log_by_lua_block { ngx.log(6, "log phase") ngx.say("no") } }
+    server { listen 127.0.0.1:@PORT11@; lua_check_client_abort on;
+        content_by_lua_block {
+            ngx.thread.spawn(function() error("of a thread") end)
+            ngx.say(ngx.req.socket(true) ~= nil, " ", select(2, ngx.req.socket(true)), " ", ngx.req.socket() ~= nil)
+            ngx.sleep(60)
+        } }
     server { listen 127.0.0.1:@PORT6@ udp; content_by_lua_block { ngx.print("datagram") } }
     server { listen 127.0.0.1:@PORT7@; ssl_preread on; preread_timeout 300ms; return "never";
         preread_by_lua_block { ngx.print("never") } }
@@ -127,6 +133,18 @@ def test_eof_and_log(server):
     server.wait_log("after eof: seen eof")
     server.wait_log(r"log phase, client: 127.0.0.1, server: 127.0.0.1:%d" % server.port_of("PORT5"))
     server.wait_log(r"failed to run log_by_lua\*: .*API disabled in the context of log_by_lua\*")
+
+
+def test_lines_say_that_they_are_of_stream(server):
+    """… and a raw socket is given once."""
+    with socket.create_connection(("127.0.0.1", server.port_of("PORT11"))) as client:
+        assert client.recv(100) == b"true duplicate call true\n"
+    server.wait_log(r"\[error\] \S+ \*\d+ stream lua user thread aborted: runtime error: .*of a thread")
+    server.wait_log(r"\[info\] \S+ \*\d+ stream client prematurely closed connection")
+    assert talk(server.port_of("PORT3")) == b"before\n"
+    server.wait_log("stream lua entry thread aborted: runtime error: .*on purpose")
+    assert talk(server.port_of("PORT5")) == b"last\n"
+    server.wait_log(r"\[notice\] \S+ \*\d+ stream \[lua\] content_by_lua\(nginx.conf:\d+\):3: after eof")
 
 
 def test_peek(server):

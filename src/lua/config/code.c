@@ -164,10 +164,9 @@ bool script_core_apply(struct conf_scope *scope, const struct directive *row,
 {
     (void) settings;
     if (scope->context != 0) {
-        conf_warn(
-            scope->conf, node,
-            "%s is deprecated (the lua-resty-core library is required since ngx_lua v0.10.16)",
-            row->name);
+        conf_warn(scope->conf, node,
+                  "%s is deprecated (the lua-resty-core library is required since %s)", row->name,
+                  is_of_stream(scope) ? "ngx_stream_lua v0.0.8" : "ngx_lua v0.10.16");
     }
     return true;
 }

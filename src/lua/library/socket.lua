@@ -54,6 +54,7 @@ return function(methods, given, is_cdata)
     end
 
     function methods.setclientcert(self, chain, key)
+        chain, key = chain or nil, key or nil
         if chain ~= nil or key ~= nil then
             if chain == nil or key == nil then
                 return nil, "client certificate must be supplied with corresponding private key"

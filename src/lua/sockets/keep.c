@@ -20,6 +20,14 @@ static int getreusedtimes(lua_State *L, struct script_thread *thread)
     return 1;
 }
 
+static bool is_over(const struct script_socket *socket)
+{
+    const struct conn *conn = socket->conn;
+
+    return socket->has_read_last || socket->has_sent_last || conn->is_broken ||
+           conn->is_input_closed;
+}
+
 /* What stands against keeping the connection for others; or NULL. */
 static const char *why_not(struct script_socket *socket)
 {
@@ -27,10 +35,6 @@ static const char *why_not(struct script_socket *socket)
 
     if (conn_input(conn).len != 0) {
         return "unread data in buffer";
-    }
-    if (socket->has_read_last || socket->has_sent_last || conn->is_broken ||
-        conn->is_input_closed) {
-        return "closed";
     }
     if (conn_unsent(conn) != 0) {
         return "socket busy writing";
@@ -94,17 +98,22 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
     if (busy != 0) {
         return busy;
     }
-    lua_Number timeout_ms = number_or(L, 2, (lua_Number) settings->keepalive_timeout_ms);
-    lua_Number size = number_or(L, 3, (lua_Number) settings->pool_size);
-    if (!(timeout_ms >= 0) || timeout_ms > INT32_MAX) {
-        return luaL_argerror(L, 2, "bad timeout value");
+    if (is_over(socket)) {
+        return script_fail(L, "closed");
     }
+    lua_Number size = number_or(L, 3, (lua_Number) settings->pool_size);
     if (!(size >= 1) || size > 1e9) {
-        return luaL_argerror(L, 3, lua_pushfstring(L, "bad \"pool_size\" option value: %f", size));
+        return luaL_argerror(L, 3,
+                             lua_pushfstring(L, "bad \"pool_size\" option value: %d",
+                                             size > -1e9 && size < 1 ? (int) size : 0));
     }
     const char *reason = why_not(socket);
     if (reason != NULL) {
         return script_fail(L, reason);
+    }
+    lua_Number timeout_ms = number_or(L, 2, (lua_Number) settings->keepalive_timeout_ms);
+    if (timeout_ms < 0 || timeout_ms > INT32_MAX) { /* the reference has unsigned ones */
+        timeout_ms = INT32_MAX;
     }
     hand_over(L, socket, (uint64_t) timeout_ms, (unsigned) size);
     lua_pushinteger(L, 1);

@@ -83,7 +83,8 @@ static int find_option(lua_State *L, const struct script_thread *thread, int *fd
     }
     socket_demand_own(L, thread, socket);
     *fd = socket->conn->source.fd;
-    const char *name = lua_tostring(L, 2);
+    const char *name =
+        lua_isboolean(L, 2) ? (lua_toboolean(L, 2) ? "true" : "false") : lua_tostring(L, 2);
     for (unsigned i = 0; name != NULL && i < sizeof(options) / sizeof(options[0]); i++) {
         if (strcmp(options[i].name, name) == 0) {
             return (int) i;
@@ -104,13 +105,14 @@ static int fail_errno(lua_State *L)
 static int setoption(lua_State *L, struct script_thread *thread)
 {
     int fd = -1;
+
+    if (socket_check(L) != NULL && lua_isnoneornil(L, 3)) {
+        return script_fail(L, "missing the \"value\" argument");
+    }
     int option = find_option(L, thread, &fd);
 
     if (option < 0) {
         return 2;
-    }
-    if (lua_isnoneornil(L, 3)) {
-        return script_fail(L, "missing the \"value\" argument");
     }
     int value = lua_isboolean(L, 3) ? lua_toboolean(L, 3) : (int) luaL_checkinteger(L, 3);
     if (options[option].is_flag) {

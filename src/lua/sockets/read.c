@@ -289,7 +289,7 @@ static int iterate(lua_State *L, struct script_thread *thread)
     if (lua_gettop(L) > 1) {
         return luaL_error(L, "expecting 0 or 1 arguments, but seen %d", lua_gettop(L));
     }
-    if (!lua_isnoneornil(L, 1)) {
+    if (!lua_isnone(L, 1)) {
         lua_Number size = luaL_checknumber(L, 1);
 
         take.rest = size >= 1 && size < 1e15 ? (uint64_t) size : TAKE_NO_LIMIT;
@@ -312,7 +312,7 @@ static int iterate(lua_State *L, struct script_thread *thread)
 
 static bool is_inclusive(lua_State *L, int index)
 {
-    if (lua_gettop(L) < index || lua_isnil(L, index)) {
+    if (lua_gettop(L) < index) {
         return false;
     }
     luaL_checktype(L, index, LUA_TTABLE);

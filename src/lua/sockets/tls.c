@@ -112,7 +112,7 @@ static void read_handshake(lua_State *L, const struct script_socket *socket, str
     out->objects.chain = pointer_at(L, -2);
     out->objects.key = pointer_at(L, -1);
     lua_pop(L, 2);
-    if (!lua_isnoneornil(L, 3)) {
+    if (!lua_isnoneornil(L, 3) && !(lua_isboolean(L, 3) && !lua_toboolean(L, 3))) {
         out->options.name = script_check_str(L, 3);
         out->options.sends_name = true;
     }

@@ -139,8 +139,16 @@ static void say(const struct log *log, const char *what, const char *message, co
 
 static const char *say_of(const struct script_thread *thread)
 {
-    return thread->entry == thread ? script_phase_failure(thread->phase)
-                                   : "lua user thread aborted: runtime error: ";
+    bool is_stream = script_vm_is_stream(thread->subject->vm);
+
+    if (thread->entry != thread) {
+        return is_stream ? "stream lua user thread aborted: runtime error: "
+                         : "lua user thread aborted: runtime error: ";
+    }
+    const char *failure = script_phase_failure(thread->phase);
+    return is_stream && strncmp(failure, "lua entry", 9) == 0
+               ? "stream lua entry thread aborted: runtime error: "
+               : failure;
 }
 
 static void say_failure(const struct script_thread *thread, const char *message, const char *way)

@@ -70,7 +70,7 @@ static int write_line(lua_State *L, struct script_thread *thread, enum log_level
         return 0;
     }
     luaL_checkstack(L, last + 3, "too many arguments");
-    lua_pushliteral(L, "[lua] ");
+    lua_pushstring(L, script_vm_is_stream(script_vm_of(L)) ? "stream [lua] " : "[lua] ");
     push_place(L);
     for (int i = 1; i <= last; i++) {
         push_text(L, i);

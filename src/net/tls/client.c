@@ -430,6 +430,10 @@ static enum tls_connected shake_hands(struct tls *tls, const struct tls_connecti
                 *error = say_failure(tls, &step, log);
                 return TLS_CONNECT_FAILED;
             }
+            if (step.kind == SSL_ERROR_WANT_READ && tls->conn->is_input_closed) {
+                log_error(log, 0, "peer closed connection in SSL handshake"); /* before it began */
+                return TLS_CONNECT_FAILED;
+            }
             waited = await(tls, &step, connecting->deadline_ms);
         }
         switch (waited) {

@@ -115,6 +115,7 @@ def test_what_is_refused(serve):
         assert server.get("/numbers?" + query).status == 400
     for query in ("", "v=x", "v=-5"):
         assert server.get("/count?" + query).status == 400
+    server.wait_log('variable "\\$memc_value" is invalid for incr/decr: -5')
     server.wait_log('ngx_memc: unknown \\$memc_cmd "GET"')
     server.wait_log('ngx_memc: memcached command "version" not allowed')
 

@@ -12,7 +12,7 @@ VALUES = ["nil", "true", "12", "-3.5", "'v'", "''", "{'a', 'b'}", "{}", "{1, 2, 
 FUNCTIONS = r"""
     init_by_lua_block {
         function q(value)
-            if value == nil then return "nil" end
+            if value == nil or type(value) == "function" or type(value) == "thread" then return type(value) end
             if type(value) == "table" then
                 local words = {}
                 for i = 1, #value do words[i] = q(value[i]) end
@@ -59,9 +59,9 @@ class Scripts:
             method, _, rest = request.partition(" ")
             self.rows.append("%s %s %s" % (method, uri, rest))
 
-    def config(self, name, http="", server="", files=None):
+    def config(self, name, http="", server="", files=None, after=""):
         return Config(name, FUNCTIONS + http + "server { listen 127.0.0.1:@PORT@; default_type text/plain; "
-                      + server + "\n".join(self.locations) + "}", "\n".join(self.rows), main=MODULES, errors=False,
+                      + server + "\n".join(self.locations) + "}" + after, "\n".join(self.rows), main=MODULES, errors=False,
                       files=files)
 
 
@@ -149,4 +149,29 @@ def arguments():
     return scripts.config("script-arguments")
 
 
-CONFIGS = [request_fields(), lengths(), captures(), arguments()]
+def sockets():
+    """Functions of cosockets with arguments of every kind: never connected, connected, closed, kept, at the end of what the peer says."""
+    scripts = Scripts()
+    begin = """local port = tonumber(ngx.var.port) local s = ngx.socket.tcp() s:settimeout(5000)
+        local function open() s:connect("127.0.0.1", port) end
+        local function get() s:send("GET / HTTP/1.0\\r\\n\\r\\n") end """
+    states = ["", "open()", "open() s:close()", "open() s:setkeepalive()", "open() get() s:receive('*a')"]
+    for function in ["settimeout", "settimeouts", "setoption", "send", "receiveany", "receiveuntil", "getreusedtimes", "close"]:
+        for arguments in ["nil", "true", "'x'", "''", "{}", "'x', 1", "1, 1, 1", "'keepalive', true"]:
+            for state in states:
+                scripts.add(begin + "%s try(s.%s, s, %s)" % (state, function, arguments))
+    for options in ["nil", "{}", "{inclusive = nil}", "{inclusive = 1}", "{foo = 1}", "true", "1", "'x'"]:
+        scripts.add(begin + "open() get() try(s.receiveuntil, s, 'x', %s) local next = s:receiveuntil('\\r\\n') try(next, %s)"
+                    % (options, options))
+    for arguments in ["nil", "1", "0", "-1", "1, 1", "1, 0", "1, -1", "1, 'x'", "nil, 1", "'1', '1'", "1, 1, 1"]:
+        scripts.add(begin + "open() try(s.setkeepalive, s, %s) try(s.setkeepalive, s)" % arguments)
+        scripts.add(begin + "open() get() s:receive('*a') try(s.setkeepalive, s, %s)" % arguments)
+    for arguments in ["nil, nil", "false, false", "true", "nil, true", "{}", "'a', 'b'", "false, 1"]:
+        scripts.add(begin + "open() try(s.setclientcert, s, %s)" % arguments)
+    for state in states:
+        scripts.add(begin + "%s try(s.sslhandshake, s) try(s.send, s, 'x')" % state)
+    return scripts.config("script-sockets", "lua_socket_log_errors off;", "set $port @PORT1@;",
+                          after="server { listen 127.0.0.1:@PORT1@; location / { return 200 hi; } }")
+
+
+CONFIGS = [request_fields(), lengths(), captures(), arguments(), sockets()]

@@ -230,7 +230,14 @@ static bool make_line(struct exchange *x, const struct memc_state *state)
     bool is_sound = true;
 
     if (kind == MEMC_COUNT) {
-        is_sound = read_number(x, own->value, UINT64_MAX, &number) && number.len != 0;
+        uint64_t count;
+
+        number = value_of(x, own->value);
+        is_sound = parse_uint(number, &count);
+        if (!is_sound) {
+            log_error(&x->request->log, 0,
+                      "variable \"$memc_value\" is invalid for incr/decr: %.*s", STR_ARG(number));
+        }
     } else if (kind == MEMC_DELETE || kind == MEMC_FLUSH) {
         is_sound = read_number(x, own->exptime, INT64_MAX, &number);
     }

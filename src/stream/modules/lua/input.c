@@ -24,7 +24,7 @@ static void client_has_left(struct timer *timer)
         return;
     }
     lua->has_left = true;
-    log_info(lua->subject.log, 0, "client prematurely closed connection");
+    log_info(lua->subject.log, 0, "stream client prematurely closed connection");
     if (script_abort_tell(&lua->abort, &lua->subject)) {
         return;
     }
@@ -193,6 +193,12 @@ static int req_socket(lua_State *L, struct script_thread *thread)
     if (conn == NULL) {
         stream_lua_push_datagrams(L, lua);
         return 1;
+    }
+    if (lua_toboolean(L, 1)) {
+        if (lua->has_raw_socket) {
+            return script_fail(L, "duplicate call");
+        }
+        lua->has_raw_socket = true;
     }
     if (!lua->has_socket) {
         script_conn_source_init(&lua->origin, conn, lua->subject.settings->buffer_size);

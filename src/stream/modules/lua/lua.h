@@ -50,6 +50,7 @@ struct stream_lua {
         leaving;     /* the client has left: the next turn of the loop does what is to be done */
     bool has_left;   /* that was done */
     bool has_socket; /* source is valid */
+    bool has_raw_socket; /* … that is raw, which there is once */
 };
 
 extern const struct script_subject_kind stream_lua_kind;
