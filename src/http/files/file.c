@@ -457,6 +457,7 @@ bool response_send_part(struct request *request, struct file *file, uint64_t off
 enum flow response_file(struct request *request, struct file *file)
 {
     response_describe_file(request, file, file->size);
+    request->log.action = "sending response to client";
     enum flow flow = response_start(request);
     if (flow != FLOW_NEXT) {
         file_release(file);

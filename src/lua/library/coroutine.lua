@@ -1,7 +1,7 @@
 -- coroutine.*, as scripts of OpenResty know it: threads among the coroutines, and whole tracebacks of what wrap threw.
 -- Arguments: yield and status as C has them, what keeps the traceback of a failed coroutine, the table of threads, and what
--- throws when much of C's stack is used, and what tells functions that are written in Lua.
-local yield, status, keep, threads, check_stack, is_of_lua = ...
+-- throws when much of C's stack is used, what tells functions that are written in Lua, and what tells whether this Lua may wait.
+local yield, status, keep, threads, check_stack, is_of_lua, may_wait = ...
 
 local coroutine = coroutine
 local create, resume = coroutine.create, coroutine.resume
@@ -13,7 +13,7 @@ local function said(co, ok, ...)
         return ok, ...
     end
     local reason = ...
-    if reason == "cannot resume non-suspended coroutine" or reason == "cannot resume dead coroutine" then
+    if reason == "cannot resume non-suspended coroutine" or reason == "cannot resume running coroutine" or reason == "cannot resume dead coroutine" then
         reason = "cannot resume " .. status(co) .. " coroutine"
     end
     return ok, reason
@@ -27,7 +27,8 @@ local function unwrap(co, ok, ...)
     if status(co) == "dead" then
         keep(co, reason)
     end
-    return error(reason, 0)
+    -- Where nothing waits, coroutines of OpenResty are those of LuaJIT, which say where the failed one was resumed.
+    error(reason, may_wait() and 0 or 2)
 end
 
 -- Lua's own and ours under the names that some libraries know.

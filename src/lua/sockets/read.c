@@ -307,6 +307,12 @@ static int iterate(lua_State *L, struct script_thread *thread)
         lua_settop(L, 3);
         return 3;
     }
+    if (delimiter->seen == delimiter->text.len) { /* is_apart */
+        delimiter->seen = 0;
+        delimiter->was_met = take.rest != TAKE_NO_LIMIT;
+        lua_pushlstring(L, delimiter->text.data, delimiter->text.len);
+        return 1;
+    }
     return receive_from(L, thread, socket, &take);
 }
 
@@ -354,6 +360,7 @@ static int receiveuntil(lua_State *L, struct script_thread *thread)
     memcpy(copy, text.data, text.len);
     delimiter_init(delimiter, (struct str){copy, text.len}, shorter);
     delimiter->is_included = inclusive;
+    delimiter->is_apart = script_vm_is_stream(script_vm_of(L));
     script_push_closure(L, &iterator_row, 2);
     return 1;
 }

@@ -60,6 +60,7 @@ static struct taken take_line(struct str input)
 static void give(struct take *take, struct taken *taken, struct str bytes)
 {
     taken->bytes = bytes;
+    take->has_given = true;
     if (take->rest != TAKE_NO_LIMIT) {
         take->rest -= bytes.len < take->rest ? bytes.len : take->rest;
         taken->is_done |= take->rest == 0;
@@ -109,6 +110,11 @@ static struct taken take_until(struct take *take, struct str input)
 
     for (;;) {
         if (delimiter->seen == text.len) {
+            if (delimiter->is_apart && delimiter->is_included && take->has_given &&
+                take->rest != TAKE_NO_LIMIT) {
+                taken.is_done = true;
+                return taken;
+            }
             delimiter->seen = 0;
             delimiter->was_met = take->rest != TAKE_NO_LIMIT;
             taken.is_done = true;

@@ -24,8 +24,10 @@ struct delimiter {
     uint32_t *
         shorter; /* by length of a beginning of it: how long the longest one is that this ends with, less than it */
     uint32_t seen;    /* bytes of it that have arrived last */
-    bool is_included; /* it is given with the rest */
-    bool was_met;     /* … in a receive of limited size: the next one says so */
+    bool is_included; /* it is given with the rest … */
+    bool
+        is_apart; /* … but by a call of its own, where a limited receive has got something before it */
+    bool was_met; /* … in a receive of limited size: the next one says so */
 };
 
 /* Fills `shorter`, which has text.len + 1 places. */
@@ -35,6 +37,7 @@ struct take {
     enum take_kind kind;
     uint64_t rest;               /* bytes that are still wanted; TAKE_NO_LIMIT */
     struct delimiter *delimiter; /* of TAKE_UNTIL */
+    bool has_given;              /* something was received */
 };
 
 /* A step of it. */

@@ -110,6 +110,14 @@ static int is_of_lua(lua_State *L)
     return 1;
 }
 
+static int may_wait(lua_State *L)
+{
+    const struct script_thread *thread = script_running();
+
+    lua_pushboolean(L, thread != NULL && (thread->phase & SCRIPT_WAITING) != 0);
+    return 1;
+}
+
 static const struct script_row rows[] = {
     {"yield", yield, 0, .waits = true},
     {"status", status, 0, false},
@@ -126,5 +134,6 @@ void script_coroutines_add(lua_State *L)
     script_push_threads(L);
     lua_pushcfunction(L, check_stack);
     lua_pushcfunction(L, is_of_lua);
-    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 3);
+    lua_pushcfunction(L, may_wait);
+    script_text_run(L, "coroutine", SCRIPT_TEXT_OF(script_coroutine_text), count + 4);
 }

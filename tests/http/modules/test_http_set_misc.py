@@ -61,6 +61,7 @@ def test_base32_settings(serve):
 def test_quotes(serve):
     assert value(serve, r"""set $v "a'b\"c\\d";""", "set_quote_sql_str $v;") == r"""'a\'b\"c\\d'"""
     assert value(serve, "set_quote_pgsql_str $v it's;") == r"E'it\'s'"
+    assert value(serve, "set_quote_pgsql_str $v '';") == "''"
     assert value(serve, r'set_quote_json_str $v "a\"\n";') == r'"a\"\n"'
     assert value(serve, 'set_quote_json_str $v "";') == "null"
     assert value(serve, 'set_quote_sql_str $v "";') == "''"
@@ -113,6 +114,12 @@ def test_rotate(serve):
     assert "".join(server.get("/").text for _ in range(7)) == "1231231"
 
 
+def test_rotate_counts_on_from_a_number(serve):
+    """A cookie's, say: what is out of the range begins again."""
+    server = serving(serve, "set $v $arg_v; set_rotate $v 1 5; return 200 $v;")
+    assert [server.get("/?v=%d" % number).text for number in (0, 1, 4, 5, 99)] == ["1", "2", "5", "1", "1"]
+
+
 def test_times(serve):
     server = serving(serve, "set_local_today $a; set_formatted_gmt_time $b '%s %d'; set_formatted_local_time $c ''; "
                      "set_formatted_gmt_time $d %Z; return 200 '$a|$b|$c|$d';".replace("'%s %d'", "'%Y-%m-%dT%H:%M:%S'"))
@@ -128,6 +135,13 @@ def test_hashed_upstream(serve):
     first = {key: server.get("/?k=%s" % key).text for key in "abcdefghijklmnop"}
     assert set(first.values()) == {"one", "two", "three"}
     assert first == {key: server.get("/?k=%s" % key).text for key in first}
+
+
+def test_hashed_upstream_of_a_list_that_a_variable_names(serve):
+    server = serving(serve, "set $list $arg_l; set_hashed_upstream $v $list key; return 200 $v;", http="upstream_list all one; upstream_list more two;")
+    assert [server.get("/?l=" + name).text for name in ("all", "more")] == ["one", "two"]
+    assert server.get("/?l=none").status == 500
+    server.wait_log('set_hashed_upstream: upstream_list "none" not found')
 
 
 def test_lines_run_in_order_also_at_the_server_and_in_if(serve):

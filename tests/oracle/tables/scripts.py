@@ -131,6 +131,10 @@ def arguments():
             scripts.add("try(%s, %s) show(ngx.var.uri, ngx.var.args, ngx.req.get_method())" % (function, value), "GET ?a=1", "HEAD")
         if function != "ngx.decode_args":
             scripts.add("try(%s)" % function, "GET")
+    for phase in ["header_filter_by_lua_block", "body_filter_by_lua_block"]:
+        for thrown in ["'x'", "'x', 0", "{}"]:
+            scripts.add("""local co = coroutine.wrap(function() error(%s) end) local ok, err = pcall(function() co() end)
+                        ngx.header.x_error = type(err) == "string" and err or type(err)""" % thrown, directive=phase, more="echo hello;")
     scripts.add("try(function() coroutine.create(print) end) try(function() coroutine.wrap(print) end)")
     for value in ["'a', 1, true, nil, 'b'", "{'a', {1, {true, 'x'}}}", "{'a', print}", "{a = 1}", "{1, 2, nil, 4}", "ngx.null", "-0, 0.5, 1e15"]:
         for function in ["ngx.say", "ngx.print"]:

@@ -1,4 +1,6 @@
 /* ngx_http_headers_more_filter_module: fields of responses and of requests that are set, replaced or removed. */
+#include <string.h>
+
 #include "base/parse.h"
 #include "http/request/field_change.h"
 #include "http/routing/hooks.h"
@@ -188,17 +190,34 @@ struct reading {
     struct rule rule;
 };
 
-/* "name: value", "name:" or "name": the last two remove. One without a name says nothing. */
+static struct str skip_blanks(struct str text)
+{
+    while (text.len != 0 && (*text.data == ' ' || *text.data == '\t')) {
+        text = str_skip(text, 1);
+    }
+    return text;
+}
+
+/* "name: value", "name value", "name:" or "name": the last two remove. One without a name does nothing. */
 static bool read_change(struct reading *reading, struct str text)
 {
     struct conf *conf = reading->conf;
-    struct str rest = text;
-    struct change change = {.name = str_trim(str_cut(&rest, ':'))};
-    struct str value = rest;
+    struct str rest = skip_blanks(text);
+    size_t length = 0;
 
-    while (value.len != 0 && (*value.data == ' ' || *value.data == '\t')) {
-        value = str_skip(value, 1);
+    if (rest.len == 0 && text.len != 0) {
+        return conf_error(conf, reading->node, "%.*s: no key found in the header argument: %.*s",
+                          STR_ARG(reading->node->args[0]), STR_ARG(text));
     }
+    while (length < rest.len && strchr(": \t", rest.data[length]) == NULL) {
+        length++;
+    }
+    struct change change = {.name = str_head(rest, length)};
+    struct str value = skip_blanks(str_skip(rest, length));
+    if (value.len != 0 && *value.data == ':') {
+        value = skip_blanks(str_skip(value, 1));
+    }
+
     if (reading->clears) {
         value = STR_NONE;
         change.is_wildcard = str_ends(change.name, STR("*"));

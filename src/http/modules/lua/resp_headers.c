@@ -6,6 +6,11 @@
 #include "http/request/field_change.h"
 #include "http/variables/variables.h"
 
+/* A script may say several of Connection and Keep-Alive. */
+#define FIELDS_ONCE                                                                                \
+    ((RESPONSE_FIELDS_ONCE & ~(FIELD_BIT(FIELD_CONNECTION) | FIELD_BIT(FIELD_KEEP_ALIVE))) |       \
+     FIELD_BIT(FIELD_CONTENT_ENCODING))
+
 /* Those that a response keeps apart from its list of fields: as variables name them, and as they are sent. */
 static const struct {
     struct str variable; /* after $sent_http_ */
@@ -139,7 +144,7 @@ int lua_response_field_set(struct request *request, struct str name, struct str 
                                   .value = lua_escaped(arena, value, ESCAPE_FIELD_VALUE)};
 
     change.id = field_identify(change.name);
-    change.appends = appends && (FIELD_BIT(change.id) & RESPONSE_FIELDS_ONCE) == 0;
+    change.appends = appends && (FIELD_BIT(change.id) & FIELDS_ONCE) == 0;
     switch (change.id) {
     case FIELD_CONTENT_LENGTH:
         return change_length(request, change.value);
@@ -169,6 +174,9 @@ int lua_ffi_response_field_set(const char *name, size_t len, const char *value, 
         log_error(&request->log, 0,
                   "attempt to set ngx.header.HEADER after sending out response headers");
         return LUA_FFI_OK;
+    }
+    if (len == 0) {
+        return LUA_FFI_OK; /* there is no such field */
     }
     struct str field = {name, len};
     if (memchr(name, '_', len) != NULL && lua_settings_of(request)->transforms_names) {

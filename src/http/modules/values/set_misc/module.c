@@ -56,7 +56,14 @@ static enum flow run_rotate(struct request *request, const struct rewrite_step *
     if (!set_misc_range(request, "set_rotate", texts, range)) {
         return request_fail(request, 500);
     }
-    uint64_t value = *rotate->has_next ? *rotate->next : range[0];
+    /* A variable that is a number is counted on from there (a cookie's, say); else the worker counts. */
+    struct str former = STR_NONE;
+    uint64_t value;
+    if (variable_get(&request->env, rotate->variable, &former) && parse_uint(former, &value)) {
+        value++;
+    } else {
+        value = *rotate->has_next ? *rotate->next : range[0];
+    }
     if (value < range[0] || value > range[1]) {
         value = range[0];
     }
@@ -77,15 +84,34 @@ struct upstream_list {
 struct hashed_step {
     struct rewrite_step step;
     struct variable *variable;
-    const struct upstream_list *list;
+    struct template *list;
+    struct vec lists; /* struct upstream_list *: those that were there when it was read */
     struct template *text;
 };
+
+static const struct upstream_list *list_named(const struct vec *lists, struct str name)
+{
+    vec_each(struct upstream_list *, list, lists) {
+        if (str_equal((*list)->name, name)) {
+            return *list;
+        }
+    }
+    return NULL;
+}
 
 static enum flow run_hashed(struct request *request, const struct rewrite_step *step)
 {
     const struct hashed_step *hashed = container_of(step, struct hashed_step, step);
-    const struct vec *members = &hashed->list->members;
+    struct str name = template_text(hashed->list, &request->env);
+    const struct upstream_list *list = list_named(&hashed->lists, name);
     struct str text = template_text(hashed->text, &request->env);
+
+    if (list == NULL) {
+        log_error(&request->log, 0, "set_hashed_upstream: upstream_list \"%.*s\" not found.",
+                  STR_ARG(name));
+        return request_fail(request, 500);
+    }
+    const struct vec *members = &list->members;
 
     variable_assign(&request->env, hashed->variable,
                     *vec_at(members, struct str, murmur2_of(text) % members->count));
@@ -102,12 +128,7 @@ static struct vec *lists_of(struct conf *conf)
 
 static const struct upstream_list *find_list(struct conf *conf, struct str name)
 {
-    vec_each(struct upstream_list *, list, lists_of(conf)) {
-        if (str_equal((*list)->name, name)) {
-            return *list;
-        }
-    }
-    return NULL;
+    return list_named(lists_of(conf), name);
 }
 
 static bool list_apply(struct conf_scope *scope, const struct directive *row,
@@ -194,8 +215,11 @@ static bool hashed_apply(struct conf_scope *scope, const struct directive *row,
 
     hashed->step.run = run_hashed;
     hashed->variable = first_variable(scope, node);
-    hashed->list = find_list(scope->conf, node->args[2]);
-    if (hashed->list == NULL) {
+    hashed->lists = *lists_of(scope->conf);
+    if (!conf_value_template(scope, node, 2, &hashed->list)) {
+        return false;
+    }
+    if (hashed->list->is_constant && find_list(scope->conf, node->args[2]) == NULL) {
         return conf_error(scope->conf, node,
                           "set_hashed_upstream: upstream_list \"%.*s\" not found.",
                           STR_ARG(node->args[2]));

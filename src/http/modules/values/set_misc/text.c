@@ -8,6 +8,9 @@
 
 struct str quote_sql(struct arena *arena, struct str text, struct str prefix)
 {
+    if (text.len == 0) {
+        return STR("''");
+    }
     char *room = arena_text(arena, prefix.len + 2 * text.len + 2);
 
     return str_from(room, sql_quote(str_put(room, prefix), text));
