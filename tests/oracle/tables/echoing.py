@@ -30,6 +30,7 @@ CONFIGS = [
             location /each/open { echo_foreach_split ',' a,b; echo "$echo_it"; }
             location /around { echo_before_body b1; echo_before_body -n b2; echo_after_body a1; echo_after_body a2 $status; return 200 mid;
                                location /around/in { echo_after_body own; echo x; } }
+            location /around/file { echo_before_body x; try_files /a.txt =404; }
             location /around/404 { echo_before_body b1; return 404; }
             location /around/204 { echo_before_body b1; return 204; }
             location /around/sub { echo_location /around/in; echo_after_body after; }

@@ -66,7 +66,10 @@ static void echo_header(struct request *request)
         response->status == 304) {
         return;
     }
+    struct str etag = response->etag;
+
     response_change_body(request, true);
+    response->etag = etag; /* what is added is always the same, to the reference */
     if (response->is_header_only) {
         return;
     }
