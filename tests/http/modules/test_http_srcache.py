@@ -265,6 +265,7 @@ def test_http2(server):
 def test_a_store_that_is_away(server):
     first, second = twice(server, "/off/a")
     assert first.status == second.status == 200 and first.body != second.body
+    server.wait_log("srcache_store subrequest failed: rc=502 status=502")
 
 
 @pytest.mark.parametrize("value,why", [

@@ -234,6 +234,18 @@ static void see_part(struct storing *storing, const struct request *request)
     storing->announced = response->content_length;
 }
 
+/* The cache's location has answered: nobody else sees that it was a failure. */
+static void report_failure(struct subrequest *sub)
+{
+    const struct request *child = sub->request;
+    unsigned status = child->response.status;
+
+    if (status >= 300) {
+        log_error(&child->log, 0, "srcache_store subrequest failed: rc=%u status=%u", status,
+                  status);
+    }
+}
+
 /* All of the response is there: begins the subrequest, which the client does not wait for. False: it is not stored. MAY WAIT for
  * others to end. */
 static bool store(struct storing *storing, struct request *request)
@@ -258,6 +270,7 @@ static bool store(struct storing *storing, struct request *request)
     sub->own_variables = true;
     sub->outlives_client = true;
     sub->given = &storing->body;
+    sub->answered = report_failure;
     return srcache_aim(request, &settings->store, sub) &&
            subrequest_begin(request, sub) == FLOW_DONE;
 }
