@@ -178,4 +178,18 @@ def sockets():
                           after="server { listen 127.0.0.1:@PORT1@; location / { return 200 hi; } }")
 
 
-CONFIGS = [request_fields(), lengths(), captures(), arguments(), sockets()]
+def threads():
+    """What threads say whose subrequests end at once, or later: in which order."""
+    scripts = Scripts()
+    capture = """ngx.thread.spawn(function()
+        ngx.say("begin %s") local r = ngx.location.capture("%s") ngx.say("end ", r.status, " ", r.body) end) """
+    for uris in [["/201", "/204", "/404"], ["/said", "/204"], ["/late", "/404", "/said"], ["/404", "/404"], ["/204", "/late"]]:
+        spawns = "".join(capture % (uri, uri) for uri in uris)
+        scripts.add(spawns + "ngx.say('main')", "GET", "GET  HTTP/1.0", "POST << abc")
+    return scripts.config("script-threads", server="""
+        location = /201 { return 201; } location = /204 { return 204; } location = /404 { return 404; }
+        location = /said { content_by_lua_block { ngx.say("said") } }
+        location = /late { content_by_lua_block { ngx.sleep(0.02) ngx.say("late") } }""")
+
+
+CONFIGS = [request_fields(), lengths(), captures(), arguments(), sockets(), threads()]

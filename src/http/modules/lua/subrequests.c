@@ -330,7 +330,17 @@ static void give_result(lua_State *L, const struct capture *capture, enum flow f
 
 /* ---- running */
 
-/* Begins and waits for them all. True: all have run. MAY WAIT. */
+static bool has_siblings(const struct script_thread *thread)
+{
+    const struct list *threads = &thread->subject->threads;
+
+    return threads->next != threads->prev;
+}
+
+/*
+ * Begins and waits for them all. True: all have run. The other threads of the request run before, until each waits: with
+ * the reference, too, subrequests begin when no Lua can run. MAY WAIT.
+ */
 static bool run_all(struct script_thread *thread, struct capture **captures, enum flow *flows,
                     int count)
 {
@@ -338,6 +348,9 @@ static bool run_all(struct script_thread *thread, struct capture **captures, enu
     int begun = 0;
 
     thread->subrequests += (unsigned) count;
+    if (has_siblings(thread)) {
+        fiber_yield();
+    }
     while (begun < count) {
         enum flow flow = subrequest_begin(request, &captures[begun]->sub);
         if (flow != FLOW_DONE) {
