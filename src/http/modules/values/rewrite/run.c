@@ -299,7 +299,9 @@ static enum flow run_return(struct request *request, const struct instruction *i
         request->response.status = instruction->status; /* the text may hold $status */
         struct str body = text == NULL ? STR("") : template_text(text, &request->env);
         response_set_type(request);
-        struct str type = instruction->status == 204 && request == request->main ? STR_NONE : request->response.content_type;
+        struct str type = instruction->status == 204 && request == request->main
+                              ? STR_NONE
+                              : request->response.content_type;
         return response_memory(request, instruction->status, type, body);
     }
     if (!instruction->is_redirect) {
