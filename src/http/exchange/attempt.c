@@ -351,13 +351,13 @@ static bool send_request(struct exchange *x)
 
         if (x->body_override.data != NULL) {
             piece.bytes = x->body_override;
-        } else if (length == 0) {
+        } else if (!x->sends_body || body == NULL || body->size == 0) {
             is_empty = true;
         } else if (body->fd != -1) {
             piece.fd = body->fd;
-            piece.size = (uint64_t) length;
+            piece.size = body->size;
         } else {
-            piece.bytes = str_head(body->bytes, (size_t) length);
+            piece.bytes = body->bytes;
         }
         sent_body_give(x, is_empty ? NULL : &piece, true);
         x->attempt->sent_ms = x->attempt->send_ms;

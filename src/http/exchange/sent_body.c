@@ -1,25 +1,9 @@
 /* The one owner of what a backend is told of a request's body, and of how much of that went to it. */
 #include "http/exchange/internal.h"
-#include "http/message/parser.h"
 #include "http/request/body.h"
 #include "http/request/wire.h"
 
 /* ---- what there is to send ---- */
-
-/* How much of the body that was read is passed on: a script that changed Content-Length after that has cut it, as with nginx. */
-static uint64_t passed_size(const struct request *request)
-{
-    const struct field *field = fields_get(&request->headers, FIELD_CONTENT_LENGTH);
-    uint64_t size = request->body->size;
-    int64_t length;
-
-    if (field == NULL) {
-        return request->content_length >= 0 ? 0 : size;
-    }
-    return content_length_parse(field->value, &length) && (uint64_t) length < size
-               ? (uint64_t) length
-               : size;
-}
 
 int64_t sent_body_length(const struct exchange *x)
 {
@@ -34,7 +18,7 @@ int64_t sent_body_length(const struct exchange *x)
     if (x->streams_body) {
         return request->content_length;
     }
-    return request->body == NULL ? 0 : (int64_t) passed_size(request);
+    return request->body == NULL ? 0 : (int64_t) request->body->size;
 }
 
 /*

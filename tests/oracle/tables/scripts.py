@@ -83,16 +83,6 @@ def request_fields():
     return scripts.config("script-request-fields", "underscores_in_headers on;")
 
 
-def lengths():
-    """A script that changes Content-Length cuts what is passed on of the body."""
-    scripts = Scripts()
-    proxy = "proxy_http_version 1.1; proxy_pass http://127.0.0.1:@PORT@/body;"
-    for value in ["3", "6"]:
-        scripts.add("ngx.req.read_body() ngx.req.set_header('Content-Length', %s)" % value, "POST << abcdef",
-                    directive="rewrite_by_lua_block", more=proxy)
-    return scripts.config("script-lengths", server="location = /body { echo_read_request_body; echo $request_body $http_content_length; }")
-
-
 def captures():
     """What ngx.location.capture gives of answers of every kind."""
     scripts = Scripts()
@@ -192,4 +182,4 @@ def threads():
         location = /late { content_by_lua_block { ngx.sleep(0.02) ngx.say("late") } }""")
 
 
-CONFIGS = [request_fields(), lengths(), captures(), arguments(), sockets(), threads()]
+CONFIGS = [request_fields(), captures(), arguments(), sockets(), threads()]
