@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the doors that a reader goes through: the functions that one kept request enters.
 
-doors.py BUILD          the numbers; exits 1 when one is over its limit
+doors.py BUILD          the numbers: a report, nothing fails by it
 doors.py BUILD --list   and the functions by file, with the depth and the callers of each
 
 BUILD holds nginx, compiled as usual but with -finstrument-functions, and doors_trace.so, which writes the
@@ -26,11 +26,6 @@ sys.path.insert(0, os.path.dirname(HERE))
 
 from harness.server import Server  # noqa: E402
 
-# request -> functions, files, depth.
-LIMITS = {
-    "proxied": (307, 71, 29),   # to reach: 220, 45, 24
-    "static": (194, 54, 24),    # to reach: 140, 35, 18
-}
 TARGETS = {"proxied": "/b/x", "static": "/page.html"}
 
 HTTP = """
@@ -57,7 +52,6 @@ WARM_REQUESTS = 20
 # On a busy machine a second may pass within a round, or the worker finds half an answer.
 ROUNDS = 3
 # A server whose peers were slow once goes another way for as long as it remembers: the next one may not.
-SERVERS = 3
 
 
 def serve_backend(listener):
@@ -315,30 +309,16 @@ def run(build):
     return found
 
 
-def is_within(numbers, limits):
-    return all(number <= limit for number, limit in zip(numbers, limits))
-
-
 def main():
     if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--list"]):
         print(__doc__, file=sys.stderr)
         return 2
-    status = 0
-    found = run(sys.argv[1])
-    for _ in range(SERVERS - 1):
-        if all(is_within(numbers, LIMITS[request]) for request, (numbers, _, _) in found.items()):
-            break
-        found = {request: min(found[request], other) for request, other in run(sys.argv[1]).items()}
-    for request, (numbers, sources, lines) in found.items():
-        limits = LIMITS[request]
-        print("%s: %d functions in %d files, %d deep; at most %d, %d, %d (without those of headers %d, %d, %d)"
-              % ((request,) + numbers + limits + sources))
+    for request, (numbers, sources, lines) in run(sys.argv[1]).items():
+        print("%s: %d functions in %d files, %d deep (without those of headers %d, %d, %d)"
+              % ((request,) + numbers + sources))
         if len(sys.argv) > 2:
             print("\n".join(lines))
-        if not is_within(numbers, limits):
-            print("doors.py: a %s request goes through more doors than it may; --list shows them" % request)
-            status = 1
-    return status
+    return 0
 
 
 if __name__ == "__main__":

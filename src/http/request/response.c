@@ -259,18 +259,6 @@ static bool send_within_length(struct request *request, const struct body_piece 
     return request->wire->send_body(request, piece == NULL ? NULL : &part, is_last);
 }
 
-/* The piece goes beyond what was announced: what was goes out, so that the client has all of it. */
-static bool give_announced(struct request *request, const struct body_piece *piece, uint64_t excess)
-{
-    if (piece == NULL || piece->bytes.data == NULL || piece->bytes.len <= excess) {
-        return break_off(request, piece, "more");
-    }
-    struct body_piece part = *piece;
-    part.bytes.len -= (size_t) excess;
-    request->wire->send_body(request, &part, true);
-    return break_off(request, NULL, "more");
-}
-
 bool response_to_wire(struct request *request, const struct body_piece *piece, bool is_last)
 {
     struct response *response = &request->response;
@@ -289,7 +277,7 @@ bool response_to_wire(struct request *request, const struct body_piece *piece, b
             response->body_given += piece->bytes.data != NULL ? piece->bytes.len : piece->size;
         }
         if (response->body_given > announced) {
-            return give_announced(request, piece, response->body_given - announced);
+            return break_off(request, piece, "more");
         }
         if (is_last && response->body_given < announced && !response->lacks_body) {
             return break_off(request, piece, "less");
