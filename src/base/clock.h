@@ -7,10 +7,9 @@
 
 #include "base/str.h"
 
-/* One reading. Texts are laid out when the second changes, not before. */
+/* One reading; time.lua knows the first members by FFI. Texts are laid out when the second changes, not before. */
 struct clock {
-    uint64_t now_ns;       /* monotonic, nanoseconds */
-    uint64_t now_ms;       /* the same in milliseconds; deadlines are compared with it */
+    uint64_t now_ms;       /* monotonic, milliseconds; deadlines are compared with it */
     time_t seconds;        /* since the epoch */
     unsigned milliseconds; /* 0 to 999, of the wall clock */
     int gmt_offset_min;    /* minutes east of UTC */
@@ -19,6 +18,7 @@ struct clock {
     char log_local[26];   /* 22/Jul/2026:10:11:12 +0000 */
     char error_local[19]; /* 2026/07/22 10:11:12 */
     char iso8601[25];     /* 2026-07-22T10:11:12+00:00 */
+    uint64_t now_ns;      /* now_ms in nanoseconds */
 };
 
 extern struct clock clock_now; /* of this process */

@@ -119,7 +119,7 @@ def test_pid_file_gets_another_name_of_the_same_file(serve):
         workers = server.children()
         server.reload()
         wait_workers(server, 1, without=workers)
-        assert server.read("run/a.pid") == "%d\n" % server.pid
+        until(lambda: server.read("run/a.pid") == "%d\n" % server.pid, "the pid file")
     assert not os.path.exists(server.path("nginx.pid"))
     server.quit()
     assert not os.path.exists(server.path("run/a.pid"))

@@ -130,6 +130,7 @@ struct field *fields_add_identified(struct fields *fields, struct arena *arena, 
     field->is_removed = false;
     field->is_early = false;
     field->is_added = false;
+    field->is_list = false;
     if ((fields->seen & FIELD_BIT(id)) != 0) {
         fields->has_repeats = true;
     } else {
