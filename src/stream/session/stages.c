@@ -22,12 +22,14 @@ static const struct {
     struct conn_owner owner; /* what the loop tells */
 } stages[] = {
     [SESSION_PROXY_HEADER] = {"reading PROXY protocol",
-                              {proxy_header_input, NULL, client_timed_out}},
-    [SESSION_BEGINNING] = {"initializing session", {NULL, NULL, NULL}},
-    [SESSION_HANDSHAKE] = {"SSL handshaking", {handshake_input, NULL, client_timed_out}},
-    [SESSION_PREREADING] = {"prereading client data", {preread_input, NULL, preread_timed_out}},
-    [SESSION_CONTENT] = {NULL, {NULL, NULL, NULL}},
-    [SESSION_CARRIED] = {NULL, {NULL, NULL, NULL}},
+                              {.input = proxy_header_input, .timed_out = client_timed_out}},
+    [SESSION_BEGINNING] = {"initializing session", {.input = NULL}},
+    [SESSION_HANDSHAKE] = {"SSL handshaking",
+                           {.input = handshake_input, .timed_out = client_timed_out}},
+    [SESSION_PREREADING] = {"prereading client data",
+                            {.input = preread_input, .timed_out = preread_timed_out}},
+    [SESSION_CONTENT] = {NULL, {.input = NULL}},
+    [SESSION_CARRIED] = {NULL, {.input = NULL}},
 };
 
 void session_enter(struct session *session, enum session_stage stage)
