@@ -17,7 +17,7 @@ from traffic import Traffic  # noqa: E402
 pytestmark = pytest.mark.skipif(
     "Portunus" not in binaries.version_text(binaries.under_test()), reason="ours alone")
 
-COSTLY = ('gzip on; gzip_comp_level 9; gzip_min_length 1; gzip_types text/plain; '
+COSTLY = ('keepalive_requests 10000000; gzip on; gzip_comp_level 9; gzip_min_length 1; gzip_types text/plain; '
           'server { listen 127.0.0.1:@PORT@; root .; add_header X-Pid $pid; add_header X-Number $connection; }')
 
 
@@ -95,6 +95,47 @@ def test_none_is_given_to_a_worker_that_stands_still(serve):
         assert set(requests.pids) == {workers[0]}
 
 
+def test_connections_spread_although_a_worker_stands_still(serve):
+    """The one that stands still is busy least of all: the other one gets its share all the same."""
+    server = serve(COSTLY, main="worker_processes 3;")
+    server.write("text.txt", "all work and no play makes a dull text " * 3000)
+    workers = wait_workers(server, 3)
+    clients = all_on_one(server, workers, 12)
+    with stopped(workers[1]), Requests(clients) as requests:
+        until(lambda: workers[2] in requests.pids or requests.failures, "the other worker's share")
+    assert not requests.failures
+
+
+def test_none_is_given_to_a_worker_that_is_full(serve):
+    server = serve(COSTLY, main="worker_processes 2;", events="worker_connections 48;",
+                   allow=["worker_connections are not enough"])
+    server.write("text.txt", "all work and no play makes a dull text " * 3000)
+    workers = wait_workers(server, 2)
+    busy = all_on_one(server, workers, 24)
+    idle = all_on_one(server, workers[::-1], 40)
+    with Requests(busy) as requests:
+        before = proc.cpu_seconds(workers[0])
+        until(lambda: proc.cpu_seconds(workers[0]) > before + 1 or requests.failures, "a second of work")
+    assert not requests.failures
+    # Nobody's connection was closed for it.
+    assert all(client.request("/text.txt").status == 200 for client in busy + idle)
+    assert "connections of an older worker are closed" not in server.error_log
+
+
+@pytest.mark.parametrize("signo", [signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL])
+def test_the_successor_of_a_worker_gets_connections(serve, signo):
+    server = serve(COSTLY, main="worker_processes 2;", allow=["exited on signal 9"])
+    server.write("text.txt", "all work and no play makes a dull text " * 3000)
+    first, second = wait_workers(server, 2)
+    os.kill(second, signo)
+    until(lambda: not proc.is_alive(second), "its end")
+    workers = wait_workers(server, 2, without=[second])
+    clients = all_on_one(server, [first] + [pid for pid in workers if pid != first], 16)
+    with Requests(clients) as requests:
+        until(lambda: set(requests.pids) == set(workers) or requests.failures, "the successor's share")
+    assert not requests.failures
+
+
 def test_nothing_is_lost_while_workers_stand_by_and_die(serve):
     server = serve(PLAIN, main="worker_processes 4; error_log error.log info;", allow=[r"exited on signal 9"])
     workers = wait_workers(server, 4)
@@ -108,6 +149,18 @@ def test_nothing_is_lost_while_workers_stand_by_and_die(serve):
     assert len(lost) <= 6 * 3, lost     # at most what the dead had in hand
 
 
+def test_nobody_is_left_to_a_worker_that_was_stopped_in_its_sleep(serve):
+    """Workers stand by, or are about to, while those that accept are stopped, in turn."""
+    server = serve(PLAIN, main="worker_processes 3; error_log error.log info;")
+    workers = wait_workers(server, 3)
+    with Traffic(server.port, short=4, kept=0, each=1, pause=0.001) as traffic:
+        for still in (workers[:1], workers[1:], workers[:2], workers[::2]):
+            with stopped(*still):
+                traffic.wait_for(1500)
+            traffic.wait_for(200)
+    traffic.assert_nothing_lost()
+
+
 def test_workers_rest_after_a_load(serve):
     server = serve(PLAIN, main="worker_processes 4; error_log error.log info;")
     workers = wait_workers(server, 4)
@@ -119,3 +172,16 @@ def test_workers_rest_after_a_load(serve):
     with Traffic(server.port, short=1, kept=0, each=1) as traffic:
         traffic.wait_for(300)
     traffic.assert_nothing_lost()
+
+
+def test_the_timeout_of_a_connection_is_handed_over_with_it(serve):
+    """keepalive_timeout is the location's that answered last, in whichever worker the connection rests."""
+    server = serve('server { listen 127.0.0.1:@PORT@; location / { keepalive_timeout 1s; return 200 "$pid\\n"; } }')
+    worker, = wait_workers(server, 1)
+    clients = [server.client() for _ in range(5)]
+    for client in clients:
+        assert client.request("/").status == 200
+    server.reload()
+    wait_workers(server, 1, without=[worker])
+    for client in clients:
+        client.expect_closed()

@@ -17,7 +17,6 @@
 #include "net/shards/placement.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -25,6 +24,7 @@
 
 #include "base/clock.h"
 #include "event/loop.h"
+#include "net/conn/conn.h"
 #include "net/shards/acceptor.h"
 #include "net/shards/coalesce.h"
 #include "net/shards/placement_group.h"
@@ -68,6 +68,8 @@ static struct {
     uint64_t woke_ns; /* the turn under way began */
     unsigned (*hand_over)(int mailbox, unsigned most);
     bool is_balancing; /* it gives connections away */
+    uint64_t poked_ns
+        [PLACEMENT_GROUP_MOST]; /* by member: when it was woken last, to see whether it turns */
     unsigned strikes;
     unsigned stuck; /* times running that all were stuck */
     struct {
@@ -132,6 +134,21 @@ static bool others_are_alive(uint64_t now_ns)
     return false;
 }
 
+/*
+ * How many other members that accept have turned just now? A worker that was stopped in its sleep is asleep still, and
+ * would never wake: nothing is left to it.
+ */
+static unsigned others_that_turned(uint64_t now_ns)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < group_members; i++) {
+        count += i != placement.member && member_accepts(i) &&
+                 now_ns - load(&placement.group->members[i].turned_ns) < ALIVE_NS;
+    }
+    return count;
+}
+
 /* How busy a member was of late; what was judged long ago fades. */
 static unsigned busy_of_late(unsigned member, uint64_t now_ns)
 {
@@ -185,6 +202,14 @@ static void set_timer(void)
     timerfd_settime(placement.timer.fd, 0, &spec, NULL);
 }
 
+/* Those that stand by look after those that accept, even where none of these turns any more. */
+static void watch_over_group(void)
+{
+    if ((unsigned) __builtin_popcountll(accepting()) < group_members) {
+        set_timer();
+    }
+}
+
 static void watch_calls(void)
 {
     uint64_t old;
@@ -218,6 +243,7 @@ void placement_join(void)
     begin_window(clock_now.now_ns);
     coalesce_resume();
     acceptors_watch();
+    watch_over_group();
 }
 
 /* Clears the bit of this member. Gives those that still accept. */
@@ -259,6 +285,11 @@ static void leave(uint64_t now_ns)
     acceptors_drain();
     acceptors_unwatch();
     watch_calls();
+    if (accepting() == 0) {
+        placement_join(); /* the others have gone meanwhile, and their call was thrown away as too old */
+    } else {
+        watch_over_group();
+    }
 }
 
 /* ---- judging ---- */
@@ -337,45 +368,90 @@ static bool member_has_core(unsigned member, uint64_t now_ns)
            load_percent(&at->delay_percent) <= NO_CORE;
 }
 
-/*
- * Gives idle connections to a member. One that may stand still gets none, they would wait there: it is woken, and has to
- * turn first.
- */
-static void give(unsigned to, uint64_t now_ns)
+/* How many idle connections may it get? None where it could not keep them. */
+static unsigned member_room(unsigned member)
 {
-    bool is_alive = now_ns - load(&placement.group->members[to].turned_ns) < ALIVE_NS;
-    unsigned given =
-        placement.hand_over(placement.handle->mailboxes[to][1], is_alive ? GIVEN_MOST : 0);
+    unsigned free_most = shard_slot_free(placement.first_slot + member, conn_pool.limit);
 
-    shard_slot_gave(placement.first_slot + placement.member, given);
+    return free_most < GIVEN_MOST ? free_most : GIVEN_MOST;
+}
+
+/*
+ * Does the member turn? Connections would wait at one that stands still. One that may only sleep is woken, and counts
+ * once it has turned.
+ */
+static bool member_turns(unsigned member, uint64_t now_ns)
+{
+    uint64_t turned_ns = load(&placement.group->members[member].turned_ns);
+
+    if (now_ns - turned_ns < ALIVE_NS) {
+        return true;
+    }
+    if (turned_ns >= placement.poked_ns[member]) {
+        placement.poked_ns[member] = now_ns;
+        placement.hand_over(placement.handle->mailboxes[member][1], 0);
+    }
+    return false;
+}
+
+static bool is_worth_considering(unsigned member, uint64_t now_ns)
+{
+    return member != placement.member && member_has_core(member, now_ns) &&
+           member_room(member) != 0;
+}
+
+/* Gives idle connections to the member that is busy least of those that turn. */
+static void give(uint64_t now_ns, unsigned below)
+{
+    unsigned least = below, to = 0;
+
+    for (unsigned i = 0; i < group_members; i++) {
+        unsigned busy = busy_of_late(i, now_ns);
+
+        if (is_worth_considering(i, now_ns) && busy < least && member_turns(i, now_ns)) {
+            to = i;
+            least = busy;
+        }
+    }
+    if (least < below) {
+        unsigned given = placement.hand_over(placement.handle->mailboxes[to][1], member_room(to));
+
+        shard_slot_gave(placement.first_slot + placement.member, given);
+    }
+}
+
+/* It was woken, and has not turned since. */
+static bool stands_still(unsigned member, uint64_t now_ns)
+{
+    uint64_t poked_ns = placement.poked_ns[member];
+
+    return load(&placement.group->members[member].turned_ns) < poked_ns &&
+           now_ns - poked_ns >= ALIVE_NS;
 }
 
 /* One that is much busier than the mean gives idle connections to the one that is busy least. */
 static void balance(uint64_t now_ns)
 {
     unsigned own = busy_of_late(placement.member, now_ns);
-    unsigned sum = own, count = 1, least = UINT_MAX, to = 0;
+    unsigned sum = own, count = 1;
 
     for (unsigned i = 0; i < group_members; i++) {
-        if (i != placement.member && member_has_core(i, now_ns)) {
-            unsigned busy = busy_of_late(i, now_ns);
-
-            sum += busy;
+        if (is_worth_considering(i, now_ns) && !stands_still(i, now_ns)) {
+            sum += busy_of_late(i, now_ns);
             count++;
-            to = busy < least ? i : to;
-            least = busy < least ? busy : least;
         }
     }
+    unsigned mean = sum / count;
     unsigned ahead = placement.is_balancing ? BALANCED : AHEAD;
-    placement.is_balancing = count > 1 && own > sum / count + ahead;
+    placement.is_balancing = count > 1 && own > mean + ahead;
     if (placement.is_balancing && placement.hand_over != NULL) {
-        give(to, now_ns);
+        give(now_ns, mean);
     }
 }
 
 static void judge(uint64_t now_ns)
 {
-    unsigned count = (unsigned) __builtin_popcountll(accepting());
+    unsigned others = others_that_turned(now_ns);
 
     note_window(now_ns);
     balance(now_ns);
@@ -383,8 +459,8 @@ static void judge(uint64_t now_ns)
         begin_window(now_ns);
         return;
     }
-    if (count > 1 && placement.window.wakes >= WAKES_LEAST && others_are_alive(now_ns)) {
-        judge_leaving(now_ns, count - 1);
+    if (others != 0 && placement.window.wakes >= WAKES_LEAST && others_are_alive(now_ns)) {
+        judge_leaving(now_ns, others);
     } else {
         placement.strikes = 0;
         judge_calling(now_ns);
@@ -459,6 +535,21 @@ static void help(void)
     }
 }
 
+/*
+ * Those that accept sleep. With little to do all accept; else another look follows, for one that was stopped in its
+ * sleep does not wake up for what comes.
+ */
+static void help_sleepers(uint64_t now_ns)
+{
+    placement.stuck = 0;
+    acceptors_drain();
+    if (load_is_light(now_ns)) {
+        placement_join();
+    } else {
+        set_timer();
+    }
+}
+
 static void timer_ready(struct event_source *source, unsigned events)
 {
     uint64_t now_ns = clock_now.now_ns;
@@ -473,10 +564,7 @@ static void timer_ready(struct event_source *source, unsigned events)
     } else if (!others_are_alive(now_ns)) {
         help();
     } else {
-        placement.stuck = 0;
-        if (load_is_light(now_ns)) {
-            placement_join();
-        }
+        help_sleepers(now_ns);
     }
 }
 
@@ -505,6 +593,7 @@ void placement_start(uint32_t generation, unsigned slot, unsigned slots,
     placement.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     placement.hand_over = hand_over;
     placement.is_balancing = false;
+    memset(placement.poked_ns, 0, sizeof(placement.poked_ns));
     placement.strikes = placement.stuck = 0;
     placement.woke_ns = clock_now.now_ns;
     atomic_store(&placement.own->joined_ns, clock_now.now_ns);
@@ -534,6 +623,7 @@ void placement_stop(void)
     }
     give_up_accepting();
     loop_observe(NULL);
+    atomic_store(&placement.own->turned_ns, 0); /* nobody gives it connections */
     unwatch_calls();
     if (placement.schedstat_fd >= 0) {
         close(placement.schedstat_fd);

@@ -102,10 +102,18 @@ bool shard_slot_is_ahead(unsigned slot, unsigned slots)
     return load_of(slot) > mean + mean / 4 + AHEAD_LEAST;
 }
 
+unsigned shard_slot_free(unsigned slot, unsigned limit)
+{
+    uint64_t used = load_of(slot);
+    bool is_full = atomic_load_explicit(&shard_slot(slot)->is_full, memory_order_relaxed) != 0;
+
+    return is_full || used + limit / 16 >= limit ? 0 : (unsigned) (limit - limit / 16 - used);
+}
+
 bool shard_slot_sibling_has_room(unsigned slot, unsigned slots)
 {
     for (unsigned other = 0; other < slots; other++) {
-        if (other != slot &&
+        if (other != slot && shard_is_watched(slot, other, slots) &&
             atomic_load_explicit(&shard_slot(other)->is_full, memory_order_relaxed) == 0) {
             return true;
         }

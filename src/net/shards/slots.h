@@ -54,7 +54,10 @@ uint64_t shard_slots_work(unsigned slots);
 /* Has the slot's worker many more connections than the mean of the `slots` workers? */
 bool shard_slot_is_ahead(unsigned slot, unsigned slots);
 
-/* Has any other of the `slots` workers room for one more connection? */
+/* How many more connections the slot's worker could keep, of `limit`, and leave a sixteenth for new ones. */
+unsigned shard_slot_free(unsigned slot, unsigned limit);
+
+/* Has any other of the `slots` workers that watch the slot's sockets room for one more connection? */
 bool shard_slot_sibling_has_room(unsigned slot, unsigned slots);
 
 #endif

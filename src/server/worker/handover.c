@@ -280,6 +280,7 @@ void handover_free(void)
 /* One older worker that sends. */
 struct incoming {
     struct incoming *next;
+    bool is_mailbox; /* of the slot: the next worker there reads on */
     struct event_source source;
 };
 
@@ -433,7 +434,7 @@ static void incoming_ready(struct event_source *source, unsigned events)
     }
 }
 
-void handover_receive(int fd)
+void handover_receive(int fd, bool is_mailbox)
 {
     struct incoming *incoming = calloc(1, sizeof(*incoming));
 
@@ -441,6 +442,7 @@ void handover_receive(int fd)
         fatal_no_memory(sizeof(*incoming));
     }
     event_source_init(&incoming->source, fd, incoming_ready);
+    incoming->is_mailbox = is_mailbox;
     incoming->next = incoming_first;
     incoming_first = incoming;
     if (!event_add_listener(&incoming->source, false)) {
@@ -449,13 +451,15 @@ void handover_receive(int fd)
     }
 }
 
-void handover_receive_end(void)
+void handover_receive_end(bool has_successor)
 {
     bool is_over;
 
     while (incoming_first != NULL) {
         /* From now on the sender is refused, so that nothing is lost between here and the close. */
-        shutdown(incoming_first->source.fd, SHUT_RD);
+        if (!incoming_first->is_mailbox || !has_successor) {
+            shutdown(incoming_first->source.fd, SHUT_RD);
+        }
         while (take_message(incoming_first->source.fd, &is_over)) {
         }
         incoming_close(incoming_first);

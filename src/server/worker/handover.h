@@ -26,12 +26,15 @@ void handover_free(void);
 
 /* ---- in the new worker */
 
-/* Takes connections from fd (owned from now on) until the other end closes. */
-void handover_receive(int fd);
+/* Takes connections from fd (owned from now on) until the other end closes. is_mailbox: it is the slot's, and outlives. */
+void handover_receive(int fd, bool is_mailbox);
 /* Takes what one message has brought; the descriptors are the callee's. */
 void handover_take(const char *data, size_t size, const int *fds, unsigned count);
-/* Takes what has been sent, and closes what is still open for that. */
-void handover_receive_end(void);
+/*
+ * Takes what has been sent, and closes what is still open for that. has_successor: another worker of this generation
+ * takes the slot, and reads the mailbox on.
+ */
+void handover_receive_end(bool has_successor);
 
 /* ---- in one process (`master_process off`) */
 

@@ -44,6 +44,7 @@ static struct {
     struct timer shutdown_timer; /* worker_shutdown_timeout */
     struct timer trim_timer;     /* spare memory goes back to the system */
     bool must_end;               /* TERM, or the time is up */
+    bool ends_alone;             /* it got a signal itself: the master starts another one */
     bool was_winched;            /* quit by WINCH: debug_points at the end */
 } worker = {.channel = {.fd = -1}};
 
@@ -156,7 +157,7 @@ static void obey_message(const struct channel_message *message, int fd)
         break;
     case CHANNEL_HANDOVER:
         if (fd >= 0 && !worker_is_quitting) {
-            handover_receive(fd);
+            handover_receive(fd, false);
             fd = -1;
         }
         break;
@@ -216,9 +217,11 @@ static void on_signal(int signo, int sender_pid)
     switch (signo) {
     case SIGTERM:
     case SIGINT:
+        worker.ends_alone = !worker_is_quitting && sender_pid != getppid();
         worker.must_end = true;
         break;
     case SIGQUIT:
+        worker.ends_alone = !worker_is_quitting && sender_pid != getppid();
         quit_worker();
         break;
     case SIGWINCH:
@@ -297,7 +300,7 @@ static bool read_mailbox(void)
     int fd = placement_mailbox() == -1 ? -1 : fcntl(placement_mailbox(), F_DUPFD_CLOEXEC, 0);
 
     if (fd >= 0) {
-        handover_receive(fd);
+        handover_receive(fd, true);
     }
     return fd >= 0 || placement_mailbox() == -1;
 }
@@ -397,7 +400,7 @@ void worker_quit(void)
                               : STR("worker process is shutting down"));
     acceptors_stop();
     datagrams_stop(worker_is_replaced);
-    handover_receive_end();
+    handover_receive_end(worker.ends_alone);
     shards_keep_slot(-1, 0);
     if (limit_ms != 0) {
         timer_set(&worker.shutdown_timer, clock_now.now_ms + limit_ms);
@@ -456,7 +459,7 @@ static void break_off(struct generation *generation)
 void worker_destroy(struct generation *generation)
 {
     handover_free();
-    handover_receive_end();
+    handover_receive_end(worker.ends_alone);
     acceptors_stop();
     if (is_something_open()) {
         break_off(generation);
