@@ -15,7 +15,7 @@ struct handover_state {
     uint32_t requests;
     uint32_t number_low; /* of the connection, in logs */
     uint32_t number_high;
-    uint32_t reserved;
+    uint32_t left_ms; /* until keepalive_timeout, which is a location's; 0 = not said */
     uint64_t start_ms;
 };
 
@@ -26,6 +26,18 @@ bool connection_can_hand_over(const struct http_connection *http)
            handover_now->takes(handover_now, http->listen->address.listener);
 }
 
+static uint32_t left_ms(const struct http_connection *http)
+{
+    uint64_t left = http->rest_location->keepalive_timeout_ms;
+
+    if (http->conn->is_idle) {
+        uint64_t deadline_ms = http->conn->timer.deadline_ms;
+
+        left = deadline_ms > clock_now.now_ms ? deadline_ms - clock_now.now_ms : 1;
+    }
+    return left < UINT32_MAX ? (uint32_t) left : UINT32_MAX;
+}
+
 /* Gives an idle connection to another worker. True: it is gone from here. */
 static bool give_to(struct http_connection *http, struct handover *to)
 {
@@ -33,6 +45,7 @@ static bool give_to(struct http_connection *http, struct handover *to)
     struct handover_state state = {.requests = http->requests,
                                    .number_low = conn->number_low,
                                    .number_high = conn->number_high,
+                                   .left_ms = left_ms(http),
                                    .start_ms = http->start_ms};
     int copy = fcntl(conn->source.fd, F_DUPFD_CLOEXEC, 0);
 
@@ -97,10 +110,9 @@ void idle_quit(struct http_connection *http)
     }
 }
 
-void connection_go_idle(struct http_connection *http)
+static void go_idle(struct http_connection *http, uint64_t timeout_ms)
 {
     struct conn *conn = http->conn;
-    const struct http_location *location = http->rest_location;
 
     if (worker_is_quitting && http->requests != 0) {
         if (hand_over(http)) {
@@ -116,17 +128,27 @@ void connection_go_idle(struct http_connection *http)
         free(http->details);
         http->details = NULL;
     }
-    conn_set_deadline(conn,
-                      clock_now.now_ms + (http->requests == 0
-                                              ? connection_server(http)->client_header_timeout_ms
-                                              : location->keepalive_timeout_ms));
+    conn_set_deadline(conn, clock_now.now_ms + timeout_ms);
     if (!conn_park(conn)) {
         connection_close(http);
     }
 }
 
+static uint64_t idle_timeout_ms(const struct http_connection *http)
+{
+    return http->requests == 0 ? connection_server(http)->client_header_timeout_ms
+                               : http->rest_location->keepalive_timeout_ms;
+}
+
+void connection_go_idle(struct http_connection *http)
+{
+    go_idle(http, idle_timeout_ms(http));
+}
+
 void idle_resume(struct http_connection *http, const void *state, size_t size)
 {
+    uint64_t timeout_ms = 0;
+
     if (size == sizeof(struct handover_state)) {
         struct handover_state from;
         memcpy(&from, state, sizeof(from));
@@ -135,6 +157,7 @@ void idle_resume(struct http_connection *http, const void *state, size_t size)
         http->conn->number_low = from.number_low;
         http->conn->number_high = from.number_high;
         http->conn->handed_over_ms = (uint32_t) clock_now.now_ms | 1;
+        timeout_ms = from.left_ms;
     }
-    connection_go_idle(http);
+    go_idle(http, timeout_ms != 0 ? timeout_ms : idle_timeout_ms(http));
 }
