@@ -185,3 +185,21 @@ def test_the_timeout_of_a_connection_is_handed_over_with_it(serve):
     wait_workers(server, 1, without=[worker])
     for client in clients:
         client.expect_closed()
+
+
+def test_a_group_that_is_full_does_not_wait_for_another_one(serve):
+    """17 workers are two groups of which neither watches the other's sockets. One is full of idle clients: they give way."""
+    server = serve(PLAIN, main="worker_processes 17;", events="worker_connections 16;",
+                   allow=["worker_connections are not enough"])
+    workers = wait_workers(server, 17)
+    clients = []
+    with stopped(*workers[9:]):
+        for _ in range(400):
+            client = server.client()
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            clients.append(client)
+            if "not enough" in server.error_log:
+                break
+        until(lambda: "worker_connections are not enough, reusing connections" in server.error_log, server.evidence)
+    for client in clients:
+        client.close()
