@@ -110,7 +110,7 @@ void idle_quit(struct http_connection *http)
     }
 }
 
-static void go_idle(struct http_connection *http, uint64_t timeout_ms)
+void connection_go_idle(struct http_connection *http)
 {
     struct conn *conn = http->conn;
 
@@ -128,25 +128,19 @@ static void go_idle(struct http_connection *http, uint64_t timeout_ms)
         free(http->details);
         http->details = NULL;
     }
-    conn_set_deadline(conn, clock_now.now_ms + timeout_ms);
+    conn_set_deadline(conn,
+                      clock_now.now_ms + (http->requests == 0
+                                              ? connection_server(http)->client_header_timeout_ms
+                                              : http->rest_location->keepalive_timeout_ms));
     if (!conn_park(conn)) {
         connection_close(http);
     }
 }
 
-static uint64_t idle_timeout_ms(const struct http_connection *http)
-{
-    return http->requests == 0 ? connection_server(http)->client_header_timeout_ms
-                               : http->rest_location->keepalive_timeout_ms;
-}
-
-void connection_go_idle(struct http_connection *http)
-{
-    go_idle(http, idle_timeout_ms(http));
-}
-
 void idle_resume(struct http_connection *http, const void *state, size_t size)
 {
+    struct conn *conn = http->conn;
+    uint32_t life = conn->life;
     uint64_t timeout_ms = 0;
 
     if (size == sizeof(struct handover_state)) {
@@ -159,5 +153,8 @@ void idle_resume(struct http_connection *http, const void *state, size_t size)
         http->conn->handed_over_ms = (uint32_t) clock_now.now_ms | 1;
         timeout_ms = from.left_ms;
     }
-    go_idle(http, timeout_ms != 0 ? timeout_ms : idle_timeout_ms(http));
+    connection_go_idle(http);
+    if (timeout_ms != 0 && conn->life == life && conn->is_idle) {
+        conn_set_deadline(conn, clock_now.now_ms + timeout_ms);
+    }
 }

@@ -435,6 +435,10 @@ static void balance(uint64_t now_ns)
     unsigned own = busy_of_late(placement.member, now_ns);
     unsigned sum = own, count = 1;
 
+    if (own <= BALANCED) {
+        placement.is_balancing = false;
+        return;
+    }
     for (unsigned i = 0; i < group_members; i++) {
         if (is_worth_considering(i, now_ns) && !stands_still(i, now_ns)) {
             sum += busy_of_late(i, now_ns);
