@@ -251,9 +251,11 @@ static void pass_on(int fd, const struct addr *local, void *arg)
         return;
     }
     for (unsigned i = 0; i < generation->slots; i++) {
-        struct process *process = process_of_slot(generation->number, turn++ % generation->slots);
+        unsigned slot = turn++ % generation->slots;
+        struct process *process = process_of_slot(generation->number, slot);
 
-        if (process != NULL && process->is_ready && process_tell(process, &message, fd)) {
+        if (process != NULL && process->is_ready && !is_stuck(slot) &&
+            process_tell(process, &message, fd)) {
             return;
         }
     }
