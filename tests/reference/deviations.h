@@ -27,6 +27,11 @@ struct deviation {
 #define FAMILY "ngx_http_*_module" /* proxy, fastcgi, uwsgi, scgi, memcached, tunnel */
 
 static const struct deviation deviations[] = {
+    /* HTTP/3. */
+    {"ngx_http_core_module", "http3*", EXTRA, "",
+     "of ngx_http_v3_module, which is not there: taken where nothing listens with quic"},
+    {"ngx_http_core_module", "quic_*", EXTRA, "",
+     "of ngx_http_v3_module, which is not there: taken where nothing listens with quic"},
     /* Lua. */
     {"ngx_http_lua_module", "*_by_lua_block", KIND, "line",
      "what stands in the braces is a text: the last argument"},
