@@ -169,7 +169,7 @@ static void deliver(void)
     loop.observer->begins();
     while (loop.backend->deliver(OBSERVED_EVENTS)) {
         if (loop.observer != NULL) {
-            loop.observer->goes_on();
+            loop.observer->continues();
         }
     }
 }

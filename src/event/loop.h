@@ -140,11 +140,11 @@ void loop_turn(int timeout_ms);
 
 /*
  * What somebody is told who has to know how busy this loop is. Called on the loop's stack. begins: after the wait, before any
- * event, and clock_now is fresh; goes_on: after every few events; ends: before the wait, which sleeps or not.
+ * event, and clock_now is fresh; continues: after every few events; ends: before the wait, which sleeps or not.
  */
 struct loop_observer {
     void (*begins)(void);
-    void (*goes_on)(void);
+    void (*continues)(void);
     void (*ends)(bool sleeps);
 };
 /* One at most; NULL = none any more. It must stay valid. */

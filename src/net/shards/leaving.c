@@ -107,6 +107,16 @@ bool shard_sets_leaving(void (*take)(int fd, const struct addr *local, void *arg
     return leaving != NULL;
 }
 
+bool shard_address_is_leaving(const struct addr *addr)
+{
+    for (const struct shard_set *set = leaving; set != NULL; set = set->next) {
+        if (addr->any.sa_family != AF_UNIX && addr_port(&set->addr) == addr_port(addr)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool shard_set_is_leaving(void)
 {
     return leaving != NULL;

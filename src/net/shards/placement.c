@@ -16,6 +16,7 @@
  */
 #include "net/shards/placement.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "event/loop.h"
 #include "net/conn/conn.h"
 #include "net/shards/acceptor.h"
@@ -215,10 +217,10 @@ static void watch_calls(void)
     uint64_t old;
 
     /* A call that nobody answered is too old. */
-    if (read(placement.call.fd, &old, sizeof(old)) < 0 ||
-        !event_add_listener(&placement.call, true)) {
-        event_add_listener(&placement.call, true);
+    if (read(placement.call.fd, &old, sizeof(old)) < 0 && errno != EAGAIN) {
+        log_alert(log_main, errno, "read() of an eventfd failed");
     }
+    event_add_listener(&placement.call, true);
     event_add_listener(&placement.timer, true);
 }
 
@@ -500,7 +502,7 @@ static void turn_begins(void)
     }
 }
 
-static void turn_goes_on(void)
+static void turn_continues(void)
 {
     show_life(clock_read_ns());
 }
@@ -513,7 +515,7 @@ static void turn_ends(bool sleeps)
     }
 }
 
-static const struct loop_observer observer = {turn_begins, turn_goes_on, turn_ends};
+static const struct loop_observer observer = {turn_begins, turn_continues, turn_ends};
 
 static void call_ready(struct event_source *source, unsigned events)
 {

@@ -19,6 +19,11 @@ void shard_set_push(struct shard_set *set, int fd);
 void shard_set_unlink(struct shard_set *set);
 void shard_set_free(struct shard_set *set);
 
+/* ---- leaving.c ---- */
+
+/* Does a set that leaves have sockets at the port? They are ours, and in nobody's way. */
+bool shard_address_is_leaving(const struct addr *addr);
+
 /* ---- steer.c ---- */
 
 /*

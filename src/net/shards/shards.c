@@ -223,9 +223,10 @@ static bool meets_own(const struct shard_set *set)
 static enum open_result open_first(struct shard_set *set, const struct listen_options *options,
                                    const struct log *log, int *fd)
 {
-    bool is_alone = !has_port(&set->addr) || !meets_own(set);
+    bool is_leaving = shard_address_is_leaving(&set->addr);
+    bool is_alone = !has_port(&set->addr) || (!meets_own(set) && !is_leaving);
 
-    if (!is_alone && bound_elsewhere(&set->addr, options->is_datagram) == 1) {
+    if (!is_alone && !is_leaving && bound_elsewhere(&set->addr, options->is_datagram) == 1) {
         char text[ADDR_TEXT_MAX + 1];
 
         text[addr_format(&set->addr, true, text)] = '\0';
