@@ -304,9 +304,23 @@ bool child_start(struct child *child, const struct child_program *program, const
 
 /* A child that nobody has any more, and that has not ended yet. */
 struct orphan {
+    struct orphan *next;
     struct event_source life; /* its pidfd */
     pid_t pid;
 };
+
+static struct orphan *orphans;
+
+static void orphan_free(struct orphan *orphan)
+{
+    struct orphan **at = &orphans;
+
+    while (*at != orphan) {
+        at = &(*at)->next;
+    }
+    *at = orphan->next;
+    free(orphan);
+}
 
 static void orphan_ended(struct event_source *source, unsigned events)
 {
@@ -317,7 +331,7 @@ static void orphan_ended(struct event_source *source, unsigned events)
     if (waitpid(orphan->pid, NULL, WNOHANG) != 0) {
         event_forget(source);
         close(source->fd);
-        free(orphan);
+        orphan_free(orphan);
     }
 }
 
@@ -330,6 +344,8 @@ static void let_go(struct child *child)
     if (orphan != NULL) {
         event_source_init(&orphan->life, child->life.source.fd, orphan_ended);
         orphan->pid = child->pid;
+        orphan->next = orphans;
+        orphans = orphan;
         if (child->life.source.is_registered) {
             event_remove(&child->life.source);
         }
@@ -337,7 +353,7 @@ static void let_go(struct child *child)
         child->life.source.fd = -1;
         if (!event_add_input(&orphan->life)) { /* this process ends, and is nobody's parent then */
             close(orphan->life.fd);
-            free(orphan);
+            orphan_free(orphan);
         }
     }
 }
