@@ -14,7 +14,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 PREFIX = "/usr/local/nginx"
 UNIT = "portunus.service"
 
-CONF = """
+CONF = """env ASAN_OPTIONS;
 worker_processes 1;
 %(user)s
 error_log %(dir)s/logs/error.log notice;
