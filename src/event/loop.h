@@ -139,7 +139,7 @@ void loop_stop(void);
 void loop_turn(int timeout_ms);
 
 /*
- * What somebody is told who has to know how busy this loop is. Called on the loop's stack. begins: after the wait, before any
+ * Calls for code that has to know how busy this loop is. On the loop's stack. begins: after the wait, before any
  * event, and clock_now is fresh; continues: after every few events; ends: before the wait, which sleeps or not.
  */
 struct loop_observer {

@@ -313,37 +313,38 @@ ssize_t conn_splice_in(struct conn *conn, int pipe, size_t size)
     return note_read(conn, n, 0);
 }
 
+/* Waits until the loop reports something of the input, or the connection breaks. MAY WAIT. */
+static enum wait_result wait_for_report(struct conn *conn, uint64_t deadline_ms)
+{
+    /* The flags of the connection say what there is; a signal from before would only wake us for nothing. */
+    conn->input_wait.is_signalled = false;
+    if (!conn->source.is_registered && !conn_watch(conn)) {
+        conn_break(conn, errno);
+        return WAIT_READY;
+    }
+    return fiber_wait(&conn->input_wait, deadline_ms);
+}
+
 enum wait_result conn_wait_input(struct conn *conn, uint64_t deadline_ms)
 {
-    while (!conn->is_readable && !conn->is_input_closed && !conn->is_broken) {
-        /* is_readable is the truth; a signal from before would only wake us for nothing. */
-        conn->input_wait.is_signalled = false;
-        if (!conn->source.is_registered && !conn_watch(conn)) {
-            conn_break(conn, errno);
-            break;
-        }
-        enum wait_result result = fiber_wait(&conn->input_wait, deadline_ms);
-        if (result != WAIT_READY) {
-            return result;
-        }
+    enum wait_result result = WAIT_READY;
+
+    while (result == WAIT_READY && !conn->is_readable && !conn->is_input_closed &&
+           !conn->is_broken) {
+        result = wait_for_report(conn, deadline_ms);
     }
-    return WAIT_READY;
+    return result;
 }
 
 enum wait_result conn_wait_peer_closed(struct conn *conn, uint64_t deadline_ms)
 {
-    while (!conn->is_peer_closed && !conn->is_input_closed && !conn->is_broken) {
-        conn->input_wait.is_signalled = false;
-        if (!conn->source.is_registered && !conn_watch(conn)) {
-            conn_break(conn, errno);
-            break;
-        }
-        enum wait_result result = fiber_wait(&conn->input_wait, deadline_ms);
-        if (result != WAIT_READY) {
-            return result;
-        }
+    enum wait_result result = WAIT_READY;
+
+    while (result == WAIT_READY && !conn->is_peer_closed && !conn->is_input_closed &&
+           !conn->is_broken) {
+        result = wait_for_report(conn, deadline_ms);
     }
-    return WAIT_READY;
+    return result;
 }
 
 void conn_wake_input(struct conn *conn)

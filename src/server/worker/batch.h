@@ -21,7 +21,7 @@ enum {
 struct batch {
     struct batch *next;
     struct listener *listener; /* of all in it */
-    unsigned count;            /* descriptors, owned by whoever has the batch */
+    unsigned count;            /* descriptors, owned by the owner of the batch */
     int fds[BATCH_MOST];
     size_t size; /* bytes of data in use */
     char data[BATCH_SIZE];
