@@ -237,8 +237,8 @@ lua_shared_dict notes 100k;
 init_by_lua_block { assert(require("ngx.process").enable_privileged_agent(10)) }
 init_worker_by_lua_block {
     if require("ngx.process").type() == "privileged agent" then
-        ngx.shared.notes:incr("agents", 1, 0)
         ngx.shared.notes:set("agent", ngx.worker.pid())
+        ngx.shared.notes:incr("agents", 1, 0)
         ngx.timer.at(0, function ()
             if ngx.shared.notes:get("hangs") then while true do end end
         end)

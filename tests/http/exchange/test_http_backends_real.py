@@ -54,6 +54,8 @@ def application(environ, start_response):
         return [b"%d" % size]
     if path == "/large":
         start_response("200 OK", plain + [("Content-Length", "3000000")])
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return []  # gunicorn sends what it gets, and the next response would follow it
         return (b"0123456789" * 30000 for _ in range(10))
     if path == "/open":
         gate(query).set()
