@@ -221,8 +221,8 @@ def test_address_that_speaks_otherwise_now(serve, now):
 
 
 def test_descriptors_run_out(serve):
-    """A successor that may have fewer: it takes what it can, says so, and goes on."""
-    http = "server { listen 127.0.0.1:@PORT@; return 200 $pid; }"
+    """A successor that may have fewer: it takes what it can, says so, counts, and serves."""
+    http = "server { listen 127.0.0.1:@PORT@; return 200 $pid; } server { listen 127.0.0.1:@PORT1@; return 200 $limits_reached; }"
     server = serve(http, main="worker_processes 1; worker_rlimit_nofile 1000;")
     old, = wait_workers(server, 1)
     clients = [server.client() for _ in range(200)]
@@ -230,7 +230,7 @@ def test_descriptors_run_out(serve):
         assert client.request("/").text == str(old)
     server.configure(http, main="worker_processes 1; worker_rlimit_nofile 60;")
     server.signal("reload")
-    server.wait_log(r"\[crit\] .*idle connections of an older worker are closed \(24: Too many open files\)")
+    server.wait_log(r"\[crit\] .*\d+ idle connections of an older worker are closed \(24: Too many open files\)")
     until(lambda: old not in server.children(), "the old worker's end")
     new, = server.children()
     served = [client for client in clients if is_served(client, new)]
@@ -238,6 +238,7 @@ def test_descriptors_run_out(serve):
     for client in clients:
         client.close()
     assert server.get("/").text == str(new)
+    assert int(server.get("/", port=server.port_of("PORT1")).text) >= len(clients) - len(served)
 
 
 def is_served(client, pid):

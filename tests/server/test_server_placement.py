@@ -122,6 +122,21 @@ def test_none_is_given_to_a_worker_that_is_full(serve):
     assert "connections of an older worker are closed" not in server.error_log
 
 
+def test_none_is_given_to_a_worker_that_runs_out_of_descriptors(serve):
+    """It says how many more it can take before they are sent: the kernel closes what finds no descriptor."""
+    server = serve(COSTLY, main="worker_processes 2; worker_rlimit_nofile 100;", events="worker_connections 4096;")
+    server.write("text.txt", "all work and no play makes a dull text " * 3000)
+    workers = wait_workers(server, 2)
+    busy = all_on_one(server, workers, 40)
+    idle = all_on_one(server, workers[::-1], 92 - len(os.listdir("/proc/%d/fd" % workers[1])))
+    with Requests(busy) as requests:
+        before = proc.cpu_seconds(workers[0])
+        until(lambda: proc.cpu_seconds(workers[0]) > before + 1 or requests.failures, "a second of work")
+    assert not requests.failures
+    assert all(client.request("/text.txt").status == 200 for client in busy + idle)
+    assert "are closed" not in server.error_log
+
+
 @pytest.mark.parametrize("signo", [signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL])
 def test_the_successor_of_a_worker_gets_connections(serve, signo):
     server = serve(COSTLY, main="worker_processes 2;", allow=["exited on signal 9"])

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "event/loop.h"
 #include "net/conn/conn.h"
@@ -343,6 +344,24 @@ static unsigned percent(uint64_t part_ns, uint64_t whole_ns)
     return found > 100 ? 100 : (unsigned) found;
 }
 
+static uint32_t beyond(uint32_t left, uint32_t reserve)
+{
+    return left > reserve ? left - reserve : 0;
+}
+
+/*
+ * How many connections may others give to this worker? A sixteenth of its connections and descriptors is left for what
+ * comes until the next window ends.
+ */
+static void offer_room(void)
+{
+    uint32_t places = beyond(conn_pool.limit, conn_pool.limit / 16 + conn_pool.used);
+    uint32_t descriptors = beyond(descriptors_left(conn_pool.used), descriptors_limit() / 16);
+
+    atomic_store_explicit(&placement.own->offered, places < descriptors ? places : descriptors,
+                          memory_order_relaxed);
+}
+
 /* A window has ended: notes what it was like. */
 static void note_window(uint64_t now_ns)
 {
@@ -359,6 +378,7 @@ static void note_window(uint64_t now_ns)
     atomic_store_explicit(&placement.own->delay_percent, percent(delay_ns, length_ns),
                           memory_order_relaxed);
     atomic_store_explicit(&placement.own->judged_ns, now_ns, memory_order_relaxed);
+    offer_room();
 }
 
 /* Would the member have a core for more connections, as far as is known? */
@@ -373,9 +393,25 @@ static bool member_has_core(unsigned member, uint64_t now_ns)
 /* How many idle connections may it get? None where it could not keep them. */
 static unsigned member_room(unsigned member)
 {
-    unsigned free_most = shard_slot_free(placement.first_slot + member, conn_pool.limit);
+    unsigned room = shard_slot_free(placement.first_slot + member, conn_pool.limit);
+    uint32_t offered = load_percent(&placement.group->members[member].offered);
 
-    return free_most < GIVEN_MOST ? free_most : GIVEN_MOST;
+    room = room < offered ? room : offered;
+    return room < GIVEN_MOST ? room : GIVEN_MOST;
+}
+
+/* The same for connections that are given now: nobody else counts on that room. */
+static unsigned take_room(unsigned member)
+{
+    _Atomic uint32_t *at = &placement.group->members[member].offered;
+    uint32_t before = load_percent(at);
+    unsigned room;
+
+    do {
+        room = member_room(member);
+        room = room < before ? room : before;
+    } while (!atomic_compare_exchange_weak(at, &before, before - room));
+    return room;
 }
 
 /*
@@ -416,9 +452,12 @@ static void give(uint64_t now_ns, unsigned below)
         }
     }
     if (least < below) {
-        unsigned given = placement.hand_over(placement.handle->mailboxes[to][1], member_room(to));
+        unsigned room = take_room(to);
 
-        shard_slot_gave(placement.first_slot + placement.member, given);
+        if (room != 0) {
+            shard_slot_gave(placement.first_slot + placement.member,
+                            placement.hand_over(placement.handle->mailboxes[to][1], room));
+        }
     }
 }
 
@@ -606,6 +645,7 @@ void placement_start(uint32_t generation, unsigned slot, unsigned slots,
     event_source_init(&placement.call, handle->call_fd, call_ready);
     event_source_init(&placement.timer, handle->timer_fd, timer_ready);
     begin_window(clock_now.now_ns);
+    offer_room();
     show_life(clock_now.now_ns);
     atomic_fetch_or(&placement.group->accepting, UINT64_C(1) << placement.member);
     loop_observe(&observer);

@@ -15,7 +15,9 @@ struct placement_member {
     _Atomic uint32_t busy_percent;    /* it worked, or wanted to */
     _Atomic uint32_t delay_percent;   /* … but had no core */
     _Atomic uint32_t average_percent; /* busy, over 100 ms */
-    char pad[128 - 3 * sizeof(uint64_t) - 4 * sizeof(uint32_t)];
+    /* Connections that others may give it until its next window ends; those who give take theirs off. */
+    _Atomic uint32_t offered;
+    char pad[128 - 3 * sizeof(uint64_t) - 5 * sizeof(uint32_t)];
 };
 
 struct placement_group {

@@ -80,17 +80,40 @@ bool batch_send(struct batch *batch, int to)
     return n >= 0;
 }
 
+static bool read_head(const char *data, size_t size, struct batch_head *head)
+{
+    if (size < sizeof(*head)) {
+        return false;
+    }
+    memcpy(head, data, sizeof(*head));
+    return head->magic == HANDOVER_MAGIC;
+}
+
+unsigned batch_count(const char *data, size_t size)
+{
+    struct batch_head head;
+
+    return !read_head(data, size, &head) ? 0 : head.count < BATCH_MOST ? head.count : BATCH_MOST;
+}
+
+unsigned batch_peek(int from)
+{
+    char data[sizeof(struct batch_head)];
+    ssize_t n = recv(from, data, sizeof(data), MSG_PEEK | MSG_DONTWAIT);
+
+    return n < 0 ? 0 : batch_count(data, (size_t) n);
+}
+
 bool batch_listener(const char *data, size_t size, struct addr *addr, uint32_t *opening)
 {
     struct batch_head head;
 
-    if (size < sizeof(head)) {
+    if (!read_head(data, size, &head)) {
         return false;
     }
-    memcpy(&head, data, sizeof(head));
     *addr = head.addr;
     *opening = head.opening;
-    return head.magic == HANDOVER_MAGIC;
+    return true;
 }
 
 bool batch_next(const char *data, size_t size, size_t *at, struct str *state)

@@ -42,7 +42,13 @@ void batch_add(struct batch *batch, int fd, const void *state, size_t size);
 /* Sends it in one message, without waiting; the descriptors remain the batch's. False with errno. */
 bool batch_send(struct batch *batch, int to);
 
+/* How many descriptors the next message brings; 0 = none, or there is no message. It is not taken, nor are they. */
+unsigned batch_peek(int from);
+
 /* ---- a message that came: `size` bytes of data */
+
+/* How many descriptors were sent with it. */
+unsigned batch_count(const char *data, size_t size);
 
 /* Whose connections they are. False: it is none of ours. */
 bool batch_listener(const char *data, size_t size, struct addr *addr, uint32_t *opening);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/fatal.h"
 #include "base/list.h"
 #include "event/loop.h"
@@ -307,12 +308,36 @@ static bool may_log(uint64_t *logged_ms)
 }
 
 /* Descriptors ran out: the kernel has closed those of a message for which there was no room. */
-static void log_lost(void)
+static void count_lost(unsigned lost, bool is_mailbox)
 {
     static uint64_t logged_ms;
 
+    counters_mine->limited += lost;
     if (may_log(&logged_ms)) {
-        log_crit(log_main, EMFILE, "idle connections of an older worker are closed");
+        log_crit(log_main, EMFILE, "%u idle connections of an%s worker are closed", lost,
+                 is_mailbox ? "other" : " older");
+    }
+}
+
+static bool has_room_for(unsigned n)
+{
+    return conn_pool.limit - conn_pool.used >= n && descriptors_left(conn_pool.used) >= n;
+}
+
+/*
+ * A sibling sends only what this worker has offered to take (placement.h). What it has opened since may stand in the way:
+ * then connections that were idle for longer give way to those that were busy lately.
+ */
+static void make_room_for_message(int from)
+{
+    if (has_room_for(BATCH_MOST)) {
+        return;
+    }
+    unsigned wanted = batch_peek(from);
+    for (unsigned looks = wanted; looks != 0 && !has_room_for(wanted); looks--) {
+        if (!acceptors_make_room()) {
+            return;
+        }
     }
 }
 
@@ -399,7 +424,7 @@ static void incoming_close(struct incoming *incoming)
 }
 
 /* Takes one message, if there is one. False: there was none; is_over: nor will there be. */
-static bool take_message(int from, bool *is_over)
+static bool take_message(const struct incoming *incoming, bool *is_over)
 {
     static char data[BATCH_SIZE];
     struct iovec part = {data, sizeof(data)};
@@ -410,15 +435,19 @@ static bool take_message(int from, bool *is_over)
                             .msg_controllen = sizeof(control.room)};
     int fds[BATCH_MOST];
 
-    ssize_t n = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
+    if (incoming->is_mailbox) {
+        make_room_for_message(incoming->source.fd);
+    }
+    ssize_t n = recvmsg(incoming->source.fd, &header, MSG_CMSG_CLOEXEC);
     *is_over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     if (n <= 0) {
         return n < 0 && errno == EINTR;
     }
-    if ((header.msg_flags & MSG_CTRUNC) != 0) {
-        log_lost();
-    }
     unsigned count = take_descriptors(&header, fds);
+    if ((header.msg_flags & MSG_CTRUNC) != 0) {
+        unsigned sent = batch_count(data, (size_t) n);
+        count_lost(sent > count ? sent - count : 0, incoming->is_mailbox);
+    }
     handover_take(data, (size_t) n, fds, count);
     return true;
 }
@@ -426,11 +455,12 @@ static bool take_message(int from, bool *is_over)
 /* One message in a turn, so that clients of this worker are served between them. */
 static void incoming_ready(struct event_source *source, unsigned events)
 {
+    struct incoming *incoming = container_of(source, struct incoming, source);
     bool is_over;
 
-    take_message(source->fd, &is_over);
+    take_message(incoming, &is_over);
     if (is_over) {
-        incoming_close(container_of(source, struct incoming, source));
+        incoming_close(incoming);
     }
 }
 
@@ -460,7 +490,7 @@ void handover_receive_end(bool has_successor)
         if (!incoming_first->is_mailbox || !has_successor) {
             shutdown(incoming_first->source.fd, SHUT_RD);
         }
-        while (take_message(incoming_first->source.fd, &is_over)) {
+        while (take_message(incoming_first, &is_over)) {
         }
         incoming_close(incoming_first);
     }
