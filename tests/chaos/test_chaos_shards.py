@@ -102,6 +102,19 @@ def test_reuse_port_changes_both_ways(serve):
     traffic.assert_nothing_lost()
 
 
+@pytest.mark.parametrize("how", ["master_process off;", main(1), main(4)])
+def test_an_address_becomes_a_wildcard_and_an_address_again(serve, how):
+    """What waits at the former sockets is served, by a worker that may not have started yet."""
+    server = serve(HTTP, main=how)
+    with Traffic(server.port, short=4) as traffic:
+        for times in range(1, 9):
+            server.configure(HTTP.replace("127.0.0.1:", "*:" if times % 2 else "127.0.0.1:"), main=how)
+            server.signal("reload")
+            until(lambda times=times: server.read("error.log").count(", reconfiguring") == times, "a reload")
+            traffic.wait_for(100)
+    traffic.assert_nothing_lost()
+
+
 def test_reloads_one_after_another(serve):
     server = serve(HTTP, main=main(2))
     with Traffic(server.port) as traffic:

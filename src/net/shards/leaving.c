@@ -2,7 +2,7 @@
  * Sets that no configuration wants any more, while another listener serves their clients: `listen 127.0.0.1:80` that has become
  * `listen *:80`, or the reverse. Closing a listening socket resets what is in its queue and what shakes hands with it, and
  * as long as it is open the kernel prefers it. So its sockets are bound to an interface that does not exist: new
- * connections find the others, while those that have begun still end here, and are accepted by the master.
+ * connections find the others, while those that have begun still end here, and are accepted by the process that has the sets.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,6 +26,39 @@ static bool hide(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &(int){INT_MAX}, sizeof(int)) == 0;
 }
 
+/* Does the listener serve clients of the address, which is one of its own machine's or a wildcard? */
+static bool serves(const struct listener *listener, const struct addr *addr)
+{
+    return !listener->options.is_datagram && listener->addr.any.sa_family == addr->any.sa_family &&
+           addr->any.sa_family != AF_UNIX && addr_port(&listener->addr) == addr_port(addr) &&
+           (addr_is_wildcard(&listener->addr) || addr_equal(&listener->addr, addr));
+}
+
+struct listener *listener_serving(struct listener *listeners, const struct addr *local)
+{
+    struct listener *found = NULL;
+
+    for (struct listener *l = listeners; l != NULL; l = l->next) {
+        if (serves(l, local) && (found == NULL || !addr_is_wildcard(&l->addr))) {
+            found = l;
+        }
+    }
+    return found;
+}
+
+/* Does any listener serve clients of the set, or some of them? */
+static bool has_successor(const struct shard_set *set, const struct listener *listeners)
+{
+    for (const struct listener *l = listeners; l != NULL; l = l->next) {
+        if (set->addr.any.sa_family != AF_UNIX && l->addr.any.sa_family != AF_UNIX &&
+            (serves(l, &set->addr) ||
+             (addr_is_wildcard(&set->addr) && addr_port(&l->addr) == addr_port(&set->addr)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool shard_set_leave(struct shard_set *set)
 {
     if (set->options.is_datagram || set->addr.any.sa_family == AF_UNIX) {
@@ -44,24 +77,56 @@ bool shard_set_leave(struct shard_set *set)
     return true;
 }
 
-/* Accepts what waits at one socket. */
-static void accept_rest(int listening, void (*take)(int fd, const struct addr *local, void *arg),
-                        void *arg)
+void shard_set_end(struct shard_set *set, const struct listener *listeners)
+{
+    if (!has_successor(set, listeners) || !shard_set_leave(set)) {
+        shard_set_close(set);
+    }
+}
+
+/* The connection that was accepted last, and that nobody could take yet. */
+static struct {
+    int fd; /* -1 = none */
+    struct addr local;
+} held = {.fd = -1};
+
+static bool give_held(shard_take *take, void *arg)
+{
+    if (held.fd >= 0 && take(held.fd, &held.local, arg)) {
+        close(held.fd);
+        held.fd = -1;
+    }
+    return held.fd < 0;
+}
+
+/* Accepts what waits at one socket. False: nobody can take it now. */
+static bool accept_rest(int listening, shard_take *take, void *arg)
 {
     int fd;
 
     while ((fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0 ||
            errno == EINTR || errno == ECONNABORTED) {
-        struct addr local = {.len = sizeof(local.un)};
-
-        if (fd < 0) {
-            continue;
+        held.fd = fd;
+        held.local.len = sizeof(held.local.un);
+        if (fd >= 0 && getsockname(fd, &held.local.any, &held.local.len) != 0) {
+            close(fd);
+            held.fd = -1;
         }
-        if (getsockname(fd, &local.any, &local.len) == 0) {
-            take(fd, &local, arg);
+        if (!give_held(take, arg)) {
+            return false;
         }
-        close(fd);
     }
+    return true;
+}
+
+static bool accept_rest_of_set(const struct shard_set *set, shard_take *take, void *arg)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        if (!accept_rest(set->fds[i], take, arg)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Has every connection that began with the set come to its queue? Asked before the queue is emptied. */
@@ -87,16 +152,19 @@ static void leave_for_good(struct shard_set **at)
     shard_set_free(set);
 }
 
-bool shard_sets_leaving(void (*take)(int fd, const struct addr *local, void *arg), void *arg)
+bool shard_sets_leaving(shard_take *take, void *arg)
 {
     struct shard_set **at = &leaving;
 
+    if (!give_held(take, arg)) {
+        return true;
+    }
     while (*at != NULL) {
         struct shard_set *set = *at;
         bool is_last = is_over(set);
 
-        for (unsigned i = 0; i < set->count; i++) {
-            accept_rest(set->fds[i], take, arg);
+        if (!accept_rest_of_set(set, take, arg)) {
+            return true;
         }
         if (is_last) {
             leave_for_good(at);
@@ -119,11 +187,15 @@ bool shard_address_is_leaving(const struct addr *addr)
 
 bool shard_set_is_leaving(void)
 {
-    return leaving != NULL;
+    return leaving != NULL || held.fd >= 0;
 }
 
 void shard_sets_leave_at_once(void)
 {
+    if (held.fd >= 0) {
+        close(held.fd);
+        held.fd = -1;
+    }
     while (leaving != NULL) {
         leave_for_good(&leaving);
     }

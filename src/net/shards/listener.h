@@ -157,11 +157,17 @@ void shard_set_close(struct shard_set *set);
  * of the registry. False: the kernel cannot, or it is no set of TCP; the set is as it was.
  */
 bool shard_set_leave(struct shard_set *set);
+/* Nobody wants the set: it leaves if one of the listeners serves its clients, or some of them; else it is closed. */
+void shard_set_end(struct shard_set *set, const struct listener *listeners);
+/* The listener of a connection's local address: the address itself rather than the wildcard. NULL = none. */
+struct listener *listener_serving(struct listener *listeners, const struct addr *local);
 /*
- * Accepts what has come to the sets that leave, and closes those to which nothing more can come. take gets the descriptor, which
- * is closed afterwards, and its local address. True: a set is left, call it again soon.
+ * A worker gets a connection, with its local address; the descriptor stays the caller's. False: none can take it now, it is
+ * offered again later.
  */
-bool shard_sets_leaving(void (*take)(int fd, const struct addr *local, void *arg), void *arg);
+typedef bool shard_take(int fd, const struct addr *local, void *arg);
+/* Accepts what has come to the sets that leave, and closes those to which nothing more can come. True: call it again soon. */
+bool shard_sets_leaving(shard_take *take, void *arg);
 bool shard_set_is_leaving(void);
 /* This process has nothing to do with them, or ends. */
 void shard_sets_leave_at_once(void);

@@ -203,52 +203,16 @@ static void unretire_slots(const struct generation *generation, struct shard_set
 
 /* ---- sets whose clients another listener serves */
 
-/* Does the listener serve clients of the address, which is one of its own machine's or a wildcard? */
-static bool serves(const struct listener *listener, const struct addr *addr)
-{
-    return !listener->options.is_datagram && listener->addr.any.sa_family == addr->any.sa_family &&
-           addr_port(&listener->addr) == addr_port(addr) &&
-           (addr_is_wildcard(&listener->addr) || addr_equal(&listener->addr, addr));
-}
-
-static bool has_successor(const struct generation *generation, const struct shard_set *set)
-{
-    for (const struct listener *l = generation->listeners; l != NULL; l = l->next) {
-        if (set->addr.any.sa_family != AF_UNIX && l->addr.any.sa_family != AF_UNIX &&
-            (serves(l, &set->addr) ||
-             (addr_is_wildcard(&set->addr) && addr_port(&l->addr) == addr_port(&set->addr)))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The listener of a connection's local address: the address itself rather than the wildcard. */
-static bool number_for(const struct generation *generation, const struct addr *local,
-                       uint32_t *number)
-{
-    bool is_found = false;
-    uint32_t n = 0;
-
-    for (const struct listener *l = generation->listeners; l != NULL; l = l->next, n++) {
-        if (l->addr.any.sa_family != AF_UNIX && serves(l, local) &&
-            (!is_found || !addr_is_wildcard(&l->addr))) {
-            *number = n;
-            is_found = true;
-        }
-    }
-    return is_found;
-}
-
-/* A connection that came to a set which leaves: a worker serves it. */
-static void pass_on(int fd, const struct addr *local, void *arg)
+/* A connection that came to a set which leaves: a worker serves it, once one is ready. */
+static bool pass_on(int fd, const struct addr *local, void *arg)
 {
     static unsigned turn;
     const struct generation *generation = arg;
     struct channel_message message = {.type = CHANNEL_ACCEPTED};
+    const struct listener *successor = listener_serving(generation->listeners, local);
 
-    if (!number_for(generation, local, &message.listener)) {
-        return;
+    if (successor == NULL || !number_of(generation, successor->shards, &message.listener)) {
+        return true;
     }
     for (unsigned i = 0; i < generation->slots; i++) {
         unsigned slot = turn++ % generation->slots;
@@ -256,9 +220,10 @@ static void pass_on(int fd, const struct addr *local, void *arg)
 
         if (process != NULL && process->is_ready && !is_stuck(slot) &&
             process_tell(process, &message, fd)) {
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 /* A set that nobody wants; its adoptions end with it. */
@@ -271,9 +236,7 @@ static void close_set(const struct generation *generation, struct shard_set *set
             adoption_free(adoption);
         }
     }
-    if (!has_successor(generation, set) || !shard_set_leave(set)) {
-        shard_set_close(set);
-    }
+    shard_set_end(set, generation->listeners);
 }
 
 void shard_care_settle(struct generation *generation)

@@ -1,8 +1,10 @@
 /* `master_process off`: one process that obeys the master's signals and does the work. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +25,10 @@
 #include "server/worker/handover.h"
 #include "server/worker/worker.h"
 
-enum { OLD_MOST = 16 };
+enum {
+    OLD_MOST = 16,
+    LEAVING_LOOK_MS = 25, /* at sockets that no configuration wants */
+};
 
 /* After QUIT clients get so long, where worker_shutdown_timeout does not say it: who runs one process waits for its end. */
 #define QUIT_MS 1500
@@ -35,6 +40,7 @@ static bool must_end;
 static bool must_reload;
 static struct timer quit_timer;
 static struct timer programs_timer; /* a log program is started again */
+static struct timer leaving_timer;
 
 static void start_programs(void)
 {
@@ -120,6 +126,40 @@ static void free_old(void)
     }
 }
 
+/* A connection that came to a set which leaves. */
+static bool take_accepted(int fd, const struct addr *local, void *arg)
+{
+    struct listener *listener = listener_serving(generation_now->listeners, local);
+    struct addr peer = {.len = sizeof(peer.un)};
+    int copy = listener == NULL || getpeername(fd, &peer.any, &peer.len) != 0
+                   ? -1
+                   : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    if (copy >= 0) {
+        listener->accepted(listener, copy, &peer);
+    }
+    return true;
+}
+
+static void look_at_leaving(struct timer *timer)
+{
+    if (shard_sets_leaving(take_accepted, NULL)) {
+        timer_set(timer, clock_now.now_ms + LEAVING_LOOK_MS);
+    }
+}
+
+/* Listening sockets that the generation in force does not want. */
+static void end_unwanted_sets(void)
+{
+    for (struct shard_set *set = shard_sets(), *after; set != NULL; set = after) {
+        after = set->next;
+        if (!set->is_wanted && !(server.is_upgrade && getppid() == server.parent)) {
+            shard_set_end(set, generation_now->listeners);
+        }
+    }
+    look_at_leaving(&leaving_timer);
+}
+
 /* New connections, and those that rest now, belong to the new generation. */
 static void take_over_connections(struct generation *next)
 {
@@ -138,12 +178,7 @@ static void take_over_connections(struct generation *next)
     handover_within(NULL);
     worker_is_replaced = false;
     old[old_count++] = former;
-    for (struct shard_set *set = shard_sets(), *after; set != NULL; set = after) {
-        after = set->next;
-        if (!set->is_wanted && !(server.is_upgrade && getppid() == server.parent)) {
-            shard_set_close(set);
-        }
-    }
+    end_unwanted_sets();
 }
 
 /* The generation that is to come, ready; NULL: its configuration is not fit, the log says why. */
@@ -215,11 +250,13 @@ int single_run(struct generation *generation)
     } else if (worker_accept(generation)) {
         timer_init(&programs_timer, programs_due);
         timer_init(&quit_timer, quit_time_is_up);
+        timer_init(&leaving_timer, look_at_leaving);
         start_programs();
         notify_ready();
         loop_run(is_done);
         timer_remove(&programs_timer);
         timer_remove(&quit_timer);
+        timer_remove(&leaving_timer);
         status = 0;
     }
     notify_stopping();

@@ -168,7 +168,7 @@ static void obey_message(const struct channel_message *message, int fd)
         }
         break;
     case CHANNEL_ACCEPTED:
-        if (fd >= 0 && !worker_is_quitting) {
+        if (fd >= 0) {
             accepted_message(message, fd);
             fd = -1;
         }
