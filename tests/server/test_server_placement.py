@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -187,6 +188,30 @@ def test_workers_rest_after_a_load(serve):
     with Traffic(server.port, short=1, kept=0, each=1) as traffic:
         traffic.wait_for(300)
     traffic.assert_nothing_lost()
+
+
+def wakes(pids, seconds):
+    """How often processes were woken in this time, all together."""
+    def count():
+        return sum(int(proc.status(pid, "voluntary_ctxt_switches")) for pid in pids)
+    before = count()
+    time.sleep(seconds)
+    return count() - before
+
+
+def test_nothing_wakes_up_while_nothing_comes(serve):
+    """Neither the workers nor the master, before a load and after it, with an idle client and without."""
+    server = serve(PLAIN, main="worker_processes 3;")
+    workers = wait_workers(server, 3)
+    until(lambda: wakes([server.pid, *workers], 1) == 0, "a second without a wake-up")
+    with Traffic(server.port, short=4, kept=0) as traffic:
+        traffic.wait_for(500)
+    until(lambda: wakes([server.pid, *workers], 1) == 0, "a second without a wake-up")
+    # The master wakes up in time where a worker that was stopped in its sleep is woken first.
+    for still in (workers[:2], workers[1:], workers[::2]):
+        with stopped(*still):
+            assert int(server.get("/").text) not in still
+        until(lambda: wakes([server.pid], 1) == 0, "a second without a wake-up of the master")
 
 
 def test_the_timeout_of_a_connection_is_handed_over_with_it(serve):

@@ -19,6 +19,7 @@
 #include "server/configuration/generation_life.h"
 #include "server/configuration/log_pipe.h"
 #include "server/master/shard_care.h"
+#include "server/master/shard_rest.h"
 #include "server/process/notify.h"
 #include "server/process/pid_file.h"
 #include "server/process/server.h"
@@ -446,9 +447,11 @@ static void run_timers(void)
 /* Waits for signals, messages and timers, and sees to them. */
 static void master_turn(struct pollfd *fds, unsigned room)
 {
-    unsigned count = 1;
+    int timeout_ms = wait_ms();
+    unsigned count = 2;
 
     fds[0] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = shard_rest_fd(), .events = POLLIN}; /* -1 is passed over */
     list_each(item, &processes) {
         const struct process *process = container_of(item, struct process, link);
 
@@ -456,7 +459,9 @@ static void master_turn(struct pollfd *fds, unsigned room)
             fds[count++] = (struct pollfd){.fd = process->channel, .events = POLLIN};
         }
     }
-    poll(fds, count, wait_ms());
+    if (poll(fds, count, timeout_ms) > 0 && fds[1].revents != 0) {
+        shard_rest_end();
+    }
     clock_update();
     list_each(item, &processes) {
         take_messages(container_of(item, struct process, link));
@@ -470,6 +475,7 @@ static void forked(void)
 {
     close(signal_fd);
     signal_fd = -1;
+    shard_rest_end();
     free((char *) master.pid_path.data);
     free(master.respawn_at_ms);
     free(master.gone);

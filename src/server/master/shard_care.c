@@ -18,10 +18,15 @@
 #include "net/addr/addr.h"
 #include "net/shards/listener.h"
 #include "net/shards/placement.h"
+#include "server/master/shard_rest.h"
 #include "server/process/cells.h"
 #include "server/process/server.h"
 
-enum { LOOKS_UNTIL_STUCK = 20, NOBODY = -1 };
+enum {
+    LOOKS_UNTIL_STUCK = 20,
+    LOOKS_UNTIL_REST = 4, /* that saw no new connection, and nothing to do */
+    NOBODY = -1,
+};
 /* A worker whose loop turned in the last look but one takes what waits by itself. */
 #define LOOK_NS (UINT64_C(1000000) * SHARD_LOOK_MS)
 
@@ -46,6 +51,8 @@ struct slot_watch {
 static struct adoption *adoptions;
 static struct slot_watch *watches; /* by slot */
 static unsigned watch_count;
+static unsigned quiet_looks;     /* running */
+static uint64_t accepted_before; /* connections of all slots, at the last look */
 
 /* ---- small questions */
 
@@ -239,10 +246,18 @@ static void close_set(const struct generation *generation, struct shard_set *set
     shard_set_end(set, generation->listeners);
 }
 
+/* Something has changed: the looks begin again. */
+static void look_again(void)
+{
+    quiet_looks = 0;
+    shard_rest_end();
+}
+
 void shard_care_settle(struct generation *generation)
 {
     struct shard_set *next;
 
+    look_again();
     for (struct shard_set *set = shard_sets(); set != NULL; set = next) {
         next = set->next;
         if (!set->is_wanted) {
@@ -259,6 +274,7 @@ void shard_care_settle(struct generation *generation)
 
 void shard_care_restart(void)
 {
+    look_again();
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (!adoption->is_done) {
             adoption->by = 0; /* its worker ends; a new one goes on */
@@ -308,6 +324,7 @@ void shard_care_retired(struct generation *generation, uint32_t listener, uint32
 
 void shard_care_process_gone(struct generation *generation, const struct process *process)
 {
+    look_again();
     placement_worker_gone(process->generation, process->slot);
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == process->pid && !adoption->is_done) {
@@ -417,7 +434,8 @@ static void has_turned(struct slot_watch *watch)
     watch->is_stuck = false;
 }
 
-static void look_at_slot(const struct generation *generation, unsigned slot)
+/* Gives whether the next look would see the same, if no connection comes. */
+static bool look_at_slot(const struct generation *generation, unsigned slot)
 {
     struct slot_watch *watch = &watches[slot];
     struct process *process = process_of_slot(generation->number, slot);
@@ -429,7 +447,7 @@ static void look_at_slot(const struct generation *generation, unsigned slot)
         show_waiting(generation, slot);
     }
     if (pulse == NULL || !process->is_ready) {
-        return;
+        return !is_waiting;
     }
     uint64_t turns = atomic_load_explicit(&pulse->turns, memory_order_relaxed);
     shard_counts(slot, &counts);
@@ -451,11 +469,38 @@ static void look_at_slot(const struct generation *generation, unsigned slot)
                  (int) watch->pid);
         replace_adopter(generation, watch->pid);
     }
+    return !is_waiting && watch->looks == 0;
+}
+
+/* Did any slot get a connection since the last look? */
+static bool was_accepted(const struct generation *generation)
+{
+    uint64_t before = accepted_before;
+    struct shard_counts counts;
+
+    accepted_before = 0;
+    for (unsigned slot = 0; slot < generation->slots; slot++) {
+        shard_counts(slot, &counts);
+        accepted_before += counts.own + counts.taken + counts.adopted;
+    }
+    return accepted_before != before;
+}
+
+/* After some looks with nothing to do the master rests until a connection comes, or something changes. */
+static void rest_if_quiet(const struct generation *generation, bool is_quiet)
+{
+    if (was_accepted(generation) || !is_quiet) {
+        quiet_looks = 0;
+    } else if (++quiet_looks >= LOOKS_UNTIL_REST) {
+        quiet_looks = 0;
+        shard_rest_begin(generation);
+    }
 }
 
 void shard_care_look(struct generation *generation)
 {
-    shard_sets_leaving(pass_on, generation);
+    bool is_quiet = !shard_sets_leaving(pass_on, generation);
+
     if (watch_count != generation->slots) {
         free(watches);
         watches = calloc(generation->slots, sizeof(*watches));
@@ -465,14 +510,16 @@ void shard_care_look(struct generation *generation)
         watch_count = generation->slots;
     }
     for (unsigned slot = 0; slot < generation->slots; slot++) {
-        look_at_slot(generation, slot);
+        is_quiet = look_at_slot(generation, slot) && is_quiet;
     }
     /* What nobody could take before. */
     for (struct adoption *adoption = adoptions; adoption != NULL; adoption = adoption->next) {
         if (adoption->by == 0 && !adoption->is_done) {
             adoption_place(generation, adoption);
+            is_quiet = false;
         }
     }
+    rest_if_quiet(generation, is_quiet);
 }
 
 bool shard_care_has_to_look(const struct generation *generation)
@@ -480,7 +527,7 @@ bool shard_care_has_to_look(const struct generation *generation)
     if (shard_set_is_leaving()) {
         return true;
     }
-    if (generation->slots < 2 || process_count() == 0) {
+    if (generation->slots < 2 || process_count() == 0 || shard_rest_fd() >= 0) {
         return false;
     }
     for (struct shard_set *set = shard_sets(); set != NULL; set = set->next) {
