@@ -1,0 +1,139 @@
+/* Idle connections go from a busy worker to one that is less busy; how many that one can take. placement.c has the rules. */
+#include "base/descriptors.h"
+#include "net/conn/conn.h"
+#include "net/shards/placement_state.h"
+#include "net/shards/slots.h"
+
+#define AHEAD 20      /* percent busier than the mean: begins to give connections away */
+#define BALANCED 5    /* … and stops */
+#define GIVEN_MOST 16 /* in a window */
+
+/* ---- what this worker can take ---- */
+
+static uint32_t beyond(uint32_t left, uint32_t reserve)
+{
+    return left > reserve ? left - reserve : 0;
+}
+
+void placement_offer_room(void)
+{
+    uint32_t places = beyond(conn_pool.limit, conn_pool.limit / 16 + conn_pool.used);
+    uint32_t descriptors = beyond(descriptors_left(conn_pool.used), descriptors_limit() / 16);
+
+    atomic_store_explicit(&placement.own->offered, places < descriptors ? places : descriptors,
+                          memory_order_relaxed);
+}
+
+/* ---- what others can take ---- */
+
+/* Would the member have a core for more connections, as far as is known? */
+static bool member_has_core(unsigned member, uint64_t now_ns)
+{
+    const struct placement_member *at = &placement.group->members[member];
+
+    return now_ns - placement_read64(&at->judged_ns) >= MEMORY_NS ||
+           placement_read32(&at->delay_percent) <= NO_CORE;
+}
+
+/* How many idle connections may it get? None where it could not keep them. */
+static unsigned member_room(unsigned member)
+{
+    unsigned room = shard_slot_free(placement.first_slot + member, conn_pool.limit);
+    uint32_t offered = placement_read32(&placement.group->members[member].offered);
+
+    room = room < offered ? room : offered;
+    return room < GIVEN_MOST ? room : GIVEN_MOST;
+}
+
+/* The same for connections that are given now: nobody else counts on that room. */
+static unsigned take_room(unsigned member)
+{
+    _Atomic uint32_t *at = &placement.group->members[member].offered;
+    uint32_t before = placement_read32(at);
+    unsigned room;
+
+    do {
+        room = member_room(member);
+        room = room < before ? room : before;
+    } while (!atomic_compare_exchange_weak(at, &before, before - room));
+    return room;
+}
+
+/*
+ * Does the member turn? Connections would wait at one that stands still. One that may only sleep is woken, and counts
+ * once it has turned.
+ */
+static bool member_turns(unsigned member, uint64_t now_ns)
+{
+    uint64_t turned_ns = placement_read64(&placement.group->members[member].turned_ns);
+
+    if (now_ns - turned_ns < ALIVE_NS) {
+        return true;
+    }
+    if (turned_ns >= placement.poked_ns[member]) {
+        placement.poked_ns[member] = now_ns;
+        placement.hand_over(placement.handle->mailboxes[member][1], 0);
+    }
+    return false;
+}
+
+static bool is_worth_considering(unsigned member, uint64_t now_ns)
+{
+    return member != placement.member && member_has_core(member, now_ns) &&
+           member_room(member) != 0;
+}
+
+/* Gives idle connections to the member that is busy least of those that turn. */
+static void give(uint64_t now_ns, unsigned below)
+{
+    unsigned least = below, to = 0;
+
+    for (unsigned i = 0; i < placement.members; i++) {
+        unsigned busy = placement_busy_of_late(i, now_ns);
+
+        if (is_worth_considering(i, now_ns) && busy < least && member_turns(i, now_ns)) {
+            to = i;
+            least = busy;
+        }
+    }
+    if (least < below) {
+        unsigned room = take_room(to);
+
+        if (room != 0) {
+            shard_slot_gave(placement.first_slot + placement.member,
+                            placement.hand_over(placement.handle->mailboxes[to][1], room));
+        }
+    }
+}
+
+/* It was woken, and has not turned since. */
+static bool stands_still(unsigned member, uint64_t now_ns)
+{
+    uint64_t poked_ns = placement.poked_ns[member];
+
+    return placement_read64(&placement.group->members[member].turned_ns) < poked_ns &&
+           now_ns - poked_ns >= ALIVE_NS;
+}
+
+void placement_balance(uint64_t now_ns)
+{
+    unsigned own = placement_busy_of_late(placement.member, now_ns);
+    unsigned sum = own, count = 1;
+
+    if (own <= BALANCED) {
+        placement.is_balancing = false;
+        return;
+    }
+    for (unsigned i = 0; i < placement.members; i++) {
+        if (is_worth_considering(i, now_ns) && !stands_still(i, now_ns)) {
+            sum += placement_busy_of_late(i, now_ns);
+            count++;
+        }
+    }
+    unsigned mean = sum / count;
+    unsigned ahead = placement.is_balancing ? BALANCED : AHEAD;
+    placement.is_balancing = count > 1 && own > mean + ahead;
+    if (placement.is_balancing && placement.hand_over != NULL) {
+        give(now_ns, mean);
+    }
+}
