@@ -10,7 +10,7 @@ import pytest
 
 from harness import binaries, proc, until
 from harness.workers import wait_workers
-from test_server_lending import PLAIN, stopped
+from test_server_lending import PLAIN, shards, stopped
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "chaos"))
 from traffic import Traffic  # noqa: E402
@@ -212,6 +212,18 @@ def test_nothing_wakes_up_while_nothing_comes(serve):
         with stopped(*still):
             assert int(server.get("/").text) not in still
         until(lambda: wakes([server.pid], 1) == 0, "a second without a wake-up of the master")
+
+
+@pytest.mark.parametrize("affinity", ["", "worker_cpu_affinity auto;"])
+def test_hardly_any_worker_is_woken_for_nothing(serve, affinity):
+    """One that comes to an accept queue in which there is nothing; with `ab` less than one in 200."""
+    server = serve(PLAIN, main="worker_processes 2; %s" % affinity)
+    wait_workers(server, 2)
+    with Traffic(server.port, short=8, kept=0) as traffic:
+        traffic.wait_for(3000)
+    traffic.assert_nothing_lost()
+    accepts, slots = shards(server)
+    assert sum(in_vain for *_, in_vain in slots) <= accepts / 50, slots
 
 
 def test_the_timeout_of_a_connection_is_handed_over_with_it(serve):
