@@ -46,6 +46,11 @@ void child_end_close(struct child_end *end)
     }
 }
 
+uint64_t child_deadline(const struct child_end *end)
+{
+    return end->timeout_ms == 0 ? FIBER_NEVER : clock_now.now_ms + end->timeout_ms;
+}
+
 /* Until the descriptor may be ready. MAY WAIT. */
 static enum child_result await(struct child_end *end, uint64_t deadline_ms)
 {
@@ -63,12 +68,12 @@ static enum child_result await(struct child_end *end, uint64_t deadline_ms)
     case WAIT_READY:
         break;
     }
-    return CHILD_DONE;
+    return end->source.fd >= 0 ? CHILD_DONE : CHILD_CANCELLED;
 }
 
 enum child_result child_write(struct child_end *end, struct str data, size_t *written)
 {
-    uint64_t deadline_ms = clock_now.now_ms + end->timeout_ms;
+    uint64_t deadline_ms = child_deadline(end);
 
     *written = 0;
     while (*written < data.len) {
@@ -138,7 +143,6 @@ static void child_ended(struct child *child, int status)
     child->status = status;
     list_remove(&child->link);
     list_init(&child->link);
-    child_end_close(&child->stdin_end);
     child_end_close(&child->life);
 }
 
@@ -168,16 +172,35 @@ static bool program_ended(pid_t pid, int status)
 
 enum child_result child_wait(struct child *child)
 {
-    uint64_t deadline_ms = clock_now.now_ms + child->life.timeout_ms;
+    uint64_t deadline_ms = child_deadline(&child->life);
 
     while (!child_look(child)) {
         enum child_result result = await(&child->life, deadline_ms);
 
-        if (result != CHILD_DONE) {
+        if (result != CHILD_DONE && !child->has_ended) {
             return result;
         }
     }
     return CHILD_DONE;
+}
+
+/* Its status is taken as soon as there is one: a child that nobody waits for is no zombie until Lua collects it. */
+static void life_ended(struct event_source *source, unsigned events)
+{
+    (void) events;
+    child_look(container_of(source, struct child, life.source));
+}
+
+void child_report(struct child *child)
+{
+    struct child_end *const ends[] = {&child->stdin_end, &child->stdout_end, &child->stderr_end};
+
+    child->is_reported = true;
+    for (int i = 0; i < 3; i++) {
+        if (!ends[i]->is_busy) {
+            child_end_close(ends[i]);
+        }
+    }
 }
 
 static void reset_signals(void)
@@ -293,7 +316,8 @@ bool child_start(struct child *child, const struct child_program *program, const
     end_init(&child->stdin_end, pairs[0][1]);
     end_init(&child->stdout_end, pairs[1][0]);
     end_init(&child->stderr_end, pairs[2][0]);
-    end_init(&child->life, pidfd);
+    event_source_init(&child->life.source, pidfd, life_ended);
+    event_add_input(&child->life.source);
     close(theirs[0]);
     close(theirs[1]);
     if (theirs[2] >= 0) {
@@ -335,12 +359,12 @@ static void orphan_ended(struct event_source *source, unsigned events)
     }
 }
 
-/* Asks it to end, and sees to its end. */
+/* Ends it, and sees to its end. */
 static void let_go(struct child *child)
 {
     struct orphan *orphan = malloc(sizeof(*orphan));
 
-    kill(child->pid, SIGTERM);
+    kill(child->pid, SIGKILL);
     if (orphan != NULL) {
         event_source_init(&orphan->life, child->life.source.fd, orphan_ended);
         orphan->pid = child->pid;

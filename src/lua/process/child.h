@@ -18,7 +18,7 @@ struct child_end {
     bool is_ended;              /* of those that are read: nothing more comes */
     struct buf input;           /* of those that are read: bytes that came and were not taken */
     size_t taken;               /* of input: bytes at its beginning that were */
-    uint64_t timeout_ms;
+    uint64_t timeout_ms;        /* 0: none */
 };
 
 /* A child. In a userdata of Lua, which nothing moves. */
@@ -30,8 +30,9 @@ struct child {
     size_t buffer_size;    /* bytes of one read */
     bool is_merged;        /* stderr goes where stdout goes */
     bool has_ended;
-    int status;    /* of waitpid, once it has */
-    bool was_told; /* … and wait() has said so */
+    int status; /* of waitpid, once it has */
+    bool
+        is_reported; /* … and wait() has given it: nothing can be read, written or shut down any more */
 };
 
 /* What is started. All texts are NUL-terminated. */
@@ -43,10 +44,12 @@ struct child_program {
 
 /* False with errno, and the call that failed. */
 bool child_start(struct child *child, const struct child_program *program, const char **failed);
-/* Closes the pipes; ends a child that still runs. What it has is freed. */
+/* Closes the pipes; kills a child that still runs. What it has is freed. */
 void child_free(struct child *child);
 /* Its status, when it has ended: true. */
 bool child_look(struct child *child);
+/* Its status was given: closes the ends on which nobody waits. */
+void child_report(struct child *child);
 
 /* How an operation on an end went. */
 enum child_result {
@@ -58,9 +61,12 @@ enum child_result {
 };
 
 void child_end_close(struct child_end *end);
-/* Writes all of it; *written: so much went. MAY WAIT. */
+/* Writes all of it; *written: so much went. Fails as child_read_more does. MAY WAIT. */
 enum child_result child_write(struct child_end *end, struct str data, size_t *written);
-/* Gets more input. CHILD_CLOSED: there is no more. MAY WAIT until the deadline. */
+/* When an operation that begins now times out. */
+uint64_t child_deadline(const struct child_end *end);
+/* Gets more input. CHILD_CLOSED: there is no more. CHILD_CANCELLED: the end was closed during the wait, or the fiber was cancelled. MAY WAIT
+ * until the deadline. */
 enum child_result child_read_more(struct child_end *end, size_t size, uint64_t deadline_ms);
 /* Until it has ended. MAY WAIT. */
 enum child_result child_wait(struct child *child);

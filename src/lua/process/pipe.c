@@ -11,6 +11,7 @@
 
 #define TYPE "ngx.pipe"
 #define TIMEOUT_MS 10000
+#define TIMEOUT_MAX_MS 4294967295.0
 #define BUFFER_SIZE 4096
 #define INPUT_MAX (64u << 20) /* bytes of a line, or of all, that are gathered */
 #define SPAWN_PHASES (~(uint32_t) SCRIPT_INIT)
@@ -63,19 +64,25 @@ static char **push_list(lua_State *L, int index, int *bad)
     return list;
 }
 
-static uint64_t timeout_of(lua_State *L, int index, const char *name, uint64_t otherwise)
+/* The number at an index, which may be nil. What is less than a millisecond is one: 0 means none. */
+static void set_timeout(lua_State *L, int index, struct child_end *end, const char *name)
 {
-    uint64_t timeout_ms = otherwise;
-
-    lua_getfield(L, index, name);
-    if (!lua_isnil(L, -1)) {
-        if (lua_type(L, -1) != LUA_TNUMBER || !(lua_tonumber(L, -1) >= 0)) {
-            luaL_error(L, "bad %s option", name);
-        }
-        timeout_ms = (uint64_t) lua_tonumber(L, -1);
+    if (lua_isnoneornil(L, index)) {
+        return;
     }
+    lua_Number ms = lua_tonumber(L, index);
+
+    if (lua_type(L, index) != LUA_TNUMBER || !(ms >= 0 && ms <= TIMEOUT_MAX_MS)) {
+        luaL_error(L, "bad %s option", name);
+    }
+    end->timeout_ms = ms > 0 && ms < 1 ? 1 : (uint64_t) ms;
+}
+
+static void read_timeout(lua_State *L, struct child_end *end, const char *name)
+{
+    lua_getfield(L, 2, name);
+    set_timeout(L, lua_gettop(L), end, name);
     lua_pop(L, 1);
-    return timeout_ms;
 }
 
 /* The second argument. What it says of the environment is left on the stack. */
@@ -100,10 +107,10 @@ static void read_options(lua_State *L, struct child *child, struct child_program
         }
         child->buffer_size = (size_t) size;
     }
-    child->stdin_end.timeout_ms = timeout_of(L, 2, "write_timeout", TIMEOUT_MS);
-    child->stdout_end.timeout_ms = timeout_of(L, 2, "stdout_read_timeout", TIMEOUT_MS);
-    child->stderr_end.timeout_ms = timeout_of(L, 2, "stderr_read_timeout", TIMEOUT_MS);
-    child->life.timeout_ms = timeout_of(L, 2, "wait_timeout", TIMEOUT_MS);
+    read_timeout(L, &child->stdin_end, "write_timeout");
+    read_timeout(L, &child->stdout_end, "stdout_read_timeout");
+    read_timeout(L, &child->stderr_end, "stderr_read_timeout");
+    read_timeout(L, &child->life, "wait_timeout");
     lua_getfield(L, 2, "environ");
     if (lua_isnil(L, -1)) {
         return;
@@ -195,12 +202,7 @@ static int set_timeouts(lua_State *L, struct script_thread *thread)
 
     (void) thread;
     for (int i = 0; i < 4; i++) {
-        if (!lua_isnoneornil(L, i + 2)) {
-            if (lua_type(L, i + 2) != LUA_TNUMBER || !(lua_tonumber(L, i + 2) >= 0)) {
-                return luaL_error(L, "bad %s option", names[i]);
-            }
-            ends[i]->timeout_ms = (uint64_t) lua_tonumber(L, i + 2);
-        }
+        set_timeout(L, i + 2, ends[i], names[i]);
     }
     return 0;
 }
@@ -228,7 +230,7 @@ static int wait_child(lua_State *L, struct script_thread *thread)
     struct child *child = check_child(L);
 
     (void) thread;
-    if (child->was_told) {
+    if (child->is_reported) {
         return script_fail(L, "exited");
     }
     if (child->life.is_busy) {
@@ -242,7 +244,7 @@ static int wait_child(lua_State *L, struct script_thread *thread)
     bool has_exited = WIFEXITED(child->status);
     int code = has_exited ? WEXITSTATUS(child->status) : WTERMSIG(child->status);
 
-    child->was_told = true;
+    child_report(child);
     lua_pushboolean(L, has_exited && code == 0);
     lua_pushstring(L, has_exited ? "exit" : "signal");
     lua_pushinteger(L, code);
@@ -267,7 +269,7 @@ static int shut_down(lua_State *L, struct script_thread *thread)
     if (which == 2 && child->is_merged) {
         return script_fail(L, "merged to stdout");
     }
-    if (ends[which]->source.fd < 0) {
+    if (child->is_reported) {
         return script_fail(L, "closed");
     }
     child_end_close(ends[which]);
@@ -350,7 +352,7 @@ static struct child_end *readable(lua_State *L, bool is_stderr)
         script_fail(L, "pipe busy reading");
         return NULL;
     }
-    if (end->source.fd < 0 && child_input(end).len == 0) {
+    if (child->is_reported || (end->source.fd < 0 && child_input(end).len == 0)) {
         script_fail(L, "closed");
         return NULL;
     }
@@ -385,7 +387,7 @@ static int read_all(lua_State *L, bool is_stderr)
     if (end == NULL) {
         return 2;
     }
-    uint64_t deadline_ms = clock_now.now_ms + end->timeout_ms;
+    uint64_t deadline_ms = child_deadline(end);
     enum child_result result;
 
     do {
@@ -404,7 +406,7 @@ static int read_line(lua_State *L, bool is_stderr)
     if (end == NULL) {
         return 2;
     }
-    uint64_t deadline_ms = clock_now.now_ms + end->timeout_ms;
+    uint64_t deadline_ms = child_deadline(end);
 
     for (;;) {
         struct str input = child_input(end);
@@ -445,7 +447,7 @@ static int read_bytes(lua_State *L, bool is_stderr)
     if (end == NULL) {
         return 2;
     }
-    uint64_t deadline_ms = clock_now.now_ms + end->timeout_ms;
+    uint64_t deadline_ms = child_deadline(end);
 
     while (child_input(end).len < size) {
         enum child_result result = child_read_more(end, size_of(L), deadline_ms);
@@ -470,8 +472,7 @@ static int read_any(lua_State *L, bool is_stderr)
         return 2;
     }
     if (child_input(end).len == 0) {
-        enum child_result result =
-            child_read_more(end, size_of(L), clock_now.now_ms + end->timeout_ms);
+        enum child_result result = child_read_more(end, size_of(L), child_deadline(end));
 
         if (result != CHILD_DONE) {
             return fail(L, result);
