@@ -288,3 +288,39 @@ def test_http_2(server):
     with H2(server.port_of("PORT1")) as h2:
         text = h2.get("/", "POST", body=b"two").body.decode()
     assert text.startswith("2 two sub ") and text.endswith("http2 requests not supported yet")
+
+
+CUT = """
+server {
+    listen 127.0.0.1:@PORT@;
+    client_body_buffer_size 16;
+    location /set { rewrite_by_lua_block { ngx.req.set_header("Content-Length", ngx.var.arg_n) } proxy_pass http://127.0.0.1:@PORT@/seen; }
+    location /set_after { rewrite_by_lua_block { ngx.req.read_body() ngx.req.set_header("Content-Length", ngx.var.arg_n) }
+        proxy_pass http://127.0.0.1:@PORT@/seen; }
+    location /unbuffered { rewrite_by_lua_block { ngx.req.set_header("Content-Length", ngx.var.arg_n) }
+        proxy_request_buffering off; proxy_pass http://127.0.0.1:@PORT@/seen; }
+    location /more { more_set_input_headers "Content-Length: $arg_n"; proxy_pass http://127.0.0.1:@PORT@/seen; }
+    location /given { rewrite_by_lua_block { ngx.req.read_body() ngx.req.set_header("Content-Length", ngx.var.arg_n) ngx.req.set_body_data("given") }
+        proxy_pass http://127.0.0.1:@PORT@/seen; }
+    location /capture { content_by_lua_block { ngx.req.read_body() ngx.req.set_header("Content-Length", ngx.var.arg_n)
+        ngx.print(ngx.location.capture("/back", {method = ngx.HTTP_POST}).body) } }
+    location /capture_always { content_by_lua_block { ngx.req.read_body() ngx.req.set_header("Content-Length", ngx.var.arg_n)
+        ngx.print(ngx.location.capture("/back", {method = ngx.HTTP_PUT, always_forward_body = true}).body) } }
+    location /capture_own { content_by_lua_block { ngx.req.read_body() ngx.req.set_header("Content-Length", ngx.var.arg_n)
+        ngx.print(ngx.location.capture("/back", {method = ngx.HTTP_POST, body = "given"}).body) } }
+    location /back { proxy_pass http://127.0.0.1:@PORT@/seen; }
+    location /seen { client_body_buffer_size 8k; content_by_lua_block { ngx.req.read_body()
+        ngx.print(tostring(ngx.var.http_content_length), " ", tostring(ngx.req.get_body_data())) } }
+}
+"""
+
+
+@pytest.mark.parametrize("body", ["abcdef", "abcdef" * 10], ids=["memory", "file"])
+def test_a_content_length_that_is_set_cuts_the_body_that_is_passed_on(body):
+    """All of it went, and announced as such."""
+    with Server(CUT) as server, server.client() as client:
+        for path in ("/set", "/set_after", "/unbuffered", "/more", "/capture", "/capture_always"):
+            for length, seen in ((3, "3 abc"), (0, "0 nil"), (len(body), "%d %s" % (len(body), body)), (len(body) + 9, "%d %s" % (len(body), body))):
+                assert client.request("%s?n=%d" % (path, length), method="POST", body=body).text == seen, path
+        for path in ("/given", "/capture_own"):
+            assert client.request(path + "?n=3", method="POST", body=body).text == "5 given", path

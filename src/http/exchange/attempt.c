@@ -327,7 +327,7 @@ static enum try_result connect_peer(struct exchange *x, struct failure *failure)
  * no fiber left for that. */
 static bool send_request(struct exchange *x)
 {
-    const struct request_body *body = x->request->body;
+    const struct request_body *body = request_passed_body(x->request);
     struct conn *conn = x->link->conn;
     int64_t length = sent_body_length(x);
 

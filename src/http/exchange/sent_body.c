@@ -18,7 +18,9 @@ int64_t sent_body_length(const struct exchange *x)
     if (x->streams_body) {
         return request->content_length;
     }
-    return request->body == NULL ? 0 : (int64_t) request->body->size;
+    const struct request_body *body = request_passed_body(x->request);
+
+    return body == NULL ? 0 : (int64_t) body->size;
 }
 
 /*
@@ -42,7 +44,8 @@ static bool may_be_announced(const struct exchange *x)
 
 enum flow sent_body_prepare(struct exchange *x)
 {
-    if (x->streams_body && may_be_announced(x)) {
+    /* Of one that is to be cut the rest has to be read as well. */
+    if (x->streams_body && (x->request->is_length_given || may_be_announced(x))) {
         x->streams_body = false;
     }
     if (x->streams_body) {

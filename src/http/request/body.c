@@ -186,6 +186,22 @@ void request_give_body(struct request *request, struct request_body *body)
     fields_set(fields, arena, FIELD_TRANSFER_ENCODING, STR_NONE);
     request->body = body;
     request->content_length = (int64_t) body->size;
+    request->is_length_given = false;
+}
+
+struct request_body *request_passed_body(struct request *request)
+{
+    struct request_body *body = request->body;
+
+    if (body == NULL || !request->is_length_given || request->passed_length >= body->size) {
+        return body;
+    }
+    struct request_body *part = arena_new(&request->arena, struct request_body);
+
+    *part = *body;
+    part->size = request->passed_length;
+    part->bytes.len = part->fd == -1 ? part->size : 0;
+    return part;
 }
 
 static enum flow collect_body(struct body_writer *writer)

@@ -36,6 +36,9 @@ bool request_body_from_file(struct request *request, struct str path, struct req
 /* A body of its own is the request's alone from here on, and so is what its head says of one. */
 void request_give_body(struct request *request, struct request_body *body);
 
+/* What of a body that was read is passed on: all of it, or what a Content-Length that was set leaves. NULL: there is none. */
+struct request_body *request_passed_body(struct request *request);
+
 /* Can it not be had whole any more? A part was taken, or it is malformed, or late. */
 bool request_body_is_gone(const struct request *request);
 /* Is the announced length above client_max_body_size? Then true: logged, status 413. */

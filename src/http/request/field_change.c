@@ -180,6 +180,19 @@ static bool change_host(struct request *request, struct str value)
     return true;
 }
 
+/* A length that is less than the body's cuts what is passed on; without the field again all of it is. */
+static void change_passed_length(struct request *request, const struct field_change *change)
+{
+    int64_t length = -1;
+
+    if (change->only_existing && fields_get(&request->headers, FIELD_CONTENT_LENGTH) == NULL) {
+        return;
+    }
+    request->is_length_given =
+        change->value.len != 0 && content_length_parse(change->value, &length);
+    request->passed_length = request->is_length_given ? (uint64_t) length : 0;
+}
+
 bool request_change_field(struct request *request, const struct field_change *change)
 {
     if (change->id == FIELD_HOST &&
@@ -188,6 +201,9 @@ bool request_change_field(struct request *request, const struct field_change *ch
         return false;
     }
     for (struct request *at = request; at != NULL; at = sharing_parent(at)) {
+        if (change->id == FIELD_CONTENT_LENGTH) {
+            change_passed_length(at, change);
+        }
         bool is_there = !change->appends && replace_field(&at->headers, change);
 
         if (!is_there && change->value.len != 0 && !change->only_existing) {

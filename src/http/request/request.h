@@ -109,6 +109,7 @@ struct request {
     int64_t content_length;  /* of the request body; -1 = none or chunked */
     int64_t
         sent_length; /* the same as the client's head had it: a body given instead changes nothing of that */
+    uint64_t passed_length; /* with is_length_given: so much of the body is passed on at most */
     uint64_t
         body_patience_ms; /* who reads it waits so long for more, and may try again after that; 0: client_body_timeout */
     unsigned body_refusal;     /* what is wrong with it: 400, 408, 413; 0 = nothing that is known */
@@ -150,14 +151,16 @@ struct request {
     unsigned is_chunked_body : 1;          /* Transfer-Encoding: chunked */
     unsigned expects_continue : 1;         /* Expect: 100-continue not answered yet */
     unsigned is_body_read : 1;             /* read or discarded to its end */
-    unsigned is_body_taken : 1;  /* a part of it, at least, was: only who has that can have all */
-    unsigned is_body_late : 1;   /* with body_patience_ms: nothing came in time */
-    unsigned is_body_lost : 1;   /* it was asked for when a part was gone: it counts as empty */
-    unsigned is_internal : 1;    /* after an internal redirect */
-    unsigned is_pipelined : 1;   /* its head was in the buffer before the response to the former was
+    unsigned is_body_taken : 1; /* a part of it, at least, was: only who has that can have all */
+    unsigned is_body_late : 1;  /* with body_patience_ms: nothing came in time */
+    unsigned is_body_lost : 1;  /* it was asked for when a part was gone: it counts as empty */
+    unsigned
+        is_length_given : 1;   /* its Content-Length is one that a script or a directive has set */
+    unsigned is_internal : 1;  /* after an internal redirect */
+    unsigned is_pipelined : 1; /* its head was in the buffer before the response to the former was
                                     sent */
-    unsigned uri_has_quoted : 1; /* the target held %XX */
-    unsigned uri_changed : 1;    /* by rewrite: post-rewrite searches the location again */
+    unsigned uri_has_quoted : 1;    /* the target held %XX */
+    unsigned uri_changed : 1;       /* by rewrite: post-rewrite searches the location again */
     unsigned is_error_redirect : 1; /* an error page is being asked for */
     unsigned
         is_lingering_forced : 1; /* the connection closes only after what the client still sends was read */

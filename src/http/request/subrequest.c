@@ -240,7 +240,8 @@ static void separate_headers(struct request *child)
 
 static void choose_body(struct request *parent, const struct subrequest *sub, struct request *child)
 {
-    struct request_body *body = sub->given == NULL && sub->passes_body ? parent->body : sub->given;
+    struct request_body *body =
+        sub->given == NULL && sub->passes_body ? request_passed_body(parent) : sub->given;
 
     child->content_length = -1;
     child->is_body_read = true;

@@ -159,7 +159,8 @@ void head_draft_begin(struct exchange *x, const struct head_plan *plan, struct s
 
     *draft = (struct head_draft){.plan = plan, .host = host, .body_length = -1};
     if (!is_sent && request->body != NULL) {
-        length = (int64_t) request->body->size; /* announced all the same, as nginx has it */
+        length = (int64_t) request_passed_body(x->request)
+                     ->size; /* announced all the same, as nginx has it */
     }
     if (length < 0) {
         draft->is_chunked = true;

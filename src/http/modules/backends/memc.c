@@ -171,7 +171,7 @@ static bool is_key(const struct exchange *x, struct str key)
 /* The client's body, from its file, too. Blocks for the disk. False: it is too large, or cannot be read. */
 static bool body_bytes(struct exchange *x, struct str *out)
 {
-    const struct request_body *body = x->request->body;
+    const struct request_body *body = request_passed_body(x->request);
     size_t done = 0;
 
     *out = body == NULL ? STR("") : body->bytes;
