@@ -86,6 +86,10 @@ static void read_local(lua_State *L, struct wish *wish)
     text.data = lua_tolstring(L, -1, &text.len);
     if (text.data == NULL || !addr_parse_ip(text, &wish->local)) {
         wish->local.len = 0;
+    } else {
+        lua_rawgeti(L, 1, SOCKET_BIND_PORT);
+        addr_set_port(&wish->local, (uint16_t) lua_tointeger(L, -1));
+        lua_pop(L, 1);
     }
     lua_pop(L, 1);
 }
@@ -334,17 +338,30 @@ static int close_it(lua_State *L, struct script_thread *thread)
 static int bind_to(lua_State *L, struct script_thread *thread)
 {
     struct addr addr;
+    lua_Integer port = 0;
 
     (void) thread;
     if (lua_gettop(L) != 2 && lua_gettop(L) != 3) {
         return luaL_error(L, "expecting 2 arguments, but got %d", lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
-    if (!addr_parse_ip(script_check_str(L, 2), &addr)) {
+    struct str text = script_check_str(L, 2);
+
+    if (!lua_isnoneornil(L, 3)) {
+        port = luaL_checkinteger(L, 3);
+    }
+    if (port < 0 || port > 65535) {
+        lua_pushnil(L);
+        lua_pushfstring(L, "bad port number: %d", (int) port);
+        return 2;
+    }
+    if (str_starts(text, STR("[")) || !addr_parse_ip(text, &addr)) {
         return script_fail(L, "bad address");
     }
     lua_pushvalue(L, 2);
     lua_rawseti(L, 1, SOCKET_BIND);
+    lua_pushinteger(L, port);
+    lua_rawseti(L, 1, SOCKET_BIND_PORT);
     lua_pushboolean(L, true);
     return 1;
 }

@@ -80,6 +80,34 @@ static lua_Number number_or(lua_State *L, int index, lua_Number usual)
     return lua_isnoneornil(L, index) ? usual : luaL_checknumber(L, index);
 }
 
+/* The size of a pool that is there already does not change. */
+static bool has_pool(lua_State *L, const struct script_socket *socket)
+{
+    struct str key;
+
+    if (socket->pool != NULL) {
+        return true;
+    }
+    lua_rawgeti(L, 1, SOCKET_KEY);
+    key.data = lua_tolstring(L, -1, &key.len);
+    bool is_there = key.data != NULL && socket_pool_find(L, key) != NULL;
+    lua_pop(L, 1);
+    return is_there;
+}
+
+/* The third argument. */
+static unsigned pool_size_of(lua_State *L, const struct script_settings *settings)
+{
+    lua_Number size = number_or(L, 3, (lua_Number) settings->pool_size);
+
+    if (!(size >= 1) || size > 1e9) {
+        luaL_argerror(L, 3,
+                      lua_pushfstring(L, "bad \"pool_size\" option value: %d",
+                                      size > -1e9 && size < 1 ? (int) size : 0));
+    }
+    return (unsigned) size;
+}
+
 static int setkeepalive(lua_State *L, struct script_thread *thread)
 {
     const struct script_settings *settings = socket_settings(thread);
@@ -101,12 +129,7 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
     if (is_over(socket)) {
         return script_fail(L, "closed");
     }
-    lua_Number size = number_or(L, 3, (lua_Number) settings->pool_size);
-    if (!(size >= 1) || size > 1e9) {
-        return luaL_argerror(L, 3,
-                             lua_pushfstring(L, "bad \"pool_size\" option value: %d",
-                                             size > -1e9 && size < 1 ? (int) size : 0));
-    }
+    unsigned size = has_pool(L, socket) ? 0 : pool_size_of(L, settings);
     const char *reason = why_not(socket);
     if (reason != NULL) {
         return script_fail(L, reason);
@@ -115,7 +138,7 @@ static int setkeepalive(lua_State *L, struct script_thread *thread)
     if (timeout_ms < 0 || timeout_ms > INT32_MAX) { /* the reference has unsigned ones */
         timeout_ms = INT32_MAX;
     }
-    hand_over(L, socket, (uint64_t) timeout_ms, (unsigned) size);
+    hand_over(L, socket, (uint64_t) timeout_ms, size);
     lua_pushinteger(L, 1);
     return 1;
 }

@@ -106,7 +106,7 @@ static int setoption(lua_State *L, struct script_thread *thread)
 {
     int fd = -1;
 
-    if (socket_check(L) != NULL && lua_isnoneornil(L, 3)) {
+    if (socket_check(L) != NULL && !lua_isnoneornil(L, 2) && lua_isnoneornil(L, 3)) {
         return script_fail(L, "missing the \"value\" argument");
     }
     int option = find_option(L, thread, &fd);

@@ -225,10 +225,12 @@ static struct take take_of(lua_State *L, int index)
 
         if (strcmp(pattern, "*a") == 0) {
             take.kind = TAKE_ALL;
-        } else if (pattern[0] == '*' && strcmp(pattern, "*l") != 0) {
-            luaL_argerror(L, index, "bad pattern argument");
-        } else if (pattern[0] != '*') {
-            luaL_argerror(L, index, lua_pushfstring(L, "bad pattern argument: %s", pattern));
+        } else if (strcmp(pattern, "*l") != 0) {
+            bool is_letter = pattern[0] == '*' && strlen(pattern) == 2;
+
+            luaL_argerror(L, index,
+                          is_letter ? "bad pattern argument"
+                                    : lua_pushfstring(L, "bad pattern argument: %s", pattern));
         }
         return take;
     }

@@ -26,6 +26,7 @@ enum {
     SOCKET_CERTIFICATE = 7, /* setclientcert: pointers to a chain and to a key … */
     SOCKET_KEY_OF_CERTIFICATE = 8,
     SOCKET_CERTIFICATE_OBJECTS = 9, /* … and the two objects that they point to */
+    SOCKET_BIND_PORT = 10,          /* a number: the port of SOCKET_BIND, 0 = any */
 };
 
 /* What it does. */

@@ -355,7 +355,9 @@ static int bind_to(lua_State *L, struct script_thread *thread)
         return luaL_error(L, "expecting 2 arguments, but got %d", lua_gettop(L));
     }
     luaL_checktype(L, 1, LUA_TTABLE);
-    if (!addr_parse_ip(script_check_str(L, 2), &addr)) {
+    struct str text = script_check_str(L, 2);
+
+    if (str_starts(text, STR("[")) || !addr_parse_ip(text, &addr)) {
         return script_fail(L, "bad address");
     }
     lua_pushvalue(L, 2);
